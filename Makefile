@@ -1,0 +1,49 @@
+# What a newcomer types: make demo, make test. Everything else is for those who work on it.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+export UV_SYSTEM_CERTS := 1
+
+PY := .venv/bin/python
+JOBS ?= 2
+
+.PHONY: help setup test lint demo bench docs lock clean
+
+help: ## This list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+setup: .venv/.ready ## The environment, from the hashed locks
+
+.tools/bin/uv:
+	@command -v python3 >/dev/null || { echo "python3 (3.11 or newer) is missing: apt-get install python3 python3-pip"; exit 2; }
+	@python3 -m pip --version >/dev/null 2>&1 || { echo "pip is missing: apt-get install python3-pip"; exit 2; }
+	python3 -m pip install -q --disable-pip-version-check --root-user-action=ignore --target .tools --upgrade uv==0.13.7
+
+.venv/.ready: .tools/bin/uv requirements-dev.lock pyproject.toml
+	.tools/bin/uv venv -q --allow-existing --python 3.11 .venv || .tools/bin/uv venv -q --allow-existing .venv
+	.tools/bin/uv pip sync -q --python $(PY) --require-hashes requirements-dev.lock
+	.tools/bin/uv pip install -q --python $(PY) --no-deps --editable .
+	@touch $@
+
+test: setup ## Gates and all tests, as CI runs them
+	@$(PY) scripts/run_tests.py --jobs $(JOBS)
+
+lint: setup ## The gates alone: format, ruff, types, imports, security, generated files
+	@$(PY) scripts/run_tests.py --only gates
+
+demo: setup ## The whole product on loopback, embedded (DEMO_ARGS="--once --json")
+	@.venv/bin/sellerwatch demo $(DEMO_ARGS)
+
+bench: setup ## Measurements, side by side
+	@$(PY) benchmarks/run.py $(BENCH_ARGS)
+
+docs: setup ## Write the generated pages anew
+	@$(PY) scripts/make_lifecycles.py
+	@$(PY) scripts/make_user_agents.py
+
+lock: .tools/bin/uv ## Resolve the locks anew (hashes inside, addresses not)
+	.tools/bin/uv pip compile -q --upgrade --universal --generate-hashes --no-header --no-annotate pyproject.toml -o requirements.lock
+	.tools/bin/uv pip compile -q --upgrade --universal --generate-hashes --no-header --no-annotate --group dev pyproject.toml -o requirements-dev.lock
+
+clean: ## Everything that was made here
+	rm -rf .venv .tools .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.* build dist

@@ -1,0 +1,134 @@
+"""How a database is opened, and the few things in which engines differ.
+
+SQLite: `isolation_level=None` and an explicit `BEGIN IMMEDIATE`, because the driver's own implicit transactions let a
+read that turns into a write run un-isolated. WAL, so that readers never wait for the writer. Times are stored as text of
+fixed width, so that they sort, and come back aware in UTC.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.pool import StaticPool
+
+from sellerwatch.kernel.errors import Failed, Invalid
+
+BUSY_TIMEOUT_MS = 5000
+
+#: Execution option of a connection that only reads: its transaction takes no write lock.
+READS_ONLY = "sellerwatch_reads_only"
+
+
+@dataclass(eq=False)
+class DatabaseUnavailable(Failed):
+    """The database cannot be opened or does not answer."""
+
+    where: str
+    problem: str
+
+
+@dataclass(eq=False)
+class InvalidDatabaseUrl(Invalid):
+    problem: str
+
+
+def make_engine(url: str, *, synchronous: str = "NORMAL", connections: int = 8) -> Engine:
+    """An engine for `sqlite:///path`. Nothing is opened or made before the first connection."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise InvalidDatabaseUrl(problem="it is no database address, such as sqlite:///sellerwatch.db") from None
+    if parsed.get_backend_name() != "sqlite":
+        raise InvalidDatabaseUrl(problem=f"{parsed.get_backend_name()} is not served by this version; use sqlite:///path")
+    _teach_sqlite_times()
+    options: dict[str, Any] = {
+        "native_datetime": True,
+        "connect_args": {"detect_types": sqlite3.PARSE_DECLTYPES, "check_same_thread": False, "timeout": 0},
+    }
+    if parsed.database in (None, "", ":memory:"):
+        options["poolclass"] = StaticPool
+    else:
+        options |= {"pool_size": connections, "max_overflow": 2}
+    engine = create_engine(parsed, **options)
+    event.listen(engine, "connect", lambda connection, _: _prepare(connection, synchronous))
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def check_reachable(engine: Engine) -> None:
+    """Open it once, or say in one sentence why that cannot be done. Makes the file if its folder is writable."""
+    path = database_path(engine)
+    if path is not None and not path.parent.is_dir():
+        raise DatabaseUnavailable(where=shown(engine), problem=f"the folder {path.parent} does not exist")
+    if path is not None and path.exists() and not os.access(path, os.W_OK):
+        raise DatabaseUnavailable(where=shown(engine), problem="the file is not writable")
+    if path is not None and not path.exists() and not os.access(path.parent, os.W_OK):
+        raise DatabaseUnavailable(where=shown(engine), problem=f"the folder {path.parent} is not writable")
+    try:
+        with engine.connect() as connection:
+            connection.exec_driver_sql("SELECT count(*) FROM sqlite_master")
+    except DBAPIError as error:
+        raise DatabaseUnavailable(where=shown(engine), problem=str(error.orig)) from None
+
+
+def database_path(engine: Engine) -> Path | None:
+    """The file of an SQLite database; None for one in memory."""
+    name = engine.url.database
+    return None if name in (None, "", ":memory:") else Path(str(name)).absolute()
+
+
+def shown(engine: Engine) -> str:
+    """The address without its password."""
+    return engine.url.render_as_string(hide_password=True)
+
+
+def is_transient(error: DBAPIError) -> bool:
+    """Worth running the same transaction again: another writer was in the way, nothing was done."""
+    text = str(error.orig)
+    return isinstance(error.orig, sqlite3.OperationalError) and ("locked" in text or "busy" in text)
+
+
+def time_of(value: Any) -> datetime | None:
+    """A time out of an expression such as MIN(created_at), where the driver knows no type."""
+    if value is None or isinstance(value, datetime):
+        return value
+    return datetime.fromisoformat(value).replace(tzinfo=UTC)
+
+
+def _prepare(connection: Any, synchronous: str) -> None:
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    for pragma in (
+        f"busy_timeout={BUSY_TIMEOUT_MS}",
+        "journal_mode=WAL",
+        f"synchronous={synchronous}",
+        "temp_store=MEMORY",
+        "cache_size=-16000",
+    ):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _begin(connection: Connection) -> None:
+    reads_only = connection.get_execution_options().get(READS_ONLY)
+    connection.exec_driver_sql("BEGIN" if reads_only else "BEGIN IMMEDIATE")
+
+
+def _teach_sqlite_times() -> None:
+    """Process-wide in the driver, and the same whoever calls it last."""
+    sqlite3.register_adapter(datetime, _time_as_text)
+    sqlite3.register_converter("DATETIME", lambda text: datetime.fromisoformat(text.decode()).replace(tzinfo=UTC))
+
+
+def _time_as_text(time: datetime) -> str:
+    if time.tzinfo is not None:
+        time = time.astimezone(UTC).replace(tzinfo=None)
+    return time.isoformat(" ", "microseconds")

@@ -1,0 +1,56 @@
+"""Making and dropping tables so that a step can be run again.
+
+MySQL commits after each piece of DDL: a step that was cut off there leaves some of its tables behind without its
+revision being noted. So a step first looks what is there and makes only what is missing.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from alembic import op
+from sqlalchemy import Index, MetaData, Table, inspect
+from sqlalchemy.schema import CreateIndex, CreateTable, SchemaItem
+
+from sellerwatch.adapters.sql.migrations import TableInTheWay
+
+
+def create_table(name: str, *items: SchemaItem, never_reuse_ids: bool = False) -> None:
+    """Makes the table and then its indexes, each unless it is there."""
+    table = Table(
+        name,
+        MetaData(),
+        *items,
+        mysql_engine="InnoDB",
+        mysql_charset="utf8mb4",
+        mysql_collate="utf8mb4_bin",
+        sqlite_autoincrement=never_reuse_ids,
+    )
+    database = op.get_bind()
+    if not inspect(database).has_table(name):
+        database.execute(CreateTable(table))
+    elif {column["name"] for column in inspect(database).get_columns(name)} != set(table.columns.keys()):
+        raise TableInTheWay(name)
+    present = {index["name"] for index in inspect(database).get_indexes(name)}
+    for index in sorted(table.indexes, key=lambda each: str(each.name)):
+        if index.name not in present:
+            database.execute(CreateIndex(index))
+
+
+def drop_tables(*names: str) -> None:
+    """With everything in them; their indexes go along."""
+    for name in names:
+        op.drop_table(name, if_exists=True)
+
+
+def unique(name: str, *columns: str) -> Index:
+    return Index(name, *columns, unique=True)
+
+
+def now() -> datetime:
+    """The time the runner was given, as the database keeps it: UTC without a zone."""
+    config = op.get_context().config
+    if config is None:
+        raise RuntimeError("a step needs the time; run it by sellerwatch.adapters.sql.migrate")
+    moment: datetime = config.attributes["now"]
+    return moment.astimezone(UTC).replace(tzinfo=None)

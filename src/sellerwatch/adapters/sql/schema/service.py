@@ -1,0 +1,106 @@
+"""What the service keeps about itself: permits, processes, leases of jobs, changed settings, and what happened."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Index, Integer, String, Text
+
+from sellerwatch.adapters.sql.schema.types import Code, LongText, PublicId, Time, Word, row_id, table
+
+# One row for each request that may leave, written before it does. Wall time can be set, so each stamp has the boot it
+# belongs to and that boot's monotonic clock beside it. The highest id is remembered in a file beside the database, to
+# notice a database restored from an older copy: hence ids that never come again.
+permits = table(
+    "permits",
+    row_id(),
+    Column("agent_id", BigInteger, nullable=False),
+    Column("worker_id", PublicId, nullable=False),
+    Column("task_id", PublicId),
+    Column("reserved_at", Time, nullable=False),
+    Column("answered_at", Time),
+    Column("boot_id", Word, nullable=False),
+    Column("boot_us", BigInteger, nullable=False),
+    Column("answered_boot_us", BigInteger),
+    Index("permits__idx_agent_id_answered_at", "agent_id", "answered_at"),
+    never_reuse_ids=True,
+)
+
+workers = table(
+    "workers",
+    row_id(),
+    Column("worker_id", PublicId, nullable=False),
+    Column("role", Word, nullable=False),
+    Column("host", String(255), nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("boot_id", Word, nullable=False),
+    Column("started_at", Time, nullable=False),
+    Column("heartbeat_at", Time, nullable=False),
+    Column("stopped_at", Time),
+    Index("workers__uq_worker_id", "worker_id", unique=True),
+    Index("workers__idx_heartbeat_at", "heartbeat_at"),
+)
+
+pool_breaker = table(
+    "pool_breaker",
+    row_id(),
+    Column("marketplace", Word, nullable=False),
+    Column("state", Code, nullable=False),
+    Column("opened_at", Time),
+    Column("closed_at", Time),
+    Column("probe_worker_id", PublicId),
+    Column("probe_until", Time),
+    Column("keep_closed_until", Time),
+    Column("updated_at", Time, nullable=False),
+    Index("pool_breaker__uq_marketplace", "marketplace", unique=True),
+)
+
+job_leases = table(
+    "job_leases",
+    row_id(),
+    Column("job", Word, nullable=False),
+    Column("owner", Word),
+    Column("lease_until", Time),
+    Column("last_started_at", Time),
+    Column("last_finished_at", Time),
+    Column("last_error", Text),
+    Index("job_leases__uq_job", "job", unique=True),
+)
+
+setting_overrides = table(
+    "setting_overrides",
+    row_id(),
+    Column("name", Word, nullable=False),
+    Column("value", Text, nullable=False),
+    Column("changed_by", String(100), nullable=False),
+    Column("changed_at", Time, nullable=False),
+    Index("setting_overrides__uq_name", "name", unique=True),
+)
+
+# Read by id from where the reader left off, which must stay true when old rows are deleted.
+activity = table(
+    "activity",
+    row_id(),
+    Column("at", Time, nullable=False),
+    Column("kind", Word, nullable=False),
+    Column("subject_type", Word),
+    Column("subject_id", String(100)),
+    Column("data", LongText),
+    never_reuse_ids=True,
+)
+
+# `before` is a reserved word in MySQL: a statement written by hand must quote it there.
+audit = table(
+    "audit",
+    row_id(),
+    Column("at", Time, nullable=False),
+    Column("actor", String(100), nullable=False),
+    Column("action", Word, nullable=False),
+    Column("subject_type", Word, nullable=False),
+    Column("subject_id", String(100), nullable=False),
+    Column("before", LongText),
+    Column("after", LongText),
+    Column("note", Text),
+    Index("audit__idx_subject_type_subject_id_id", "subject_type", "subject_id", "id"),
+    Index("audit__idx_actor_id", "actor", "id"),
+    Index("audit__idx_action_id", "action", "id"),
+    never_reuse_ids=True,
+)

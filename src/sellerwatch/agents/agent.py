@@ -1,0 +1,170 @@
+"""An agent: one user-agent identity, with its health and its standing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Self
+
+from sellerwatch.kernel.errors import Conflict, Invalid, NotFound
+from sellerwatch.kernel.ids import UserAgentId
+from sellerwatch.kernel.lifecycle import Lifecycle
+
+
+class AgentStatus(StrEnum):
+    AVAILABLE = "AVAILABLE"
+    SUSPENDED = "SUSPENDED"
+    BLOCKED = "BLOCKED"
+
+
+AGENT_LIFE = Lifecycle(
+    noun="agent",
+    first=AgentStatus.AVAILABLE,
+    moves={
+        (AgentStatus.AVAILABLE, "suspend"): AgentStatus.SUSPENDED,
+        (AgentStatus.SUSPENDED, "suspend"): AgentStatus.SUSPENDED,
+        (AgentStatus.SUSPENDED, "recover"): AgentStatus.AVAILABLE,
+        (AgentStatus.AVAILABLE, "block"): AgentStatus.BLOCKED,
+        (AgentStatus.SUSPENDED, "block"): AgentStatus.BLOCKED,
+        (AgentStatus.BLOCKED, "unblock"): AgentStatus.AVAILABLE,
+    },
+    resting=frozenset({AgentStatus.BLOCKED}),
+)
+
+HEALTHIEST = 100
+HEALTH_AFTER_RECOVERY = 70
+SUSPENSION_HEALTH = 30
+ISSUE_FAILURES = 3
+
+
+class Outcome(StrEnum):
+    """How a request ended, as far as its agent is concerned.
+
+    BLAMELESS is what the agent could not help: a product's 404, our parser's error, a marketplace-wide outage. It
+    counts as a use and touches nothing else.
+    """
+
+    SUCCESS = "SUCCESS"
+    TOO_MANY = "TOO_MANY"
+    SERVER_ERROR = "SERVER_ERROR"
+    NETWORK_ERROR = "NETWORK_ERROR"
+    REFUSED = "REFUSED"
+    BLAMELESS = "BLAMELESS"
+
+    @property
+    def is_circuit_failure(self) -> bool:
+        return self not in (Outcome.SUCCESS, Outcome.BLAMELESS)
+
+
+_HEALTH = {
+    Outcome.SUCCESS: 5,
+    Outcome.TOO_MANY: -20,
+    Outcome.SERVER_ERROR: -10,
+    Outcome.NETWORK_ERROR: -5,
+    Outcome.REFUSED: -5,
+    Outcome.BLAMELESS: 0,
+}
+
+
+@dataclass(eq=False)
+class AgentNotFound(NotFound):
+    agent: str
+
+
+@dataclass(eq=False)
+class AgentExists(Conflict):
+    user_agent: str
+
+
+@dataclass(eq=False)
+class InvalidUserAgent(Invalid):
+    """A user-agent string that no HTTP header may carry, or none at all."""
+
+    longest: int
+
+
+@dataclass(frozen=True)
+class Agent:
+    """Healthy agents are asked first; an ill one rests for its own time and comes back by itself.
+
+    A suspended agent keeps `suspended_until`: recovery depends on the time alone, never on a health that suspension
+    itself had made unreachable. BLOCKED is for ever until an operator unblocks it.
+    """
+
+    user_agent_id: UserAgentId
+    user_agent: str
+    created_at: datetime
+    updated_at: datetime
+    status: AgentStatus = AGENT_LIFE.first
+    health_score: int = HEALTHIEST
+    usage_count: int = 0
+    success_count: int = 0
+    failure_count: int = 0
+    requests_per_day: int = 0
+    issue_failures: int = 0
+    last_used_at: datetime | None = None
+    suspended_at: datetime | None = None
+    suspended_until: datetime | None = None
+
+    LONGEST_USER_AGENT = 500
+
+    @classmethod
+    def create(cls, user_agent_id: UserAgentId, user_agent: str, now: datetime) -> Self:
+        text = user_agent.strip()
+        if not text or len(text) > cls.LONGEST_USER_AGENT or not text.isascii() or not text.isprintable():
+            raise InvalidUserAgent(longest=cls.LONGEST_USER_AGENT)
+        return cls(user_agent_id=user_agent_id, user_agent=text, created_at=now, updated_at=now)
+
+    def use(self, outcome: Outcome, now: datetime, rest: timedelta, uses: int = 1) -> Agent:
+        """`uses` requests that ended alike. A 429 suspends at once, and so does a health under 30, for `rest`."""
+        health = min(HEALTHIEST, max(0, self.health_score + _HEALTH[outcome] * uses))
+        success = uses if outcome is Outcome.SUCCESS else 0
+        failure = uses if outcome.is_circuit_failure else 0
+        used = replace(
+            self,
+            health_score=health,
+            usage_count=self.usage_count + uses,
+            success_count=self.success_count + success,
+            failure_count=self.failure_count + failure,
+            requests_per_day=self.requests_per_day + uses,
+            last_used_at=now,
+            updated_at=now,
+        )
+        ill = outcome is Outcome.TOO_MANY or (health < SUSPENSION_HEALTH and outcome.is_circuit_failure)
+        return used.suspend(now, rest) if ill and self.status is not AgentStatus.BLOCKED else used
+
+    def suspend(self, now: datetime, rest: timedelta) -> Agent:
+        """Rests until then; a second suspension can only lengthen the rest."""
+        until = max(now + rest, self.suspended_until or now)
+        since = self.suspended_at if self.status is AgentStatus.SUSPENDED else now
+        return self._move("suspend", now, suspended_at=since, suspended_until=until)
+
+    def is_rested(self, now: datetime) -> bool:
+        return self.status is AgentStatus.SUSPENDED and (self.suspended_until is None or self.suspended_until <= now)
+
+    def recover(self, now: datetime) -> Agent:
+        """Back at work with a health that is good, but has to be earned to the full."""
+        return self._move("recover", now, health_score=HEALTH_AFTER_RECOVERY, suspended_at=None, suspended_until=None)
+
+    def block(self, now: datetime) -> Agent:
+        return self._move("block", now, suspended_at=None, suspended_until=None)
+
+    def unblock(self, now: datetime) -> Agent:
+        return self._move("unblock", now, health_score=HEALTH_AFTER_RECOVERY, issue_failures=0)
+
+    def issue_refused(self, now: datetime) -> Agent:
+        """The marketplace answered and gave no token. Three in a row block; an outage is no refusal."""
+        counted = replace(self, issue_failures=self.issue_failures + 1, updated_at=now)
+        may_block = AGENT_LIFE.allows(self.status, "block")
+        return counted.block(now) if counted.issue_failures >= ISSUE_FAILURES and may_block else counted
+
+    def issue_succeeded(self, now: datetime) -> Agent:
+        return replace(self, issue_failures=0, updated_at=now)
+
+    def new_day(self, now: datetime) -> Agent:
+        return replace(self, requests_per_day=0, updated_at=now)
+
+    def _move(self, verb: str, now: datetime, **changed: object) -> Agent:
+        status = AGENT_LIFE.after(self.status, verb, self.user_agent_id)
+        return replace(self, status=status, updated_at=now, **changed)  # type: ignore[arg-type]

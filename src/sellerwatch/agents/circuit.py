@@ -1,0 +1,71 @@
+"""A circuit: stop asking where asking keeps failing, and find out with one request when to start again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from sellerwatch.kernel.lifecycle import Lifecycle
+
+
+class CircuitState(StrEnum):
+    CLOSED = "CLOSED"
+    OPEN = "OPEN"
+    HALF_OPEN = "HALF_OPEN"
+
+
+CIRCUIT_LIFE = Lifecycle(
+    noun="circuit",
+    first=CircuitState.CLOSED,
+    moves={
+        (CircuitState.CLOSED, "open"): CircuitState.OPEN,
+        (CircuitState.OPEN, "half_open"): CircuitState.HALF_OPEN,
+        (CircuitState.HALF_OPEN, "open"): CircuitState.OPEN,
+        (CircuitState.HALF_OPEN, "close"): CircuitState.CLOSED,
+        (CircuitState.OPEN, "close"): CircuitState.CLOSED,
+    },
+    resting=frozenset(),
+)
+
+
+@dataclass(frozen=True)
+class Circuit:
+    """CLOSED, then OPEN after `threshold` failures in a row, HALF_OPEN once `timeout` has passed: one request decides.
+
+    It opens on failures in a row, not on a rate: an identity makes at most one request a second, too few for a rate.
+    """
+
+    state: CircuitState = CIRCUIT_LIFE.first
+    failure_count: int = 0
+    threshold: int = 3
+    timeout: timedelta = timedelta(seconds=600)
+    opened_at: datetime | None = None
+    closed_at: datetime | None = None
+
+    def succeeded(self, now: datetime) -> Circuit:
+        """A late success of a request sent before it opened does not close it: only the probe does."""
+        if self.state is CircuitState.HALF_OPEN:
+            return self.close(now)
+        return replace(self, failure_count=0) if self.state is CircuitState.CLOSED else self
+
+    def failed(self, now: datetime) -> Circuit:
+        counted = replace(self, failure_count=self.failure_count + 1)
+        if self.state is CircuitState.HALF_OPEN or (
+            self.state is CircuitState.CLOSED and counted.failure_count >= self.threshold
+        ):
+            return counted._move("open", opened_at=now)
+        return counted
+
+    def retry_at(self) -> datetime | None:
+        """When an OPEN circuit lets one request through; None while it is not OPEN."""
+        return self.opened_at + self.timeout if self.state is CircuitState.OPEN and self.opened_at else None
+
+    def half_open(self) -> Circuit:
+        return self._move("half_open")
+
+    def close(self, now: datetime) -> Circuit:
+        return self._move("close", failure_count=0, closed_at=now)
+
+    def _move(self, verb: str, **changed: object) -> Circuit:
+        return replace(self, state=CIRCUIT_LIFE.after(self.state, verb), **changed)  # type: ignore[arg-type]

@@ -1,0 +1,136 @@
+"""The three parts of a product as facts: just the fields that productData is made of, typed and normalised.
+
+What is not a fact is no change: view counts, positions and other volatile fields never reach this module, because a
+marketplace's parser picks facts and leaves the rest. `null`, `""` and absent follow one rule (spec, decisions): text that
+is always there is `""` when missing, optional text is None.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from sellerwatch.kernel.ids import ItemNo, SellerId
+
+#: Stamped into every part's hash: raise it when the parser reads more or other facts from the same body.
+FACTS_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ListFacts:
+    """A product's own entry on a list page. Names and prices come from the detail, so that no change lacks a field."""
+
+    item_no: ItemNo
+    images: tuple[str, ...]
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Brand:
+    code: int | None
+    name: str
+    name_kr: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Category:
+    level: str
+    code: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    normal: int
+    selling: int
+    discount: int
+    rate: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shipping:
+    type: str
+    fee: int
+    fee_type: str
+    average_days: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DetailFacts:
+    item_no: ItemNo
+    seller_id: SellerId
+    name: str
+    brand: Brand
+    categories: tuple[Category, ...]
+    prices: Prices
+    stock: int
+    sold_out: bool
+    item_status: str | None
+    origin_country: str | None
+    shipping: Shipping | None
+    images: tuple[str, ...]
+    description_html: str
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    option_no: int
+    color: str
+    size: str
+    stock: int
+    size_guide: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class OptionFacts:
+    """Sorted by option number: their order on the wire means nothing."""
+
+    options: tuple[Option, ...]
+
+
+Facts = ListFacts | DetailFacts | OptionFacts
+
+
+def digest(facts: Facts) -> str:
+    """MD5 over the canonical form. Not a secret: it only has to differ when the facts do."""
+    return hashlib.md5(orjson.dumps((FACTS_VERSION, facts)), usedforsecurity=False).hexdigest()
+
+
+def product_data(listed: ListFacts, detail: DetailFacts, options: OptionFacts) -> dict[str, Any]:
+    """The one normalised product, in the shape and order of the wire (spec, event)."""
+    shipping = detail.shipping
+    return {
+        "itemNo": detail.item_no,
+        "sellerId": detail.seller_id,
+        "name": detail.name,
+        "brand": {"code": detail.brand.code, "name": detail.brand.name, "nameKr": detail.brand.name_kr},
+        "categories": [{"level": c.level, "code": c.code, "name": c.name} for c in detail.categories],
+        "prices": {
+            "normal": detail.prices.normal,
+            "selling": detail.prices.selling,
+            "discount": detail.prices.discount,
+            "rate": detail.prices.rate,
+        },
+        "stock": detail.stock,
+        "soldOut": detail.sold_out,
+        "itemStatus": detail.item_status,
+        "originCountry": detail.origin_country,
+        "shipping": None
+        if shipping is None
+        else {
+            "type": shipping.type,
+            "fee": shipping.fee,
+            "feeType": shipping.fee_type,
+            "averageDays": shipping.average_days,
+        },
+        "images": list(dict.fromkeys((*listed.images, *detail.images))),
+        "descriptionHtml": detail.description_html,
+        "options": [
+            {"optionNo": o.option_no, "color": o.color, "size": o.size, "stock": o.stock, "sizeGuide": o.size_guide}
+            for o in options.options
+        ],
+        "tags": list(listed.tags),
+    }

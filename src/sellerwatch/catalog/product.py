@@ -1,0 +1,142 @@
+"""A product of a seller: which parts of it were seen, and whether it is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Self
+
+from sellerwatch.kernel.errors import Conflict, NotFound
+from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, SellerId
+from sellerwatch.kernel.lifecycle import Lifecycle
+
+
+class PartType(StrEnum):
+    """The three endpoints a product is read from."""
+
+    MINISHOP = "MINISHOP"
+    DETAIL = "DETAIL"
+    OPTION = "OPTION"
+
+
+class ProductState(StrEnum):
+    """Derived, never stored: from the three hashes and `deleted_at`."""
+
+    INCOMPLETE = "INCOMPLETE"
+    COMPLETE = "COMPLETE"
+    DELETED = "DELETED"
+
+
+PRODUCT_LIFE = Lifecycle(
+    noun="product",
+    first=ProductState.INCOMPLETE,
+    moves={
+        (ProductState.INCOMPLETE, "see_part"): ProductState.INCOMPLETE,
+        (ProductState.INCOMPLETE, "complete"): ProductState.COMPLETE,
+        (ProductState.COMPLETE, "see_part"): ProductState.COMPLETE,
+        (ProductState.COMPLETE, "delete"): ProductState.DELETED,
+        (ProductState.DELETED, "return"): ProductState.COMPLETE,
+    },
+    resting=frozenset({ProductState.DELETED}),
+)
+
+
+class ProductEvent(StrEnum):
+    CREATED = "PRODUCT_CREATED"
+    UPDATED = "PRODUCT_UPDATED"
+    DELETED = "PRODUCT_DELETED"
+
+
+@dataclass(eq=False)
+class ProductNotFound(NotFound):
+    product: str
+
+
+@dataclass(eq=False)
+class ForeignProduct(Conflict):
+    """An item that belongs to another seller: never taken in, never taken from its own."""
+
+    item_no: int
+    seller_id: str
+    owner: str
+
+
+def has_changed(old: str | None, new: str | None) -> bool:
+    """Two absent hashes are equal; one absent is a change."""
+    return old != new
+
+
+@dataclass(frozen=True)
+class Product:
+    """Complete once all three parts have been seen. `version` counts its events, over removal and return too."""
+
+    product_id: ProductId
+    item_no: ItemNo
+    seller_id: SellerId
+    created_at: datetime
+    updated_at: datetime
+    minishop_hash: str | None = None
+    detail_hash: str | None = None
+    option_hash: str | None = None
+    version: int = 0
+    missing_runs: int = 0
+    last_seen_at: datetime | None = None
+    last_seen_execution: ExecutionId | None = None
+    deleted_at: datetime | None = None
+
+    @classmethod
+    def create(cls, product_id: ProductId, item_no: ItemNo, seller_id: SellerId, now: datetime) -> Self:
+        return cls(product_id=product_id, item_no=item_no, seller_id=seller_id, created_at=now, updated_at=now)
+
+    @property
+    def is_complete(self) -> bool:
+        return None not in (self.minishop_hash, self.detail_hash, self.option_hash)
+
+    @property
+    def is_deleted(self) -> bool:
+        return self.deleted_at is not None
+
+    @property
+    def state(self) -> ProductState:
+        if self.is_deleted:
+            return ProductState.DELETED
+        return ProductState.COMPLETE if self.is_complete else ProductState.INCOMPLETE
+
+    def hash_of(self, part: PartType) -> str | None:
+        if part is PartType.MINISHOP:
+            return self.minishop_hash
+        return self.detail_hash if part is PartType.DETAIL else self.option_hash
+
+    def see_part(self, part: PartType, digest: str, now: datetime) -> tuple[Product, bool]:
+        """The product with this part's hash, and whether that is a change."""
+        if not has_changed(self.hash_of(part), digest):
+            return self, False
+        if part is PartType.MINISHOP:
+            return replace(self, minishop_hash=digest, updated_at=now), True
+        if part is PartType.DETAIL:
+            return replace(self, detail_hash=digest, updated_at=now), True
+        return replace(self, option_hash=digest, updated_at=now), True
+
+    def be_listed(self, execution_id: ExecutionId, now: datetime) -> Product:
+        """It stood on a list page of this run: it is there, whatever earlier runs missed."""
+        return replace(self, last_seen_at=now, last_seen_execution=execution_id, missing_runs=0)
+
+    def due_event(self, changed: bool) -> ProductEvent | None:
+        """What the receiver must be told now. Nothing of an incomplete product, nothing where nothing changed."""
+        if not self.is_complete:
+            return None
+        if self.version == 0 or self.is_deleted:
+            return ProductEvent.CREATED
+        return ProductEvent.UPDATED if changed else None
+
+    def announce(self, event: ProductEvent, now: datetime) -> Product:
+        """One more event of this item; a deletion ends it, a creation brings it (back)."""
+        if event is ProductEvent.DELETED:
+            PRODUCT_LIFE.after(self.state, "delete", self.item_no)
+            return replace(self, version=self.version + 1, deleted_at=now, updated_at=now)
+        return replace(self, version=self.version + 1, deleted_at=None, missing_runs=0, updated_at=now)
+
+    def miss(self, now: datetime) -> Product:
+        """A complete list of its seller did not have it."""
+        return replace(self, missing_runs=self.missing_runs + 1, updated_at=now)

@@ -1,0 +1,64 @@
+"""The command line's front door: settings in, one sentence and the right exit code out.
+
+Exit codes: 0 done; 1 failed; 2 bad usage or settings; 3 part of the work failed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from sellerwatch import __version__
+from sellerwatch.cli import config, db, simulator
+from sellerwatch.cli.output import err
+from sellerwatch.kernel.errors import Invalid, SellerwatchError
+
+app = typer.Typer(
+    name="sellerwatch",
+    help="Keeps an external product server in step with marketplace sellers.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    add_completion=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(db.app, name="db")
+app.add_typer(config.app, name="config")
+app.command("simulator", help=simulator.HELP)(simulator.simulator)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"sellerwatch {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)] = False,
+) -> None:
+    """Settings come from SELLERWATCH_* variables or the TOML file named by SELLERWATCH_CONFIG."""
+
+
+def exit_code(error: SellerwatchError) -> int:
+    return 2 if isinstance(error, Invalid) else 1
+
+
+def main() -> None:
+    """The console script. A refusal is one sentence on standard error; a traceback is a bug of ours."""
+    try:
+        app()
+    except SellerwatchError as error:
+        err.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(exit_code(error))
+    except BrokenPipeError:
+        # The reader of a pipe went away: not an error of ours, and nothing is left to say it to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

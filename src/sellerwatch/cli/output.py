@@ -1,0 +1,88 @@
+"""How commands speak: tables and colours for people, one JSON document on standard output for scripts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+#: Standard output: what was asked for. Standard error: everything said beside it.
+out = Console()
+err = Console(stderr=True)
+
+_COLOURS = {
+    "ACTIVE": "green",
+    "COMPLETED": "green",
+    "AVAILABLE": "green",
+    "current": "green",
+    "RUNNING": "cyan",
+    "IN_PROGRESS": "cyan",
+    "SENDING": "cyan",
+    "WAITING": "yellow",
+    "RETRY": "yellow",
+    "PENDING": "yellow",
+    "SUSPENDED": "yellow",
+    "behind": "yellow",
+    "FAILED": "red",
+    "BLOCKED": "red",
+    "unknown": "red",
+}
+
+
+def print_json(value: Any) -> None:
+    """UTF-8 as it is: Korean text stays readable."""
+    sys.stdout.buffer.write(orjson.dumps(value, default=str, option=orjson.OPT_INDENT_2) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str) -> None:
+    """A table, or, where there is nothing, the sentence that says what to do next."""
+    listed = [[_cell(value) for value in row] for row in rows]
+    if not listed:
+        out.print(Text(empty, style="dim"))
+        return
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in listed:
+        table.add_row(*row)
+    out.print(table)
+
+
+def print_facts(facts: Iterable[tuple[str, Any]]) -> None:
+    """One thing, a line per fact."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in facts:
+        table.add_row(name, _cell(value))
+    out.print(table)
+
+
+def ago(time: datetime | None, now: datetime) -> str:
+    """`3 min ago`, `in 2 h`: people read distances, not stamps."""
+    if time is None:
+        return "never"
+    seconds = (now - time.astimezone(UTC)).total_seconds()
+    amount = abs(seconds)
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if amount >= size:
+            text = f"{amount / size:.0f} {unit}"
+            break
+    else:
+        text = f"{amount:.0f} s"
+    return f"{text} ago" if seconds >= 0 else f"in {text}"
+
+
+def _cell(value: Any) -> Text:
+    """Never markup: a product's name may hold brackets."""
+    if value is None:
+        return Text("-", style="dim")
+    text = f"{value:%Y-%m-%d %H:%M:%S}" if isinstance(value, datetime) else str(value)
+    return Text(text, style=_COLOURS.get(text, ""))

@@ -1,0 +1,111 @@
+"""`sellerwatch simulator`: the practice marketplace and product server, alone in a process."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import signal
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from sellerwatch.cli.output import err, print_facts, print_json
+from sellerwatch.kernel.errors import Failed, Invalid
+
+HELP = """Run the practice marketplace, and the product server beside it, on one port.
+
+\b
+sellerwatch simulator --port 9000 --sellers 3 --products 1000
+sellerwatch simulator --profile hostile --latency-ms 20 --seed 7
+"""
+
+
+@dataclass(eq=False)
+class PortInUse(Failed):
+    host: str
+    port: int
+
+
+@dataclass(eq=False)
+class AddressUnusable(Failed):
+    host: str
+    port: int
+    problem: str
+
+
+@dataclass(eq=False)
+class UnknownProfile(Invalid):
+    given: str
+    known: tuple[str, ...]
+
+
+def simulator(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 9000,
+    sellers: Annotated[int, typer.Option(min=1, help="Sellers there are.")] = 3,
+    products: Annotated[int, typer.Option(min=0, help="Products of each seller.")] = 100,
+    seed: Annotated[str, typer.Option(help="The same seed makes the same world and the same faults.")] = "0",
+    profile: Annotated[str, typer.Option(help="Chaos by name: calm, flaky, hostile, ...")] = "calm",
+    latency_ms: Annotated[float | None, typer.Option(min=0, help="Wait before each answer.")] = None,
+    detail_kb: Annotated[int | None, typer.Option(min=1, help="Size of a detail; default: as the real ones.")] = None,
+    window_limit: Annotated[int, typer.Option(min=1, help="Requests an identity may make in a window.")] = 80,
+    window_seconds: Annotated[float, typer.Option(min=0.001, help="Length of the window.")] = 3600,
+    requests_per_second: Annotated[float, typer.Option(min=0, help="Of one identity; 0: no limit.")] = 1,
+    steady: Annotated[bool, typer.Option("--steady", help="Volatile fields and orders stand still.")] = False,
+    secret: Annotated[str | None, typer.Option(help="Verify event signatures with it.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Say where it listens as one JSON object.")] = False,
+) -> None:
+    # Imported here: a command that is not the simulator does not pay for it.
+    import uvloop  # noqa: PLC0415
+
+    from sellerwatch.simulator.chaos import PROFILES  # noqa: PLC0415
+    from sellerwatch.simulator.http import Server, serve  # noqa: PLC0415
+    from sellerwatch.simulator.simulator import EVENTS_PATH, Simulator  # noqa: PLC0415
+
+    if profile not in PROFILES:
+        raise UnknownProfile(given=profile, known=tuple(PROFILES))
+    world = Simulator(
+        seed=seed,
+        sellers=sellers,
+        products=products,
+        profile=profile,
+        latency_ms=latency_ms,
+        detail_kb=detail_kb,
+        volatile=not steady,
+        window_limit=window_limit,
+        window_seconds=window_seconds,
+        requests_per_second=requests_per_second or None,
+        secret=secret,
+    )
+
+    def announce(server: Server) -> None:
+        facts = {
+            "marketplace": server.url,
+            "product_server": server.url + EVENTS_PATH,
+            "control": f"{server.url}/__simulator__/stats",
+            "sellers": sellers,
+            "products": sellers * products,
+            "profile": profile,
+        }
+        if as_json:
+            print_json(facts)
+        else:
+            print_facts(facts.items())
+            err.print("Ctrl-C ends it.", style="dim")
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        async with serve(world.answer, host, port) as server:
+            announce(server)
+            await stop.wait()
+
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(run())
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise PortInUse(host=host, port=port) from None
+        raise AddressUnusable(host=host, port=port, problem=error.strerror or str(error)) from None

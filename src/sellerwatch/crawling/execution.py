@@ -1,0 +1,152 @@
+"""One run of one seller: from the trigger until its last task is done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Self
+
+from sellerwatch.kernel.errors import Conflict, NotFound
+from sellerwatch.kernel.ids import ExecutionId, ScheduleId, SellerId
+from sellerwatch.kernel.lifecycle import Lifecycle
+
+
+class ExecutionStatus(StrEnum):
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+
+
+EXECUTION_LIFE = Lifecycle(
+    noun="execution",
+    first=ExecutionStatus.PENDING,
+    moves={
+        (ExecutionStatus.PENDING, "start"): ExecutionStatus.RUNNING,
+        (ExecutionStatus.PENDING, "fail"): ExecutionStatus.FAILED,
+        (ExecutionStatus.RUNNING, "complete"): ExecutionStatus.COMPLETED,
+        (ExecutionStatus.RUNNING, "fail"): ExecutionStatus.FAILED,
+        (ExecutionStatus.COMPLETED, "reopen"): ExecutionStatus.RUNNING,
+        (ExecutionStatus.FAILED, "reopen"): ExecutionStatus.RUNNING,
+    },
+    resting=frozenset({ExecutionStatus.COMPLETED, ExecutionStatus.FAILED}),
+)
+
+LONGEST_ERROR = 2000
+
+
+@dataclass(eq=False)
+class ExecutionNotFound(NotFound):
+    execution_id: str
+
+
+@dataclass(eq=False)
+class CrawlInProgress(Conflict):
+    """A seller has at most one run going; says which."""
+
+    seller_id: str
+    execution_id: str
+
+
+@dataclass(eq=False)
+class CountsExceeded(Conflict):
+    """More tasks ended than were made: the counters lie. Loud, because a run would otherwise never or wrongly end."""
+
+    execution_id: str
+    ended: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Execution:
+    """The counters are sums over its tasks, moved in the transactions that move the tasks; tests recount them.
+
+    COMPLETED when every task has ended, failures or not. FAILED only when no task could be made, or it was cancelled
+    or ran past its deadline.
+    """
+
+    execution_id: ExecutionId
+    schedule_id: ScheduleId
+    seller_id: SellerId
+    created_at: datetime
+    status: ExecutionStatus = EXECUTION_LIFE.first
+    total_tasks_created: int = 0
+    completed_tasks: int = 0
+    failed_tasks: int = 0
+    list_total: int | None = None
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    deadline_at: datetime | None = None
+    error_message: str | None = None
+
+    @classmethod
+    def create(
+        cls, execution_id: ExecutionId, schedule_id: ScheduleId, seller_id: SellerId, now: datetime
+    ) -> Self:
+        return cls(execution_id=execution_id, schedule_id=schedule_id, seller_id=seller_id, created_at=now)
+
+    def start(self, total: int, now: datetime) -> Execution:
+        """RUNNING with its first tasks; with none there is nothing to wait for and it completes at once."""
+        running = self._move("start", total_tasks_created=total, started_at=now)
+        return running.settle(now)
+
+    def record(self, now: datetime, *, added: int = 0, completed: int = 0, failed: int = 0) -> Execution:
+        """Tasks added and ended, as one sum per group; completes the run when none is left."""
+        summed = replace(
+            self,
+            total_tasks_created=self.total_tasks_created + added,
+            completed_tasks=self.completed_tasks + completed,
+            failed_tasks=self.failed_tasks + failed,
+        )
+        if summed.ended > summed.total_tasks_created:
+            raise CountsExceeded(self.execution_id, ended=summed.ended, total=summed.total_tasks_created)
+        return summed.settle(now)
+
+    def add_tasks(self, number: int, now: datetime) -> Execution:
+        return self.record(now, added=number)
+
+    def complete_task(self, now: datetime) -> Execution:
+        return self.record(now, completed=1)
+
+    def fail_task(self, now: datetime) -> Execution:
+        return self.record(now, failed=1)
+
+    def settle(self, now: datetime) -> Execution:
+        """Completes a running execution whose tasks have all ended; otherwise nothing."""
+        if self.status is ExecutionStatus.RUNNING and self.ended == self.total_tasks_created:
+            return self._move("complete", completed_at=now)
+        return self
+
+    def complete(self, now: datetime) -> Execution:
+        return self._move("complete", completed_at=now)
+
+    def fail(self, error: str, now: datetime) -> Execution:
+        return self._move("fail", error_message=error[:LONGEST_ERROR], completed_at=now)
+
+    def reopen_tasks(self, number: int) -> Execution:
+        """An operator reopened failed tasks: they no longer count as ended, and a finished run is running again."""
+        moved = self if self.is_open else self._move("reopen", completed_at=None, error_message=None)
+        return replace(moved, failed_tasks=moved.failed_tasks - number)
+
+    @property
+    def ended(self) -> int:
+        return self.completed_tasks + self.failed_tasks
+
+    @property
+    def is_open(self) -> bool:
+        return self.status in (ExecutionStatus.PENDING, ExecutionStatus.RUNNING)
+
+    @property
+    def progress_rate(self) -> float:
+        """How much of it is over, in percent; 0 while nothing is."""
+        return 100.0 * self.ended / self.total_tasks_created if self.ended else 0.0
+
+    @property
+    def success_rate(self) -> float:
+        """Of what is over, how much succeeded, in percent; 0 while nothing is over (never a flattering 100)."""
+        return 100.0 * self.completed_tasks / self.ended if self.ended else 0.0
+
+    def _move(self, verb: str, **changed: object) -> Execution:
+        status = EXECUTION_LIFE.after(self.status, verb, self.execution_id)
+        return replace(self, status=status, **changed)  # type: ignore[arg-type]

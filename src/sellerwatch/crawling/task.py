@@ -1,0 +1,192 @@
+"""A crawl task: one thing to ask the marketplace."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Self
+
+from sellerwatch.kernel.errors import Conflict, Invalid, NotFound
+from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, UserAgentId, WorkerId
+from sellerwatch.kernel.lifecycle import Lifecycle
+
+
+class TaskType(StrEnum):
+    MINISHOP = "MINISHOP"
+    PRODUCT_DETAIL = "PRODUCT_DETAIL"
+    PRODUCT_OPTION = "PRODUCT_OPTION"
+
+
+class Purpose(StrEnum):
+    """Why a task is there: to read, or to prove that a product is gone (then a 404 is what it hoped for)."""
+
+    CRAWL = "CRAWL"
+    REMOVAL_PROOF = "REMOVAL_PROOF"
+
+
+class TaskStatus(StrEnum):
+    WAITING = "WAITING"
+    PUBLISHED = "PUBLISHED"
+    IN_PROGRESS = "IN_PROGRESS"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    RETRY = "RETRY"
+
+
+TASK_LIFE = Lifecycle(
+    noun="task",
+    first=TaskStatus.WAITING,
+    moves={
+        (TaskStatus.WAITING, "publish"): TaskStatus.PUBLISHED,
+        (TaskStatus.RETRY, "publish"): TaskStatus.PUBLISHED,
+        (TaskStatus.PUBLISHED, "start"): TaskStatus.IN_PROGRESS,
+        (TaskStatus.RETRY, "start"): TaskStatus.IN_PROGRESS,
+        (TaskStatus.IN_PROGRESS, "complete"): TaskStatus.COMPLETED,
+        (TaskStatus.IN_PROGRESS, "fail"): TaskStatus.FAILED,
+        (TaskStatus.FAILED, "retry"): TaskStatus.RETRY,
+        (TaskStatus.PUBLISHED, "put_back"): TaskStatus.WAITING,
+        (TaskStatus.IN_PROGRESS, "put_back"): TaskStatus.WAITING,
+        (TaskStatus.FAILED, "reopen"): TaskStatus.RETRY,
+        (TaskStatus.WAITING, "cancel"): TaskStatus.FAILED,
+        (TaskStatus.PUBLISHED, "cancel"): TaskStatus.FAILED,
+        (TaskStatus.IN_PROGRESS, "cancel"): TaskStatus.FAILED,
+        (TaskStatus.RETRY, "cancel"): TaskStatus.FAILED,
+    },
+    resting=frozenset({TaskStatus.COMPLETED, TaskStatus.FAILED}),
+)
+
+#: States of a task that still has to be done; an execution is over when none of its tasks is in one of them.
+OPEN_STATES = (TaskStatus.WAITING, TaskStatus.PUBLISHED, TaskStatus.IN_PROGRESS, TaskStatus.RETRY)
+
+RETRIES = 2
+LOST_LEASES = 3
+LONGEST_ERROR = 2000
+
+_PATTERNS = {
+    TaskType.MINISHOP: (re.compile(r"/search/?mini-shop-search\Z"), "/searchmini-shop-search or /search/mini-shop-search"),
+    TaskType.PRODUCT_DETAIL: (re.compile(r"/item/[0-9]+/detail/top\Z"), "/item/{digits}/detail/top"),
+    TaskType.PRODUCT_OPTION: (re.compile(r"/auction_products/[0-9]+/options\Z"), "/auction_products/{digits}/options"),
+}
+
+
+@dataclass(eq=False)
+class InvalidRequestUrl(Invalid):
+    """A path that does not belong to its task's type; names the pattern."""
+
+    given: str
+    task_type: str
+    pattern: str
+
+
+@dataclass(eq=False)
+class TaskNotFound(NotFound):
+    task_id: str
+
+
+@dataclass(eq=False)
+class RetriesSpent(Conflict):
+    """A task that failed for good; an operator can reopen it."""
+
+    task_id: str
+    retries: int
+
+
+class RequestUrl(str):
+    """Path and query, joined to MARKETPLACE_URL when fetched; checked against the type of its task when made."""
+
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, task_type: TaskType, text: str) -> Self:
+        pattern, shown = _PATTERNS[task_type]
+        if not text.startswith("/") or text.startswith("//") or not pattern.search(text.partition("?")[0]):
+            raise InvalidRequestUrl(given=text[:200], task_type=task_type.value, pattern=shown)
+        return cls(text)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One request to be made for a run, and what became of it.
+
+    `attempt` rises with every start and is the guard of a late answer: only the worker that holds the task at this
+    attempt may end it. `available_at` is when it may be started; waiting for budget moves it and costs no retry.
+    """
+
+    task_id: TaskId
+    execution_id: ExecutionId
+    seller_id: SellerId
+    task_type: TaskType
+    request_url: RequestUrl
+    created_at: datetime
+    available_at: datetime
+    purpose: Purpose = Purpose.CRAWL
+    item_no: ItemNo | None = None
+    page_no: int | None = None
+    status: TaskStatus = TASK_LIFE.first
+    retry_count: int = 0
+    error_message: str | None = None
+    published_at: datetime | None = None
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    publish_count: int = 0
+    attempt: int = 0
+    worker_id: WorkerId | None = None
+    agent_id: UserAgentId | None = None
+    lost_leases: int = 0
+    requests_made: int = 0
+
+    def publish(self, now: datetime) -> Task:
+        return self._move("publish", published_at=now, publish_count=self.publish_count + 1)
+
+    def start(self, worker_id: WorkerId, now: datetime) -> Task:
+        return self._move("start", started_at=now, worker_id=worker_id, attempt=self.attempt + 1)
+
+    def complete(self, now: datetime) -> Task:
+        return self._move("complete", completed_at=now, error_message=None, worker_id=None, lost_leases=0)
+
+    def fail(self, error: str, now: datetime) -> Task:
+        """Failed; whether for good, `can_retry` says."""
+        return self._move("fail", completed_at=now, error_message=error[:LONGEST_ERROR], worker_id=None, lost_leases=0)
+
+    def can_retry(self, retries: int = RETRIES) -> bool:
+        return self.status is TaskStatus.FAILED and self.retry_count < retries
+
+    def retry(self, not_before: datetime, retries: int = RETRIES) -> Task:
+        """Once more, later. A third retry (by default) is refused."""
+        moved = self._move("retry", retry_count=self.retry_count + 1, error_message=None, completed_at=None)
+        if not self.can_retry(retries):
+            raise RetriesSpent(task_id=self.task_id, retries=retries)
+        return replace(moved, available_at=not_before)
+
+    def put_back(self, not_before: datetime) -> Task:
+        """Nobody's fault (no budget, a shutdown): it waits until then and has lost nothing."""
+        return self._move("put_back", available_at=not_before, worker_id=None)
+
+    def lose_lease(self, now: datetime) -> Task:
+        """Its worker vanished. A task that outlives too many workers may be what kills them: it fails as poison."""
+        if self.lost_leases + 1 < LOST_LEASES:
+            return replace(self.put_back(now), lost_leases=self.lost_leases + 1)
+        self.put_back(now)  # refuses what nobody holds, as above: `cancel` alone would take it
+        return self.cancel(now, f"poison: its worker vanished {LOST_LEASES} times in a row")
+
+    def reopen(self, now: datetime) -> Task:
+        """By an operator: from FAILED for good, with a fresh count."""
+        fresh = {"retry_count": 0, "lost_leases": 0, "error_message": None, "completed_at": None, "available_at": now}
+        return self._move("reopen", **fresh)
+
+    def cancel(self, now: datetime, reason: str = "cancelled") -> Task:
+        return self._move("cancel", completed_at=now, error_message=reason[:LONGEST_ERROR], worker_id=None)
+
+    def is_held_by(self, worker_id: WorkerId, attempt: int) -> bool:
+        """The guard of every outcome: still running, by this worker, at this attempt."""
+        return self.status is TaskStatus.IN_PROGRESS and self.worker_id == worker_id and self.attempt == attempt
+
+    @property
+    def is_open(self) -> bool:
+        return self.status in OPEN_STATES
+
+    def _move(self, verb: str, **changed: object) -> Task:
+        status = TASK_LIFE.after(self.status, verb, self.task_id)
+        return replace(self, status=status, **changed)  # type: ignore[arg-type]

@@ -1,0 +1,82 @@
+"""Every refusal and failure of the program, as one tree.
+
+SellerwatchError                  code + facts; the sentence comes from the wording catalogue
+├── Invalid                       the input itself is wrong; nothing was changed            400, exit 2
+├── NotFound                      what was named does not exist                             404, exit 1
+├── Conflict                      a rule forbids it in the present state                    409, exit 1
+│   └── IllegalMove               a lifecycle has no such move from that state
+├── Unavailable                   not now; carries when to come back if that is known       503, exit 1
+└── Failed                        someone we depend on, or we ourselves, failed             502, exit 1
+
+A feature derives its errors from these kinds, beside the rule they guard: the kind says how the edges (REST, command
+line) answer, the class name is the code, the dataclass fields are the facts. No error carries a sentence of its own, so
+that wording and language are one catalogue (`wording.py`) and a test can see that none is missing.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields, is_dataclass
+from typing import ClassVar
+
+from sellerwatch.kernel.wording import word
+
+_WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+class SellerwatchError(Exception):
+    """The root: anything the program says no to on purpose. What is not one of these is a bug."""
+
+    code: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        cls.code = _WORD_START.sub("_", cls.__name__).upper()
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """What the sentence is made of; safe to show: a secret is never a fact."""
+        return {f.name: getattr(self, f.name) for f in fields(self)} if is_dataclass(self) else {}
+
+    def __str__(self) -> str:
+        return word(self.code, self.facts)
+
+
+class Invalid(SellerwatchError):
+    """The input is wrong by itself, whatever the state."""
+
+
+class NotFound(SellerwatchError):
+    """The thing named does not exist."""
+
+
+class Conflict(SellerwatchError):
+    """The input is fine; the present state forbids it."""
+
+
+class Unavailable(SellerwatchError):
+    """Refused for now. `retry_after` (seconds) is there when somebody knows it."""
+
+    retry_after: float | None = None
+
+
+class Failed(SellerwatchError):
+    """Something outside, or we ourselves, broke while doing it."""
+
+
+@dataclass(eq=False)
+class IllegalMove(Conflict):
+    """A verb that its lifecycle does not have in that state; says the states it needs."""
+
+    noun: str
+    name: str
+    verb: str
+    state: str
+    needs: tuple[str, ...]
+
+
+def error_classes(root: type[SellerwatchError] = SellerwatchError) -> list[type[SellerwatchError]]:
+    """All error classes imported so far, in the order of the tree; for the docs and the tests that check them."""
+    found: list[type[SellerwatchError]] = []
+    for child in root.__subclasses__():
+        found += [child, *error_classes(child)]
+    return found

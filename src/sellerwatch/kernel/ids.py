@@ -1,0 +1,140 @@
+"""Ids: each kind its own type, so that a task's id cannot be handed in where a product's is meant.
+
+A public id is a time-ordered UUID (version 7) kept as its canonical text, so that it goes through JSON, logs, SQL and
+the wire without conversion. Ids are made outside transactions and passed in: a transaction may run twice and must then
+write the same ids.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from sellerwatch.kernel.errors import Invalid
+
+if TYPE_CHECKING:
+    from sellerwatch.kernel.clock import Clock
+
+
+@dataclass(eq=False)
+class InvalidId(Invalid):
+    """A text that is no UUID, or not in its canonical form."""
+
+    kind: str
+    given: str
+
+
+@dataclass(eq=False)
+class InvalidSellerId(Invalid):
+    """A blank or overlong seller id."""
+
+    given: str
+    longest: int
+
+
+@dataclass(eq=False)
+class InvalidItemNo(Invalid):
+    """A product number that is not a positive whole number."""
+
+    given: str
+
+
+class Ids:
+    """Makes UUIDv7s from the clock and the given luck: the same seed on the same (virtual) times gives the same ids.
+
+    Within one process ids rise strictly, even for equal milliseconds, which keeps index inserts at the right edge.
+    """
+
+    def __init__(self, clock: Clock, luck: random.Random) -> None:
+        self._clock = clock
+        self._luck = luck
+        self._last = 0
+
+    def new(self) -> str:
+        """48 bits of milliseconds, then 74 bits of luck; strictly rising by at least one."""
+        millis = int(self._clock.now().timestamp() * 1000)
+        value = millis << 80 | 0x7 << 76 | self._luck.getrandbits(12) << 64 | 0b10 << 62 | self._luck.getrandbits(62)
+        if value <= self._last:
+            value = self._last + 1
+        self._last = value
+        text = f"{value:032x}"
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+class PublicId(str):
+    """A UUID in canonical text form. Calling the class trusts the text (rows of ours); `parse` checks what people type."""
+
+    __slots__ = ()
+
+    @classmethod
+    def generate(cls, ids: Ids) -> Self:
+        return cls(ids.new())
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        try:
+            canonical = str(uuid.UUID(text))
+        except ValueError:
+            canonical = ""
+        if canonical != text.lower() or not canonical:
+            raise InvalidId(kind=cls.__name__, given=text)
+        return cls(canonical)
+
+
+class TaskId(PublicId):
+    __slots__ = ()
+
+
+class UserAgentId(PublicId):
+    __slots__ = ()
+
+
+class ProductId(PublicId):
+    __slots__ = ()
+
+
+class OutboxId(PublicId):
+    __slots__ = ()
+
+
+class ScheduleId(PublicId):
+    __slots__ = ()
+
+
+class ExecutionId(PublicId):
+    __slots__ = ()
+
+
+class WorkerId(PublicId):
+    """One process at work; its heartbeat is the lease of everything it holds."""
+
+    __slots__ = ()
+
+
+class SellerId(str):
+    """The marketplace's own id of a seller, e.g. `seller_12345`; any text that is not blank, at most 100 characters."""
+
+    __slots__ = ()
+    LONGEST = 100
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        trimmed = text.strip()
+        if not trimmed or len(trimmed) > cls.LONGEST or not trimmed.isprintable():
+            raise InvalidSellerId(given=text[:200], longest=cls.LONGEST)
+        return cls(trimmed)
+
+
+class ItemNo(int):
+    """The marketplace's product number; needs 64 bits."""
+
+    __slots__ = ()
+    LARGEST = 2**63 - 1
+
+    @classmethod
+    def parse(cls, value: object) -> Self:
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= cls.LARGEST:
+            raise InvalidItemNo(given=str(value)[:50])
+        return cls(value)

@@ -1,0 +1,40 @@
+"""The one door to the database, as a port.
+
+A transaction is a plain function. It cannot await, so no network call can be written inside one; it can be run again,
+so deadlocks and a busy database are retried in one place. Hence the rules for `work`:
+
+- it begins with a guard on the state it expects (it may run again after a commit whose answer was lost);
+- it gets ids and times from outside and mutates nothing it captured: memory changes after `transact` returned;
+- it names the tables it needs as a protocol (`tx.sellers`, `tx.audit`): see each feature's `ports.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar, overload
+
+Tx_co = TypeVar("Tx_co", covariant=True)
+T = TypeVar("T")
+
+
+class ATransactionCannotAwait:
+    """What a type checker finds when `work` is a coroutine function: awaiting this is an error it reports."""
+
+
+class Store(Protocol[Tx_co]):
+    """Runs plain functions on the database, all or nothing.
+
+    The overloads overlap on purpose: a coroutine function must meet the first, whose result cannot be awaited.
+    """
+
+    @overload
+    def transact(self, work: Callable[[Tx_co], Coroutine[Any, Any, Any]]) -> ATransactionCannotAwait: ...  # type: ignore[overload-overlap]
+
+    @overload
+    def transact(self, work: Callable[[Tx_co], T]) -> Coroutine[Any, Any, T]: ...
+
+    @overload
+    def read(self, work: Callable[[Tx_co], Coroutine[Any, Any, Any]]) -> ATransactionCannotAwait: ...  # type: ignore[overload-overlap]
+
+    @overload
+    def read(self, work: Callable[[Tx_co], T]) -> Coroutine[Any, Any, T]: ...

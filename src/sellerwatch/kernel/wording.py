@@ -1,0 +1,61 @@
+"""Every sentence the program says to a person about a refusal or a failure: one catalogue, by code.
+
+An error carries its code and its facts; this module makes the sentence. Other languages are other catalogues with the
+same keys. A code without a wording is a defect a test finds; at run time it is still said, plainly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+ENGLISH: Mapping[str, str] = {
+    "ILLEGAL_MOVE": "The {noun} {name} is {state}; to {verb} it must be {needs}.",
+    "INVALID_ID": "'{given}' is not an id of the kind {kind}: it must be a UUID such as 0198c0de-0000-7000-8000-000000000000.",
+    "INVALID_SELLER_ID": "A seller id must be 1 to {longest} printable characters, not '{given}'.",
+    "INVALID_ITEM_NO": "An item number must be a positive whole number, not '{given}'.",
+    "INVALID_INTERVAL": "A crawling interval in {unit} must be a whole number from 1 to {most}, not {amount}.",
+    "UNKNOWN_UNIT": "The unit of an interval is DAYS or HOURS, not '{given}'.",
+    "INVALID_SELLER_NAME": "A seller's name must be 1 to {longest} characters.",
+    "INVALID_PRODUCT_COUNT": "A product count cannot be negative ({given}).",
+    "SELLER_NOT_FOUND": "There is no seller {seller_id}; `sellerwatch sellers list` shows those there are.",
+    "SELLER_EXISTS": "The seller {seller_id} is registered already.",
+    "SELLER_INACTIVE": "The seller {seller_id} is INACTIVE and is not crawled; activate it first.",
+    "INVALID_REQUEST_URL": "'{given}' is not a request of the type {task_type}: it must hold {pattern}.",
+    "TASK_NOT_FOUND": "There is no task {task_id}.",
+    "RETRIES_SPENT": "The task {task_id} has spent its {retries} retries; an operator can reopen it.",
+    "EXECUTION_NOT_FOUND": "There is no execution {execution_id}.",
+    "CRAWL_IN_PROGRESS": "The seller {seller_id} is being crawled already, by execution {execution_id}.",
+    "COUNTS_EXCEEDED": "Execution {execution_id} counts {ended} ended tasks of {total}: its counters are wrong.",
+    "INVALID_PAYLOAD": "A message's payload must be one JSON object: {problem}.",
+    "MESSAGE_NOT_FOUND": "There is no outbox message {outbox_id}.",
+    "TRIES_SPENT": "The message {outbox_id} has failed for good after {tries} tries; replay or discard it.",
+    "AGENT_NOT_FOUND": "There is no agent {agent}.",
+    "AGENT_EXISTS": "There is an agent with that user-agent string already: {user_agent}",
+    "INVALID_USER_AGENT": "A user-agent string must be 1 to {longest} printable ASCII characters.",
+    "INVALID_TOKEN": "That is not a sealed token: {problem}.",
+    "PRODUCT_NOT_FOUND": "There is no product {product}.",
+    "INVALID_SETTINGS": "The settings have {number} fault(s):\n{listed}",
+    "INVALID_DATABASE_URL": "SELLERWATCH_DATABASE_URL is wrong: {problem}.",
+    "DATABASE_UNAVAILABLE": "The database {where} cannot be used: {problem}.",
+    "PORT_IN_USE": "{host}:{port} is in use already; stop what listens there, or choose another port.",
+    "ADDRESS_UNUSABLE": "{host}:{port} cannot be listened on: {problem}.",
+    "UNKNOWN_PROFILE": "There is no chaos profile '{given}'; there are {known}.",
+    "FOREIGN_PRODUCT": "Item {item_no} belongs to the seller {owner}, not to {seller_id}; it is left alone.",
+}
+
+
+def word(code: str, facts: Mapping[str, object], catalogue: Mapping[str, str] = ENGLISH) -> str:
+    """The sentence for a code and its facts."""
+    template = catalogue.get(code)
+    if template is None:
+        shown = ", ".join(f"{name}={value}" for name, value in facts.items())
+        return f"{code.capitalize().replace('_', ' ')}{f' ({shown})' if shown else ''}."
+    return template.format_map({name: _shown(value) for name, value in facts.items()})
+
+
+def _shown(value: object) -> object:
+    """Lists as people say them: `a, b or c`."""
+    if isinstance(value, tuple | list):
+        texts = [str(v) for v in value]
+        return " or ".join(filter(None, [", ".join(texts[:-1]), *texts[-1:]])) or "nothing"
+    return value

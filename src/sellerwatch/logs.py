@@ -1,0 +1,56 @@
+"""Structured logs: one event a line, as JSON for machines or aligned and coloured for people.
+
+The program logs through the standard library (`logging.getLogger(__name__)`, facts in `extra`); this module is the one
+place that says how a line looks. Values under a secret's name are hidden whatever put them there.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from typing import Literal
+
+import structlog
+from structlog.typing import EventDict, Processor
+
+_SECRET = re.compile(r"token|secret|password|authorization|cookie|api_?key", re.IGNORECASE)
+_QUIET = ("aiohttp", "alembic", "asyncio")
+
+
+def configure(level: str = "info", form: Literal["console", "json"] | None = None) -> None:
+    """Standard error only: standard output belongs to what a command prints. May be called again."""
+    if form is None:
+        form = "console" if sys.stderr.isatty() else "json"
+    shared: list[Processor] = [
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.ExtraAdder(),
+        _hide_secrets,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    if form == "json":
+        shared.append(structlog.processors.format_exc_info)
+    renderer: Processor = (
+        structlog.processors.JSONRenderer(ensure_ascii=False)
+        if form == "json"
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer], foreign_pre_chain=shared
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(level.upper())
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def _hide_secrets(_: object, __: str, event: EventDict) -> EventDict:
+    for name in event:
+        if _SECRET.search(name) and event[name] is not None:
+            event[name] = "hidden"
+    return event
+

@@ -1,0 +1,160 @@
+"""An outbox message: something that must be told to somebody outside, written in the transaction that made it true.
+
+One noun, two tables: messages about products go to the product server, messages about schedules to the scheduler.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from sellerwatch.kernel.errors import Conflict, Invalid, NotFound
+from sellerwatch.kernel.ids import OutboxId, PublicId, SellerId, WorkerId
+from sellerwatch.kernel.lifecycle import Lifecycle
+
+
+class MessageStatus(StrEnum):
+    WAITING = "WAITING"
+    SENDING = "SENDING"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    DISCARDED = "DISCARDED"
+
+
+MESSAGE_LIFE = Lifecycle(
+    noun="message",
+    first=MessageStatus.WAITING,
+    moves={
+        (MessageStatus.WAITING, "send"): MessageStatus.SENDING,
+        (MessageStatus.SENDING, "complete"): MessageStatus.COMPLETED,
+        (MessageStatus.SENDING, "fail"): MessageStatus.FAILED,
+        (MessageStatus.SENDING, "refuse"): MessageStatus.FAILED,
+        (MessageStatus.SENDING, "lose_lease"): MessageStatus.WAITING,
+        (MessageStatus.SENDING, "put_back"): MessageStatus.WAITING,
+        (MessageStatus.FAILED, "retry"): MessageStatus.WAITING,
+        (MessageStatus.FAILED, "replay"): MessageStatus.WAITING,
+        (MessageStatus.FAILED, "discard"): MessageStatus.DISCARDED,
+    },
+    resting=frozenset({MessageStatus.COMPLETED, MessageStatus.FAILED, MessageStatus.DISCARDED}),
+)
+
+TRIES = 5
+LONGEST_ERROR = 2000
+
+
+@dataclass(eq=False)
+class InvalidPayload(Invalid):
+    """A payload that is not a JSON object."""
+
+    problem: str
+
+
+@dataclass(eq=False)
+class MessageNotFound(NotFound):
+    outbox_id: str
+
+
+@dataclass(eq=False)
+class TriesSpent(Conflict):
+    """A message that failed for good; an operator can replay or discard it."""
+
+    outbox_id: str
+    tries: int
+
+
+@dataclass(frozen=True)
+class Message:
+    """`subject_id` is the product or the schedule it is about: messages of one subject are sent one at a time, in order.
+
+    `retry_count` counts tries that failed. `next_attempt_at` is when it may be sent; a FAILED message without one has
+    failed for good: it is kept, holds its subject, and is replayed or discarded by a person. The payload is fixed once
+    it was put on the wire (`attempted`): one idempotency key, one body.
+    """
+
+    outbox_id: OutboxId
+    subject_id: PublicId
+    seller_id: SellerId
+    event_type: str
+    payload: str
+    created_at: datetime
+    next_attempt_at: datetime | None
+    status: MessageStatus = MESSAGE_LIFE.first
+    retry_count: int = 0
+    attempted: bool = False
+    error_message: str | None = None
+    sent_at: datetime | None = None
+    worker_id: WorkerId | None = None
+
+    def __post_init__(self) -> None:
+        # The full parse is the writer's; a row of ours is trusted beyond its first character.
+        if not self.payload.startswith("{"):
+            raise InvalidPayload(problem="not a JSON object")
+
+    @staticmethod
+    def check(payload: str) -> str:
+        """For payloads from outside: the whole text must be one JSON object."""
+        try:
+            found = json.loads(payload)
+        except ValueError as error:
+            raise InvalidPayload(problem=str(error)) from None
+        if not isinstance(found, dict):
+            raise InvalidPayload(problem=f"a JSON {type(found).__name__}, not an object")
+        return payload
+
+    def send(self, worker_id: WorkerId) -> Message:
+        return self._move("send", worker_id=worker_id, attempted=True)
+
+    def complete(self, now: datetime) -> Message:
+        return self._move("complete", sent_at=now, error_message=None, next_attempt_at=None, worker_id=None)
+
+    def fail(self, error: str, now: datetime, wait: timedelta, tries: int = TRIES) -> Message:
+        """A counted try. While tries are left the next is `wait` away; after the last it has failed for good."""
+        spent = self.retry_count + 1
+        then = now + wait if spent < tries else None
+        return self._move("fail", retry_count=spent, next_attempt_at=then, **_said(error))
+
+    def refuse(self, error: str) -> Message:
+        """The receiver will never take it unchanged: failed for good at the first answer."""
+        return self._move("refuse", retry_count=self.retry_count + 1, next_attempt_at=None, **_said(error))
+
+    def lose_lease(self, now: datetime, wait: timedelta, tries: int = TRIES) -> Message:
+        """Its sender vanished. It may have arrived, so the try counts; the same key and body make a repeat harmless."""
+        spent = self.retry_count + 1
+        if spent >= tries:
+            return self.fail("its sender vanished", now, wait, tries)
+        return self._move("lose_lease", retry_count=spent, next_attempt_at=now + wait, worker_id=None)
+
+    def put_back(self, not_before: datetime) -> Message:
+        """Claimed, but not put on the wire (a shutdown, an open circuit): no try was made."""
+        return self._move("put_back", next_attempt_at=not_before, worker_id=None)
+
+    def can_retry(self) -> bool:
+        return self.status is MessageStatus.FAILED and self.next_attempt_at is not None
+
+    def retry(self) -> Message:
+        """Back to WAITING until its next time. Refused when it failed for good: that takes a person (`replay`)."""
+        moved = self._move("retry", error_message=None)
+        if not self.can_retry():
+            raise TriesSpent(outbox_id=self.outbox_id, tries=self.retry_count)
+        return moved
+
+    def replay(self, now: datetime) -> Message:
+        """By an operator: once more from the start, with a fresh count and the same key and body."""
+        return self._move("replay", retry_count=0, next_attempt_at=now, error_message=None)
+
+    def discard(self) -> Message:
+        """By an operator: given up; its subject goes on without it."""
+        return self._move("discard", next_attempt_at=None)
+
+    def is_due(self, now: datetime) -> bool:
+        return self.status is MessageStatus.WAITING and self.next_attempt_at is not None and self.next_attempt_at <= now
+
+    def _move(self, verb: str, **changed: object) -> Message:
+        return replace(self, status=MESSAGE_LIFE.after(self.status, verb, self.outbox_id), **changed)  # type: ignore[arg-type]
+
+
+def _said(error: str) -> dict[str, object]:
+    """What is kept of an error: never longer than its column, or the failure itself could not be saved."""
+    return {"error_message": error[:LONGEST_ERROR], "worker_id": None}

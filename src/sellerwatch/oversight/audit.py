@@ -1,0 +1,22 @@
+"""The audit trail: who did what to what, and how it was before and after. Written in the transaction that did it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True)
+class AuditEntry:
+    """`actor` says the door and the person: `cli:minji`, `api:ops@example`, `scheduler`."""
+
+    at: datetime
+    actor: str
+    action: str
+    subject_type: str
+    subject_id: str
+    before: Mapping[str, Any] | None = None
+    after: Mapping[str, Any] | None = None
+    note: str | None = None

@@ -1,0 +1,264 @@
+"""Every setting, validated together: all that is wrong is said at once, before anything starts.
+
+Precedence: run-time override (kept in the database), environment, file, default. A secret can be given as `NAME_FILE`.
+Where each value came from is kept, so that a person who wonders can be told.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import difflib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
+
+from sellerwatch.kernel.errors import Invalid
+
+PREFIX = "SELLERWATCH_"
+CONFIG = "CONFIG"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong, and how to mend it."""
+
+    name: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.problem}"
+
+
+@dataclass(eq=False)
+class InvalidSettings(Invalid):
+    """The settings as a whole; each fault names its variable."""
+
+    faults: tuple[Fault, ...]
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"number": len(self.faults), "listed": "\n".join(f"  - {fault}" for fault in self.faults)}
+
+
+def _url(text: str) -> str:
+    if not text.startswith(("http://", "https://")) or len(text) < len("http://x"):
+        raise ValueError("must be an address that begins with http:// or https://")
+    return text
+
+
+def _base(text: str) -> str:
+    return _url(text).rstrip("/")
+
+
+def _zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise ValueError("must be a time zone such as UTC or Asia/Seoul") from None
+    return name
+
+
+def _keys(secret: SecretStr) -> SecretStr:
+    for entry in secret.get_secret_value().split(","):
+        key_id, colon, encoded = entry.strip().partition(":")
+        try:
+            size = len(base64.b64decode(encoded, validate=True))
+        except (binascii.Error, ValueError):
+            size = 0
+        if not colon or not key_id or size != 32:
+            raise ValueError("must be id:base64 of 32 bytes, several separated by commas")
+    return secret
+
+
+def _long(secret: SecretStr) -> SecretStr:
+    if len(secret.get_secret_value()) < 32:
+        raise ValueError("must have at least 32 characters")
+    return secret
+
+
+Address = Annotated[str, AfterValidator(_url)]
+BaseAddress = Annotated[str, AfterValidator(_base)]
+Positive = Annotated[int, Field(gt=0)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Settings(BaseModel):
+    """Names are those of the environment without the prefix, in lower case. The description is the documentation."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    database_url: str = Field("sqlite:///sellerwatch.db", description="Where everything is kept.")
+    sqlite_synchronous: Literal["NORMAL", "FULL"] = Field(
+        "NORMAL", description="FULL survives a power cut as well as kill -9, and costs speed."
+    )
+    redis_url: str | None = Field(None, description="Limits and leases in Redis; none: embedded.")
+    queue: Literal["database", "sqs"] = Field("database", description="Where tasks wait.")
+    scheduler: Literal["embedded", "eventbridge"] = Field("embedded", description="Who starts due crawls.")
+    marketplace_url: BaseAddress = Field("https://m.web.mustit.co.kr", description="The marketplace.")
+    marketplace_list_path: str = Field(
+        "/mustit-api/facade-api/v1/searchmini-shop-search", description="The list's path; it has changed before."
+    )
+    product_server_url: Address | None = Field(None, description="Receives the events; none: events wait.")
+    product_server_secret: SecretStr | None = Field(None, description="Signs the events; none: they go unsigned.")
+    token_keys: Annotated[SecretStr, AfterValidator(_keys)] | None = Field(
+        None, description="AES-256 keys `id:base64,...`, the first encrypts; none: made once beside the database."
+    )
+    jwt_secret: Annotated[SecretStr, AfterValidator(_long)] | None = Field(
+        None, description="Signs API tokens; none: made once beside the database."
+    )
+    jwt_issuer: str = Field("sellerwatch", min_length=1, description="Who issues API tokens.")
+    jwt_audience: str = Field("sellerwatch", min_length=1, description="Whom API tokens are for.")
+    internal_api_keys: SecretStr | None = Field(None, description="Keys of /api/internal, separated by commas.")
+    host: str = Field("127.0.0.1", min_length=1, description="Address the API listens on.")
+    port: int = Field(8080, ge=0, le=65535, description="Port the API listens on.")
+    window_limit: Positive = Field(80, description="Requests of one agent in any window.")
+    window_seconds: Seconds = Field(3600, description="Length of the window.")
+    requests_per_second: Rate = Field(1, description="Requests of one agent in a second.")
+    max_concurrency: Positive = Field(100, description="Requests in flight of one worker.")
+    host_concurrency: Positive = Field(100, description="Requests in flight to the marketplace.")
+    host_requests_per_second: Rate | None = Field(None, description="Requests a second to the marketplace; none: no cap.")
+    page_size: int = Field(500, ge=1, le=1000, description="Products of a list page.")
+    task_retries: int = Field(2, ge=0, le=10, description="Retries of a task after its own failures.")
+    outbox_retries: int = Field(5, ge=1, le=100, description="Tries of an event in all.")
+    outbox_interval_seconds: Seconds = Field(300, description="How often the outbox is swept without a nudge.")
+    outbox_backoff_seconds: Seconds = Field(30, description="Wait after an event's first failed try; doubles.")
+    outbox_backoff_max_seconds: Seconds = Field(3600, description="Longest wait between two tries of an event.")
+    agent_suspension_seconds: Seconds = Field(3600, description="How long a suspended agent rests.")
+    breaker_min_available_percent: int = Field(20, ge=0, le=100, description="Under it the pool's breaker opens.")
+    breaker_open_seconds: Seconds = Field(600, description="How long the pool's breaker stays open.")
+    circuit_failures: Positive = Field(3, description="Failures in a row that open an agent's circuit.")
+    circuit_open_seconds: Seconds = Field(600, description="How long an agent's circuit stays open.")
+    visibility_seconds: Seconds = Field(30, description="A worker silent for this long has lost its tasks.")
+    tending_interval_seconds: Seconds = Field(60, description="How often agents and lost tasks are looked after.")
+    max_retry_after_seconds: Seconds = Field(86400, description="Longest Retry-After that is believed.")
+    run_deadline_seconds: Seconds = Field(86400, description="A run that takes longer fails.")
+    timezone: Annotated[str, AfterValidator(_zone)] = Field("UTC", description="Whose midnight ends a day.")
+    language: Literal["en", "ko"] = Field("en", description="Language of messages for people.")
+    log_format: Literal["console", "json"] | None = Field(None, description="None: console on a terminal, else json.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="The least severe line kept.")
+
+
+SECRETS = frozenset({"product_server_secret", "token_keys", "jwt_secret", "internal_api_keys"})
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Settings in force and where each came from: `override`, `environment`, `file` or `default`."""
+
+    settings: Settings
+    origins: Mapping[str, str] = field(default_factory=dict)
+
+
+def load(environment: Mapping[str, str], overrides: Mapping[str, str] | None = None) -> Loaded:
+    """Read all sources, or raise `InvalidSettings` with every fault there is."""
+    faults: list[Fault] = []
+    layers = (
+        ("file", _from_file(environment, faults)),
+        ("environment", _from_environment(environment, faults)),
+        ("override", dict(overrides or {})),
+    )
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = dict.fromkeys(Settings.model_fields, "default")
+    for origin, layer in layers:
+        values |= layer
+        origins |= dict.fromkeys(layer, origin)
+    settings = _validated(values, faults)
+    if settings is not None:
+        faults += _faults_together(settings)
+    if settings is None or faults:
+        raise InvalidSettings(faults=tuple(faults))
+    return Loaded(settings, origins)
+
+
+def warnings(settings: Settings) -> list[Fault]:
+    """What works, but is probably not meant."""
+    found = []
+    if settings.product_server_url is None:
+        found.append(Fault(f"{PREFIX}PRODUCT_SERVER_URL", "not set: events are kept and wait"))
+    elif settings.product_server_secret is None:
+        found.append(Fault(f"{PREFIX}PRODUCT_SERVER_SECRET", "not set: events go out unsigned"))
+    if settings.product_server_url and settings.product_server_url.startswith("http://"):
+        host = settings.product_server_url.removeprefix("http://").partition("/")[0].rpartition(":")[0]
+        if host not in ("127.0.0.1", "localhost", "[::1]"):
+            found.append(Fault(f"{PREFIX}PRODUCT_SERVER_URL", "http, not https: events can be read on the way"))
+    return found
+
+
+def _from_file(environment: Mapping[str, str], faults: list[Fault]) -> dict[str, Any]:
+    path = environment.get(PREFIX + CONFIG)
+    if not path:
+        return {}
+    try:
+        with Path(path).open("rb") as opened:
+            table = tomllib.load(opened)
+    except OSError as error:
+        faults.append(Fault(PREFIX + CONFIG, f"{path} cannot be read: {error.strerror}"))
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        faults.append(Fault(PREFIX + CONFIG, f"{path} is not TOML: {error}"))
+        return {}
+    return _known({name.lower(): value for name, value in table.items()}, faults, f"in {path}")
+
+
+def _from_environment(environment: Mapping[str, str], faults: list[Fault]) -> dict[str, Any]:
+    given = {
+        name.removeprefix(PREFIX).lower(): value
+        for name, value in environment.items()
+        if name.startswith(PREFIX) and name != PREFIX + CONFIG
+    }
+    for name in [n for n in given if n.endswith("_file") and n.removesuffix("_file") in SECRETS]:
+        path, plain = given.pop(name), name.removesuffix("_file")
+        try:
+            given[plain] = Path(path).read_text("utf-8").strip()
+        except OSError as error:
+            faults.append(Fault(PREFIX + name.upper(), f"{path} cannot be read: {error.strerror}"))
+    # An empty variable is how shells and compose files say "not set".
+    return _known({name: value for name, value in given.items() if value != ""}, faults, "")
+
+
+def _known(given: dict[str, Any], faults: list[Fault], where: str) -> dict[str, Any]:
+    known = Settings.model_fields
+    for name in [n for n in given if n not in known]:
+        del given[name]
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"; the nearest known name is {PREFIX}{near[0].upper()}" if near else "; `sellerwatch config check` lists all"
+        faults.append(Fault(PREFIX + name.upper(), f"unknown setting {where}".rstrip() + hint))
+    return given
+
+
+def _validated(values: dict[str, Any], faults: list[Fault]) -> Settings | None:
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as invalid:
+        for error in invalid.errors(include_input=False, include_url=False):
+            name = PREFIX + str(error["loc"][0]).upper()
+            problem = error["msg"].removeprefix("Value error, ")
+            shown = "" if str(error["loc"][0]) in SECRETS else f" (it is '{values.get(str(error['loc'][0]))}')"
+            faults.append(Fault(name, problem[:1].lower() + problem[1:] + shown))
+        return None
+
+
+def _faults_together(settings: Settings) -> list[Fault]:
+    """Rules between settings, and adapters that this version does not have."""
+    faults = []
+    if not settings.database_url.startswith("sqlite:"):
+        faults.append(Fault(f"{PREFIX}DATABASE_URL", "only sqlite:///path is served by this version"))
+    for name, value in (("REDIS_URL", settings.redis_url),):
+        if value is not None:
+            faults.append(Fault(PREFIX + name, "Redis is not served by this version; leave it unset"))
+    if settings.queue != "database":
+        faults.append(Fault(f"{PREFIX}QUEUE", "only 'database' is served by this version"))
+    if settings.scheduler != "embedded":
+        faults.append(Fault(f"{PREFIX}SCHEDULER", "only 'embedded' is served by this version"))
+    if settings.outbox_backoff_seconds > settings.outbox_backoff_max_seconds:
+        faults.append(Fault(f"{PREFIX}OUTBOX_BACKOFF_SECONDS", "must not exceed OUTBOX_BACKOFF_MAX_SECONDS"))
+    if settings.agent_suspension_seconds > settings.max_retry_after_seconds:
+        faults.append(Fault(f"{PREFIX}AGENT_SUSPENSION_SECONDS", "must not exceed MAX_RETRY_AFTER_SECONDS"))
+    return faults

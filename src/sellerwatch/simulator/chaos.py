@@ -1,0 +1,207 @@
+"""What goes wrong at the marketplace, and how often: profiles by name, and the dice.
+
+One throw decides about one request, and every throw comes from one seeded `Random`: the same seed and the same requests
+at the same times give the same faults.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from email.utils import formatdate
+from enum import Enum
+from itertools import accumulate
+from math import ceil
+
+from sellerwatch.simulator.luck import dice
+
+
+class Ailment(Enum):
+    """What a request suffers."""
+
+    NONE = "none"
+    ERROR = "error"  # a 5xx
+    DROP = "drop"  # the connection closed before answering
+    CUT = "cut"  # the connection closed after half of the body
+    TRUNCATED = "truncated"  # a whole body, correctly counted, whose JSON stops early
+    HTML = "html"  # an error page with status 200
+    REVOKED = "revoked"  # the token is taken away: 401
+    STORM = "storm"  # a 429 that no limit asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Storms:
+    """Periods in which a share of the requests is answered 429: the last `length` of every `every` seconds.
+
+    `at_most` bounds the refusals of one storm, so that a storm harms some identities and not the whole pool.
+    `retry_after` bounds the seconds asked for, said as a number, as an HTTP date or not at all, in equal shares.
+    """
+
+    every: float = 0.0
+    length: float = 0.0
+    share: float = 0.0
+    at_most: int = 1_000_000
+    retry_after: tuple[int, int] = (1, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Figures of one kind of bad day. The fault fields are probabilities for each request, latencies milliseconds."""
+
+    latency_ms: float = 0.0
+    jitter_ms: float = 0.0
+    error: float = 0.0
+    drop: float = 0.0
+    cut: float = 0.0
+    truncated: float = 0.0
+    html: float = 0.0
+    revoked: float = 0.0
+    storms: Storms = Storms()
+    token_seconds: int = 7_200
+    foreign: float = 0.0
+    """Probability that a list page has an item of another seller mixed in."""
+    shift: float = 0.0
+    """Probability that an item jumps to the top of the list while a page is being asked for."""
+    shifts_per_seller: int = 5
+    """After so many the list settles: a crawler that tries again must see everything in the end."""
+
+    @property
+    def faults(self) -> tuple[tuple[Ailment, float], ...]:
+        return (
+            (Ailment.ERROR, self.error),
+            (Ailment.DROP, self.drop),
+            (Ailment.CUT, self.cut),
+            (Ailment.TRUNCATED, self.truncated),
+            (Ailment.HTML, self.html),
+            (Ailment.REVOKED, self.revoked),
+        )
+
+    def with_latency(self, latency_ms: float) -> "Profile":
+        """The same bad day with this mean latency, jittered by a quarter of it."""
+        return replace(self, latency_ms=latency_ms, jitter_ms=latency_ms / 4)
+
+
+PROFILES: dict[str, Profile] = {
+    "calm": Profile(),
+    "flaky": Profile(
+        latency_ms=3,
+        jitter_ms=2,
+        error=0.012,
+        drop=0.006,
+        cut=0.003,
+        truncated=0.004,
+        html=0.003,
+        revoked=0.002,
+        foreign=0.02,
+        shift=0.02,
+        shifts_per_seller=2,
+    ),
+    "hostile": Profile(
+        latency_ms=6,
+        jitter_ms=6,
+        error=0.020,
+        drop=0.015,
+        cut=0.010,
+        truncated=0.015,
+        html=0.010,
+        revoked=0.005,
+        storms=Storms(every=5.0, length=0.5, share=0.2, at_most=10, retry_after=(1, 2)),
+        token_seconds=120,
+        foreign=0.2,
+        shift=0.1,
+        shifts_per_seller=3,
+    ),
+    "slow": Profile(latency_ms=400, jitter_ms=300),
+    "storm": Profile(storms=Storms(every=10.0, length=3.0, share=0.5)),
+    "expiring": Profile(token_seconds=20, revoked=0.02),
+    "shifting": Profile(shift=0.5),
+    "foreign": Profile(foreign=1.0),
+    "html": Profile(html=0.1),
+    "truncated": Profile(truncated=0.1),
+    "drops": Profile(drop=0.05, cut=0.05),
+    "errors": Profile(error=0.1),
+}
+"""Bad days by name: three to live with, and single faults for tests. `hostile` stays under 12 % of requests harmed."""
+
+
+class Chaos:
+    """The dice of one marketplace. Counts what it inflicted, by ailment."""
+
+    def __init__(self, profile: Profile, seed: int | str = 0) -> None:
+        self.rng = dice(seed, "chaos")
+        self.inflicted: Counter[str] = Counter()
+        self.become(profile)
+
+    def become(self, profile: Profile) -> None:
+        """Another kind of day from now on; its storms are counted from the next request."""
+        self.profile = profile
+        self._ailments = tuple(ailment for ailment, _ in profile.faults)
+        self._thresholds = tuple(accumulate(share for _, share in profile.faults))
+        self._harm = self._thresholds[-1]
+        self._began: float | None = None
+        self._storm = -1
+        self._refused_in_storm = 0
+        self._shifts: Counter[str] = Counter()
+
+    def strike(self, now: float) -> Ailment:
+        """What this request suffers."""
+        ailment = Ailment.STORM if self._storming(now) else self._throw()
+        if ailment is not Ailment.NONE:
+            self.inflicted[ailment.value] += 1
+        return ailment
+
+    def _throw(self) -> Ailment:
+        if not self._harm:
+            return Ailment.NONE
+        thrown = self.rng.random()
+        if thrown >= self._harm:
+            return Ailment.NONE
+        return next(a for a, limit in zip(self._ailments, self._thresholds, strict=True) if thrown < limit)
+
+    def _storming(self, now: float) -> bool:
+        storms = self.profile.storms
+        if not storms.every:
+            return False
+        if self._began is None:
+            self._began = now
+        number, phase = divmod(now - self._began, storms.every)
+        if phase < storms.every - storms.length:
+            return False
+        if number != self._storm:
+            self._storm, self._refused_in_storm = int(number), 0
+        if self._refused_in_storm >= storms.at_most or self.rng.random() >= storms.share:
+            return False
+        self._refused_in_storm += 1
+        return True
+
+    def delay(self) -> float:
+        """Seconds until this answer is sent."""
+        profile = self.profile
+        if not profile.latency_ms:
+            return 0.0
+        return max(0.0, profile.latency_ms + self.rng.uniform(-profile.jitter_ms, profile.jitter_ms)) / 1000
+
+    def retry_after(self, now: float) -> tuple[str | None, float]:
+        """What a storm's Retry-After says (None: nothing), and the time until which it asks for quiet."""
+        seconds = self.rng.randint(*self.profile.storms.retry_after)
+        style = self.rng.randrange(3)
+        if style == 0:
+            return str(seconds), now + seconds
+        if style == 1:
+            until = ceil(now + seconds)
+            return formatdate(until, usegmt=True), float(until)
+        return None, now
+
+    def mixes_in_foreign_item(self) -> bool:
+        return self._happens("foreign", self.profile.foreign)
+
+    def shifts_list(self, seller_id: str) -> bool:
+        """Whether an item of this seller jumps to the top now."""
+        if self._shifts[seller_id] >= self.profile.shifts_per_seller or not self._happens("shift", self.profile.shift):
+            return False
+        self._shifts[seller_id] += 1
+        return True
+
+    def _happens(self, name: str, probability: float) -> bool:
+        if not probability or self.rng.random() >= probability:
+            return False
+        self.inflicted[name] += 1
+        return True

@@ -1,0 +1,156 @@
+"""The simulator's own doors, for when it runs in another process: look at it, change the world, make it misbehave."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from enum import Enum
+from typing import TypeVar
+
+from sellerwatch.simulator.chaos import PROFILES
+from sellerwatch.simulator.luck import dice
+from sellerwatch.simulator.marketplace import Marketplace
+from sellerwatch.simulator.product_server import Behaviour, Mode, ProductServer
+from sellerwatch.simulator.rendering import Redesign
+from sellerwatch.simulator.wire import Answer, Request, json_answer, refusal
+from sellerwatch.simulator.world import LIFELIKE, Deed
+
+CONTROL_PREFIX = "/__simulator__/"
+_EVENTS_AT_ONCE = 1_000
+_MISMATCHES_SHOWN = 100
+
+E = TypeVar("E", bound=Enum)
+Action = Callable[["Control", Request, str], Answer]
+
+
+class BadRequest(Exception):
+    """A control request that cannot be understood; the message says why."""
+
+
+class Control:
+    """Answers requests under `/__simulator__/`. Nobody is asked for a password: keep it on loopback.
+
+    | door | what it does |
+    | --- | --- |
+    | `GET stats` | counts of the marketplace and of the product server |
+    | `GET sellers` | the sellers and how many products each has |
+    | `GET truth/{itemNo}` | the productData a server must hold; 404 when it must hold nothing |
+    | `GET compare` | where the product server's catalogue is not the truth; `seller` for one seller |
+    | `GET events?after=N` | events received after that sequence number, at most 1,000 |
+    | `GET violations` | rules of event.md that were broken |
+    | `POST mutate?count=N&seed=S` | a lifelike mix of deeds on N products; `only=changed` for one kind |
+    | `POST profile?name=...` | another chaos profile |
+    | `POST receiver?mode=...` | another mode of the product server; `probability`, `requests`, `retryAfter` |
+    | `POST redesign?on=true` | redesign the details; `seller` for one seller, `on=false` to take it back |
+    """
+
+    def __init__(self, marketplace: Marketplace, product_server: ProductServer) -> None:
+        self._marketplace = marketplace
+        self._world = marketplace.world
+        self._product_server = product_server
+
+    def answer(self, request: Request) -> Answer:
+        door, _, rest = request.path.removeprefix(CONTROL_PREFIX).partition("/")
+        known = _DOORS.get(door)
+        if known is None:
+            return refusal(404, f"no such door; there are {', '.join(_DOORS)}")
+        method, action = known
+        if request.method != method:
+            return refusal(405, f"{door} wants {method}", (("allow", method),))
+        try:
+            return action(self, request, rest)
+        except BadRequest as error:
+            return refusal(400, str(error))
+
+    def stats(self, request: Request, rest: str) -> Answer:
+        numbers = {"marketplace": self._marketplace.stats(), "productServer": self._product_server.stats()}
+        return json_answer(200, numbers)
+
+    def sellers(self, request: Request, rest: str) -> Answer:
+        return json_answer(200, {seller_id: self._world.count(seller_id) for seller_id in self._world.sellers})
+
+    def truth(self, request: Request, rest: str) -> Answer:
+        truth = self._world.truth(_whole("itemNo", rest))
+        return json_answer(200, truth) if truth is not None else refusal(404, f"no item {rest}")
+
+    def compare(self, request: Request, rest: str) -> Answer:
+        seller_id = request.query.get("seller")
+        if seller_id is not None and seller_id not in self._world.sellers:
+            raise BadRequest(f"no seller {seller_id}")
+        found = self._product_server.compare(self._world, (seller_id,) if seller_id else None)
+        shown = [asdict(mismatch) for mismatch in found[:_MISMATCHES_SHOWN]]
+        return json_answer(200, {"mismatches": len(found), "first": shown})
+
+    def events(self, request: Request, rest: str) -> Answer:
+        after = _whole("after", request.query.get("after", "0"))
+        return json_answer(200, [asdict(event) for event in self._product_server.events(after, _EVENTS_AT_ONCE)])
+
+    def violations(self, request: Request, rest: str) -> Answer:
+        return json_answer(200, [asdict(violation) for violation in self._product_server.violations])
+
+    def mutate(self, request: Request, rest: str) -> Answer:
+        count = _whole("count", request.query.get("count", ""))
+        only = request.query.get("only")
+        mix = {_member(Deed, "only", only): 1} if only else LIFELIKE
+        done = self._world.mutate(count, dice(request.query.get("seed", "0")), mix)
+        told = [{"deed": m.deed.value, "itemNo": m.item_no, "sellerId": m.seller_id, "how": m.how} for m in done]
+        return json_answer(200, {"done": told})
+
+    def profile(self, request: Request, rest: str) -> Answer:
+        name = request.query.get("name", "")
+        if name not in PROFILES:
+            raise BadRequest(f"no profile {name!r}; there are {', '.join(PROFILES)}")
+        self._marketplace.chaos.become(PROFILES[name])
+        return json_answer(200, {"profile": name})
+
+    def receiver(self, request: Request, rest: str) -> Answer:
+        query = request.query
+        behaviour = Behaviour(
+            mode=_member(Mode, "mode", query.get("mode", "")),
+            probability=_share("probability", query.get("probability", "1")),
+            requests=_whole("requests", query["requests"]) if "requests" in query else None,
+            retry_after=_whole("retryAfter", query.get("retryAfter", "1")),
+        )
+        self._product_server.behave(behaviour)
+        return json_answer(200, {"mode": behaviour.mode.value})
+
+    def redesign(self, request: Request, rest: str) -> Answer:
+        on = request.query.get("on", "true").lower() != "false"
+        seller_id = request.query.get("seller")
+        self._marketplace.renderer.redesign(Redesign() if on else None, (seller_id,) if seller_id else None)
+        return json_answer(200, {"redesigned": on})
+
+
+_DOORS: dict[str, tuple[str, Action]] = {
+    "stats": ("GET", Control.stats),
+    "sellers": ("GET", Control.sellers),
+    "truth": ("GET", Control.truth),
+    "compare": ("GET", Control.compare),
+    "events": ("GET", Control.events),
+    "violations": ("GET", Control.violations),
+    "mutate": ("POST", Control.mutate),
+    "profile": ("POST", Control.profile),
+    "receiver": ("POST", Control.receiver),
+    "redesign": ("POST", Control.redesign),
+}
+
+
+def _whole(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise BadRequest(f"{name} must be a whole number, not {text!r}")
+    return int(text)
+
+
+def _share(name: str, text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise BadRequest(f"{name} must be between 0 and 1, not {text!r}")
+    return share
+
+
+def _member(kind: type[E], name: str, text: str) -> E:
+    for member in kind:
+        if member.value == text:
+            return member
+    raise BadRequest(f"{name} must be one of {', '.join(str(member.value) for member in kind)}, not {text!r}")

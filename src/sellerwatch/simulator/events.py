@@ -1,0 +1,121 @@
+"""Events as event.md describes them: reading one, its signature, and what a strict receiver finds wrong with it."""
+
+import hmac
+from base64 import b64decode, b64encode
+from binascii import Error as NotBase64
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from sellerwatch.simulator.comparing import differences, value_at
+
+CREATED, UPDATED, DELETED = "PRODUCT_CREATED", "PRODUCT_UPDATED", "PRODUCT_DELETED"
+_PLAIN_FIELDS = {"eventId": str, "eventType": str, "itemNo": int, "sellerId": str, "version": int, "occurredAt": str}
+_CHANGE_KEYS = {"field", "before", "after"}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    event_id: str
+    event_type: str
+    item_no: int
+    seller_id: str
+    version: int
+    occurred_at: str
+    changes: list[dict[str, Any]]
+    product_data: dict[str, Any]
+
+
+def read_event(body: bytes) -> Event:
+    """The event in a request's body. Raises ValueError, in one sentence, when it is not one."""
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise ValueError("not an object")
+    for name, kind in _PLAIN_FIELDS.items():
+        if type(value.get(name)) is not kind:
+            raise ValueError(f"{name} is missing or not {kind.__name__}")
+    changes, product_data = value.get("changes"), value.get("productData")
+    if not isinstance(changes, list) or not all(isinstance(c, dict) and c.keys() == _CHANGE_KEYS for c in changes):
+        raise ValueError("changes is not a list of field, before and after")
+    if not isinstance(product_data, dict):
+        raise ValueError("productData is missing or not an object")
+    return Event(
+        event_id=value["eventId"],
+        event_type=value["eventType"],
+        item_no=value["itemNo"],
+        seller_id=value["sellerId"],
+        version=value["version"],
+        occurred_at=value["occurredAt"],
+        changes=changes,
+        product_data=product_data,
+    )
+
+
+def complaints(event: Event, last_version: int, held: Mapping[str, Any] | None) -> Iterator[str]:
+    """What breaks the rules, given the item's last version (0: none yet) and what is held of it (None: nothing)."""
+    if event.version != last_version + 1:
+        yield f"version {event.version} follows {last_version}"
+    if event.product_data.get("itemNo") != event.item_no:
+        yield f"productData is of item {event.product_data.get('itemNo')}"
+    if event.product_data.get("sellerId") != event.seller_id:
+        yield f"productData is of seller {event.product_data.get('sellerId')}"
+    if event.event_type == CREATED:
+        if held is not None:
+            yield "CREATED, but the item is there already"
+    elif held is None:
+        yield f"{event.event_type} of an item that is not there"
+    if event.event_type == UPDATED:
+        yield from _change_complaints(event, held or {})
+    elif event.event_type not in (CREATED, DELETED):
+        yield f"unknown eventType {event.event_type}"
+    elif event.changes:
+        yield f"{event.event_type} with changes"
+    if event.event_type == DELETED and held is not None and held != event.product_data:
+        yield "DELETED does not carry the last known productData"
+
+
+def _change_complaints(event: Event, held: Mapping[str, Any]) -> Iterator[str]:
+    """The changes must be exactly the way from what is held to what is sent."""
+    if not event.changes:
+        yield "UPDATED without changes"
+    told = {str(change["field"]) for change in event.changes}
+    for change in event.changes:
+        field = str(change["field"])
+        if change["after"] != value_at(event.product_data, field):
+            yield f"after of {field} disagrees with productData"
+        if held and change["before"] != value_at(held, field):
+            yield f"before of {field} disagrees with what was sent last"
+        if change["before"] == change["after"]:
+            yield f"{field} did not change"
+    if held:
+        for difference in differences(held, event.product_data):
+            if difference.field not in told:
+                yield f"{difference.field} changed untold"
+
+
+def signature(secret: str, message_id: str, timestamp: str, body: bytes) -> str:
+    """The Standard Webhooks signature of a message. A secret `whsec_<base64>` is decoded, any other taken as it is."""
+    try:
+        key = b64decode(secret[6:], validate=True) if secret.startswith("whsec_") else secret.encode()
+    except NotBase64 as error:
+        raise ValueError("a secret that starts with whsec_ must go on in base64") from error
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    return "v1," + b64encode(hmac.digest(key, signed, "sha256")).decode()
+
+
+def is_signed(headers: Mapping[str, str], body: bytes, secrets: Iterable[str]) -> bool:
+    """Whether one of the signatures sent is made with one of the secrets.
+
+    The age of the timestamp is not judged: a simulation's time need not be the sender's.
+    """
+    message_id, timestamp = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
+    if not message_id or not timestamp.isdecimal():
+        return False
+    sent = headers.get("webhook-signature", "").split(" ")
+    expected = [signature(secret, message_id, timestamp, body) for secret in secrets]
+    return any(hmac.compare_digest(one.encode(), other.encode()) for one in sent for other in expected)

@@ -1,0 +1,205 @@
+"""A Mustit to practise on: it answers as marketplace-contract.md says, misbehaves as its profile says, and counts.
+
+It reads no clock and opens no socket: `answer` is told the time. Its own count of who exceeded the limits is the proof
+that a crawler's limiter works.
+"""
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from sellerwatch.simulator.chaos import PROFILES, Ailment, Chaos, Profile
+from sellerwatch.simulator.limits import Judge, Limits, Verdict
+from sellerwatch.simulator.rendering import Renderer
+from sellerwatch.simulator.sessions import Sessions
+from sellerwatch.simulator.wire import Answer, Fault, Request, refusal
+from sellerwatch.simulator.world import World
+
+HOME = "/"
+ROBOTS = "/robots.txt"
+LIST_PATHS = (
+    "/mustit-api/facade-api/v1/searchmini-shop-search",
+    "/mustit-api/facade-api/v1/search/mini-shop-search",
+)
+DETAIL_PREFIX, DETAIL_SUFFIX = "/mustit-api/facade-api/v1/item/", "/detail/top"
+OPTIONS_PREFIX, OPTIONS_SUFFIX = "/mustit-api/legacy-api/v1/auction_products/", "/options"
+MAX_PAGE_SIZE = 1_000
+
+_HTML = "text/html; charset=utf-8"
+_HOME_PAGE = "<!doctype html><html lang=ko><title>머스트잇</title><h1>머스트잇</h1></html>".encode()
+_ERROR_PAGE = "<!doctype html><html><title>오류</title><h1>잠시 후 다시 시도해 주세요</h1></html>".encode()
+_DROPPED = Answer(0, fault=Fault.DROP)
+
+
+class Marketplace:
+    """The marketplace over a world.
+
+    `seed` decides faults, tokens and volatile fields. Requests must come in the order of their `now`; the same requests
+    at the same times get the same answers.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        profile: Profile = PROFILES["calm"],
+        limits: Limits | None = None,
+        seed: int | str = 0,
+        volatile: bool = True,
+    ) -> None:
+        self.world = world
+        self.chaos = Chaos(profile, seed)
+        self.renderer = Renderer(seed, volatile)
+        self.limits = limits or Limits()
+        self._sessions = Sessions(seed)
+        self._judges: dict[str, Judge] = {}
+        self._requests: Counter[str] = Counter()
+        self._statuses: Counter[str] = Counter()
+        self._verdicts: Counter[Verdict] = Counter()
+
+    def answer(self, request: Request, now: float) -> Answer:
+        """Answer a request that arrived at `now`."""
+        endpoint, key = _route(request.path)
+        self._requests[endpoint] += 1
+        answer = self._answer_at(endpoint, key, request, now)
+        self._statuses[str(answer.status) if answer.status else "dropped"] += 1
+        delay = self.chaos.delay()
+        return replace(answer, delay=delay) if delay else answer
+
+    def warm(self) -> None:
+        """Render every product once, as far as the cache holds them: a benchmark should not time that."""
+        for seller_id in self.world.sellers:
+            for item_no in self.world.listing(seller_id):
+                product = self.world.product(item_no)
+                if product is not None:
+                    self.renderer.prepare(product)
+
+    def stats(self) -> dict[str, Any]:
+        """What was asked, answered and inflicted so far."""
+        most = {agent: judge.most for agent, judge in self._judges.items()}
+        return {
+            "requests": dict(self._requests),
+            "statuses": dict(self._statuses),
+            "faults": dict(self.chaos.inflicted),
+            "tokens_issued": self._sessions.issued,
+            "over_budget": self._verdicts[Verdict.OVER_BUDGET],
+            "over_rate": self._verdicts[Verdict.OVER_RATE],
+            "ignored_retry_after": sum(judge.ignored for judge in self._judges.values()),
+            "most_in_a_window": max(most.values(), default=0),
+            "most_in_a_window_by_agent": most,
+            "products": len(self.world),
+        }
+
+    def _answer_at(self, endpoint: str, key: str, request: Request, now: float) -> Answer:
+        if endpoint == "other":
+            return refusal(404, f"nothing at {request.path}")
+        if request.method != "GET":
+            return refusal(405, f"{request.method} is not answered here", (("allow", "GET"),))
+        if endpoint == "robots":
+            return Answer(200, b"User-agent: *\nAllow: /\n", content_type="text/plain; charset=utf-8")
+        if endpoint == "session":
+            return self._session(request, now)
+        return self._api(endpoint, key, request, now)
+
+    def _session(self, request: Request, now: float) -> Answer:
+        """`GET /`: a new session. It counts in nobody's window, but it may fail like anything else."""
+        ailment = self.chaos.strike(now)
+        if ailment in (Ailment.ERROR, Ailment.DROP, Ailment.HTML):
+            return self._instead(ailment)
+        session = self._sessions.issue(request.headers.get("user-agent", ""), now, self.chaos.profile.token_seconds)
+        return Answer(200, _HOME_PAGE, session.cookies, _HTML)
+
+    def _api(self, endpoint: str, key: str, request: Request, now: float) -> Answer:
+        """An API request: first the limits, then luck, then the credentials, then the question itself."""
+        judge = self._judge(request.headers.get("user-agent", ""))
+        verdict = judge.judge(now)
+        if verdict is not Verdict.WITHIN:
+            self._verdicts[verdict] += 1
+            seconds = judge.retry_after(now) if verdict is Verdict.OVER_BUDGET else 1
+            judge.asked_for_quiet(now, now + seconds)
+            return refusal(429, verdict.value, (("retry-after", str(seconds)),))
+        ailment = self.chaos.strike(now)
+        if ailment is Ailment.STORM:
+            return self._stormy(judge, now)
+        if ailment in (Ailment.ERROR, Ailment.DROP, Ailment.HTML):
+            return self._instead(ailment)
+        if ailment is Ailment.REVOKED:
+            self._sessions.revoke(request.headers)
+        status, why = self._sessions.check(request.headers, now)
+        if status != 200:
+            return refusal(status, why)
+        answer = self._list(request) if endpoint == "list" else self._item(endpoint, key)
+        return _spoilt(answer, ailment)
+
+    def _judge(self, user_agent: str) -> Judge:
+        judge = self._judges.get(user_agent)
+        if judge is None:
+            judge = self._judges[user_agent] = Judge(self.limits)
+        return judge
+
+    def _stormy(self, judge: Judge, now: float) -> Answer:
+        said, until = self.chaos.retry_after(now)
+        if said is None:
+            return refusal(429, "too many requests")
+        judge.asked_for_quiet(now, until)
+        return refusal(429, "too many requests", (("retry-after", said),))
+
+    def _instead(self, ailment: Ailment) -> Answer:
+        """What is sent instead of an answer."""
+        if ailment is Ailment.DROP:
+            return _DROPPED
+        if ailment is Ailment.HTML:
+            return Answer(200, _ERROR_PAGE, content_type=_HTML)
+        return refusal(self.chaos.rng.choice((500, 502, 503)), "something went wrong")
+
+    def _list(self, request: Request) -> Answer:
+        query = request.query
+        seller_id = query.get("sellerId", "")
+        page_no, page_size = _whole(query.get("pageNo", "")), _whole(query.get("pageSize", ""))
+        if not seller_id or page_no is None or page_size is None or not 1 <= page_size <= MAX_PAGE_SIZE:
+            return refusal(400, f"sellerId, pageNo from 0 and pageSize 1 to {MAX_PAGE_SIZE} are needed")
+        if query.get("order") != "LATEST":
+            return refusal(400, "only order=LATEST is known")
+        count = self.world.count(seller_id)
+        whole_page = page_size > 1
+        if whole_page and count and self.chaos.shifts_list(seller_id):
+            self.world.bump(self.chaos.rng.choice(self.world.listing(seller_id)))
+        items = list(self.world.listing(seller_id, page_no * page_size, (page_no + 1) * page_size))
+        if whole_page and items and self.chaos.mixes_in_foreign_item():
+            items.insert(len(items) // 2, self.world.stranger_to(seller_id, self.chaos.rng))
+        products = [product for product in map(self.world.product, items) if product is not None]
+        return Answer(200, self.renderer.list_page(count, products))
+
+    def _item(self, endpoint: str, key: str) -> Answer:
+        item_no = _whole(key)
+        product = self.world.product(item_no) if item_no is not None else None
+        if product is None:
+            return refusal(404, f"no item {key}")
+        render = self.renderer.detail if endpoint == "detail" else self.renderer.options
+        return Answer(200, render(product))
+
+
+def _route(path: str) -> tuple[str, str]:
+    """The endpoint's name and the item number in the path, if there is one."""
+    if path.startswith(DETAIL_PREFIX) and path.endswith(DETAIL_SUFFIX):
+        return "detail", path[len(DETAIL_PREFIX) : -len(DETAIL_SUFFIX)]
+    if path.startswith(OPTIONS_PREFIX) and path.endswith(OPTIONS_SUFFIX):
+        return "options", path[len(OPTIONS_PREFIX) : -len(OPTIONS_SUFFIX)]
+    if path in LIST_PATHS:
+        return "list", ""
+    return {HOME: "session", ROBOTS: "robots"}.get(path, "other"), ""
+
+
+def _whole(text: str) -> int | None:
+    """A whole number from 0, of at most 18 digits; None for anything else."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
+
+
+def _spoilt(answer: Answer, ailment: Ailment) -> Answer:
+    """A good answer after what happens to its body on the way."""
+    if answer.status != 200:
+        return answer
+    if ailment is Ailment.CUT:
+        return replace(answer, fault=Fault.CUT)
+    if ailment is Ailment.TRUNCATED:
+        return replace(answer, body=answer.body[: len(answer.body) * 3 // 5])
+    return answer

@@ -1,0 +1,248 @@
+"""A product server to practise on: it takes events, holds their sender to the rules of event.md, and can fail."""
+
+import zlib
+from collections import Counter, deque
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+
+from sellerwatch.simulator.comparing import differences
+from sellerwatch.simulator.events import DELETED, Event, complaints, is_signed, read_event
+from sellerwatch.simulator.luck import dice
+from sellerwatch.simulator.wire import Answer, Fault, Request, json_answer, refusal
+from sellerwatch.simulator.world import World
+
+_HISTORY = 100_000
+_VIOLATIONS_KEPT = 1_000
+_DROPPED = Answer(0, fault=Fault.DROP)
+
+
+class Mode(Enum):
+    """How the server treats a request."""
+
+    WELL = "well"
+    DOWN = "down"  # the connection is dropped, nothing is processed
+    ERROR = "error"  # 500, nothing is processed
+    ERROR_AFTER = "error_after"  # processed, then 500
+    DROP_AFTER = "drop_after"  # processed, then the connection is dropped
+    HANG = "hang"  # no answer, nothing is processed
+    THROTTLE = "throttle"  # 429 with Retry-After
+    REDIRECT = "redirect"  # 302 to somewhere else
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """A mode, for every request or by chance, for ever or for the next `requests` ones it strikes."""
+
+    mode: Mode = Mode.WELL
+    probability: float = 1.0
+    requests: int | None = None
+    retry_after: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """An event that was applied, in the order of arrival; productData is in the catalogue."""
+
+    sequence: int
+    event_id: str
+    event_type: str
+    item_no: int
+    seller_id: str
+    version: int
+    occurred_at: str
+    changes: list[dict[str, Any]]
+    received_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule of event.md that a request broke."""
+
+    event_id: str
+    item_no: int | None
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """Where the catalogue is not the truth. A missing or a surplus item has the field `item`."""
+
+    item_no: int
+    field: str
+    expected: Any
+    actual: Any
+
+
+class ProductServer:
+    """Receives events at any path.
+
+    A duplicate (same Idempotency-Key and body) is acknowledged and not applied again. An event that breaks a rule is
+    recorded as a violation and applied all the same, so that one fault does not hide the next; only a version already
+    passed, a reused key and a bad signature or body change nothing.
+    Products are kept compressed (200,000 of 14 KB take some 400 MB), the last 100,000 events without productData.
+    """
+
+    def __init__(
+        self, secret: str | Collection[str] | None = None, seed: int | str = 0, history: int = _HISTORY
+    ) -> None:
+        self._secrets = (secret,) if isinstance(secret, str) else tuple(secret or ())
+        self._rng = dice(seed, "product-server")
+        self._behaviour = Behaviour()
+        self._strikes_left: int | None = None
+        self._products: dict[int, bytes] = {}
+        self._versions: dict[int, int] = {}
+        self._bodies: dict[str, bytes] = {}
+        self._events: deque[Received] = deque(maxlen=history)
+        self._sequence = 0
+        self._requests: Counter[str] = Counter()
+        self._types: Counter[str] = Counter()
+        self._violation_count = 0
+        self.duplicates = 0
+        self.violations: list[Violation] = []
+        """The first 1,000 rules broken; `stats` has the number of all."""
+
+    def behave(self, behaviour: Behaviour) -> None:
+        """Treat requests like this from now on."""
+        self._behaviour = behaviour
+        self._strikes_left = behaviour.requests
+
+    def answer(self, request: Request, now: float) -> Answer:
+        """Answer a request that arrived at `now`."""
+        if request.method != "POST":
+            return refusal(405, "events are posted", (("allow", "POST"),))
+        mode = self._mode()
+        self._requests[mode.value] += 1
+        match mode:
+            case Mode.DOWN:
+                return _DROPPED
+            case Mode.HANG:
+                return Answer(0, fault=Fault.HANG)
+            case Mode.ERROR:
+                return refusal(500, "out of order")
+            case Mode.THROTTLE:
+                return refusal(429, "too many events", (("retry-after", str(self._behaviour.retry_after)),))
+            case Mode.REDIRECT:
+                return Answer(302, headers=(("location", "/elsewhere"),))
+        answer = self._receive(request, now)
+        if mode is Mode.DROP_AFTER:
+            return _DROPPED
+        return refusal(500, "out of order") if mode is Mode.ERROR_AFTER else answer
+
+    def product(self, item_no: int) -> dict[str, Any] | None:
+        """The productData held of an item; None when there is none."""
+        packed = self._products.get(item_no)
+        return orjson.loads(zlib.decompress(packed)) if packed is not None else None
+
+    def version(self, item_no: int) -> int:
+        """The version of the item's last event, deleted or not; 0 when there was none."""
+        return self._versions.get(item_no, 0)
+
+    def catalogue(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        for item_no, packed in self._products.items():
+            yield item_no, orjson.loads(zlib.decompress(packed))
+
+    def __len__(self) -> int:
+        """How many products are held."""
+        return len(self._products)
+
+    def events(self, after: int = 0, limit: int | None = None) -> list[Received]:
+        """Events applied after this sequence number, oldest first, as far as they are still remembered."""
+        found = [event for event in self._events if event.sequence > after]
+        return found[:limit]
+
+    def compare(self, world: World, sellers: Collection[str] | None = None) -> list[Mismatch]:
+        """Where the catalogue differs from the truth, field by field, for these sellers (None: all).
+
+        It makes the truth of every product, some 0.1 ms each: not for a server that must answer meanwhile.
+        """
+        found: list[Mismatch] = []
+        expected: set[int] = set()
+        for seller_id in world.sellers if sellers is None else sellers:
+            for item_no, truth in world.catalogue(seller_id):
+                expected.add(item_no)
+                held = self.product(item_no)
+                if held is None:
+                    found.append(Mismatch(item_no, "item", "present", "missing"))
+                    continue
+                found.extend(Mismatch(item_no, d.field, d.before, d.after) for d in differences(truth, held))
+        for item_no in self._products.keys() - expected:
+            if sellers is None or world.seller_of(item_no) in sellers:
+                found.append(Mismatch(item_no, "item", "absent", "present"))
+        return sorted(found, key=lambda mismatch: (mismatch.item_no, mismatch.field))
+
+    def stats(self) -> dict[str, Any]:
+        """What was received so far."""
+        return {
+            "requests": dict(self._requests),
+            "events": self._sequence,
+            "events_by_type": dict(self._types),
+            "duplicates": self.duplicates,
+            "violations": self._violation_count,
+            "products": len(self._products),
+            "mode": self._behaviour.mode.value,
+        }
+
+    def _mode(self) -> Mode:
+        """How this request is treated."""
+        behaviour = self._behaviour
+        if behaviour.mode is Mode.WELL or self._strikes_left == 0:
+            return Mode.WELL
+        if behaviour.probability < 1 and self._rng.random() >= behaviour.probability:
+            return Mode.WELL
+        if self._strikes_left is not None:
+            self._strikes_left -= 1
+        return behaviour.mode
+
+    def _receive(self, request: Request, now: float) -> Answer:
+        key = request.headers.get("idempotency-key", "")
+        if self._secrets and not is_signed(request.headers, request.body, self._secrets):
+            self._violate(key, None, "the signature is missing or wrong")
+            return refusal(401, "the signature is missing or wrong")
+        try:
+            event = read_event(request.body)
+        except ValueError as error:
+            self._violate(key, None, str(error))
+            return refusal(400, str(error))
+        digest = blake2b(request.body, digest_size=16).digest()
+        known = self._bodies.setdefault(key or event.event_id, digest)
+        if known is not digest:
+            return self._again(key, event, same_body=known == digest)
+        for header in ("idempotency-key", "webhook-id"):
+            said = request.headers.get(header)
+            if said != event.event_id and (said is not None or header == "idempotency-key"):
+                self._violate(event.event_id, event.item_no, f"{header} is {said}")
+        self._apply(event, now)
+        return json_answer(200, {"received": True, "duplicate": False})
+
+    def _again(self, key: str, event: Event, same_body: bool) -> Answer:
+        if not same_body:
+            self._violate(key, event.item_no, "the same Idempotency-Key with another body")
+            return refusal(409, "the same Idempotency-Key with another body")
+        self.duplicates += 1
+        return json_answer(200, {"received": True, "duplicate": True})
+
+    def _apply(self, event: Event, now: float) -> None:
+        last = self._versions.get(event.item_no, 0)
+        for rule in complaints(event, last, self.product(event.item_no)):
+            self._violate(event.event_id, event.item_no, rule)
+        self._sequence += 1
+        self._types[event.event_type] += 1
+        fields = (event.event_id, event.event_type, event.item_no, event.seller_id, event.version, event.occurred_at)
+        self._events.append(Received(self._sequence, *fields, changes=event.changes, received_at=now))
+        if event.version <= last:
+            return
+        self._versions[event.item_no] = event.version
+        if event.event_type == DELETED:
+            self._products.pop(event.item_no, None)
+        else:
+            self._products[event.item_no] = zlib.compress(orjson.dumps(event.product_data), 1)
+
+    def _violate(self, event_id: str, item_no: int | None, rule: str) -> None:
+        self._violation_count += 1
+        if len(self.violations) < _VIOLATIONS_KEPT:
+            self.violations.append(Violation(event_id, item_no, rule))

@@ -1,0 +1,256 @@
+"""Bodies of the marketplace's three endpoints, as bytes.
+
+The simulator must never be the bottleneck of a benchmark, so a body is spliced: the expensive stable pieces of a
+product are encoded once per revision and kept, and the volatile bits are put between them on each call.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from sellerwatch.simulator import words
+from sellerwatch.simulator.luck import dice
+from sellerwatch.simulator.product import Option, Product
+from sellerwatch.simulator.recent import Recent
+
+_CACHE_BYTES = 256 * 1024 * 1024
+_ORDERS = 64
+_LIKE_IMAGE = "https://static.example.test/like"
+_SPACINGS = ("odd", "even")
+
+_GROUPS = orjson.dumps(
+    {
+        "brandGroupResult": [{"brandCode": b.code, "brandName": b.name} for b in words.BRANDS[:5]],
+        "headerCategoryGroupResult": [{"code": code, "name": name} for code, name in words.HEADERS],
+        "colorGroupResult": [],
+    }
+)
+_PAGE = b'{"count":%d,"indexName":"item-search-v3","groupResult":' + _GROUPS + b',"items":[%b]}'
+
+_SELLER = b'{"type":"SellerModule","data":{"sellerNo":%d,"reviewCount":%d,"likeCount":%d,"satisfaction":%d}}'
+_CATALOG = b'{"type":"CatalogModule","data":{"catalogNo":%d,"lowestPrice":%d,"items":[{"sellerNo":%d,"price":"%d"}]}}'
+_PROMOTION = b'{"type":"PromotionBannerModule","data":[{"bannerNo":%d,"imageUrl":"https://static.example.test/promotion/%d.png"}]}'
+_NON_MEMBER = b'{"type":"NonMemberBannerModule","data":{"bannerNo":%d,"text":"Join now, %d KRW off"}}'
+_BENEFIT = b'{"type":"PurchaseBenefitModule","data":{"point":%d,"cards":[{"cardNo":%d,"discount":%d}]}}'
+_DETAIL = (
+    b'{"moduleList":[%b],"bottom":{"likeCount":%d,"isLike":%b},"nextApiUrl":"/v1/item/%d/detail/bottom?requestId=%d"}'
+)
+_LAZY = b'{"type":"LazyComponent","data":{"componentName":"RecommendItems","height":480}}'
+_TABS = orjson.dumps({"type": "TabListModule", "data": [{"title": "상품정보"}, {"title": "리뷰"}, {"title": "문의"}]})
+_MODULES = 11
+
+
+@dataclass(frozen=True, slots=True)
+class Redesign:
+    """A shop-side redesign of ProductInfoModule: fields under another name, and numbers that became text."""
+
+    renamed: dict[str, str] = field(default_factory=lambda: {"itemName": "productTitle", "sellingPrice": "salePrice"})
+    as_text: tuple[str, ...] = ("stock",)
+
+    def apply(self, info: dict[str, Any]) -> dict[str, Any]:
+        return {
+            self.renamed.get(name, name): str(value) if name in self.as_text else value for name, value in info.items()
+        }
+
+
+class Renderer:
+    """Renders products, with volatile fields varying on each call, or (`volatile=False`) not at all.
+
+    Without volatility equal facts give equal bytes: a benchmark of unchanged recrawls needs that. A like, a banner or a
+    review count is drawn from `seed` in the order of the calls, so the same calls give the same bytes in any process.
+    """
+
+    def __init__(self, seed: int | str = 0, volatile: bool = True, cache_bytes: int = _CACHE_BYTES) -> None:
+        self._volatile = volatile
+        self._rng = dice(seed, "rendering")
+        self._pieces: Recent[tuple[str, int], tuple[int, tuple[bytes, ...]]] = Recent(cache_bytes)
+        self._orders = [self._rng.sample(range(_MODULES), _MODULES) for _ in range(_ORDERS)]
+        self._redesign: Redesign | None = None
+        self._redesigned: Collection[str] | None = None
+
+    def redesign(self, redesign: Redesign | None, sellers: Collection[str] | None = None) -> None:
+        """Redesign the details of these sellers (None: of all), or with None take the redesign back."""
+        self._redesign = redesign
+        self._redesigned = sellers
+        self._pieces.clear()
+
+    def list_page(self, count: int, products: Sequence[Product]) -> bytes:
+        """A page with these products, of a seller that has `count` of them."""
+        entries = [self._entry(product) for product in products]
+        if not self._volatile:
+            tail = _like(False, 0, _SPACINGS[0])
+            return _PAGE % (count, b",".join([entry + tail for entry in entries]))
+        bits = self._rng.getrandbits
+        tails = [_like(not bits(4), bits(8), _SPACINGS[at % 2]) for at in range(len(entries))]
+        return _PAGE % (count, b",".join(map(bytes.__add__, entries, tails)))
+
+    def detail(self, product: Product) -> bytes:
+        """The detail, in an order of modules that is not fixed."""
+        stable = self._stable_modules(product)
+        no = product.item_no
+        if not self._volatile:
+            return _DETAIL % (b",".join(stable + _volatile_modules(product, 0)), 0, b"false", no, 0)
+        luck = self._rng.getrandbits(30)
+        modules = stable + _volatile_modules(product, luck)
+        order = self._orders[luck % _ORDERS]
+        body = b",".join([modules[at] for at in order])
+        return _DETAIL % (body, luck % 977, b"false" if luck % 9 else b"true", no, luck)
+
+    def options(self, product: Product) -> bytes:
+        """The options as a bare array, in an order that is not fixed."""
+        pieces = self._option_pieces(product)
+        if self._volatile and len(pieces) > 1:
+            pieces = tuple(self._rng.sample(pieces, len(pieces)))
+        return b"[%b]" % b",".join(pieces)
+
+    def prepare(self, product: Product) -> None:
+        """Encode the stable pieces of a product ahead of the first request for it."""
+        self._entry(product)
+        self._stable_modules(product)
+        self._option_pieces(product)
+
+    def _entry(self, product: Product) -> bytes:
+        kept = self._pieces.get(("entry", product.item_no))
+        if kept is not None and kept[0] == product.revision:
+            return kept[1][0]
+        return self._keep("entry", product, (orjson.dumps(_list_entry(product))[:-1],))[0]
+
+    def _stable_modules(self, product: Product) -> tuple[bytes, ...]:
+        kept = self._pieces.get(("detail", product.item_no))
+        if kept is not None and kept[0] == product.revision:
+            return kept[1]
+        info = _info(product)
+        if self._redesign and (self._redesigned is None or product.seller_id in self._redesigned):
+            info = self._redesign.apply(info)
+        modules = (_banners(product), _module("ProductInfoModule", info), _shipping(product), _detail_info(product))
+        return self._keep("detail", product, (*map(orjson.dumps, modules), _TABS, _LAZY))
+
+    def _option_pieces(self, product: Product) -> tuple[bytes, ...]:
+        kept = self._pieces.get(("options", product.item_no))
+        if kept is not None and kept[0] == product.revision:
+            return kept[1]
+        pieces = tuple(orjson.dumps(_option(product, option)) for option in product.options)
+        return self._keep("options", product, pieces)
+
+    def _keep(self, kind: str, product: Product, pieces: tuple[bytes, ...]) -> tuple[bytes, ...]:
+        self._pieces.put((kind, product.item_no), (product.revision, pieces), sum(map(len, pieces)) + 256)
+        return pieces
+
+
+def _like(liked: bool, version: int, spacing: str) -> bytes:
+    """The volatile end of a list entry."""
+    return b',"likeStatus":%b,"likeImageUrl":"%b/%d.png","webSpacingInfo":"%b"}' % (
+        b"true" if liked else b"false",
+        _LIKE_IMAGE.encode(),
+        version,
+        spacing.encode(),
+    )
+
+
+def _volatile_modules(product: Product, luck: int) -> tuple[bytes, ...]:
+    """The modules that say nothing about the product itself; 30 bits of `luck` vary all of them."""
+    price = product.prices.discount
+    return (
+        _SELLER % (product.seller_no, luck % 99_991, luck % 997, 90 + luck % 11),
+        _CATALOG % (product.item_no % 7919, price + luck % 50_021, luck % 613, price + luck % 70_001),
+        _PROMOTION % (luck % 89, luck % 1009),
+        _NON_MEMBER % (luck % 83, 1_000 + luck % 9_001),
+        _BENEFIT % (luck % 10_007, luck % 13, luck % 15_013),
+    )
+
+
+def _list_entry(product: Product) -> dict[str, Any]:
+    """One item of a list page without its volatile end. Prices are text with thousands commas."""
+    prices = product.prices
+    return {
+        "itemNo": product.item_no,
+        "name": product.list_name,
+        "brandName": product.brand.name,
+        "imageUrlList": product.list_images,
+        "landingUrl": f"https://m.example.test/product/product_detail/{product.item_no}",
+        "price": f"{prices.discount:,}",
+        "originalPrice": f"{prices.normal:,}",
+        "normalPrice": f"{prices.normal:,}",
+        "discountRate": str(prices.rate),
+        "appPrice": f"{prices.discount:,}",
+        "appDiscountRate": str(prices.rate),
+        "tagList": [{"title": tag, "textColor": "#888888", "backgroundColor": "#f5f5f5"} for tag in product.tags],
+    }
+
+
+def _module(kind: str, data: object) -> dict[str, Any]:
+    return {"type": kind, "data": data}
+
+
+def _banners(product: Product) -> dict[str, Any]:
+    return _module("ProductBannersModule", {"images": product.detail_images, "timesales": []})
+
+
+def _info(product: Product) -> dict[str, Any]:
+    prices = product.prices
+    info: dict[str, Any] = {
+        "sellerNo": product.seller_no,
+        "sellerId": product.seller_id,
+        "itemNo": product.item_no,
+        "itemName": product.name,
+        "brandName": product.brand.name,
+        **_optional(product, "brandNameKr", product.brand.name_kr),
+        "brandCode": product.brand.code,
+    }
+    for category in product.categories:
+        info[f"{category.level}CategoryCode"] = category.code
+        info[f"{category.level}Category"] = category.name
+    return info | {
+        "normalPrice": prices.normal,
+        "sellingPrice": prices.selling,
+        "discountPrice": prices.discount,
+        "discountRate": prices.rate,
+        "stock": product.stock,
+        "isSoldOut": product.sold_out,
+    }
+
+
+def _shipping(product: Product) -> dict[str, Any]:
+    shipping = product.shipping
+    data: dict[str, Any] = {
+        "shippingType": shipping.type,
+        "shippingFee": shipping.fee,
+        "shippingFeeType": shipping.fee_type,
+    }
+    day = shipping.delivery_day
+    if day is not None:
+        data["averageDeliveryDay"] = {"text": day.text, "focusText": day.focus_text}
+    return _module("ShippingModule", {"items": [_module("SHIPPING", data)]})
+
+
+def _detail_info(product: Product) -> dict[str, Any]:
+    data = {
+        "itemNo": product.item_no,
+        **_optional(product, "itemStatus", product.item_status),
+        **_optional(product, "originCountry", product.origin_country),
+        "shippingLocation": product.shipping.location,
+        "descriptionMarkUp": product.description.html(),
+    }
+    return _module("ProductDetailInfoModule", data)
+
+
+def _option(product: Product, option: Option) -> dict[str, Any]:
+    return {
+        "optionNo": option.option_no,
+        "itemNo": product.item_no,
+        "color": option.color,
+        "size": option.size,
+        "shippingType": "NONE",
+        "stock": option.stock,
+        "sizeGuide": option.size_guide,
+    }
+
+
+def _optional(product: Product, name: str, value: str | None) -> dict[str, str | None]:
+    """A field of optional text. Nothing is said as null, as "" or by leaving it out, depending on the product."""
+    if value:
+        return {name: value}
+    blanks: tuple[dict[str, str | None], ...] = ({name: None}, {name: ""}, {})
+    return blanks[product.item_no % len(blanks)]

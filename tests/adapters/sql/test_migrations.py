@@ -1,0 +1,346 @@
+"""Forward, back, forward again; with data; cut off in the middle; by many at once; and what is refused."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from alembic.script import ScriptDirectory
+from sqlalchemy import Engine, Table, create_engine, insert, inspect, select
+
+from sellerwatch.adapters.sql.migrate import (
+    MIGRATIONS,
+    NoSuchRevision,
+    SchemaBehind,
+    SchemaMissing,
+    SchemaStatus,
+    SchemaUnknown,
+    downgrade,
+    history,
+    require_current,
+    status,
+    upgrade,
+)
+from sellerwatch.adapters.sql.schema import metadata
+
+from .conftest import NOW, NewDatabase
+
+REVISIONS = ("0001", "0002", "0003", "0004")
+BREAKS = """
+from alembic import op
+from sqlalchemy import Column, Integer
+revision = "0005"
+down_revision = "0004"
+def upgrade():
+    op.create_table("half", Column("id", Integer, primary_key=True))
+    op.execute("INSERT INTO half VALUES (1)")
+    op.execute("UPDATE user_agent_pool SET health_score = 0")
+    op.drop_table("audit")
+    raise OSError("the power went")
+def downgrade():
+    op.drop_table("half")
+"""
+
+
+def shape(engine: Engine) -> Mapping[str, object]:
+    """Everything the database knows of its tables: as it was declared, and as it was understood."""
+    found = inspect(engine)
+    with engine.connect() as database:
+        declared = database.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").all()
+    understood = {
+        table: (
+            [{**column, "type": str(column["type"])} for column in found.get_columns(table)],
+            sorted(found.get_indexes(table), key=lambda index: str(index["name"])),
+            found.get_pk_constraint(table),
+            found.get_check_constraints(table),
+        )
+        for table in found.get_table_names()
+        if table != "alembic_version"
+    }
+    texts = {row.name: " ".join(row.sql.split()) for row in declared if row.name != "alembic_version"}
+    return {"declared": texts, "understood": understood}
+
+
+def row_for(table: Table) -> dict[str, object]:
+    """A row with a value in every column that wants one."""
+    values: dict[type, object] = {str: "x", int: 7, bool: True, float: 0.5, bytes: b"x", datetime: NOW}
+    wanted = [column for column in table.columns if not column.nullable and not column.primary_key]
+    return {column.name: values[column.type.python_type] for column in wanted}
+
+
+def contents(engine: Engine) -> dict[str, list[tuple[object, ...]]]:
+    tables = [metadata.tables[name] for name in inspect(engine).get_table_names() if name in metadata.tables]
+    with engine.connect() as database:
+        return {table.name: [tuple(row) for row in database.execute(select(table))] for table in tables}
+
+
+def fill(engine: Engine) -> None:
+    """One row into each table that is there and empty."""
+    for name, rows in contents(engine).items():
+        if not rows:
+            with engine.begin() as database:
+                database.execute(insert(metadata.tables[name]), row_for(metadata.tables[name]))
+
+
+def with_extra_step(folder: Path, source: str) -> Path:
+    """A copy of the history with one more step."""
+    shutil.copytree(MIGRATIONS, folder / "migrations", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "migrations/versions/0005_more.py").write_text(source)
+    return folder / "migrations"
+
+
+def up_to(engine: Engine, revision: str) -> None:
+    upgrade(engine, NOW)
+    downgrade(engine, revision)
+
+
+def test_the_migrated_schema_is_the_one_the_program_is_written_against(
+    migrated: Engine, new_database: NewDatabase
+) -> None:
+    described = new_database()
+    with described.begin() as database:
+        metadata.create_all(database)
+    assert shape(migrated) == shape(described)
+
+
+def test_up_down_and_up_again_leaves_the_same_schema(migrated: Engine) -> None:
+    before = shape(migrated)
+    downgrade(migrated, "base")
+    upgrade(migrated, NOW)
+    assert shape(migrated) == before
+
+
+def test_each_step_down_undoes_exactly_its_step_up(empty: Engine, new_database: NewDatabase) -> None:
+    shapes = {}
+    upgrade(empty, NOW)
+    for revision in reversed(REVISIONS):
+        assert status(empty).current == revision
+        shapes[revision] = shape(empty)
+        downgrade(empty, "-1")
+    assert shape(empty) == shape(new_database())
+    for revision in REVISIONS:
+        other = new_database()
+        up_to(other, revision)
+        assert shape(other) == shapes[revision]
+
+
+def test_all_the_way_down_leaves_no_table_of_ours(migrated: Engine) -> None:
+    fill(migrated)
+    assert downgrade(migrated, "base") == SchemaStatus(None, "0004", REVISIONS, "empty")
+    assert inspect(migrated).get_table_names() == ["alembic_version"]
+
+
+def test_upgrading_step_by_step_with_data_in_every_table_loses_none(empty: Engine, tmp_path: Path) -> None:
+    folder = tmp_path / "partial"
+    shutil.copytree(MIGRATIONS, folder, ignore=shutil.ignore_patterns("versions", "__pycache__"))
+    (folder / "versions").mkdir()
+    for revision in REVISIONS:
+        (step,) = (MIGRATIONS / "versions").glob(f"{revision}_*.py")
+        shutil.copy(step, folder / "versions")
+        before = contents(empty)
+        assert upgrade(empty, NOW, folder).current == revision
+        after = contents(empty)
+        assert {name: [row for row in rows if row in after[name]] for name, rows in before.items()} == before
+        fill(empty)
+    assert {len(rows) for rows in contents(empty).values()} == {1, 101}
+    require_current(empty)
+
+
+def test_going_back_keeps_what_the_earlier_tables_hold(migrated: Engine) -> None:
+    fill(migrated)
+    before = contents(migrated)
+    downgrade(migrated, "0001")
+    after = contents(migrated)
+    assert len(after) == 8
+    assert after == {name: before[name] for name in after}
+
+
+def test_upgrading_a_current_database_changes_nothing(migrated: Engine) -> None:
+    fill(migrated)
+    before = (shape(migrated), contents(migrated))
+    assert upgrade(migrated, NOW).state == "current"
+    assert (shape(migrated), contents(migrated)) == before
+
+
+def test_a_step_that_fails_in_its_middle_leaves_the_revision_before_it_intact(migrated: Engine, tmp_path: Path) -> None:
+    fill(migrated)
+    before = (shape(migrated), contents(migrated))
+    with pytest.raises(OSError, match="the power went"):
+        upgrade(migrated, NOW, with_extra_step(tmp_path, BREAKS))
+    assert (shape(migrated), contents(migrated)) == before
+    assert status(migrated).current == "0004"
+
+
+def test_a_failing_step_keeps_the_steps_before_it(empty: Engine, tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="the power went"):
+        upgrade(empty, NOW, with_extra_step(tmp_path, BREAKS))
+    assert status(empty).state == "current"
+
+
+def test_a_step_down_that_fails_leaves_the_database_where_it_was(migrated: Engine, tmp_path: Path) -> None:
+    broken = (
+        BREAKS.replace("def upgrade", "def _").replace("def downgrade", "def upgrade").replace("def _", "def downgrade")
+    )
+    folder = with_extra_step(tmp_path, broken.replace('op.drop_table("half")', "pass"))
+    upgrade(migrated, NOW, folder)
+    before = (shape(migrated), contents(migrated))
+    with pytest.raises(OSError, match="the power went"):
+        downgrade(migrated, "0003", folder)
+    assert (shape(migrated), contents(migrated)) == before
+    assert status(migrated, folder).current == "0005"
+
+
+def test_a_failing_step_leaves_nothing_behind_even_on_an_engine_that_begins_no_transactions(tmp_path: Path) -> None:
+    """Python's sqlite3 as it comes begins none before DDL."""
+    engine = create_engine(f"sqlite:///{tmp_path}/plain.db")
+    with pytest.raises(OSError, match="the power went"):
+        upgrade(engine, NOW, with_extra_step(tmp_path, BREAKS))
+    assert status(engine).state == "current"
+    assert "half" not in inspect(engine).get_table_names()
+    engine.dispose()
+
+
+def test_a_step_cut_off_where_ddl_is_not_transactional_is_run_again_and_makes_what_is_missing(migrated: Engine) -> None:
+    """As MySQL leaves it: some tables and indexes made, the revision not noted."""
+    before = shape(migrated)
+    with migrated.begin() as database:
+        database.exec_driver_sql("DELETE FROM alembic_version")
+        database.exec_driver_sql("DROP TABLE scheduler_outbox")
+        database.exec_driver_sql("DROP INDEX crawler_tasks__idx_status_created_at")
+    upgrade(migrated, NOW)
+    assert shape(migrated) == before
+
+
+def test_processes_that_upgrade_at_once_wait_for_one_another(empty: Engine) -> None:
+    code = (
+        "import sys; from datetime import datetime, UTC; from sellerwatch.adapters.sql.engine import make_engine;"
+        "from sellerwatch.adapters.sql.migrate import upgrade;"
+        "print(upgrade(make_engine(sys.argv[1]), datetime(2026, 1, 1, tzinfo=UTC)).state)"
+    )
+    with empty.connect():  # the file and its journal are there, as after the first start
+        pass
+    command = [sys.executable, "-c", code, str(empty.url)]
+    at_once = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
+        for _ in range(4)
+    ]
+    assert [process.communicate(timeout=60) for process in at_once] == [("current\n", "")] * 4
+    assert len(contents(empty)["user_agent_pool"]) == 100
+
+
+def test_a_new_database_is_empty_behind_and_then_current(empty: Engine) -> None:
+    assert status(empty) == SchemaStatus(None, "0004", REVISIONS, "empty")
+    assert upgrade(empty, NOW) == SchemaStatus("0004", "0004", (), "current")
+    assert downgrade(empty, "0002") == SchemaStatus("0002", "0004", ("0003", "0004"), "behind")
+
+
+def test_the_program_runs_on_the_schema_it_knows(migrated: Engine) -> None:
+    require_current(migrated)
+
+
+def test_an_empty_database_is_refused(empty: Engine) -> None:
+    with pytest.raises(SchemaMissing):
+        require_current(empty)
+
+
+def test_a_database_that_is_behind_is_refused(migrated: Engine) -> None:
+    downgrade(migrated, "0002")
+    with pytest.raises(SchemaBehind) as refused:
+        require_current(migrated)
+    assert refused.value.facts == {"current": "0002", "head": "0004"}
+
+
+@pytest.mark.parametrize("noted", [["0099"], ["0004", "0099"]])
+def test_a_database_of_a_newer_program_is_refused_and_left_alone(migrated: Engine, noted: list[str]) -> None:
+    with migrated.begin() as database:
+        database.exec_driver_sql("DELETE FROM alembic_version")
+        for each in noted:
+            database.exec_driver_sql("INSERT INTO alembic_version VALUES (?)", (each,))
+    before = (shape(migrated), contents(migrated))
+    assert status(migrated).state == "unknown"
+    for refused in (
+        lambda: require_current(migrated),
+        lambda: upgrade(migrated, NOW),
+        lambda: downgrade(migrated, "base"),
+    ):
+        with pytest.raises(SchemaUnknown) as error:
+            refused()
+        assert error.value.facts == {"current": ", ".join(noted), "head": "0004"}
+    assert (shape(migrated), contents(migrated)) == before
+
+
+def test_a_file_of_another_program_is_refused_and_left_alone(empty: Engine) -> None:
+    with empty.begin() as database:
+        database.exec_driver_sql("CREATE TABLE bookmarks (id INTEGER)")
+    with pytest.raises(SchemaUnknown) as refused:
+        upgrade(empty, NOW)
+    assert refused.value.facts == {"current": "table bookmarks", "head": "0004"}
+    assert inspect(empty).get_table_names() == ["bookmarks"]
+
+
+def test_somebody_elses_table_under_one_of_our_names_is_left_alone(migrated: Engine) -> None:
+    downgrade(migrated, "base")
+    with migrated.begin() as database:
+        database.exec_driver_sql("CREATE TABLE products (sku TEXT)")
+    with pytest.raises(SchemaUnknown) as refused:
+        upgrade(migrated, NOW)
+    assert refused.value.facts == {"current": "table products", "head": "0004"}
+    assert sorted(inspect(migrated).get_table_names()) == ["alembic_version", "products"]
+
+
+@pytest.mark.parametrize("revision", ["0003", "0004", "0099", "-2", "head", ""])
+def test_going_down_to_what_is_not_below_is_refused_with_what_is(migrated: Engine, revision: str) -> None:
+    downgrade(migrated, "0002")
+    with pytest.raises(NoSuchRevision) as refused:
+        downgrade(migrated, revision)
+    assert refused.value.facts == {"revision": revision, "possible": ("base", "0001", "0002")}
+    assert status(migrated).current == "0002"
+
+
+def test_an_empty_database_can_go_down_to_base_but_no_step_further(empty: Engine) -> None:
+    assert downgrade(empty, "base").state == "empty"
+    with pytest.raises(NoSuchRevision):
+        downgrade(empty, "-1")
+
+
+def test_the_files_names_tell_the_history_as_alembic_reads_it() -> None:
+    script = ScriptDirectory(str(MIGRATIONS))
+    assert history() == tuple(step.revision for step in reversed(list(script.walk_revisions()))) == REVISIONS
+
+
+def test_steps_are_frozen_they_use_nothing_of_the_program_but_their_own_folder() -> None:
+    for step in (MIGRATIONS / "versions").glob("*.py"):
+        imports = [
+            line for line in step.read_text().splitlines() if line.startswith(("from sellerwatch", "import sell"))
+        ]
+        assert all(line.startswith("from sellerwatch.adapters.sql.migrations.") for line in imports)
+
+
+def test_looking_where_a_database_stands_does_not_load_alembic(empty: Engine) -> None:
+    code = (
+        "import sys; from sellerwatch.adapters.sql.engine import make_engine; import sellerwatch.adapters.sql.migrate as m;"
+        "print(m.status(make_engine(sys.argv[1])).state, any(name.startswith('alembic') for name in sys.modules))"
+    )
+    told = subprocess.run([sys.executable, "-c", code, str(empty.url)], capture_output=True, text=True, check=True)
+    assert told.stdout == "empty False\n"
+
+
+def test_migrating_prints_nothing_and_leaves_logging_as_it_was(
+    empty: Engine, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = (logging.getLogger().handlers[:], logging.getLogger().level, logging.getLogger("alembic").handlers[:])
+    upgrade(empty, NOW)
+    downgrade(empty, "base")
+    assert before == (
+        logging.getLogger().handlers[:],
+        logging.getLogger().level,
+        logging.getLogger("alembic").handlers[:],
+    )
+    assert capfd.readouterr() == ("", "")

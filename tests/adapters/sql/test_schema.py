@@ -1,0 +1,366 @@
+"""The schema as spec/persistence.md has it, typed here once more by hand, and the plans of the hot queries."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from sqlalchemy import Engine, func, insert, inspect, select
+from sqlalchemy.dialects import mysql
+from sqlalchemy.exc import IntegrityError, StatementError
+from sqlalchemy.schema import CreateTable
+
+from sellerwatch.adapters.sql.schema import activity, crawler_tasks, metadata, sellers, user_agent_pool
+
+from .conftest import NOW
+
+CRAWL = {
+    "sellers": {"uq_seller_id": "seller_id", "idx_status": "status"},
+    "crawler_tasks": {
+        "uq_task_id": "task_id",
+        "idx_seller_id_created_at": "seller_id created_at status",
+        "idx_status_created_at": "status created_at",
+        "idx_execution_id_status": "execution_id status",
+        "idx_status_available_at_id": "status available_at id",
+    },
+    "products": {
+        "uq_product_id": "product_id",
+        "uq_item_no": "item_no",
+        "idx_seller_id_is_complete": "seller_id is_complete",
+    },
+    "product_raw_data": {"idx_product_id_data_type": "product_id data_type"},
+    "product_outbox": {
+        "uq_outbox_id": "outbox_id",
+        "idx_status_created_at": "status created_at",
+        "idx_status_next_attempt_at": "status next_attempt_at",
+        "idx_product_id": "product_id",
+    },
+    "crawling_schedules": {
+        "uq_schedule_id": "schedule_id",
+        "uq_seller_id": "seller_id",
+        "idx_status": "status next_run_at",
+    },
+    "crawling_schedule_executions": {
+        "uq_execution_id": "execution_id",
+        "uq_open_seller_id": "open_seller_id",
+        "idx_schedule_id_started_at": "schedule_id started_at",
+        "idx_seller_id_started_at": "seller_id started_at",
+        "idx_status": "status",
+    },
+    "scheduler_outbox": {
+        "uq_outbox_id": "outbox_id",
+        "idx_status_created_at": "status created_at",
+        "idx_status_next_attempt_at": "status next_attempt_at",
+        "idx_schedule_id": "schedule_id",
+    },
+}
+POOL = {
+    "user_agent_pool": {
+        "uq_user_agent_id": "user_agent_id",
+        "uq_user_agent_hash": "user_agent_hash",
+        "idx_active_unblocked": "status suspended_until",
+        "idx_last_used": "last_used_at",
+        "idx_usage_stats": "usage_count success_count failure_count",
+    },
+    "user_agent_token": {
+        "uq_token_fingerprint": "token_fingerprint",
+        "idx_user_agent_active": "agent_id is_active",
+        "idx_expires": "expires_at is_active",
+    },
+    "token_usage_log": {
+        "idx_user_agent_time": "agent_id request_timestamp",
+        "idx_429_errors": "is_429_error agent_id request_timestamp",
+        "idx_rate_limit": "is_rate_limited request_timestamp",
+        "idx_success_time": "is_success request_timestamp",
+        "idx_http_status": "http_status_code request_timestamp",
+    },
+    "circuit_breaker_state": {
+        "uq_agent_id": "agent_id",
+        "idx_opened": "opened_at",
+        "idx_state_failure": "circuit_state failure_count",
+    },
+    "circuit_breaker_event": {
+        "idx_user_agent_time": "agent_id event_timestamp",
+        "idx_event_type": "event_type event_timestamp",
+        "idx_state_change": "from_state to_state event_timestamp",
+    },
+    "rate_limit_bucket": {
+        "uq_agent_id": "agent_id",
+        "idx_last_refill": "last_refill_at",
+        "idx_token_level": "current_tokens last_refill_at",
+    },
+    "token_refresh_schedule": {
+        "uq_agent_id_token_id": "agent_id token_id",
+        "idx_next_refresh": "is_enabled next_refresh_time",
+        "idx_agent_enabled": "agent_id is_enabled",
+        "idx_failure_count": "consecutive_failures next_refresh_time",
+    },
+}
+SERVICE = {
+    "permits": {"idx_agent_id_answered_at": "agent_id answered_at"},
+    "workers": {"uq_worker_id": "worker_id", "idx_heartbeat_at": "heartbeat_at"},
+    "pool_breaker": {"uq_marketplace": "marketplace"},
+    "job_leases": {"uq_job": "job"},
+    "setting_overrides": {"uq_name": "name"},
+    "activity": {},
+    "audit": {
+        "idx_subject_type_subject_id_id": "subject_type subject_id id",
+        "idx_actor_id": "actor id",
+        "idx_action_id": "action id",
+    },
+}
+TABLES: dict[str, dict[str, str]] = {**CRAWL, **POOL, **SERVICE}
+
+# Queries as the repositories ask them -> the index that must serve them.
+HOT = {
+    "claim tasks": (
+        "SELECT id FROM crawler_tasks WHERE status = 'PUBLISHED' AND available_at <= :t"
+        " ORDER BY available_at, id LIMIT 50",
+        "crawler_tasks__idx_status_available_at_id",
+    ),
+    "tasks of a seller, newest first": (
+        "SELECT * FROM crawler_tasks WHERE seller_id = :x ORDER BY created_at DESC LIMIT 20",
+        "crawler_tasks__idx_seller_id_created_at",
+    ),
+    "open tasks of a run": (
+        "SELECT count(*) FROM crawler_tasks WHERE execution_id = :x AND status = 'WAITING'",
+        "COVERING INDEX crawler_tasks__idx_execution_id_status",
+    ),
+    "tasks by status and age": (
+        "SELECT min(created_at) FROM crawler_tasks WHERE status = 'FAILED'",
+        "COVERING INDEX crawler_tasks__idx_status_created_at",
+    ),
+    "outbox due": (
+        "SELECT id FROM product_outbox WHERE status = 'WAITING' AND next_attempt_at <= :t"
+        " ORDER BY next_attempt_at, id LIMIT 50",
+        "product_outbox__idx_status_next_attempt_at",
+    ),
+    "outbox lag": (
+        "SELECT min(created_at) FROM product_outbox WHERE status = 'WAITING'",
+        "COVERING INDEX product_outbox__idx_status_created_at",
+    ),
+    "outbox of a product, in order": (
+        "SELECT * FROM product_outbox WHERE product_id = :x ORDER BY id",
+        "product_outbox__idx_product_id",
+    ),
+    "scheduler outbox due": (
+        "SELECT id FROM scheduler_outbox WHERE status = 'WAITING' AND next_attempt_at <= :t"
+        " ORDER BY next_attempt_at, id LIMIT 50",
+        "scheduler_outbox__idx_status_next_attempt_at",
+    ),
+    "schedules due": (
+        "SELECT * FROM crawling_schedules WHERE status = 'ACTIVE' AND next_run_at <= :t ORDER BY next_run_at",
+        "crawling_schedules__idx_status",
+    ),
+    "the open run of a seller": (
+        "SELECT * FROM crawling_schedule_executions WHERE open_seller_id = :x",
+        "crawling_schedule_executions__uq_open_seller_id",
+    ),
+    "runs of a seller, newest first": (
+        "SELECT * FROM crawling_schedule_executions WHERE seller_id = :x ORDER BY started_at DESC LIMIT 20",
+        "crawling_schedule_executions__idx_seller_id_started_at",
+    ),
+    "a product by its number": ("SELECT * FROM products WHERE item_no = :x", "products__uq_item_no"),
+    "complete products of a seller": (
+        "SELECT * FROM products WHERE seller_id = :x AND is_complete = 1",
+        "products__idx_seller_id_is_complete",
+    ),
+    "the newest raw part": (
+        "SELECT raw_json FROM product_raw_data WHERE product_id = :x AND data_type = 'DETAIL' ORDER BY id DESC LIMIT 1",
+        "product_raw_data__idx_product_id_data_type",
+    ),
+    "suspended agents to recover": (
+        "SELECT * FROM user_agent_pool WHERE status = 'SUSPENDED' AND suspended_until <= :t",
+        "user_agent_pool__idx_active_unblocked",
+    ),
+    "circuits that are not closed": (
+        "SELECT * FROM circuit_breaker_state WHERE circuit_state IN ('OPEN', 'HALF_OPEN')",
+        "circuit_breaker_state__idx_state_failure",
+    ),
+    "429s in the last hour per agent": (
+        "SELECT agent_id, count(*) FROM token_usage_log WHERE is_429_error = 1 AND request_timestamp >= :t"
+        " GROUP BY agent_id",
+        "COVERING INDEX token_usage_log__idx_429_errors",
+    ),
+    "tokens to refresh": (
+        "SELECT * FROM token_refresh_schedule WHERE is_enabled = 1 AND next_refresh_time <= :t"
+        " ORDER BY next_refresh_time",
+        "token_refresh_schedule__idx_next_refresh",
+    ),
+    "permits in an agent's window": (
+        "SELECT count(*) FROM permits WHERE agent_id = :x AND answered_at > :t",
+        "permits__idx_agent_id_answered_at",
+    ),
+    "permits without an answer": (
+        "SELECT count(*) FROM permits WHERE agent_id = :x AND answered_at IS NULL",
+        "permits__idx_agent_id_answered_at",
+    ),
+    "processes whose heartbeat lapsed": (
+        "SELECT * FROM workers WHERE heartbeat_at < :t",
+        "workers__idx_heartbeat_at",
+    ),
+    "audit of a subject, newest first": (
+        "SELECT * FROM audit WHERE subject_type = 'seller' AND subject_id = :x ORDER BY id DESC LIMIT 50",
+        "audit__idx_subject_type_subject_id_id",
+    ),
+}
+# These group or sort a handful of rows, so a sort on top of the index is right.
+SORTING = {
+    "tasks of a seller by day": (
+        "SELECT status, count(*) FROM crawler_tasks WHERE seller_id = :x AND created_at >= :t GROUP BY status",
+        "COVERING INDEX crawler_tasks__idx_seller_id_created_at",
+    ),
+    "agents to lend, healthiest first": (
+        "SELECT * FROM user_agent_pool WHERE status = 'AVAILABLE' ORDER BY health_score DESC, last_used_at",
+        "user_agent_pool__idx_active_unblocked",
+    ),
+}
+
+
+def plan(engine: Engine, query: str) -> str:
+    with engine.connect() as database:
+        rows = database.exec_driver_sql(f"EXPLAIN QUERY PLAN {query}", {"x": "1", "t": "2026-02-03 04:05:06.000000"})
+        return "\n".join(row.detail for row in rows)
+
+
+def seller(**changed: object) -> dict[str, object]:
+    usual: dict[str, object] = {
+        "seller_id": "seller_1",
+        "name": "가게",
+        "interval_amount": 1,
+        "interval_unit": "DAYS",
+        "status": "ACTIVE",
+        "created_at": NOW,
+        "updated_at": NOW,
+    }
+    return usual | changed
+
+
+def test_there_are_eight_crawl_tables_seven_pool_tables_and_the_services_own(migrated: Engine) -> None:
+    assert (len(CRAWL), len(POOL), len(SERVICE)) == (8, 7, 7)
+    assert set(inspect(migrated).get_table_names()) == set(TABLES) | {"alembic_version"}
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_indexes_have_the_papers_names_and_columns(migrated: Engine, table: str) -> None:
+    found = {
+        str(index["name"]): (" ".join(map(str, index["column_names"])), bool(index["unique"]))
+        for index in inspect(migrated).get_indexes(table)
+    }
+    assert found == {f"{table}__{name}": (columns, name[:3] == "uq_") for name, columns in TABLES[table].items()}
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_no_index_is_the_beginning_of_another(migrated: Engine, table: str) -> None:
+    inspected = inspect(migrated)
+    columns = [tuple(index["column_names"]) for index in inspected.get_indexes(table)]
+    columns.append(tuple(inspected.get_pk_constraint(table)["constrained_columns"]))
+    redundant = [(a, b) for a in columns for b in columns if a is not b and a == b[: len(a)]]
+    assert redundant == []
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_row_has_a_big_integer_id_that_sqlite_keeps_as_its_rowid(migrated: Engine, table: str) -> None:
+    (key,) = metadata.tables[table].primary_key
+    assert key.type.compile(mysql.dialect()) == "BIGINT"
+    (column,) = (each for each in inspect(migrated).get_columns(table) if each["primary_key"])
+    assert (column["name"], str(column["type"])) == (key.name, "INTEGER")
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_no_table_has_a_foreign_key_or_a_default_time(migrated: Engine, table: str) -> None:
+    assert inspect(migrated).get_foreign_keys(table) == []
+    times = [each for each in inspect(migrated).get_columns(table) if str(each["type"]) == "DATETIME"]
+    assert [each["name"] for each in times if each["default"] is not None] == []
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_a_hot_query_is_served_by_its_index_alone(migrated: Engine, name: str) -> None:
+    query, index = HOT[name]
+    found = plan(migrated, query)
+    assert index in found
+    assert "SCAN" not in found
+    assert "TEMP B-TREE" not in found
+
+
+@pytest.mark.parametrize("name", SORTING)
+def test_a_small_report_finds_its_rows_by_an_index(migrated: Engine, name: str) -> None:
+    query, index = SORTING[name]
+    found = plan(migrated, query)
+    assert index in found
+    assert "SCAN" not in found
+
+
+@pytest.mark.parametrize("amount", [0, -1])
+def test_an_interval_must_be_positive(migrated: Engine, amount: int) -> None:
+    with migrated.begin() as database, pytest.raises(IntegrityError, match="sellers__ck_interval_amount"):
+        database.execute(insert(sellers), seller(interval_amount=amount))
+
+
+def test_a_seller_is_unique_by_its_id_and_case_counts(migrated: Engine) -> None:
+    with migrated.begin() as database:
+        database.execute(insert(sellers), [seller(), seller(seller_id="Seller_1")])
+        with pytest.raises(IntegrityError):
+            database.execute(insert(sellers), seller())
+
+
+def test_a_seller_has_one_open_run_but_any_number_of_closed_ones(migrated: Engine) -> None:
+    runs = metadata.tables["crawling_schedule_executions"]
+
+    def run(number: int, open_seller_id: str | None) -> dict[str, object]:
+        ids = {"execution_id": f"{number:036d}", "schedule_id": f"{0:036d}", "seller_id": "s"}
+        return {**ids, "open_seller_id": open_seller_id, "status": "PENDING", "created_at": NOW}
+
+    with migrated.begin() as database:
+        database.execute(insert(runs), [run(1, None), run(2, None), run(3, "s")])
+        with pytest.raises(IntegrityError):
+            database.execute(insert(runs), run(4, "s"))
+
+
+def test_a_user_agent_is_unique_by_the_hash_of_the_whole_string(migrated: Engine) -> None:
+    with migrated.begin() as database:
+        seeded = database.execute(select(user_agent_pool).limit(1)).mappings().one()
+        with pytest.raises(IntegrityError):
+            database.execute(insert(user_agent_pool), {**seeded, "agent_id": 900, "user_agent_id": "another"})
+
+
+def test_ids_that_somebody_remembers_are_never_given_twice(migrated: Engine) -> None:
+    with migrated.begin() as database:
+        first = database.execute(insert(activity), {"at": NOW, "kind": "a"}).inserted_primary_key
+        database.execute(activity.delete())
+        second = database.execute(insert(activity), {"at": NOW, "kind": "b"}).inserted_primary_key
+    assert (first, second) == ((1,), (2,))
+
+
+def test_times_keep_their_microseconds_and_come_back_in_utc(migrated: Engine) -> None:
+    korea = timezone(timedelta(hours=9))
+    with migrated.begin() as database:
+        database.execute(insert(sellers), seller(created_at=NOW.astimezone(korea)))
+        found = database.execute(select(sellers.c.created_at, func.min(sellers.c.created_at).label("first"))).one()
+        raw = database.exec_driver_sql("SELECT created_at || '' FROM sellers").scalar_one()
+    assert (found.created_at, found.first) == (NOW, NOW)
+    assert found.created_at.tzinfo is UTC
+    assert raw == "2026-02-03 04:05:06.789012"
+
+
+def test_a_whole_second_is_written_as_wide_as_any_other_so_that_times_sort(migrated: Engine) -> None:
+    with migrated.begin() as database:
+        database.execute(insert(sellers), seller(created_at=NOW.replace(microsecond=0)))
+        assert (
+            database.exec_driver_sql("SELECT created_at || '' FROM sellers").scalar_one()
+            == "2026-02-03 04:05:06.000000"
+        )
+
+
+def test_a_time_without_a_zone_is_refused(migrated: Engine) -> None:
+    naive = datetime(2026, 2, 3)  # noqa: DTZ001
+    with migrated.begin() as database, pytest.raises(StatementError, match="a time without a zone"):
+        database.execute(insert(sellers), seller(created_at=naive))
+
+
+def test_on_mysql_ids_are_ascii_texts_compare_by_bytes_and_times_have_microseconds() -> None:
+    ddl = str(CreateTable(crawler_tasks).compile(dialect=mysql.dialect()))
+    assert "task_id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL" in ddl
+    assert "seller_id VARCHAR(100) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL" in ddl
+    assert "created_at DATETIME(6) NOT NULL" in ddl
+    assert ddl.rstrip().endswith("ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin")
