@@ -165,6 +165,9 @@ def a_message(number: int = 1, **changes: Any) -> Message:
         payload='{"itemNo":900000001}',
         created_at=NOW,
         next_attempt_at=NOW,
+        item_no=ITEM,
+        version=1,
+        execution_id=execution_id(),
     )
     return replace(made, **changes)
 

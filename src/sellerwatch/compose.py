@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+import base64
+import os
+import random
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from datetime import timedelta
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
-from sellerwatch.adapters.sql.engine import check_reachable, database_path, make_engine, shown
+from sellerwatch.adapters.keyfile import token_keys_beside
+from sellerwatch.adapters.sealing import AesGcmSealer, parse_keys
+from sellerwatch.adapters.sql.engine import answering, check_reachable, database_path, make_engine, shown
 from sellerwatch.adapters.sql.migrate import SchemaStatus, downgrade, require_current, status, upgrade
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore, ThreadRunner
 from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.agents.limits import Limits
+from sellerwatch.crawling.context import Crawl
+from sellerwatch.crawling.process import CrawlRules
+from sellerwatch.crawling.service import Service
+from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock, SystemClock
+from sellerwatch.kernel.ids import Ids, WorkerId
+from sellerwatch.marketplaces.mustit.client import MustitMarketplace
+from sellerwatch.marketplaces.mustit.urls import Urls
+from sellerwatch.marketplaces.ports import Transport
+from sellerwatch.outbox.deliver import Delivery
+from sellerwatch.outbox.ports import Receiver
+from sellerwatch.outbox.turn import DeliveryRules
 from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.schedules.embedded import EmbeddedScheduler
 from sellerwatch.settings import Settings, load
 
 READER_THREADS = 4
@@ -37,36 +56,168 @@ def open_store(settings: Settings, *, clock: Clock | None = None, inline: bool =
     return SqlStore(engine, clock, ThreadRunner(1, "store-write"), ThreadRunner(READER_THREADS, "store-read"))
 
 
+@asynccontextmanager
+async def open_service(
+    settings: Settings,
+    *,
+    clock: Clock | None = None,
+    luck: random.Random | None = None,
+    store: SqlStore | None = None,
+    transport: Transport | None = None,
+    receiver: Receiver | None = None,
+    schedules: bool = True,
+) -> AsyncIterator[Service]:
+    """Everything one process needs to crawl and deliver; closed on the way out. What is passed in is not closed."""
+    clock = clock or SystemClock()
+    luck = luck or random.Random(os.urandom(16))  # noqa: S311 - ids and jitter, no secrets
+    own_store = store or open_store(settings, clock=clock)
+    ids = Ids(clock, luck)
+    worker_id = WorkerId.generate(ids)
+    sealer = AesGcmSealer(parse_keys(_token_keys(settings)))
+    async with _network(settings, transport, receiver) as (transport, receiver):
+        marketplace = MustitMarketplace(
+            transport,
+            settings.marketplace_url,
+            lambda identity: sealer.open(identity.token, identity.user_agent_id),
+            urls=Urls(list_path=settings.marketplace_list_path),
+            longest_wait=timedelta(seconds=settings.max_retry_after_seconds),
+        )
+        crawl = _crawl(settings, own_store, marketplace, clock, ids, luck, sealer, worker_id)
+        deliveries = (
+            Delivery(own_store, receiver, clock, luck, worker_id, _delivery_rules(settings)),
+            Delivery(own_store, EmbeddedScheduler(), clock, luck, worker_id, outbox=lambda tx: tx.scheduler_outbox),
+        )
+        tending = timedelta(seconds=settings.tending_interval_seconds)
+        try:
+            yield Service(crawl, deliveries, tending, schedules=schedules)
+        finally:
+            if store is None:
+                own_store.close()
+
+
+def _crawl(
+    settings: Settings,
+    store: SqlStore,
+    marketplace: MustitMarketplace,
+    clock: Clock,
+    ids: Ids,
+    luck: random.Random,
+    sealer: AesGcmSealer,
+    worker_id: WorkerId,
+) -> Crawl:
+    rules = CrawlRules(
+        marketplace=marketplace,
+        page_size=settings.page_size,
+        task_retries=settings.task_retries,
+        suspension=timedelta(seconds=settings.agent_suspension_seconds),
+    )
+    limits = Limits(
+        window_limit=settings.window_limit,
+        window=timedelta(seconds=settings.window_seconds),
+        per_second=settings.requests_per_second,
+        margin=timedelta(seconds=settings.departure_margin_seconds),
+    )
+    return Crawl(
+        store=store,
+        marketplace=marketplace,
+        clock=clock,
+        ids=ids,
+        luck=luck,
+        sealer=sealer,
+        worker_id=worker_id,
+        rules=rules,
+        limits=limits,
+        concurrency=min(settings.max_concurrency, settings.host_concurrency),
+        heartbeat=timedelta(seconds=settings.visibility_seconds / 3),
+        visibility=timedelta(seconds=settings.visibility_seconds),
+        deadline=timedelta(seconds=settings.run_deadline_seconds),
+    )
+
+
+def _delivery_rules(settings: Settings) -> DeliveryRules:
+    return DeliveryRules(
+        tries=settings.outbox_retries,
+        interval=settings.outbox_interval_seconds,
+        backoff=Backoff(settings.outbox_backoff_seconds, settings.outbox_backoff_max_seconds),
+        grace=4.0,
+    )
+
+
+@asynccontextmanager
+async def _network(
+    settings: Settings, transport: Transport | None, receiver: Receiver | None
+) -> AsyncIterator[tuple[Transport, Receiver | None]]:
+    """The HTTP adapters, made only where nothing else was passed in: aiohttp is not for those who simulate."""
+    if transport is not None:
+        yield transport, receiver
+        return
+    from sellerwatch.adapters.http.product_server import HttpReceiver  # noqa: PLC0415
+    from sellerwatch.adapters.http.transport import HttpTransport  # noqa: PLC0415
+
+    posting = None
+    if receiver is None and settings.product_server_url is not None:
+        secret = settings.product_server_secret
+        posting = HttpReceiver(settings.product_server_url, secret.get_secret_value() if secret else None)
+    async with HttpTransport(limit=settings.host_concurrency) as getting:
+        try:
+            yield getting, receiver or posting
+        finally:
+            if posting is not None:
+                await posting.close()
+
+
+def _token_keys(settings: Settings) -> str:
+    if settings.token_keys is not None:
+        return settings.token_keys.get_secret_value()
+    path = database_path(make_engine(settings.database_url))
+    if path is None:
+        return f"memory:{base64.b64encode(os.urandom(32)).decode()}"
+    return token_keys_beside(path)
+
+
 def schema_status(environment: Mapping[str, str]) -> tuple[str, SchemaStatus]:
     """Where the configured database stands; looking makes no file."""
-    engine = make_engine(load(environment).settings.database_url)
-    path = database_path(engine)
-    if path is not None and not path.exists():
-        return shown(engine), status(make_engine("sqlite://"))
-    check_reachable(engine)
-    return shown(engine), status(engine)
+    settings = load(environment).settings
+    with _database(settings) as engine:
+        return shown(make_engine(settings.database_url)), status(engine)
 
 
 def upgrade_schema(environment: Mapping[str, str], actor: str) -> tuple[str | None, str | None]:
     """Up to what this program needs; says from where to where."""
-    engine = open_engine(load(environment).settings)
     clock = SystemClock()
-    before = status(engine).current
-    after = upgrade(engine, clock.now()).current
-    if before != after:
-        _note(engine, AuditEntry(clock.now(), actor, "db.upgrade", "schema", str(after), note=f"from {before}"))
+    with _database(load(environment).settings, make=True) as engine:
+        before = status(engine).current
+        after = upgrade(engine, clock.now()).current
+        if before != after:
+            _note(engine, AuditEntry(clock.now(), actor, "db.upgrade", "schema", str(after), note=f"from {before}"))
     return before, after
 
 
 def downgrade_schema(environment: Mapping[str, str], to: str, actor: str) -> tuple[str | None, str | None]:
     """Down to a revision; the trail keeps it while the trail itself still stands."""
-    engine = open_engine(load(environment).settings)
-    before = status(engine).current
-    after = downgrade(engine, to).current
-    if before != after:
-        with suppress(DBAPIError):
-            _note(engine, AuditEntry(SystemClock().now(), actor, "db.downgrade", "schema", str(after), note=f"from {before}"))
+    now = SystemClock().now()
+    with _database(load(environment).settings) as engine:
+        before = status(engine).current
+        after = downgrade(engine, to).current
+        if before != after:
+            with suppress(DBAPIError):
+                _note(engine, AuditEntry(now, actor, "db.downgrade", "schema", str(after), note=f"from {before}"))
     return before, after
+
+
+@contextmanager
+def _database(settings: Settings, *, make: bool = False) -> Iterator[Engine]:
+    """The configured database for the length of a command. Where there is none and none is to be made, an empty one in
+    memory stands for it.
+    """
+    path = database_path(make_engine(settings.database_url))
+    there = make or path is None or path.exists()
+    engine = open_engine(settings) if there else make_engine("sqlite://")
+    try:
+        with answering(engine):
+            yield engine
+    finally:
+        engine.dispose()
 
 
 def _note(engine: Engine, entry: AuditEntry) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import structlog
 from structlog.typing import EventDict, Processor
@@ -31,7 +32,7 @@ def configure(level: str = "info", form: Literal["console", "json"] | None = Non
     if form == "json":
         shared.append(structlog.processors.format_exc_info)
     renderer: Processor = (
-        structlog.processors.JSONRenderer(ensure_ascii=False)
+        structlog.processors.JSONRenderer(ensure_ascii=False, default=str)
         if form == "json"
         else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     )
@@ -50,7 +51,14 @@ def configure(level: str = "info", form: Literal["console", "json"] | None = Non
 
 def _hide_secrets(_: object, __: str, event: EventDict) -> EventDict:
     for name in event:
-        if _SECRET.search(name) and event[name] is not None:
-            event[name] = "hidden"
+        event[name] = _safe(name, event[name])
     return event
 
+
+def _safe(name: str, value: Any) -> Any:
+    """Looks into mappings too: a request's headers are logged as one fact."""
+    if _SECRET.search(name) and value is not None:
+        return "hidden"
+    if isinstance(value, Mapping):
+        return {key: _safe(str(key), inner) for key, inner in value.items()}
+    return value

@@ -9,11 +9,13 @@ from __future__ import annotations
 import base64
 import binascii
 import difflib
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
@@ -22,6 +24,7 @@ from sellerwatch.kernel.errors import Invalid
 
 PREFIX = "SELLERWATCH_"
 CONFIG = "CONFIG"
+_CREDENTIALS = re.compile(r"//[^/]*@")
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,15 @@ class InvalidSettings(Invalid):
 
 
 def _url(text: str) -> str:
-    if not text.startswith(("http://", "https://")) or len(text) < len("http://x"):
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or not text.isprintable() or " " in text:
         raise ValueError("must be an address that begins with http:// or https://")
+    if "@" in parts.netloc:
+        raise ValueError("must not hold a user name or password: addresses are shown")
     return text
 
 
@@ -121,9 +131,14 @@ class Settings(BaseModel):
     window_limit: Positive = Field(80, description="Requests of one agent in any window.")
     window_seconds: Seconds = Field(3600, description="Length of the window.")
     requests_per_second: Rate = Field(1, description="Requests of one agent in a second.")
+    departure_margin_seconds: float = Field(
+        0.05, ge=0, le=60, description="Added between departures of one agent, for jitter on the way."
+    )
     max_concurrency: Positive = Field(100, description="Requests in flight of one worker.")
     host_concurrency: Positive = Field(100, description="Requests in flight to the marketplace.")
-    host_requests_per_second: Rate | None = Field(None, description="Requests a second to the marketplace; none: no cap.")
+    host_requests_per_second: Rate | None = Field(
+        None, description="Requests a second to the marketplace; none: no cap."
+    )
     page_size: int = Field(500, ge=1, le=1000, description="Products of a list page.")
     task_retries: int = Field(2, ge=0, le=10, description="Retries of a task after its own failures.")
     outbox_retries: int = Field(5, ge=1, le=100, description="Tries of an event in all.")
@@ -184,10 +199,9 @@ def warnings(settings: Settings) -> list[Fault]:
         found.append(Fault(f"{PREFIX}PRODUCT_SERVER_URL", "not set: events are kept and wait"))
     elif settings.product_server_secret is None:
         found.append(Fault(f"{PREFIX}PRODUCT_SERVER_SECRET", "not set: events go out unsigned"))
-    if settings.product_server_url and settings.product_server_url.startswith("http://"):
-        host = settings.product_server_url.removeprefix("http://").partition("/")[0].rpartition(":")[0]
-        if host not in ("127.0.0.1", "localhost", "[::1]"):
-            found.append(Fault(f"{PREFIX}PRODUCT_SERVER_URL", "http, not https: events can be read on the way"))
+    address = urlsplit(settings.product_server_url or "")
+    if address.scheme == "http" and address.hostname not in ("127.0.0.1", "localhost", "::1"):
+        found.append(Fault(f"{PREFIX}PRODUCT_SERVER_URL", "http, not https: events can be read on the way"))
     return found
 
 
@@ -198,11 +212,11 @@ def _from_file(environment: Mapping[str, str], faults: list[Fault]) -> dict[str,
     try:
         with Path(path).open("rb") as opened:
             table = tomllib.load(opened)
-    except OSError as error:
-        faults.append(Fault(PREFIX + CONFIG, f"{path} cannot be read: {error.strerror}"))
-        return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         faults.append(Fault(PREFIX + CONFIG, f"{path} is not TOML: {error}"))
+        return {}
+    except (OSError, ValueError) as error:
+        faults.append(Fault(PREFIX + CONFIG, f"{path} cannot be read: {_why(error)}"))
         return {}
     return _known({name.lower(): value for name, value in table.items()}, faults, f"in {path}")
 
@@ -211,16 +225,31 @@ def _from_environment(environment: Mapping[str, str], faults: list[Fault]) -> di
     given = {
         name.removeprefix(PREFIX).lower(): value
         for name, value in environment.items()
-        if name.startswith(PREFIX) and name != PREFIX + CONFIG
+        # An empty variable is how shells and compose files say "not set".
+        if name.startswith(PREFIX) and name != PREFIX + CONFIG and value != ""
     }
     for name in [n for n in given if n.endswith("_file") and n.removesuffix("_file") in SECRETS]:
         path, plain = given.pop(name), name.removesuffix("_file")
+        if plain in given:
+            faults.append(Fault(PREFIX + name.upper(), f"{PREFIX}{plain.upper()} is given too; leave one of them"))
+            continue
         try:
-            given[plain] = Path(path).read_text("utf-8").strip()
-        except OSError as error:
-            faults.append(Fault(PREFIX + name.upper(), f"{path} cannot be read: {error.strerror}"))
-    # An empty variable is how shells and compose files say "not set".
-    return _known({name: value for name, value in given.items() if value != ""}, faults, "")
+            secret = Path(path).read_text("utf-8").strip()
+        except (OSError, ValueError) as error:
+            faults.append(Fault(PREFIX + name.upper(), f"{path} cannot be read: {_why(error)}"))
+            continue
+        if not secret:
+            faults.append(Fault(PREFIX + name.upper(), f"{path} is empty"))
+            continue
+        given[plain] = secret
+    return _known(given, faults, "")
+
+
+def _why(error: OSError | ValueError) -> str:
+    """Never the text of the file: it may be a secret."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8 text"
+    return (error.strerror if isinstance(error, OSError) else None) or "it is not a path"
 
 
 def _known(given: dict[str, Any], faults: list[Fault], where: str) -> dict[str, Any]:
@@ -228,7 +257,11 @@ def _known(given: dict[str, Any], faults: list[Fault], where: str) -> dict[str, 
     for name in [n for n in given if n not in known]:
         del given[name]
         near = difflib.get_close_matches(name, known, n=1)
-        hint = f"; the nearest known name is {PREFIX}{near[0].upper()}" if near else "; `sellerwatch config check` lists all"
+        hint = (
+            f"; the nearest known name is {PREFIX}{near[0].upper()}"
+            if near
+            else "; `sellerwatch config check` lists all"
+        )
         faults.append(Fault(PREFIX + name.upper(), f"unknown setting {where}".rstrip() + hint))
     return given
 
@@ -240,7 +273,8 @@ def _validated(values: dict[str, Any], faults: list[Fault]) -> Settings | None:
         for error in invalid.errors(include_input=False, include_url=False):
             name = PREFIX + str(error["loc"][0]).upper()
             problem = error["msg"].removeprefix("Value error, ")
-            shown = "" if str(error["loc"][0]) in SECRETS else f" (it is '{values.get(str(error['loc'][0]))}')"
+            value = _CREDENTIALS.sub("//hidden@", str(values.get(str(error["loc"][0]))))
+            shown = "" if str(error["loc"][0]) in SECRETS else f" (it is '{value}')"
             faults.append(Fault(name, problem[:1].lower() + problem[1:] + shown))
         return None
 
@@ -248,7 +282,8 @@ def _validated(values: dict[str, Any], faults: list[Fault]) -> Settings | None:
 def _faults_together(settings: Settings) -> list[Fault]:
     """Rules between settings, and adapters that this version does not have."""
     faults = []
-    if not settings.database_url.startswith("sqlite:"):
+    url = settings.database_url
+    if url != "sqlite://" and (not url.startswith("sqlite:///") or "?" in url):
         faults.append(Fault(f"{PREFIX}DATABASE_URL", "only sqlite:///path is served by this version"))
     for name, value in (("REDIS_URL", settings.redis_url),):
         if value is not None:

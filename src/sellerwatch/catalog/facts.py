@@ -1,8 +1,8 @@
 """The three parts of a product as facts: just the fields that productData is made of, typed and normalised.
 
 What is not a fact is no change: view counts, positions and other volatile fields never reach this module, because a
-marketplace's parser picks facts and leaves the rest. `null`, `""` and absent follow one rule (spec, decisions): text that
-is always there is `""` when missing, optional text is None.
+marketplace's parser picks facts and leaves the rest. `null`, `""` and absent follow one rule (spec, decisions): text
+that is always there is `""` when missing, optional text is None.
 """
 
 from __future__ import annotations

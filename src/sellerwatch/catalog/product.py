@@ -69,7 +69,10 @@ def has_changed(old: str | None, new: str | None) -> bool:
 
 @dataclass(frozen=True)
 class Product:
-    """Complete once all three parts have been seen. `version` counts its events, over removal and return too."""
+    """Complete once all three parts have been seen. `version` counts its events, over removal and return too.
+
+    `is_changed`: a part changed since the last event, so what the receiver was last told is no longer true.
+    """
 
     product_id: ProductId
     item_no: ItemNo
@@ -79,6 +82,7 @@ class Product:
     minishop_hash: str | None = None
     detail_hash: str | None = None
     option_hash: str | None = None
+    is_changed: bool = False
     version: int = 0
     missing_runs: int = 0
     last_seen_at: datetime | None = None
@@ -113,29 +117,43 @@ class Product:
         if not has_changed(self.hash_of(part), digest):
             return self, False
         if part is PartType.MINISHOP:
-            return replace(self, minishop_hash=digest, updated_at=now), True
+            return replace(self, minishop_hash=digest, is_changed=True, updated_at=now), True
         if part is PartType.DETAIL:
-            return replace(self, detail_hash=digest, updated_at=now), True
-        return replace(self, option_hash=digest, updated_at=now), True
+            return replace(self, detail_hash=digest, is_changed=True, updated_at=now), True
+        return replace(self, option_hash=digest, is_changed=True, updated_at=now), True
 
     def be_listed(self, execution_id: ExecutionId, now: datetime) -> Product:
         """It stood on a list page of this run: it is there, whatever earlier runs missed."""
         return replace(self, last_seen_at=now, last_seen_execution=execution_id, missing_runs=0)
 
-    def due_event(self, changed: bool) -> ProductEvent | None:
+    def belong_to(self, owner: SellerId, now: datetime) -> Product:
+        """The detail says whose it is; a list page does not. Until then it stands with whoever's page showed it."""
+        return self if owner == self.seller_id else replace(self, seller_id=owner, updated_at=now)
+
+    def due_event(self) -> ProductEvent | None:
         """What the receiver must be told now. Nothing of an incomplete product, nothing where nothing changed."""
         if not self.is_complete:
             return None
         if self.version == 0 or self.is_deleted:
             return ProductEvent.CREATED
-        return ProductEvent.UPDATED if changed else None
+        return ProductEvent.UPDATED if self.is_changed else None
+
+    def be_unchanged(self, now: datetime) -> Product:
+        """What changed since the last event was changed back: there is nothing to tell."""
+        return replace(self, is_changed=False, updated_at=now)
+
+    def take_back(self, now: datetime) -> Product:
+        """The last event was withdrawn before anybody saw it, and gives its version back."""
+        return replace(self, version=self.version - 1, is_changed=False, updated_at=now)
 
     def announce(self, event: ProductEvent, now: datetime) -> Product:
         """One more event of this item; a deletion ends it, a creation brings it (back)."""
         if event is ProductEvent.DELETED:
             PRODUCT_LIFE.after(self.state, "delete", self.item_no)
-            return replace(self, version=self.version + 1, deleted_at=now, updated_at=now)
-        return replace(self, version=self.version + 1, deleted_at=None, missing_runs=0, updated_at=now)
+            return replace(self, version=self.version + 1, deleted_at=now, is_changed=False, updated_at=now)
+        return replace(
+            self, version=self.version + 1, deleted_at=None, is_changed=False, missing_runs=0, updated_at=now
+        )
 
     def miss(self, now: datetime) -> Product:
         """A complete list of its seller did not have it."""

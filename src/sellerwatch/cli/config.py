@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sellerwatch.cli.output import out, print_json, print_table
-from sellerwatch.settings import PREFIX, SECRETS, InvalidSettings, Loaded, Settings, load, warnings
+
+if TYPE_CHECKING:
+    from sellerwatch.settings import Loaded
 
 app = typer.Typer(no_args_is_help=True, help="Look at the settings.")
 
@@ -23,6 +25,9 @@ def check(
     sellerwatch config check
     SELLERWATCH_PORT=abc SELLERWATCH_DATABASEURL=x sellerwatch config check
     """
+    # Imported here: Pydantic is half of what starting any command would cost.
+    from sellerwatch.settings import PREFIX, InvalidSettings, Settings, load, warnings  # noqa: PLC0415
+
     try:
         loaded = load(os.environ)
     except InvalidSettings as invalid:
@@ -54,5 +59,7 @@ def check(
 
 
 def _value(loaded: Loaded, name: str) -> object:
+    from sellerwatch.settings import SECRETS  # noqa: PLC0415
+
     value = getattr(loaded.settings, name)
     return "hidden" if name in SECRETS and value is not None else value

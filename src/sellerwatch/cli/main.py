@@ -5,7 +5,6 @@ Exit codes: 0 done; 1 failed; 2 bad usage or settings; 3 part of the work failed
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Annotated
 
@@ -38,7 +37,9 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def root(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
 ) -> None:
     """Settings come from SELLERWATCH_* variables or the TOML file named by SELLERWATCH_CONFIG."""
 
@@ -54,10 +55,6 @@ def main() -> None:
     except SellerwatchError as error:
         err.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(exit_code(error))
-    except BrokenPipeError:
-        # The reader of a pipe went away: not an error of ours, and nothing is left to say it to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
 
 
 if __name__ == "__main__":

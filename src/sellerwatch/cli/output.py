@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -13,7 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 #: Standard output: what was asked for. Standard error: everything said beside it.
-out = Console()
+#: Into a pipe or a file nothing is folded at 80 columns: a line there is a record.
+out = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 200)
 err = Console(stderr=True)
 
 _COLOURS = {

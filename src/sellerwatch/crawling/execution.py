@@ -81,9 +81,7 @@ class Execution:
     error_message: str | None = None
 
     @classmethod
-    def create(
-        cls, execution_id: ExecutionId, schedule_id: ScheduleId, seller_id: SellerId, now: datetime
-    ) -> Self:
+    def create(cls, execution_id: ExecutionId, schedule_id: ScheduleId, seller_id: SellerId, now: datetime) -> Self:
         return cls(execution_id=execution_id, schedule_id=schedule_id, seller_id=seller_id, created_at=now)
 
     def start(self, total: int, now: datetime) -> Execution:
@@ -102,6 +100,10 @@ class Execution:
         if summed.ended > summed.total_tasks_created:
             raise CountsExceeded(self.execution_id, ended=summed.ended, total=summed.total_tasks_created)
         return summed.settle(now)
+
+    def would_end(self, *, added: int, completed: int, failed: int) -> bool:
+        """Whether recording these would leave nothing to do: the last moment at which a run can be given more."""
+        return self.is_open and self.ended + completed + failed == self.total_tasks_created + added
 
     def add_tasks(self, number: int, now: datetime) -> Execution:
         return self.record(now, added=number)

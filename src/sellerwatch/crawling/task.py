@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Self
 
 from sellerwatch.kernel.errors import Conflict, Invalid, NotFound
-from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, UserAgentId, WorkerId
+from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.lifecycle import Lifecycle
 
 
@@ -65,7 +65,10 @@ LOST_LEASES = 3
 LONGEST_ERROR = 2000
 
 _PATTERNS = {
-    TaskType.MINISHOP: (re.compile(r"/search/?mini-shop-search\Z"), "/searchmini-shop-search or /search/mini-shop-search"),
+    TaskType.MINISHOP: (
+        re.compile(r"/search/?mini-shop-search\Z"),
+        "/searchmini-shop-search or /search/mini-shop-search",
+    ),
     TaskType.PRODUCT_DETAIL: (re.compile(r"/item/[0-9]+/detail/top\Z"), "/item/{digits}/detail/top"),
     TaskType.PRODUCT_OPTION: (re.compile(r"/auction_products/[0-9]+/options\Z"), "/auction_products/{digits}/options"),
 }
@@ -133,15 +136,16 @@ class Task:
     publish_count: int = 0
     attempt: int = 0
     worker_id: WorkerId | None = None
-    agent_id: UserAgentId | None = None
+    agent_row: int | None = None
     lost_leases: int = 0
     requests_made: int = 0
 
     def publish(self, now: datetime) -> Task:
         return self._move("publish", published_at=now, publish_count=self.publish_count + 1)
 
-    def start(self, worker_id: WorkerId, now: datetime) -> Task:
-        return self._move("start", started_at=now, worker_id=worker_id, attempt=self.attempt + 1)
+    def start(self, worker_id: WorkerId, now: datetime, agent_row: int | None = None) -> Task:
+        held = {"worker_id": worker_id, "agent_row": agent_row, "attempt": self.attempt + 1}
+        return self._move("start", started_at=now, requests_made=self.requests_made + 1, **held)
 
     def complete(self, now: datetime) -> Task:
         return self._move("complete", completed_at=now, error_message=None, worker_id=None, lost_leases=0)

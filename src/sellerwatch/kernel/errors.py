@@ -16,7 +16,7 @@ that wording and language are one catalogue (`wording.py`) and a test can see th
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from typing import ClassVar
 
 from sellerwatch.kernel.wording import word
@@ -35,7 +35,7 @@ class SellerwatchError(Exception):
     @property
     def facts(self) -> dict[str, object]:
         """What the sentence is made of; safe to show: a secret is never a fact."""
-        return {f.name: getattr(self, f.name) for f in fields(self)} if is_dataclass(self) else {}
+        return {name: getattr(self, name) for name in getattr(self, "__dataclass_fields__", ())}
 
     def __str__(self) -> str:
         return word(self.code, self.facts)

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import random
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
+from threading import Lock
 from typing import TYPE_CHECKING, Self
 
 from sellerwatch.kernel.errors import Invalid
@@ -51,20 +54,38 @@ class Ids:
         self._clock = clock
         self._luck = luck
         self._last = 0
+        self._one_at_a_time = Lock()
 
     def new(self) -> str:
         """48 bits of milliseconds, then 74 bits of luck; strictly rising by at least one."""
         millis = int(self._clock.now().timestamp() * 1000)
-        value = millis << 80 | 0x7 << 76 | self._luck.getrandbits(12) << 64 | 0b10 << 62 | self._luck.getrandbits(62)
-        if value <= self._last:
-            value = self._last + 1
-        self._last = value
+        with self._one_at_a_time:
+            bits = self._luck.getrandbits(74)
+            value = millis << 80 | 0x7 << 76 | (bits >> 62) << 64 | 0b10 << 62 | bits & 0x3FFF_FFFF_FFFF_FFFF
+            if value <= self._last:
+                value = self._last + 1
+            self._last = value
         text = f"{value:032x}"
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
+class Draw:
+    """Ids for one transaction, of which nobody knows beforehand how many it takes: however often it runs, `replay`
+    gives it the same ones."""
+
+    def __init__(self, ids: Ids) -> None:
+        self._ids = ids
+        self._drawn: list[str] = []
+
+    def replay(self) -> Iterator[str]:
+        for number in count():
+            if number == len(self._drawn):
+                self._drawn.append(self._ids.new())
+            yield self._drawn[number]
+
+
 class PublicId(str):
-    """A UUID in canonical text form. Calling the class trusts the text (rows of ours); `parse` checks what people type."""
+    """A UUID in canonical text form. Calling the class trusts the text (rows of ours); `parse` checks what is typed."""
 
     __slots__ = ()
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 ENGLISH: Mapping[str, str] = {
     "ILLEGAL_MOVE": "The {noun} {name} is {state}; to {verb} it must be {needs}.",
-    "INVALID_ID": "'{given}' is not an id of the kind {kind}: it must be a UUID such as 0198c0de-0000-7000-8000-000000000000.",
+    "INVALID_ID": "'{given}' is not an id of the kind {kind}: it must be a UUID.",
     "INVALID_SELLER_ID": "A seller id must be 1 to {longest} printable characters, not '{given}'.",
     "INVALID_ITEM_NO": "An item number must be a positive whole number, not '{given}'.",
     "INVALID_INTERVAL": "A crawling interval in {unit} must be a whole number from 1 to {most}, not {amount}.",
@@ -32,6 +32,7 @@ ENGLISH: Mapping[str, str] = {
     "AGENT_NOT_FOUND": "There is no agent {agent}.",
     "AGENT_EXISTS": "There is an agent with that user-agent string already: {user_agent}",
     "INVALID_USER_AGENT": "A user-agent string must be 1 to {longest} printable ASCII characters.",
+    "INVALID_SIGNING_SECRET": "A signing secret cannot be used: {problem}.",
     "INVALID_TOKEN": "That is not a sealed token: {problem}.",
     "PRODUCT_NOT_FOUND": "There is no product {product}.",
     "INVALID_SETTINGS": "The settings have {number} fault(s):\n{listed}",
@@ -40,6 +41,22 @@ ENGLISH: Mapping[str, str] = {
     "PORT_IN_USE": "{host}:{port} is in use already; stop what listens there, or choose another port.",
     "ADDRESS_UNUSABLE": "{host}:{port} cannot be listened on: {problem}.",
     "UNKNOWN_PROFILE": "There is no chaos profile '{given}'; there are {known}.",
+    "UNPARSABLE": "The {endpoint} answer cannot be read: {problem}.",
+    "TRANSPORT_FAILED": "The request failed: {problem}.",
+    "SCHEMA_MISSING": "The database has no schema yet; run: sellerwatch db upgrade",
+    "SCHEMA_BEHIND": "The database's schema is at {current}, this program needs {head}; run: sellerwatch db upgrade",
+    "SCHEMA_UNKNOWN": (
+        "The database's schema is unknown to this program ({current}; it knows up to {head}): a newer sellerwatch or "
+        "another program made it. Upgrade sellerwatch, or name another database."
+    ),
+    "SCHEMA_BUSY": (
+        "Another process has been upgrading this database for more than {seconds} s; wait for it and run: "
+        "sellerwatch db upgrade"
+    ),
+    "NO_SUCH_REVISION": "The database cannot go down to '{revision}'; it can go to {possible}, or one step with -1.",
+    "KEY_FILE_UNUSABLE": "The key file {path} cannot be used: {problem}.",
+    "NO_BUDGET": "No agent may make a request now; the next one may in about {seconds} s.",
+    "MARKETPLACE_UNAVAILABLE": "The marketplace did not say how many products {seller_id} has: {problem}.",
     "FOREIGN_PRODUCT": "Item {item_no} belongs to the seller {owner}, not to {seller_id}; it is left alone.",
 }
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from sellerwatch.kernel.errors import Conflict, Invalid, NotFound
-from sellerwatch.kernel.ids import OutboxId, PublicId, SellerId, WorkerId
+from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, PublicId, SellerId, WorkerId
 from sellerwatch.kernel.lifecycle import Lifecycle
 
 
@@ -66,11 +66,11 @@ class TriesSpent(Conflict):
 
 @dataclass(frozen=True)
 class Message:
-    """`subject_id` is the product or the schedule it is about: messages of one subject are sent one at a time, in order.
+    """`subject_id` is the product or the schedule it is about: messages of one subject go one at a time, in order.
 
     `retry_count` counts tries that failed. `next_attempt_at` is when it may be sent; a FAILED message without one has
     failed for good: it is kept, holds its subject, and is replayed or discarded by a person. The payload is fixed once
-    it was put on the wire (`attempted`): one idempotency key, one body.
+    it was put on the wire (`attempted`): one idempotency key, one body. The last three fields are a product's alone.
     """
 
     outbox_id: OutboxId
@@ -86,6 +86,9 @@ class Message:
     error_message: str | None = None
     sent_at: datetime | None = None
     worker_id: WorkerId | None = None
+    item_no: ItemNo | None = None
+    version: int = 0
+    execution_id: ExecutionId | None = None
 
     def __post_init__(self) -> None:
         # The full parse is the writer's; a row of ours is trusted beyond its first character.
@@ -150,6 +153,13 @@ class Message:
 
     def is_due(self, now: datetime) -> bool:
         return self.status is MessageStatus.WAITING and self.next_attempt_at is not None and self.next_attempt_at <= now
+
+    def is_same_try(self, claimed: Message) -> bool:
+        """Still being sent by the one that claimed it so: its lease was not lost in between."""
+        return self.status is MessageStatus.SENDING and (self.worker_id, self.retry_count) == (
+            claimed.worker_id,
+            claimed.retry_count,
+        )
 
     def _move(self, verb: str, **changed: object) -> Message:
         return replace(self, status=MESSAGE_LIFE.after(self.status, verb, self.outbox_id), **changed)  # type: ignore[arg-type]

@@ -46,7 +46,7 @@ class CrawlingInterval:
 
     def __post_init__(self) -> None:
         most = _MOST[self.unit]
-        if isinstance(self.amount, bool) or not isinstance(self.amount, int) or not 1 <= self.amount <= most:
+        if type(self.amount) is not int or not 1 <= self.amount <= most:
             raise InvalidInterval(amount=self.amount, unit=self.unit.lower(), most=most)
 
     @classmethod

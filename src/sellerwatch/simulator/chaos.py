@@ -142,11 +142,15 @@ class Chaos:
         self._shifts: Counter[str] = Counter()
 
     def strike(self, now: float) -> Ailment:
-        """What this request suffers."""
-        ailment = Ailment.STORM if self._storming(now) else self._throw()
-        if ailment is not Ailment.NONE:
-            self.inflicted[ailment.value] += 1
-        return ailment
+        """What this request is to suffer; whoever makes it suffer says so with `count`.
+
+        Not every ailment fits every request: a refusal has no body to cut, and a session no token to revoke.
+        """
+        return Ailment.STORM if self._storming(now) else self._throw()
+
+    def count(self, ailment: Ailment) -> None:
+        """The ailment was really inflicted."""
+        self.inflicted[ailment.value] += 1
 
     def _throw(self) -> Ailment:
         if not self._harm:

@@ -42,7 +42,11 @@ class Control:
     | `POST redesign?on=true` | redesign the details; `seller` for one seller, `on=false` to take it back |
     """
 
-    def __init__(self, marketplace: Marketplace, product_server: ProductServer) -> None:
+    def __init__(
+        self, marketplace: Marketplace, product_server: ProductServer, latency_ms: float | None = None
+    ) -> None:
+        """`latency_ms`, where given, stays in force whatever profile is chosen."""
+        self._latency_ms = latency_ms
         self._marketplace = marketplace
         self._world = marketplace.world
         self._product_server = product_server
@@ -98,7 +102,8 @@ class Control:
         name = request.query.get("name", "")
         if name not in PROFILES:
             raise BadRequest(f"no profile {name!r}; there are {', '.join(PROFILES)}")
-        self._marketplace.chaos.become(PROFILES[name])
+        day = PROFILES[name]
+        self._marketplace.chaos.become(day if self._latency_ms is None else day.with_latency(self._latency_ms))
         return json_answer(200, {"profile": name})
 
     def receiver(self, request: Request, rest: str) -> Answer:

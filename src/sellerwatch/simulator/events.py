@@ -99,13 +99,19 @@ def _change_complaints(event: Event, held: Mapping[str, Any]) -> Iterator[str]:
 
 
 def signature(secret: str, message_id: str, timestamp: str, body: bytes) -> str:
-    """The Standard Webhooks signature of a message. A secret `whsec_<base64>` is decoded, any other taken as it is."""
+    """The Standard Webhooks signature of a message."""
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    return "v1," + b64encode(hmac.digest(signing_key(secret), signed, "sha256")).decode()
+
+
+def signing_key(secret: str) -> bytes:
+    """The key in a secret: `whsec_<base64>` is decoded, or ValueError raised; any other is its UTF-8 bytes."""
+    if not secret.startswith("whsec_"):
+        return secret.encode()
     try:
-        key = b64decode(secret[6:], validate=True) if secret.startswith("whsec_") else secret.encode()
+        return b64decode(secret.removeprefix("whsec_"), validate=True)
     except NotBase64 as error:
         raise ValueError("a secret that starts with whsec_ must go on in base64") from error
-    signed = f"{message_id}.{timestamp}.".encode() + body
-    return "v1," + b64encode(hmac.digest(key, signed, "sha256")).decode()
 
 
 def is_signed(headers: Mapping[str, str], body: bytes, secrets: Iterable[str]) -> bool:

@@ -26,7 +26,7 @@ OPTION_NUMBERS_PER_ITEM = 1_000
 """An option's number is its item's times this, plus a counter: far beyond 32 bits."""
 
 _KB = 1024
-_AROUND_DESCRIPTION = 3_600
+_AROUND_DESCRIPTION = 2_000
 """Bytes of a detail that are not its description, on average."""
 _LARGE_KB = 148
 _LARGE_EVERY = 500
@@ -37,7 +37,7 @@ def generate(seed: str, item_no: int, seller_id: str, seller_no: int, detail_kb:
     """The product as it is before anything changed it.
 
     `detail_kb` fixes the size of its detail; None gives the sizes seen in the wild: 14 KB and up, one in 500 near 150.
-    Below about 5 KB the rest of the detail leaves no room, and the description shrinks to a paragraph.
+    Below 3 KB the rest of the detail leaves no room, and the description shrinks to a paragraph.
     """
     rng = dice(seed, item_no)
     ordinal = item_no - FIRST_ITEM_NO

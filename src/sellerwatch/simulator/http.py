@@ -104,7 +104,7 @@ class _Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._refuse(HTTPStatus.NOT_IMPLEMENTED, "no upgrades here")
+            pass  # not taken up: the request was answered as any other, and that answer closes the connection
         except httptools.HttpParserError as error:
             cause = error.__context__
             if isinstance(cause, _TooLarge):
@@ -157,7 +157,8 @@ class _Connection(asyncio.Protocol):
             b"".join(self._body),
         )
         arrived = self._epoch + self._loop.time()
-        self._waiting.append((request, self._parser.should_keep_alive(), arrived))
+        keep_alive = self._parser.should_keep_alive() and not self._parser.should_upgrade()
+        self._waiting.append((request, keep_alive, arrived))
         if len(self._waiting) > _MAX_WAITING and self._reading:
             self._reading = False
             self._transport.pause_reading()

@@ -122,12 +122,15 @@ class Marketplace:
             return self._stormy(judge, now)
         if ailment in (Ailment.ERROR, Ailment.DROP, Ailment.HTML):
             return self._instead(ailment)
-        if ailment is Ailment.REVOKED:
-            self._sessions.revoke(request.headers)
+        if ailment is Ailment.REVOKED and self._sessions.revoke(request.headers):
+            self.chaos.count(ailment)
         status, why = self._sessions.check(request.headers, now)
         if status != 200:
             return refusal(status, why)
         answer = self._list(request) if endpoint == "list" else self._item(endpoint, key)
+        if answer.status != 200 or ailment not in (Ailment.CUT, Ailment.TRUNCATED):
+            return answer
+        self.chaos.count(ailment)
         return _spoilt(answer, ailment)
 
     def _judge(self, user_agent: str) -> Judge:
@@ -137,6 +140,7 @@ class Marketplace:
         return judge
 
     def _stormy(self, judge: Judge, now: float) -> Answer:
+        self.chaos.count(Ailment.STORM)
         said, until = self.chaos.retry_after(now)
         if said is None:
             return refusal(429, "too many requests")
@@ -145,6 +149,7 @@ class Marketplace:
 
     def _instead(self, ailment: Ailment) -> Answer:
         """What is sent instead of an answer."""
+        self.chaos.count(ailment)
         if ailment is Ailment.DROP:
             return _DROPPED
         if ailment is Ailment.HTML:
@@ -196,10 +201,6 @@ def _whole(text: str) -> int | None:
 
 def _spoilt(answer: Answer, ailment: Ailment) -> Answer:
     """A good answer after what happens to its body on the way."""
-    if answer.status != 200:
-        return answer
     if ailment is Ailment.CUT:
         return replace(answer, fault=Fault.CUT)
-    if ailment is Ailment.TRUNCATED:
-        return replace(answer, body=answer.body[: len(answer.body) * 3 // 5])
-    return answer
+    return replace(answer, body=answer.body[: len(answer.body) * 3 // 5])

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from sellerwatch.simulator.comparing import differences
-from sellerwatch.simulator.events import DELETED, Event, complaints, is_signed, read_event
+from sellerwatch.simulator.events import DELETED, Event, complaints, is_signed, read_event, signing_key
 from sellerwatch.simulator.luck import dice
 from sellerwatch.simulator.wire import Answer, Fault, Request, json_answer, refusal
 from sellerwatch.simulator.world import World
@@ -91,6 +91,8 @@ class ProductServer:
         self, secret: str | Collection[str] | None = None, seed: int | str = 0, history: int = _HISTORY
     ) -> None:
         self._secrets = (secret,) if isinstance(secret, str) else tuple(secret or ())
+        for each in self._secrets:
+            signing_key(each)  # a bad secret is refused here, not with the first event
         self._rng = dice(seed, "product-server")
         self._behaviour = Behaviour()
         self._strikes_left: int | None = None

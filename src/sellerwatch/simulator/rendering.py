@@ -125,13 +125,13 @@ class Renderer:
         if self._redesign and (self._redesigned is None or product.seller_id in self._redesigned):
             info = self._redesign.apply(info)
         modules = (_banners(product), _module("ProductInfoModule", info), _shipping(product), _detail_info(product))
-        return self._keep("detail", product, (*map(orjson.dumps, modules), _TABS, _LAZY))
+        return self._keep("detail", product, (*map(_encoded, modules), _TABS, _LAZY))
 
     def _option_pieces(self, product: Product) -> tuple[bytes, ...]:
         kept = self._pieces.get(("options", product.item_no))
         if kept is not None and kept[0] == product.revision:
             return kept[1]
-        pieces = tuple(orjson.dumps(_option(product, option)) for option in product.options)
+        pieces = tuple(_encoded(_option(product, option)) for option in product.options)
         return self._keep("options", product, pieces)
 
     def _keep(self, kind: str, product: Product, pieces: tuple[bytes, ...]) -> tuple[bytes, ...]:
@@ -178,6 +178,11 @@ def _list_entry(product: Product) -> dict[str, Any]:
         "appDiscountRate": str(prices.rate),
         "tagList": [{"title": tag, "textColor": "#888888", "backgroundColor": "#f5f5f5"} for tag in product.tags],
     }
+
+
+def _encoded(value: object) -> bytes:
+    """JSON to keep. It is copied, because orjson's own bytes hold on to a buffer several times their size."""
+    return memoryview(orjson.dumps(value)).tobytes()
 
 
 def _module(kind: str, data: object) -> dict[str, Any]:

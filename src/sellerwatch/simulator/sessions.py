@@ -49,9 +49,9 @@ class Sessions:
         self.issued += 1
         return session
 
-    def revoke(self, headers: Mapping[str, str]) -> None:
-        """Take away the token of this request, long before its time."""
-        self._by_token.pop(headers.get("authorization", "").removeprefix(_SCHEME), None)
+    def revoke(self, headers: Mapping[str, str]) -> bool:
+        """Take away the token of this request, long before its time; whether there was one to take."""
+        return self._by_token.pop(headers.get("authorization", "").removeprefix(_SCHEME), None) is not None
 
     def check(self, headers: Mapping[str, str], now: float) -> tuple[int, str]:
         """The status this request's credentials deserve (200, 400 or 401), and why."""

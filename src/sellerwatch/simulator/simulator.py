@@ -46,7 +46,7 @@ class Simulator:
         self.world = World(seed, sellers, products, detail_kb)
         self.marketplace = Marketplace(self.world, day, limits, seed, volatile)
         self.product_server = ProductServer(secret, seed)
-        self._control = Control(self.marketplace, self.product_server)
+        self._control = Control(self.marketplace, self.product_server, latency_ms)
 
     def answer(self, request: Request, now: float) -> Answer:
         """Answer a request that arrived at `now`: Unix seconds that never go back."""

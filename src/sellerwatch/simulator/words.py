@@ -105,7 +105,7 @@ PARAGRAPHS = (
     '<p style="text-align:center"><img src="https://img.example.test/detail/{n}.jpg" alt="상세 이미지"></p>',
     "<ul><li>겉감: 면 100%</li><li>안감: 폴리에스터 65%, 면 35%</li><li>세탁: 드라이클리닝 권장</li></ul>",
     "<p>모니터 해상도에 따라 실제 색상과 차이가 있을 수 있으며, 이는 교환·반품 사유가 되지 않습니다.</p>",
-    '<table border="1"><tr><th>사이즈</th><td>S</td><td>M</td></tr><tr><th>총장</th><td>66</td><td>68</td></tr></table>',
+    "<table><tr><th>사이즈</th><td>S</td><td>M</td></tr><tr><th>총장</th><td>66</td><td>68</td></tr></table>",
     "<p>Please check the size guide before ordering. Returns within 7 days &amp; with the tag attached.</p>",
     "<h3>배송 안내</h3><p>평일 오후 2시 이전 결제 시 당일 출고됩니다. 제주·도서산간은 배송비가 추가됩니다.</p>",
     '<p>구성품: 본품, 더스트백, 개런티 카드, "박스"는 브랜드 사정에 따라 없을 수 있습니다. 🎁 (No. {n})</p>',

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,8 +37,18 @@ def empty(new_database: NewDatabase) -> Engine:
     return new_database()
 
 
-@pytest.fixture
-def migrated(new_database: NewDatabase) -> Engine:
-    engine = new_database()
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated file, made once; closing it folds its journal into it, so that a copy is whole."""
+    path = tmp_path_factory.mktemp("template") / "migrated.db"
+    engine = make_engine(f"sqlite:///{path}")
     upgrade(engine, NOW)
+    engine.dispose()
+    return path
+
+
+@pytest.fixture
+def migrated(template: Path, new_database: NewDatabase) -> Engine:
+    engine = new_database()
+    shutil.copy(template, str(engine.url.database))
     return engine

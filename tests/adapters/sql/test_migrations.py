@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, Table, create_engine, insert, inspect, select
+from tests.adapters.sql.conftest import NOW, NewDatabase
 
 from sellerwatch.adapters.sql.migrate import (
     MIGRATIONS,
@@ -30,8 +31,7 @@ from sellerwatch.adapters.sql.migrate import (
 )
 from sellerwatch.adapters.sql.schema import metadata
 
-from .conftest import NOW, NewDatabase
-
+OTHERS = ("alembic_version", "sqlite_sequence")
 REVISIONS = ("0001", "0002", "0003", "0004")
 BREAKS = """
 from alembic import op
@@ -62,9 +62,9 @@ def shape(engine: Engine) -> Mapping[str, object]:
             found.get_check_constraints(table),
         )
         for table in found.get_table_names()
-        if table != "alembic_version"
+        if table not in OTHERS
     }
-    texts = {row.name: " ".join(row.sql.split()) for row in declared if row.name != "alembic_version"}
+    texts = {row.name: " ".join(row.sql.split()) for row in declared if row.name not in OTHERS}
     return {"declared": texts, "understood": understood}
 
 
@@ -325,8 +325,9 @@ def test_steps_are_frozen_they_use_nothing_of_the_program_but_their_own_folder()
 
 def test_looking_where_a_database_stands_does_not_load_alembic(empty: Engine) -> None:
     code = (
-        "import sys; from sellerwatch.adapters.sql.engine import make_engine; import sellerwatch.adapters.sql.migrate as m;"
-        "print(m.status(make_engine(sys.argv[1])).state, any(name.startswith('alembic') for name in sys.modules))"
+        "import sys; from sellerwatch.adapters.sql.engine import make_engine;"
+        "from sellerwatch.adapters.sql.migrate import status;"
+        "print(status(make_engine(sys.argv[1])).state, any(name.startswith('alembic') for name in sys.modules))"
     )
     told = subprocess.run([sys.executable, "-c", code, str(empty.url)], capture_output=True, text=True, check=True)
     assert told.stdout == "empty False\n"

@@ -10,6 +10,7 @@ from pathlib import Path
 from uuid import UUID
 
 from sqlalchemy import Engine, func, insert, select
+from tests.adapters.sql.conftest import NOW, NewDatabase
 
 from sellerwatch.adapters.sql.migrate import MIGRATIONS, downgrade, upgrade
 from sellerwatch.adapters.sql.schema import (
@@ -19,8 +20,6 @@ from sellerwatch.adapters.sql.schema import (
     user_agent_pool,
     user_agent_token,
 )
-
-from .conftest import NOW, NewDatabase
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "make_user_agents.py"
 SHAPES = {

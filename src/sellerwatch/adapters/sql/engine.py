@@ -1,14 +1,16 @@
 """How a database is opened, and the few things in which engines differ.
 
 SQLite: `isolation_level=None` and an explicit `BEGIN IMMEDIATE`, because the driver's own implicit transactions let a
-read that turns into a write run un-isolated. WAL, so that readers never wait for the writer. Times are stored as text of
-fixed width, so that they sort, and come back aware in UTC.
+read that turns into a write run un-isolated. WAL, so that readers never wait for the writer. Times are stored as text
+of fixed width, so that they sort, and come back aware in UTC.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +24,21 @@ from sqlalchemy.pool import StaticPool
 from sellerwatch.kernel.errors import Failed, Invalid
 
 BUSY_TIMEOUT_MS = 5000
+
+# SQLite's primary result codes; the extended ones have more above the low byte.
+_UNUSABLE = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_READONLY,
+    }
+)
 
 #: Execution option of a connection that only reads: its transaction takes no write lock.
 READS_ONLY = "sellerwatch_reads_only"
@@ -47,7 +64,11 @@ def make_engine(url: str, *, synchronous: str = "NORMAL", connections: int = 8) 
     except ArgumentError:
         raise InvalidDatabaseUrl(problem="it is no database address, such as sqlite:///sellerwatch.db") from None
     if parsed.get_backend_name() != "sqlite":
-        raise InvalidDatabaseUrl(problem=f"{parsed.get_backend_name()} is not served by this version; use sqlite:///path")
+        raise InvalidDatabaseUrl(
+            problem=f"{parsed.get_backend_name()} is not served by this version; use sqlite:///path"
+        )
+    if parsed.drivername != "sqlite" or parsed.host or parsed.username or parsed.query:
+        raise InvalidDatabaseUrl(problem="an SQLite address is sqlite:///path and nothing more")
     _teach_sqlite_times()
     options: dict[str, Any] = {
         "native_datetime": True,
@@ -72,11 +93,19 @@ def check_reachable(engine: Engine) -> None:
         raise DatabaseUnavailable(where=shown(engine), problem="the file is not writable")
     if path is not None and not path.exists() and not os.access(path.parent, os.W_OK):
         raise DatabaseUnavailable(where=shown(engine), problem=f"the folder {path.parent} is not writable")
+    with answering(engine), engine.connect().execution_options(**{READS_ONLY: True}) as connection:
+        connection.exec_driver_sql("SELECT count(*) FROM sqlite_master")
+
+
+@contextmanager
+def answering(engine: Engine) -> Iterator[None]:
+    """A database that is locked, full, broken or gone is said in one sentence; a wrong statement stays a bug."""
     try:
-        with engine.connect() as connection:
-            connection.exec_driver_sql("SELECT count(*) FROM sqlite_master")
+        yield
     except DBAPIError as error:
-        raise DatabaseUnavailable(where=shown(engine), problem=str(error.orig)) from None
+        if not is_unusable(error):
+            raise
+        raise DatabaseUnavailable(where=shown(engine), problem=str(error.orig)) from error
 
 
 def database_path(engine: Engine) -> Path | None:
@@ -96,6 +125,11 @@ def is_transient(error: DBAPIError) -> bool:
     return isinstance(error.orig, sqlite3.OperationalError) and ("locked" in text or "busy" in text)
 
 
+def is_unusable(error: DBAPIError) -> bool:
+    """The database's or the machine's state is at fault, not the statement."""
+    return getattr(error.orig, "sqlite_errorcode", 0) & 0xFF in _UNUSABLE
+
+
 def time_of(value: Any) -> datetime | None:
     """A time out of an expression such as MIN(created_at), where the driver knows no type."""
     if value is None or isinstance(value, datetime):
@@ -106,9 +140,12 @@ def time_of(value: Any) -> datetime | None:
 def _prepare(connection: Any, synchronous: str) -> None:
     connection.isolation_level = None
     cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+    # The journal's mode is written into the file, so it is set only where the file is ours: new, or migrated by us.
+    tables = {name for (name,) in cursor.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if not tables or "alembic_version" in tables:
+        cursor.execute("PRAGMA journal_mode=WAL")
     for pragma in (
-        f"busy_timeout={BUSY_TIMEOUT_MS}",
-        "journal_mode=WAL",
         f"synchronous={synchronous}",
         "temp_store=MEMORY",
         "cache_size=-16000",
@@ -129,6 +166,6 @@ def _teach_sqlite_times() -> None:
 
 
 def _time_as_text(time: datetime) -> str:
-    if time.tzinfo is not None:
-        time = time.astimezone(UTC).replace(tzinfo=None)
-    return time.isoformat(" ", "microseconds")
+    if time.tzinfo is None:
+        raise ValueError(f"a time without a zone: {time!r}")
+    return time.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")

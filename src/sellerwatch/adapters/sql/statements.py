@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 Params = Mapping[str, Any]
+AnyRow = Row[*tuple[Any, ...]]
 
 
 class Db:
@@ -18,11 +19,11 @@ class Db:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def rows(self, sql: str, params: Params | None = None, **in_lists: Sequence[Any]) -> Sequence[Row[Any]]:
+    def rows(self, sql: str, params: Params | None = None, **in_lists: Sequence[Any]) -> Sequence[AnyRow]:
         statement, values = _expanded(sql, params or {}, in_lists)
         return self._connection.exec_driver_sql(statement, values).fetchall()
 
-    def row(self, sql: str, params: Params | None = None) -> Row[Any] | None:
+    def row(self, sql: str, params: Params | None = None) -> AnyRow | None:
         return self._connection.exec_driver_sql(sql, dict(params or {})).fetchone()
 
     def value(self, sql: str, params: Params | None = None) -> Any:
@@ -34,11 +35,16 @@ class Db:
         statement, values = _expanded(sql, params or {}, in_lists)
         return self._connection.exec_driver_sql(statement, values).rowcount
 
-    def many(self, sql: str, params: Iterable[Params]) -> None:
-        """The same statement for many rows, in one call of the driver."""
+    def many(self, sql: str, params: Iterable[Params]) -> int:
+        """The same statement for many rows, in one call of the driver; says how many rows it touched."""
         rows = [dict(p) for p in params]
-        if rows:
-            self._connection.exec_driver_sql(sql, rows)
+        return self._connection.exec_driver_sql(sql, rows).rowcount if rows else 0
+
+    def insert(self, sql: str, params: Sequence[Params]) -> range:
+        """Insert rows and say their ids: inside SQLite's one writing transaction they follow one another."""
+        self.many(sql, params)
+        last = self._connection.exec_driver_sql("SELECT last_insert_rowid()").scalar_one()
+        return range(last - len(params) + 1, last + 1)
 
 
 def _expanded(sql: str, params: Params, in_lists: Mapping[str, Sequence[Any]]) -> tuple[str, dict[str, Any]]:

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar, overload
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
-from sellerwatch.adapters.sql.engine import READS_ONLY, DatabaseUnavailable, is_transient, shown
+from sellerwatch.adapters.sql.engine import READS_ONLY, DatabaseUnavailable, is_transient, is_unusable, shown
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock
@@ -72,7 +72,9 @@ class SqlStore:
         self._luck = random.Random(0)  # noqa: S311 - spreads retries, guards nothing
 
     @overload
-    def transact(self, work: Callable[[Transaction], Coroutine[Any, Any, Any]]) -> ATransactionCannotAwait: ...
+    def transact(  # type: ignore[overload-overlap]  # meant: the narrower one is the refusal
+        self, work: Callable[[Transaction], Coroutine[Any, Any, Any]]
+    ) -> ATransactionCannotAwait: ...
 
     @overload
     def transact(self, work: Callable[[Transaction], T]) -> Coroutine[Any, Any, T]: ...
@@ -82,7 +84,9 @@ class SqlStore:
         return self._persist(lambda: self._once(work), self._writer)
 
     @overload
-    def read(self, work: Callable[[Transaction], Coroutine[Any, Any, Any]]) -> ATransactionCannotAwait: ...
+    def read(  # type: ignore[overload-overlap]  # meant: the narrower one is the refusal
+        self, work: Callable[[Transaction], Coroutine[Any, Any, Any]]
+    ) -> ATransactionCannotAwait: ...
 
     @overload
     def read(self, work: Callable[[Transaction], T]) -> Coroutine[Any, Any, T]: ...
@@ -104,10 +108,10 @@ class SqlStore:
                 return await runner.run(once)
             except DBAPIError as error:
                 tries += 1
-                if not is_transient(error):
+                if not is_transient(error) or tries >= ATTEMPTS:
+                    if is_unusable(error):
+                        raise DatabaseUnavailable(where=shown(self._engine), problem=str(error.orig)) from error
                     raise
-                if tries >= ATTEMPTS:
-                    raise DatabaseUnavailable(where=shown(self._engine), problem=str(error.orig)) from error
                 await self._clock.sleep(PAUSE.wait(tries, self._luck).total_seconds())
 
     def _once(self, work: Callable[[Transaction], T]) -> T:
@@ -129,8 +133,8 @@ class SqlStore:
 
 def _plain(result: T) -> T:
     """The last guard where no type checker looked: a coroutine function would have done nothing, silently."""
-    if inspect.isawaitable(result):
-        if inspect.iscoroutine(result):
-            result.close()
-        raise TypeError("a transaction cannot await: `work` must be a plain function")
+    if inspect.iscoroutine(result) or inspect.isgenerator(result):
+        result.close()
+    if inspect.isawaitable(result) or inspect.isasyncgen(result) or inspect.isgenerator(result):
+        raise TypeError("a transaction cannot await or yield: `work` must be a plain function")
     return result

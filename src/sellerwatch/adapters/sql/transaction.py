@@ -6,8 +6,14 @@ from functools import cached_property
 
 from sqlalchemy import Connection
 
+from sellerwatch.adapters.sql.agents import SqlAgents, SqlPermits
 from sellerwatch.adapters.sql.audit import SqlAuditTrail
+from sellerwatch.adapters.sql.executions import SqlExecutions, SqlWorkers
+from sellerwatch.adapters.sql.outbox import SqlOutbox
+from sellerwatch.adapters.sql.products import SqlProducts
+from sellerwatch.adapters.sql.sellers import SqlSchedules, SqlSellers
 from sellerwatch.adapters.sql.statements import Db
+from sellerwatch.adapters.sql.tasks import SqlTasks
 
 
 class Transaction:
@@ -15,6 +21,46 @@ class Transaction:
 
     def __init__(self, connection: Connection) -> None:
         self.db = Db(connection)
+
+    @cached_property
+    def sellers(self) -> SqlSellers:
+        return SqlSellers(self.db)
+
+    @cached_property
+    def schedules(self) -> SqlSchedules:
+        return SqlSchedules(self.db)
+
+    @cached_property
+    def executions(self) -> SqlExecutions:
+        return SqlExecutions(self.db)
+
+    @cached_property
+    def tasks(self) -> SqlTasks:
+        return SqlTasks(self.db)
+
+    @cached_property
+    def workers(self) -> SqlWorkers:
+        return SqlWorkers(self.db)
+
+    @cached_property
+    def agents(self) -> SqlAgents:
+        return SqlAgents(self.db)
+
+    @cached_property
+    def permits(self) -> SqlPermits:
+        return SqlPermits(self.db)
+
+    @cached_property
+    def products(self) -> SqlProducts:
+        return SqlProducts(self.db)
+
+    @cached_property
+    def product_outbox(self) -> SqlOutbox:
+        return SqlOutbox(self.db, "product")
+
+    @cached_property
+    def scheduler_outbox(self) -> SqlOutbox:
+        return SqlOutbox(self.db, "scheduler")
 
     @cached_property
     def audit(self) -> SqlAuditTrail:

@@ -98,7 +98,7 @@ crawler_tasks = table(
     Column("execution_id", PublicId, nullable=False),
     Column("seller_id", SellerKey, nullable=False),
     Column("task_type", Code, nullable=False),
-    Column("purpose", Code),
+    Column("purpose", Code, nullable=False),
     Column("item_no", BigInteger),
     Column("page_no", Integer),
     Column("request_url", String(2000), nullable=False),
@@ -123,7 +123,10 @@ crawler_tasks = table(
     # Serves both of the papers' indexes: the list (newest first; an index is read backwards as well) and the metrics.
     Index("crawler_tasks__idx_seller_id_created_at", "seller_id", "created_at", "status"),
     Index("crawler_tasks__idx_status_created_at", "status", "created_at"),
-    Index("crawler_tasks__idx_execution_id_status", "execution_id", "status"),
+    # The paper's (execution_id, status), longer by what the claim of one run goes by.
+    Index("crawler_tasks__idx_execution_id_status", "execution_id", "status", "available_at"),
+    # A product seen twice in a run is one product, and finding its other task is one look-up.
+    Index("crawler_tasks__uq_execution_id_item_no_task_type", "execution_id", "item_no", "task_type", unique=True),
     # The claim walks it in order: a worker that locks rows out of order locks everybody's (MySQL).
     Index("crawler_tasks__idx_status_available_at_id", "status", "available_at", "id"),
 )
@@ -140,8 +143,8 @@ products = table(
     Column("is_complete", Boolean, nullable=False, server_default=text("0")),
     count("version"),
     count("missing_runs"),
-    # The normalised product as last delivered or known, compact JSON: what the next change is compared with.
-    Column("facts", LongText),
+    # A part changed since the last event: what the receiver was last told is no longer true.
+    Column("is_changed", Boolean, nullable=False, server_default=text("0")),
     Column("last_seen_execution", PublicId),
     Column("last_seen_at", Time),
     Column("created_at", Time, nullable=False),

@@ -20,7 +20,8 @@ permits = table(
     Column("boot_id", Word, nullable=False),
     Column("boot_us", BigInteger, nullable=False),
     Column("answered_boot_us", BigInteger),
-    Index("permits__idx_agent_id_answered_at", "agent_id", "answered_at"),
+    # Finds what has left the window, and what is still unanswered; how many an agent has is kept in its bucket.
+    Index("permits__idx_answered_at", "answered_at", "agent_id"),
     never_reuse_ids=True,
 )
 
@@ -87,7 +88,7 @@ activity = table(
     never_reuse_ids=True,
 )
 
-# `before` is a reserved word in MySQL: a statement written by hand must quote it there.
+# Not `before` and `after`: the first is a reserved word in MySQL.
 audit = table(
     "audit",
     row_id(),
@@ -96,8 +97,8 @@ audit = table(
     Column("action", Word, nullable=False),
     Column("subject_type", Word, nullable=False),
     Column("subject_id", String(100), nullable=False),
-    Column("before", LongText),
-    Column("after", LongText),
+    Column("state_before", LongText),
+    Column("state_after", LongText),
     Column("note", Text),
     Index("audit__idx_subject_type_subject_id_id", "subject_type", "subject_id", "id"),
     Index("audit__idx_actor_id", "actor", "id"),

@@ -58,6 +58,10 @@ class Time(TypeDecorator[datetime]):
     impl = DateTime
     cache_ok = True
 
+    @property
+    def python_type(self) -> type[datetime]:
+        return datetime
+
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
         return dialect.type_descriptor(mysql.DATETIME(fsp=6) if dialect.name == "mysql" else _TextTime())
 

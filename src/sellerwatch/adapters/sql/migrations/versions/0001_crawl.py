@@ -109,7 +109,7 @@ def _runs_and_tasks() -> None:
         need("execution_id", UUID),
         need("seller_id", SELLER),
         need("task_type", CODE),
-        may("purpose", CODE),
+        need("purpose", CODE),
         may("item_no", BIG),
         may("page_no", INT),
         need("request_url", varchar(2000)),
@@ -133,7 +133,8 @@ def _runs_and_tasks() -> None:
         unique("crawler_tasks__uq_task_id", "task_id"),
         Index("crawler_tasks__idx_seller_id_created_at", "seller_id", "created_at", "status"),
         Index("crawler_tasks__idx_status_created_at", "status", "created_at"),
-        Index("crawler_tasks__idx_execution_id_status", "execution_id", "status"),
+        Index("crawler_tasks__idx_execution_id_status", "execution_id", "status", "available_at"),
+        unique("crawler_tasks__uq_execution_id_item_no_task_type", "execution_id", "item_no", "task_type"),
         Index("crawler_tasks__idx_status_available_at_id", "status", "available_at", "id"),
     )
 
@@ -151,7 +152,7 @@ def _products() -> None:
         need("is_complete", BOOL, start=0),
         need("version", INT, start=0),
         need("missing_runs", INT, start=0),
-        may("facts", LONG_TEXT),
+        need("is_changed", BOOL, start=0),
         may("last_seen_execution", UUID),
         may("last_seen_at", TIME),
         need("created_at", TIME),

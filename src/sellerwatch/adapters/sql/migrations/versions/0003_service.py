@@ -46,7 +46,7 @@ def _permits_and_workers() -> None:
         need("boot_id", WORD),
         need("boot_us", BIG),
         may("answered_boot_us", BIG),
-        Index("permits__idx_agent_id_answered_at", "agent_id", "answered_at"),
+        Index("permits__idx_answered_at", "answered_at", "agent_id"),
         never_reuse_ids=True,
     )
     create_table(
@@ -120,8 +120,8 @@ def _what_happened() -> None:
         need("action", WORD),
         need("subject_type", WORD),
         need("subject_id", varchar(100)),
-        may("before", LONG_TEXT),
-        may("after", LONG_TEXT),
+        may("state_before", LONG_TEXT),
+        may("state_after", LONG_TEXT),
         may("note", TEXT),
         Index("audit__idx_subject_type_subject_id_id", "subject_type", "subject_id", "id"),
         Index("audit__idx_actor_id", "actor", "id"),

@@ -97,10 +97,12 @@ def downgrade() -> None:
 
 
 def _row_ids(database: Connection) -> list[tuple[int, int, str]]:
-    """(row id, number, user-agent) of those not there yet; an id that is taken is passed over for one behind all."""
-    present = database.execute(select(agents.c.agent_id, agents.c.user_agent_hash)).all()
-    taken = {row.agent_id for row in present}
-    known = {bytes(row.user_agent_hash) for row in present}
+    """(row id, number, user-agent) of those not there yet.
+
+    An id that is taken, be it by what a removed agent left, is passed over for one behind them all.
+    """
+    taken = {agent_id for each in (agents, circuits, buckets) for agent_id in database.scalars(select(each.c.agent_id))}
+    known = {bytes(each) for each in database.scalars(select(agents.c.user_agent_hash))}
     missing = [(number, user_agent) for number, user_agent in _user_agents() if _hash(user_agent) not in known]
     behind = max(taken | {number for number, _ in _user_agents()})
     chosen = []

@@ -1,0 +1,105 @@
+"""Seals tokens for the database and opens them for the HTTP header.
+
+AES-256-GCM with a fresh random nonce for each token; the agent's id is bound in as associated data, so that a row
+copied to another agent does not open. Keys have ids, kept with each token: the first key seals, all of them open, so a
+key is changed by putting a new one in front and dropping the old one when no token needs it.
+
+No error or repr here says anything of a key or a token.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from sellerwatch.agents.token import InvalidToken, Token
+from sellerwatch.marketplaces.ports import Identity
+
+KEY_BYTES = 32
+NONCE_BYTES = 12
+_FINGERPRINTS = b"sellerwatch token fingerprint v1"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Key:
+    """A key at work. The fingerprint has a key of its own, derived: what is shown must not help against what is not."""
+
+    id: str
+    cipher: AESGCM = field(repr=False)
+    fingerprint: bytes = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"_Key({self.id})"
+
+
+def parse_keys(text: str) -> tuple[tuple[str, bytes], ...]:
+    """`id:base64,id:base64` as pairs, in their order. Says which entry is wrong, and nothing of its value."""
+    keys: dict[str, bytes] = {}
+    for number, entry in enumerate(text.split(","), 1):
+        key_id, _, encoded = entry.strip().partition(":")
+        if key_id in keys:
+            raise ValueError(f"token key {number} has the id of an earlier one")
+        try:
+            keys[key_id] = base64.b64decode(encoded, validate=True)
+        except ValueError:
+            keys[key_id] = b""
+        if not key_id or len(keys[key_id]) != KEY_BYTES:
+            raise ValueError(f"token key {number} is not an id, a colon and {KEY_BYTES} bytes in base64")
+    return tuple(keys.items())
+
+
+class AesGcmSealer:
+    """`agents.ports.Sealer`: seals with the first key, opens with whichever key a token names."""
+
+    def __init__(self, keys: Sequence[tuple[str, bytes]]) -> None:
+        if not keys:
+            raise ValueError("at least one key is needed")
+        self._keys = {key_id: _Key(key_id, AESGCM(key), _derived(key)) for key_id, key in keys}
+        self._first = self._keys[keys[0][0]]
+
+    def __repr__(self) -> str:
+        return f"AesGcmSealer({', '.join(self._keys)})"
+
+    def seal(
+        self, token: str, *, bound_to: str, nid: str, mustit_uid: str, issued_at: datetime, expires_at: datetime
+    ) -> Token:
+        """The token sealed for this agent; its fingerprint is the same whenever the same key seals the same token."""
+        key, nonce = self._first, os.urandom(NONCE_BYTES)
+        plain = token.encode()
+        return Token(
+            key_id=key.id,
+            sealed=base64.b64encode(nonce + key.cipher.encrypt(nonce, plain, bound_to.encode())).decode(),
+            fingerprint=hmac.digest(key.fingerprint, plain, "sha256").hex(),
+            nid=nid,
+            mustit_uid=mustit_uid,
+            issued_at=issued_at,
+            expires_at=expires_at,
+        )
+
+    def open(self, token: Token, bound_to: str) -> str:
+        """The token in the clear, for this agent only."""
+        key = self._keys.get(token.key_id)
+        if key is None:
+            raise InvalidToken(problem=f"its key {token.key_id} is not among the configured ones")
+        sealed = base64.b64decode(token.sealed)
+        try:
+            return key.cipher.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], bound_to.encode()).decode()
+        except (InvalidTag, ValueError):
+            raise InvalidToken(problem="it was altered, or sealed for another agent or with another key") from None
+
+    def open_identity(self, identity: Identity) -> str:
+        """`open` as a marketplace's client asks for it."""
+        return self.open(identity.token, identity.user_agent_id)
+
+
+def _derived(key: bytes) -> bytes:
+    return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=_FINGERPRINTS).derive(key)

@@ -1,0 +1,140 @@
+"""Executions and workers in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.crawling.execution import Execution, ExecutionStatus
+from sellerwatch.crawling.ports import WorkerInfo
+from sellerwatch.kernel.ids import ExecutionId, ScheduleId, SellerId, WorkerId
+
+SELECT = """SELECT execution_id, schedule_id, seller_id, created_at, status, total_tasks_created, completed_tasks,
+    failed_tasks, list_total, started_at, completed_at, deadline_at, error_message
+FROM crawling_schedule_executions"""
+
+# `open_seller_id` is unique: two triggers of one seller cannot both get in.
+ADD = """
+INSERT INTO crawling_schedule_executions (execution_id, schedule_id, seller_id, open_seller_id, created_at, status,
+    total_tasks_created, completed_tasks, failed_tasks, list_total, progress_rate, success_rate, started_at,
+    completed_at, deadline_at, error_message)
+VALUES (:execution_id, :schedule_id, :seller_id, :open_seller_id, :created_at, :status, :total, :completed, :failed,
+    :list_total, :progress_rate, :success_rate, :started_at, :completed_at, :deadline_at, :error_message)
+"""
+
+SAVE = """
+UPDATE crawling_schedule_executions SET open_seller_id = :open_seller_id, status = :status,
+    total_tasks_created = :total, completed_tasks = :completed, failed_tasks = :failed, list_total = :list_total,
+    progress_rate = :progress_rate, success_rate = :success_rate, started_at = :started_at,
+    completed_at = :completed_at, deadline_at = :deadline_at, error_message = :error_message
+WHERE execution_id = :execution_id
+"""
+
+ENTER = """
+INSERT INTO workers (worker_id, role, host, pid, boot_id, started_at, heartbeat_at)
+VALUES (:worker_id, :role, :host, :pid, '', :started_at, :heartbeat_at)
+"""
+
+BEAT = "UPDATE workers SET heartbeat_at = :now, stopped_at = NULL WHERE worker_id = :worker_id"
+
+LEAVE = "UPDATE workers SET stopped_at = :now WHERE worker_id = :worker_id AND stopped_at IS NULL"
+
+BURY = "UPDATE workers SET stopped_at = :now WHERE stopped_at IS NULL AND heartbeat_at <= :beat_before"
+
+
+class SqlExecutions:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def add(self, execution: Execution) -> None:
+        self._db.run(ADD, _params(execution))
+
+    def save(self, execution: Execution) -> None:
+        self._db.run(SAVE, _params(execution))
+
+    def get(self, execution_id: ExecutionId) -> Execution | None:
+        row = self._db.row(f"{SELECT} WHERE execution_id = :id", {"id": execution_id})
+        return None if row is None else _execution(row)
+
+    def open_of(self, seller_id: SellerId) -> Execution | None:
+        row = self._db.row(f"{SELECT} WHERE open_seller_id = :seller_id", {"seller_id": seller_id})
+        return None if row is None else _execution(row)
+
+    def running(self) -> Sequence[Execution]:
+        return [_execution(row) for row in self._db.rows(f"{SELECT} WHERE status = 'RUNNING' ORDER BY id")]
+
+    def newest(self, *, seller_id: SellerId | None, status: ExecutionStatus | None, limit: int) -> Sequence[Execution]:
+        given = {"seller_id": seller_id, "status": status}
+        where = " AND ".join(f"{name} = :{name}" for name, value in given.items() if value is not None)
+        rows = self._db.rows(
+            f"{SELECT} {f'WHERE {where}' if where else ''} ORDER BY id DESC LIMIT :limit", given | {"limit": limit}
+        )
+        return [_execution(row) for row in rows]
+
+
+class SqlWorkers:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def enter(self, worker: WorkerInfo) -> None:
+        self._db.run(
+            ENTER,
+            {
+                "worker_id": worker.worker_id,
+                "role": worker.role,
+                "host": worker.host,
+                "pid": worker.pid,
+                "started_at": worker.started_at,
+                "heartbeat_at": worker.heartbeat_at,
+            },
+        )
+
+    def beat(self, worker_id: WorkerId, now: datetime) -> None:
+        self._db.run(BEAT, {"worker_id": worker_id, "now": now})
+
+    def leave(self, worker_id: WorkerId, now: datetime) -> None:
+        self._db.run(LEAVE, {"worker_id": worker_id, "now": now})
+
+    def bury(self, beat_before: datetime, now: datetime) -> int:
+        return self._db.run(BURY, {"beat_before": beat_before, "now": now})
+
+
+def _params(execution: Execution) -> dict[str, Any]:
+    return {
+        "execution_id": execution.execution_id,
+        "schedule_id": execution.schedule_id,
+        "seller_id": execution.seller_id,
+        "open_seller_id": execution.seller_id if execution.is_open else None,
+        "created_at": execution.created_at,
+        "status": execution.status,
+        "total": execution.total_tasks_created,
+        "completed": execution.completed_tasks,
+        "failed": execution.failed_tasks,
+        "list_total": execution.list_total,
+        "progress_rate": execution.progress_rate,
+        "success_rate": execution.success_rate,
+        "started_at": execution.started_at,
+        "completed_at": execution.completed_at,
+        "deadline_at": execution.deadline_at,
+        "error_message": execution.error_message,
+    }
+
+
+def _execution(row: AnyRow) -> Execution:
+    return Execution(
+        execution_id=ExecutionId(row[0]),
+        schedule_id=ScheduleId(row[1]),
+        seller_id=SellerId(row[2]),
+        created_at=row[3],
+        status=ExecutionStatus(row[4]),
+        total_tasks_created=row[5],
+        completed_tasks=row[6],
+        failed_tasks=row[7],
+        list_total=row[8],
+        started_at=row[9],
+        completed_at=row[10],
+        deadline_at=row[11],
+        error_message=row[12],
+    )

@@ -1,0 +1,244 @@
+"""The two outboxes in SQL: one class, its statements made once for each table.
+
+Order within a subject is the order of the inner ids: whoever adds a message of a subject holds that subject's row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from sellerwatch.adapters.sql.statements import AnyRow, Db, Params
+from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, ProductId, PublicId, ScheduleId, SellerId, WorkerId
+from sellerwatch.outbox.message import Message, MessageStatus
+
+Kind = Literal["product", "scheduler"]
+
+# What a message is made of, in the order `_message` reads it.
+COLUMNS = """o.outbox_id, o.{subject}, o.seller_id, o.event_type, o.payload, o.created_at, o.next_attempt_at, o.status,
+o.retry_count, {attempted}, o.error_message, o.sent_at, o.worker_id, {of_a_product}"""
+
+# Nobody of the same subject stands before it: what waits, is being sent, or failed for good holds all behind it.
+FIRST_IN_LINE = """NOT EXISTS (
+    SELECT 1 FROM {outbox} e
+    WHERE e.{subject} = o.{subject} AND e.id < o.id AND e.status IN ('WAITING', 'SENDING', 'FAILED'))"""
+
+# Add a product's event.
+ADD_TO_PRODUCT = """
+INSERT INTO product_outbox (outbox_id, product_id, item_no, seller_id, execution_id, event_type, version, payload,
+    status, retry_count, attempted, error_message, worker_id, next_attempt_at, created_at, updated_at, sent_at)
+VALUES (:outbox_id, :subject_id, :item_no, :seller_id, :execution_id, :event_type, :version, :payload,
+    :status, :retry_count, :attempted, :error_message, :worker_id, :next_attempt_at, :created_at, :updated_at, :sent_at)
+"""
+
+# Add a schedule's event.
+ADD_TO_SCHEDULER = """
+INSERT INTO scheduler_outbox (outbox_id, schedule_id, seller_id, event_type, payload,
+    status, retry_count, error_message, worker_id, next_attempt_at, created_at, updated_at, sent_at)
+VALUES (:outbox_id, :subject_id, :seller_id, :event_type, :payload,
+    :status, :retry_count, :error_message, :worker_id, :next_attempt_at, :created_at, :updated_at, :sent_at)
+"""
+
+# Due and first in line, oldest first. The limit counts rows that may go: those that are held are passed over, so that
+# however many there are they keep nobody else waiting.
+DUE = """
+SELECT {columns} FROM {outbox} o
+WHERE o.status = 'WAITING' AND o.next_attempt_at <= :now AND {first_in_line}
+ORDER BY o.next_attempt_at, o.id LIMIT :limit
+"""
+
+# The time at which the next first-in-line message may go.
+NEXT_DUE = """
+SELECT o.next_attempt_at FROM {outbox} o
+WHERE o.status = 'WAITING' AND o.next_attempt_at IS NOT NULL AND {first_in_line}
+ORDER BY o.next_attempt_at, o.id LIMIT 1
+"""
+
+# Some messages by their ids.
+GET_MANY = "SELECT {columns} FROM {outbox} o WHERE o.outbox_id IN (:outbox_ids) ORDER BY o.id"
+
+# Everything that can change of a message.
+SAVE = """
+UPDATE {outbox} SET {set_of_a_product} event_type = :event_type, payload = :payload, status = :status,
+    retry_count = :retry_count, error_message = :error_message, worker_id = :worker_id,
+    next_attempt_at = :next_attempt_at, updated_at = :updated_at, sent_at = :sent_at
+WHERE outbox_id = :outbox_id
+"""
+
+# What one worker is sending.
+HELD_BY = "SELECT {columns} FROM {outbox} o WHERE o.status = 'SENDING' AND o.worker_id = :worker_id ORDER BY o.id"
+
+# What is being sent by a worker that has not been heard of since, or never.
+HELD_BY_LAPSED = """
+SELECT {columns} FROM {outbox} o LEFT JOIN workers w ON w.worker_id = o.worker_id
+WHERE o.status = 'SENDING' AND (w.heartbeat_at IS NULL OR w.heartbeat_at < :beat_before)
+ORDER BY o.id LIMIT 1000
+"""
+
+# The newest of one subject.
+LATEST_OF = "SELECT {columns} FROM {outbox} o WHERE o.{subject} = :subject_id ORDER BY o.id DESC LIMIT :limit"
+
+# How many wait or are being sent.
+UNFINISHED = "SELECT COUNT(*) FROM {outbox} WHERE status IN ('WAITING', 'SENDING')"
+
+# How many of those wait behind one that failed for good; counted from the failures, which are few.
+HELD_BACK = """
+SELECT COUNT(*) FROM (
+    SELECT DISTINCT w.id FROM {outbox} f JOIN {outbox} w ON w.{subject} = f.{subject} AND w.id > f.id
+    WHERE f.status = 'FAILED' AND w.status = 'WAITING') held
+"""
+
+# Take back a message that nobody has seen.
+REMOVE = "DELETE FROM {outbox} WHERE outbox_id = :outbox_id AND status = 'WAITING' AND NOT ({attempted})"
+
+
+@dataclass(frozen=True)
+class _Statements:
+    """One table's statements."""
+
+    add: str
+    due: str
+    next_due: str
+    get_many: str
+    save: str
+    held_by: str
+    held_by_lapsed: str
+    latest_of: str
+    unfinished: str
+    held_back: str
+    remove: str
+
+    @classmethod
+    def of(cls, outbox: str, subject: str, add: str, attempted: str, of_a_product: str, setting: str) -> _Statements:
+        def made(statement: str) -> str:
+            for name, text in (
+                ("columns", COLUMNS),
+                ("first_in_line", FIRST_IN_LINE),
+                ("outbox", outbox),
+                ("subject", subject),
+                ("attempted", attempted),
+                ("of_a_product", of_a_product),
+                ("set_of_a_product", setting),
+            ):
+                statement = statement.replace(f"{{{name}}}", text)
+            return statement
+
+        others = (DUE, NEXT_DUE, GET_MANY, SAVE, HELD_BY, HELD_BY_LAPSED, LATEST_OF, UNFINISHED, HELD_BACK, REMOVE)
+        return cls(add, *map(made, others))
+
+
+# A schedule's message is never merged, so whether it was attempted is not kept of it.
+STATEMENTS: Mapping[Kind, _Statements] = {
+    "product": _Statements.of(
+        "product_outbox",
+        "product_id",
+        ADD_TO_PRODUCT,
+        "attempted",
+        "o.item_no, o.version, o.execution_id",
+        "attempted = :attempted, version = :version,",
+    ),
+    "scheduler": _Statements.of(
+        "scheduler_outbox",
+        "schedule_id",
+        ADD_TO_SCHEDULER,
+        "retry_count > 0 OR status <> 'WAITING'",
+        "NULL, 0, NULL",
+        "",
+    ),
+}
+
+
+class SqlOutbox:
+    """Implements `outbox.ports.Outbox`."""
+
+    def __init__(self, db: Db, kind: Kind) -> None:
+        self._db = db
+        self._sql = STATEMENTS[kind]
+        self._subject: type[PublicId] = ProductId if kind == "product" else ScheduleId
+
+    def add(self, message: Message) -> None:
+        self._db.run(self._sql.add, {**_values(message, message.created_at), **_fixed(message)})
+
+    def due(self, now: datetime, limit: int) -> Sequence[Message]:
+        return self._found(self._db.rows(self._sql.due, {"now": now, "limit": limit})) if limit > 0 else ()
+
+    def get(self, outbox_id: OutboxId) -> Message | None:
+        return next(iter(self.get_many([outbox_id])), None)
+
+    def get_many(self, outbox_ids: Sequence[OutboxId]) -> Sequence[Message]:
+        return self._found(self._db.rows(self._sql.get_many, outbox_ids=outbox_ids)) if outbox_ids else ()
+
+    def save(self, messages: Sequence[Message], now: datetime) -> None:
+        self._db.many(self._sql.save, [_values(message, now) for message in messages])
+
+    def held_by(self, worker_id: WorkerId) -> Sequence[Message]:
+        return self._found(self._db.rows(self._sql.held_by, {"worker_id": worker_id}))
+
+    def held_by_lapsed(self, beat_before: datetime) -> Sequence[Message]:
+        return self._found(self._db.rows(self._sql.held_by_lapsed, {"beat_before": beat_before}))
+
+    def next_due(self) -> datetime | None:
+        due: datetime | None = self._db.value(self._sql.next_due)
+        return due
+
+    def latest_of(self, subject_id: PublicId, limit: int) -> Sequence[Message]:
+        return self._found(self._db.rows(self._sql.latest_of, {"subject_id": subject_id, "limit": limit}))
+
+    def pending(self) -> int:
+        return int(self._db.value(self._sql.unfinished)) - int(self._db.value(self._sql.held_back))
+
+    def remove(self, outbox_id: OutboxId) -> None:
+        self._db.run(self._sql.remove, {"outbox_id": outbox_id})
+
+    def _found(self, rows: Sequence[AnyRow]) -> Sequence[Message]:
+        return [_message(row, self._subject) for row in rows]
+
+
+def _values(message: Message, now: datetime) -> dict[str, object]:
+    return {
+        "outbox_id": message.outbox_id,
+        "event_type": message.event_type,
+        "version": message.version,
+        "payload": message.payload,
+        "status": message.status.value,
+        "retry_count": message.retry_count,
+        "attempted": message.attempted,
+        "error_message": message.error_message,
+        "worker_id": message.worker_id,
+        "next_attempt_at": message.next_attempt_at,
+        "updated_at": now,
+        "sent_at": message.sent_at,
+    }
+
+
+def _fixed(message: Message) -> Params:
+    return {
+        "subject_id": message.subject_id,
+        "item_no": message.item_no,
+        "seller_id": message.seller_id,
+        "execution_id": message.execution_id,
+        "created_at": message.created_at,
+    }
+
+
+def _message(row: AnyRow, subject: type[PublicId]) -> Message:
+    return Message(
+        outbox_id=OutboxId(row[0]),
+        subject_id=subject(row[1]),
+        seller_id=SellerId(row[2]),
+        event_type=row[3],
+        payload=row[4],
+        created_at=row[5],
+        next_attempt_at=row[6],
+        status=MessageStatus(row[7]),
+        retry_count=row[8],
+        attempted=bool(row[9]),
+        error_message=row[10],
+        sent_at=row[11],
+        worker_id=None if row[12] is None else WorkerId(row[12]),
+        item_no=None if row[13] is None else ItemNo(row[13]),
+        version=row[14],
+        execution_id=None if row[15] is None else ExecutionId(row[15]),
+    )

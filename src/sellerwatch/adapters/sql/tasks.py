@@ -1,0 +1,197 @@
+"""Crawl tasks in SQL: also the embedded queue, which is nothing but the claim on this table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from sellerwatch.adapters.sql.engine import time_of
+from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.crawling.task import OPEN_STATES, Purpose, RequestUrl, Task, TaskStatus, TaskType
+from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
+
+COLUMNS = """task_id, execution_id, seller_id, task_type, request_url, created_at, available_at, purpose, item_no,
+    page_no, status, retry_count, error_message, published_at, started_at, completed_at, publish_count, attempt,
+    worker_id, lost_leases, requests_made, agent_id"""
+
+SELECT = f"SELECT {COLUMNS} FROM crawler_tasks"
+
+# A product has one task of a type in a run, however often it stands on the list.
+ADD = """
+INSERT INTO crawler_tasks (task_id, execution_id, seller_id, task_type, purpose, item_no, page_no, request_url, status,
+    available_at, created_at, updated_at)
+VALUES (:task_id, :execution_id, :seller_id, :task_type, :purpose, :item_no, :page_no, :request_url, :status,
+    :available_at, :created_at, :created_at)
+ON CONFLICT (execution_id, item_no, task_type) DO NOTHING
+"""
+
+SAVE = """
+UPDATE crawler_tasks SET status = :status, retry_count = :retry_count, error_message = :error_message,
+    published_at = :published_at, started_at = :started_at, completed_at = :completed_at, available_at = :available_at,
+    publish_count = :publish_count, attempt = :attempt, worker_id = :worker_id, lost_leases = :lost_leases,
+    requests_made = :requests_made, agent_id = :agent_row, updated_at = :now
+WHERE task_id = :task_id
+"""
+
+# What one run has to do now: in the order of the index, so that nobody locks what it does not take.
+READY = f"""{SELECT} WHERE execution_id = :execution_id AND status = :status AND available_at <= :now
+ORDER BY available_at, id LIMIT :limit"""
+
+READY_STATES = (TaskStatus.RETRY, TaskStatus.WAITING, TaskStatus.PUBLISHED)
+
+NEXT_READY = "SELECT MIN(available_at) FROM crawler_tasks WHERE status = :status"
+
+# The other tasks of these products: an event is due when none is open any more.
+OPEN_ITEMS = """
+SELECT item_no, COUNT(*) FROM crawler_tasks
+WHERE execution_id = :execution_id AND item_no IN (:items) AND status IN (:states) GROUP BY item_no
+"""
+
+COUNT_LISTS = """SELECT COUNT(*) FROM crawler_tasks
+WHERE execution_id = :execution_id AND item_no IS NULL AND task_type = 'MINISHOP'"""
+
+# Tasks whose worker is gone or silent.
+HELD_BY_LAPSED = f"""{SELECT} WHERE status = 'IN_PROGRESS' AND worker_id NOT IN (
+    SELECT worker_id FROM workers WHERE stopped_at IS NULL AND heartbeat_at > :beat_before)"""
+
+TALLY = """SELECT task_type, status, COUNT(*) FROM crawler_tasks WHERE execution_id = :execution_id
+GROUP BY task_type, status"""
+
+
+class SqlTasks:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def add(self, tasks: Iterable[Task]) -> int:
+        return self._db.many(
+            ADD,
+            [
+                {
+                    "task_id": task.task_id,
+                    "execution_id": task.execution_id,
+                    "seller_id": task.seller_id,
+                    "task_type": task.task_type,
+                    "purpose": task.purpose,
+                    "item_no": task.item_no,
+                    "page_no": task.page_no,
+                    "request_url": task.request_url,
+                    "status": task.status,
+                    "available_at": task.available_at,
+                    "created_at": task.created_at,
+                }
+                for task in tasks
+            ],
+        )
+
+    def get(self, task_id: TaskId) -> Task | None:
+        row = self._db.row(f"{SELECT} WHERE task_id = :task_id", {"task_id": task_id})
+        return None if row is None else _task(row)
+
+    def get_many(self, task_ids: Sequence[TaskId]) -> dict[TaskId, Task]:
+        rows = self._db.rows(f"{SELECT} WHERE task_id IN (:ids)", ids=task_ids)
+        return {TaskId(row[0]): _task(row) for row in rows}
+
+    def save(self, tasks: Iterable[Task], now: datetime) -> None:
+        self._db.many(
+            SAVE,
+            [
+                {
+                    "task_id": task.task_id,
+                    "status": task.status,
+                    "retry_count": task.retry_count,
+                    "error_message": task.error_message,
+                    "published_at": task.published_at,
+                    "started_at": task.started_at,
+                    "completed_at": task.completed_at,
+                    "available_at": task.available_at,
+                    "publish_count": task.publish_count,
+                    "attempt": task.attempt,
+                    "worker_id": task.worker_id,
+                    "lost_leases": task.lost_leases,
+                    "requests_made": task.requests_made,
+                    "agent_row": task.agent_row,
+                    "now": now,
+                }
+                for task in tasks
+            ],
+        )
+
+    def ready(self, execution_id: ExecutionId, now: datetime, limit: int) -> Sequence[Task]:
+        found: list[Task] = []
+        for status in READY_STATES:
+            if len(found) < limit:
+                params = {"execution_id": execution_id, "status": status, "now": now, "limit": limit - len(found)}
+                found += [_task(row) for row in self._db.rows(READY, params)]
+        return found
+
+    def next_ready(self) -> datetime | None:
+        times = [time_of(self._db.value(NEXT_READY, {"status": status})) for status in READY_STATES]
+        return min((time for time in times if time is not None), default=None)
+
+    def open_items(self, execution_id: ExecutionId, items: Sequence[ItemNo]) -> dict[ItemNo, int]:
+        rows = self._db.rows(OPEN_ITEMS, {"execution_id": execution_id}, items=items, states=OPEN_STATES)
+        return {ItemNo(item): number for item, number in rows}
+
+    def count_lists(self, execution_id: ExecutionId) -> int:
+        return int(self._db.value(COUNT_LISTS, {"execution_id": execution_id}))
+
+    def held_by_lapsed(self, beat_before: datetime) -> Sequence[Task]:
+        return [_task(row) for row in self._db.rows(HELD_BY_LAPSED, {"beat_before": beat_before})]
+
+    def held_by(self, worker_id: WorkerId) -> Sequence[Task]:
+        where = "WHERE status = 'IN_PROGRESS' AND worker_id = :worker_id"
+        return [_task(row) for row in self._db.rows(f"{SELECT} {where}", {"worker_id": worker_id})]
+
+    def open_of(self, execution_id: ExecutionId, statuses: Sequence[TaskStatus]) -> Sequence[Task]:
+        rows = self._db.rows(
+            f"{SELECT} WHERE execution_id = :execution_id AND status IN (:statuses)",
+            {"execution_id": execution_id},
+            statuses=statuses,
+        )
+        return [_task(row) for row in rows]
+
+    def newest(
+        self,
+        *,
+        execution_id: ExecutionId | None,
+        seller_id: SellerId | None,
+        status: TaskStatus | None,
+        limit: int,
+    ) -> Sequence[Task]:
+        given = {"execution_id": execution_id, "seller_id": seller_id, "status": status}
+        where = " AND ".join(f"{name} = :{name}" for name, value in given.items() if value is not None)
+        rows = self._db.rows(
+            f"{SELECT} {f'WHERE {where}' if where else ''} ORDER BY created_at DESC, id DESC LIMIT :limit",
+            given | {"limit": limit},
+        )
+        return [_task(row) for row in rows]
+
+    def tally(self, execution_id: ExecutionId) -> dict[tuple[str, str], int]:
+        return {(row[0], row[1]): row[2] for row in self._db.rows(TALLY, {"execution_id": execution_id})}
+
+
+def _task(row: AnyRow) -> Task:
+    return Task(
+        task_id=TaskId(row[0]),
+        execution_id=ExecutionId(row[1]),
+        seller_id=SellerId(row[2]),
+        task_type=TaskType(row[3]),
+        request_url=RequestUrl(row[4]),
+        created_at=row[5],
+        available_at=row[6],
+        purpose=Purpose(row[7]),
+        item_no=None if row[8] is None else ItemNo(row[8]),
+        page_no=row[9],
+        status=TaskStatus(row[10]),
+        retry_count=row[11],
+        error_message=row[12],
+        published_at=row[13],
+        started_at=row[14],
+        completed_at=row[15],
+        publish_count=row[16],
+        attempt=row[17],
+        worker_id=None if row[18] is None else WorkerId(row[18]),
+        lost_leases=row[19],
+        requests_made=row[20],
+        agent_row=row[21],
+    )

@@ -1,0 +1,25 @@
+"""What one identity may do at the marketplace: so many requests in any window, and so many a second."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The window is the hard limit, exact at every instant; the rate smooths.
+
+    A slot of the window is used from the moment it is lent until one window after the answer came back, so that no
+    latency on the way can bring two bursts closer together than they were sent. Departures are spaced by the rate plus
+    `margin`, the jitter that the way to the marketplace may have.
+    """
+
+    window_limit: int = 80
+    window: timedelta = timedelta(hours=1)
+    per_second: float = 1.0
+    margin: timedelta = timedelta(milliseconds=50)
+
+    @property
+    def spacing(self) -> timedelta:
+        return timedelta(seconds=1 / self.per_second) + self.margin

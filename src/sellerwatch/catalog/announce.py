@@ -1,0 +1,130 @@
+"""What the product server has to be told of a product, once everything the run asks about it is in.
+
+"Before" is what it was last told: the productData of the last event. So a difference is always one between two events,
+whatever happened in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from sellerwatch.catalog.absorb import Shelf
+from sellerwatch.catalog.differences import Change, differences
+from sellerwatch.catalog.facts import DetailFacts, ListFacts, OptionFacts, product_data
+from sellerwatch.catalog.ports import Products, Reader
+from sellerwatch.catalog.product import PartType, Product, ProductEvent
+from sellerwatch.kernel.ids import ExecutionId, OutboxId
+from sellerwatch.outbox.event import event_body, read_event
+from sellerwatch.outbox.message import Message, MessageStatus
+from sellerwatch.outbox.ports import Outbox
+
+
+def announce(
+    shelf: Shelf,
+    product: Product,
+    products: Products,
+    outbox: Outbox,
+    reader: Reader,
+    outbox_id: OutboxId,
+    execution_id: ExecutionId,
+    now: datetime,
+) -> Message | None:
+    """Write the event that is due, merge it into one that still waits unseen, or find that there is nothing to tell."""
+    event = product.due_event()
+    if event is None:
+        return None
+    data = _current(shelf, product, products, reader)
+    told = outbox.latest_of(product.product_id, 2) if product.version else ()
+    if event is ProductEvent.CREATED:
+        return _write(shelf, outbox, product, event, (), data, outbox_id, execution_id, now)
+    waiting, base = _mergeable(told)
+    if waiting is not None:
+        return _merge(shelf, outbox, product, waiting, base, data, now)
+    changes = differences(read_event(told[0].payload).product_data, data) if told else []
+    if not changes:
+        shelf.put(product.be_unchanged(now))
+        return None
+    return _write(shelf, outbox, product, event, changes, data, outbox_id, execution_id, now)
+
+
+def _mergeable(told: Sequence[Message]) -> tuple[Message | None, Message | None]:
+    """The newest event if nobody has seen it yet, and the one before it."""
+    if told and told[0].status is MessageStatus.WAITING and not told[0].attempted:
+        return told[0], told[1] if len(told) > 1 else None
+    return None, None
+
+
+def _merge(
+    shelf: Shelf,
+    outbox: Outbox,
+    product: Product,
+    waiting: Message,
+    base: Message | None,
+    data: dict[str, Any],
+    now: datetime,
+) -> Message | None:
+    """One event instead of two. A creation stays one; changes that cancel each other out withdraw the event."""
+    kind = ProductEvent(waiting.event_type)
+    changes: Sequence[Change] = ()
+    if kind is ProductEvent.UPDATED and base is not None:
+        changes = differences(read_event(base.payload).product_data, data)
+        if not changes:
+            outbox.remove(waiting.outbox_id)
+            shelf.put(product.take_back(now))
+            return None
+    body = event_body(
+        waiting.outbox_id, kind, product.item_no, product.seller_id, product.version, waiting.created_at, changes, data
+    )
+    outbox.save([replace(waiting, payload=body)], now)
+    shelf.put(product.be_unchanged(now))
+    return None
+
+
+def _write(
+    shelf: Shelf,
+    outbox: Outbox,
+    product: Product,
+    event: ProductEvent,
+    changes: Sequence[Change],
+    data: dict[str, Any],
+    outbox_id: OutboxId,
+    execution_id: ExecutionId,
+    now: datetime,
+) -> Message:
+    announced = product.announce(event, now)
+    shelf.put(announced)
+    message = Message(
+        outbox_id=outbox_id,
+        subject_id=product.product_id,
+        seller_id=product.seller_id,
+        event_type=event,
+        payload=event_body(outbox_id, event, product.item_no, product.seller_id, announced.version, now, changes, data),
+        created_at=now,
+        next_attempt_at=now,
+        item_no=product.item_no,
+        version=announced.version,
+        execution_id=execution_id,
+    )
+    outbox.add(message)
+    return message
+
+
+def _current(shelf: Shelf, product: Product, products: Products, reader: Reader) -> dict[str, Any]:
+    """The product as it is now: parts of this group from memory, the others from their stored bodies."""
+    stored: dict[PartType, bytes] = {}
+
+    def part(type_: PartType, read: Callable[[bytes], Any]) -> Any:
+        facts = shelf.facts.get((product.item_no, type_))
+        if facts is None:
+            if not stored:
+                stored.update(products.latest_raw(product.product_id))
+            facts = shelf.facts[product.item_no, type_] = read(stored[type_])
+        return facts
+
+    listed: ListFacts = part(PartType.MINISHOP, reader.read_entry)
+    detail: DetailFacts = part(PartType.DETAIL, lambda body: reader.read_detail(body, product.item_no))
+    options: OptionFacts = part(PartType.OPTION, lambda body: reader.read_options(body, product.item_no))
+    return product_data(listed, detail, options)

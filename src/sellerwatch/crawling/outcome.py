@@ -1,0 +1,112 @@
+"""What a request's end means: for the task, and for the agent. Every failure is charged to exactly one of them.
+
+Made before the transaction: bodies are read and facts hashed here, not while the database waits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from sellerwatch.agents.agent import Outcome
+from sellerwatch.catalog.absorb import Part
+from sellerwatch.catalog.product import PartType
+from sellerwatch.crawling.claim import Claim
+from sellerwatch.crawling.task import Purpose, TaskType
+from sellerwatch.kernel.ids import ItemNo
+from sellerwatch.marketplaces.ports import Answer, AnswerKind, Marketplace, Unparsable
+
+#: A token younger than this that is refused was refused fresh: then it is the agent, not the token's age.
+FRESH_TOKEN = timedelta(seconds=60)
+
+#: Requests a task may put on the wire in one run, whoever is to blame for their number.
+MOST_REQUESTS = 6
+
+
+class TaskEnd(StrEnum):
+    """DONE: with parts or with what it hoped for. FAILED: counts as a try. FATAL: trying again cannot help.
+    AGAIN: nobody's try; another agent, or the same with a new token."""
+
+    DONE = "DONE"
+    FAILED = "FAILED"
+    FATAL = "FATAL"
+    AGAIN = "AGAIN"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """One claim's end, ready to be absorbed."""
+
+    claim: Claim
+    end: TaskEnd
+    agent: Outcome
+    status: int | None
+    milliseconds: int
+    at: datetime
+    problem: str = ""
+    parts: tuple[Part, ...] = ()
+    list_total: int | None = None
+    wait: timedelta | None = None
+    drop_token: bool = False
+
+
+def judge(claim: Claim, answer: Answer, marketplace: Marketplace, took: float, now: datetime) -> Ending:
+    """Read the answer and say whose fault it is, if anybody's."""
+    task = claim.task
+    end, agent = _ENDS[answer.kind]
+    problem = answer.problem
+    parts: tuple[Part, ...] = ()
+    total: int | None = None
+    drop_token = answer.kind in (AnswerKind.TOO_MANY, AnswerKind.UNAUTHORISED)
+    if answer.kind is AnswerKind.OK:
+        try:
+            parts, total = _read(claim, answer.body, marketplace)
+        except Unparsable as unparsable:
+            end, agent, problem = TaskEnd.FAILED, Outcome.BLAMELESS, str(unparsable)
+    elif answer.kind is AnswerKind.GONE and task.purpose is Purpose.REMOVAL_PROOF:
+        end = TaskEnd.DONE
+    elif answer.kind is AnswerKind.UNAUTHORISED and _was_fresh(claim, now):
+        agent = Outcome.REFUSED
+    if end is TaskEnd.AGAIN and task.requests_made >= MOST_REQUESTS:
+        end, problem = TaskEnd.FAILED, f"{MOST_REQUESTS} requests in this run, the last: {problem}"
+    return Ending(
+        claim=claim,
+        end=end,
+        agent=agent,
+        status=answer.status,
+        milliseconds=int(took * 1000),
+        at=now,
+        problem=problem,
+        parts=parts,
+        list_total=total,
+        wait=answer.wait,
+        drop_token=drop_token,
+    )
+
+
+_ENDS = {
+    AnswerKind.OK: (TaskEnd.DONE, Outcome.SUCCESS),
+    AnswerKind.GONE: (TaskEnd.FATAL, Outcome.BLAMELESS),
+    AnswerKind.TOO_MANY: (TaskEnd.AGAIN, Outcome.TOO_MANY),
+    AnswerKind.UNAUTHORISED: (TaskEnd.AGAIN, Outcome.BLAMELESS),
+    AnswerKind.REFUSED: (TaskEnd.FAILED, Outcome.BLAMELESS),
+    AnswerKind.SERVER_ERROR: (TaskEnd.FAILED, Outcome.SERVER_ERROR),
+    AnswerKind.NETWORK_ERROR: (TaskEnd.FAILED, Outcome.NETWORK_ERROR),
+}
+
+
+def _read(claim: Claim, body: bytes, marketplace: Marketplace) -> tuple[tuple[Part, ...], int | None]:
+    task = claim.task
+    if task.task_type is TaskType.MINISHOP:
+        page = marketplace.read_list(body)
+        return tuple(Part.of(PartType.MINISHOP, e.facts.item_no, e.facts, e.raw) for e in page.entries), page.total
+    item = task.item_no or ItemNo(0)
+    if task.task_type is TaskType.PRODUCT_DETAIL:
+        return (Part.of(PartType.DETAIL, item, marketplace.read_detail(body, item), body),), None
+    return (Part.of(PartType.OPTION, item, marketplace.read_options(body, item), body),), None
+
+
+def _was_fresh(claim: Claim, now: datetime) -> bool:
+    token = claim.candidate.token
+    return token is not None and now - token.issued_at < FRESH_TOKEN

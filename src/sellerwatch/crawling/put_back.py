@@ -1,0 +1,82 @@
+"""Tasks that come back: their worker vanished, stopped, or their run was ended from outside."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sellerwatch.crawling.execution import Execution, ExecutionNotFound
+from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.crawling.process import CrawlRules, end_failed
+from sellerwatch.crawling.task import Task, TaskStatus
+from sellerwatch.kernel.errors import SellerwatchError
+from sellerwatch.kernel.ids import ExecutionId, WorkerId
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PutBack:
+    """What a sweep found: tasks to be done again, tasks given up as poison, permits of the dead counted as used."""
+
+    again: int
+    poison: int
+    permits: int
+
+
+def put_back_lost(tx: CrawlTx, visibility: timedelta, rules: CrawlRules, ids: Iterator[str], now: datetime) -> PutBack:
+    """Put back what silent workers held. One task that cannot be moved does not keep the others from coming back."""
+    beat_before = now - visibility
+    tx.workers.bury(beat_before, now)
+    permits = tx.permits.answer_lapsed(beat_before, now)
+    again: list[Task] = []
+    poison: list[Task] = []
+    for task in tx.tasks.held_by_lapsed(beat_before):
+        try:
+            moved = task.lose_lease(now)
+        except SellerwatchError:
+            log.exception("a lost task cannot be put back", extra={"task": task.task_id})
+            continue
+        (again if moved.is_open else poison).append(moved)
+    tx.tasks.save(again, now)
+    end_failed(tx, poison, rules, ids, now)
+    return PutBack(len(again), len(poison), permits)
+
+
+def release(tx: CrawlTx, worker_id: WorkerId, now: datetime) -> int:
+    """A worker that stops puts back what it still holds, at no cost to the tasks, and leaves."""
+    held = tx.tasks.held_by(worker_id)
+    tx.tasks.save([task.put_back(now) for task in held], now)
+    tx.permits.answer_all_of(worker_id, now)
+    tx.workers.leave(worker_id, now)
+    return len(held)
+
+
+def cancel_execution(
+    tx: CrawlTx, execution_id: ExecutionId, reason: str, rules: CrawlRules, ids: Iterator[str], now: datetime
+) -> Execution:
+    """End a run: what waits is cancelled, what is in flight may finish and is still taken in."""
+    execution = tx.executions.get(execution_id)
+    if execution is None:
+        raise ExecutionNotFound(execution_id=execution_id)
+    failed = execution.fail(reason, now)
+    tx.executions.save(failed)
+    waiting = tx.tasks.open_of(execution_id, (TaskStatus.WAITING, TaskStatus.PUBLISHED, TaskStatus.RETRY))
+    end_failed(tx, [task.cancel(now, reason) for task in waiting], rules, ids, now)
+    return tx.executions.get(execution_id) or failed
+
+
+def reopen_tasks(tx: CrawlTx, tasks: Sequence[Task], now: datetime) -> int:
+    """By an operator: failed tasks are to be done after all; their runs are running again."""
+    by_run: dict[ExecutionId, list[Task]] = defaultdict(list)
+    for task in tasks:
+        by_run[task.execution_id].append(task.reopen(now))
+    for execution_id, reopened in by_run.items():
+        execution = tx.executions.get(execution_id)
+        if execution is not None:
+            tx.executions.save(execution.reopen_tasks(len(reopened)))
+        tx.tasks.save(reopened, now)
+    return len(tasks)

@@ -1,0 +1,216 @@
+"""Speaks to Mustit: one request for one answer.
+
+Nothing is tried again here and API redirects are not followed, because every request on the wire takes a slot of its
+agent's budget and only the crawl knows the budget. What an answer means for agent, task and product is not decided here
+either: the answer is put into the words of the port, and that is all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from urllib.parse import quote, urljoin, urlsplit
+
+from sellerwatch.agents.token import InvalidToken
+from sellerwatch.catalog.facts import DetailFacts, ListFacts, OptionFacts
+from sellerwatch.kernel.ids import ItemNo, SellerId, UserAgentId
+from sellerwatch.kernel.retry_after import retry_after
+from sellerwatch.marketplaces.mustit import parse
+from sellerwatch.marketplaces.mustit.cookies import Cookie, read_cookies
+from sellerwatch.marketplaces.mustit.urls import Urls
+from sellerwatch.marketplaces.ports import (
+    Answer,
+    AnswerKind,
+    Identity,
+    ListPage,
+    NoSession,
+    Reply,
+    Session,
+    Transport,
+    TransportFailed,
+)
+
+KOREAN = "ko-KR,ko;q=0.9"
+HTML = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+TOKEN, NID, UID = "token", "nid", "mustit_uid"
+SHORTEST_TOKEN = 5
+LONGEST_COOKIE = 255
+MOST_REDIRECTS = 5
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+_AGENTS_REMEMBERED = 1_000
+_KINDS = {
+    401: AnswerKind.UNAUTHORISED,
+    403: AnswerKind.UNAUTHORISED,
+    404: AnswerKind.GONE,
+    429: AnswerKind.TOO_MANY,
+}
+
+
+class MustitMarketplace:
+    """`Marketplace` for Mustit.
+
+    `base_url` has no slash at its end. `longest_wait` bounds what a Retry-After may ask for. `user_agent_suffix` is put
+    behind every User-Agent, for owners who want to be reachable.
+
+    The headers of an agent are made once and kept until its token changes: opening a token costs more than all the rest
+    of a request here. So the opened tokens of the agents at work are in memory, in this object and nowhere else.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        base_url: str,
+        open_token: Callable[[Identity], str],
+        urls: Urls | None = None,
+        longest_wait: timedelta = timedelta(days=1),
+        user_agent_suffix: str = "",
+    ) -> None:
+        self._transport = transport
+        self._base_url = base_url
+        self._open_token = open_token
+        self._urls = urls or Urls()
+        self._longest_wait = longest_wait
+        self._suffix = user_agent_suffix.strip()
+        self._headers: dict[UserAgentId, tuple[tuple[str, ...], Mapping[str, str]]] = {}
+
+    def list_url(self, seller_id: SellerId, page: int, size: int) -> str:
+        return self._urls.list_page(seller_id, page, size)
+
+    def detail_url(self, item_no: ItemNo) -> str:
+        return self._urls.detail(item_no)
+
+    def option_url(self, item_no: ItemNo) -> str:
+        return self._urls.options(item_no)
+
+    def read_list(self, body: bytes) -> ListPage:
+        return parse.read_list(body)
+
+    def read_entry(self, raw: bytes) -> ListFacts:
+        return parse.read_entry(raw)
+
+    def read_detail(self, body: bytes, item_no: ItemNo) -> DetailFacts:
+        return parse.read_detail(body, item_no)
+
+    def read_options(self, body: bytes, item_no: ItemNo) -> OptionFacts:
+        return parse.read_options(body, item_no)
+
+    async def fetch(self, url: str, identity: Identity, now: datetime) -> Answer:
+        """One GET of a path as this identity.
+
+        A token that cannot be opened (its key is gone) is answered as the marketplace would answer a wrong one, without
+        asking it: the cure, a new token, is the same.
+        """
+        if not url.startswith("/") or url.startswith("//"):
+            raise ValueError("only paths are fetched: another host must never see a token")
+        try:
+            headers = self._headers_of(identity)
+        except InvalidToken as error:
+            return Answer(AnswerKind.UNAUTHORISED, None, problem=str(error))
+        try:
+            reply = await self._transport.get(self._base_url + url, headers)
+        except TransportFailed as failed:
+            return Answer(AnswerKind.NETWORK_ERROR, None, problem=_sentence(failed))
+        kind = _kind(reply.status)
+        if kind is AnswerKind.OK:
+            return Answer(kind, reply.status, reply.body)
+        wait = None
+        if kind is AnswerKind.TOO_MANY:
+            wait = retry_after(reply.header("retry-after"), now, self._longest_wait)
+        return Answer(kind, reply.status, problem=_refusal(reply.status), wait=wait)
+
+    async def open_session(self, user_agent: str, now: datetime) -> Session | NoSession:
+        """A new guest session, as a browser would get one: `GET /`, following redirects on the same host."""
+        url, cookies = f"{self._base_url}/", dict[str, Cookie]()
+        for _ in range(MOST_REDIRECTS + 1):
+            headers = {"User-Agent": self._named(user_agent), "Accept": HTML, "Accept-Language": KOREAN}
+            if cookies:
+                headers["Cookie"] = "; ".join(f"{name}={cookie.value}" for name, cookie in cookies.items())
+            try:
+                reply = await self._transport.get(url, headers)
+            except TransportFailed as failed:
+                return NoSession(refused=False, problem=_sentence(failed))
+            cookies |= read_cookies((value for name, value in reply.headers if name == "set-cookie"), now)
+            cookies = {name: cookie for name, cookie in cookies.items() if cookie.lifetime}
+            if reply.status not in REDIRECTS:
+                return _session(reply, cookies)
+            target = _redirected(url, reply)
+            if target is None:
+                return NoSession(
+                    refused=False, problem="The marketplace sent us elsewhere; only its own host is followed."
+                )
+            url = target
+        return NoSession(refused=False, problem=f"The marketplace redirected more than {MOST_REDIRECTS} times.")
+
+    def _headers_of(self, identity: Identity) -> Mapping[str, str]:
+        token = identity.token
+        made_for = (identity.user_agent, token.key_id, token.fingerprint, token.nid, token.mustit_uid)
+        kept = self._headers.get(identity.user_agent_id)
+        if kept is not None and kept[0] == made_for:
+            return kept[1]
+        headers = {
+            "User-Agent": self._named(identity.user_agent),
+            "Accept": "application/json",
+            "Accept-Language": KOREAN,
+            "Authorization": f"Bearer {self._open_token(identity)}",
+        }
+        cookie = "; ".join(f"{name}={value}" for name, value in ((NID, token.nid), (UID, token.mustit_uid)) if value)
+        if cookie:
+            headers["Cookie"] = cookie
+        if kept is None and len(self._headers) >= _AGENTS_REMEMBERED:
+            del self._headers[next(iter(self._headers))]
+        self._headers[identity.user_agent_id] = (made_for, headers)
+        return headers
+
+    def _named(self, user_agent: str) -> str:
+        return f"{user_agent} {self._suffix}" if self._suffix else user_agent
+
+
+def _kind(status: int) -> AnswerKind:
+    if 200 <= status < 300:
+        return AnswerKind.OK
+    if 300 <= status < 500:
+        return _KINDS.get(status, AnswerKind.REFUSED)
+    return AnswerKind.SERVER_ERROR
+
+
+def _refusal(status: int) -> str:
+    """A sentence of ours, with nothing of the answer in it: a body may repeat the request, token and all."""
+    said = {404: ": there is no such product", 429: ": too many requests"}.get(status, "")
+    if 300 <= status < 400:
+        said = ", a redirect, which is not followed for an API call"
+    return f"The marketplace answered {status}{said}."
+
+
+def _sentence(failed: TransportFailed) -> str:
+    return f"The request failed: {failed.problem.value}{f' ({failed.detail})' if failed.detail else ''}."
+
+
+def _session(reply: Reply, cookies: Mapping[str, Cookie]) -> Session | NoSession:
+    status = reply.status
+    if not 200 <= status < 300:
+        refused = 400 <= status < 500 and status != 429
+        return NoSession(refused, f"The marketplace answered {status} instead of giving a token.")
+    token = cookies.get(TOKEN)
+    if token is None or len(token.value) < SHORTEST_TOKEN:
+        return NoSession(True, f"The marketplace answered {status} without a usable token cookie.")
+    return Session(token.value, _short(cookies, NID), _short(cookies, UID), token.lifetime)
+
+
+def _short(cookies: Mapping[str, Cookie], name: str) -> str:
+    """The value, or nothing when it is longer than what is kept of it: half a cookie is worse than none."""
+    cookie = cookies.get(name)
+    return cookie.value if cookie is not None and len(cookie.value) <= LONGEST_COOKIE else ""
+
+
+def _redirected(url: str, reply: Reply) -> str | None:
+    """Where to go on; None when that is another host, an unsafe address, or nowhere."""
+    try:
+        here, there = urlsplit(url), urlsplit(urljoin(url, reply.header("location") or "#"))
+        same_host = there.hostname == here.hostname and there.port == here.port and "@" not in there.netloc
+    except ValueError:
+        return None
+    if reply.header("location") is None or not same_host or there.scheme not in {here.scheme, "https"}:
+        return None
+    # Headers are read as latin-1, so this quotes the very bytes that came; what is quoted already stays as it is.
+    return quote(there._replace(fragment="").geturl(), safe="%/:?&=+,;!$'()*~[]@", encoding="latin-1")

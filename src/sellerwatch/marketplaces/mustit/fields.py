@@ -1,0 +1,99 @@
+"""What is known of the fields of Mustit's answers: which of them are volatile, and which there are at all.
+
+Facts are picked by name, so neither list decides what a product is. `VOLATILE` says what must never be a fact, as data
+that a test holds the parser against; `unknown_fields` finds what the contract does not have, for the drift report: a
+redesign shows there before it hurts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sellerwatch.marketplaces.mustit.parse import BANNERS, DETAIL, DETAIL_INFO, INFO, LIST, OPTIONS, SHIPPING
+
+VOLATILE: Mapping[str, tuple[str, ...]] = {
+    LIST: ("webSpacingInfo", "likeStatus", "likeImageUrl"),
+    DETAIL: (
+        "SellerModule",
+        "CatalogModule",
+        "PromotionBannerModule",
+        "NonMemberBannerModule",
+        "PurchaseBenefitModule",
+        "bottom",
+        "nextApiUrl",
+    ),
+    OPTIONS: (),
+}
+"""By endpoint: fields of a list entry; modules and top-level fields of a detail. They change without the product."""
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """An array of `{"type": ..., "data": ...}`; each type has fields of its own."""
+
+    types: Mapping[str, Shape | None]
+
+
+Shape = Mapping[str, "Shape | Typed | None"]
+"""Field names, each with what is known inside it; None: its inside is nobody's business. Arrays are looked through."""
+
+
+def _names(names: str) -> dict[str, Shape | Typed | None]:
+    return dict.fromkeys(names.split())
+
+
+_INFO = _names(
+    "sellerNo sellerId itemNo itemName brandName brandNameKr brandCode headerCategoryCode headerCategory"
+    " largeCategoryCode largeCategory mediumCategoryCode mediumCategory smallCategoryCode smallCategory"
+    " normalPrice sellingPrice discountPrice discountRate stock isSoldOut"
+)
+_SHIPPING = _names("shippingType shippingFee shippingFeeType") | {"averageDeliveryDay": _names("text focusText")}
+_MODULES: dict[str, Shape | None] = {
+    BANNERS: _names("images timesales"),
+    INFO: _INFO,
+    SHIPPING: {"items": Typed({"SHIPPING": _SHIPPING})},
+    DETAIL_INFO: _names("itemNo itemStatus originCountry shippingLocation descriptionMarkUp"),
+    "TabListModule": None,
+    "LazyComponent": None,
+    **dict.fromkeys(name for name in VOLATILE[DETAIL] if name.endswith("Module")),
+}
+_ENTRY = _names(
+    "itemNo name brandName imageUrlList landingUrl price originalPrice normalPrice discountRate appPrice"
+    " appDiscountRate tagList"
+) | dict.fromkeys(VOLATILE[LIST])
+
+KNOWN: Mapping[str, Shape] = {
+    LIST: _names("count indexName groupResult") | {"items": _ENTRY},
+    DETAIL: {"moduleList": Typed(_MODULES), "bottom": None, "nextApiUrl": None},
+    OPTIONS: _names("optionNo itemNo color size shippingType stock sizeGuide"),
+}
+
+
+def unknown_fields(endpoint: str, value: Any) -> tuple[str, ...]:
+    """Paths of what the contract does not have in a decoded answer: `items[].newField`, `moduleList[].NewModule`.
+
+    Sorted and each once, however many entries have it. Anything may be passed: a wrong type is the parser's concern.
+    """
+    return tuple(sorted(set(_unknown(KNOWN[endpoint], value, ""))))
+
+
+def _unknown(shape: Shape | Typed | None, value: Any, place: str) -> Iterator[str]:
+    if shape is None:
+        return
+    if isinstance(value, list):
+        for each in value:
+            yield from _unknown(shape, each, f"{place}[]")
+    elif isinstance(value, dict):
+        known, fields = (shape.types, _by_type(value)) if isinstance(shape, Typed) else (shape, value)
+        for name, inside in fields.items():
+            path = f"{place}.{name}" if place else name
+            if name in known:
+                yield from _unknown(known[name], inside, path)
+            else:
+                yield path
+
+
+def _by_type(module: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {str(module.get("type")): module.get("data")}

@@ -1,0 +1,271 @@
+"""Mustit's three answers as facts. Pure: bytes in, facts out, or `Unparsable` naming the field and what was wrong.
+
+Only what productData is made of is picked, so a volatile field cannot become a change (`fields.py` lists them). What is
+required, and what null, "" and absent mean, is the contract's and the decisions' word:
+
+- a list entry needs itemNo and name; a detail needs ProductInfoModule with its names and numbers; an option needs
+  optionNo, itemNo and stock. Other modules may be missing: their facts are then blank.
+- an answer about another item than the one asked for is refused: stored, it would overwrite the right one.
+- what comes twice where only one can be meant, in an order that means nothing (a module, an optionNo), is refused too:
+  picking one would make a change out of the order.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any
+
+import orjson
+
+from sellerwatch.catalog.facts import (
+    Brand,
+    Category,
+    DetailFacts,
+    ListFacts,
+    Option,
+    OptionFacts,
+    Prices,
+    Shipping,
+)
+from sellerwatch.kernel.ids import InvalidSellerId, ItemNo, SellerId
+from sellerwatch.marketplaces.mustit.picking import (
+    Json,
+    Wrong,
+    array,
+    as_array,
+    as_object,
+    decode,
+    inner,
+    optional_text,
+    optional_whole,
+    positive,
+    required_text,
+    text,
+    texts,
+    truth,
+    whole,
+)
+from sellerwatch.marketplaces.ports import ListEntry, ListPage, Unparsable
+
+LIST = "list"
+DETAIL = "detail"
+OPTIONS = "options"
+
+BANNERS = "ProductBannersModule"
+INFO = "ProductInfoModule"
+SHIPPING = "ShippingModule"
+DETAIL_INFO = "ProductDetailInfoModule"
+MODULES_READ = frozenset({BANNERS, INFO, SHIPPING, DETAIL_INFO})
+
+_LEVELS = tuple((level, f"{level}CategoryCode", f"{level}Category") for level in ("header", "large", "medium", "small"))
+_WHOLE_NUMBER = re.compile(r"[0-9]+")
+_MOST_DIGITS = 18
+_NOTHING: Json = {}
+_option_no = attrgetter("option_no")
+
+# A shop has few brands, categories and ways of shipping: looking one up costs a quarter of making it again.
+_same_brand = lru_cache(1024)(Brand)
+_same_category = lru_cache(4096)(Category)
+_same_shipping = lru_cache(1024)(Shipping)
+
+
+def read_list(body: bytes) -> ListPage:
+    """A page of a seller. Of a product that stands on it twice, the first entry counts."""
+    entries: dict[int, ListEntry] = {}
+    try:
+        page = as_object(decode(body))
+        total = whole(page, "count")
+        if total < 0:
+            raise Wrong("count", f"{total}, not a number from 0")
+        for index, value in enumerate(array(page, "items")):
+            try:
+                facts = _entry(value)
+                if facts.item_no not in entries:
+                    entries[facts.item_no] = ListEntry(facts, _raw(value))
+            except Wrong as wrong:
+                raise wrong.under(f"items[{index}]") from None
+    except Wrong as wrong:
+        raise Unparsable(LIST, str(wrong)) from None
+    return ListPage(total, tuple(entries.values()))
+
+
+def read_entry(raw: bytes) -> ListFacts:
+    """One product's own entry, as `ListEntry.raw` keeps it."""
+    try:
+        return _entry(decode(raw))
+    except Wrong as wrong:
+        raise Unparsable(LIST, str(wrong)) from None
+
+
+def read_detail(body: bytes, item_no: ItemNo) -> DetailFacts:
+    """The detail of `item_no`, its modules in whatever order they came."""
+    try:
+        modules = _modules(as_object(decode(body)))
+        info, more = modules.get(INFO), modules.get(DETAIL_INFO, _NOTHING)
+        if info is None:
+            raise Wrong(INFO, "missing")
+        _be_about(item_no, info, INFO)
+        if "itemNo" in more:
+            _be_about(item_no, more, DETAIL_INFO)
+        return DetailFacts(
+            item_no,
+            _seller_id(info),
+            required_text(info, "itemName", INFO),
+            _brand(info),
+            _categories(info),
+            _prices(info),
+            whole(info, "stock", INFO),
+            truth(info, "isSoldOut", INFO),
+            optional_text(more, "itemStatus", DETAIL_INFO),
+            optional_text(more, "originCountry", DETAIL_INFO),
+            _shipping(modules.get(SHIPPING, _NOTHING)),
+            texts(modules.get(BANNERS, _NOTHING), "images", BANNERS),
+            text(more, "descriptionMarkUp", DETAIL_INFO),
+        )
+    except Wrong as wrong:
+        raise Unparsable(DETAIL, str(wrong)) from None
+
+
+def read_options(body: bytes, item_no: ItemNo) -> OptionFacts:
+    """The options of `item_no` by their number. None at all is data: sold out, or a product without options."""
+    options: dict[int, Option] = {}
+    try:
+        for index, value in enumerate(as_array(decode(body))):
+            try:
+                option = _option(value, item_no)
+                if option.option_no in options:
+                    raise Wrong("optionNo", f"{option.option_no} comes twice")
+            except Wrong as wrong:
+                raise wrong.under(f"[{index}]") from None
+            options[option.option_no] = option
+    except Wrong as wrong:
+        raise Unparsable(OPTIONS, str(wrong)) from None
+    return OptionFacts(tuple(sorted(options.values(), key=_option_no)))
+
+
+def _entry(value: Any) -> ListFacts:
+    entry = as_object(value)
+    number = ItemNo(positive(entry, "itemNo"))
+    required_text(entry, "name")  # no fact, the detail's name counts; but an entry without one is not the contract's
+    return ListFacts(number, texts(entry, "imageUrlList"), _tags(entry))
+
+
+def _tags(entry: Json) -> tuple[str, ...]:
+    """The titles, in order; a title may come twice."""
+    if entry.get("tagList") is None:
+        return ()
+    titles = []
+    for index, tag in enumerate(array(entry, "tagList")):
+        try:
+            titles.append(required_text(as_object(tag), "title"))
+        except Wrong as wrong:
+            raise wrong.under(f"tagList[{index}]") from None
+    return tuple(titles)
+
+
+def _raw(entry: Json) -> bytes:
+    """The entry as it came, volatile fields and all, without the spaces."""
+    try:
+        return orjson.dumps(entry)
+    except TypeError:  # orjson reads deeper nests than it writes
+        raise Wrong("", "nested too deeply") from None
+
+
+def _modules(detail: Json) -> dict[str, Json]:
+    """The modules that are read, by type. The others may hold anything: some of them have an array for data."""
+    found: dict[str, Json] = {}
+    for index, module in enumerate(array(detail, "moduleList")):
+        kind = module.get("type") if type(module) is dict else None
+        if type(kind) is not str:
+            place = f"moduleList[{index}]"
+            required_text(as_object(module, place), "type", place)
+            raise Wrong(f"{place}.type", "null, not a string")
+        if kind in MODULES_READ:
+            if kind in found:
+                raise Wrong(kind, "comes twice")
+            found[kind] = inner(module, "data", kind)
+    return found
+
+
+def _be_about(item_no: ItemNo, data: Json, place: str = "") -> None:
+    number = positive(data, "itemNo", place)
+    if number != item_no:
+        raise Wrong("itemNo", f"{number}, though {item_no} was asked for").under(place)
+
+
+def _seller_id(info: Json) -> SellerId:
+    try:
+        return SellerId.parse(required_text(info, "sellerId", INFO))
+    except InvalidSellerId:
+        raise Wrong("sellerId", "blank, too long or not printable").under(INFO) from None
+
+
+def _brand(info: Json) -> Brand:
+    return _same_brand(
+        optional_whole(info, "brandCode", INFO),
+        text(info, "brandName", INFO),
+        optional_text(info, "brandNameKr", INFO),
+    )
+
+
+def _categories(info: Json) -> tuple[Category, ...]:
+    """The levels that are there, from the widest; a level is absent when it has neither code nor name."""
+    found = []
+    for level, code_field, name_field in _LEVELS:
+        code, name = text(info, code_field, INFO), text(info, name_field, INFO)
+        if code or name:
+            found.append(_same_category(level, code, name))
+    return tuple(found)
+
+
+def _prices(info: Json) -> Prices:
+    return Prices(
+        whole(info, "normalPrice", INFO),
+        whole(info, "sellingPrice", INFO),
+        whole(info, "discountPrice", INFO),
+        whole(info, "discountRate", INFO),
+    )
+
+
+def _shipping(module: Json) -> Shipping | None:
+    """The first item of the type SHIPPING; None when there is none."""
+    if module.get("items") is None:
+        return None
+    for index, value in enumerate(array(module, "items", SHIPPING)):
+        try:
+            item = as_object(value)
+            if item.get("type") == "SHIPPING":
+                data = inner(item, "data")
+                return _same_shipping(
+                    text(data, "shippingType", "data"),
+                    whole(data, "shippingFee", "data"),
+                    text(data, "shippingFeeType", "data"),
+                    _average_days(data),
+                )
+        except Wrong as wrong:
+            raise wrong.under(f"{SHIPPING}.items[{index}]") from None
+    return None
+
+
+def _average_days(data: Json) -> int | None:
+    """The first whole number in focusText, else in text; None when neither has one."""
+    if data.get("averageDeliveryDay") is None:
+        return None
+    day, place = inner(data, "averageDeliveryDay", "data"), "data.averageDeliveryDay"
+    found = _WHOLE_NUMBER.search(text(day, "focusText", place)) or _WHOLE_NUMBER.search(text(day, "text", place))
+    if found is None:
+        return None
+    if len(found.group()) > _MOST_DIGITS:
+        raise Wrong(place, f"a number of {len(found.group())} digits, which is no count of days")
+    return int(found.group())
+
+
+def _option(value: Any, item_no: ItemNo) -> Option:
+    option = as_object(value)
+    number = positive(option, "optionNo")
+    _be_about(item_no, option)
+    return Option(
+        number, text(option, "color"), text(option, "size"), whole(option, "stock"), optional_text(option, "sizeGuide")
+    )

@@ -1,0 +1,33 @@
+"""Where things are at Mustit. Paths and the page base have changed before, so they are settings of the package."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from sellerwatch.kernel.ids import ItemNo, SellerId
+
+
+@dataclass(frozen=True, slots=True)
+class Urls:
+    """Makes path and query; the host is joined where the request is made. `{item_no}` is put into two of the paths."""
+
+    list_path: str = "/mustit-api/facade-api/v1/searchmini-shop-search"
+    detail_path: str = "/mustit-api/facade-api/v1/item/{item_no}/detail/top"
+    options_path: str = "/mustit-api/legacy-api/v1/auction_products/{item_no}/options"
+    first_page: int = 0
+    order: str = "LATEST"
+
+    def list_page(self, seller_id: SellerId, page: int, size: int) -> str:
+        """Page `page` of a seller, counted from 0 whatever the marketplace counts from.
+
+        A seller id is any text, so all of it is quoted: one with `&` in it must not add a field to the query.
+        """
+        seller, number = quote(seller_id, safe=""), page + self.first_page
+        return f"{self.list_path}?sellerId={seller}&pageNo={number}&pageSize={size}&order={self.order}"
+
+    def detail(self, item_no: ItemNo) -> str:
+        return self.detail_path.format(item_no=int(item_no))
+
+    def options(self, item_no: ItemNo) -> str:
+        return self.options_path.format(item_no=int(item_no))

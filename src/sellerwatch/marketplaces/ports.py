@@ -1,0 +1,151 @@
+"""What a crawl needs of a marketplace, and what a marketplace's client needs of the network.
+
+A second marketplace is one more package beside `mustit/` that implements `Marketplace`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Protocol
+
+from sellerwatch.agents.token import Token
+from sellerwatch.catalog.facts import DetailFacts, ListFacts, OptionFacts
+from sellerwatch.kernel.errors import Failed
+from sellerwatch.kernel.ids import ItemNo, SellerId, UserAgentId
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back over the wire. Header names are lower case; a name may come more than once (`set-cookie`)."""
+
+    status: int
+    headers: Sequence[tuple[str, str]]
+    body: bytes
+
+    def header(self, name: str) -> str | None:
+        return next((value for key, value in self.headers if key == name), None)
+
+
+class TransportProblem(StrEnum):
+    """Why there is no reply."""
+
+    UNREACHABLE = "unreachable"
+    TIMEOUT = "timed out"
+    DROPPED = "connection dropped"
+    TOO_LARGE = "answer too large"
+
+
+@dataclass(eq=False)
+class TransportFailed(Failed):
+    """There is no whole reply. `detail` is for the log and the operator; it never holds a header."""
+
+    problem: TransportProblem
+    detail: str = ""
+
+
+class Transport(Protocol):
+    """One GET, no retry, no redirect followed, bounded in time and size; any failure is a `TransportFailed`."""
+
+    async def get(self, url: str, headers: Mapping[str, str]) -> Reply: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Whom a request is made as. The token is opened only where the header is built, and only as this agent's."""
+
+    user_agent_id: UserAgentId
+    user_agent: str
+    token: Token
+
+
+class AnswerKind(StrEnum):
+    """How the marketplace answered, in the words that decide what happens next."""
+
+    OK = "OK"
+    GONE = "GONE"
+    TOO_MANY = "TOO_MANY"
+    UNAUTHORISED = "UNAUTHORISED"
+    REFUSED = "REFUSED"
+    SERVER_ERROR = "SERVER_ERROR"
+    NETWORK_ERROR = "NETWORK_ERROR"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One request's end. `problem` is a sentence for everything but OK; `wait` is what a 429 asked for, if it did."""
+
+    kind: AnswerKind
+    status: int | None
+    body: bytes = b""
+    problem: str = ""
+    wait: timedelta | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Session:
+    """What `GET /` gave an identity, in the clear: sealed at once and never kept or printed."""
+
+    token: str
+    nid: str
+    mustit_uid: str
+    lifetime: timedelta
+
+    def __repr__(self) -> str:
+        return "Session(hidden)"
+
+
+@dataclass(frozen=True, slots=True)
+class NoSession:
+    """The issue failed. `refused`: the marketplace answered and gave none; otherwise it was an outage."""
+
+    refused: bool
+    problem: str
+
+
+@dataclass(eq=False)
+class Unparsable(Failed):
+    """An answer that is not what the contract says; `problem` names the field and what was wrong with it."""
+
+    endpoint: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListEntry:
+    """One product on a list page: its facts, and its own entry as it came."""
+
+    facts: ListFacts
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ListPage:
+    """`total` is what the marketplace says the seller has."""
+
+    total: int
+    entries: tuple[ListEntry, ...]
+
+
+class Marketplace(Protocol):
+    """Addresses, requests and readings of one marketplace. Readings are pure and raise `Unparsable`."""
+
+    def list_url(self, seller_id: SellerId, page: int, size: int) -> str: ...
+
+    def detail_url(self, item_no: ItemNo) -> str: ...
+
+    def option_url(self, item_no: ItemNo) -> str: ...
+
+    async def fetch(self, url: str, identity: Identity, now: datetime) -> Answer: ...
+
+    async def open_session(self, user_agent: str, now: datetime) -> Session | NoSession: ...
+
+    def read_list(self, body: bytes) -> ListPage: ...
+
+    def read_detail(self, body: bytes, item_no: ItemNo) -> DetailFacts: ...
+
+    def read_options(self, body: bytes, item_no: ItemNo) -> OptionFacts: ...
+
+    def read_entry(self, raw: bytes) -> ListFacts: ...

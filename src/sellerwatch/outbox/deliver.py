@@ -1,0 +1,231 @@
+"""Delivering an outbox: claim what is due, give it to the receiver, write down what became of it.
+
+One loop decides, sends run beside it. A turn of the loop is one transaction (see `turn.py`). Nothing is on the wire
+before its claim is committed, and no transaction waits for the wire. Killed anywhere, a message is either still WAITING
+or SENDING by a worker whose heartbeat lapses, and `recover` brings it back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sellerwatch.kernel.backoff import Backoff
+from sellerwatch.kernel.clock import Clock
+from sellerwatch.kernel.errors import Failed
+from sellerwatch.kernel.ids import OutboxId, WorkerId
+from sellerwatch.kernel.store import Store
+from sellerwatch.outbox.message import Message, MessageStatus
+from sellerwatch.outbox.ports import Outbox, OutboxTx, Receipt, Receiver
+from sellerwatch.outbox.turn import DeliveryRules, Outcome, Room, Turn, outcome_of, put_back, recover, settle, take_turn
+
+log = logging.getLogger(__name__)
+
+#: Outcomes wait this long for others to share a transaction with, unless half of the slots are free by then.
+LINGER = 0.01
+_TROUBLE = Backoff(first=1.0, longest=30.0)
+_RULES = DeliveryRules()
+
+
+@dataclass(frozen=True)
+class _Flight:
+    claimed: Message
+    task: asyncio.Task[None]
+
+
+def product_outbox(tx: OutboxTx) -> Outbox:
+    return tx.product_outbox
+
+
+class Delivery:
+    """One sender of one outbox. Its worker must have a heartbeat row before it runs: the heartbeat is the lease.
+
+    Without a receiver it waits and claims nothing. `delivered`, `retried` and `failed` (for good) count what this
+    object has committed, for whoever shows progress.
+    """
+
+    def __init__(
+        self,
+        store: Store[OutboxTx],
+        receiver: Receiver | None,
+        clock: Clock,
+        luck: random.Random,
+        worker_id: WorkerId,
+        rules: DeliveryRules = _RULES,
+        outbox: Callable[[OutboxTx], Outbox] = product_outbox,
+    ) -> None:
+        self._store = store
+        self._receiver = receiver
+        self._clock = clock
+        self._luck = luck
+        self._worker_id = worker_id
+        self._rules = rules
+        self._outbox = outbox
+        self._wake = asyncio.Event()
+        self._flying: dict[OutboxId, _Flight] = {}
+        self._ended: list[Outcome] = []
+        self._unsettled: list[Outcome] = []
+        self._unsure = True
+        self._troubles = 0
+        self.delivered = 0
+        self.retried = 0
+        self.failed = 0
+
+    def nudge(self) -> None:
+        """There may be something new to send. Called on the loop's own thread, after the commit that wrote it."""
+        self._wake.set()
+
+    async def pending(self) -> int:
+        """How many messages will still move by themselves; 0 is an empty outbox."""
+        return await self._store.read(lambda tx: self._outbox(tx).pending())
+
+    async def recover(self, silent_for: timedelta) -> int:
+        """Bring back what senders held that have not been heard of for so long; says how many messages."""
+        now, rules, seed = self._clock.now(), self._rules, self._luck.getrandbits(64)
+        lost = await self._store.transact(lambda tx: recover(self._outbox(tx), now - silent_for, now, rules, seed))
+        if lost:
+            self.nudge()
+        return len(lost)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Deliver until told to stop; then let answers come in for a while and put back what has none."""
+        if self._receiver is None:
+            await stop.wait()
+            return
+        watch = asyncio.create_task(self._wake_on(stop))
+        rest = 0.0
+        try:
+            while not stop.is_set():
+                await self._rest(rest)
+                if not stop.is_set():
+                    await self._linger()
+                    rest = await self._turn(self._receiver)
+            await self._land()
+        finally:
+            watch.cancel()
+            for flight in self._flying.values():
+                flight.task.cancel()
+
+    async def _wake_on(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self._wake.set()
+
+    async def _rest(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+        self._wake.clear()
+
+    async def _linger(self) -> None:
+        """One transaction for several outcomes, when more are on their way."""
+        if self._ended:
+            await self._land_until(LINGER, max(1, self._rules.concurrency // 2))
+
+    async def _land_until(self, seconds: float, ended: int) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._flying and len(self._ended) < ended:
+                    self._wake.clear()
+                    await self._wake.wait()
+
+    async def _turn(self, receiver: Receiver) -> float:
+        """Write, claim, start; returns for how long there is nothing to do unless somebody wakes the loop."""
+        if not self._ended and self._unsettled:
+            again, self._unsettled = self._unsettled, []
+            await self._settle_singly(again)
+        outcomes, self._ended = self._ended, []
+        now, room = self._clock.now(), self._room()
+        try:
+            turn = await self._store.transact(lambda tx: take_turn(self._outbox(tx), outcomes, room, now))
+        except Exception as error:
+            log.exception("an outbox turn failed", extra={"outcomes": len(outcomes)})
+            self._unsure = True
+            self._troubles += 1
+            if isinstance(error, Failed):
+                self._ended = outcomes + self._ended
+            else:
+                await self._settle_singly(outcomes)
+            return _TROUBLE.wait(self._troubles, self._luck).total_seconds()
+        self._unsure = False
+        self._troubles = 0
+        self._count(turn.settled)
+        for message in turn.claimed:
+            self._start(message, receiver)
+        return self._until_next(turn)
+
+    def _room(self) -> Room:
+        slots = min(self._rules.concurrency - len(self._flying), self._rules.batch)
+        known = frozenset((*self._flying, *(outcome.claimed.outbox_id for outcome in self._unsettled)))
+        return Room(self._worker_id, slots, known if self._unsure or not known else None)
+
+    def _until_next(self, turn: Turn) -> float:
+        longest = _TROUBLE.longest if self._unsettled else self._rules.interval
+        if not turn.drained:
+            return 0.0 if len(self._flying) < self._rules.concurrency else longest
+        if turn.next_due is None:
+            return longest
+        return min(max((turn.next_due - self._clock.now()).total_seconds(), 0.0), longest)
+
+    def _start(self, message: Message, receiver: Receiver) -> None:
+        stale = self._flying.pop(message.outbox_id, None)
+        if stale is not None:
+            # We were silent for so long that it was taken from us, and came back: one of a subject in flight is enough.
+            stale.task.cancel()
+        self._flying[message.outbox_id] = _Flight(message, asyncio.create_task(self._send(message, receiver)))
+
+    async def _send(self, message: Message, receiver: Receiver) -> None:
+        try:
+            receipt = await receiver.deliver(message, self._clock.now())
+        except Exception as error:
+            log.exception("a receiver raised instead of answering", extra={"outbox_id": message.outbox_id})
+            receipt = Receipt.of_silence(f"the sender itself failed: {type(error).__name__}")
+        flight = self._flying.get(message.outbox_id)
+        if flight is not None and flight.claimed is message:
+            del self._flying[message.outbox_id]
+            self._ended.append(outcome_of(message, receipt, self._clock.now(), self._rules, self._luck))
+            self._wake.set()
+
+    async def _settle_singly(self, outcomes: Sequence[Outcome]) -> None:
+        """One bad message spoils only itself: it is tried again later, and comes back by its lease at the worst."""
+        for number, outcome in enumerate(outcomes):
+            try:
+                await self._settle([outcome])
+            except Failed:
+                log.exception("outcomes could not be written", extra={"outcomes": len(outcomes) - number})
+                self._unsettled += outcomes[number:]
+                return
+            except Exception:
+                log.exception("an outcome could not be written", extra={"outbox_id": outcome.claimed.outbox_id})
+                self._unsettled.append(outcome)
+
+    async def _settle(self, outcomes: Sequence[Outcome]) -> None:
+        now = self._clock.now()
+        self._count(await self._store.transact(lambda tx: settle(self._outbox(tx), outcomes, now)))
+
+    async def _land(self) -> None:
+        """Stopping: what is on the wire has `grace` seconds to be answered, the rest goes back."""
+        await self._land_until(self._rules.grace, len(self._ended) + len(self._flying))
+        left = list(self._flying.values())
+        for flight in left:
+            flight.task.cancel()
+        await asyncio.gather(*(flight.task for flight in left), return_exceptions=True)
+        now = self._clock.now()
+        back = [put_back(flight.claimed, now) for flight in self._flying.values()]
+        outcomes = [*self._unsettled, *self._ended, *back]
+        self._flying, self._unsettled, self._ended = {}, [], []
+        try:
+            await self._settle(outcomes)
+        except Exception:
+            log.exception("the last outcomes could not be written together", extra={"outcomes": len(outcomes)})
+            await self._settle_singly(outcomes)
+
+    def _count(self, settled: Sequence[Message]) -> None:
+        for message in settled:
+            self.delivered += message.status is MessageStatus.COMPLETED
+            self.failed += message.status is MessageStatus.FAILED
+            self.retried += message.status is MessageStatus.WAITING

@@ -1,0 +1,99 @@
+"""A product's event as it goes over the wire: made once, then sent byte for byte the same on every try."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import orjson
+
+from sellerwatch.kernel.ids import ItemNo, OutboxId, SellerId
+from sellerwatch.outbox.message import InvalidPayload
+
+
+class ChangedField(Protocol):
+    """One field that changed; an added list member has no before, a removed one no after."""
+
+    @property
+    def field(self) -> str: ...
+
+    @property
+    def before(self) -> Any: ...
+
+    @property
+    def after(self) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """A change as it was told."""
+
+    field: str
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What the receiver was told: `product_data` is what the next change is a change from."""
+
+    event_id: OutboxId
+    event_type: str
+    item_no: ItemNo
+    seller_id: SellerId
+    version: int
+    occurred_at: datetime
+    changes: tuple[FieldChange, ...]
+    product_data: dict[str, Any]
+
+
+def event_body(
+    outbox_id: OutboxId,
+    event_type: str,
+    item_no: ItemNo,
+    seller_id: SellerId,
+    version: int,
+    occurred_at: datetime,
+    changes: Sequence[ChangedField],
+    product_data: Mapping[str, Any],
+) -> str:
+    """The body, compact, its keys in the order of the specification. The same arguments give the same bytes."""
+    return orjson.dumps(
+        {
+            "eventId": outbox_id,
+            "eventType": event_type,
+            "itemNo": item_no,
+            "sellerId": seller_id,
+            "version": version,
+            "occurredAt": _stamp(occurred_at),
+            "changes": [{"field": c.field, "before": c.before, "after": c.after} for c in changes],
+            "productData": product_data,
+        }
+    ).decode()
+
+
+def read_event(payload: str) -> Event:
+    """Back from a body that `event_body` made; anything else is an `InvalidPayload` that names what is wrong."""
+    try:
+        told = orjson.loads(payload)
+        return Event(
+            event_id=OutboxId(told["eventId"]),
+            event_type=told["eventType"],
+            item_no=ItemNo(told["itemNo"]),
+            seller_id=SellerId(told["sellerId"]),
+            version=told["version"],
+            occurred_at=datetime.fromisoformat(told["occurredAt"]),
+            changes=tuple(FieldChange(c["field"], c["before"], c["after"]) for c in told["changes"]),
+            product_data=told["productData"],
+        )
+    except KeyError as missing:
+        raise InvalidPayload(problem=f"{missing.args[0]} is missing") from None
+    except (ValueError, TypeError) as error:
+        raise InvalidPayload(problem=f"not an event: {error}") from None
+
+
+def _stamp(moment: datetime) -> str:
+    """Microseconds always, and Z: one moment has one spelling."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

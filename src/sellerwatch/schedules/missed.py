@@ -1,0 +1,37 @@
+"""When a schedule runs: its next time, spread over sellers, and what happens to times that were missed."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sellerwatch.schedules.schedule import Schedule
+
+LONGEST_SPREAD = timedelta(minutes=5)
+
+
+@dataclass(frozen=True)
+class Tick:
+    """What the scheduler does with a schedule now: run once, and let `skipped` earlier times pass, noted."""
+
+    skipped: int
+    next_run_at: datetime
+
+
+def spread(schedule: Schedule) -> timedelta:
+    """This seller's own moment within min(5 min, interval / 10), so that not all start in the same second.
+
+    From a hash of the id: the same on every machine and after every restart.
+    """
+    room = min(LONGEST_SPREAD, schedule.interval.length / 10)
+    share = int.from_bytes(hashlib.sha256(schedule.seller_id.encode()).digest()[:4], "big") / 2**32
+    return room * share
+
+
+def tick(schedule: Schedule, now: datetime) -> Tick | None:
+    """None: not yet. After a stop one catch-up run, however many times were missed; the rhythm is kept."""
+    if schedule.next_run_at is None or not schedule.is_due(now) or schedule.next_run_at + spread(schedule) > now:
+        return None
+    passed = (now - schedule.next_run_at) // schedule.interval.length
+    return Tick(skipped=passed, next_run_at=schedule.next_run_at + (passed + 1) * schedule.interval.length)

@@ -1,0 +1,38 @@
+"""What can be done with sellers needs of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from sellerwatch.kernel.ids import SellerId
+from sellerwatch.outbox.ports import Outbox
+from sellerwatch.oversight.ports import AuditTrail
+from sellerwatch.schedules.ports import Schedules
+from sellerwatch.sellers.seller import Seller, SellerStatus
+
+
+class Sellers(Protocol):
+    def get(self, seller_id: SellerId) -> Seller | None: ...
+
+    def add(self, seller: Seller) -> None: ...
+
+    def save(self, seller: Seller) -> None: ...
+
+    def page(self, *, status: SellerStatus | None, offset: int, limit: int) -> tuple[Sequence[Seller], int]:
+        """By seller id, and how many there are in all."""
+        ...
+
+
+class SellersTx(Protocol):
+    @property
+    def sellers(self) -> Sellers: ...
+
+    @property
+    def schedules(self) -> Schedules: ...
+
+    @property
+    def scheduler_outbox(self) -> Outbox: ...
+
+    @property
+    def audit(self) -> AuditTrail: ...

@@ -1,0 +1,256 @@
+"""The outbox tables: who is due, who is first in line, and what is found by an index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from datetime import datetime
+from typing import Any, TypeVar
+
+import pytest
+from sqlalchemy import Engine
+
+from sellerwatch.adapters.sql.outbox import STATEMENTS, Kind, SqlOutbox
+from sellerwatch.adapters.sql.statements import Db
+from sellerwatch.kernel.ids import ItemNo, OutboxId
+from sellerwatch.outbox.message import Message, MessageStatus
+from tests.builders import (
+    HOUR,
+    ITEM,
+    MINUTE,
+    NOW,
+    SECOND,
+    a_message,
+    execution_id,
+    outbox_id,
+    product_id,
+    schedule_id,
+    worker_id,
+)
+
+T = TypeVar("T")
+Do = Callable[[Callable[[SqlOutbox], T]], T]
+
+ENTER = """
+INSERT INTO workers (worker_id, role, host, pid, boot_id, started_at, heartbeat_at)
+VALUES (:worker_id, 'test', 'here', 1, 'boot', :beat, :beat)
+"""
+
+
+@pytest.fixture(params=["product", "scheduler"])
+def kind(request: pytest.FixtureRequest) -> Kind:
+    chosen: Kind = request.param
+    return chosen
+
+
+@pytest.fixture
+def do(engine: Engine, kind: Kind) -> Do[Any]:
+    """Runs work on the outbox in a transaction of its own."""
+
+    def run(work: Callable[[SqlOutbox], T]) -> T:
+        with engine.connect() as connection, connection.begin():
+            return work(SqlOutbox(Db(connection), kind))
+
+    return run
+
+
+@pytest.fixture
+def message(kind: Kind) -> Callable[..., Message]:
+    """The number-th message, of the subject-th product or schedule."""
+
+    def make(number: int, subject: int = 1, **changes: Any) -> Message:
+        if kind == "product":
+            of = {"subject_id": product_id(subject), "item_no": ITEM, "version": number, "execution_id": execution_id()}
+        else:
+            of = {"subject_id": schedule_id(subject), "item_no": None, "version": 0, "execution_id": None}
+        return a_message(number, **{**of, **changes})
+
+    return make
+
+
+def add(*messages: Message) -> Callable[[SqlOutbox], None]:
+    def work(outbox: SqlOutbox) -> None:
+        for message in messages:
+            outbox.add(message)
+
+    return work
+
+
+def numbers(found: Any) -> list[int]:
+    return [int(m.outbox_id[-12:], 16) for m in found]
+
+
+def due(now: datetime = NOW, limit: int = 100) -> Callable[[SqlOutbox], list[int]]:
+    return lambda outbox: numbers(outbox.due(now, limit))
+
+
+def test_a_message_comes_back_as_it_was_put_in(do: Do[Any], message: Callable[..., Message]) -> None:
+    first = message(1, payload='{"이름":"셔츠 🧵"}')
+    do(add(first))
+    assert do(lambda outbox: outbox.get(first.outbox_id)) == first
+    assert do(lambda outbox: outbox.get(outbox_id(99))) is None
+
+
+def test_every_move_of_a_message_is_kept(do: Do[Any], message: Callable[..., Message]) -> None:
+    first = message(1)
+    do(add(first))
+    moved = first
+    for move in (
+        lambda m: m.send(worker_id()),
+        lambda m: m.fail("503", NOW, MINUTE),
+        lambda m: m.retry(),
+        lambda m: m.send(worker_id(2)),
+        lambda m: m.complete(NOW + MINUTE),
+    ):
+        moved = move(moved)
+        do(lambda outbox, moved=moved: outbox.save([moved], NOW + HOUR))
+        assert do(lambda outbox: outbox.get(first.outbox_id)) == moved
+
+
+def test_a_body_nobody_has_seen_can_be_written_anew(do: Do[Any], message: Callable[..., Message]) -> None:
+    do(add(message(1)))
+    do(lambda outbox: outbox.save([message(1, payload='{"merged":1}')], NOW))
+    assert do(lambda outbox: outbox.get(outbox_id(1))).payload == '{"merged":1}'
+
+
+def test_due_is_what_waits_and_whose_time_has_come_oldest_first(do: Do[Any], message: Callable[..., Message]) -> None:
+    do(
+        add(
+            message(1, subject=1, next_attempt_at=NOW),
+            message(2, subject=2, next_attempt_at=NOW - HOUR),
+            message(3, subject=3, next_attempt_at=NOW + SECOND),
+            message(4, subject=4, next_attempt_at=None),
+            message(5, subject=5, status=MessageStatus.COMPLETED),
+            message(6, subject=6, next_attempt_at=NOW - HOUR),
+        )
+    )
+    assert do(due()) == [2, 6, 1]
+    assert do(due(limit=2)) == [2, 6]
+    assert do(due(limit=0)) == []
+    assert do(due(now=NOW + HOUR)) == [2, 6, 1, 3]
+
+
+@pytest.mark.parametrize(
+    ("before", "goes"),
+    [("WAITING", False), ("SENDING", False), ("FAILED", False), ("COMPLETED", True), ("DISCARDED", True)],
+)
+def test_a_message_waits_for_those_of_its_subject_before_it(
+    do: Do[Any], message: Callable[..., Message], before: str, goes: bool
+) -> None:
+    do(
+        add(
+            message(1, status=MessageStatus(before), next_attempt_at=NOW + HOUR),
+            message(2),
+            message(3, subject=2),
+        )
+    )
+    assert do(due()) == ([2, 3] if goes else [3])
+
+
+def test_the_order_of_a_subject_is_that_of_adding_even_if_the_later_is_due_earlier(
+    do: Do[Any], message: Callable[..., Message]
+) -> None:
+    do(add(message(1, next_attempt_at=NOW), message(2, next_attempt_at=NOW - HOUR)))
+    assert do(due()) == [1]
+
+
+def test_thousands_that_are_held_keep_nobody_waiting(do: Do[Any], message: Callable[..., Message]) -> None:
+    held = []
+    for number in range(1, 2001):
+        held.append(message(2 * number, subject=number, status=MessageStatus.FAILED, next_attempt_at=None))
+        held.append(message(2 * number + 1, subject=number, next_attempt_at=NOW - HOUR))
+    do(add(*held, message(9001, subject=9001), message(9002, subject=9002)))
+    assert do(due(limit=2)) == [9001, 9002]
+    assert do(lambda outbox: outbox.next_due()) == NOW
+    assert do(lambda outbox: outbox.pending()) == 2
+
+
+def test_the_next_time_is_that_of_the_first_in_line(do: Do[Any], message: Callable[..., Message]) -> None:
+    assert do(lambda outbox: outbox.next_due()) is None
+    do(add(message(1, next_attempt_at=NOW + HOUR), message(2, next_attempt_at=NOW)))
+    assert do(lambda outbox: outbox.next_due()) == NOW + HOUR
+    do(add(message(3, subject=2, next_attempt_at=NOW + MINUTE)))
+    assert do(lambda outbox: outbox.next_due()) == NOW + MINUTE
+
+
+def test_what_a_silent_or_unknown_worker_is_sending_is_found(
+    do: Do[Any], engine: Engine, message: Callable[..., Message]
+) -> None:
+    with engine.connect() as connection, connection.begin():
+        Db(connection).run(ENTER, {"worker_id": worker_id(1), "beat": NOW})
+        Db(connection).run(ENTER, {"worker_id": worker_id(2), "beat": NOW - HOUR})
+    do(
+        add(
+            message(1, subject=1).send(worker_id(1)),
+            message(2, subject=2).send(worker_id(2)),
+            message(3, subject=3).send(worker_id(3)),
+            message(4, subject=4),
+        )
+    )
+    assert do(lambda outbox: numbers(outbox.held_by_lapsed(NOW - MINUTE))) == [2, 3]
+    assert do(lambda outbox: numbers(outbox.held_by_lapsed(NOW + MINUTE))) == [1, 2, 3]
+    assert do(lambda outbox: numbers(outbox.held_by(worker_id(1)))) == [1]
+
+
+def test_the_newest_of_a_subject_come_first(do: Do[Any], message: Callable[..., Message]) -> None:
+    do(add(message(1), message(2, subject=2), message(3), message(4)))
+    subject = message(1).subject_id
+    assert do(lambda outbox: numbers(outbox.latest_of(subject, 2))) == [4, 3]
+
+
+def test_many_are_found_by_their_ids_in_the_order_of_adding(do: Do[Any], message: Callable[..., Message]) -> None:
+    do(add(message(3), message(1), message(2)))
+    assert do(lambda outbox: numbers(outbox.get_many([outbox_id(1), outbox_id(3), outbox_id(9)]))) == [3, 1]
+    assert do(lambda outbox: list(outbox.get_many([]))) == []
+
+
+def test_only_a_message_nobody_has_seen_can_be_taken_back(do: Do[Any], message: Callable[..., Message]) -> None:
+    seen = message(2, subject=2).send(worker_id()).fail("503", NOW, MINUTE).retry()
+    sending = message(3, subject=3).send(worker_id())
+    do(add(message(1), seen, sending))
+    for number in (1, 2, 3):
+        do(lambda outbox, number=number: outbox.remove(outbox_id(number)))
+    assert do(lambda outbox: numbers(outbox.get_many([outbox_id(n) for n in (1, 2, 3)]))) == [2, 3]
+
+
+def test_pending_counts_what_still_moves_by_itself(do: Do[Any], message: Callable[..., Message]) -> None:
+    assert do(lambda outbox: outbox.pending()) == 0
+    do(
+        add(
+            message(1, subject=1),
+            message(2, subject=1),
+            message(3, subject=2).send(worker_id()),
+            message(4, subject=3, status=MessageStatus.FAILED, next_attempt_at=None),
+            message(5, subject=3),
+            message(6, subject=4, status=MessageStatus.COMPLETED),
+        )
+    )
+    assert do(lambda outbox: outbox.pending()) == 3
+
+
+def test_a_product_number_beyond_32_bits_fits(engine: Engine) -> None:
+    big = replace(a_message(), item_no=ItemNo(ItemNo.LARGEST))
+    with engine.connect() as connection, connection.begin():
+        outbox = SqlOutbox(Db(connection), "product")
+        outbox.add(big)
+        assert outbox.get(OutboxId(big.outbox_id)) == big
+
+
+def test_every_statement_finds_its_rows_by_an_index(engine: Engine, kind: Kind) -> None:
+    params = dict.fromkeys(
+        (
+            "a now limit outbox_id worker_id beat_before subject_id event_type payload status retry_count"
+            " error_message next_attempt_at updated_at sent_at attempted version"
+        ).split(),
+        1,
+    )
+    for named in fields(STATEMENTS[kind]):
+        if named.name == "add":
+            continue
+        statement = getattr(STATEMENTS[kind], named.name).replace("(:outbox_ids)", "(:a)")
+        with engine.connect() as connection:
+            plan = [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", params)]
+        assert not any(step.startswith("SCAN") for step in plan if step != "SCAN held"), (named.name, plan)
+        if named.name in ("due", "next_due"):
+            assert "idx_status_next_attempt_at" in plan[0]
+            assert not any("TEMP B-TREE" in step for step in plan), plan

@@ -1,0 +1,141 @@
+"""Tokens at rest: sealed for one agent, opened only for it, silent about themselves."""
+
+from __future__ import annotations
+
+import base64
+import traceback
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.builders import LATER, NOW, agent_id
+
+from sellerwatch.adapters.sealing import AesGcmSealer, parse_keys
+from sellerwatch.agents.ports import Sealer
+from sellerwatch.agents.token import InvalidToken, Token
+from sellerwatch.marketplaces.ports import Identity
+
+SECRET = "a-very-secret-guest-token"
+OLD = ("2025", b"o" * 32)
+NEW = ("2026", b"n" * 32)
+AGENT = agent_id(1)
+
+
+def sealed(sealer: Sealer, token: str = SECRET, agent: str = AGENT) -> Token:
+    return sealer.seal(token, bound_to=agent, nid="nid-1", mustit_uid="1.2", issued_at=NOW, expires_at=LATER)
+
+
+def why_not(sealer: AesGcmSealer, token: Token, agent: str = AGENT) -> str:
+    with pytest.raises(InvalidToken) as refused:
+        sealer.open(token, agent)
+    return "".join(traceback.format_exception(refused.value))
+
+
+def tampered(token: Token, at: int) -> Token:
+    raw = bytearray(base64.b64decode(token.sealed))
+    raw[at] ^= 1
+    return replace(token, sealed=base64.b64encode(raw).decode())
+
+
+@given(st.text(st.characters(codec="utf-8"), min_size=5, max_size=300), st.integers(1, 10**6).map(agent_id))
+def test_what_is_sealed_opens_again_for_its_agent(token: str, agent: str) -> None:
+    sealer = AesGcmSealer([NEW])
+    assert sealer.open(sealed(sealer, token, agent), agent) == token
+
+
+def test_a_client_opens_the_token_of_an_identity() -> None:
+    sealer = AesGcmSealer([NEW])
+    assert sealer.open_identity(Identity(AGENT, "Mozilla/5.0", sealed(sealer))) == SECRET
+
+
+def test_what_is_not_secret_is_kept_in_the_clear() -> None:
+    token = sealed(AesGcmSealer([NEW]))
+    assert (token.key_id, token.nid, token.mustit_uid) == ("2026", "nid-1", "1.2")
+    assert (token.issued_at, token.expires_at) == (NOW, LATER)
+
+
+def test_the_same_token_never_looks_the_same_twice() -> None:
+    sealer = AesGcmSealer([NEW])
+    assert sealed(sealer).sealed != sealed(sealer).sealed
+
+
+def test_equal_tokens_have_equal_fingerprints_also_in_another_process() -> None:
+    one, other = sealed(AesGcmSealer([NEW])), sealed(AesGcmSealer([NEW, OLD]), agent=agent_id(2))
+    assert one == other
+    assert one != sealed(AesGcmSealer([NEW]), token=f"{SECRET}!")
+
+
+def test_a_fingerprint_depends_on_the_key_so_that_it_cannot_be_guessed_without_it() -> None:
+    assert sealed(AesGcmSealer([NEW])).fingerprint != sealed(AesGcmSealer([OLD])).fingerprint
+
+
+@pytest.mark.parametrize("at", [0, 11, 12, 20, -16, -1])
+def test_a_token_altered_in_the_database_does_not_open(at: int) -> None:
+    sealer = AesGcmSealer([NEW])
+    assert "altered" in why_not(sealer, tampered(sealed(sealer), at))
+
+
+def test_a_token_copied_to_another_agent_does_not_open() -> None:
+    sealer = AesGcmSealer([NEW])
+    assert "another agent" in why_not(sealer, sealed(sealer), agent_id(2))
+
+
+def test_after_a_rotation_old_tokens_open_and_new_ones_are_sealed_with_the_new_key() -> None:
+    old = sealed(AesGcmSealer([OLD]))
+    rotated = AesGcmSealer([NEW, OLD])
+    assert rotated.open(old, AGENT) == SECRET
+    assert sealed(rotated).key_id == "2026"
+
+
+def test_a_token_whose_key_was_dropped_says_which_key_is_missing() -> None:
+    assert "its key 2025 is not among the configured ones" in why_not(AesGcmSealer([NEW]), sealed(AesGcmSealer([OLD])))
+
+
+def test_another_key_under_the_same_id_does_not_open() -> None:
+    assert "another key" in why_not(AesGcmSealer([("2026", b"x" * 32)]), sealed(AesGcmSealer([NEW])))
+
+
+def test_nothing_that_can_be_printed_shows_a_token_or_a_key() -> None:
+    sealer = AesGcmSealer([NEW, OLD])
+    token = sealed(sealer)
+    said = [
+        repr(sealer),
+        str(sealer),
+        repr(token),
+        str(token),
+        repr(vars(sealer)),
+        why_not(sealer, tampered(token, 12)),
+    ]
+    for secret in (SECRET, "nnnn", "oooo", token.sealed):
+        assert not [text for text in said if secret in text]
+
+
+def test_keys_are_read_in_their_order() -> None:
+    text = f"2026:{base64.b64encode(NEW[1]).decode()}, 2025:{base64.b64encode(OLD[1]).decode()}"
+    assert parse_keys(text) == (NEW, OLD)
+
+
+GOOD = base64.b64encode(b"k" * 32).decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "token key 1 is not an id"),
+        (GOOD, "token key 1 is not an id"),
+        (f":{GOOD}", "token key 1 is not an id"),
+        (f"a:{GOOD},b:####", "token key 2 is not an id"),
+        (f"a:{GOOD},b:{GOOD[:20]}", "token key 2 is not an id"),
+        (f"a:{GOOD},a:{GOOD}", "token key 2 has the id of an earlier one"),
+    ],
+)
+def test_a_wrong_key_is_named_by_its_place_and_not_shown(text: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem) as refused:
+        parse_keys(text)
+    assert GOOD[:20] not in str(refused.value)
+
+
+def test_a_sealer_needs_a_key() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        AesGcmSealer([])

@@ -1,0 +1,279 @@
+"""Rules of the house that imports alone cannot say, read from the source. Each is also seen to catch a plant."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src/sellerwatch"
+SOURCE = sorted(PACKAGE.rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+
+FORBIDDEN_NAMES = {"manager", "helper", "util", "impl", "base", "mapper", "dto"}
+
+# The clock itself, in its two forms; the technologies; the simulator's server; and the stamp on a log line.
+TIME_MAY_BE_READ = ("kernel/clock.py", "kernel/virtual_time.py", "adapters/", "simulator/http.py", "logs.py")
+CLOCKS = {
+    "time": {
+        "time",
+        "time_ns",
+        "monotonic",
+        "monotonic_ns",
+        "perf_counter",
+        "perf_counter_ns",
+        "process_time",
+        "sleep",
+    },
+    "datetime": {"now", "utcnow", "today"},
+    "date": {"today"},
+    "asyncio": {"sleep"},
+}
+# What these modules have that is not luck.
+LUCK = {"random": {"Random"}, "uuid": {"UUID", "uuid5"}}
+
+# Whose numbers they are: only these modules decide by them.
+COUNTERS = {
+    "retry_count": {"crawling/task.py", "outbox/message.py"},
+    "completed_tasks": {"crawling/execution.py"},
+    "total_tasks_created": {"crawling/execution.py"},
+    "request_count": {"agents/agent.py"},
+}
+
+Rule = Callable[[ast.AST], Iterator[str]]
+
+
+def violations(rule: Rule, source: str) -> list[str]:
+    return list(rule(ast.parse(source)))
+
+
+def across(rule: Rule, files: list[Path], exempt: tuple[str, ...] = ()) -> list[str]:
+    found = []
+    for path in files:
+        name = path.relative_to(PACKAGE if path.is_relative_to(PACKAGE) else ROOT).as_posix()
+        if not name.startswith(exempt or ("\0",)):
+            found += [f"{name}: {said}" for said in violations(rule, path.read_text("utf-8"))]
+    return found
+
+
+def mocking(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import) and any("mock" in alias.name.split(".") for alias in node.names):
+            yield f"line {node.lineno} imports mock"
+        if isinstance(node, ast.ImportFrom):
+            names = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
+            if {"mock", "patch", "MagicMock", "pytest_mock"} & set(names):
+                yield f"line {node.lineno} imports mock"
+        if isinstance(node, ast.arg) and node.arg == "mocker":
+            yield f"line {node.lineno} uses mocker"
+
+
+def reading_time(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module in ("time", "asyncio"):
+            for alias in node.names:
+                if alias.name in CLOCKS[node.module]:
+                    yield f"line {node.lineno} takes {node.module}.{alias.name}"
+        if isinstance(node, ast.Attribute):
+            owner = ast.unparse(node.value)
+            if node.attr in CLOCKS.get(owner.rpartition(".")[2], ()):
+                yield f"line {node.lineno} reads {owner}.{node.attr}"
+            if node.attr == "time" and "loop" in owner.lower():
+                yield f"line {node.lineno} reads the loop's time"
+
+
+def shared_luck(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module in LUCK:
+            for alias in node.names:
+                if alias.name not in LUCK[node.module]:
+                    yield f"line {node.lineno} takes {node.module}.{alias.name}"
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            module = node.value.id
+            if module in LUCK and node.attr not in LUCK[module]:
+                yield f"line {node.lineno} uses {module}.{node.attr}"
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "Random" and not node.args:
+            yield f"line {node.lineno} makes a Random without a seed"
+
+
+def deciding_by_counters(tree: ast.AST) -> Iterator[str]:
+    """Attributes of another's counters inside a comparison, a condition or arithmetic of truth."""
+    for node in ast.walk(tree):
+        tests: list[ast.AST] = []
+        if isinstance(node, ast.If | ast.IfExp | ast.While | ast.Assert):
+            tests = [node.test]
+        elif isinstance(node, ast.Compare | ast.BoolOp):
+            tests = [node]
+        elif isinstance(node, ast.comprehension):
+            tests = list(node.ifs)
+        elif isinstance(node, ast.match_case):
+            tests = [node.guard] if node.guard else []
+        elif isinstance(node, ast.Match):
+            tests = [node.subject]
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            tests = [node.operand]
+        for test in tests:
+            for inner in ast.walk(test):
+                if isinstance(inner, ast.Attribute) and inner.attr in COUNTERS:
+                    yield f"{inner.attr} decides on line {inner.lineno}"
+
+
+def names_of_modules(paths: list[Path]) -> list[str]:
+    """Modules and folders named after a layer instead of a part of the business."""
+    found = []
+    for path in paths:
+        words = {word.rstrip("s") for part in path.with_suffix("").parts for word in part.lower().split("_")}
+        if words & FORBIDDEN_NAMES:
+            found.append(path.as_posix())
+    return found
+
+
+def test_tests_use_real_parts_and_no_mocks() -> None:
+    assert across(mocking, TESTS) == []
+
+
+def test_no_module_is_named_after_a_layer() -> None:
+    assert names_of_modules([path.relative_to(PACKAGE) for path in SOURCE]) == []
+
+
+def test_no_class_is_named_after_a_layer() -> None:
+    ends = (*(name.capitalize() for name in FORBIDDEN_NAMES), "DTO", "Utils", "Helpers")
+    named = [
+        f"{path.relative_to(PACKAGE)}: {node.name}"
+        for path in SOURCE
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ClassDef) and node.name.endswith(ends)
+    ]
+    assert named == []
+
+
+def test_only_the_clock_and_the_edges_read_time() -> None:
+    assert across(reading_time, SOURCE, TIME_MAY_BE_READ) == []
+
+
+def test_luck_is_an_argument_and_never_the_modules_own() -> None:
+    assert across(shared_luck, SOURCE) == []
+
+
+def test_nobody_decides_by_anothers_counters() -> None:
+    foreign = []
+    for said in across(deciding_by_counters, SOURCE, ("adapters/sql/", "simulator/")):
+        module, _, rest = said.partition(": ")
+        if module not in COUNTERS[rest.split()[0]]:
+            foreign.append(said)
+    assert foreign == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "plant"),
+    [
+        (mocking, "from unittest import mock"),
+        (mocking, "import unittest.mock as m"),
+        (mocking, "from unittest.mock import patch"),
+        (mocking, "def test(mocker): ..."),
+        (reading_time, "import time\ntime.monotonic()"),
+        (reading_time, "from time import time"),
+        (reading_time, "from datetime import UTC, datetime\ndatetime.now(UTC)"),
+        (reading_time, "import datetime\nread = datetime.datetime.utcnow"),
+        (reading_time, "asyncio.get_running_loop().time()"),
+        (reading_time, "self._loop.time()"),
+        (reading_time, "await asyncio.sleep(1)"),
+        (shared_luck, "import random\nrandom.random()"),
+        (shared_luck, "from random import choice"),
+        (shared_luck, "import random\nluck = random.Random()"),
+        (shared_luck, "import uuid\nuuid.uuid4()"),
+        (deciding_by_counters, "if task.retry_count < 3: ..."),
+        (deciding_by_counters, "done = run.completed_tasks == run.total_tasks_created"),
+        (deciding_by_counters, "x = 1 if not agent.request_count else 2"),
+        (deciding_by_counters, "[t for t in tasks if t.retry_count]"),
+    ],
+)
+def test_a_plant_is_caught(rule: Rule, plant: str) -> None:
+    assert violations(rule, plant) != []
+
+
+@pytest.mark.parametrize(
+    ("rule", "fine"),
+    [
+        (mocking, "def test(monkeypatch): monkeypatch.setattr(module, 'ATTEMPTS', 2)"),
+        (reading_time, "clock.now(); await clock.sleep(1); clock.monotonic()"),
+        (shared_luck, "import random\nluck = random.Random(7)\nluck.random()"),
+        (deciding_by_counters, "row = {'retry_count': task.retry_count}"),
+    ],
+)
+def test_what_is_meant_passes(rule: Rule, fine: str) -> None:
+    assert violations(rule, fine) == []
+
+
+@pytest.mark.parametrize("name", ["sellers/utils.py", "catalog/product_mapper.py", "base/x.py", "crawling/manager.py"])
+def test_a_planted_name_is_caught(name: str) -> None:
+    assert names_of_modules([Path(name)]) == [name]
+
+
+def test_nothing_is_left_for_later_and_no_test_is_passed_over() -> None:
+    # Spelled so that this very file does not hold them.
+    words = ["TO" + "DO", "FIX" + "ME", "X" * 3, r"mark\.x" + "fail", r"mark\.sk" + "ip", r"pytest\.sk" + "ip"]
+    pattern = re.compile(r"\b(" + "|".join(words) + r")\b|pytest\.x" + r"fail|import" + r"orskip")
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in [*SOURCE, *TESTS]
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if pattern.search(line)
+    ]
+    assert found == []
+
+
+def test_the_command_line_imports_nothing_heavy_before_it_is_needed() -> None:
+    heavy = ("aiohttp", "alembic", "sqlalchemy", "cryptography", "sellerwatch.simulator", "sellerwatch.adapters")
+    code = "import sys, sellerwatch.cli.main; print('\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = done.stdout.split()
+    assert "sellerwatch.cli.main" in loaded
+    assert [name for name in loaded if name in heavy] == []
+
+
+def check_locks(root: Path) -> ModuleType:
+    """The gate's own script, looking at `root`."""
+    spec = importlib.util.spec_from_file_location("check_locks", ROOT / "scripts/check_locks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.__dict__["ROOT"] = root
+    return module
+
+
+def test_the_locks_hold_hashes_and_no_address() -> None:
+    assert check_locks(ROOT).problems() == []
+
+
+@pytest.mark.parametrize(
+    ("plant", "said"),
+    [
+        ("--index-url https://registry.example/simple\n", "an address"),
+        ("--find-links /somewhere\n", "an address"),
+        ("thing @ https://registry.example/thing.whl \\\n", "an address"),
+        ("thing==1.0\n", "no hash"),
+    ],
+)
+def test_a_planted_lock_line_is_found(tmp_path: Path, plant: str, said: str) -> None:
+    shutil.copy(ROOT / ".gitignore", tmp_path)
+    shutil.copy(ROOT / "requirements.lock", tmp_path)
+    with (tmp_path / "requirements.lock").open("a") as lock:
+        lock.write(plant)
+    (problem,) = check_locks(tmp_path).problems()
+    assert said in problem
+
+
+def test_a_lock_that_would_be_committed_with_addresses_is_found(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("uv.lock\n")
+    assert check_locks(tmp_path).problems() == ["pylock.toml is not git-ignored"]

@@ -1,0 +1,149 @@
+"""A product: three parts, complete once all are seen, and its numbered events."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+from tests.builders import ITEM, LATER, NOW, SELLER, a_complete_product, a_product, execution_id, product_id, seller_id
+
+from sellerwatch.catalog.product import (
+    ForeignProduct,
+    PartType,
+    Product,
+    ProductEvent,
+    ProductState,
+    has_changed,
+)
+from sellerwatch.kernel.errors import Conflict, IllegalMove
+from sellerwatch.kernel.ids import ItemNo
+
+CREATED, UPDATED, DELETED = ProductEvent.CREATED, ProductEvent.UPDATED, ProductEvent.DELETED
+ONE, TWO = "1" * 32, "2" * 32
+
+
+def test_a_new_product_is_incomplete_and_nobody_is_told() -> None:
+    product = Product.create(product_id(), ITEM, SELLER, NOW)
+    assert (product.state, product.is_complete, product.is_deleted) == (ProductState.INCOMPLETE, False, False)
+    assert product.version == 0
+    assert product.due_event() is None
+    assert [product.hash_of(part) for part in PartType] == [None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "changed"),
+    [(None, None, False), (None, ONE, True), (ONE, None, True), (ONE, ONE, False), (ONE, TWO, True)],
+)
+def test_two_absent_hashes_are_equal_and_one_absent_is_a_change(
+    old: str | None, new: str | None, changed: bool
+) -> None:
+    assert has_changed(old, new) is changed
+
+
+@pytest.mark.parametrize("part", PartType)
+def test_a_part_is_kept_and_says_whether_it_changed(part: PartType) -> None:
+    seen, changed = a_product().see_part(part, ONE, LATER)
+    assert (seen.hash_of(part), changed, seen.is_changed, seen.updated_at) == (ONE, True, True, LATER)
+    assert [seen.hash_of(other) for other in PartType if other is not part] == [None, None]
+    same, changed = seen.see_part(part, ONE, LATER + (LATER - NOW))
+    assert (same, changed) == (seen, False)
+    other, changed = seen.see_part(part, TWO, LATER)
+    assert (other.hash_of(part), changed) == (TWO, True)
+
+
+@pytest.mark.parametrize("order", list(permutations(PartType)))
+def test_a_product_is_complete_once_all_three_parts_are_there_in_any_order(order: tuple[PartType, ...]) -> None:
+    product = a_product()
+    for part in order:
+        assert not product.is_complete
+        product, _ = product.see_part(part, ONE, NOW)
+    assert product.is_complete
+    assert product.state is ProductState.COMPLETE
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_the_first_completion_is_a_creation(changed: bool) -> None:
+    assert a_complete_product(version=0, is_changed=changed).due_event() is CREATED
+
+
+def test_a_change_of_a_complete_product_is_an_update() -> None:
+    changed, _ = a_complete_product().see_part(PartType.OPTION, ONE, LATER)
+    assert changed.due_event() is UPDATED
+
+
+def test_where_nothing_changed_nothing_is_told() -> None:
+    assert a_complete_product().due_event() is None
+
+
+def test_a_product_that_comes_back_is_created_again() -> None:
+    gone = a_complete_product(version=4).announce(DELETED, LATER)
+    assert gone.due_event() is CREATED
+    back = gone.announce(CREATED, LATER)
+    assert (back.state, back.deleted_at, back.version) == (ProductState.COMPLETE, None, 6)
+
+
+def test_versions_rise_by_one_with_every_event_over_removal_and_return() -> None:
+    product, versions = a_complete_product(version=0), []
+    for event in (CREATED, UPDATED, UPDATED, DELETED, CREATED, UPDATED, DELETED):
+        product = product.announce(event, LATER)
+        versions.append(product.version)
+    assert versions == [1, 2, 3, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("event", [UPDATED, DELETED])
+def test_what_was_told_is_no_change_any_more(event: ProductEvent) -> None:
+    assert not a_complete_product(is_changed=True).announce(event, LATER).is_changed
+
+
+def test_what_was_changed_back_is_nothing_to_tell() -> None:
+    same = a_complete_product(version=3, is_changed=True).be_unchanged(LATER)
+    assert (same.due_event(), same.version, same.updated_at) == (None, 3, LATER)
+
+
+def test_an_event_withdrawn_before_anybody_saw_it_gives_its_version_back() -> None:
+    told = a_complete_product(version=3, is_changed=True).announce(UPDATED, NOW)
+    back = told.take_back(LATER)
+    assert (back.version, back.is_changed, back.due_event()) == (3, False, None)
+
+
+def test_the_detail_says_whose_an_item_is() -> None:
+    product = a_product()
+    assert product.belong_to(SELLER, LATER) is product
+    other = product.belong_to(seller_id(2), LATER)
+    assert (other.seller_id, other.updated_at, other.item_no) == (seller_id(2), LATER, product.item_no)
+
+
+def test_a_deletion_is_stamped() -> None:
+    gone = a_complete_product().announce(DELETED, LATER)
+    assert (gone.state, gone.deleted_at, gone.updated_at) == (ProductState.DELETED, LATER, LATER)
+    assert gone.is_deleted
+
+
+@pytest.mark.parametrize("product", [a_product(), a_complete_product(deleted_at=NOW)])
+def test_only_a_complete_product_can_be_deleted(product: Product) -> None:
+    with pytest.raises(IllegalMove) as refusal:
+        product.announce(DELETED, LATER)
+    assert (refusal.value.noun, refusal.value.verb, refusal.value.needs) == ("product", "delete", ("COMPLETE",))
+    assert str(refusal.value) == f"The product {ITEM} is {product.state}; to delete it must be COMPLETE."
+
+
+def test_a_listed_product_is_there_whatever_earlier_runs_missed() -> None:
+    product = a_complete_product().miss(NOW).be_listed(execution_id(2), LATER)
+    assert (product.missing_runs, product.last_seen_at, product.last_seen_execution) == (0, LATER, execution_id(2))
+
+
+def test_runs_that_lack_it_are_counted_in_a_row() -> None:
+    product = a_complete_product().miss(NOW).miss(LATER)
+    assert (product.missing_runs, product.updated_at) == (2, LATER)
+    assert product.state is ProductState.COMPLETE
+
+
+def test_a_return_forgets_the_runs_that_lacked_it() -> None:
+    gone = a_complete_product().miss(NOW).miss(NOW).announce(DELETED, NOW)
+    assert gone.announce(CREATED, LATER).missing_runs == 0
+
+
+def test_another_sellers_item_is_left_alone() -> None:
+    error = ForeignProduct(item_no=ItemNo(7), seller_id=SELLER, owner="seller_9")
+    assert isinstance(error, Conflict)
+    assert str(error) == "Item 7 belongs to the seller seller_9, not to seller_12345; it is left alone."

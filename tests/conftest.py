@@ -1,0 +1,60 @@
+"""Parts every feature's tests may use: a migrated database in a file of its own, and the store on it.
+
+Both stores rehearse: each `work` runs twice and the first run is rolled back, so that one that is not safe to run again
+shows in whatever test uses it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+from tests.builders import NOW, StoppedClock
+
+from sellerwatch.adapters.sql.engine import make_engine
+from sellerwatch.adapters.sql.migrate import upgrade
+from sellerwatch.adapters.sql.store import InlineRunner, SqlStore, ThreadRunner
+from sellerwatch.kernel.clock import SystemClock
+
+
+@pytest.fixture(scope="session")
+def migrated_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One file migrated once; copying it costs a hundredth of migrating another."""
+    path = tmp_path_factory.mktemp("template") / "template.db"
+    engine = make_engine(f"sqlite:///{path}")
+    upgrade(engine, NOW)
+    engine.dispose()
+    return path
+
+
+@pytest.fixture
+def database_file(migrated_template: Path, tmp_path: Path) -> Path:
+    """A database of this test alone, on the current schema."""
+    return Path(shutil.copyfile(migrated_template, tmp_path / "test.db"))
+
+
+@pytest.fixture
+def engine(database_file: Path) -> Iterator[Engine]:
+    made = make_engine(f"sqlite:///{database_file}")
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def store(engine: Engine) -> Iterator[SqlStore]:
+    """The store as the service runs it: one thread writes, several read."""
+    writer, reader = ThreadRunner(1, "test-write"), ThreadRunner(4, "test-read")
+    made = SqlStore(engine, SystemClock(), writer, reader, rehearse=True)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def inline_store(engine: Engine) -> Iterator[SqlStore]:
+    """The store as a simulation runs it: no threads, and waiting costs nothing."""
+    made = SqlStore(engine, StoppedClock(), InlineRunner(), InlineRunner(), rehearse=True)
+    yield made
+    made.close()

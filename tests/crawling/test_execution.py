@@ -1,0 +1,178 @@
+"""One run of one seller: its counters, its end, its rates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.builders import LATER, NOW, SELLER, an_execution, execution_id, schedule_id
+from tests.machines import spec
+
+from sellerwatch.crawling.execution import CountsExceeded, CrawlInProgress, Execution, ExecutionStatus
+from sellerwatch.kernel.errors import Conflict, IllegalMove
+
+PENDING, RUNNING = ExecutionStatus.PENDING, ExecutionStatus.RUNNING
+COMPLETED, FAILED = ExecutionStatus.COMPLETED, ExecutionStatus.FAILED
+
+ACTS: dict[str, Callable[[Execution], Execution]] = {
+    "start": lambda e: e.start(2, LATER),
+    "complete": lambda e: e.complete(LATER),
+    "fail": lambda e: e.fail("no", LATER),
+}
+
+
+def running(total: int = 2) -> Execution:
+    return an_execution().start(total, NOW)
+
+
+def test_a_new_execution_is_pending() -> None:
+    execution = Execution.create(execution_id(), schedule_id(), SELLER, NOW)
+    assert (execution.status, execution.created_at, execution.started_at, execution.completed_at) == (
+        PENDING,
+        NOW,
+        None,
+        None,
+    )
+    assert execution.is_open
+    assert (execution.progress_rate, execution.success_rate) == (0, 0)
+
+
+def test_starting_is_stamped_and_counts_its_tasks() -> None:
+    execution = an_execution().start(3, LATER)
+    assert (execution.status, execution.total_tasks_created, execution.started_at) == (RUNNING, 3, LATER)
+    assert execution.completed_at is None
+
+
+def test_an_empty_seller_completes_at_once() -> None:
+    execution = an_execution().start(0, LATER)
+    assert (execution.status, execution.started_at, execution.completed_at) == (COMPLETED, LATER, LATER)
+    assert (execution.progress_rate, execution.success_rate) == (0, 0)
+
+
+def test_list_pages_reveal_more_tasks() -> None:
+    assert running(1).add_tasks(1000, NOW).total_tasks_created == 1001
+
+
+def test_a_run_is_over_when_completed_and_failed_make_the_total_failures_or_not() -> None:
+    execution = running(2).complete_task(NOW)
+    assert execution.status is RUNNING
+    over = execution.fail_task(LATER)
+    assert (over.status, over.completed_at, over.completed_tasks, over.failed_tasks) == (COMPLETED, LATER, 1, 1)
+    assert not over.is_open
+
+
+def test_a_run_whose_every_task_failed_is_completed_all_the_same() -> None:
+    assert running(1).fail_task(NOW).status is COMPLETED
+
+
+def test_a_page_that_ends_and_reveals_tasks_in_one_sum_does_not_end_the_run() -> None:
+    execution = running(1).record(NOW, added=2, completed=1)
+    assert (execution.status, execution.total_tasks_created, execution.ended) == (RUNNING, 3, 1)
+
+
+def test_a_group_of_results_is_one_sum() -> None:
+    assert running(10).record(NOW, completed=7, failed=3) == running(10).record(NOW, failed=3).record(NOW, completed=7)
+
+
+@pytest.mark.parametrize(
+    ("total", "completed", "failed", "progress", "success"),
+    [
+        (4, 0, 0, 0, 0),
+        (4, 1, 0, 25, 100),
+        (4, 1, 1, 50, 50),
+        (4, 0, 2, 50, 0),
+        (4, 3, 1, 100, 75),
+        (3, 1, 0, 33.3333, 100),
+    ],
+)
+def test_the_rates_are_over_all_and_over_what_is_finished(
+    total: int, completed: int, failed: int, progress: float, success: float
+) -> None:
+    execution = running(total).record(NOW, completed=completed, failed=failed)
+    assert execution.progress_rate == pytest.approx(progress, abs=1e-3)
+    assert execution.success_rate == pytest.approx(success)
+
+
+@pytest.mark.parametrize("extra", [{"completed": 3}, {"failed": 3}, {"completed": 2, "failed": 1}])
+def test_more_ends_than_tasks_are_loud(extra: dict[str, int]) -> None:
+    with pytest.raises(CountsExceeded) as refusal:
+        running(2).record(NOW, **extra)
+    assert refusal.value.code == "COUNTS_EXCEEDED"
+    assert refusal.value.facts == {"execution_id": execution_id(), "ended": 3, "total": 2}
+    assert str(refusal.value) == f"Execution {execution_id()} counts 3 ended tasks of 2: its counters are wrong."
+
+
+def test_a_run_for_which_no_task_could_be_made_fails_from_pending() -> None:
+    execution = an_execution().fail("502 from the marketplace", LATER)
+    assert (execution.status, execution.completed_at, execution.started_at) == (FAILED, LATER, None)
+    assert execution.error_message == "502 from the marketplace"
+
+
+def test_a_cancelled_run_fails_and_still_counts_the_tasks_that_end_after_it() -> None:
+    execution = running(3).complete_task(NOW).fail("cancelled", LATER).record(LATER, completed=1, failed=1)
+    assert (execution.status, execution.completed_at) == (FAILED, LATER)
+    assert (execution.completed_tasks, execution.failed_tasks) == (2, 1)
+
+
+def test_an_error_longer_than_its_column_is_cut() -> None:
+    assert an_execution().fail("x" * 9999, NOW).error_message == "x" * 2000
+
+
+def test_a_run_whose_tasks_have_all_ended_can_be_completed_by_hand() -> None:
+    stuck = an_execution(status=RUNNING, total_tasks_created=1, completed_tasks=1)
+    assert stuck.complete(LATER).completed_at == LATER
+    assert stuck.settle(LATER).status is COMPLETED
+
+
+def test_settling_a_run_with_open_tasks_does_nothing() -> None:
+    assert running(2).settle(LATER) == running(2)
+
+
+@pytest.mark.parametrize("ended", [running(1).fail_task(NOW), running(1).fail("cancelled", NOW).fail_task(NOW)])
+def test_reopening_a_task_of_a_finished_run_sets_it_running_again(ended: Execution) -> None:
+    again = ended.reopen_tasks(1)
+    assert (again.status, again.failed_tasks, again.completed_at, again.error_message) == (RUNNING, 0, None, None)
+    assert again.complete_task(LATER).status is COMPLETED
+
+
+def test_reopening_a_task_of_a_running_run_only_counts_it_back() -> None:
+    again = running(2).fail_task(NOW).reopen_tasks(1)
+    assert (again.status, again.failed_tasks) == (RUNNING, 0)
+
+
+@pytest.mark.parametrize("status", ExecutionStatus)
+@pytest.mark.parametrize("verb", ACTS)
+def test_a_verb_the_specification_does_not_know_in_a_state_is_refused(status: ExecutionStatus, verb: str) -> None:
+    execution = an_execution(status=status)
+    if (status.value, verb) in spec.EXECUTION:
+        assert ACTS[verb](execution).status == spec.EXECUTION[status.value, verb]
+        return
+    with pytest.raises(IllegalMove) as refusal:
+        ACTS[verb](execution)
+    assert (refusal.value.noun, refusal.value.name, refusal.value.state) == ("execution", execution_id(), status)
+    assert set(refusal.value.needs) == spec.needs(spec.EXECUTION, verb)
+
+
+@pytest.mark.parametrize(
+    ("execution", "added", "completed", "failed", "ends"),
+    [
+        (running(2), 0, 1, 1, True),
+        (running(2), 0, 2, 0, True),
+        (running(2), 0, 1, 0, False),
+        (running(1), 1, 1, 0, False),
+        (running(1).fail("cancelled", NOW), 0, 1, 0, False),
+    ],
+)
+def test_a_run_knows_beforehand_whether_a_sum_would_end_it(
+    execution: Execution, added: int, completed: int, failed: int, ends: bool
+) -> None:
+    assert execution.would_end(added=added, completed=completed, failed=failed) is ends
+    recorded = execution.record(NOW, added=added, completed=completed, failed=failed)
+    assert (execution.is_open and not recorded.is_open) is ends
+
+
+def test_a_seller_has_at_most_one_run_going_and_the_caller_is_told_which() -> None:
+    error = CrawlInProgress(seller_id=SELLER, execution_id=execution_id())
+    assert isinstance(error, Conflict)
+    assert error.code == "CRAWL_IN_PROGRESS"
+    assert str(error) == f"The seller {SELLER} is being crawled already, by execution {execution_id()}."

@@ -1,0 +1,184 @@
+"""A task: WAITING, PUBLISHED, IN_PROGRESS, then COMPLETED or FAILED, with two retries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.builders import HOUR, LATER, NOW, a_task, task_id, worker_id
+from tests.machines import spec
+
+from sellerwatch.crawling.task import RetriesSpent, Task, TaskStatus, TaskType
+from sellerwatch.kernel.errors import Conflict, IllegalMove
+
+WAITING, PUBLISHED, IN_PROGRESS = TaskStatus.WAITING, TaskStatus.PUBLISHED, TaskStatus.IN_PROGRESS
+COMPLETED, FAILED, RETRY = TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.RETRY
+
+ACTS: dict[str, Callable[[Task], Task]] = {
+    "publish": lambda t: t.publish(LATER),
+    "start": lambda t: t.start(worker_id(), LATER),
+    "complete": lambda t: t.complete(LATER),
+    "fail": lambda t: t.fail("503", LATER),
+    "retry": lambda t: t.retry(LATER),
+    "put_back": lambda t: t.put_back(LATER),
+    "reopen": lambda t: t.reopen(LATER),
+    "cancel": lambda t: t.cancel(LATER),
+}
+
+
+def running(**changes: Any) -> Task:
+    return a_task(**changes).publish(NOW).start(worker_id(), NOW)
+
+
+def test_a_new_task_waits() -> None:
+    task = a_task(task_type=TaskType.PRODUCT_DETAIL)
+    assert (task.status, task.retry_count, task.attempt, task.publish_count) == (WAITING, 0, 0, 0)
+    assert task.is_open
+    assert (task.published_at, task.started_at, task.completed_at, task.error_message) == (None, None, None, None)
+
+
+def test_publishing_is_stamped_and_counted() -> None:
+    task = a_task().publish(LATER)
+    assert (task.status, task.published_at, task.publish_count) == (PUBLISHED, LATER, 1)
+
+
+def test_starting_names_the_worker_and_the_attempt() -> None:
+    task = a_task().publish(NOW).start(worker_id(), LATER)
+    assert (task.status, task.started_at, task.worker_id, task.attempt) == (IN_PROGRESS, LATER, worker_id(), 1)
+
+
+def test_a_retry_can_be_started_without_being_published_again() -> None:
+    task = running().fail("503", NOW).retry(LATER).start(worker_id(2), LATER)
+    assert (task.status, task.attempt) == (IN_PROGRESS, 2)
+
+
+def test_completing_is_stamped_and_frees_the_worker() -> None:
+    task = running(error_message="earlier").complete(LATER)
+    assert (task.status, task.completed_at, task.worker_id, task.error_message) == (COMPLETED, LATER, None, None)
+    assert not task.is_open
+
+
+def test_failing_keeps_the_error() -> None:
+    task = running().fail("503", LATER)
+    assert (task.status, task.completed_at, task.worker_id, task.error_message) == (FAILED, LATER, None, "503")
+    assert not task.is_open
+
+
+@pytest.mark.parametrize("end", [lambda t, text: t.fail(text, NOW), lambda t, text: t.cancel(NOW, text)])
+def test_an_error_longer_than_its_column_is_cut(end: Callable[[Task, str], Task]) -> None:
+    assert end(running(), "x" * 100_000).error_message == "x" * 2000
+
+
+def test_a_retry_is_counted_clears_the_error_and_waits_for_its_time() -> None:
+    task = running().fail("503", NOW).retry(LATER)
+    assert (task.status, task.retry_count, task.error_message) == (RETRY, 1, None)
+    assert (task.available_at, task.completed_at) == (LATER, None)
+    assert task.is_open
+
+
+def test_a_third_retry_is_refused() -> None:
+    task = running()
+    for number in (1, 2):
+        failed = task.fail("503", NOW)
+        assert failed.can_retry()
+        task = failed.retry(NOW).start(worker_id(), NOW)
+        assert task.retry_count == number
+    failed = task.fail("503", NOW)
+    assert not failed.can_retry()
+    with pytest.raises(RetriesSpent) as refusal:
+        failed.retry(NOW)
+    assert isinstance(refusal.value, Conflict)
+    assert refusal.value.code == "RETRIES_SPENT"
+    assert refusal.value.facts == {"task_id": task_id(), "retries": 2}
+    assert str(refusal.value) == f"The task {task_id()} has spent its 2 retries; an operator can reopen it."
+
+
+@pytest.mark.parametrize(("retries", "may"), [(0, False), (1, True)])
+def test_the_number_of_retries_is_a_setting(retries: int, may: bool) -> None:
+    failed = running().fail("503", NOW)
+    assert failed.can_retry(retries) is may
+    if not may:
+        with pytest.raises(RetriesSpent):
+            failed.retry(NOW, retries)
+
+
+def test_a_retry_of_a_task_that_has_not_failed_is_an_illegal_move_even_when_none_are_left() -> None:
+    with pytest.raises(IllegalMove):
+        running(retry_count=2).retry(NOW)
+
+
+@pytest.mark.parametrize("task", [a_task(retry_count=1).publish(NOW), running(retry_count=1)])
+def test_a_task_put_back_has_lost_nothing(task: Task) -> None:
+    back = task.put_back(LATER)
+    assert (back.status, back.retry_count, back.available_at, back.worker_id) == (WAITING, 1, LATER, None)
+    assert back.lost_leases == 0
+
+
+def test_a_lease_lost_3_times_running_fails_the_task_as_poison() -> None:
+    task = a_task()
+    for lost in (1, 2):
+        task = task.publish(NOW).start(worker_id(), NOW).lose_lease(LATER)
+        assert (task.status, task.lost_leases, task.retry_count, task.worker_id) == (WAITING, lost, 0, None)
+    task = task.publish(NOW).start(worker_id(), NOW).lose_lease(LATER)
+    assert (task.status, task.completed_at, task.worker_id) == (FAILED, LATER, None)
+    assert task.error_message is not None
+    assert "poison" in task.error_message
+
+
+@pytest.mark.parametrize("end", [lambda t: t.fail("503", NOW).retry(NOW), lambda t: t.fail("x", NOW).reopen(NOW)])
+def test_an_attempt_that_was_answered_starts_the_count_of_lost_leases_again(end: Callable[[Task], Task]) -> None:
+    assert end(running(lost_leases=2)).lost_leases == 0
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2])
+@pytest.mark.parametrize("status", [WAITING, RETRY, COMPLETED, FAILED])
+def test_a_lease_that_nobody_holds_cannot_be_lost(status: TaskStatus, lost: int) -> None:
+    with pytest.raises(IllegalMove):
+        a_task(status=status, lost_leases=lost).lose_lease(LATER)
+
+
+def test_a_reopened_task_has_a_fresh_count() -> None:
+    failed = running(retry_count=2).fail("503", NOW)
+    again = failed.reopen(LATER)
+    assert (again.status, again.retry_count, again.lost_leases) == (RETRY, 0, 0)
+    assert (again.error_message, again.completed_at, again.available_at) == (None, None, LATER)
+
+
+@pytest.mark.parametrize("status", [WAITING, PUBLISHED, IN_PROGRESS, RETRY])
+def test_any_unfinished_task_can_be_cancelled(status: TaskStatus) -> None:
+    task = a_task(status=status, worker_id=worker_id()).cancel(LATER)
+    assert (task.status, task.error_message, task.completed_at, task.worker_id) == (FAILED, "cancelled", LATER, None)
+
+
+def test_only_the_worker_that_holds_the_task_at_this_attempt_may_end_it() -> None:
+    task = running()
+    assert task.is_held_by(worker_id(), 1)
+    assert not task.is_held_by(worker_id(2), 1)
+    assert not task.is_held_by(worker_id(), 2)
+    assert not task.complete(NOW).is_held_by(worker_id(), 1)
+    again = task.put_back(NOW).publish(NOW).start(worker_id(), NOW)
+    assert not again.is_held_by(worker_id(), 1)
+    assert again.is_held_by(worker_id(), 2)
+
+
+@pytest.mark.parametrize("status", TaskStatus)
+@pytest.mark.parametrize("verb", ACTS)
+def test_anything_else_is_refused_with_the_state_it_was_in_and_the_states_it_needs(
+    status: TaskStatus, verb: str
+) -> None:
+    task = a_task(status=status)
+    if (status.value, verb) in spec.TASK:
+        assert ACTS[verb](task).status == spec.TASK[status.value, verb]
+        return
+    with pytest.raises(IllegalMove) as refusal:
+        ACTS[verb](task)
+    assert refusal.value.facts["state"] == status
+    assert set(refusal.value.needs) == spec.needs(spec.TASK, verb)
+    assert str(refusal.value).startswith(f"The task {task_id()} is {status}; to {verb} it must be ")
+
+
+def test_the_moment_it_may_start_is_only_moved_by_waiting() -> None:
+    task = running()
+    assert task.complete(NOW + HOUR).available_at == NOW
+    assert task.fail("x", NOW + HOUR).available_at == NOW

@@ -1,0 +1,178 @@
+"""The tree of errors and the catalogue of their wordings."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from string import Formatter
+from typing import Any, get_origin, get_type_hints
+
+import pytest
+from tests.builders import NOW
+from tests.kernel.modules import every_module
+
+from sellerwatch.kernel import errors
+from sellerwatch.kernel.errors import (
+    Conflict,
+    Failed,
+    IllegalMove,
+    Invalid,
+    NotFound,
+    SellerwatchError,
+    Unavailable,
+    error_classes,
+)
+from sellerwatch.kernel.wording import ENGLISH, word
+from sellerwatch.sellers.seller import SellerNotFound
+
+KINDS: list[type[SellerwatchError]] = [Invalid, NotFound, Conflict, Unavailable, Failed]
+
+
+def raised_classes() -> list[type[SellerwatchError]]:
+    """All classes of the program that are raised; a kind only says how the edges answer."""
+    every_module()
+    ours = [c for c in error_classes() if c.__module__.partition(".")[0] == "sellerwatch"]
+    return [c for c in ours if c not in KINDS]
+
+
+def placeholders(template: str) -> set[str]:
+    return {
+        name.partition(".")[0].partition("[")[0] for _, name, _, _ in Formatter().parse(template) if name is not None
+    }
+
+
+def an_instance(error: type[SellerwatchError]) -> SellerwatchError:
+    """One with a value of the right sort for each of its fields; `facts` may be made of them."""
+    hints = get_type_hints(error)
+    samples: dict[Any, Any] = {int: 1, float: 1.0, datetime: NOW, tuple: (), list: [], dict: {}}
+    names: list[str] = list(getattr(error, "__dataclass_fields__", ()))
+    return error(**{name: samples.get(get_origin(hints[name]) or hints[name], "X") for name in names})
+
+
+def fact_names(error: type[SellerwatchError]) -> set[str]:
+    return set(an_instance(error).facts)
+
+
+def test_every_error_has_a_wording() -> None:
+    assert [c.__qualname__ for c in raised_classes() if c.code not in ENGLISH] == []
+
+
+def test_every_wording_belongs_to_an_error() -> None:
+    assert set(ENGLISH) - {c.code for c in raised_classes()} == set()
+
+
+def test_a_wording_uses_only_the_facts_its_error_has() -> None:
+    wrong = {
+        c.__qualname__: sorted(placeholders(ENGLISH[c.code]) - fact_names(c))
+        for c in raised_classes()
+        if not placeholders(ENGLISH.get(c.code, "")) <= fact_names(c)
+    }
+    assert wrong == {}
+
+
+def test_every_wording_can_be_said() -> None:
+    for error in raised_classes():
+        sentence = str(an_instance(error))
+        assert "{" not in sentence, sentence
+        assert sentence[0].isupper() or sentence[0] in "'X", sentence
+        assert "  " not in sentence, sentence
+
+
+def test_no_two_errors_share_a_code() -> None:
+    codes = [c.code for c in error_classes() if c.__module__.partition(".")[0] == "sellerwatch"]
+    assert sorted({code for code in codes if codes.count(code) > 1}) == []
+
+
+def test_every_error_is_of_one_of_the_five_kinds() -> None:
+    assert [c.__qualname__ for c in raised_classes() if len([k for k in KINDS if issubclass(c, k)]) != 1] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_descends_from_the_root(kind: type[SellerwatchError]) -> None:
+    assert kind.__bases__ == (SellerwatchError,)
+
+
+def test_the_tree_in_the_docstring_is_the_real_one() -> None:
+    drawn: dict[str, str | None] = {}
+    path: list[tuple[int, str]] = []
+    for line in (errors.__doc__ or "").splitlines():
+        match = re.match(r"([│├└─\s]*)([A-Z]\w+)\s{2,}\S", line)
+        if not match:
+            continue
+        depth, name = len(match[1]), match[2]
+        path = [*(step for step in path if step[0] < depth), (depth, name)]
+        drawn[name] = path[-2][1] if len(path) > 1 else None
+    assert drawn == {
+        "SellerwatchError": None,
+        "Invalid": "SellerwatchError",
+        "NotFound": "SellerwatchError",
+        "Conflict": "SellerwatchError",
+        "IllegalMove": "Conflict",
+        "Unavailable": "SellerwatchError",
+        "Failed": "SellerwatchError",
+    }
+    for name, parent in drawn.items():
+        if parent is not None:
+            assert getattr(errors, name).__bases__ == (getattr(errors, parent),)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(SellerNotFound, "SELLER_NOT_FOUND"), (IllegalMove, "ILLEGAL_MOVE"), (Unavailable, "UNAVAILABLE")],
+)
+def test_the_code_is_the_class_name_in_capitals(error: type[SellerwatchError], code: str) -> None:
+    assert error.code == code
+
+
+def test_an_error_says_its_sentence_from_its_facts() -> None:
+    error = SellerNotFound(seller_id="seller_1")
+    assert error.facts == {"seller_id": "seller_1"}
+    assert str(error) == "There is no seller seller_1; `sellerwatch sellers list` shows those there are."
+
+
+def test_an_error_without_fields_has_no_facts() -> None:
+    assert Failed().facts == {}
+    assert str(Failed()) == "Failed."
+
+
+def test_an_unavailable_may_say_when_to_come_back() -> None:
+    assert Unavailable().retry_after is None
+
+
+def test_errors_are_compared_by_identity_as_exceptions_are() -> None:
+    assert SellerNotFound(seller_id="a") != SellerNotFound(seller_id="a")
+
+
+def test_a_code_without_a_wording_is_still_said_plainly() -> None:
+    assert word("DISK_FULL", {"path": "/data", "left": 0}, {}) == "Disk full (path=/data, left=0)."
+    assert word("DISK_FULL", {}, {}) == "Disk full."
+
+
+def test_another_language_is_another_catalogue() -> None:
+    assert (
+        word("SELLER_EXISTS", {"seller_id": "s"}, {"SELLER_EXISTS": "{seller_id}는 이미 있습니다."})
+        == "s는 이미 있습니다."
+    )
+
+
+@pytest.mark.parametrize(
+    ("needs", "said"),
+    [((), "nothing"), (("A",), "A"), (("A", "B"), "A or B"), (("A", "B", "C"), "A, B or C")],
+)
+def test_lists_are_said_as_people_say_them(needs: tuple[str, ...], said: str) -> None:
+    error = IllegalMove(noun="task", name="t1", verb="start", state="WAITING", needs=needs)
+    assert str(error) == f"The task t1 is WAITING; to start it must be {said}."
+
+
+def test_braces_in_a_fact_are_said_as_they_are() -> None:
+    assert "{digits}" in word("INVALID_REQUEST_URL", {"given": "{x}", "task_type": "T", "pattern": "/item/{digits}"})
+
+
+@dataclass(eq=False)
+class HTTPFault2Seen(Failed):
+    """A name that is hard to split."""
+
+
+def test_capitals_in_a_row_stay_together_in_a_code() -> None:
+    assert HTTPFault2Seen.code == "HTTPFAULT2_SEEN"

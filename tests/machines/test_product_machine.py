@@ -1,0 +1,128 @@
+"""A product seen, missed, removed and returned at random; the receiver's books agree with ours."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.builders import NOW, a_product, execution_id
+from tests.machines import spec
+from tests.machines.moves import QUICK, attempt
+
+from sellerwatch.catalog.product import PartType, ProductEvent, ProductState
+
+
+class ProductMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.product = a_product()
+        self.now = NOW
+        self.seen: dict[PartType, str] = {}
+        self.untold = False
+        self.told: list[ProductEvent] = []
+
+    @rule(minutes=st.integers(0, 90))
+    def time_passes(self, minutes: int) -> None:
+        self.now += timedelta(minutes=minutes)
+
+    @rule(part=st.sampled_from(PartType), digest=st.sampled_from(["1" * 32, "2" * 32]))
+    def a_part_is_seen(self, part: PartType, digest: str) -> None:
+        before = self.product
+        after, changed = before.see_part(part, digest, self.now)
+        assert changed == (self.seen.get(part) != digest)
+        assert changed or after == before
+        self.seen[part] = digest
+        self.untold |= changed
+        verb = "complete" if after.is_complete and not before.is_complete else "see_part"
+        if before.state is not ProductState.DELETED:
+            assert after.state == spec.PRODUCT[before.state, verb]
+        else:
+            assert after.state is ProductState.DELETED
+        assert after.version == before.version
+        self.product = after
+
+    @rule()
+    def what_is_due_is_told(self) -> None:
+        before = self.product
+        event = before.due_event()
+        if not before.is_complete:
+            assert event is None
+        elif before.version == 0 or before.state is ProductState.DELETED:
+            assert event is ProductEvent.CREATED
+        else:
+            assert event is (ProductEvent.UPDATED if self.untold else None)
+        if event is not None:
+            self.product = before.announce(event, self.now)
+            assert self.product.version == before.version + 1
+            assert self.product.state is ProductState.COMPLETE
+            self.told.append(event)
+            self.untold = False
+
+    @rule()
+    def it_is_removed(self) -> None:
+        if self.product.version == 0 and self.product.is_complete:
+            return  # its creation is due first
+        before = self.product
+        after = attempt("product", before, before.state, "delete", lambda p: p.announce(ProductEvent.DELETED, self.now))
+        if after is not None:
+            assert after.state == spec.PRODUCT[before.state, "delete"]
+            assert after.version == before.version + 1
+            self.told.append(ProductEvent.DELETED)
+            self.untold = False
+            self.product = after
+
+    @precondition(lambda self: self.told and self.told[-1] is ProductEvent.UPDATED)
+    @rule()
+    def its_last_update_is_withdrawn(self) -> None:
+        before = self.product
+        self.product = before.take_back(self.now)
+        self.told.pop()
+        self.untold = False
+        assert self.product.state is before.state
+
+    @rule()
+    def what_changed_is_changed_back(self) -> None:
+        self.product = self.product.be_unchanged(self.now)
+        self.untold = False
+
+    @rule()
+    def a_list_has_it(self) -> None:
+        before = self.product
+        self.product = before.be_listed(execution_id(), self.now)
+        assert (self.product.missing_runs, self.product.last_seen_at) == (0, self.now)
+        assert self.product.state is before.state
+
+    @rule()
+    def a_list_lacks_it(self) -> None:
+        before = self.product
+        self.product = before.miss(self.now)
+        assert self.product.missing_runs == before.missing_runs + 1
+        assert self.product.state is before.state
+
+    @invariant()
+    def it_is_complete_once_three_parts_were_seen(self) -> None:
+        assert self.product.is_complete == (len(self.seen) == 3)
+        assert {part: self.product.hash_of(part) for part in self.seen} == self.seen
+
+    @invariant()
+    def it_knows_whether_it_has_something_to_tell(self) -> None:
+        assert self.product.is_changed == self.untold
+
+    @invariant()
+    def its_version_is_the_number_of_its_events(self) -> None:
+        assert self.product.version == len(self.told)
+
+    @invariant()
+    def the_receiver_can_follow_the_events(self) -> None:
+        """CREATED first and after a removal, nothing of a thing that is not there."""
+        there = False
+        for event in self.told:
+            assert there == (event is not ProductEvent.CREATED)
+            there = event is not ProductEvent.DELETED
+        if self.told:
+            assert there == (self.product.state is ProductState.COMPLETE)
+
+
+TestProduct = ProductMachine.TestCase
+TestProduct.settings = QUICK

@@ -1,0 +1,195 @@
+"""A practice ground for delivery on virtual time: an outbox, the simulator's product server, and eyes on the wire."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.kernel.ids import Ids, ItemNo, OutboxId, ProductId, SellerId, WorkerId
+from sellerwatch.kernel.store import Store
+from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop, run_virtually
+from sellerwatch.outbox.deliver import Delivery, product_outbox
+from sellerwatch.outbox.event import FieldChange, event_body
+from sellerwatch.outbox.message import Message
+from sellerwatch.outbox.ports import Outbox, OutboxTx, Receipt
+from sellerwatch.outbox.turn import DeliveryRules
+from sellerwatch.simulator.product_server import Behaviour, Mode
+from sellerwatch.simulator.receiver import SimulatedReceiver
+from sellerwatch.simulator.simulator import Simulator
+
+T = TypeVar("T")
+
+SELLER = SellerId("seller_0001")
+SECRET = "whsec_cHJhY3Rpc2UgbWFrZXMgcGVyZmVjdA=="
+LAPSE = timedelta(seconds=30)
+
+ENTER = """
+INSERT INTO workers (worker_id, role, host, pid, boot_id, started_at, heartbeat_at)
+VALUES (:worker_id, 'test', 'here', 1, 'boot', :now, :now)
+"""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One request as it left."""
+
+    outbox_id: str
+    item_no: int | None
+    body: str
+    at: datetime
+
+
+@dataclass
+class Wire:
+    """The receiver, watched: a request travels `latency` seconds, and two of one product never travel together."""
+
+    receiver: SimulatedReceiver
+    clock: VirtualClock
+    latency: float = 0.05
+    sent: list[Sent] = field(default_factory=list)
+    flying: list[str] = field(default_factory=list)
+    most: int = 0
+
+    async def deliver(self, message: Message, now: datetime) -> Receipt:
+        assert message.subject_id not in self.flying, "two events of one product in flight"
+        assert message.next_attempt_at is not None
+        assert message.next_attempt_at <= now, "sent before its time"
+        self.sent.append(Sent(message.outbox_id, message.item_no, message.payload, now))
+        self.flying.append(message.subject_id)
+        self.most = max(self.most, len(self.flying))
+        try:
+            await self.clock.sleep(self.latency)
+            return await self.receiver.deliver(message, self.clock.now())
+        finally:
+            self.flying.remove(message.subject_id)
+
+
+class Practice:
+    """Products are numbers from 1; each event of one changes its stock, as a catalogue would tell it."""
+
+    def __init__(self, store: SqlStore, seed: int = 0, loop: VirtualLoop | None = None) -> None:
+        self.store = store
+        self.loop = loop or VirtualLoop()
+        self.clock = VirtualClock(self.loop)
+        self.luck = random.Random(seed)
+        self.ids = Ids(self.clock, self.luck)
+        self.simulator = Simulator(seed=seed, sellers=1, products=1, secret=SECRET)
+        self.server = self.simulator.product_server
+        self.wire = Wire(SimulatedReceiver(self.simulator, self.clock, (SECRET,)), self.clock)
+        self.products = {number: ProductId.generate(self.ids) for number in range(1, 400)}
+        self.versions: dict[int, int] = {}
+
+    def run(self, scenario: Coroutine[Any, Any, T]) -> T:
+        return run_virtually(scenario, loop=self.loop)
+
+    async def delivery(
+        self,
+        rules: DeliveryRules | None = None,
+        *,
+        store: Store[OutboxTx] | None = None,
+        outbox: Callable[[OutboxTx], Outbox] = product_outbox,
+    ) -> Delivery:
+        """A sender with a worker of its own, who is alive from now on."""
+        worker_id, now = WorkerId.generate(self.ids), self.clock.now()
+        await self.store.transact(lambda tx: tx.db.run(ENTER, {"worker_id": worker_id, "now": now}))
+        rules = rules or DeliveryRules()
+        return Delivery(store or self.store, self.wire, self.clock, self.luck, worker_id, rules, outbox)
+
+    async def beat(self, delivery: Delivery) -> None:
+        now, worker_id = self.clock.now(), delivery._worker_id
+        await self.store.transact(
+            lambda tx: tx.db.run(
+                "UPDATE workers SET heartbeat_at = :n WHERE worker_id = :w", {"n": now, "w": worker_id}
+            )
+        )
+
+    async def tell(self, *numbers: int) -> list[OutboxId]:
+        """One more event of each of these products, in one transaction."""
+        messages = [self._event(number) for number in numbers]
+
+        def work(tx: Transaction) -> None:
+            for message in messages:
+                tx.product_outbox.add(message)
+
+        await self.store.transact(work)
+        return [message.outbox_id for message in messages]
+
+    def _event(self, number: int) -> Message:
+        outbox_id, item_no, now = OutboxId.generate(self.ids), ItemNo(900_000_000 + number), self.clock.now()
+        before = self.versions.get(number, 0)
+        version = self.versions[number] = before + 1
+        kind = "PRODUCT_UPDATED" if before else "PRODUCT_CREATED"
+        changes = [FieldChange("stock", before, version)] if before else []
+        data = {"itemNo": item_no, "sellerId": SELLER, "name": "반팔 티셔츠 🧵", "stock": version}
+        return Message(
+            outbox_id=outbox_id,
+            subject_id=self.products[number],
+            seller_id=SELLER,
+            event_type=kind,
+            payload=event_body(outbox_id, kind, item_no, SELLER, version, now, changes, data),
+            created_at=now,
+            next_attempt_at=now,
+            item_no=item_no,
+            version=version,
+        )
+
+    def behave(self, mode: Mode, *, requests: int | None = None, probability: float = 1.0, wait: int = 1) -> None:
+        self.server.behave(Behaviour(mode, probability, requests, wait))
+
+    async def messages(self) -> list[Message]:
+        def work(tx: Transaction) -> list[Message]:
+            ids = [OutboxId(row[0]) for row in tx.db.rows("SELECT outbox_id FROM product_outbox ORDER BY id")]
+            return list(tx.product_outbox.get_many(ids))
+
+        return await self.store.read(work)
+
+    async def replay_failed(self) -> int:
+        """What an operator does with what failed for good."""
+        now = self.clock.now()
+        failed = [m for m in await self.messages() if m.status == "FAILED"]
+        await self.store.transact(lambda tx: tx.product_outbox.save([m.replay(now) for m in failed], now))
+        return len(failed)
+
+    async def until_empty(self, delivery: Delivery, longest: float = 1_000_000) -> None:
+        end = self.clock.monotonic() + longest
+        while await delivery.pending():
+            assert self.clock.monotonic() < end, "the outbox does not drain"
+            await self.clock.sleep(1)
+
+    def check_everything_arrived(self) -> None:
+        """Effects equal events, each applied once and in order."""
+        assert [v.rule for v in self.server.violations] == []
+        assert {n: self.server.version(900_000_000 + n) for n in self.versions} == self.versions
+        assert self.server.stats()["events"] == sum(self.versions.values())
+        bodies: dict[str, str] = {}
+        for sent in self.wire.sent:
+            assert bodies.setdefault(sent.outbox_id, sent.body) == sent.body, "one key, two bodies"
+
+
+class Running:
+    """`async with Running(delivery)`: it runs, and is stopped as a service stops it; `crash` is kill -9."""
+
+    def __init__(self, delivery: Delivery) -> None:
+        self.delivery = delivery
+        self.stop = asyncio.Event()
+
+    async def __aenter__(self) -> Running:
+        self.task = asyncio.create_task(self.delivery.run(self.stop))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.stop.set()
+        with suppress(asyncio.CancelledError):
+            await self.task
+
+    async def crash(self) -> None:
+        self.task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self.task

@@ -1,0 +1,297 @@
+"""Delivery on virtual time: whatever the receiver does, every event arrives once in effect, in order, not before its time."""
+
+from __future__ import annotations
+
+import pytest
+from tests.outbox.practice import Practice, Running
+
+from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.kernel.backoff import Backoff
+from sellerwatch.outbox.deliver import Delivery
+from sellerwatch.outbox.message import MessageStatus
+from sellerwatch.outbox.turn import DeliveryRules
+from sellerwatch.simulator.product_server import Mode
+
+COMPLETED, FAILED, WAITING, SENDING = (
+    MessageStatus.COMPLETED,
+    MessageStatus.FAILED,
+    MessageStatus.WAITING,
+    MessageStatus.SENDING,
+)
+
+
+@pytest.fixture
+def practice(inline_store: SqlStore) -> Practice:
+    return Practice(inline_store)
+
+
+def test_every_event_arrives_once_in_the_order_of_its_product(practice: Practice) -> None:
+    async def scenario() -> Delivery:
+        for _ in range(3):
+            await practice.tell(*range(1, 51))
+        delivery = await practice.delivery()
+        async with Running(delivery):
+            await practice.until_empty(delivery)
+        return delivery
+
+    delivery = practice.run(scenario())
+    practice.check_everything_arrived()
+    assert (delivery.delivered, delivery.retried, delivery.failed) == (150, 0, 0)
+    assert len(practice.wire.sent) == 150
+
+
+def test_an_event_that_arrived_is_completed_and_stamped(practice: Practice) -> None:
+    async def scenario() -> None:
+        delivery = await practice.delivery()
+        async with Running(delivery):
+            await practice.tell(1)
+            delivery.nudge()
+            await practice.until_empty(delivery)
+        (message,) = await practice.messages()
+        assert (message.status, message.worker_id, message.next_attempt_at) == (COMPLETED, None, None)
+        assert message.sent_at is not None
+
+    practice.run(scenario())
+
+
+@pytest.mark.parametrize("mode", [Mode.DOWN, Mode.ERROR, Mode.ERROR_AFTER, Mode.DROP_AFTER, Mode.HANG, Mode.REDIRECT])
+def test_a_receiver_that_fails_for_a_while_gets_everything_in_the_end(practice: Practice, mode: Mode) -> None:
+    async def scenario() -> None:
+        for _ in range(2):
+            await practice.tell(*range(1, 31))
+        practice.behave(mode, requests=40)
+        delivery = await practice.delivery()
+        async with Running(delivery):
+            await practice.until_empty(delivery)
+        assert delivery.retried == 40
+
+    practice.run(scenario())
+    practice.check_everything_arrived()
+
+
+def test_a_receiver_that_fails_by_chance_gets_everything_with_the_help_of_an_operator(practice: Practice) -> None:
+    async def scenario() -> None:
+        for _ in range(3):
+            await practice.tell(*range(1, 41))
+        practice.behave(Mode.ERROR_AFTER, probability=0.5)
+        delivery = await practice.delivery()
+        async with Running(delivery):
+            await practice.until_empty(delivery)
+            while await practice.replay_failed():
+                delivery.nudge()
+                await practice.until_empty(delivery)
+
+    practice.run(scenario())
+    practice.check_everything_arrived()
+
+
+def test_the_tries_of_an_event_are_five_and_lie_a_back_off_apart(practice: Practice) -> None:
+    async def scenario() -> None:
+        await practice.tell(1)
+        practice.behave(Mode.ERROR)
+        delivery = await practice.delivery()
+        async with Running(delivery):
+            await practice.until_empty(delivery)
+        (message,) = await practice.messages()
+        assert (message.status, message.next_attempt_at, message.can_retry()) == (FAILED, None, False)
+        assert message.error_message == 'answered 500: {"status":500,"message":"out of order"}'
+        assert (delivery.retried, delivery.failed) == (4, 1)
+
+    practice.run(scenario())
+    times = [sent.at for sent in practice.wire.sent]
+    gaps = [(later - earlier).total_seconds() for earlier, later in zip(times, times[1:], strict=False)]
+    assert len(gaps) == 4
+    for gap, whole in zip(gaps, (30, 60, 120, 240), strict=True):
+        assert whole / 2 <= gap <= whole + 1
+
+
+def test_retry_after_is_never_undercut(practice: Practice) -> None:
+    async def scenario() -> None:
+        await practice.tell(*range(1, 31))
+        practice.behave(Mode.THROTTLE, requests=30, wait=600)
+        delivery = await practice.delivery()
+        async with Running(delivery):
+            await practice.until_empty(delivery)
+
+    practice.run(scenario())
+    practice.check_everything_arrived()
+    first: dict[str, float] = {}
+    for sent in practice.wire.sent:
+        at = sent.at.timestamp()
+        assert at - first.setdefault(sent.outbox_id, at) in (0.0, pytest.approx(630, abs=31))
+    again = sorted(sent.at for sent in practice.wire.sent[30:])
+    assert (again[-1] - again[0]).total_seconds() > 10, "all came back at once"
+
+
+def test_an_outage_longer_than_the_tries_fails_for_good_and_a_replay_brings_all_in_order(practice: Practice) -> None:
+    async def scenario() -> None:
+        for _ in range(2):
+            await practice.tell(*range(1, 21))
+        practice.behave(Mode.DOWN)
+        delivery = await practice.delivery()
+        async with Running(delivery):
+            await practice.clock.sleep(3600)
+            assert [m.status for m in await practice.messages()] == [FAILED] * 20 + [WAITING] * 20
+            assert await delivery.pending() == 0
+            practice.behave(Mode.WELL)
+            assert await practice.replay_failed() == 20
+            delivery.nudge()
+            await practice.until_empty(delivery)
+
+    practice.run(scenario())
+    practice.check_everything_arrived()
+
+
+def test_an_outage_shorter_than_the_tries_needs_nobody(practice: Practice) -> None:
+    async def scenario() -> None:
+        for _ in range(2):
+            await practice.tell(*range(1, 21))
+        practice.behave(Mode.DOWN)
+        delivery = await practice.delivery(DeliveryRules(backoff=Backoff(600, 3600)))
+        async with Running(delivery):
+            await practice.clock.sleep(3600)
+            practice.behave(Mode.WELL)
+            await practice.until_empty(delivery)
+        assert delivery.failed == 0
+
+    practice.run(scenario())
+    practice.check_everything_arrived()
+
+
+def test_a_refusal_fails_at_once_holds_its_product_and_nobody_else(practice: Practice) -> None:
+    async def scenario() -> None:
+        (bad,) = await practice.tell(1)
+        await practice.tell(1, 2)
+        await practice.store.transact(
+            lambda tx: tx.db.run("UPDATE product_outbox SET payload = '{}' WHERE outbox_id = :i", {"i": bad})
+        )
+        delivery = await practice.delivery()
+        async with Running(delivery):
+            await practice.until_empty(delivery)
+            refused, held, other = await practice.messages()
+            assert (refused.status, held.status, other.status) == (FAILED, WAITING, COMPLETED)
+            assert refused.error_message == 'answered 400: {"status":400,"message":"eventId is missing or not str"}'
+            now = practice.clock.now()
+            await practice.store.transact(lambda tx: tx.product_outbox.save([refused.discard()], now))
+            delivery.nudge()
+            await practice.until_empty(delivery)
+        assert [m.status for m in await practice.messages()] == [MessageStatus.DISCARDED, COMPLETED, COMPLETED]
+
+    practice.run(scenario())
+    assert len(practice.wire.sent) == 3
+
+
+def test_no_more_is_claimed_than_can_start_now(practice: Practice) -> None:
+    async def scenario() -> None:
+        await practice.tell(*range(1, 101))
+        practice.wire.latency = 1.0
+        delivery = await practice.delivery(DeliveryRules(concurrency=7))
+        async with Running(delivery):
+            while await delivery.pending():
+                sending = [m for m in await practice.messages() if m.status is SENDING]
+                assert len(sending) <= 7
+                await practice.clock.sleep(0.3)
+
+    practice.run(scenario())
+    practice.check_everything_arrived()
+    assert practice.wire.most == 7
+
+
+def test_a_batch_smaller_than_the_slots_still_fills_them(practice: Practice) -> None:
+    async def scenario() -> None:
+        await practice.tell(*range(1, 41))
+        practice.wire.latency = 1.0
+        delivery = await practice.delivery(DeliveryRules(concurrency=10, batch=3))
+        async with Running(delivery):
+            await practice.until_empty(delivery)
+
+    practice.run(scenario())
+    assert practice.wire.most == 10
+
+
+def test_without_a_nudge_it_looks_every_interval_and_with_one_at_once(practice: Practice) -> None:
+    async def scenario() -> None:
+        delivery = await practice.delivery(DeliveryRules(interval=300))
+        async with Running(delivery):
+            await practice.clock.sleep(10)
+            await practice.tell(1)
+            await practice.clock.sleep(280)
+            assert practice.wire.sent == []
+            await practice.clock.sleep(20)
+            assert len(practice.wire.sent) == 1
+            await practice.tell(2)
+            delivery.nudge()
+            await practice.clock.sleep(0.001)
+            assert len(practice.wire.sent) == 2
+
+    practice.run(scenario())
+
+
+def test_without_a_receiver_it_waits_and_claims_nothing(practice: Practice) -> None:
+    async def scenario() -> None:
+        await practice.tell(1)
+        delivery = await practice.delivery()
+        delivery._receiver = None
+        async with Running(delivery):
+            delivery.nudge()
+            await practice.clock.sleep(1000)
+            (message,) = await practice.messages()
+            assert (message.status, message.attempted) == (WAITING, False)
+
+    practice.run(scenario())
+
+
+def test_a_stop_lets_answers_come_in_and_puts_the_rest_back_uncounted(practice: Practice) -> None:
+    async def scenario() -> None:
+        await practice.tell(1, 2)
+        delivery = await practice.delivery(DeliveryRules(grace=6))
+        practice.wire.latency = 4.0
+        async with Running(delivery):
+            await practice.clock.sleep(1)
+            practice.wire.latency = 100.0
+            await practice.tell(3)
+            delivery.nudge()
+            await practice.clock.sleep(1)
+            started = practice.clock.monotonic()
+        assert practice.clock.monotonic() - started == pytest.approx(6)
+        first, second, third = await practice.messages()
+        assert (first.status, second.status) == (COMPLETED, COMPLETED)
+        assert (third.status, third.retry_count, third.worker_id) == (WAITING, 0, None)
+        assert third.is_due(practice.clock.now())
+        assert third.attempted, "its body may have been seen"
+
+    practice.run(scenario())
+
+
+def test_a_stop_with_nothing_in_flight_is_immediate(practice: Practice) -> None:
+    async def scenario() -> None:
+        async with Running(await practice.delivery()):
+            await practice.clock.sleep(1)
+        assert practice.clock.monotonic() == pytest.approx(1)
+
+    practice.run(scenario())
+
+
+def test_one_seed_gives_one_history(inline_store: SqlStore) -> None:
+    def history(seed: int) -> list[object]:
+        def work(tx: Transaction) -> None:
+            tx.db.run("DELETE FROM product_outbox")
+            tx.db.run("DELETE FROM workers")
+
+        ground = Practice(inline_store, seed)
+
+        async def scenario() -> list[object]:
+            await ground.store.transact(work)
+            for _ in range(2):
+                await ground.tell(*range(1, 61))
+            ground.behave(Mode.ERROR_AFTER, probability=0.4)
+            delivery = await ground.delivery()
+            async with Running(delivery):
+                await ground.until_empty(delivery)
+            return [*ground.wire.sent, *await ground.messages()]
+
+        return ground.run(scenario())
+
+    assert history(1) == history(1)
+    assert history(1) != history(2)

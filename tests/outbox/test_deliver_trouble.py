@@ -1,0 +1,273 @@
+"""Delivery when we ourselves are the trouble: kills, a database that fails, an answer that is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.kernel.backoff import Backoff
+from sellerwatch.kernel.errors import Failed
+from sellerwatch.kernel.ids import OutboxId
+from sellerwatch.outbox.message import Message, MessageStatus
+from sellerwatch.outbox.ports import Outbox, OutboxTx, Receipt
+from sellerwatch.outbox.turn import DeliveryRules
+from sellerwatch.simulator.product_server import Mode
+from tests.outbox.practice import LAPSE, Practice, Running
+
+COMPLETED, FAILED, WAITING, SENDING = (
+    MessageStatus.COMPLETED,
+    MessageStatus.FAILED,
+    MessageStatus.WAITING,
+    MessageStatus.SENDING,
+)
+
+
+@pytest.fixture
+def practice(inline_store: SqlStore) -> Practice:
+    return Practice(inline_store)
+
+
+@dataclass(eq=False)
+class DiskFull(Failed):
+    """What the store raises when the machine is at fault."""
+
+
+class ShakyStore:
+    """The real store, with a fault before or after the commit of chosen transactions (counted from 1)."""
+
+    def __init__(self, store: SqlStore, before: Callable[[int], bool], after: Callable[[int], bool]) -> None:
+        self._store = store
+        self._before = before
+        self._after = after
+        self.transactions = 0
+
+    async def transact(self, work: Callable[[Transaction], Any]) -> Any:
+        self.transactions += 1
+        number = self.transactions
+        if self._before(number):
+            raise DiskFull
+        result = await self._store.transact(work)
+        if self._after(number):
+            raise DiskFull
+        return result
+
+    async def read(self, work: Callable[[Transaction], Any]) -> Any:
+        return await self._store.read(work)
+
+
+def never(_: int) -> bool:
+    return False
+
+
+async def crash_in_mid_send(practice: Practice, after: float) -> None:
+    """A sender that is killed `after` seconds, with everything it had in hand."""
+    delivery = await practice.delivery()
+    running = Running(delivery)
+    async with running:
+        await practice.clock.sleep(after)
+        await running.crash()
+
+
+@pytest.mark.parametrize("after", [0.0, 0.001, 0.5, 0.999, 1.0, 1.005, 1.5, 2.5])
+def test_a_killed_sender_loses_nothing_and_repeats_no_effect(practice: Practice, after: float) -> None:
+    async def scenario() -> None:
+        for _ in range(2):
+            await practice.tell(*range(1, 31))
+        practice.wire.latency = 1.0
+        await crash_in_mid_send(practice, after)
+        second = await practice.delivery()
+        async with Running(second):
+            while await second.pending():
+                await practice.beat(second)
+                await second.recover(LAPSE)
+                await practice.clock.sleep(10)
+
+    practice.run(scenario())
+    practice.check_everything_arrived()
+
+
+def test_a_sender_that_still_beats_keeps_what_it_holds(practice: Practice) -> None:
+    async def scenario() -> None:
+        await practice.tell(1)
+        practice.wire.latency = 20.0
+        delivery = await practice.delivery()
+        async with Running(delivery):
+            await practice.clock.sleep(10)
+            assert await delivery.recover(LAPSE) == 0
+
+    practice.run(scenario())
+
+
+def test_a_lapsed_sender_loses_the_message_with_the_try_counted_and_its_late_answer_changes_nothing(
+    practice: Practice,
+) -> None:
+    async def scenario() -> None:
+        await practice.tell(1)
+        practice.wire.latency = 60.0
+        slow = await practice.delivery()
+        other = await practice.delivery(DeliveryRules(backoff=Backoff(600, 3600)))
+        async with Running(slow):
+            await practice.clock.sleep(40)
+            await practice.beat(other)
+            assert await other.recover(LAPSE) == 1
+            (message,) = await practice.messages()
+            assert (message.status, message.retry_count, message.worker_id) == (WAITING, 1, None)
+            assert not message.is_due(practice.clock.now()), "it comes back after a back-off"
+            await practice.clock.sleep(21)
+            (late,) = await practice.messages()
+            assert late == message
+        assert slow.delivered == 0
+
+    practice.run(scenario())
+
+
+def test_a_sender_that_gets_its_own_lost_message_back_sends_it_once_at_a_time(practice: Practice) -> None:
+    async def scenario() -> None:
+        await practice.tell(1)
+        practice.wire.latency = 200.0
+        delivery = await practice.delivery()
+        async with Running(delivery):
+            await practice.clock.sleep(40)
+            assert await delivery.recover(LAPSE) == 1
+            await practice.beat(delivery)
+            practice.wire.latency = 1.0
+            await practice.until_empty(delivery, longest=60)
+        assert delivery.delivered == 1
+
+    practice.run(scenario())
+    practice.check_everything_arrived()
+    assert len(practice.wire.sent) == 2
+
+
+def test_a_message_whose_senders_vanish_five_times_fails_for_good(practice: Practice) -> None:
+    async def scenario() -> None:
+        await practice.tell(1)
+        practice.wire.latency = 100.0
+        watcher = await practice.delivery()
+        for _ in range(5):
+            await crash_in_mid_send(practice, 1)
+            await practice.clock.sleep(31)
+            assert await watcher.recover(LAPSE) == 1
+            await practice.clock.sleep(300)
+        (message,) = await practice.messages()
+        assert (message.status, message.error_message) == (FAILED, "its sender vanished")
+
+    practice.run(scenario())
+
+
+def test_a_failing_database_keeps_the_answers_for_later_and_sends_nothing_twice(practice: Practice) -> None:
+    async def scenario() -> None:
+        await practice.tell(*range(1, 31))
+        shaky = ShakyStore(practice.store, before=lambda number: 2 <= number <= 6, after=never)
+        delivery = await practice.delivery(store=shaky)  # type: ignore[arg-type]
+        async with Running(delivery):
+            await practice.until_empty(delivery)
+        assert delivery.delivered == 30
+
+    practice.run(scenario())
+    practice.check_everything_arrived()
+    assert len(practice.wire.sent) == 30
+
+
+@pytest.mark.parametrize("lost", range(1, 6))
+def test_a_claim_whose_commit_was_never_heard_of_is_taken_up_again(practice: Practice, lost: int) -> None:
+    async def scenario() -> None:
+        for _ in range(2):
+            await practice.tell(*range(1, 41))
+        shaky = ShakyStore(practice.store, before=never, after=lambda number: number == lost)
+        delivery = await practice.delivery(store=shaky)  # type: ignore[arg-type]
+        async with Running(delivery):
+            await practice.until_empty(delivery, longest=100)
+
+    practice.run(scenario())
+    practice.check_everything_arrived()
+
+
+class Picky:
+    """An outbox that cannot write one message's end."""
+
+    def __init__(self, outbox: Outbox, bad: OutboxId) -> None:
+        self._outbox = outbox
+        self._bad = bad
+
+    def save(self, messages: Sequence[Message], now: datetime) -> None:
+        if any(m.outbox_id == self._bad and m.status is COMPLETED for m in messages):
+            raise ValueError("cannot be written")
+        self._outbox.save(messages, now)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._outbox, name)
+
+
+def test_one_outcome_that_cannot_be_written_spoils_only_itself(practice: Practice) -> None:
+    async def scenario() -> None:
+        bad, *_ = await practice.tell(*range(1, 31))
+        await practice.tell(*range(1, 31))
+
+        def picky(tx: OutboxTx) -> Outbox:
+            return Picky(tx.product_outbox, bad)  # type: ignore[return-value]
+
+        delivery = await practice.delivery(DeliveryRules(grace=0), outbox=picky)
+        async with Running(delivery):
+            await practice.clock.sleep(400)
+            statuses = [m.status for m in await practice.messages()]
+            assert statuses == [SENDING, *[COMPLETED] * 29, WAITING, *[COMPLETED] * 29]
+        after = await practice.delivery()
+        async with Running(after):
+            await practice.clock.sleep(60)
+            assert await after.recover(LAPSE) == 1
+            await practice.until_empty(after)
+
+    practice.run(scenario())
+    practice.check_everything_arrived()
+
+
+def test_a_receiver_that_raises_costs_a_try_and_not_the_message(practice: Practice) -> None:
+    class Broken:
+        async def deliver(self, message: Message, now: datetime) -> Receipt:
+            raise RuntimeError("a bug")
+
+    async def scenario() -> None:
+        await practice.tell(1)
+        delivery = await practice.delivery()
+        wire, delivery._receiver = delivery._receiver, Broken()
+        async with Running(delivery):
+            await practice.until_empty(delivery)
+            (message,) = await practice.messages()
+            assert message.error_message == "the sender itself failed: RuntimeError"
+        assert wire is practice.wire
+
+    practice.run(scenario())
+
+
+def test_an_error_text_of_a_megabyte_is_kept_in_part() -> None:
+    assert len(Receipt.of_answer(400, b"x" * 2**20).problem) < 600
+    assert len(Receipt.of_silence("x" * 2**20).problem) < 600
+
+
+def test_an_answer_with_signs_no_column_takes_is_kept_readable() -> None:
+    receipt = Receipt.of_answer(422, b"bad\x00 \xff price\nline 2 \xed\xa0\x80")
+    assert receipt.problem.startswith("answered 422: bad  ")
+    receipt.problem.encode("utf-8")
+
+
+def test_two_senders_share_one_outbox_without_sending_anything_twice(practice: Practice) -> None:
+    async def scenario() -> None:
+        for _ in range(3):
+            await practice.tell(*range(1, 61))
+        practice.behave(Mode.ERROR, requests=20)
+        one, two = await practice.delivery(), await practice.delivery()
+        async with Running(one), Running(two):
+            await practice.until_empty(one)
+        assert one.delivered + two.delivered == 180
+        assert min(one.delivered, two.delivered) > 20
+
+    practice.run(scenario())
+    practice.check_everything_arrived()
+    assert len(practice.wire.sent) == 200

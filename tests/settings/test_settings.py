@@ -1,0 +1,380 @@
+"""Every setting, validated together: all that is wrong is said at once, and no secret is ever said."""
+
+from __future__ import annotations
+
+import base64
+import traceback
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as profile
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from sellerwatch.settings import PREFIX, SECRETS, InvalidSettings, Settings, load, warnings
+
+KEY = base64.b64encode(bytes(range(32))).decode()
+SECRET = "correct-horse-battery-staple-0123456789"
+
+# As the interface's table says, typed by hand.
+DEFAULTS = {
+    "DATABASE_URL": "sqlite:///sellerwatch.db",
+    "REDIS_URL": None,
+    "QUEUE": "database",
+    "SCHEDULER": "embedded",
+    "MARKETPLACE_URL": "https://m.web.mustit.co.kr",
+    "PRODUCT_SERVER_URL": None,
+    "PRODUCT_SERVER_SECRET": None,
+    "TOKEN_KEYS": None,
+    "JWT_SECRET": None,
+    "INTERNAL_API_KEYS": None,
+    "HOST": "127.0.0.1",
+    "PORT": 8080,
+    "WINDOW_LIMIT": 80,
+    "WINDOW_SECONDS": 3600,
+    "REQUESTS_PER_SECOND": 1,
+    "MAX_CONCURRENCY": 100,
+    "HOST_CONCURRENCY": 100,
+    "HOST_REQUESTS_PER_SECOND": None,
+    "PAGE_SIZE": 500,
+    "TASK_RETRIES": 2,
+    "OUTBOX_RETRIES": 5,
+    "OUTBOX_INTERVAL_SECONDS": 300,
+    "OUTBOX_BACKOFF_SECONDS": 30,
+    "OUTBOX_BACKOFF_MAX_SECONDS": 3600,
+    "AGENT_SUSPENSION_SECONDS": 3600,
+    "BREAKER_MIN_AVAILABLE_PERCENT": 20,
+    "BREAKER_OPEN_SECONDS": 600,
+    "CIRCUIT_FAILURES": 3,
+    "CIRCUIT_OPEN_SECONDS": 600,
+    "VISIBILITY_SECONDS": 30,
+    "TENDING_INTERVAL_SECONDS": 60,
+    "MAX_RETRY_AFTER_SECONDS": 86400,
+    "TIMEZONE": "UTC",
+    "LANGUAGE": "en",
+    "LOG_FORMAT": None,
+    "LOG_LEVEL": "info",
+}
+
+
+def env(**values: str) -> dict[str, str]:
+    return {PREFIX + name: value for name, value in values.items()}
+
+
+def faults(environment: dict[str, str], overrides: dict[str, str] | None = None) -> dict[str, str]:
+    """What is wrong, by name without the prefix."""
+    with pytest.raises(InvalidSettings) as refused:
+        load(environment, overrides)
+    return {fault.name.removeprefix(PREFIX): fault.problem for fault in refused.value.faults}
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_the_default_is_the_one_that_is_promised(name: str) -> None:
+    assert getattr(load({}).settings, name.lower()) == DEFAULTS[name]
+
+
+def test_every_setting_says_what_it_is_for() -> None:
+    assert [name for name, info in Settings.model_fields.items() if not info.description] == []
+
+
+def test_settings_cannot_be_changed_behind_the_programs_back() -> None:
+    with pytest.raises(ValidationError):
+        load({}).settings.port = 1
+
+
+def test_every_fault_is_listed_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('page_size = "many"\nretries = 3\n')
+    broken = env(
+        CONFIG=str(file), PORT="abc", WINDOW_LIMIT="0", TIMEZONE="Mars/Base", DATABASEURL="x", JWT_SECRET="short"
+    )
+    assert set(faults(broken)) == {
+        "PAGE_SIZE",
+        "RETRIES",
+        "PORT",
+        "WINDOW_LIMIT",
+        "TIMEZONE",
+        "DATABASEURL",
+        "JWT_SECRET",
+    }
+
+
+def test_the_error_is_a_list_that_names_each_variable() -> None:
+    with pytest.raises(InvalidSettings) as refused:
+        load(env(PORT="abc", DATABASEURL="x"))
+    assert str(refused.value).splitlines() == [
+        "The settings have 2 fault(s):",
+        "  - SELLERWATCH_DATABASEURL: unknown setting; the nearest known name is SELLERWATCH_DATABASE_URL",
+        "  - SELLERWATCH_PORT: input should be a valid integer, unable to parse string as an integer (it is 'abc')",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [("DATABASEURL", "DATABASE_URL"), ("LOGLEVEL", "LOG_LEVEL"), ("JWT_SECRETS", "JWT_SECRET"), ("PROT", "PORT")],
+)
+def test_an_unknown_name_is_answered_with_the_nearest_known_one(name: str, nearest: str) -> None:
+    assert faults(env(**{name: "x"})) == {name: f"unknown setting; the nearest known name is {PREFIX}{nearest}"}
+
+
+def test_an_unknown_name_near_to_nothing_is_told_where_the_names_are() -> None:
+    assert faults(env(QQQQQQ="x")) == {"QQQQQQ": "unknown setting; `sellerwatch config check` lists all"}
+
+
+def test_an_unknown_name_in_the_file_says_which_file(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text("prot = 1\n")
+    assert faults(env(CONFIG=str(file))) == {
+        "PROT": f"unknown setting in {file}; the nearest known name is {PREFIX}PORT"
+    }
+
+
+def test_names_of_others_are_none_of_our_business() -> None:
+    assert load({"PATH": "/bin", "SELLERWATCHER": "x", "PORT": "abc"}).settings == load({}).settings
+
+
+def test_an_override_beats_the_environment_beats_the_file_beats_the_default(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text("window_limit = 1\npage_size = 1\nTASK_RETRIES = 1\n")
+    loaded = load(env(CONFIG=str(file), WINDOW_LIMIT="2", PAGE_SIZE="2"), {"window_limit": "3"})
+    found = {name: (getattr(loaded.settings, name), loaded.origins[name]) for name in Settings.model_fields}
+    assert found["window_limit"] == (3, "override")
+    assert found["page_size"] == (2, "environment")
+    assert found["task_retries"] == (1, "file")
+    assert found["outbox_retries"] == (5, "default")
+
+
+def test_an_empty_variable_is_one_that_is_not_set(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text("port = 9\n")
+    loaded = load(env(CONFIG=str(file), PORT="", REDIS_URL="", JWT_SECRET_FILE="", UNKNOWN_THING=""))
+    assert (loaded.settings.port, loaded.origins["port"]) == (9, "file")
+    assert loaded.settings.redis_url is None
+    assert load(env(CONFIG="")).settings == load({}).settings
+
+
+@pytest.mark.parametrize("name", sorted(SECRETS))
+def test_a_secret_can_be_given_as_a_file(tmp_path: Path, name: str) -> None:
+    value = f"k1:{KEY}" if name == "token_keys" else SECRET
+    (tmp_path / "secret").write_text(value + "\n")
+    loaded = load(env(**{f"{name.upper()}_FILE": str(tmp_path / "secret")}))
+    assert getattr(loaded.settings, name).get_secret_value() == value
+    assert loaded.origins[name] == "environment"
+
+
+def test_only_secrets_can_be_given_as_files() -> None:
+    assert set(faults(env(PORT_FILE="/some/file"))) == {"PORT_FILE"}
+
+
+def test_a_secrets_file_that_cannot_be_used_is_said(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text("\n")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    found = faults(
+        env(
+            JWT_SECRET_FILE=str(tmp_path / "missing"),
+            TOKEN_KEYS_FILE=str(tmp_path / "binary"),
+            INTERNAL_API_KEYS_FILE=str(tmp_path / "empty"),
+            PRODUCT_SERVER_SECRET_FILE=str(tmp_path),
+        )
+    )
+    assert found == {
+        "JWT_SECRET_FILE": f"{tmp_path}/missing cannot be read: No such file or directory",
+        "TOKEN_KEYS_FILE": f"{tmp_path}/binary cannot be read: it is not UTF-8 text",
+        "INTERNAL_API_KEYS_FILE": f"{tmp_path}/empty is empty",
+        "PRODUCT_SERVER_SECRET_FILE": f"{tmp_path} cannot be read: Is a directory",
+    }
+
+
+def test_a_secret_given_twice_is_a_fault_because_nobody_knows_which_is_meant(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text(SECRET)
+    found = faults(env(JWT_SECRET=SECRET, JWT_SECRET_FILE=str(tmp_path / "secret")))
+    assert found == {"JWT_SECRET_FILE": f"{PREFIX}JWT_SECRET is given too; leave one of them"}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"port = = 3", "is not TOML"),
+        (b"port = 3\nport = 4", "is not TOML"),
+        (b"\xff\xfe", "is not TOML"),
+    ],
+)
+def test_a_malformed_file_is_one_fault_beside_the_others(tmp_path: Path, content: bytes, said: str) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_bytes(content)
+    found = faults(env(CONFIG=str(file), PORT="abc"))
+    assert set(found) == {"CONFIG", "PORT"}
+    assert found["CONFIG"].startswith(f"{file} {said}")
+
+
+def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    missing = tmp_path / "missing.toml"
+    assert faults(env(CONFIG=str(missing))) == {"CONFIG": f"{missing} cannot be read: No such file or directory"}
+    assert faults(env(CONFIG=str(tmp_path))) == {"CONFIG": f"{tmp_path} cannot be read: Is a directory"}
+    below = Path(__file__) / "below.toml"
+    assert faults(env(CONFIG=str(below))) == {"CONFIG": f"{below} cannot be read: Not a directory"}
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("PORT", ["0", "1", "65535"], ["-1", "65536", "1.5", "http", "8080x"]),
+        ("WINDOW_LIMIT", ["1", "80"], ["0", "-1", "1.5"]),
+        ("WINDOW_SECONDS", ["0.5", "3600"], ["0", "-1", "inf", "nan"]),
+        ("REQUESTS_PER_SECOND", ["0.1", "1"], ["0", "-1", "inf"]),
+        ("HOST_REQUESTS_PER_SECOND", ["0.1", "50"], ["0", "none"]),
+        ("MAX_CONCURRENCY", ["1"], ["0"]),
+        ("PAGE_SIZE", ["1", "1000"], ["0", "1001"]),
+        ("TASK_RETRIES", ["0", "10"], ["-1", "11"]),
+        ("OUTBOX_RETRIES", ["1", "100"], ["0", "101"]),
+        ("BREAKER_MIN_AVAILABLE_PERCENT", ["0", "100"], ["-1", "101"]),
+        ("CIRCUIT_FAILURES", ["1"], ["0"]),
+        ("TIMEZONE", ["UTC", "Asia/Seoul"], ["Seoul", "../etc/passwd", "/etc/localtime", "Asia"]),
+        ("LANGUAGE", ["en", "ko"], ["de", "EN"]),
+        ("LOG_FORMAT", ["json", "console"], ["xml"]),
+        ("LOG_LEVEL", ["debug", "info", "warning", "error"], ["verbose"]),
+        (
+            "MARKETPLACE_URL",
+            ["http://127.0.0.1:9000", "https://shop.example/"],
+            ["shop.example", "ftp://x", "https://"],
+        ),
+        (
+            "PRODUCT_SERVER_URL",
+            ["https://receiver.example/events", "http://[::1]:9/x"],
+            ["//x", "https:///path", "http://x:99999/", "http://[::1", "http://a b/", "http://me:pw@receiver.example"],
+        ),
+        (
+            "DATABASE_URL",
+            ["sqlite:////var/lib/x.db", "sqlite://"],
+            ["sqlite:x", "mysql://a:b@c/d", "x", "sqlite:///x?y=1"],
+        ),
+        ("SQLITE_SYNCHRONOUS", ["NORMAL", "FULL"], ["OFF"]),
+        ("QUEUE", ["database"], ["sqs", "redis"]),
+        ("SCHEDULER", ["embedded"], ["eventbridge", "cron"]),
+        ("JWT_SECRET", ["x" * 32], ["x" * 31]),
+        (
+            "TOKEN_KEYS",
+            [f"k1:{KEY}", f"k2:{KEY}, k1:{KEY}"],
+            [KEY, f":{KEY}", "k1:", "k1:!!", f"k1:{KEY[:-8]}", f"k1:{KEY},"],
+        ),
+        ("OUTBOX_BACKOFF_SECONDS", ["3600"], ["3601"]),
+        ("AGENT_SUSPENSION_SECONDS", ["86400"], ["86401"]),
+    ],
+)
+def test_a_value_is_taken_inside_its_bounds_and_refused_outside(name: str, good: list[str], bad: list[str]) -> None:
+    for value in good:
+        assert load(env(**{name: value})).origins[name.lower()] == "environment"
+    for value in bad:
+        assert set(faults(env(**{name: value}))) == {name}, value
+
+
+def test_what_this_version_does_not_serve_is_said_and_not_ignored() -> None:
+    found = faults(
+        env(REDIS_URL="redis://x", QUEUE="sqs", SCHEDULER="eventbridge", DATABASE_URL="mysql://a:hunter2@b/c")
+    )
+    assert set(found) == {"REDIS_URL", "QUEUE", "SCHEDULER", "DATABASE_URL"}
+    assert all("this version" in problem for problem in found.values())
+
+
+def test_an_unknown_override_is_a_fault_too() -> None:
+    assert set(faults({}, {"prot": "1"})) == {"PROT"}
+
+
+def test_the_marketplaces_address_loses_its_last_slash() -> None:
+    assert load(env(MARKETPLACE_URL="https://shop.example/")).settings.marketplace_url == "https://shop.example"
+
+
+def test_secrets_appear_in_no_form_of_the_settings() -> None:
+    given = env(
+        JWT_SECRET=SECRET, PRODUCT_SERVER_SECRET=SECRET, INTERNAL_API_KEYS=SECRET, TOKEN_KEYS=f"k1:{KEY}", PORT="1"
+    )
+    loaded = load(given)
+    for form in (repr(loaded), str(loaded), loaded.settings.model_dump_json(), f"{loaded.settings}"):
+        assert SECRET not in form
+        assert KEY not in form
+
+
+def test_secrets_appear_in_no_error(tmp_path: Path) -> None:
+    short = "hunter2-too-short"
+    file = tmp_path / "settings.toml"
+    file.write_text(f'product_server_secret = ["{SECRET}"]\ninternal_api_keys = {{ key = "{SECRET}" }}\n')
+    given = env(
+        CONFIG=str(file),
+        JWT_SECRET=short,
+        TOKEN_KEYS=f"k1:{KEY},bad",
+        JWT_SECRTE=SECRET,
+        PRODUCT_SERVER_URL=f"https://shop:{SECRET}@receiver.example/",
+        MARKETPLACE_URL=f"ftp://shop:{SECRET}@x",
+        DATABASE_URL=f"mysql://shop:{SECRET}@db/x",
+    )
+    with pytest.raises(InvalidSettings) as refused:
+        load(given)
+    assert len(refused.value.faults) == 7
+    for form in (str(refused.value), repr(refused.value), "".join(traceback.format_exception(refused.value))):
+        assert SECRET not in form
+        assert KEY not in form
+        assert short not in form
+
+
+@pytest.mark.parametrize(
+    ("given", "warned"),
+    [
+        ({}, ["PRODUCT_SERVER_URL: not set: events are kept and wait"]),
+        (
+            {"PRODUCT_SERVER_URL": "https://receiver.example"},
+            ["PRODUCT_SERVER_SECRET: not set: events go out unsigned"],
+        ),
+        ({"PRODUCT_SERVER_URL": "https://receiver.example", "PRODUCT_SERVER_SECRET": SECRET}, []),
+        (
+            {"PRODUCT_SERVER_URL": "http://receiver.example:80/x", "PRODUCT_SERVER_SECRET": SECRET},
+            ["PRODUCT_SERVER_URL: http, not https: events can be read on the way"],
+        ),
+        (
+            {"PRODUCT_SERVER_URL": "http://localhost.evil.example", "PRODUCT_SERVER_SECRET": SECRET},
+            ["PRODUCT_SERVER_URL: http, not https: events can be read on the way"],
+        ),
+        ({"PRODUCT_SERVER_URL": "http://127.0.0.1:9000/x", "PRODUCT_SERVER_SECRET": SECRET}, []),
+        ({"PRODUCT_SERVER_URL": "http://localhost/x", "PRODUCT_SERVER_SECRET": SECRET}, []),
+        ({"PRODUCT_SERVER_URL": "http://[::1]:9000", "PRODUCT_SERVER_SECRET": SECRET}, []),
+    ],
+)
+def test_what_works_but_is_probably_not_meant_is_a_warning(given: dict[str, str], warned: list[str]) -> None:
+    assert [str(w).removeprefix(PREFIX) for w in warnings(load(env(**given)).settings)] == warned
+
+
+names = st.one_of(
+    st.sampled_from([name.upper() for name in Settings.model_fields]),
+    st.sampled_from([f"{name.upper()}_FILE" for name in sorted(SECRETS)]),
+    st.sampled_from(["CONFIG", "", "_", "_FILE"]),
+    st.text(max_size=12),
+)
+values = st.one_of(
+    st.text(max_size=30),
+    st.integers().map(str),
+    st.floats().map(str),
+    st.sampled_from(["/", "/dev/null", "/proc/self/mem", "\0", "x" * 300, "9" * 5000, "1e999", "http://[", "k:\udcff"]),
+)
+
+
+def said(environment: dict[str, str], overrides: dict[str, str] | None = None) -> str | None:
+    """The refusal, if it is one; anything else that is raised goes through."""
+    try:
+        load(environment, overrides)
+    except InvalidSettings as invalid:
+        return str(invalid)
+    return None
+
+
+@profile(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=150)
+@given(st.dictionaries(st.one_of(names.map(lambda name: PREFIX + name), st.text(max_size=5)), values, max_size=6))
+def test_no_environment_makes_loading_fail_in_any_other_way(environment: dict[str, str]) -> None:
+    refusal = said(environment)
+    assert refusal is None or refusal.startswith("The settings have ")
+
+
+@profile(deadline=None, max_examples=100)
+@given(st.dictionaries(st.sampled_from(sorted(Settings.model_fields)), st.text(max_size=20), max_size=5))
+def test_no_override_does_either(overrides: dict[str, str]) -> None:
+    refusal = said({}, overrides)
+    assert refusal is None or refusal.startswith("The settings have ")
