@@ -18,6 +18,7 @@ from sellerwatch.outbox.message import Message, MessageStatus
 from sellerwatch.outbox.ports import Outbox, OutboxTx, Receipt
 from sellerwatch.outbox.turn import DeliveryRules
 from sellerwatch.simulator.product_server import Mode
+from tests.builders import SECOND
 from tests.outbox.practice import LAPSE, Practice, Running
 
 COMPLETED, FAILED, WAITING, SENDING = (
@@ -127,6 +128,29 @@ def test_a_lapsed_sender_loses_the_message_with_the_try_counted_and_its_late_ans
     practice.run(scenario())
 
 
+def test_a_late_answer_does_not_end_the_try_of_the_next_sender(practice: Practice) -> None:
+    async def scenario() -> None:
+        (told,) = await practice.tell(1)
+        practice.wire.latency = 60.0
+        slow, other = await practice.delivery(), await practice.delivery()
+        async with Running(slow):
+            await practice.clock.sleep(1)
+            now = practice.clock.now()
+
+            def take_over(tx: Transaction) -> None:
+                (held,) = tx.product_outbox.get_many([told])
+                tx.product_outbox.save([held.lose_lease(now, SECOND).send(other._worker_id)], now)
+
+            await practice.store.transact(take_over)
+            (taken,) = await practice.messages()
+            await practice.clock.sleep(100)
+            assert await practice.messages() == [taken]
+            assert (slow.delivered, slow.retried) == (0, 0)
+            assert slow._unsettled == []
+
+    practice.run(scenario())
+
+
 def test_a_sender_that_gets_its_own_lost_message_back_sends_it_once_at_a_time(practice: Practice) -> None:
     async def scenario() -> None:
         await practice.tell(1)
@@ -211,7 +235,7 @@ def test_one_outcome_that_cannot_be_written_spoils_only_itself(practice: Practic
         await practice.tell(*range(1, 31))
 
         def picky(tx: OutboxTx) -> Outbox:
-            return Picky(tx.product_outbox, bad)  # type: ignore[return-value]
+            return Picky(tx.product_outbox, bad)
 
         delivery = await practice.delivery(DeliveryRules(grace=0), outbox=picky)
         async with Running(delivery):

@@ -50,11 +50,17 @@ class Outcome(StrEnum):
     SERVER_ERROR = "SERVER_ERROR"
     NETWORK_ERROR = "NETWORK_ERROR"
     REFUSED = "REFUSED"
+    OTHER = "OTHER"
     BLAMELESS = "BLAMELESS"
 
     @property
-    def is_circuit_failure(self) -> bool:
+    def is_failure(self) -> bool:
         return self not in (Outcome.SUCCESS, Outcome.BLAMELESS)
+
+    @property
+    def is_circuit_failure(self) -> bool:
+        """Failures that say the agent is not welcome now: an odd answer is not one of them."""
+        return self.is_failure and self is not Outcome.OTHER
 
 
 _HEALTH = {
@@ -63,6 +69,7 @@ _HEALTH = {
     Outcome.SERVER_ERROR: -10,
     Outcome.NETWORK_ERROR: -5,
     Outcome.REFUSED: -5,
+    Outcome.OTHER: -5,
     Outcome.BLAMELESS: 0,
 }
 
@@ -120,7 +127,7 @@ class Agent:
         """`uses` requests that ended alike. A 429 suspends at once, and so does a health under 30, for `rest`."""
         health = min(HEALTHIEST, max(0, self.health_score + _HEALTH[outcome] * uses))
         success = uses if outcome is Outcome.SUCCESS else 0
-        failure = uses if outcome.is_circuit_failure else 0
+        failure = uses if outcome.is_failure else 0
         used = replace(
             self,
             health_score=health,
@@ -131,8 +138,10 @@ class Agent:
             last_used_at=now,
             updated_at=now,
         )
-        ill = outcome is Outcome.TOO_MANY or (health < SUSPENSION_HEALTH and outcome.is_circuit_failure)
-        return used.suspend(now, rest) if ill and self.status is not AgentStatus.BLOCKED else used
+        too_many = outcome is Outcome.TOO_MANY and self.status is not AgentStatus.BLOCKED
+        # A late failure of a request sent before the rest began does not lengthen it.
+        ill = health < SUSPENSION_HEALTH and outcome.is_failure and self.status is AgentStatus.AVAILABLE
+        return used.suspend(now, rest) if too_many or ill else used
 
     def suspend(self, now: datetime, rest: timedelta) -> Agent:
         """Rests until then; a second suspension can only lengthen the rest."""

@@ -68,4 +68,4 @@ class Circuit:
         return self._move("close", failure_count=0, closed_at=now)
 
     def _move(self, verb: str, **changed: object) -> Circuit:
-        return replace(self, state=CIRCUIT_LIFE.after(self.state, verb), **changed)  # type: ignore[arg-type]
+        return replace(self, state=CIRCUIT_LIFE.after(self.state, verb, "of the agent"), **changed)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ whatever happened in between.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -16,10 +16,22 @@ from sellerwatch.catalog.differences import Change, differences
 from sellerwatch.catalog.facts import DetailFacts, ListFacts, OptionFacts, product_data
 from sellerwatch.catalog.ports import Products, Reader
 from sellerwatch.catalog.product import PartType, Product, ProductEvent
+from sellerwatch.kernel.errors import Failed
 from sellerwatch.kernel.ids import ExecutionId, OutboxId
 from sellerwatch.outbox.event import event_body, read_event
 from sellerwatch.outbox.message import Message, MessageStatus
 from sellerwatch.outbox.ports import Outbox
+
+#: Events looked back at to find what the receiver was last told.
+LOOK_BACK = 10
+
+
+@dataclass(eq=False)
+class LastEventMissing(Failed):
+    """What the receiver was last told is gone from the outbox: a change of it cannot be worded. Retention keeps it."""
+
+    item_no: int
+    version: int
 
 
 def announce(
@@ -37,23 +49,33 @@ def announce(
     if event is None:
         return None
     data = _current(shelf, product, products, reader)
-    told = outbox.latest_of(product.product_id, 2) if product.version else ()
+    told = _told(outbox, product) if event is ProductEvent.UPDATED else ()
     if event is ProductEvent.CREATED:
         return _write(shelf, outbox, product, event, (), data, outbox_id, execution_id, now)
     waiting, base = _mergeable(told)
     if waiting is not None:
         return _merge(shelf, outbox, product, waiting, base, data, now)
-    changes = differences(read_event(told[0].payload).product_data, data) if told else []
+    changes = differences(read_event(told[0].payload).product_data, data)
     if not changes:
         shelf.put(product.be_unchanged(now))
         return None
     return _write(shelf, outbox, product, event, changes, data, outbox_id, execution_id, now)
 
 
+def _told(outbox: Outbox, product: Product) -> Sequence[Message]:
+    """The newest events, without those an operator discarded: the receiver never saw them."""
+    told = [m for m in outbox.latest_of(product.product_id, LOOK_BACK) if m.status is not MessageStatus.DISCARDED]
+    if not told:
+        raise LastEventMissing(item_no=product.item_no, version=product.version)
+    return told
+
+
 def _mergeable(told: Sequence[Message]) -> tuple[Message | None, Message | None]:
-    """The newest event if nobody has seen it yet, and the one before it."""
-    if told and told[0].status is MessageStatus.WAITING and not told[0].attempted:
-        return told[0], told[1] if len(told) > 1 else None
+    """The newest event if nobody has seen it yet, and the one before it, which a change is a change of."""
+    newest, base = told[0], told[1] if len(told) > 1 else None
+    unseen = newest.status is MessageStatus.WAITING and not newest.attempted
+    if unseen and (base is not None or newest.event_type == ProductEvent.CREATED):
+        return newest, base
     return None, None
 
 

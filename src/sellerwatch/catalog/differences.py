@@ -9,9 +9,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-#: Lists that change as a whole: their members have no identity of their own.
-_WHOLE_LISTS = frozenset({"images", "tags", "categories"})
-
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -38,9 +35,10 @@ def _between(path: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> 
         here = f"{path}{name}"
         if name == "options":
             yield from _between_options(old or [], new or [])
-        elif name not in _WHOLE_LISTS and isinstance(old, Mapping) and isinstance(new, Mapping):
+        elif isinstance(old, Mapping) and isinstance(new, Mapping):
             yield from _between(f"{here}.", old, new)
         else:
+            # Images, tags and categories too: their members have no identity of their own, the list changes whole.
             yield Change(here, old, new)
 
 

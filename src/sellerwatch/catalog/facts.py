@@ -90,6 +90,9 @@ class OptionFacts:
 
     options: tuple[Option, ...]
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "options", tuple(sorted(self.options, key=lambda option: option.option_no)))
+
 
 Facts = ListFacts | DetailFacts | OptionFacts
 

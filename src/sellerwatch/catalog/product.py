@@ -36,6 +36,7 @@ PRODUCT_LIFE = Lifecycle(
         (ProductState.INCOMPLETE, "complete"): ProductState.COMPLETE,
         (ProductState.COMPLETE, "see_part"): ProductState.COMPLETE,
         (ProductState.COMPLETE, "delete"): ProductState.DELETED,
+        (ProductState.DELETED, "see_part"): ProductState.DELETED,
         (ProductState.DELETED, "return"): ProductState.COMPLETE,
     },
     resting=frozenset({ProductState.DELETED}),
@@ -60,6 +61,16 @@ class ForeignProduct(Conflict):
     item_no: int
     seller_id: str
     owner: str
+
+
+@dataclass(eq=False)
+class EventOutOfOrder(Conflict):
+    """An event that the product's state does not allow: the receiver would be told something untrue."""
+
+    item_no: int
+    event: str
+    state: str
+    version: int
 
 
 def has_changed(old: str | None, new: str | None) -> bool:
@@ -144,16 +155,20 @@ class Product:
 
     def take_back(self, now: datetime) -> Product:
         """The last event was withdrawn before anybody saw it, and gives its version back."""
+        if self.version < 2:
+            raise EventOutOfOrder(self.item_no, "taking back", self.state, self.version)
         return replace(self, version=self.version - 1, is_changed=False, updated_at=now)
 
     def announce(self, event: ProductEvent, now: datetime) -> Product:
         """One more event of this item; a deletion ends it, a creation brings it (back)."""
+        creates = event is ProductEvent.CREATED
+        if not self.is_complete or creates != (self.version == 0 or self.is_deleted):
+            raise EventOutOfOrder(self.item_no, event, self.state, self.version)
+        told = replace(self, version=self.version + 1, is_changed=False, updated_at=now)
         if event is ProductEvent.DELETED:
-            PRODUCT_LIFE.after(self.state, "delete", self.item_no)
-            return replace(self, version=self.version + 1, deleted_at=now, is_changed=False, updated_at=now)
-        return replace(
-            self, version=self.version + 1, deleted_at=None, is_changed=False, missing_runs=0, updated_at=now
-        )
+            # Its hashes go with it: should it come back, it is complete when all its parts were read again.
+            return replace(told, deleted_at=now, minishop_hash=None, detail_hash=None, option_hash=None)
+        return replace(told, deleted_at=None, missing_runs=0)
 
     def miss(self, now: datetime) -> Product:
         """A complete list of its seller did not have it."""

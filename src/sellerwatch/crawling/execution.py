@@ -50,12 +50,11 @@ class CrawlInProgress(Conflict):
 
 
 @dataclass(eq=False)
-class CountsExceeded(Conflict):
-    """More tasks ended than were made: the counters lie. Loud, because a run would otherwise never or wrongly end."""
+class CountsWrong(Conflict):
+    """Counters that would lie. Loud, because a run would otherwise never end, or end wrongly."""
 
     execution_id: str
-    ended: int
-    total: int
+    problem: str
 
 
 @dataclass(frozen=True)
@@ -86,6 +85,7 @@ class Execution:
 
     def start(self, total: int, now: datetime) -> Execution:
         """RUNNING with its first tasks; with none there is nothing to wait for and it completes at once."""
+        self._check(total >= 0, f"it cannot start with {total} tasks")
         running = self._move("start", total_tasks_created=total, started_at=now)
         return running.settle(now)
 
@@ -97,8 +97,10 @@ class Execution:
             completed_tasks=self.completed_tasks + completed,
             failed_tasks=self.failed_tasks + failed,
         )
-        if summed.ended > summed.total_tasks_created:
-            raise CountsExceeded(self.execution_id, ended=summed.ended, total=summed.total_tasks_created)
+        # After a cancel the tasks in flight still end and are counted; a run that is over gets no more tasks.
+        self._check(min(added, completed, failed) >= 0, "tasks are added and ended, never taken back")
+        self._check(self.status is ExecutionStatus.RUNNING or (not added and self.started_at is not None), "it is over")
+        self._check(summed.ended <= summed.total_tasks_created, f"{summed.ended} ended of {summed.total_tasks_created}")
         return summed.settle(now)
 
     def would_end(self, *, added: int, completed: int, failed: int) -> bool:
@@ -121,6 +123,7 @@ class Execution:
         return self
 
     def complete(self, now: datetime) -> Execution:
+        self._check(self.ended == self.total_tasks_created, "tasks of it are open")
         return self._move("complete", completed_at=now)
 
     def fail(self, error: str, now: datetime) -> Execution:
@@ -128,7 +131,9 @@ class Execution:
 
     def reopen_tasks(self, number: int) -> Execution:
         """An operator reopened failed tasks: they no longer count as ended, and a finished run is running again."""
-        moved = self if self.is_open else self._move("reopen", completed_at=None, error_message=None)
+        self._check(0 < number <= self.failed_tasks, f"{number} tasks cannot be reopened of {self.failed_tasks} failed")
+        fresh = {"completed_at": None, "error_message": None, "deadline_at": None}
+        moved = self if self.is_open else self._move("reopen", **fresh)
         return replace(moved, failed_tasks=moved.failed_tasks - number)
 
     @property
@@ -148,6 +153,10 @@ class Execution:
     def success_rate(self) -> float:
         """Of what is over, how much succeeded, in percent; 0 while nothing is over (never a flattering 100)."""
         return 100.0 * self.completed_tasks / self.ended if self.ended else 0.0
+
+    def _check(self, holds: bool, problem: str) -> None:
+        if not holds:
+            raise CountsWrong(execution_id=self.execution_id, problem=problem)
 
     def _move(self, verb: str, **changed: object) -> Execution:
         status = EXECUTION_LIFE.after(self.status, verb, self.execution_id)

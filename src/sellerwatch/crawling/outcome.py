@@ -20,6 +20,9 @@ from sellerwatch.marketplaces.ports import Answer, AnswerKind, Marketplace, Unpa
 #: A token younger than this that is refused was refused fresh: then it is the agent, not the token's age.
 FRESH_TOKEN = timedelta(seconds=60)
 
+#: We asked wrongly: not the agent's fault.
+BAD_REQUEST = 400
+
 #: Requests a task may put on the wire in one run, whoever is to blame for their number.
 MOST_REQUESTS = 6
 
@@ -68,6 +71,8 @@ def judge(claim: Claim, answer: Answer, marketplace: Marketplace, took: float, n
         end = TaskEnd.DONE
     elif answer.kind is AnswerKind.UNAUTHORISED and _was_fresh(claim, now):
         agent = Outcome.REFUSED
+    elif answer.status == BAD_REQUEST:
+        agent = Outcome.BLAMELESS
     if end is TaskEnd.AGAIN and task.requests_made >= MOST_REQUESTS:
         end, problem = TaskEnd.FAILED, f"{MOST_REQUESTS} requests in this run, the last: {problem}"
     return Ending(
@@ -90,7 +95,7 @@ _ENDS = {
     AnswerKind.GONE: (TaskEnd.FATAL, Outcome.BLAMELESS),
     AnswerKind.TOO_MANY: (TaskEnd.AGAIN, Outcome.TOO_MANY),
     AnswerKind.UNAUTHORISED: (TaskEnd.AGAIN, Outcome.BLAMELESS),
-    AnswerKind.REFUSED: (TaskEnd.FAILED, Outcome.BLAMELESS),
+    AnswerKind.REFUSED: (TaskEnd.FAILED, Outcome.OTHER),
     AnswerKind.SERVER_ERROR: (TaskEnd.FAILED, Outcome.SERVER_ERROR),
     AnswerKind.NETWORK_ERROR: (TaskEnd.FAILED, Outcome.NETWORK_ERROR),
 }

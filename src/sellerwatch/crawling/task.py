@@ -63,6 +63,7 @@ OPEN_STATES = (TaskStatus.WAITING, TaskStatus.PUBLISHED, TaskStatus.IN_PROGRESS,
 RETRIES = 2
 LOST_LEASES = 3
 LONGEST_ERROR = 2000
+LONGEST_URL = 2000
 
 _PATTERNS = {
     TaskType.MINISHOP: (
@@ -104,6 +105,8 @@ class RequestUrl(str):
     @classmethod
     def parse(cls, task_type: TaskType, text: str) -> Self:
         pattern, shown = _PATTERNS[task_type]
+        if len(text) > LONGEST_URL or not text.isascii() or not text.isprintable() or " " in text:
+            raise InvalidRequestUrl(given=text[:200], task_type=task_type.value, pattern=shown)
         if not text.startswith("/") or text.startswith("//") or not pattern.search(text.partition("?")[0]):
             raise InvalidRequestUrl(given=text[:200], task_type=task_type.value, pattern=shown)
         return cls(text)
@@ -113,8 +116,9 @@ class RequestUrl(str):
 class Task:
     """One request to be made for a run, and what became of it.
 
-    `attempt` rises with every start and is the guard of a late answer: only the worker that holds the task at this
-    attempt may end it. `available_at` is when it may be started; waiting for budget moves it and costs no retry.
+    `is_final`: FAILED for good; only such a failure is ever stored. `attempt` rises with every start and is the guard of
+    a late answer: only the worker that holds the task at this attempt may end it. `available_at` is when it may be
+    started; waiting for budget moves it and costs no retry.
     """
 
     task_id: TaskId
@@ -139,6 +143,7 @@ class Task:
     agent_row: int | None = None
     lost_leases: int = 0
     requests_made: int = 0
+    is_final: bool = False
 
     def publish(self, now: datetime) -> Task:
         return self._move("publish", published_at=now, publish_count=self.publish_count + 1)
@@ -155,7 +160,7 @@ class Task:
         return self._move("fail", completed_at=now, error_message=error[:LONGEST_ERROR], worker_id=None, lost_leases=0)
 
     def can_retry(self, retries: int = RETRIES) -> bool:
-        return self.status is TaskStatus.FAILED and self.retry_count < retries
+        return self.status is TaskStatus.FAILED and not self.is_final and self.retry_count < retries
 
     def retry(self, not_before: datetime, retries: int = RETRIES) -> Task:
         """Once more, later. A third retry (by default) is refused."""
@@ -177,11 +182,12 @@ class Task:
 
     def reopen(self, now: datetime) -> Task:
         """By an operator: from FAILED for good, with a fresh count."""
-        fresh = {"retry_count": 0, "lost_leases": 0, "error_message": None, "completed_at": None, "available_at": now}
-        return self._move("reopen", **fresh)
+        fresh = {"retry_count": 0, "lost_leases": 0, "requests_made": 0, "is_final": False}
+        return self._move("reopen", error_message=None, completed_at=None, available_at=now, **fresh)
 
     def cancel(self, now: datetime, reason: str = "cancelled") -> Task:
-        return self._move("cancel", completed_at=now, error_message=reason[:LONGEST_ERROR], worker_id=None)
+        ended = {"completed_at": now, "error_message": reason[:LONGEST_ERROR], "worker_id": None, "is_final": True}
+        return self._move("cancel", **ended)
 
     def is_held_by(self, worker_id: WorkerId, attempt: int) -> bool:
         """The guard of every outcome: still running, by this worker, at this attempt."""

@@ -27,7 +27,7 @@ _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 class SellerwatchError(Exception):
     """The root: anything the program says no to on purpose. What is not one of these is a bug."""
 
-    code: ClassVar[str]
+    code: ClassVar[str] = "ERROR"
 
     def __init_subclass__(cls) -> None:
         cls.code = _WORD_START.sub("_", cls.__name__).upper()
@@ -39,6 +39,15 @@ class SellerwatchError(Exception):
 
     def __str__(self) -> str:
         return word(self.code, self.facts)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Made again from its fields: an exception's own way knows positional arguments only."""
+        given = {name: getattr(self, name) for name in getattr(self, "__dataclass_fields__", ())}
+        return _made_again, (type(self), given)
+
+
+def _made_again(kind: type[SellerwatchError], given: dict[str, object]) -> SellerwatchError:
+    return kind(**given)
 
 
 class Invalid(SellerwatchError):

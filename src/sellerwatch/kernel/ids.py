@@ -60,11 +60,10 @@ class Ids:
         """48 bits of milliseconds, then 74 bits of luck; strictly rising by at least one."""
         millis = int(self._clock.now().timestamp() * 1000)
         with self._one_at_a_time:
-            bits = self._luck.getrandbits(74)
-            value = millis << 80 | 0x7 << 76 | (bits >> 62) << 64 | 0b10 << 62 | bits & 0x3FFF_FFFF_FFFF_FFFF
-            if value <= self._last:
-                value = self._last + 1
-            self._last = value
+            # Counted in the 122 free bits, so that a carry never runs into those that say version and variant.
+            free = max(millis << 74 | self._luck.getrandbits(74), self._last + 1)
+            self._last = free
+        value = free >> 74 << 80 | 0x7 << 76 | (free >> 62 & 0xFFF) << 64 | 0b10 << 62 | free & (1 << 62) - 1
         text = f"{value:032x}"
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
@@ -100,7 +99,7 @@ class PublicId(str):
         except ValueError:
             canonical = ""
         if canonical != text.lower() or not canonical:
-            raise InvalidId(kind=cls.__name__, given=text)
+            raise InvalidId(kind=cls.__name__, given=text[:100])
         return cls(canonical)
 
 
@@ -157,5 +156,6 @@ class ItemNo(int):
     @classmethod
     def parse(cls, value: object) -> Self:
         if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= cls.LARGEST:
-            raise InvalidItemNo(given=str(value)[:50])
+            endless = isinstance(value, int) and value.bit_length() > 100
+            raise InvalidItemNo(given="a number beyond 64 bits" if endless else str(value)[:50])
         return cls(value)

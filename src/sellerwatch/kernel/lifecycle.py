@@ -26,7 +26,7 @@ class Lifecycle(Generic[S]):
     moves: Mapping[tuple[S, str], S]
     resting: frozenset[S]
 
-    def after(self, state: S, verb: str, name: object = "") -> S:
+    def after(self, state: S, verb: str, name: object) -> S:
         """The state that `verb` leads to, or `IllegalMove` naming the state it was in and the states it needs."""
         try:
             return self.moves[state, verb]

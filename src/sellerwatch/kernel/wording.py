@@ -25,7 +25,8 @@ ENGLISH: Mapping[str, str] = {
     "RETRIES_SPENT": "The task {task_id} has spent its {retries} retries; an operator can reopen it.",
     "EXECUTION_NOT_FOUND": "There is no execution {execution_id}.",
     "CRAWL_IN_PROGRESS": "The seller {seller_id} is being crawled already, by execution {execution_id}.",
-    "COUNTS_EXCEEDED": "Execution {execution_id} counts {ended} ended tasks of {total}: its counters are wrong.",
+    "COUNTS_WRONG": "The counts of execution {execution_id} would be wrong: {problem}.",
+    "EVENT_OUT_OF_ORDER": "{event} of item {item_no} is not due: it is {state} at version {version}.",
     "INVALID_PAYLOAD": "A message's payload must be one JSON object: {problem}.",
     "MESSAGE_NOT_FOUND": "There is no outbox message {outbox_id}.",
     "TRIES_SPENT": "The message {outbox_id} has failed for good after {tries} tries; replay or discard it.",
@@ -57,6 +58,7 @@ ENGLISH: Mapping[str, str] = {
     "KEY_FILE_UNUSABLE": "The key file {path} cannot be used: {problem}.",
     "NO_BUDGET": "No agent may make a request now; the next one may in about {seconds} s.",
     "MARKETPLACE_UNAVAILABLE": "The marketplace did not say how many products {seller_id} has: {problem}.",
+    "LAST_EVENT_MISSING": "The last event of item {item_no} (version {version}) is not in the outbox any more.",
     "FOREIGN_PRODUCT": "Item {item_no} belongs to the seller {owner}, not to {seller_id}; it is left alone.",
 }
 
@@ -67,11 +69,13 @@ def word(code: str, facts: Mapping[str, object], catalogue: Mapping[str, str] = 
     if template is None:
         shown = ", ".join(f"{name}={value}" for name, value in facts.items())
         return f"{code.capitalize().replace('_', ' ')}{f' ({shown})' if shown else ''}."
-    return template.format_map({name: _shown(value) for name, value in facts.items()})
+    return template.format_map({name: _shown(name, value) for name, value in facts.items()})
 
 
-def _shown(value: object) -> object:
-    """Lists as people say them: `a, b or c`."""
+def _shown(name: str, value: object) -> object:
+    """Lists as people say them (`a, b or c`), verbs without the underscore of their method."""
+    if name == "verb":
+        return str(value).replace("_", " ")
     if isinstance(value, tuple | list):
         texts = [str(v) for v in value]
         return " or ".join(filter(None, [", ".join(texts[:-1]), *texts[-1:]])) or "nothing"

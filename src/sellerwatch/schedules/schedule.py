@@ -114,7 +114,9 @@ class Schedule:
         return self._move("deactivate" if self.next_run_at is None else "activate", now)
 
     def ran(self, next_run_at: datetime, now: datetime) -> Schedule:
-        """A run was started, or its time was let pass: the next one is due then."""
+        """A run was started, or its time was let pass: the next one is due then. One switched off stays so."""
+        if self.next_run_at is None:
+            return self
         return replace(self, next_run_at=next_run_at, updated_at=now)
 
     def is_due(self, now: datetime) -> bool:

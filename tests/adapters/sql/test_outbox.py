@@ -76,6 +76,10 @@ def add(*messages: Message) -> Callable[[SqlOutbox], None]:
     return work
 
 
+def save(*messages: Message) -> Callable[[SqlOutbox], None]:
+    return lambda outbox: outbox.save(messages, NOW + HOUR)
+
+
 def numbers(found: Any) -> list[int]:
     return [int(m.outbox_id[-12:], 16) for m in found]
 
@@ -94,16 +98,11 @@ def test_a_message_comes_back_as_it_was_put_in(do: Do[Any], message: Callable[..
 def test_every_move_of_a_message_is_kept(do: Do[Any], message: Callable[..., Message]) -> None:
     first = message(1)
     do(add(first))
-    moved = first
-    for move in (
-        lambda m: m.send(worker_id()),
-        lambda m: m.fail("503", NOW, MINUTE),
-        lambda m: m.retry(),
-        lambda m: m.send(worker_id(2)),
-        lambda m: m.complete(NOW + MINUTE),
-    ):
-        moved = move(moved)
-        do(lambda outbox, moved=moved: outbox.save([moved], NOW + HOUR))
+    sending = first.send(worker_id())
+    failed = sending.fail("503", NOW, MINUTE)
+    retried = failed.retry()
+    for moved in (sending, failed, retried, retried.send(worker_id(2)), retried.send(worker_id(2)).complete(NOW)):
+        do(save(moved))
         assert do(lambda outbox: outbox.get(first.outbox_id)) == moved
 
 
@@ -208,8 +207,7 @@ def test_only_a_message_nobody_has_seen_can_be_taken_back(do: Do[Any], message: 
     seen = message(2, subject=2).send(worker_id()).fail("503", NOW, MINUTE).retry()
     sending = message(3, subject=3).send(worker_id())
     do(add(message(1), seen, sending))
-    for number in (1, 2, 3):
-        do(lambda outbox, number=number: outbox.remove(outbox_id(number)))
+    do(lambda outbox: [outbox.remove(outbox_id(number)) for number in (1, 2, 3)])
     assert do(lambda outbox: numbers(outbox.get_many([outbox_id(n) for n in (1, 2, 3)]))) == [2, 3]
 
 

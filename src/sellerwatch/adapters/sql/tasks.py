@@ -194,4 +194,5 @@ def _task(row: AnyRow) -> Task:
         lost_leases=row[19],
         requests_made=row[20],
         agent_row=row[21],
+        is_final=row[10] == TaskStatus.FAILED,
     )

@@ -205,12 +205,15 @@ def _short(cookies: Mapping[str, Cookie], name: str) -> str:
 
 def _redirected(url: str, reply: Reply) -> str | None:
     """Where to go on; None when that is another host, an unsafe address, or nowhere."""
+    location = reply.header("location")
+    if not location:
+        return None
     try:
-        here, there = urlsplit(url), urlsplit(urljoin(url, reply.header("location") or "#"))
+        here, there = urlsplit(url), urlsplit(urljoin(url, location))
         same_host = there.hostname == here.hostname and there.port == here.port and "@" not in there.netloc
     except ValueError:
         return None
-    if reply.header("location") is None or not same_host or there.scheme not in {here.scheme, "https"}:
+    if not same_host or there.scheme not in {here.scheme, "https"}:
         return None
     # Headers are read as latin-1, so this quotes the very bytes that came; what is quoted already stays as it is.
     return quote(there._replace(fragment="").geturl(), safe="%/:?&=+,;!$'()*~[]@", encoding="latin-1")

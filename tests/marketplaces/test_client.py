@@ -1,0 +1,210 @@
+"""The client: one request for one answer, in the words of the port, and never a word of the token."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from email.utils import format_datetime
+
+import pytest
+from tests.builders import DAY, NOW, a_token, agent_id
+
+from sellerwatch.agents.token import InvalidToken
+from sellerwatch.kernel.ids import ItemNo, SellerId
+from sellerwatch.marketplaces.mustit.client import MustitMarketplace
+from sellerwatch.marketplaces.mustit.urls import Urls
+from sellerwatch.marketplaces.ports import (
+    AnswerKind,
+    Identity,
+    Marketplace,
+    Reply,
+    TransportFailed,
+    TransportProblem,
+)
+
+BASE = "https://market.test"
+SECRET = "very-secret-token"
+SELLER = SellerId("seller_0001")
+
+
+@dataclass
+class Wire:
+    """A transport that answers as told and remembers what it was asked."""
+
+    reply: Reply | TransportFailed = field(default_factory=lambda: Reply(200, (), b"{}"))
+    asked: list[tuple[str, Mapping[str, str]]] = field(default_factory=list)
+
+    async def get(self, url: str, headers: Mapping[str, str]) -> Reply:
+        self.asked.append((url, headers))
+        if isinstance(self.reply, TransportFailed):
+            raise self.reply
+        return self.reply
+
+
+def an_identity(number: int = 1) -> Identity:
+    return Identity(agent_id(number), f"Mozilla/5.0 ({number})", a_token(number))
+
+
+def a_client(wire: Wire, **options: object) -> MustitMarketplace:
+    return MustitMarketplace(wire, BASE, lambda identity: SECRET, **options)  # type: ignore[arg-type]
+
+
+async def kind_of(status: int, **headers: str) -> AnswerKind:
+    wire = Wire(Reply(status, tuple(headers.items()), b"body"))
+    return (await a_client(wire).fetch("/x", an_identity(), NOW)).kind
+
+
+def test_the_client_is_a_marketplace() -> None:
+    market: Marketplace = a_client(Wire(), urls=Urls(first_page=1))
+    assert market.list_url(SELLER, 0, 7).endswith("?sellerId=seller_0001&pageNo=1&pageSize=7&order=LATEST")
+    assert market.detail_url(ItemNo(7)).endswith("/item/7/detail/top")
+    assert market.option_url(ItemNo(7)).endswith("/auction_products/7/options")
+
+
+async def test_a_request_carries_the_identity_and_nothing_else() -> None:
+    wire = Wire()
+    await a_client(wire).fetch("/path?q=1", an_identity(), NOW)
+    assert wire.asked == [
+        (
+            "https://market.test/path?q=1",
+            {
+                "User-Agent": "Mozilla/5.0 (1)",
+                "Accept": "application/json",
+                "Accept-Language": "ko-KR,ko;q=0.9",
+                "Authorization": f"Bearer {SECRET}",
+                "Cookie": "nid=nid-1; mustit_uid=uid-1",
+            },
+        )
+    ]
+
+
+async def test_a_contact_can_be_put_behind_the_user_agent() -> None:
+    wire = Wire()
+    await a_client(wire, user_agent_suffix=" (+https://example.test/bot)").fetch("/", an_identity(), NOW)
+    assert wire.asked[0][1]["User-Agent"] == "Mozilla/5.0 (1) (+https://example.test/bot)"
+
+
+async def test_cookies_the_marketplace_did_not_give_are_not_sent() -> None:
+    wire = Wire()
+    bare = replace(an_identity(), token=a_token(nid="", mustit_uid=""))
+    await a_client(wire).fetch("/", bare, NOW)
+    assert "Cookie" not in wire.asked[0][1]
+
+
+async def test_headers_are_made_once_for_each_agent_and_again_when_its_token_changes() -> None:
+    opened: list[str] = []
+    wire = Wire()
+
+    def open_token(identity: Identity) -> str:
+        opened.append(identity.token.fingerprint)
+        return f"token-of-{identity.token.fingerprint}"
+
+    client = MustitMarketplace(wire, BASE, open_token)
+    first = an_identity(1)
+    renewed = replace(first, token=a_token(1, fingerprint="renewed"))
+    for identity in (first, first, an_identity(2), first, renewed, renewed):
+        await client.fetch("/", identity, NOW)
+    assert opened == ["fingerprint-1", "fingerprint-2", "renewed"]
+    assert wire.asked[-1][1]["Authorization"] == "Bearer token-of-renewed"
+
+
+async def test_headers_of_very_many_agents_are_not_kept_for_ever() -> None:
+    client = a_client(Wire())
+    for number in range(1, 1_200):
+        await client.fetch("/", replace(an_identity(), user_agent_id=agent_id(number)), NOW)
+    assert len(client._headers) == 1_000
+
+
+@pytest.mark.parametrize("url", ["", "x", "//evil.test/", "https://evil.test/", "@evil.test/", ".evil.test/"])
+async def test_no_other_host_is_ever_sent_a_token(url: str) -> None:
+    wire = Wire()
+    with pytest.raises(ValueError, match="only paths"):
+        await a_client(wire).fetch(url, an_identity(), NOW)
+    assert wire.asked == []
+
+
+async def test_a_good_answer_brings_its_body_and_no_problem() -> None:
+    answer = await a_client(Wire(Reply(200, (), b"[]"))).fetch("/", an_identity(), NOW)
+    assert (answer.kind, answer.status, answer.body, answer.problem) == (AnswerKind.OK, 200, b"[]", "")
+
+
+@pytest.mark.parametrize(
+    ("statuses", "kind"),
+    [
+        ((200, 204), AnswerKind.OK),
+        ((404,), AnswerKind.GONE),
+        ((429,), AnswerKind.TOO_MANY),
+        ((401, 403), AnswerKind.UNAUTHORISED),
+        ((400, 402, 405, 408, 410, 418, 499), AnswerKind.REFUSED),
+        ((301, 302, 304, 308), AnswerKind.REFUSED),
+        ((500, 502, 503, 504, 599, 999), AnswerKind.SERVER_ERROR),
+    ],
+)
+async def test_a_status_is_put_into_the_words_of_the_port(statuses: tuple[int, ...], kind: AnswerKind) -> None:
+    for status in statuses:
+        assert await kind_of(status) is kind
+
+
+@pytest.mark.parametrize(
+    ("status", "problem"),
+    [
+        (404, "The marketplace answered 404: there is no such product."),
+        (429, "The marketplace answered 429: too many requests."),
+        (503, "The marketplace answered 503."),
+        (302, "The marketplace answered 302, a redirect, which is not followed for an API call."),
+    ],
+)
+async def test_an_answer_other_than_good_has_a_sentence_and_no_body(status: int, problem: str) -> None:
+    wire = Wire(Reply(status, (("location", f"/?token={SECRET}"),), SECRET.encode()))
+    answer = await a_client(wire).fetch("/", an_identity(), NOW)
+    assert (answer.status, answer.problem, answer.body) == (status, problem, b"")
+    assert len(wire.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("header", "wait"),
+    [
+        ("120", timedelta(seconds=120)),
+        (format_datetime(NOW.replace(microsecond=0) + timedelta(minutes=5), usegmt=True), timedelta(minutes=5)),
+        (None, None),
+        ("-5", None),
+        ("soon", None),
+        ("99999999999", DAY),
+    ],
+)
+async def test_a_429_says_how_long_it_asked_us_to_wait(header: str | None, wait: timedelta | None) -> None:
+    wire = Wire(Reply(429, (("retry-after", header),) if header else (), b""))
+    answer = await a_client(wire).fetch("/", an_identity(), NOW.replace(microsecond=0))
+    assert (answer.kind, answer.wait) == (AnswerKind.TOO_MANY, wait)
+
+
+async def test_a_retry_after_of_any_other_answer_is_not_taken_for_a_wait() -> None:
+    wire = Wire(Reply(503, (("retry-after", "120"),), b""))
+    assert (await a_client(wire).fetch("/", an_identity(), NOW)).wait is None
+
+
+@pytest.mark.parametrize(
+    ("problem", "detail", "sentence"),
+    [
+        (TransportProblem.TIMEOUT, "", "The request failed: timed out."),
+        (TransportProblem.DROPPED, "before an answer", "The request failed: connection dropped (before an answer)."),
+        (TransportProblem.TOO_LARGE, "more than 5", "The request failed: answer too large (more than 5)."),
+    ],
+)
+async def test_no_reply_is_a_network_error_that_says_why(problem: TransportProblem, detail: str, sentence: str) -> None:
+    answer = await a_client(Wire(TransportFailed(problem, detail))).fetch("/", an_identity(), NOW)
+    assert (answer.kind, answer.status, answer.problem) == (AnswerKind.NETWORK_ERROR, None, sentence)
+
+
+async def test_a_token_that_cannot_be_opened_is_as_good_as_refused_and_nothing_is_sent() -> None:
+    """A key was dropped: the cure is a new token, as after a 401."""
+    wire = Wire()
+
+    def open_token(identity: Identity) -> str:
+        raise InvalidToken(problem="its key k1 is not among the configured ones")
+
+    answer = await MustitMarketplace(wire, BASE, open_token).fetch("/", an_identity(), NOW)
+    assert (answer.kind, answer.status) == (AnswerKind.UNAUTHORISED, None)
+    assert "its key k1" in answer.problem
+    assert wire.asked == []
