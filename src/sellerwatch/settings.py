@@ -75,6 +75,9 @@ def _zone(name: str) -> str:
 
 
 def _keys(secret: SecretStr) -> SecretStr:
+    ids = [entry.strip().partition(":")[0] for entry in secret.get_secret_value().split(",")]
+    if len(set(ids)) < len(ids):
+        raise ValueError("must not use one key id twice")
     for entry in secret.get_secret_value().split(","):
         key_id, colon, encoded = entry.strip().partition(":")
         try:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import pytest
+from tests.builders import ITEM, NOW, SELLER, a_message
 
 from sellerwatch.adapters.http.product_server import HttpReceiver
 from sellerwatch.kernel.clock import SystemClock
@@ -18,7 +19,6 @@ from sellerwatch.simulator.http import serve
 from sellerwatch.simulator.product_server import Behaviour, Mode
 from sellerwatch.simulator.receiver import SimulatedReceiver
 from sellerwatch.simulator.simulator import EVENTS_PATH, Simulator
-from tests.builders import ITEM, NOW, SELLER, a_message
 
 SECRET = "whsec_bm9ib2R5IGtub3dzIHRoaXM="
 READ = 0.2

@@ -1,4 +1,4 @@
-"""A random life of delivery: events, receivers of every mood, kills in mid-send, time. In the end all is told, in order."""
+"""A random life of delivery: events, moods of the receiver, kills in mid-send. In the end all is told, in order."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.builders import NOW
+from tests.outbox.practice import LAPSE, Practice, Running
 
 from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.migrate import upgrade
@@ -21,8 +23,6 @@ from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop
 from sellerwatch.outbox.message import MessageStatus
 from sellerwatch.outbox.turn import DeliveryRules
 from sellerwatch.simulator.product_server import Mode
-from tests.builders import NOW
-from tests.outbox.practice import LAPSE, Practice, Running
 
 T = TypeVar("T")
 

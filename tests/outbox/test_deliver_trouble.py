@@ -8,6 +8,8 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from tests.builders import SECOND
+from tests.outbox.practice import LAPSE, Practice, Running
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -18,8 +20,6 @@ from sellerwatch.outbox.message import Message, MessageStatus
 from sellerwatch.outbox.ports import Outbox, OutboxTx, Receipt
 from sellerwatch.outbox.turn import DeliveryRules
 from sellerwatch.simulator.product_server import Mode
-from tests.builders import SECOND
-from tests.outbox.practice import LAPSE, Practice, Running
 
 COMPLETED, FAILED, WAITING, SENDING = (
     MessageStatus.COMPLETED,

@@ -23,6 +23,15 @@ class RawPart:
     created_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class ProductCounts:
+    """How many products a seller has with us. `present` leaves out the deleted ones; `complete` is of the present."""
+
+    present: int
+    complete: int
+    deleted: int
+
+
 class Products(Protocol):
     def of_items(self, items: Sequence[ItemNo]) -> dict[ItemNo, Product]: ...
 
@@ -41,6 +50,8 @@ class Products(Protocol):
         ...
 
     def count(self, seller_id: SellerId | None = None) -> int: ...
+
+    def counts(self, seller_id: SellerId) -> ProductCounts: ...
 
 
 class Reader(Protocol):

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from sellerwatch import __version__
-from sellerwatch.cli import config, db, simulator
+from sellerwatch.cli import config, db, demo, serve, simulator
 from sellerwatch.cli.output import err
 from sellerwatch.kernel.errors import Invalid, SellerwatchError
 
@@ -26,6 +26,9 @@ app = typer.Typer(
 )
 app.add_typer(db.app, name="db")
 app.add_typer(config.app, name="config")
+app.command()(demo.demo)
+app.command()(serve.serve)
+app.command()(serve.crawl)
 app.command("simulator", help=simulator.HELP)(simulator.simulator)
 
 

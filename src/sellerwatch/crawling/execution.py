@@ -141,6 +141,10 @@ class Execution:
         return self.completed_tasks + self.failed_tasks
 
     @property
+    def all_succeeded(self) -> bool:
+        return self.status is ExecutionStatus.COMPLETED and self.failed_tasks == 0
+
+    @property
     def is_open(self) -> bool:
         return self.status in (ExecutionStatus.PENDING, ExecutionStatus.RUNNING)
 

@@ -60,6 +60,10 @@ class Tasks(Protocol):
         limit: int,
     ) -> Sequence[Task]: ...
 
+    def errors(self, execution_id: ExecutionId, limit: int) -> Sequence[tuple[str, int]]:
+        """Why tasks of a run failed, each message with how many it hit; most frequent first."""
+        ...
+
     def tally(self, execution_id: ExecutionId) -> dict[tuple[str, str], int]:
         """How many tasks of each (type, status)."""
         ...

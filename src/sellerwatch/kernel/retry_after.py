@@ -19,7 +19,7 @@ def retry_after(header: str | None, now: datetime, longest: timedelta) -> timede
     except (ValueError, OverflowError):
         try:
             date = parsedate_to_datetime(text)
-        except (ValueError, TypeError, IndexError):
+        except (ValueError, TypeError, IndexError, OverflowError):
             return None
         wait = (date if date.tzinfo else date.replace(tzinfo=UTC)) - now
     return min(wait, longest) if wait > timedelta(0) else None

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 
-from sellerwatch.kernel.ids import OutboxId, PublicId, WorkerId
-from sellerwatch.outbox.message import Message
+from sellerwatch.kernel.ids import OutboxId, PublicId, SellerId, WorkerId
+from sellerwatch.outbox.message import Message, MessageStatus
 
 #: What is kept of an answer's body.
 LONGEST_ANSWER = 500
@@ -99,6 +99,14 @@ class Outbox(Protocol):
 
     def latest_of(self, subject_id: PublicId, limit: int) -> Sequence[Message]:
         """The newest messages of one subject, newest first."""
+        ...
+
+    def newest(self, *, seller_id: SellerId | None, status: MessageStatus | None, limit: int) -> Sequence[Message]:
+        """For those who look: newest first."""
+        ...
+
+    def holders(self, outbox_ids: Sequence[OutboxId]) -> dict[OutboxId, OutboxId]:
+        """Which of these stand behind a message that failed for good, and behind which."""
         ...
 
     def pending(self) -> int:

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from email.utils import format_datetime
 
 import pytest
+from tests.builders import NOW, a_message, outbox_id
 
 from sellerwatch.adapters.http.product_server import HttpReceiver
 from sellerwatch.adapters.http.signing import InvalidSigningSecret, signature_header, signing_keys
@@ -21,7 +22,6 @@ from sellerwatch.outbox.message import Message
 from sellerwatch.outbox.ports import Receipt, Verdict
 from sellerwatch.simulator.http import serve
 from sellerwatch.simulator.wire import Answer, Fault, Request
-from tests.builders import NOW, a_message, outbox_id
 
 EVENT = replace(a_message(), payload='{"이름":"셔츠 🧵"}')
 

@@ -192,8 +192,12 @@ async def test_a_header_that_would_break_out_is_never_sent(value: str) -> None:
     assert not arrived
 
 
-async def test_a_closed_transport_fails_as_unreachable() -> None:
+@pytest.mark.parametrize("used", [False, True])
+async def test_a_closed_transport_fails_as_unreachable(used: bool) -> None:
     transport = HttpTransport()
+    if used:
+        async with serve(lambda request, now: Answer(200)) as server:
+            await transport.get(server.url, {})
     await transport.close()
     with pytest.raises(TransportFailed, match="unreachable"):
         await transport.get("http://127.0.0.1:9/", {})

@@ -20,7 +20,6 @@ LARGEST_BODY = 5_000_000
 CONNECT_SECONDS = 3.0
 READ_SECONDS = 10.0
 _DNS_SECONDS = 300
-_CLOSED = "the transport is closed"
 
 
 class HttpTransport:
@@ -66,13 +65,10 @@ class HttpTransport:
                 return await self._get(url, headers)
             except (aiohttp.ClientError, OSError, ValueError, EOFError) as error:
                 raise _mapped(error) from None
-            except RuntimeError:
-                # Closed while the request was under way: aiohttp's own way to say so.
-                if self._closed:
-                    raise TransportFailed(TransportProblem.UNREACHABLE, _CLOSED) from None
-                raise
 
     async def _get(self, url: str, headers: Mapping[str, str]) -> Reply:
+        if self._closed:
+            raise TransportFailed(TransportProblem.UNREACHABLE, "the transport is closed")
         session = self._session or self._open()
         # encoded=True: the address goes out as it was made, not as aiohttp would quote it.
         async with session.get(URL(url, encoded=True), headers=headers, allow_redirects=False) as response:
@@ -89,8 +85,6 @@ class HttpTransport:
 
     def _open(self) -> aiohttp.ClientSession:
         """Made at the first request, because aiohttp wants the loop that will run it."""
-        if self._closed:
-            raise TransportFailed(TransportProblem.UNREACHABLE, _CLOSED)
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=self._limit, ttl_dns_cache=_DNS_SECONDS),
             timeout=self._timeout,

@@ -16,13 +16,10 @@ INSERT INTO audit (at, actor, action, subject_type, subject_id, state_before, st
 VALUES (:at, :actor, :action, :subject_type, :subject_id, :before, :after, :note)
 """
 
-# The newest entries, of one subject or actor where given.
+# The newest entries; `{where}` holds only what is asked for, so that each question finds its index.
 NEWEST = """
 SELECT at, actor, action, subject_type, subject_id, state_before, state_after, note FROM audit
-WHERE (:subject_type IS NULL OR subject_type = :subject_type)
-  AND (:subject_id IS NULL OR subject_id = :subject_id)
-  AND (:actor IS NULL OR actor = :actor)
-ORDER BY id DESC LIMIT :limit
+{where} ORDER BY id DESC LIMIT :limit
 """
 
 
@@ -48,10 +45,12 @@ class SqlAuditTrail:
     def newest(
         self, *, limit: int, subject_type: str | None = None, subject_id: str | None = None, actor: str | None = None
     ) -> Sequence[AuditEntry]:
-        params = {"limit": limit, "subject_type": subject_type, "subject_id": subject_id, "actor": actor}
+        given = {"subject_type": subject_type, "subject_id": subject_id, "actor": actor}
+        asked = [f"{name} = :{name}" for name, value in given.items() if value is not None]
+        statement = NEWEST.replace("{where}", f"WHERE {' AND '.join(asked)}" if asked else "")
         return [
             AuditEntry(r[0], r[1], r[2], r[3], r[4], _object(r[5]), _object(r[6]), r[7])
-            for r in self._db.rows(NEWEST, params)
+            for r in self._db.rows(statement, given | {"limit": limit})
         ]
 
 

@@ -90,6 +90,17 @@ SELECT COUNT(*) FROM (
     WHERE f.status = 'FAILED' AND w.status = 'WAITING') held
 """
 
+# The newest there are, for those who look; `{where}` holds only what is asked for.
+NEWEST = "SELECT {columns} FROM {outbox} o {where} LIMIT :limit"
+
+# For each of some messages that wait, the first before it in its line that failed for good.
+HOLDERS = """
+SELECT w.outbox_id, (
+    SELECT f.outbox_id FROM {outbox} f
+    WHERE f.{subject} = w.{subject} AND f.id < w.id AND f.status = 'FAILED' ORDER BY f.id LIMIT 1)
+FROM {outbox} w WHERE w.status = 'WAITING' AND w.outbox_id IN (:outbox_ids)
+"""
+
 # Take back a message that nobody has seen.
 REMOVE = "DELETE FROM {outbox} WHERE outbox_id = :outbox_id AND status = 'WAITING' AND NOT ({attempted})"
 
@@ -109,6 +120,8 @@ class _Statements:
     unfinished: str
     held_back: str
     remove: str
+    newest: str
+    holders: str
 
     @classmethod
     def of(cls, outbox: str, subject: str, add: str, attempted: str, of_a_product: str, setting: str) -> _Statements:
@@ -126,7 +139,7 @@ class _Statements:
             return statement
 
         others = (DUE, NEXT_DUE, GET_MANY, SAVE, HELD_BY, HELD_BY_LAPSED, LATEST_OF, UNFINISHED, HELD_BACK, REMOVE)
-        return cls(add, *map(made, others))
+        return cls(add, *map(made, (*others, NEWEST, HOLDERS)))
 
 
 # A schedule's message is never merged, so whether it was attempted is not kept of it.
@@ -185,6 +198,18 @@ class SqlOutbox:
 
     def latest_of(self, subject_id: PublicId, limit: int) -> Sequence[Message]:
         return self._found(self._db.rows(self._sql.latest_of, {"subject_id": subject_id, "limit": limit}))
+
+    def newest(self, *, seller_id: SellerId | None, status: MessageStatus | None, limit: int) -> Sequence[Message]:
+        given = {"seller_id": seller_id, "status": status}
+        asked = [f"o.{name} = :{name}" for name, value in given.items() if value is not None]
+        # By state an index gives the order; without one the inner id does.
+        order = "ORDER BY o.created_at DESC, o.id DESC" if status else "ORDER BY o.id DESC"
+        where = f"WHERE {' AND '.join(asked)} {order}" if asked else order
+        return self._found(self._db.rows(self._sql.newest.replace("{where}", where), given | {"limit": limit}))
+
+    def holders(self, outbox_ids: Sequence[OutboxId]) -> dict[OutboxId, OutboxId]:
+        rows = self._db.rows(self._sql.holders, outbox_ids=outbox_ids) if outbox_ids else ()
+        return {OutboxId(row[0]): OutboxId(row[1]) for row in rows if row[1] is not None}
 
     def pending(self) -> int:
         return int(self._db.value(self._sql.unfinished)) - int(self._db.value(self._sql.held_back))

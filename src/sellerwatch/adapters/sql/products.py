@@ -8,7 +8,7 @@ from typing import Any
 import zstandard
 
 from sellerwatch.adapters.sql.statements import AnyRow, Db
-from sellerwatch.catalog.ports import RawPart
+from sellerwatch.catalog.ports import ProductCounts, RawPart
 from sellerwatch.catalog.product import PartType, Product
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, SellerId
 
@@ -43,6 +43,12 @@ SELECT data_type, raw_json FROM product_raw_data WHERE id IN (
 """
 
 COUNT_SEEN = "SELECT COUNT(*) FROM products WHERE seller_id = :seller_id AND last_seen_execution = :execution_id"
+
+COUNTS = """
+SELECT COALESCE(SUM(deleted_at IS NULL), 0), COALESCE(SUM(deleted_at IS NULL AND is_complete), 0),
+    COALESCE(SUM(deleted_at IS NOT NULL), 0)
+FROM products WHERE seller_id = :seller_id
+"""
 
 #: Level 1: bodies are written once and rarely read; speed counts more than the last tenth of the size.
 _LEVEL = 1
@@ -90,6 +96,10 @@ class SqlProducts:
     def count(self, seller_id: SellerId | None = None) -> int:
         where = "WHERE seller_id = :seller_id" if seller_id else ""
         return int(self._db.value(f"SELECT COUNT(*) FROM products {where}", {"seller_id": seller_id}))
+
+    def counts(self, seller_id: SellerId) -> ProductCounts:
+        row = self._db.row(COUNTS, {"seller_id": seller_id}) or (0, 0, 0)
+        return ProductCounts(present=int(row[0]), complete=int(row[1]), deleted=int(row[2]))
 
 
 def _params(product: Product) -> dict[str, Any]:

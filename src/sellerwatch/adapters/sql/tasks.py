@@ -54,6 +54,11 @@ WHERE execution_id = :execution_id AND item_no IS NULL AND task_type = 'MINISHOP
 HELD_BY_LAPSED = f"""{SELECT} WHERE status = 'IN_PROGRESS' AND worker_id NOT IN (
     SELECT worker_id FROM workers WHERE stopped_at IS NULL AND heartbeat_at > :beat_before)"""
 
+# What went wrong in a run, most frequent first.
+ERRORS = """SELECT COALESCE(error_message, ''), COUNT(*) FROM crawler_tasks
+WHERE execution_id = :execution_id AND status = 'FAILED'
+GROUP BY error_message ORDER BY COUNT(*) DESC, error_message LIMIT :limit"""
+
 TALLY = """SELECT task_type, status, COUNT(*) FROM crawler_tasks WHERE execution_id = :execution_id
 GROUP BY task_type, status"""
 
@@ -160,11 +165,17 @@ class SqlTasks:
     ) -> Sequence[Task]:
         given = {"execution_id": execution_id, "seller_id": seller_id, "status": status}
         where = " AND ".join(f"{name} = :{name}" for name, value in given.items() if value is not None)
+        # Of all tasks there are, the inner id alone gives the order: no index begins with created_at.
+        ordered = f"WHERE {where} ORDER BY created_at DESC, id DESC" if where else "ORDER BY id DESC"
         rows = self._db.rows(
-            f"{SELECT} {f'WHERE {where}' if where else ''} ORDER BY created_at DESC, id DESC LIMIT :limit",
+            f"{SELECT} {ordered} LIMIT :limit",
             given | {"limit": limit},
         )
         return [_task(row) for row in rows]
+
+    def errors(self, execution_id: ExecutionId, limit: int) -> Sequence[tuple[str, int]]:
+        rows = self._db.rows(ERRORS, {"execution_id": execution_id, "limit": limit})
+        return [(row[0], row[1]) for row in rows]
 
     def tally(self, execution_id: ExecutionId) -> dict[tuple[str, str], int]:
         return {(row[0], row[1]): row[2] for row in self._db.rows(TALLY, {"execution_id": execution_id})}

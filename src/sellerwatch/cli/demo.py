@@ -1,0 +1,249 @@
+"""`sellerwatch demo`: the whole product on loopback, against the bundled simulator."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sellerwatch.cli.output import out, print_json
+from sellerwatch.cli.running import at_work, follow, run_on_uvloop, stop_on_signals
+from sellerwatch.cli.simulator import UnknownProfile
+
+if TYPE_CHECKING:
+    from sellerwatch.cli.demo_screen import Screen
+    from sellerwatch.crawling.execution import Execution
+    from sellerwatch.crawling.service import Service
+    from sellerwatch.kernel.ids import ExecutionId, SellerId
+    from sellerwatch.sellers.ports import SellersTx
+    from sellerwatch.settings import Settings
+    from sellerwatch.simulator.simulator import Simulator
+
+#: The demo's limits: the real limiter, set so that a stranger does not have to wait an hour.
+LIMITS = {"WINDOW_LIMIT": 80, "WINDOW_SECONDS": 10, "REQUESTS_PER_SECOND": 30}
+MOST_RUNS = 5
+ENDLESS = 1_000_000
+SECRET = "known-to-all-who-read-this-demo"  # noqa: S105 - signs events to the simulator on loopback
+PAUSE_BETWEEN_ROUNDS = 15.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the demo was asked to do."""
+
+    sellers: int
+    products: int
+    rounds: int
+    changes: int
+    once: bool
+    seed: str
+    profile: str
+
+
+@dataclass
+class Tale:
+    """What happened so far."""
+
+    round: int = 1
+    events_by_round: list[int] = field(default_factory=list)
+    failed_tasks: int = 0
+
+
+def demo(
+    sellers: Annotated[int, typer.Option(min=1, max=1000, help="Sellers to register.")] = 3,
+    products: Annotated[int, typer.Option(min=0, help="Products of each seller.")] = 300,
+    once: Annotated[bool, typer.Option("--once", help="End when all is crawled and delivered.")] = False,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Crawl so often, with changes between.")] = None,
+    changes: Annotated[int, typer.Option(min=0, help="Products that change between two rounds.")] = 20,
+    profile: Annotated[str, typer.Option(help="Chaos by name: calm, flaky, hostile, ...")] = "calm",
+    seed: Annotated[str, typer.Option(help="The same seed makes the same world and the same faults.")] = "0",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
+) -> None:
+    """A marketplace, a product server and the whole service on loopback: watch sellers being crawled.
+
+    Exit code: 0 only if the receiver's catalogue equals the marketplace's at the end.
+
+    \b
+    sellerwatch demo
+    sellerwatch demo --once --json --sellers 3 --products 1000
+    sellerwatch demo --once --profile hostile
+    sellerwatch demo --rounds 2 --changes 0 --once
+    """
+    from sellerwatch.logs import configure  # noqa: PLC0415
+    from sellerwatch.simulator.chaos import PROFILES  # noqa: PLC0415
+
+    if profile not in PROFILES:
+        raise UnknownProfile(given=profile, known=tuple(PROFILES))
+    configure("error", None)
+    endless = 1_000_000
+    plan = Plan(
+        sellers, products, rounds or (1 if once else endless), changes, once or rounds is not None, seed, profile
+    )
+    raise typer.Exit(run_on_uvloop(_demo(plan, as_json)))
+
+
+async def _demo(plan: Plan, as_json: bool) -> int:
+    from sellerwatch.cli.demo_screen import Screen  # noqa: PLC0415
+    from sellerwatch.compose import open_service  # noqa: PLC0415
+    from sellerwatch.simulator.http import serve  # noqa: PLC0415
+    from sellerwatch.simulator.simulator import EVENTS_PATH, Simulator  # noqa: PLC0415
+
+    simulator = Simulator(
+        seed=plan.seed,
+        sellers=plan.sellers,
+        products=plan.products,
+        profile=plan.profile,
+        window_limit=LIMITS["WINDOW_LIMIT"],
+        window_seconds=LIMITS["WINDOW_SECONDS"],
+        requests_per_second=LIMITS["REQUESTS_PER_SECOND"],
+        secret=SECRET,
+    )
+    with tempfile.TemporaryDirectory(prefix="sellerwatch-demo-") as folder:
+        database = Path(folder) / "demo.db"
+        async with serve(simulator.answer) as server:
+            settings = _settings(server.url, server.url + EVENTS_PATH, database)
+            async with open_service(settings, schedules=False) as service, at_work(service) as running:
+                stop_on_signals(service.stop.set)
+                screen = Screen(simulator, service, server.url, database, quiet=as_json)
+                with screen:
+                    summary = await _rounds(plan, service, running, simulator, screen)
+            if as_json:
+                print_json(summary)
+            else:
+                _tell(summary)
+    return 0 if summary["mismatches"] == 0 and not summary["violations"] else 1
+
+
+async def _rounds(
+    plan: Plan, service: Service, running: asyncio.Task[None], simulator: Simulator, screen: Screen
+) -> dict[str, object]:
+    clock = service.crawl.clock
+    began = clock.monotonic()
+    tale = Tale()
+    names = await _register(service, list(simulator.world.sellers))
+    while not service.stop.is_set():
+        delivered = service.deliveries[0].delivered
+        screen.round(tale.round)
+        tale.failed_tasks += await _crawl_all(service, running, names, screen)
+        await _drain(service, running, screen)
+        tale.events_by_round.append(service.deliveries[0].delivered - delivered)
+        screen.checked(len(simulator.compare()))
+        if tale.round >= plan.rounds or service.stop.is_set():
+            break
+        if not plan.once:
+            await _pause(service, running)
+        simulator.mutate(plan.changes, f"{plan.seed}/{tale.round}")
+        tale.round += 1
+    stats = simulator.marketplace.stats()
+    return {
+        "products": sum(1 for _ in simulator.world.catalogue()),
+        "requests": sum(stats["requests"].values()),
+        "events_delivered": service.deliveries[0].delivered,
+        "events_by_round": tale.events_by_round,
+        "mismatches": len(simulator.compare()),
+        "violations": len(simulator.product_server.violations),
+        "over_budget": stats["over_budget"],
+        "over_rate": stats["over_rate"],
+        "failed_tasks": tale.failed_tasks,
+        "seconds": round(clock.monotonic() - began, 2),
+    }
+
+
+async def _register(service: Service, names: list[str]) -> list[SellerId]:
+    from sellerwatch.kernel.ids import Draw, SellerId  # noqa: PLC0415
+    from sellerwatch.sellers.register import register  # noqa: PLC0415
+
+    crawl, now = service.crawl, service.crawl.clock.now()
+    draw = Draw(crawl.ids)
+    ids = [SellerId(name) for name in names]
+
+    def work(tx: SellersTx) -> None:
+        fresh = draw.replay()
+        for number, seller_id in enumerate(ids, 1):
+            register(tx, seller_id, f"연습 판매자 {number}", None, actor="demo", ids=fresh, now=now)
+
+    await crawl.store.transact(work)
+    return ids
+
+
+async def _crawl_all(service: Service, running: asyncio.Task[None], names: list[SellerId], screen: Screen) -> int:
+    """One run of each seller, and more of those whose tasks failed: at most five. Returns how many tasks failed."""
+    failed, left = 0, names
+    for _ in range(MOST_RUNS):
+        started = [run for run in [await _trigger(service, seller_id) for seller_id in left] if run is not None]
+        service.nudge()
+        found = await follow(service, running, started, screen.runs)
+        failed += sum(execution.failed_tasks for execution in found)
+        whole = {execution.seller_id for execution in found if await _is_whole(service, execution)}
+        left = [seller_id for seller_id in left if seller_id not in whole]
+        if not left or service.stop.is_set() or running.done():
+            break
+    return failed
+
+
+async def _trigger(service: Service, seller_id: SellerId) -> ExecutionId | None:
+    """Start a run; what a bad day of the marketplace refuses is left for the next turn."""
+    from sellerwatch.agents.pool import NoBudget  # noqa: PLC0415
+    from sellerwatch.crawling.trigger import MarketplaceUnavailable, trigger  # noqa: PLC0415
+
+    for _ in range(20):
+        try:
+            return (await trigger(service.crawl, seller_id, "demo")).execution_id
+        except NoBudget as no_budget:
+            await service.crawl.clock.sleep(min(no_budget.seconds, 2.0))
+        except MarketplaceUnavailable:
+            return None
+    return None
+
+
+async def _is_whole(service: Service, execution: Execution) -> bool:
+    """Every task succeeded and every product the list promised was seen."""
+    seen = await service.crawl.store.read(
+        lambda tx: tx.products.count_seen(execution.seller_id, execution.execution_id)
+    )
+    return execution.all_succeeded and seen >= (execution.list_total or 0)
+
+
+async def _drain(service: Service, running: asyncio.Task[None], screen: Screen) -> None:
+    """Until every event has arrived (or failed for good, which the comparison then shows)."""
+    while await service.deliveries[0].pending() and not (service.stop.is_set() or running.done()):
+        screen.refresh()
+        await service.crawl.clock.sleep(0.1)
+    screen.refresh()
+
+
+async def _pause(service: Service, running: asyncio.Task[None]) -> None:
+    stopping = asyncio.create_task(service.stop.wait())
+    await asyncio.wait((stopping, running), timeout=PAUSE_BETWEEN_ROUNDS, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+
+
+def _settings(marketplace: str, product_server: str, database: Path) -> Settings:
+    from sellerwatch.settings import load  # noqa: PLC0415
+
+    values = {
+        "DATABASE_URL": f"sqlite:///{database}",
+        "MARKETPLACE_URL": marketplace,
+        "PRODUCT_SERVER_URL": product_server,
+        "PRODUCT_SERVER_SECRET": SECRET,
+        "DEPARTURE_MARGIN_SECONDS": 0.004,
+        "AGENT_SUSPENSION_SECONDS": 3,
+        "TENDING_INTERVAL_SECONDS": 1,
+        "OUTBOX_BACKOFF_SECONDS": 1,
+    } | LIMITS
+    return load({f"SELLERWATCH_{name}": str(value) for name, value in values.items()}).settings
+
+
+def _tell(summary: dict[str, object]) -> None:
+    good = summary["mismatches"] == 0 and summary["over_budget"] == 0 and not summary["violations"]
+    out.print(
+        f"{summary['products']} products, {summary['requests']} requests, {summary['events_delivered']} events "
+        f"delivered in {summary['seconds']} s; mismatches: {summary['mismatches']}, over budget: "
+        f"{summary['over_budget']}.",
+        style="green" if good else "red",
+        highlight=False,
+    )

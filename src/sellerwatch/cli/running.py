@@ -1,0 +1,62 @@
+"""Running the service from a command: the event loop, the signals, and following runs to their end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sellerwatch.kernel.ids import ExecutionId
+
+if TYPE_CHECKING:
+    from sellerwatch.crawling.execution import Execution
+    from sellerwatch.crawling.service import Service
+
+T = TypeVar("T")
+
+#: How often a progress display looks.
+LOOK = 0.2
+
+
+def run_on_uvloop(main: Coroutine[Any, Any, T]) -> T:
+    import uvloop  # noqa: PLC0415 - only commands that serve pay for it
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main)
+
+
+def stop_on_signals(stop: Callable[[], object]) -> None:
+    """Ctrl-C and SIGTERM ask to stop; what is under way finishes or is put back."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+
+
+@asynccontextmanager
+async def at_work(service: Service) -> AsyncIterator[asyncio.Task[None]]:
+    """The service runs while the block does; a loop of it that breaks shows as an error of the block."""
+    running = asyncio.create_task(service.run())
+    try:
+        yield running
+    finally:
+        service.stop.set()
+        await running
+
+
+async def executions(service: Service, ids: Sequence[ExecutionId]) -> list[Execution]:
+    """These runs as they stand now."""
+    found = await service.crawl.store.read(lambda tx: [tx.executions.get(id_) for id_ in ids])
+    return [execution for execution in found if execution is not None]
+
+
+async def follow(
+    service: Service, running: asyncio.Task[None], ids: Sequence[ExecutionId], show: Callable[[list[Execution]], None]
+) -> list[Execution]:
+    """Look at the runs until all are over, the service stops, or it breaks."""
+    while True:
+        found = await executions(service, ids)
+        show(found)
+        if running.done() or service.stop.is_set() or not any(execution.is_open for execution in found):
+            return found
+        await service.crawl.clock.sleep(LOOK)

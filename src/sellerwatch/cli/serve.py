@@ -1,0 +1,110 @@
+"""`sellerwatch serve` and `sellerwatch crawl`: the service for good, and one run in the foreground."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sellerwatch.cli.output import err, print_json, print_table
+from sellerwatch.cli.running import at_work, follow, run_on_uvloop, stop_on_signals
+
+if TYPE_CHECKING:
+    from sellerwatch.crawling.execution import Execution
+    from sellerwatch.settings import Settings
+
+
+def serve() -> None:
+    """Crawl due sellers and deliver what changed, until stopped. The embedded database is made on the way.
+
+    \b
+    sellerwatch serve
+    SELLERWATCH_PRODUCT_SERVER_URL=https://products.example/events sellerwatch serve
+    """
+    settings = _settings()
+    run_on_uvloop(_serve(settings))
+
+
+def crawl(
+    sellers: Annotated[list[str], typer.Argument(help="Sellers to crawl, as registered.", metavar="SELLER...")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Run one crawl of each seller in the foreground. Shares budget and work with a service on the same database.
+
+    Exit code: 0 every task succeeded; 3 some failed; 1 a run could not be started or was ended.
+
+    \b
+    sellerwatch crawl seller_12345
+    sellerwatch crawl seller_1 seller_2 --json
+    """
+    settings = _settings(quiet=True)
+    raise typer.Exit(run_on_uvloop(_crawl(settings, list(dict.fromkeys(sellers)), as_json)))
+
+
+def _settings(*, quiet: bool = False) -> Settings:
+    from sellerwatch.logs import configure  # noqa: PLC0415
+    from sellerwatch.settings import load  # noqa: PLC0415
+
+    settings = load(os.environ).settings
+    configure("error" if quiet and settings.log_level == "info" else settings.log_level, settings.log_format)
+    return settings
+
+
+async def _serve(settings: Settings) -> None:
+    import logging  # noqa: PLC0415
+
+    from sellerwatch.compose import open_service  # noqa: PLC0415
+
+    log = logging.getLogger("sellerwatch")
+    async with open_service(settings) as service:
+        stop_on_signals(service.stop.set)
+        log.info("serving", extra={"marketplace": settings.marketplace_url, "worker": service.crawl.worker_id})
+        await service.run()
+        log.info("stopped", extra={"completed": service.progress.completed, "failed": service.progress.failed})
+
+
+async def _crawl(settings: Settings, names: list[str], as_json: bool) -> int:
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    from sellerwatch.cli.desk import actor  # noqa: PLC0415
+    from sellerwatch.compose import open_service  # noqa: PLC0415
+    from sellerwatch.crawling.trigger import trigger  # noqa: PLC0415
+    from sellerwatch.kernel.ids import SellerId  # noqa: PLC0415
+
+    ids = [SellerId.parse(name) for name in names]
+    async with open_service(settings, schedules=False) as service, at_work(service) as running:
+        stop_on_signals(service.stop.set)
+        started = [await trigger(service.crawl, seller_id, actor()) for seller_id in ids]
+        service.nudge()
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
+        with Progress(*columns, TimeElapsedColumn(), console=err, disable=not err.is_terminal) as progress:
+            bars = [progress.add_task(seller_id, total=None) for seller_id in ids]
+
+            def show(found: list[Execution]) -> None:
+                for bar, execution in zip(bars, found, strict=True):
+                    progress.update(bar, completed=execution.ended, total=execution.total_tasks_created)
+
+            found = await follow(service, running, [run.execution_id for run in started], show)
+    return _report(found, as_json)
+
+
+def _report(found: list[Execution], as_json: bool) -> int:
+    """Say how the runs ended; the exit code for it."""
+    from sellerwatch.crawling.execution import ExecutionStatus  # noqa: PLC0415
+
+    rows = [
+        (e.seller_id, e.status, e.list_total, e.total_tasks_created, e.completed_tasks, e.failed_tasks) for e in found
+    ]
+    names = ("sellerId", "status", "products", "tasks", "completed", "failed")
+    if as_json:
+        runs = [
+            dict(zip(names, row, strict=True)) | {"executionId": e.execution_id}
+            for row, e in zip(rows, found, strict=True)
+        ]
+        print_json({"executions": runs})
+    else:
+        print_table("Runs", names, rows, empty="")
+    if any(e.status is not ExecutionStatus.COMPLETED for e in found):
+        return 1
+    return 3 if any(e.failed_tasks for e in found) else 0
