@@ -81,7 +81,9 @@ def tests(name: str, jobs: int, limit: float) -> bool:
     print(said, end="")
     if passed and cover:
         include = ",".join(f"src/sellerwatch/{feature}/*" for feature in FEATURES.split(","))
-        passed, said = run(["coverage", "report", f"--include={include}", f"--fail-under={COVERAGE_FLOOR}"], 60, quiet=True)
+        passed, said = run(
+            ["coverage", "report", f"--include={include}", f"--fail-under={COVERAGE_FLOOR}"], 60, quiet=True
+        )
         print(said, flush=True)
     return passed
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from sellerwatch.agents.agent import Agent
 from sellerwatch.agents.circuit import Circuit
+from sellerwatch.agents.pool import Candidate, Grant
 from sellerwatch.agents.token import Token
 from sellerwatch.catalog.facts import (
     Brand,
@@ -192,6 +193,27 @@ def a_token(number: int = 1, **changes: Any) -> Token:
         expires_at=NOW + HOUR,
     )
     return replace(made, **changes)
+
+
+def a_candidate(number: int = 1, **changes: Any) -> Candidate:
+    """The number-th agent of the pool, in full health, with a token, its whole budget and no request behind it."""
+    agent = an_agent(number)
+    made = Candidate(
+        row=number,
+        user_agent_id=agent.user_agent_id,
+        user_agent=agent.user_agent,
+        health_score=100,
+        last_used_at=None,
+        slots_left=80,
+        last_departure=NOW - DAY,
+        token_row=number,
+        token=a_token(number),
+    )
+    return replace(made, **changes)
+
+
+def a_grant(number: int = 1, depart_at: datetime = NOW) -> Grant:
+    return Grant(a_candidate(number), depart_at)
 
 
 def a_product(number: int = 1, **changes: Any) -> Product:

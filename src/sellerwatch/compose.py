@@ -136,6 +136,7 @@ def _crawl(
 
 def _delivery_rules(settings: Settings) -> DeliveryRules:
     return DeliveryRules(
+        concurrency=settings.outbox_concurrency,
         tries=settings.outbox_retries,
         interval=settings.outbox_interval_seconds,
         backoff=Backoff(settings.outbox_backoff_seconds, settings.outbox_backoff_max_seconds),
@@ -157,7 +158,11 @@ async def _network(
     posting = None
     if receiver is None and settings.product_server_url is not None:
         secret = settings.product_server_secret
-        posting = HttpReceiver(settings.product_server_url, secret.get_secret_value() if secret else None)
+        posting = HttpReceiver(
+            settings.product_server_url,
+            secret.get_secret_value() if secret else None,
+            longest_wait=timedelta(seconds=settings.max_retry_after_seconds),
+        )
     async with HttpTransport(limit=settings.host_concurrency) as getting:
         try:
             yield getting, receiver or posting

@@ -146,6 +146,7 @@ class Settings(BaseModel):
     task_retries: int = Field(2, ge=0, le=10, description="Retries of a task after its own failures.")
     outbox_retries: int = Field(5, ge=1, le=100, description="Tries of an event in all.")
     outbox_interval_seconds: Seconds = Field(300, description="How often the outbox is swept without a nudge.")
+    outbox_concurrency: Positive = Field(20, description="Events under way to the product server at once.")
     outbox_backoff_seconds: Seconds = Field(30, description="Wait after an event's first failed try; doubles.")
     outbox_backoff_max_seconds: Seconds = Field(3600, description="Longest wait between two tries of an event.")
     agent_suspension_seconds: Seconds = Field(3600, description="How long a suspended agent rests.")

@@ -50,6 +50,7 @@ def test_a_second_agent_of_the_same_string_is_a_conflict() -> None:
         (Outcome.SERVER_ERROR, 100, 90),
         (Outcome.NETWORK_ERROR, 100, 95),
         (Outcome.REFUSED, 100, 95),
+        (Outcome.OTHER, 100, 95),
         (Outcome.BLAMELESS, 40, 40),
     ],
 )
@@ -65,7 +66,7 @@ def test_each_use_is_counted_and_stamped(outcome: Outcome) -> None:
     assert used.failure_count == (outcome not in (Outcome.SUCCESS, Outcome.BLAMELESS))
 
 
-@pytest.mark.parametrize("outcome", [Outcome.SUCCESS, Outcome.SERVER_ERROR, Outcome.NETWORK_ERROR, Outcome.BLAMELESS])
+@pytest.mark.parametrize("outcome", [o for o in Outcome if o is not Outcome.TOO_MANY])
 def test_uses_that_ended_alike_are_folded_into_one(outcome: Outcome) -> None:
     one_by_one = an_agent(health_score=80)
     for _ in range(3):
@@ -87,6 +88,7 @@ def test_a_429_suspends_at_once_whatever_the_health() -> None:
         (35, Outcome.NETWORK_ERROR, AVAILABLE),
         (34, Outcome.NETWORK_ERROR, SUSPENDED),
         (34, Outcome.REFUSED, SUSPENDED),
+        (34, Outcome.OTHER, SUSPENDED),
         (34, Outcome.SUCCESS, AVAILABLE),
     ],
 )
@@ -127,6 +129,19 @@ def test_a_second_suspension_can_only_lengthen_the_rest() -> None:
     assert (again.suspended_at, again.suspended_until) == (NOW, NOW + 3 * HOUR)
     longer = again.suspend(NOW + MINUTE, 24 * HOUR)
     assert (longer.suspended_at, longer.suspended_until) == (NOW, NOW + MINUTE + 24 * HOUR)
+
+
+@pytest.mark.parametrize("outcome", [o for o in Outcome if o is not Outcome.TOO_MANY])
+def test_a_late_end_of_a_request_sent_before_the_rest_began_does_not_lengthen_it(outcome: Outcome) -> None:
+    resting = an_agent(health_score=5).suspend(NOW, HOUR)
+    late = resting.use(outcome, NOW + MINUTE, REST)
+    assert (late.status, late.suspended_at, late.suspended_until) == (SUSPENDED, NOW, NOW + HOUR)
+    assert late.usage_count == 1
+
+
+def test_a_429_lengthens_the_rest_of_an_agent_that_rests_already() -> None:
+    late = an_agent().suspend(NOW, HOUR).use(Outcome.TOO_MANY, NOW + MINUTE, REST)
+    assert (late.suspended_at, late.suspended_until) == (NOW, NOW + MINUTE + HOUR)
 
 
 def test_a_blocked_agent_stays_blocked_whatever_still_comes_in() -> None:
@@ -203,6 +218,7 @@ def test_a_new_day_starts_the_count_of_the_day() -> None:
         (Outcome.SERVER_ERROR, True),
         (Outcome.NETWORK_ERROR, True),
         (Outcome.REFUSED, True),
+        (Outcome.OTHER, False),
     ],
 )
 def test_circuit_failures_are_429_charged_5xx_and_network_errors_and_refused_fresh_tokens(

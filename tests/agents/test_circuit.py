@@ -86,3 +86,9 @@ def test_a_circuit_refuses_what_its_state_forbids(
     with pytest.raises(IllegalMove) as refusal:
         act(a_circuit(state=state))
     assert (refusal.value.noun, refusal.value.verb, refusal.value.state) == ("circuit", verb, state)
+
+
+def test_the_refusal_of_a_circuit_is_a_tidy_sentence() -> None:
+    with pytest.raises(IllegalMove) as refusal:
+        Circuit().half_open()
+    assert str(refusal.value) == "The circuit of the agent is CLOSED; to half open it must be OPEN."

@@ -108,6 +108,11 @@ def test_equal_facts_have_equal_digests() -> None:
     assert digest(option_facts()) == digest(option_facts())
 
 
+def test_options_are_sorted_by_number_however_they_came() -> None:
+    numbers = product_data(list_facts(), detail_facts(), option_facts(an_option(2), an_option(1)))["options"]
+    assert [option["optionNo"] for option in numbers] == [1, 2]
+
+
 def test_the_type_of_a_number_or_a_text_does_not_count() -> None:
     plain = detail_facts(item_no=int(ITEM), seller_id=str(SELLER))
     assert digest(plain) == digest(detail_facts(item_no=ItemNo(ITEM), seller_id=SellerId(SELLER)))

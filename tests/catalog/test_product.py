@@ -8,6 +8,7 @@ import pytest
 from tests.builders import ITEM, LATER, NOW, SELLER, a_complete_product, a_product, execution_id, product_id, seller_id
 
 from sellerwatch.catalog.product import (
+    EventOutOfOrder,
     ForeignProduct,
     PartType,
     Product,
@@ -15,11 +16,18 @@ from sellerwatch.catalog.product import (
     ProductState,
     has_changed,
 )
-from sellerwatch.kernel.errors import Conflict, IllegalMove
+from sellerwatch.kernel.errors import Conflict
 from sellerwatch.kernel.ids import ItemNo
 
 CREATED, UPDATED, DELETED = ProductEvent.CREATED, ProductEvent.UPDATED, ProductEvent.DELETED
 ONE, TWO = "1" * 32, "2" * 32
+
+
+def seen_whole(product: Product) -> Product:
+    """All its parts read (again)."""
+    for part in PartType:
+        product, _ = product.see_part(part, ONE, LATER)
+    return product
 
 
 def test_a_new_product_is_incomplete_and_nobody_is_told() -> None:
@@ -76,7 +84,7 @@ def test_where_nothing_changed_nothing_is_told() -> None:
 
 
 def test_a_product_that_comes_back_is_created_again() -> None:
-    gone = a_complete_product(version=4).announce(DELETED, LATER)
+    gone = seen_whole(a_complete_product(version=4).announce(DELETED, LATER))
     assert gone.due_event() is CREATED
     back = gone.announce(CREATED, LATER)
     assert (back.state, back.deleted_at, back.version) == (ProductState.COMPLETE, None, 6)
@@ -85,7 +93,7 @@ def test_a_product_that_comes_back_is_created_again() -> None:
 def test_versions_rise_by_one_with_every_event_over_removal_and_return() -> None:
     product, versions = a_complete_product(version=0), []
     for event in (CREATED, UPDATED, UPDATED, DELETED, CREATED, UPDATED, DELETED):
-        product = product.announce(event, LATER)
+        product = seen_whole(product).announce(event, LATER)
         versions.append(product.version)
     assert versions == [1, 2, 3, 4, 5, 6, 7]
 
@@ -119,12 +127,45 @@ def test_a_deletion_is_stamped() -> None:
     assert gone.is_deleted
 
 
-@pytest.mark.parametrize("product", [a_product(), a_complete_product(deleted_at=NOW)])
-def test_only_a_complete_product_can_be_deleted(product: Product) -> None:
-    with pytest.raises(IllegalMove) as refusal:
-        product.announce(DELETED, LATER)
-    assert (refusal.value.noun, refusal.value.verb, refusal.value.needs) == ("product", "delete", ("COMPLETE",))
-    assert str(refusal.value) == f"The product {ITEM} is {product.state}; to delete it must be COMPLETE."
+def test_a_deletion_forgets_the_parts_but_not_the_number_of_events() -> None:
+    gone = a_complete_product(version=3).announce(DELETED, LATER)
+    assert [gone.hash_of(part) for part in PartType] == [None, None, None]
+    assert (gone.version, gone.is_complete, gone.due_event()) == (4, False, None)
+
+
+def test_a_product_that_comes_back_is_complete_only_when_all_its_parts_were_read_again() -> None:
+    # Listed again, but its detail answers 404: "not DELETED: the task fails, the product stays as it was".
+    gone = a_complete_product().announce(DELETED, NOW)
+    listed, _ = gone.be_listed(execution_id(2), LATER).see_part(PartType.MINISHOP, ONE, LATER)
+    assert (listed.due_event(), listed.state) == (None, ProductState.DELETED)
+
+
+@pytest.mark.parametrize(
+    ("product", "event"),
+    [
+        pytest.param(a_product(), CREATED, id="incomplete-created"),
+        pytest.param(a_product(), UPDATED, id="incomplete-updated"),
+        pytest.param(a_product(), DELETED, id="incomplete-deleted"),
+        pytest.param(a_complete_product(version=0), UPDATED, id="never-created-updated"),
+        pytest.param(a_complete_product(version=0), DELETED, id="never-created-deleted"),
+        pytest.param(a_complete_product(version=1), CREATED, id="created-twice"),
+        pytest.param(a_complete_product(version=2, deleted_at=NOW), UPDATED, id="deleted-updated"),
+        pytest.param(a_complete_product(version=2, deleted_at=NOW), DELETED, id="deleted-twice"),
+    ],
+)
+def test_an_event_that_is_not_due_is_refused(product: Product, event: ProductEvent) -> None:
+    with pytest.raises(EventOutOfOrder) as refusal:
+        product.announce(event, LATER)
+    assert isinstance(refusal.value, Conflict)
+    assert refusal.value.code == "EVENT_OUT_OF_ORDER"
+    where = f"it is {product.state} at version {product.version}"
+    assert str(refusal.value) == f"{event} of item {ITEM} is not due: {where}."
+
+
+@pytest.mark.parametrize("product", [a_product(), a_complete_product(version=1)])
+def test_a_product_of_which_no_change_was_told_has_nothing_to_take_back(product: Product) -> None:
+    with pytest.raises(EventOutOfOrder):
+        product.take_back(LATER)
 
 
 def test_a_listed_product_is_there_whatever_earlier_runs_missed() -> None:
@@ -140,7 +181,7 @@ def test_runs_that_lack_it_are_counted_in_a_row() -> None:
 
 def test_a_return_forgets_the_runs_that_lacked_it() -> None:
     gone = a_complete_product().miss(NOW).miss(NOW).announce(DELETED, NOW)
-    assert gone.announce(CREATED, LATER).missing_runs == 0
+    assert seen_whole(gone).announce(CREATED, LATER).missing_runs == 0
 
 
 def test_another_sellers_item_is_left_alone() -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.builders import LATER, NOW, SELLER, an_execution, execution_id, schedule_id
 from tests.machines import spec
 
-from sellerwatch.crawling.execution import CountsExceeded, CrawlInProgress, Execution, ExecutionStatus
+from sellerwatch.crawling.execution import CountsWrong, CrawlInProgress, Execution, ExecutionStatus
 from sellerwatch.kernel.errors import Conflict, IllegalMove
 
 PENDING, RUNNING = ExecutionStatus.PENDING, ExecutionStatus.RUNNING
@@ -95,11 +95,44 @@ def test_the_rates_are_over_all_and_over_what_is_finished(
 
 @pytest.mark.parametrize("extra", [{"completed": 3}, {"failed": 3}, {"completed": 2, "failed": 1}])
 def test_more_ends_than_tasks_are_loud(extra: dict[str, int]) -> None:
-    with pytest.raises(CountsExceeded) as refusal:
+    with pytest.raises(CountsWrong) as refusal:
         running(2).record(NOW, **extra)
-    assert refusal.value.code == "COUNTS_EXCEEDED"
-    assert refusal.value.facts == {"execution_id": execution_id(), "ended": 3, "total": 2}
-    assert str(refusal.value) == f"Execution {execution_id()} counts 3 ended tasks of 2: its counters are wrong."
+    assert isinstance(refusal.value, Conflict)
+    assert refusal.value.code == "COUNTS_WRONG"
+    assert refusal.value.facts == {"execution_id": execution_id(), "problem": "3 ended of 2"}
+    assert str(refusal.value) == f"The counts of execution {execution_id()} would be wrong: 3 ended of 2."
+
+
+@pytest.mark.parametrize(
+    ("act", "problem"),
+    [
+        pytest.param(lambda: running(2).complete(LATER), "tasks of it are open", id="complete-with-open-tasks"),
+        pytest.param(lambda: an_execution().add_tasks(1, LATER), "it is over", id="add-to-pending"),
+        pytest.param(lambda: running(0).add_tasks(1, LATER), "it is over", id="add-to-completed"),
+        pytest.param(lambda: running(1).fail("no", NOW).add_tasks(1, LATER), "it is over", id="add-to-cancelled"),
+        pytest.param(
+            lambda: running(1).fail_task(NOW).reopen_tasks(2),
+            "2 tasks cannot be reopened of 1 failed",
+            id="reopen-more",
+        ),
+        pytest.param(
+            lambda: running(1).fail_task(NOW).reopen_tasks(0),
+            "0 tasks cannot be reopened of 1 failed",
+            id="reopen-none",
+        ),
+        pytest.param(lambda: an_execution().start(-1, NOW), "it cannot start with -1 tasks", id="start-with-less"),
+        pytest.param(
+            lambda: running(2).record(NOW, completed=-1), "tasks are added and ended, never taken back", id="count-down"
+        ),
+        pytest.param(
+            lambda: running(2).record(NOW, added=-1), "tasks are added and ended, never taken back", id="take-back"
+        ),
+    ],
+)
+def test_counters_that_would_lie_are_refused(act: Callable[[], Execution], problem: str) -> None:
+    with pytest.raises(CountsWrong) as refusal:
+        act()
+    assert refusal.value.facts == {"execution_id": execution_id(), "problem": problem}
 
 
 def test_a_run_for_which_no_task_could_be_made_fails_from_pending() -> None:
@@ -133,6 +166,12 @@ def test_reopening_a_task_of_a_finished_run_sets_it_running_again(ended: Executi
     again = ended.reopen_tasks(1)
     assert (again.status, again.failed_tasks, again.completed_at, again.error_message) == (RUNNING, 0, None, None)
     assert again.complete_task(LATER).status is COMPLETED
+
+
+def test_a_run_that_is_running_again_has_no_deadline_any_more() -> None:
+    # It lies in the past: the run would fail at once for what an operator asked for.
+    ended = an_execution(deadline_at=LATER).start(1, NOW).fail_task(NOW)
+    assert ended.reopen_tasks(1).deadline_at is None
 
 
 def test_reopening_a_task_of_a_running_run_only_counts_it_back() -> None:

@@ -63,6 +63,29 @@ def test_anything_else_is_refused(task_type: TaskType, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "query",
+    [
+        pytest.param("x=" + "1" * 3000, id="too-long"),
+        pytest.param("x=\r\nEvil: 1", id="another-header"),
+        pytest.param("x=a b", id="a-space"),
+        pytest.param("x=\x7f", id="a-control-character"),
+        pytest.param("x=가", id="not-ascii"),
+    ],
+)
+def test_an_address_that_cannot_be_stored_or_sent_is_refused(query: str) -> None:
+    with pytest.raises(InvalidRequestUrl) as refusal:
+        RequestUrl.parse(DETAIL, f"/item/1/detail/top?{query}")
+    assert len(refusal.value.given) <= 200
+
+
+def test_the_longest_address_is_one_of_2000_characters() -> None:
+    path = "/item/1/detail/top?x="
+    assert len(RequestUrl.parse(DETAIL, path.ljust(2000, "1"))) == 2000
+    with pytest.raises(InvalidRequestUrl):
+        RequestUrl.parse(DETAIL, path.ljust(2001, "1"))
+
+
+@pytest.mark.parametrize(
     ("task_type", "pattern"),
     [
         (LIST, "/searchmini-shop-search or /search/mini-shop-search"),

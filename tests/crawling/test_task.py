@@ -124,6 +124,7 @@ def test_a_lease_lost_3_times_running_fails_the_task_as_poison() -> None:
     assert (task.status, task.completed_at, task.worker_id) == (FAILED, LATER, None)
     assert task.error_message is not None
     assert "poison" in task.error_message
+    assert task.is_final
 
 
 @pytest.mark.parametrize("end", [lambda t: t.fail("503", NOW).retry(NOW), lambda t: t.fail("x", NOW).reopen(NOW)])
@@ -143,6 +144,25 @@ def test_a_reopened_task_has_a_fresh_count() -> None:
     again = failed.reopen(LATER)
     assert (again.status, again.retry_count, again.lost_leases) == (RETRY, 0, 0)
     assert (again.error_message, again.completed_at, again.available_at) == (None, None, LATER)
+    assert not again.is_final
+
+
+def test_a_reopened_task_may_make_its_requests_again() -> None:
+    assert running(requests_made=6).fail("503", NOW).reopen(LATER).requests_made == 0
+
+
+def test_each_start_is_a_request_of_this_run() -> None:
+    assert running(requests_made=2).requests_made == 3
+    assert running(requests_made=2).put_back(LATER).requests_made == 3
+
+
+def test_a_cancelled_or_poisoned_task_is_not_retried_by_itself() -> None:
+    for ended in (running().cancel(NOW), running(lost_leases=2).lose_lease(NOW)):
+        assert ended.is_final
+        assert not ended.can_retry()
+        with pytest.raises(RetriesSpent):
+            ended.retry(LATER)
+        assert ended.reopen(LATER).start(worker_id(), LATER).fail("503", LATER).can_retry()
 
 
 @pytest.mark.parametrize("status", [WAITING, PUBLISHED, IN_PROGRESS, RETRY])
@@ -175,7 +195,7 @@ def test_anything_else_is_refused_with_the_state_it_was_in_and_the_states_it_nee
         ACTS[verb](task)
     assert refusal.value.facts["state"] == status
     assert set(refusal.value.needs) == spec.needs(spec.TASK, verb)
-    assert str(refusal.value).startswith(f"The task {task_id()} is {status}; to {verb} it must be ")
+    assert str(refusal.value).startswith(f"The task {task_id()} is {status}; to {verb.replace('_', ' ')} it must be ")
 
 
 def test_the_moment_it_may_start_is_only_moved_by_waiting() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from string import Formatter
@@ -138,6 +141,19 @@ def test_an_error_without_fields_has_no_facts() -> None:
 
 def test_an_unavailable_may_say_when_to_come_back() -> None:
     assert Unavailable().retry_after is None
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda error: pickle.loads(pickle.dumps(error))])
+def test_an_error_can_be_copied(again: Callable[[SellerwatchError], SellerwatchError]) -> None:
+    for error in map(an_instance, raised_classes()):
+        assert type(again(error)) is type(error)
+        assert again(error).facts == error.facts
+        assert str(again(error)) == str(error)
+
+
+def test_a_verb_is_said_without_the_underscore_of_its_method() -> None:
+    error = errors.IllegalMove(noun="task", name="7", verb="put_back", state="FAILED", needs=("PUBLISHED",))
+    assert str(error) == "The task 7 is FAILED; to put back it must be PUBLISHED."
 
 
 def test_errors_are_compared_by_identity_as_exceptions_are() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import uuid
 from datetime import timedelta
 
@@ -52,6 +53,20 @@ def test_ids_of_the_same_millisecond_rise_strictly() -> None:
     made = ids()
     many = [made.new() for _ in range(2000)]
     assert many == sorted(set(many))
+
+
+class _AllOnes(random.Random):
+    """The rarest luck: every bit is set, so that counting on runs over the edge at once."""
+
+    def getrandbits(self, k: int, /) -> int:
+        return (1 << k) - 1
+
+
+def test_ids_stay_uuids_of_version_7_when_the_random_bits_run_over() -> None:
+    made = Ids(StoppedClock(), _AllOnes(0))
+    first, second = uuid.UUID(made.new()), uuid.UUID(made.new())
+    assert second > first
+    assert (second.version, second.variant) == (7, uuid.RFC_4122)
 
 
 def test_ids_are_ordered_by_time() -> None:
@@ -142,6 +157,19 @@ def test_anything_else_is_no_item_number(value: object) -> None:
     assert refusal.value.code == "INVALID_ITEM_NO"
     assert refusal.value.facts == {"given": str(value)}
     assert str(refusal.value) == f"An item number must be a positive whole number, not '{value}'."
+
+
+def test_an_endless_item_number_is_refused_like_any_other() -> None:
+    # Python refuses to write so many digits: the refusal itself must not fail.
+    with pytest.raises(InvalidItemNo) as refusal:
+        ItemNo.parse(10**5000)
+    assert refusal.value.facts == {"given": "a number beyond 64 bits"}
+
+
+def test_a_refusal_does_not_repeat_an_endless_id() -> None:
+    with pytest.raises(InvalidId) as refusal:
+        TaskId.parse("x" * 5000)
+    assert refusal.value.given == "x" * 100
 
 
 def test_luck_is_an_argument_of_the_ids() -> None:

@@ -33,7 +33,7 @@ DOOR = Lifecycle(
 
 
 def test_a_legal_verb_leads_to_the_state_of_the_table() -> None:
-    assert DOOR.after(Door.SHUT, "open") is Door.OPEN
+    assert DOOR.after(Door.SHUT, "open", "front") is Door.OPEN
 
 
 def test_an_illegal_verb_says_the_state_it_was_in_and_the_states_it_needs() -> None:
@@ -51,15 +51,22 @@ def test_an_illegal_verb_says_the_state_it_was_in_and_the_states_it_needs() -> N
     assert str(refusal.value) == "The door front is OPEN; to knock it must be SHUT or LOCKED."
 
 
+def test_a_verb_of_two_words_is_said_as_people_say_it_and_kept_as_the_table_has_it() -> None:
+    with pytest.raises(IllegalMove) as refusal:
+        DOOR.after(Door.OPEN, "break_in", "front")
+    assert refusal.value.verb == "break_in"
+    assert str(refusal.value) == "The door front is OPEN; to break in it must be LOCKED."
+
+
 def test_a_verb_nobody_knows_is_illegal_everywhere() -> None:
     with pytest.raises(IllegalMove) as refusal:
-        DOOR.after(Door.OPEN, "paint")
+        DOOR.after(Door.OPEN, "paint", "front")
     assert refusal.value.needs == ()
 
 
 def test_an_illegal_move_shows_no_key_error_behind_it() -> None:
     with pytest.raises(IllegalMove) as refusal:
-        DOOR.after(Door.OPEN, "lock")
+        DOOR.after(Door.OPEN, "lock", "front")
     assert refusal.value.__suppress_context__
 
 

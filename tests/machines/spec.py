@@ -87,6 +87,8 @@ PRODUCT: Moves = {
     ("INCOMPLETE", "complete"): "COMPLETE",
     ("COMPLETE", "see_part"): "COMPLETE",
     ("COMPLETE", "delete"): "DELETED",
+    # It is on its way back; it is there again when all its parts were read.
+    ("DELETED", "see_part"): "DELETED",
     ("DELETED", "return"): "COMPLETE",
 }
 

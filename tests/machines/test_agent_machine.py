@@ -21,6 +21,7 @@ COST = {
     Outcome.SERVER_ERROR: -10,
     Outcome.NETWORK_ERROR: -5,
     Outcome.REFUSED: -5,
+    Outcome.OTHER: -5,
     Outcome.BLAMELESS: 0,
 }
 
@@ -68,6 +69,8 @@ class AgentMachine(RuleBasedStateMachine):
             assert after.status is before.status
         elif before.status is AVAILABLE:
             assert after.status is (SUSPENDED if after.health_score < 30 else AVAILABLE)
+        else:
+            assert after.suspended_until == before.suspended_until, "a late failure lengthened the rest"
         self.agent = after
 
     @rule(refused=st.booleans())

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.builders import MINUTE, NOW, a_task, an_execution, worker_id
 from tests.machines.moves import QUICK, attempt
 
-from sellerwatch.crawling.execution import CountsExceeded, Execution, ExecutionStatus
+from sellerwatch.crawling.execution import CountsWrong, Execution, ExecutionStatus
 from sellerwatch.crawling.task import Task, TaskStatus
 
 PICK = st.integers(0, 1000)
@@ -100,7 +100,7 @@ class ExecutionMachine(RuleBasedStateMachine):
         waiting = self.indexes(TaskStatus.WAITING, TaskStatus.PUBLISHED, TaskStatus.RETRY)
         for n in waiting:
             self.tasks[n] = self.tasks[n].cancel(self.now)
-        self.run = moved.record(self.now, failed=len(waiting))
+        self.run = moved.record(self.now, failed=len(waiting)) if waiting else moved
         assert self.run.status is ExecutionStatus.FAILED
 
     @precondition(lambda self: self.indexes(TaskStatus.FAILED))
@@ -126,10 +126,11 @@ class ExecutionMachine(RuleBasedStateMachine):
             if kind == "completed"
             else (lambda e: e.record(self.now, failed=left + extra))
         )
-        with pytest.raises(CountsExceeded) as refusal:
+        with pytest.raises(CountsWrong) as refusal:
             count(self.run)
         total = before.total_tasks_created
-        assert (refusal.value.total, refusal.value.ended) == (total, total + extra)
+        never_began = before.started_at is None
+        assert refusal.value.problem == ("it is over" if never_began else f"{total + extra} ended of {total}")
         assert self.run == before
 
     @invariant()

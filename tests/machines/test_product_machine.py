@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.builders import NOW, a_product, execution_id
 from tests.machines import spec
-from tests.machines.moves import QUICK, attempt
+from tests.machines.moves import QUICK
 
-from sellerwatch.catalog.product import PartType, ProductEvent, ProductState
+from sellerwatch.catalog.product import EventOutOfOrder, PartType, ProductEvent, ProductState
 
 
 class ProductMachine(RuleBasedStateMachine):
@@ -35,10 +36,9 @@ class ProductMachine(RuleBasedStateMachine):
         self.seen[part] = digest
         self.untold |= changed
         verb = "complete" if after.is_complete and not before.is_complete else "see_part"
-        if before.state is not ProductState.DELETED:
-            assert after.state == spec.PRODUCT[before.state, verb]
-        else:
-            assert after.state is ProductState.DELETED
+        if before.state is ProductState.DELETED:
+            verb = "see_part"  # all its parts read again make it return, with its next event
+        assert after.state == spec.PRODUCT[before.state, verb]
         assert after.version == before.version
         self.product = after
 
@@ -61,16 +61,30 @@ class ProductMachine(RuleBasedStateMachine):
 
     @rule()
     def it_is_removed(self) -> None:
-        if self.product.version == 0 and self.product.is_complete:
-            return  # its creation is due first
         before = self.product
-        after = attempt("product", before, before.state, "delete", lambda p: p.announce(ProductEvent.DELETED, self.now))
-        if after is not None:
-            assert after.state == spec.PRODUCT[before.state, "delete"]
-            assert after.version == before.version + 1
-            self.told.append(ProductEvent.DELETED)
-            self.untold = False
-            self.product = after
+        if (before.state, "delete") not in spec.PRODUCT or before.version == 0:  # its creation is due first
+            self.refused(ProductEvent.DELETED)
+            return
+        self.product = before.announce(ProductEvent.DELETED, self.now)
+        assert self.product.state == spec.PRODUCT[before.state, "delete"]
+        assert self.product.version == before.version + 1
+        self.told.append(ProductEvent.DELETED)
+        self.seen.clear()
+        self.untold = False
+
+    @rule(event=st.sampled_from([ProductEvent.CREATED, ProductEvent.UPDATED]))
+    def an_event_the_receiver_could_not_follow_is_refused(self, event: ProductEvent) -> None:
+        there = bool(self.told) and self.told[-1] is not ProductEvent.DELETED
+        if len(self.seen) < 3 or there == (event is ProductEvent.CREATED):
+            self.refused(event)
+
+    def refused(self, event: ProductEvent) -> None:
+        before = self.product
+        with pytest.raises(EventOutOfOrder) as refusal:
+            before.announce(event, self.now)
+        told = (refusal.value.item_no, refusal.value.event, refusal.value.state, refusal.value.version)
+        assert told == (before.item_no, event, before.state, len(self.told))
+        assert self.product == before
 
     @precondition(lambda self: self.told and self.told[-1] is ProductEvent.UPDATED)
     @rule()

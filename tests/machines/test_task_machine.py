@@ -46,13 +46,15 @@ class TaskMachine(RuleBasedStateMachine):
         try:
             after = attempt("task", before, before.status, verb, self.act(verb, worker, error))
         except RetriesSpent:
-            assert (verb, before.status, before.retry_count) == ("retry", TaskStatus.FAILED, RETRIES)
+            assert (verb, before.status) == ("retry", TaskStatus.FAILED)
+            assert before.is_final or before.retry_count == RETRIES
             return
         if after is None:
             return
         assert after.status == spec.TASK[before.status, verb]
         assert after.attempt == before.attempt + (verb == "start")
         assert after.publish_count == before.publish_count + (verb == "publish")
+        assert verb != "retry" or not before.is_final, "a task that failed for good was retried"
         assert after.retry_count == {"retry": before.retry_count + 1, "reopen": 0}.get(verb, before.retry_count)
         assert (after.task_id, after.request_url, after.created_at) == (
             before.task_id,
@@ -79,12 +81,18 @@ class TaskMachine(RuleBasedStateMachine):
         assert held
         poisoned = before.lost_leases + 1 == LOST_LEASES
         assert self.task.status is (TaskStatus.FAILED if poisoned else TaskStatus.WAITING)
+        assert self.task.is_final == poisoned
         assert self.task.retry_count == before.retry_count
 
     @invariant()
     def retries_stay_within_their_limit(self) -> None:
         assert 0 <= self.task.retry_count <= RETRIES
         assert 0 <= self.task.lost_leases < LOST_LEASES
+
+    @invariant()
+    def only_a_failed_task_has_failed_for_good(self) -> None:
+        assert not self.task.is_final or self.task.status is TaskStatus.FAILED
+        assert not (self.task.is_final and self.task.can_retry())
 
     @invariant()
     def it_has_ended_if_and_only_if_it_says_when(self) -> None:

@@ -124,3 +124,9 @@ def test_after_a_run_the_next_one_is_due() -> None:
     assert ran.next_run_at == NOW + 2 * DAY
     assert not ran.is_due(NOW + 2 * DAY - MINUTE)
     assert ran.is_due(NOW + 2 * DAY)
+
+
+def test_a_run_that_ends_after_the_deactivation_plans_no_other() -> None:
+    off, _ = a_schedule().deactivate(NOW)
+    assert off.ran(NOW + DAY, LATER) == off
+    assert off.ran(NOW + DAY, LATER).fail(LATER).told(LATER).status is INACTIVE

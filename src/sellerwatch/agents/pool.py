@@ -98,5 +98,9 @@ def _in_turns(equals: Sequence[Candidate], wanted: int, now: datetime, limits: L
 
 
 def _departure(candidate: Candidate, now: datetime, limits: Limits) -> datetime:
-    """A departure stamped in the future (the clock was set back) counts as now: it may delay, never hurry."""
-    return max(now, min(candidate.last_departure, now) + limits.spacing)
+    """A departure stamped in the future (the clock was set back) counts as now: it may delay, never hurry.
+
+    One that is only as far ahead as we lend is no such stamp: it is a request that is about to leave.
+    """
+    last = candidate.last_departure if candidate.last_departure <= now + LOOKAHEAD else now
+    return max(now, last + limits.spacing)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sellerwatch.catalog.facts import DetailFacts, Facts, ListFacts, digest
+from sellerwatch.catalog.facts import DetailFacts, Facts, digest
 from sellerwatch.catalog.ports import RawPart
 from sellerwatch.catalog.product import ForeignProduct, PartType, Product
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, SellerId
@@ -56,7 +56,6 @@ def absorb_entry(
 
     A list does not say whose an item is. Until a detail has said it, the item stands with whoever showed it first.
     """
-    assert isinstance(part.facts, ListFacts)  # noqa: S101 - the caller pairs type and facts
     known = shelf.products.get(part.item_no)
     if known is not None and known.seller_id != seller_id and known.detail_hash is not None:
         return None

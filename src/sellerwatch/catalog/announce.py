@@ -55,7 +55,7 @@ def announce(
     waiting, base = _mergeable(told)
     if waiting is not None:
         return _merge(shelf, outbox, product, waiting, base, data, now)
-    changes = differences(read_event(told[0].payload).product_data, data)
+    changes = differences(read_event(told[0].payload).product_data if told else {}, data)
     if not changes:
         shelf.put(product.be_unchanged(now))
         return None
@@ -63,15 +63,18 @@ def announce(
 
 
 def _told(outbox: Outbox, product: Product) -> Sequence[Message]:
-    """The newest events, without those an operator discarded: the receiver never saw them."""
-    told = [m for m in outbox.latest_of(product.product_id, LOOK_BACK) if m.status is not MessageStatus.DISCARDED]
-    if not told:
+    """The newest events, without those an operator discarded: the receiver never saw them. None is left when all were:
+    then everything about the product is a change."""
+    newest = outbox.latest_of(product.product_id, LOOK_BACK)
+    if not newest:
         raise LastEventMissing(item_no=product.item_no, version=product.version)
-    return told
+    return [message for message in newest if message.status is not MessageStatus.DISCARDED]
 
 
 def _mergeable(told: Sequence[Message]) -> tuple[Message | None, Message | None]:
     """The newest event if nobody has seen it yet, and the one before it, which a change is a change of."""
+    if not told:
+        return None, None
     newest, base = told[0], told[1] if len(told) > 1 else None
     unseen = newest.status is MessageStatus.WAITING and not newest.attempted
     if unseen and (base is not None or newest.event_type == ProductEvent.CREATED):

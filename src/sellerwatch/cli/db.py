@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 from typing import Annotated
 
 import typer
 
+from sellerwatch.cli.desk import actor
 from sellerwatch.cli.output import out, print_facts, print_json
 
 app = typer.Typer(no_args_is_help=True, help="Look at and move the database's schema.")
@@ -80,11 +80,3 @@ def status(as_json: AsJson = False) -> None:
         if found.state in ("empty", "behind"):
             out.print("Run: sellerwatch db upgrade", style="yellow")
     raise typer.Exit(0 if found.state == "current" else 1)
-
-
-def actor() -> str:
-    """Who is at the keyboard, for the audit trail."""
-    try:
-        return f"cli:{getpass.getuser()}"
-    except (KeyError, OSError):
-        return f"cli:{os.getuid()}"

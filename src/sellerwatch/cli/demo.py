@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -136,7 +137,7 @@ async def _rounds(
             break
         if not plan.once:
             await _pause(service, running)
-        simulator.mutate(plan.changes, f"{plan.seed}/{tale.round}")
+        _let_the_world_change(simulator, plan, tale.round)
         tale.round += 1
     stats = simulator.marketplace.stats()
     return {
@@ -151,6 +152,14 @@ async def _rounds(
         "failed_tasks": tale.failed_tasks,
         "seconds": round(clock.monotonic() - began, 2),
     }
+
+
+def _let_the_world_change(simulator: Simulator, plan: Plan, round_: int) -> None:
+    """Prices, stock, texts and options change and products appear; none vanishes, as removals are not told yet."""
+    from sellerwatch.simulator.world import Deed  # noqa: PLC0415
+
+    luck = random.Random(f"{plan.seed}/{round_}")
+    simulator.world.mutate(plan.changes, luck, {Deed.CHANGED: 90, Deed.APPEARED: 10})
 
 
 async def _register(service: Service, names: list[str]) -> list[SellerId]:

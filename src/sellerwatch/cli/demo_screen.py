@@ -110,11 +110,16 @@ class Screen:
             Text(str(stats["over_budget"]), style="green" if stats["over_budget"] == 0 else "red"),
         )
         return Panel(
-            Group(self._progress, Text(), facts, Text(), self._verdict()),
+            Group(self._progress, Text(), facts, Text(), self._verdict(), *self._ways_in()),
             title=f"sellerwatch demo, round {self._round}",
             subtitle=f"marketplace {self._url}",
             width=100,
         )
+
+    def _ways_in(self) -> list[Text]:
+        """While it stays up, another terminal can look at it with the operator's commands."""
+        look = f"SELLERWATCH_DATABASE_URL=sqlite:///{self._database} sellerwatch sellers list"
+        return [Text(f"Look around from another terminal: {look}", style="dim", overflow="fold")]
 
     def _verdict(self) -> Text:
         if self._agreed is None:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from sellerwatch import __version__
-from sellerwatch.cli import config, db, demo, serve, simulator
+from sellerwatch.cli import audit, config, db, demo, executions, outbox, schedules, sellers, serve, simulator, tasks
 from sellerwatch.cli.output import err
 from sellerwatch.kernel.errors import Invalid, SellerwatchError
 
@@ -30,6 +30,15 @@ app.command()(demo.demo)
 app.command()(serve.serve)
 app.command()(serve.crawl)
 app.command("simulator", help=simulator.HELP)(simulator.simulator)
+for name, commands in (
+    ("sellers", sellers.app),
+    ("schedules", schedules.app),
+    ("executions", executions.app),
+    ("tasks", tasks.app),
+    ("outbox", outbox.app),
+    ("audit", audit.app),
+):
+    app.add_typer(commands, name=name)
 
 
 def _version(asked: bool) -> None:

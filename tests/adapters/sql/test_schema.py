@@ -19,7 +19,8 @@ CRAWL = {
         "uq_task_id": "task_id",
         "idx_seller_id_created_at": "seller_id created_at status",
         "idx_status_created_at": "status created_at",
-        "idx_execution_id_status": "execution_id status",
+        "uq_execution_id_item_no_task_type": "execution_id item_no task_type",
+        "idx_execution_id_status": "execution_id status available_at",
         "idx_status_available_at_id": "status available_at id",
     },
     "products": {
@@ -96,7 +97,7 @@ POOL = {
     },
 }
 SERVICE = {
-    "permits": {"idx_agent_id_answered_at": "agent_id answered_at"},
+    "permits": {"idx_answered_at": "answered_at agent_id"},
     "workers": {"uq_worker_id": "worker_id", "idx_heartbeat_at": "heartbeat_at"},
     "pool_breaker": {"uq_marketplace": "marketplace"},
     "job_leases": {"uq_job": "job"},
@@ -187,6 +188,26 @@ def test_a_seller_has_one_open_run_but_any_number_of_closed_ones(migrated: Engin
         database.execute(insert(runs), [run(1, None), run(2, None), run(3, "s")])
         with pytest.raises(IntegrityError):
             database.execute(insert(runs), run(4, "s"))
+
+
+def test_a_product_has_one_task_of_a_type_in_a_run_but_a_run_any_number_of_list_pages(migrated: Engine) -> None:
+    def task(number: int, task_type: str, item_no: int | None, run: int = 1) -> dict[str, object]:
+        ids = {"task_id": f"{number:036d}", "execution_id": f"{run:036d}", "seller_id": "s", "item_no": item_no}
+        what = {"task_type": task_type, "purpose": "CRAWL", "request_url": "/", "status": "WAITING"}
+        return {**ids, **what, "available_at": NOW, "created_at": NOW, "updated_at": NOW}
+
+    allowed = [
+        task(1, "MINISHOP", None),
+        task(2, "MINISHOP", None),
+        task(3, "PRODUCT_DETAIL", 7),
+        task(4, "PRODUCT_OPTION", 7),
+        task(5, "PRODUCT_DETAIL", 8),
+        task(6, "PRODUCT_DETAIL", 7, run=2),
+    ]
+    with migrated.begin() as database:
+        database.execute(insert(crawler_tasks), allowed)
+        with pytest.raises(IntegrityError):
+            database.execute(insert(crawler_tasks), task(7, "PRODUCT_DETAIL", 7))
 
 
 def test_a_user_agent_is_unique_by_the_hash_of_the_whole_string(migrated: Engine) -> None:

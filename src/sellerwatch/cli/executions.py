@@ -1,0 +1,221 @@
+"""`sellerwatch executions`: runs, how far they are, and what went wrong in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sellerwatch.cli import desk
+from sellerwatch.cli.desk import AsJson, Desk, Limit, say, stamp
+from sellerwatch.cli.output import ago, print_facts, print_json, print_table
+from sellerwatch.crawling.execution import Execution, ExecutionNotFound, ExecutionStatus
+from sellerwatch.kernel.ids import ExecutionId, SellerId
+from sellerwatch.sellers.seller import SellerNotFound
+
+if TYPE_CHECKING:
+    from sellerwatch.crawling.operate import Cancelled
+    from sellerwatch.crawling.ports import CrawlTx
+
+app = typer.Typer(no_args_is_help=True, help="Look at runs, cancel them, try again what failed in them.")
+
+MOST_ERRORS = 20
+
+ExecutionArgument = Annotated[str, typer.Argument(metavar="EXECUTION_ID", help="As `executions list` shows it.")]
+
+
+@app.command("list")
+def list_(
+    seller: Annotated[str | None, typer.Option("--seller", help="Only runs of this seller.")] = None,
+    status: Annotated[
+        ExecutionStatus | None, typer.Option("--status", case_sensitive=False, help="Only those in this state.")
+    ] = None,
+    limit: Limit = 10,
+    as_json: AsJson = False,
+) -> None:
+    """List runs, newest first.
+
+    \b
+    sellerwatch executions list
+    sellerwatch executions list --seller seller_12345 --status FAILED --limit 50
+    """
+    seller_id = None if seller is None else SellerId.parse(seller)
+
+    def work(tx: CrawlTx, at: Desk) -> tuple[Sequence[Execution], datetime]:
+        must_be_known(tx, seller_id)
+        return tx.executions.newest(seller_id=seller_id, status=status, limit=limit), at.now
+
+    found, now = desk.look(work)
+    if as_json:
+        print_json({"content": [execution_json(run) for run in found], "limit": limit})
+        return
+    nothing = f"No runs yet. Start one: sellerwatch crawl {seller_id or 'SELLER_ID'}"
+    if status is not None:
+        nothing = f"No run is {status}. All of them: sellerwatch executions list"
+    print_executions("Runs", found, now, empty=nothing)
+
+
+@app.command()
+def show(execution: ExecutionArgument, as_json: AsJson = False) -> None:
+    """Show a run: how far it is, its tasks by type and state, and its errors by message.
+
+    \b
+    sellerwatch executions show 0198c0de-0000-7000-8002-000000000001
+    """
+    execution_id = ExecutionId.parse(execution)
+
+    def work(
+        tx: CrawlTx, at: Desk
+    ) -> tuple[Execution, dict[tuple[str, str], int], Sequence[tuple[str, int]], datetime]:
+        run = found_execution(tx, execution_id)
+        return run, tx.tasks.tally(execution_id), tx.tasks.errors(execution_id, MOST_ERRORS), at.now
+
+    run, tally, errors, now = desk.look(work)
+    if as_json:
+        by_type: dict[str, dict[str, int]] = {}
+        for (task_type, state), number in sorted(tally.items()):
+            by_type.setdefault(task_type, {})[state] = number
+        listed = [{"message": message, "count": number} for message, number in errors]
+        print_json(execution_json(run) | {"tasks": by_type, "errors": listed})
+        return
+    _print_run(run, now)
+    print_table(
+        "Tasks",
+        ("type", "status", "number"),
+        [(task_type, state, number) for (task_type, state), number in sorted(tally.items())],
+        empty="It has no tasks.",
+    )
+    if errors:
+        print_table("Errors", ("tasks", "message"), [(number, message) for message, number in errors], empty="")
+        say(f"Try them again: sellerwatch executions retry {execution_id}", "dim")
+
+
+@app.command()
+def cancel(
+    execution: ExecutionArgument,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """End a run. What waits is cancelled; what is in flight finishes and is still taken in.
+
+    \b
+    sellerwatch executions cancel 0198c0de-0000-7000-8002-000000000001 --yes
+    """
+    execution_id = ExecutionId.parse(execution)
+    if not yes:
+        run = desk.look(lambda tx, _: found_execution(tx, execution_id))
+        if run.is_open:
+            question = f"The run of {run.seller_id} is {run.progress_rate:.0f} % done. End it?"
+            typer.confirm(question, abort=True, err=True)
+
+    def work(tx: CrawlTx, at: Desk) -> Cancelled:
+        from sellerwatch.crawling import operate  # noqa: PLC0415
+
+        return operate.cancel(tx, execution_id, at.rules, actor=at.actor, ids=at.ids, now=at.now)
+
+    ended = desk.change(work)
+    if as_json:
+        counts = {"cancelledTasks": ended.cancelled, "tasksInFlight": ended.in_flight}
+        print_json(execution_json(ended.execution) | counts)
+        return
+    say(f"The run was ended: {ended.cancelled} waiting task(s) cancelled, {ended.in_flight} in flight finish.", "green")
+
+
+@app.command()
+def retry(execution: ExecutionArgument, as_json: AsJson = False) -> None:
+    """Do the failed tasks of a run after all. A finished run is running again.
+
+    \b
+    sellerwatch executions retry 0198c0de-0000-7000-8002-000000000001
+    """
+    execution_id = ExecutionId.parse(execution)
+
+    def work(tx: CrawlTx, at: Desk) -> tuple[Execution, int]:
+        from sellerwatch.crawling import operate  # noqa: PLC0415
+
+        return operate.retry_execution(tx, execution_id, at.deadline, actor=at.actor, now=at.now)
+
+    run, number = desk.change(work)
+    if as_json:
+        print_json(execution_json(run) | {"reopenedTasks": number})
+        return
+    say(f"{number} failed task(s) are to be done again; the run is {run.status}.", "green")
+    say("A running `sellerwatch serve` takes them up by itself.")
+
+
+def execution_json(run: Execution) -> dict[str, Any]:
+    return {
+        "executionId": run.execution_id,
+        "scheduleId": run.schedule_id,
+        "sellerId": run.seller_id,
+        "status": run.status,
+        "totalTasksCreated": run.total_tasks_created,
+        "completedTasks": run.completed_tasks,
+        "failedTasks": run.failed_tasks,
+        "listTotal": run.list_total,
+        "progressRate": round(run.progress_rate, 2),
+        "successRate": round(run.success_rate, 2),
+        "createdAt": stamp(run.created_at),
+        "startedAt": stamp(run.started_at),
+        "completedAt": stamp(run.completed_at),
+        "deadlineAt": stamp(run.deadline_at),
+        "errorMessage": run.error_message,
+    }
+
+
+def print_executions(title: str, runs: Sequence[Execution], now: datetime, *, empty: str) -> None:
+    print_table(
+        title,
+        ("execution", "seller", "status", "started", "progress", "done", "failed", "tasks", "error"),
+        [
+            (
+                run.execution_id,
+                run.seller_id,
+                run.status,
+                ago(run.created_at, now),
+                f"{run.progress_rate:.0f} %",
+                run.completed_tasks,
+                run.failed_tasks,
+                run.total_tasks_created,
+                desk.short(run.error_message),
+            )
+            for run in runs
+        ],
+        empty=empty,
+    )
+
+
+def found_execution(tx: CrawlTx, execution_id: ExecutionId) -> Execution:
+    run = tx.executions.get(execution_id)
+    if run is None:
+        raise ExecutionNotFound(execution_id=execution_id)
+    return run
+
+
+def must_be_known(tx: CrawlTx, seller_id: SellerId | None) -> None:
+    """A filter by a seller that does not exist is a slip of the pen, not an empty list."""
+    if seller_id is not None and tx.sellers.get(seller_id) is None:
+        raise SellerNotFound(seller_id=seller_id)
+
+
+def _print_run(run: Execution, now: datetime) -> None:
+    took = None
+    if run.started_at is not None:
+        took = f"{((run.completed_at or now) - run.started_at).total_seconds():.0f} s"
+    print_facts(
+        [
+            ("execution", run.execution_id),
+            ("seller", run.seller_id),
+            ("status", run.status),
+            ("progress", f"{desk.bar(run.progress_rate)} ({run.ended} of {run.total_tasks_created})"),
+            ("success rate", f"{run.success_rate:.1f} %"),
+            ("products listed", run.list_total),
+            ("created", f"{run.created_at:%Y-%m-%d %H:%M:%S} UTC ({ago(run.created_at, now)})"),
+            ("completed", run.completed_at),
+            ("took", took),
+            ("deadline", run.deadline_at),
+            ("error", run.error_message),
+        ]
+    )

@@ -1,0 +1,128 @@
+"""`sellerwatch schedules`: when sellers are crawled next."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sellerwatch.cli import desk
+from sellerwatch.cli.desk import AsJson, Desk, Page, Size, say, stamp
+from sellerwatch.cli.output import ago, print_facts, print_json, print_table
+from sellerwatch.kernel.ids import SellerId
+from sellerwatch.schedules.missed import spread
+from sellerwatch.schedules.schedule import Schedule
+from sellerwatch.sellers.seller import SellerNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sellerwatch.crawling.ports import CrawlTx
+
+app = typer.Typer(no_args_is_help=True, help="Look at when sellers are crawled.")
+
+NEXT_TIMES = 5
+
+
+@app.command("list")
+def list_(page: Page = 0, size: Size = 20, as_json: AsJson = False) -> None:
+    """List schedules with their next run, by seller.
+
+    \b
+    sellerwatch schedules list
+    sellerwatch schedules list --page 1 --size 50 --json
+    """
+
+    def work(tx: CrawlTx, at: Desk) -> tuple[Sequence[Schedule], int, datetime]:
+        return *tx.schedules.page(offset=page * size, limit=size), at.now
+
+    schedules, total, now = desk.look(work)
+    if as_json:
+        print_json(desk.page_of([schedule_json(schedule) for schedule in schedules], page, size, total))
+        return
+    nothing = "No schedules yet: each seller has one. Register one: sellerwatch sellers add SELLER_ID --name NAME"
+    if total:
+        nothing = f"Page {page} is empty: there are {total} schedules. Begin with: sellerwatch schedules list"
+    print_table(
+        f"Schedules ({total})",
+        ("seller", "status", "interval", "next run", "exactly (UTC)"),
+        [(s.seller_id, s.status, s.interval, _distance(s, now), starts_at(s)) for s in schedules],
+        empty=nothing,
+    )
+    if (page + 1) * size < total and schedules:
+        say(f"More: sellerwatch schedules list --page {page + 1}", "dim")
+
+
+@app.command()
+def show(
+    seller: Annotated[str, typer.Argument(metavar="SELLER_ID", help="The marketplace's own id of the seller.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show a seller's schedule and its next five times.
+
+    \b
+    sellerwatch schedules show seller_12345
+    """
+    seller_id = SellerId.parse(seller)
+
+    def work(tx: CrawlTx, at: Desk) -> tuple[Schedule, datetime]:
+        schedule = tx.schedules.of_seller(seller_id)
+        if schedule is None:
+            raise SellerNotFound(seller_id=seller_id)
+        return schedule, at.now
+
+    schedule, now = desk.look(work)
+    if as_json:
+        print_json(schedule_json(schedule))
+        return
+    print_facts(
+        [
+            ("seller", schedule.seller_id),
+            ("status", schedule.status),
+            ("interval", schedule.interval),
+            ("rule", schedule.rule),
+            ("expression", schedule.expression),
+            ("schedule", schedule.schedule_id),
+            ("updated", f"{schedule.updated_at:%Y-%m-%d %H:%M:%S} UTC"),
+        ]
+    )
+    print_table(
+        "Next runs",
+        ("in", "exactly (UTC)"),
+        [(ago(time, now) if time > now else "now", time) for time in next_times(schedule)],
+        empty=f"No run is due: the seller is not crawled. Begin again: sellerwatch sellers activate {seller_id}",
+    )
+
+
+def starts_at(schedule: Schedule) -> datetime | None:
+    """When the next run really starts: its time and the seller's own moment after it."""
+    return None if schedule.next_run_at is None else schedule.next_run_at + spread(schedule)
+
+
+def next_times(schedule: Schedule) -> list[datetime]:
+    first = starts_at(schedule)
+    return [] if first is None else [first + number * schedule.interval.length for number in range(NEXT_TIMES)]
+
+
+def schedule_json(schedule: Schedule) -> dict[str, Any]:
+    """`nextRunAt` is when the next run is due, `nextStarts` when the next ones really start, spread over sellers."""
+    return {
+        "scheduleId": schedule.schedule_id,
+        "sellerId": schedule.seller_id,
+        "status": schedule.status,
+        "interval": {"amount": schedule.interval.amount, "unit": schedule.interval.unit},
+        "scheduleRule": schedule.rule,
+        "scheduleExpression": schedule.expression,
+        "nextRunAt": stamp(schedule.next_run_at),
+        "nextStarts": [stamp(time) for time in next_times(schedule)],
+        "createdAt": stamp(schedule.created_at),
+        "updatedAt": stamp(schedule.updated_at),
+    }
+
+
+def _distance(schedule: Schedule, now: datetime) -> str | None:
+    start = starts_at(schedule)
+    if start is None:
+        return None
+    return ago(start, now) if start > now else "now"

@@ -1,0 +1,297 @@
+"""`sellerwatch sellers`: whom we keep in step, and how often."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sellerwatch.cli import desk
+from sellerwatch.cli.desk import AsJson, Desk, Page, Size, say, stamp
+from sellerwatch.cli.executions import execution_json, print_executions
+from sellerwatch.cli.output import ago, print_facts, print_json, print_table
+from sellerwatch.cli.schedules import schedule_json
+from sellerwatch.kernel.errors import Invalid
+from sellerwatch.kernel.ids import SellerId
+from sellerwatch.schedules.interval import CrawlingInterval
+from sellerwatch.schedules.missed import spread
+from sellerwatch.sellers.seller import Seller, SellerNotFound, SellerStatus
+
+if TYPE_CHECKING:
+    from sellerwatch.catalog.ports import ProductCounts
+    from sellerwatch.crawling.execution import Execution
+    from sellerwatch.crawling.operate import Cancelled
+    from sellerwatch.crawling.ports import CrawlTx
+    from sellerwatch.schedules.schedule import Schedule
+
+app = typer.Typer(no_args_is_help=True, help="Register sellers, look at them, change how often they are crawled.")
+
+LAST_RUNS = 5
+_INTERVAL = re.compile(r"([0-9]{1,9}) ?(d|day|days|h|hour|hours)", re.IGNORECASE)
+
+SellerArgument = Annotated[str, typer.Argument(metavar="SELLER_ID", help="The marketplace's own id of the seller.")]
+Every = Annotated[str, typer.Option("--every", metavar="INTERVAL", help="1d to 30d, or 1h to 23h.")]
+
+
+@dataclass(eq=False)
+class UnreadableInterval(Invalid):
+    """Neither days nor hours."""
+
+    given: str
+
+
+@app.command()
+def add(
+    seller: SellerArgument,
+    name: Annotated[str, typer.Option("--name", help="What people call the seller.")],
+    every: Every = "1d",
+    crawl_now: Annotated[bool, typer.Option("--crawl-now", help="Make the first run due at once.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Register a seller. Its first run is due one interval later, or at once with --crawl-now.
+
+    \b
+    sellerwatch sellers add seller_12345 --name "럭셔리하우스"
+    sellerwatch sellers add seller_12345 --name "Luxury House" --every 6h --crawl-now
+    """
+    seller_id, interval, name = SellerId.parse(seller), _interval(every), desk.text(name)
+
+    def work(tx: CrawlTx, at: Desk) -> tuple[Seller, Schedule]:
+        from sellerwatch.crawling.operate import run_now  # noqa: PLC0415
+        from sellerwatch.sellers.register import register  # noqa: PLC0415
+
+        made = register(tx, seller_id, name, interval, actor=at.actor, ids=at.ids, now=at.now)
+        if crawl_now:
+            run_now(tx, seller_id, actor=at.actor, now=at.now)
+        return made, _schedule_of(tx, seller_id)
+
+    made, schedule = desk.change(work)
+    if as_json:
+        print_json(seller_json(made) | {"nextRunAt": stamp(schedule.next_run_at)})
+        return
+    say(f"Registered {seller_id} ({made.name}), crawled {made.interval}.", "green")
+    if crawl_now:
+        say(
+            "Its first run is due now: a running `sellerwatch serve` starts it within seconds; "
+            f"without one, `sellerwatch crawl {seller_id}` runs it here."
+        )
+    elif schedule.next_run_at is not None:
+        first = schedule.next_run_at + spread(schedule)
+        say(f"Its first run starts at {first:%Y-%m-%d %H:%M:%S} UTC; `sellerwatch crawl {seller_id}` runs it now.")
+
+
+@app.command("list")
+def list_(
+    status: Annotated[
+        SellerStatus | None, typer.Option("--status", case_sensitive=False, help="Only those in this state.")
+    ] = None,
+    page: Page = 0,
+    size: Size = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List sellers, by their id.
+
+    \b
+    sellerwatch sellers list
+    sellerwatch sellers list --status INACTIVE --json
+    """
+    sellers, total = desk.look(lambda tx, _: tx.sellers.page(status=status, offset=page * size, limit=size))
+    if as_json:
+        print_json(desk.page_of([seller_json(seller) for seller in sellers], page, size, total))
+        return
+    nothing = "No sellers yet. Register one: sellerwatch sellers add SELLER_ID --name NAME"
+    if total:
+        nothing = f"Page {page} is empty: there are {total} sellers. Begin with: sellerwatch sellers list"
+    elif status is not None:
+        nothing = f"No seller is {status}. All of them: sellerwatch sellers list"
+    print_table(
+        f"Sellers ({total})",
+        ("seller", "name", "status", "interval", "products", "updated (UTC)"),
+        [(s.seller_id, s.name, s.status, s.interval, s.total_product_count, s.updated_at) for s in sellers],
+        empty=nothing,
+    )
+    if (page + 1) * size < total and sellers:
+        say(f"More: sellerwatch sellers list --page {page + 1}", "dim")
+
+
+@dataclass(frozen=True)
+class _Found:
+    seller: Seller
+    schedule: Schedule
+    runs: list[Execution]
+    products: ProductCounts
+
+    @property
+    def progress_rate(self) -> float:
+        """Complete products of those the marketplace says there are, in percent."""
+        total = self.seller.total_product_count
+        return min(100.0 * self.products.complete / total, 100.0) if total else 0.0
+
+
+@app.command()
+def show(seller: SellerArgument, as_json: AsJson = False) -> None:
+    """Show a seller: its schedule, its products, how far it is, and its last runs.
+
+    \b
+    sellerwatch sellers show seller_12345
+    """
+    seller_id = SellerId.parse(seller)
+
+    def work(tx: CrawlTx, at: Desk) -> tuple[_Found, Desk]:
+        kept, schedule = _found(tx, seller_id), _schedule_of(tx, seller_id)
+        runs = tx.executions.newest(seller_id=seller_id, status=None, limit=LAST_RUNS)
+        return _Found(kept, schedule, list(runs), tx.products.counts(seller_id)), at
+
+    found, at = desk.look(work)
+    if as_json:
+        print_json(
+            seller_json(found.seller)
+            | {
+                "schedule": schedule_json(found.schedule),
+                "products": {
+                    "present": found.products.present,
+                    "complete": found.products.complete,
+                    "deleted": found.products.deleted,
+                },
+                "progressRate": round(found.progress_rate, 2),
+                "executions": [execution_json(run) for run in found.runs],
+            }
+        )
+        return
+    _print_found(found, at)
+
+
+@app.command()
+def interval(seller: SellerArgument, every: Every, as_json: AsJson = False) -> None:
+    """Change how often a seller is crawled. The next run counts from now.
+
+    \b
+    sellerwatch sellers interval seller_12345 --every 6h
+    """
+    seller_id, wanted = SellerId.parse(seller), _interval(every)
+
+    def work(tx: CrawlTx, at: Desk) -> tuple[Seller, Schedule]:
+        from sellerwatch.sellers.register import update_interval  # noqa: PLC0415
+
+        changed = update_interval(tx, seller_id, wanted, actor=at.actor, ids=at.ids, now=at.now)
+        return changed, _schedule_of(tx, seller_id)
+
+    _say_changed(*desk.change(work), f"{seller_id} is crawled {wanted} from now on.", as_json)
+
+
+@app.command()
+def activate(seller: SellerArgument, as_json: AsJson = False) -> None:
+    """Crawl a seller again. Its next run is due one interval from now.
+
+    \b
+    sellerwatch sellers activate seller_12345
+    """
+    seller_id = SellerId.parse(seller)
+
+    def work(tx: CrawlTx, at: Desk) -> tuple[Seller, Schedule]:
+        from sellerwatch.sellers import register  # noqa: PLC0415
+
+        changed = register.activate(tx, seller_id, actor=at.actor, ids=at.ids, now=at.now)
+        return changed, _schedule_of(tx, seller_id)
+
+    _say_changed(*desk.change(work), f"{seller_id} is ACTIVE.", as_json)
+
+
+@app.command()
+def deactivate(seller: SellerArgument, as_json: AsJson = False) -> None:
+    """Stop crawling a seller. A run that is going is ended: what waits is cancelled, what is in flight finishes.
+
+    \b
+    sellerwatch sellers deactivate seller_12345
+    """
+    seller_id = SellerId.parse(seller)
+
+    def work(tx: CrawlTx, at: Desk) -> tuple[Seller, Cancelled | None]:
+        from sellerwatch.crawling.operate import deactivate_seller  # noqa: PLC0415
+
+        return deactivate_seller(tx, seller_id, at.rules, actor=at.actor, ids=at.ids, now=at.now)
+
+    changed, ended = desk.change(work)
+    if as_json:
+        run = None if ended is None else execution_json(ended.execution)
+        print_json(seller_json(changed) | {"endedExecution": run})
+        return
+    say(f"{seller_id} is INACTIVE: it is not crawled any more.", "green")
+    if ended is not None:
+        say(
+            f"Its run {ended.execution.execution_id} was ended: {ended.cancelled} waiting task(s) cancelled, "
+            f"{ended.in_flight} in flight finish."
+        )
+
+
+def seller_json(seller: Seller) -> dict[str, Any]:
+    """A seller as the REST API answers it."""
+    return {
+        "sellerId": seller.seller_id,
+        "name": seller.name,
+        "status": seller.status,
+        "crawlingIntervalDays": seller.crawling_interval_days,
+        "interval": {"amount": seller.interval.amount, "unit": seller.interval.unit},
+        "totalProductCount": seller.total_product_count,
+        "createdAt": stamp(seller.created_at),
+        "updatedAt": stamp(seller.updated_at),
+    }
+
+
+def _interval(given: str) -> CrawlingInterval:
+    matched = _INTERVAL.fullmatch(given.strip())
+    if matched is None:
+        raise UnreadableInterval(given=desk.text(given)[:50])
+    amount, unit = int(matched[1]), matched[2].lower()
+    return CrawlingInterval.of_days(amount) if unit.startswith("d") else CrawlingInterval.of_hours(amount)
+
+
+def _found(tx: CrawlTx, seller_id: SellerId) -> Seller:
+    seller = tx.sellers.get(seller_id)
+    if seller is None:
+        raise SellerNotFound(seller_id=seller_id)
+    return seller
+
+
+def _schedule_of(tx: CrawlTx, seller_id: SellerId) -> Schedule:
+    schedule = tx.schedules.of_seller(seller_id)
+    if schedule is None:
+        raise SellerNotFound(seller_id=seller_id)
+    return schedule
+
+
+def _say_changed(seller: Seller, schedule: Schedule, sentence: str, as_json: bool) -> None:
+    if as_json:
+        print_json(seller_json(seller) | {"nextRunAt": stamp(schedule.next_run_at)})
+        return
+    say(sentence, "green")
+    if schedule.next_run_at is not None:
+        say(f"Its next run starts at {schedule.next_run_at + spread(schedule):%Y-%m-%d %H:%M:%S} UTC.")
+
+
+def _print_found(found: _Found, at: Desk) -> None:
+    seller, schedule, products = found.seller, found.schedule, found.products
+    next_run = "none: it is not crawled"
+    if schedule.next_run_at is not None:
+        start = schedule.next_run_at + spread(schedule)
+        next_run = f"{ago(start, at.now)} ({start:%Y-%m-%d %H:%M:%S} UTC)" if start > at.now else "now"
+    listed = f"{products.present} ({products.complete} complete), {products.deleted} deleted"
+    print_facts(
+        [
+            ("seller", seller.seller_id),
+            ("name", seller.name),
+            ("status", seller.status),
+            ("interval", seller.interval),
+            ("schedule", schedule.status),
+            ("next run", next_run),
+            ("on the marketplace", seller.total_product_count),
+            ("products", listed),
+            ("progress", desk.bar(found.progress_rate)),
+            ("registered", f"{seller.created_at:%Y-%m-%d %H:%M:%S} UTC"),
+        ]
+    )
+    print_executions(
+        "Last runs", found.runs, at.now, empty=f"Not crawled yet. Run it now: sellerwatch crawl {seller.seller_id}"
+    )

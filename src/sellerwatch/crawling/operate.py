@@ -1,0 +1,247 @@
+"""What an operator does by hand: each verb is one transaction, and each thing it changed is on the audit trail.
+
+Several things at once are handled one by one: what is refused is reported beside what was done and keeps nothing else
+from being done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from sellerwatch.crawling.execution import CrawlInProgress, Execution, ExecutionNotFound
+from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.crawling.process import CrawlRules
+from sellerwatch.crawling.put_back import cancel_execution, reopen_tasks
+from sellerwatch.crawling.task import Task, TaskNotFound, TaskStatus
+from sellerwatch.kernel.errors import Conflict, NotFound
+from sellerwatch.kernel.ids import ExecutionId, OutboxId, PublicId, SellerId, TaskId
+from sellerwatch.outbox.message import Message, MessageNotFound
+from sellerwatch.outbox.ports import Outbox
+from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.schedules.missed import spread
+from sellerwatch.schedules.schedule import Schedule
+from sellerwatch.sellers import register
+from sellerwatch.sellers.seller import Seller, SellerNotFound
+
+Id = TypeVar("Id", bound=PublicId)
+
+
+@dataclass(eq=False)
+class ExecutionOver(Conflict):
+    """A run that has ended cannot be cancelled."""
+
+    execution_id: str
+    status: str
+
+
+@dataclass(eq=False)
+class NothingToRetry(Conflict):
+    """A run without a failed task."""
+
+    execution_id: str
+
+
+@dataclass(frozen=True)
+class Cancelled:
+    """A run that was ended. What was `in_flight` finishes and is still taken in."""
+
+    execution: Execution
+    cancelled: int
+    in_flight: int
+
+
+@dataclass(frozen=True)
+class Refused:
+    """One of several that could not be handled, and why."""
+
+    id: PublicId
+    error: NotFound | Conflict
+
+
+@dataclass(frozen=True)
+class Handled:
+    """What became of several: those that were done, and those that were refused."""
+
+    done: tuple[PublicId, ...]
+    refused: tuple[Refused, ...]
+
+
+def cancel(
+    tx: CrawlTx,
+    execution_id: ExecutionId,
+    rules: CrawlRules,
+    *,
+    actor: str,
+    ids: Iterator[str],
+    now: datetime,
+    reason: str = "cancelled",
+) -> Cancelled:
+    """End a run that is going: its waiting tasks are cancelled, those in flight finish."""
+    before = tx.executions.get(execution_id)
+    if before is None:
+        raise ExecutionNotFound(execution_id=execution_id)
+    if not before.is_open:
+        raise ExecutionOver(execution_id=execution_id, status=before.status)
+    in_flight = len(tx.tasks.open_of(execution_id, (TaskStatus.IN_PROGRESS,)))
+    after = cancel_execution(tx, execution_id, reason, rules, ids, now)
+    shown = _run(before), _run(after)
+    tx.audit.record(AuditEntry(now, actor, "execution.cancel", "execution", execution_id, *shown, note=reason))
+    return Cancelled(after, after.failed_tasks - before.failed_tasks, in_flight)
+
+
+def deactivate_seller(
+    tx: CrawlTx, seller_id: SellerId, rules: CrawlRules, *, actor: str, ids: Iterator[str], now: datetime
+) -> tuple[Seller, Cancelled | None]:
+    """Not crawled any more; a run that is going is ended with it."""
+    seller = register.deactivate(tx, seller_id, actor=actor, ids=ids, now=now)
+    going = tx.executions.open_of(seller_id)
+    if going is None:
+        return seller, None
+    reason = "cancelled: the seller was deactivated"
+    return seller, cancel(tx, going.execution_id, rules, actor=actor, ids=ids, now=now, reason=reason)
+
+
+def run_now(tx: CrawlTx, seller_id: SellerId, *, actor: str, now: datetime) -> Schedule:
+    """Make the seller's next run due at once: the scheduler starts it at its next turn, and the rhythm goes on from
+    here. Set back by the seller's own spread, which would otherwise let it wait for minutes.
+    """
+    seller, schedule = tx.sellers.get(seller_id), tx.schedules.of_seller(seller_id)
+    if seller is None or schedule is None:
+        raise SellerNotFound(seller_id=seller_id)
+    seller.must_be_active()
+    moved = schedule.ran(now - spread(schedule), now)
+    tx.schedules.save(moved)
+    shown = {"nextRunAt": schedule.next_run_at}, {"nextRunAt": moved.next_run_at}
+    tx.audit.record(AuditEntry(now, actor, "schedule.run_now", "seller", seller_id, *shown))
+    return moved
+
+
+def retry_execution(
+    tx: CrawlTx, execution_id: ExecutionId, deadline: timedelta, *, actor: str, now: datetime
+) -> tuple[Execution, int]:
+    """Every failed task of a run is to be done after all; says how many. A finished run is running again."""
+    before = tx.executions.get(execution_id)
+    if before is None:
+        raise ExecutionNotFound(execution_id=execution_id)
+    failed = tx.tasks.open_of(execution_id, (TaskStatus.FAILED,))
+    if not failed:
+        raise NothingToRetry(execution_id=execution_id)
+    after = _reopen(tx, before, failed, deadline, now)
+    shown = _run(before), _run(after)
+    note = f"{len(failed)} failed task(s) reopened"
+    tx.audit.record(AuditEntry(now, actor, "execution.retry", "execution", execution_id, *shown, note=note))
+    return after, len(failed)
+
+
+def retry_tasks(tx: CrawlTx, task_ids: Sequence[TaskId], deadline: timedelta, *, actor: str, now: datetime) -> Handled:
+    """These failed tasks are to be done after all."""
+
+    def retry(task_id: TaskId) -> None:
+        task = tx.tasks.get(task_id)
+        if task is None:
+            raise TaskNotFound(task_id=task_id)
+        reopened = task.reopen(now)
+        run = tx.executions.get(task.execution_id)
+        if run is None:
+            raise ExecutionNotFound(execution_id=task.execution_id)
+        again = _reopen(tx, run, [task], deadline, now)
+        shown = _task(task, run), _task(reopened, again)
+        tx.audit.record(AuditEntry(now, actor, "task.retry", "task", task_id, *shown))
+
+    return _each(task_ids, retry)
+
+
+def replay(tx: CrawlTx, outbox_ids: Sequence[OutboxId], *, actor: str, now: datetime) -> Handled:
+    """Messages that failed for good are sent once more, with a fresh count and the same key and body."""
+    return _move_messages(tx, outbox_ids, "message.replay", lambda message: message.replay(now), actor, now)
+
+
+def discard(tx: CrawlTx, outbox_ids: Sequence[OutboxId], *, actor: str, now: datetime) -> Handled:
+    """Messages that failed for good are given up; what waits behind them goes on without them."""
+    return _move_messages(tx, outbox_ids, "message.discard", lambda message: message.discard(), actor, now)
+
+
+def find_message(tx: CrawlTx, outbox_id: OutboxId) -> tuple[Outbox, Message]:
+    """A message, and the outbox of the two in which it stands."""
+    for outbox in (tx.product_outbox, tx.scheduler_outbox):
+        message = outbox.get(outbox_id)
+        if message is not None:
+            return outbox, message
+    raise MessageNotFound(outbox_id=outbox_id)
+
+
+def _move_messages(
+    tx: CrawlTx,
+    outbox_ids: Sequence[OutboxId],
+    action: str,
+    move: Callable[[Message], Message],
+    actor: str,
+    now: datetime,
+) -> Handled:
+    def one(outbox_id: OutboxId) -> None:
+        outbox, message = find_message(tx, outbox_id)
+        moved = move(message)
+        outbox.save([moved], now)
+        shown = _message(message), _message(moved)
+        tx.audit.record(AuditEntry(now, actor, action, "message", outbox_id, *shown))
+
+    return _each(outbox_ids, one)
+
+
+def _reopen(tx: CrawlTx, run: Execution, tasks: Sequence[Task], deadline: timedelta, now: datetime) -> Execution:
+    """Reopen failed tasks of one run. One that had ended is a run like any other again: of an ACTIVE seller that has
+    none going, and with a deadline of its own, counted from now.
+    """
+    if not run.is_open:
+        seller = tx.sellers.get(run.seller_id)
+        if seller is None:
+            raise SellerNotFound(seller_id=run.seller_id)
+        seller.must_be_active()
+        going = tx.executions.open_of(run.seller_id)
+        if going is not None:
+            raise CrawlInProgress(seller_id=run.seller_id, execution_id=going.execution_id)
+    reopen_tasks(tx, tasks, now)
+    again = tx.executions.get(run.execution_id) or run
+    if not run.is_open:
+        again = replace(again, deadline_at=now + deadline)
+        tx.executions.save(again)
+    return again
+
+
+def _each(ids: Sequence[Id], handle: Callable[[Id], None]) -> Handled:
+    """One by one. A refusal comes before anything of that one is written, so there is nothing to undo."""
+    done: list[PublicId] = []
+    refused: list[Refused] = []
+    for id_ in dict.fromkeys(ids):
+        try:
+            handle(id_)
+            done.append(id_)
+        except (NotFound, Conflict) as error:
+            refused.append(Refused(id_, error))
+    return Handled(tuple(done), tuple(refused))
+
+
+def _run(execution: Execution) -> dict[str, Any]:
+    return {
+        "status": execution.status,
+        "totalTasksCreated": execution.total_tasks_created,
+        "completedTasks": execution.completed_tasks,
+        "failedTasks": execution.failed_tasks,
+        "errorMessage": execution.error_message,
+    }
+
+
+def _task(task: Task, run: Execution) -> dict[str, Any]:
+    return {"status": task.status, "errorMessage": task.error_message, "executionStatus": run.status}
+
+
+def _message(message: Message) -> dict[str, Any]:
+    return {
+        "status": message.status,
+        "eventType": message.event_type,
+        "retryCount": message.retry_count,
+        "errorMessage": message.error_message,
+    }

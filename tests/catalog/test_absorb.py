@@ -1,0 +1,188 @@
+"""Taking parts into products: what is new is kept, what is another seller's is left alone."""
+
+from __future__ import annotations
+
+import pytest
+from tests.builders import (
+    ITEM,
+    LATER,
+    NOW,
+    SELLER,
+    a_complete_product,
+    a_product,
+    detail_facts,
+    execution_id,
+    list_facts,
+    option_facts,
+    product_id,
+    seller_id,
+)
+
+from sellerwatch.catalog.absorb import Part, Shelf, absorb_entry, absorb_part
+from sellerwatch.catalog.facts import digest
+from sellerwatch.catalog.product import ForeignProduct, PartType, Product, ProductEvent
+from sellerwatch.kernel.ids import ItemNo, SellerId
+
+OTHER = seller_id(2)
+
+
+def entry(**changes: object) -> Part:
+    facts = list_facts(**changes)
+    return Part.of(PartType.MINISHOP, facts.item_no, facts, b"entry")
+
+
+def detail(**changes: object) -> Part:
+    return Part.of(PartType.DETAIL, ITEM, detail_facts(**changes), b"detail")
+
+
+def options() -> Part:
+    return Part.of(PartType.OPTION, ITEM, option_facts(), b"options")
+
+
+def shelf_of(*products: Product) -> Shelf:
+    return Shelf({product.item_no: product for product in products})
+
+
+def listed(shelf: Shelf, part: Part | None = None, by: SellerId = SELLER) -> Product | None:
+    return absorb_entry(shelf, part or entry(), product_id(9), by, execution_id(2), LATER)
+
+
+def test_a_part_knows_the_digest_of_its_facts() -> None:
+    assert detail().digest == digest(detail_facts())
+
+
+def test_an_unknown_item_on_a_page_becomes_a_product_of_the_pages_seller() -> None:
+    shelf = shelf_of()
+    product = listed(shelf)
+    assert product is not None
+    assert (product.product_id, product.item_no, product.seller_id) == (product_id(9), ITEM, SELLER)
+    assert (product.last_seen_execution, product.last_seen_at) == (execution_id(2), LATER)
+    assert product.minishop_hash == entry().digest
+    assert shelf.written() == ([product], [])
+
+
+def test_a_known_item_is_the_same_product_and_seen_in_this_run() -> None:
+    known = a_complete_product(minishop_hash=entry().digest)
+    shelf = shelf_of(known)
+    product = listed(shelf)
+    assert product is not None
+    assert (product.product_id, product.last_seen_execution) == (known.product_id, execution_id(2))
+    assert not product.is_changed
+    assert shelf.written() == ([], [product])
+    assert shelf.raws == [], "a body is kept only when its part changed"
+
+
+def test_an_item_that_stands_twice_on_the_list_of_a_run_is_one_product() -> None:
+    shelf = shelf_of()
+    first, second = listed(shelf), listed(shelf)
+    assert first == second
+    assert shelf.written() == ([first], [])
+    assert len(shelf.raws) == 1
+
+
+def test_all_three_parts_complete_a_product_and_their_bodies_are_kept_as_they_came() -> None:
+    shelf = shelf_of()
+    listed(shelf)
+    absorb_part(shelf, detail(), SELLER, LATER)
+    product = absorb_part(shelf, options(), SELLER, LATER)
+    assert product is not None
+    assert product.due_event() is ProductEvent.CREATED
+    kept = [(raw.product_id, raw.part, raw.digest, raw.body, raw.created_at) for raw in shelf.raws]
+    assert kept == [
+        (product_id(9), PartType.MINISHOP, entry().digest, b"entry", LATER),
+        (product_id(9), PartType.DETAIL, detail().digest, b"detail", LATER),
+        (product_id(9), PartType.OPTION, options().digest, b"options", LATER),
+    ]
+    assert shelf.written() == ([product], []), "a product that is new is added, whatever else happened to it"
+
+
+def test_a_part_that_is_as_it_was_changes_and_writes_nothing() -> None:
+    known = a_complete_product(detail_hash=detail().digest)
+    shelf = shelf_of(known)
+    assert absorb_part(shelf, detail(), SELLER, LATER) is known
+    assert shelf.written() == ([], [])
+    assert shelf.raws == []
+
+
+def test_a_part_that_changed_is_kept_and_the_product_has_something_to_tell() -> None:
+    shelf = shelf_of(a_complete_product(detail_hash=detail().digest))
+    product = absorb_part(shelf, detail(stock=99), SELLER, LATER)
+    assert product is not None
+    assert (product.due_event(), product.detail_hash) == (ProductEvent.UPDATED, detail(stock=99).digest)
+    assert [raw.part for raw in shelf.raws] == [PartType.DETAIL]
+    assert shelf.written() == ([], [product])
+
+
+def test_the_facts_of_a_part_are_at_hand_for_its_event_whether_or_not_it_changed() -> None:
+    shelf = shelf_of(a_complete_product(detail_hash=detail().digest))
+    absorb_part(shelf, detail(), SELLER, LATER)
+    assert shelf.facts == {(ITEM, PartType.DETAIL): detail_facts()}
+
+
+@pytest.mark.parametrize("part", [detail(), options()], ids=["detail", "options"])
+def test_a_part_of_a_product_that_is_not_there_is_left(part: Part) -> None:
+    shelf = shelf_of()
+    assert absorb_part(shelf, part, SELLER, LATER) is None
+    assert shelf.written() == ([], [])
+    assert shelf.raws == []
+
+
+def test_an_item_whose_detail_named_another_seller_is_never_taken_from_it() -> None:
+    owned = a_complete_product(seller_id=OTHER, missing_runs=1)
+    shelf = shelf_of(owned)
+    assert listed(shelf, entry(tags=("stolen",))) is None
+    assert shelf.products[ITEM] is owned
+    assert shelf.written() == ([], [])
+    assert shelf.raws == []
+
+
+def test_a_detail_that_names_another_seller_is_not_taken_in() -> None:
+    shelf = shelf_of(a_product(minishop_hash="a" * 32, option_hash="c" * 32))
+    with pytest.raises(ForeignProduct) as refusal:
+        absorb_part(shelf, detail(seller_id=OTHER), SELLER, LATER)
+    assert refusal.value.facts == {"item_no": ITEM, "seller_id": SELLER, "owner": OTHER}
+    product = shelf.products[ITEM]
+    assert (product.seller_id, product.detail_hash, product.due_event()) == (OTHER, None, None)
+    assert shelf.raws == []
+
+
+def test_a_detail_of_anothers_product_does_not_touch_what_its_owner_knows_of_it() -> None:
+    owned = a_complete_product(seller_id=OTHER)
+    shelf = shelf_of(owned)
+    with pytest.raises(ForeignProduct):
+        absorb_part(shelf, detail(seller_id=OTHER, stock=0), SELLER, LATER)
+    assert shelf.products[ITEM] is owned
+    assert shelf.written() == ([], [])
+
+
+def test_until_a_detail_has_said_whose_it_is_a_product_stands_with_whoever_showed_it_first() -> None:
+    shelf = shelf_of(a_product(seller_id=OTHER))
+    product = listed(shelf)
+    assert product is not None
+    assert product.seller_id == OTHER
+    assert product.last_seen_execution is None, "seen on the list of a seller that it may not belong to"
+
+
+def test_the_detail_gives_a_product_to_its_owner() -> None:
+    shelf = shelf_of(a_product(seller_id=OTHER))
+    product = absorb_part(shelf, detail(seller_id=SELLER), SELLER, LATER)
+    assert product is not None
+    assert (product.seller_id, product.detail_hash) == (SELLER, detail().digest)
+
+
+def test_a_product_that_changed_hands_goes_with_its_detail() -> None:
+    shelf = shelf_of(a_complete_product(seller_id=OTHER))
+    product = absorb_part(shelf, detail(seller_id=SELLER), SELLER, LATER)
+    assert product is not None
+    assert (product.seller_id, product.due_event()) == (SELLER, ProductEvent.UPDATED)
+
+
+def test_what_is_written_stands_in_a_fixed_order() -> None:
+    shelf = shelf_of(*(a_product(number) for number in (3, 1, 2)))
+    for number in (9, 7, 8):
+        listed(shelf, entry(item_no=ItemNo(900000000 + number)))
+    for number in (2, 3, 1):
+        shelf.put(a_product(number, updated_at=NOW))
+    added, saved = shelf.written()
+    assert [product.item_no % 10 for product in added] == [7, 8, 9]
+    assert [product.item_no % 10 for product in saved] == [1, 2, 3]

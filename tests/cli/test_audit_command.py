@@ -1,0 +1,102 @@
+"""`sellerwatch audit`: who did what, found again."""
+
+from __future__ import annotations
+
+import getpass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, event
+from tests.builders import NOW
+
+from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.kernel.ids import SellerId
+from sellerwatch.oversight.audit import AuditEntry
+
+from .conftest import Run
+from .prepared import NAME, SELLER, Office
+
+
+@pytest.fixture
+def office(run: Run, inline_store: SqlStore, database_file: Path) -> Office:
+    return Office(run, inline_store, database_file)
+
+
+def test_an_empty_trail_says_what_will_be_on_it(office: Office) -> None:
+    assert "every change" in office.said("audit", "list")
+    assert office.json("audit", "list") == {"content": [], "limit": 20}
+
+
+def test_what_a_command_changed_is_there_with_who_did_it_and_before_and_after(office: Office) -> None:
+    office.register()
+    office.said("sellers", "interval", SELLER, "--every", "6h")
+    changed, registered = office.json("audit", "list")["content"]
+    assert (registered["actor"], changed["actor"]) == ("test", f"cli:{getpass.getuser()}")
+    assert registered["at"] == NOW.isoformat().replace("+00:00", "Z")
+    assert (changed["action"], changed["subjectType"], changed["subjectId"]) == (
+        "seller.update_interval",
+        "seller",
+        SELLER,
+    )
+    assert (changed["before"]["interval"], changed["after"]["interval"]) == ("rate(1 day)", "rate(6 hours)")
+    assert registered["after"]["name"] == NAME
+
+
+def test_people_see_what_differs_and_nothing_else(office: Office) -> None:
+    office.register()
+    office.said("sellers", "interval", SELLER, "--every", "6h")
+    newest = next(line for line in office.said("audit", "list").splitlines() if "update_interval" in line)
+    assert "interval rate(1 day) -> rate(6 hours)" in newest
+    assert "ACTIVE" not in newest
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (("--subject", "seller"), ["other", SELLER]),
+        (("--subject", f"seller:{SELLER}"), [SELLER]),
+        (("--subject", SELLER), [SELLER]),
+        (("--subject", "execution"), ["e:1"]),
+        (("--subject", "execution:e:1"), ["e:1"]),
+        (("--subject", "e:1"), ["e:1"]),
+        (("--subject", "task:e:1"), []),
+        (("--actor", "scheduler"), ["e:1"]),
+        (("--actor", "test", "--limit", "1"), ["other"]),
+    ],
+)
+def test_entries_are_found_by_what_was_changed_and_by_who_did_it(
+    office: Office, options: tuple[str, ...], found: list[str]
+) -> None:
+    office.register()
+    office.register(SellerId("other"))
+    office.do(lambda tx: tx.audit.record(AuditEntry(NOW, "scheduler", "crawl.start", "execution", "e:1")))
+    assert [entry["subjectId"] for entry in office.json("audit", "list", *options)["content"]] == found
+
+
+def test_a_search_that_finds_nothing_says_how_to_see_everything(office: Office) -> None:
+    assert "All of it: sellerwatch audit list" in office.said("audit", "list", "--actor", "cli:nobody")
+
+
+@pytest.mark.parametrize(
+    ("asked", "index"),
+    [
+        ({"subject_type": "seller", "subject_id": "x"}, "audit__idx_subject_type_subject_id_id"),
+        ({"actor": "x"}, "audit__idx_actor_id"),
+    ],
+)
+def test_the_trail_is_searched_by_its_indexes(
+    office: Office, engine: Engine, asked: dict[str, str], index: str
+) -> None:
+    questions: list[tuple[str, Any]] = []
+
+    def note(_c: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, _many: bool) -> None:
+        questions.append((statement, parameters))
+
+    event.listen(engine, "before_cursor_execute", note)
+    office.see(lambda tx: tx.audit.newest(limit=5, **asked))
+    event.remove(engine, "before_cursor_execute", note)
+    ((statement, parameters),) = [q for q in questions if "FROM audit" in q[0]]
+    plan = office.see(lambda tx: [row[3] for row in tx.db.rows(f"EXPLAIN QUERY PLAN {statement}", parameters)])
+    assert index in "\n".join(plan)
+    assert "TEMP B-TREE" not in "\n".join(plan)

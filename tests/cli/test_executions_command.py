@@ -1,0 +1,170 @@
+"""`sellerwatch executions`: how far runs are, what went wrong, ending them and trying again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.builders import StoppedClock, a_complete_product, a_task
+
+from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.catalog.ports import RawPart
+from sellerwatch.catalog.product import PartType
+from sellerwatch.crawling.execution import ExecutionStatus
+from sellerwatch.crawling.task import TaskStatus, TaskType
+from sellerwatch.kernel.ids import ItemNo, SellerId
+from sellerwatch.marketplaces.mustit.parse import read_list
+from sellerwatch.simulator.rendering import Renderer
+from sellerwatch.simulator.simulator import Simulator
+
+from .conftest import Run, refused
+from .prepared import NOW, SELLER, Office, execution_id, task_id, task_number
+
+
+@pytest.fixture
+def office(run: Run, inline_store: SqlStore, database_file: Path) -> Office:
+    office = Office(run, inline_store, database_file)
+    office.register()
+    return office
+
+
+def test_with_no_runs_the_list_says_how_to_start_one(office: Office) -> None:
+    assert "sellerwatch crawl SELLER_ID" in office.said("executions", "list")
+    assert f"sellerwatch crawl {SELLER}" in office.said("executions", "list", "--seller", SELLER)
+    assert office.json("executions", "list") == {"content": [], "limit": 10}
+
+
+def test_runs_are_listed_newest_first_and_narrowed_by_seller_and_state(office: Office) -> None:
+    office.register(SellerId("other"))
+    office.run_of(number=1, done=2)
+    office.run_of(number=2, waiting=2)
+    office.run_of(SellerId("other"), number=3, done=1)
+
+    def listed(*options: str) -> list[str]:
+        return [run["executionId"] for run in office.json("executions", "list", *options)["content"]]
+
+    assert listed() == [execution_id(3), execution_id(2), execution_id(1)]
+    assert listed("--seller", SELLER) == [execution_id(2), execution_id(1)]
+    assert listed("--status", "running") == [execution_id(2)]
+    assert listed("--limit", "1") == [execution_id(3)]
+    assert "All of them: sellerwatch executions list" in office.said("executions", "list", "--status", "FAILED")
+
+
+def test_runs_of_an_unknown_seller_are_one_sentence_not_an_empty_list(office: Office) -> None:
+    assert "no seller nobody" in refused(office("executions", "list", "--seller", "nobody"), 1)
+
+
+def test_show_counts_tasks_by_type_and_state_and_errors_by_message(office: Office) -> None:
+    office.run_of(done=4, failed=3, waiting=2, going=1)
+
+    def another_error(tx: Transaction) -> None:
+        tx.db.run(
+            "UPDATE crawler_tasks SET error_message = 'not JSON' WHERE task_id = :id",
+            {"id": task_id(task_number() + 4)},
+        )
+
+    office.do(another_error)
+    shown = office.json("executions", "show", execution_id())
+    assert (shown["status"], shown["progressRate"], shown["successRate"]) == ("RUNNING", 70.0, 57.14)
+    assert shown["tasks"] == {"PRODUCT_DETAIL": {"COMPLETED": 4, "FAILED": 3, "IN_PROGRESS": 1, "WAITING": 2}}
+    assert shown["errors"] == [{"message": "answered 503", "count": 2}, {"message": "not JSON", "count": 1}]
+    said = office.said("executions", "show", execution_id())
+    for part in ("70.0 % (7 of 10)", "57.1 %", "answered 503", f"sellerwatch executions retry {execution_id()}"):
+        assert part in said
+
+
+@pytest.mark.parametrize("command", ["show", "cancel", "retry"])
+def test_an_unknown_run_is_one_sentence_and_no_uuid_is_bad_usage(office: Office, command: str) -> None:
+    assert refused(office("executions", command, execution_id(9)), 1) == f"There is no execution {execution_id(9)}."
+    assert "UUID" in refused(office("executions", command, "run-1"), 2)
+
+
+def test_cancelling_ends_the_run_and_is_on_the_trail(office: Office) -> None:
+    office.run_of(done=1, waiting=2, going=1)
+    answer = office.json("executions", "cancel", execution_id(), "--yes")
+    assert (answer["status"], answer["cancelledTasks"], answer["tasksInFlight"]) == ("FAILED", 2, 1)
+    assert answer["errorMessage"] == "cancelled"
+    (entry,) = office.trail()
+    assert (entry.action, entry.subject_type, entry.subject_id) == ("execution.cancel", "execution", execution_id())
+    counts = {"totalTasksCreated": 4, "completedTasks": 1}
+    assert entry.before == {"status": "RUNNING", "failedTasks": 0, "errorMessage": None, **counts}
+    assert entry.after == {"status": "FAILED", "failedTasks": 2, "errorMessage": "cancelled", **counts}
+    assert office.see(lambda tx: tx.executions.open_of(SELLER)) is None
+
+
+def test_cancelling_asks_first_and_no_answer_is_no(office: Office) -> None:
+    office.run_of(done=1, waiting=1)
+    before = office.everything()
+    done = office("executions", "cancel", execution_id(), "--json")
+    assert (done.returncode, done.stdout.strip()) == (1, "")
+    assert "50 % done" in done.stderr
+    assert office.everything() == before
+
+
+def test_a_run_that_is_over_cannot_be_cancelled_and_nothing_changes(office: Office) -> None:
+    office.run_of(done=1)
+    before = office.everything()
+    assert "COMPLETED already" in refused(office("executions", "cancel", execution_id()), 1)
+    assert office.everything() == before
+
+
+def test_a_product_whose_last_task_is_cancelled_is_announced_as_far_as_it_is_known(office: Office) -> None:
+    office.run_of(waiting=1)
+    world = Simulator(seed="0", sellers=1, products=1).world
+    (item_no,) = world.listing(next(iter(world.sellers)))
+    made = world.product(item_no)
+    assert made is not None
+    renderer = Renderer()
+    bodies = {
+        PartType.MINISHOP: read_list(renderer.list_page(1, [made])).entries[0].raw,
+        PartType.DETAIL: renderer.detail(made),
+        PartType.OPTION: renderer.options(made),
+    }
+    product = a_complete_product(item_no=ItemNo(item_no), version=0, is_changed=True)
+    option = a_task(7, TaskType.PRODUCT_OPTION, item_no=ItemNo(item_no), execution_id=execution_id())
+
+    def crawled(tx: Transaction) -> None:
+        tx.products.add([product])
+        tx.products.keep_raw([RawPart(product.product_id, part, "", body, NOW) for part, body in bodies.items()])
+        tx.tasks.add([option])
+        run = tx.executions.get(execution_id())
+        assert run is not None
+        tx.executions.save(run.add_tasks(1, NOW))
+
+    office.do(crawled)
+    office.said("executions", "cancel", execution_id(), "--yes")
+    (event,) = office.json("outbox", "list")["content"]
+    assert (event["eventType"], event["itemNo"], event["version"]) == ("PRODUCT_CREATED", item_no, 1)
+
+
+def test_retrying_reopens_every_failed_task_with_a_new_deadline_and_is_on_the_trail(office: Office) -> None:
+    office.run_of(done=2, failed=3)
+    answer = office.json("executions", "retry", execution_id())
+    assert (answer["status"], answer["reopenedTasks"], answer["failedTasks"]) == ("RUNNING", 3, 0)
+    assert answer["deadlineAt"] is not None
+    assert sorted(office.tasks().values()) == [TaskStatus.COMPLETED] * 2 + [TaskStatus.RETRY] * 3
+    (entry,) = office.trail()
+    assert (entry.action, entry.note) == ("execution.retry", "3 failed task(s) reopened")
+    assert entry.before is not None
+    assert entry.after is not None
+    assert (entry.before["status"], entry.before["failedTasks"]) == ("COMPLETED", 3)
+    assert (entry.after["status"], entry.after["failedTasks"]) == ("RUNNING", 0)
+    ready = office.see(lambda tx: tx.tasks.ready(execution_id(), StoppedClock(NOW.replace(year=9999)).now(), 10))
+    assert len(ready) == 3
+
+
+def test_a_run_without_failed_tasks_has_nothing_to_retry(office: Office) -> None:
+    office.run_of(done=2)
+    before = office.everything()
+    assert "nothing to try again" in refused(office("executions", "retry", execution_id()), 1)
+    assert office.everything() == before
+
+
+def test_a_cancelled_run_can_be_taken_up_again(office: Office) -> None:
+    office.run_of(done=1, waiting=2)
+    office.said("executions", "cancel", execution_id(), "--yes")
+    assert "2 failed task(s) are to be done again" in office.said("executions", "retry", execution_id())
+    run = office.see(lambda tx: tx.executions.open_of(SELLER))
+    assert run is not None
+    assert (run.status, run.failed_tasks, run.error_message) == (ExecutionStatus.RUNNING, 0, None)

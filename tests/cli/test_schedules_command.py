@@ -1,0 +1,65 @@
+"""`sellerwatch schedules`: when each seller is crawled next."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.kernel.ids import SellerId
+from sellerwatch.schedules.interval import CrawlingInterval
+from sellerwatch.schedules.missed import LONGEST_SPREAD
+
+from .conftest import Run, refused
+from .prepared import NOW, SELLER, Office
+
+
+@pytest.fixture
+def office(run: Run, inline_store: SqlStore, database_file: Path) -> Office:
+    return Office(run, inline_store, database_file)
+
+
+def test_with_no_schedules_the_list_says_where_they_come_from(office: Office) -> None:
+    assert "sellerwatch sellers add" in office.said("schedules", "list")
+    assert office.json("schedules", "list")["content"] == []
+
+
+def test_the_list_has_each_sellers_interval_state_and_next_run(office: Office) -> None:
+    office.register(interval=CrawlingInterval.of_days(30))
+    office.register(SellerId("z"), interval=CrawlingInterval.of_hours(6))
+    office.said("sellers", "deactivate", "z")
+    said = office.said("schedules", "list")
+    assert "every 30 days" in said
+    assert "INACTIVE" in said
+    page = office.json("schedules", "list")
+    assert page["totalElements"] == 2
+    going, resting = page["content"]
+    assert (going["sellerId"], going["status"]) == (SELLER, "ACTIVE")
+    assert going["nextRunAt"] == (NOW + timedelta(days=30)).isoformat().replace("+00:00", "Z")
+    assert (resting["status"], resting["nextRunAt"], resting["nextStarts"]) == ("INACTIVE", None, [])
+
+
+def test_show_has_the_next_five_starts_one_interval_apart_spread_as_the_scheduler_spreads_them(office: Office) -> None:
+    office.register(interval=CrawlingInterval.of_days(2))
+    shown = office.json("schedules", "show", SELLER)
+    starts = [datetime.fromisoformat(start) for start in shown["nextStarts"]]
+    assert len(starts) == 5
+    assert {later - sooner for sooner, later in pairwise(starts)} == {timedelta(days=2)}
+    assert timedelta(0) <= starts[0] - datetime.fromisoformat(shown["nextRunAt"]) <= LONGEST_SPREAD
+    assert (shown["scheduleRule"], shown["scheduleExpression"]) == (f"mustit-crawler-{SELLER}", "rate(2 days)")
+    said = office.said("schedules", "show", SELLER)
+    for start in starts:
+        assert f"{start:%Y-%m-%d %H:%M:%S}" in said
+
+
+def test_show_of_a_seller_that_is_not_crawled_says_how_to_crawl_it_again(office: Office) -> None:
+    office.register()
+    office.said("sellers", "deactivate", SELLER)
+    assert f"sellerwatch sellers activate {SELLER}" in office.said("schedules", "show", SELLER)
+
+
+def test_the_schedule_of_an_unknown_seller_is_one_sentence(office: Office) -> None:
+    assert "no seller nobody" in refused(office("schedules", "show", "nobody"), 1)

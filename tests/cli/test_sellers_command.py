@@ -1,0 +1,307 @@
+"""`sellerwatch sellers`: registering, looking, changing; each change on the audit trail with before and after."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from tests.builders import a_complete_product, a_product
+
+from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.crawling.execution import ExecutionStatus
+from sellerwatch.crawling.task import TaskStatus
+from sellerwatch.kernel.ids import SellerId
+from sellerwatch.schedules.interval import CrawlingInterval
+from sellerwatch.schedules.missed import tick
+from sellerwatch.schedules.schedule import Schedule
+
+from .conftest import Run, clean_environment, refused
+from .prepared import NAME, NOW, SELLER, Office, execution_id, task_id, task_number
+
+
+@pytest.fixture
+def office(run: Run, inline_store: SqlStore, database_file: Path) -> Office:
+    return Office(run, inline_store, database_file)
+
+
+def schedule_of(office: Office, seller_id: SellerId = SELLER) -> Schedule:
+    found = office.see(lambda tx: tx.schedules.of_seller(seller_id))
+    assert found is not None
+    return found
+
+
+def test_with_no_sellers_the_list_says_how_to_register_one(office: Office) -> None:
+    assert "sellerwatch sellers add SELLER_ID --name NAME" in office.said("sellers", "list")
+    assert office.json("sellers", "list") == {
+        "content": [],
+        "page": 0,
+        "size": 20,
+        "totalElements": 0,
+        "totalPages": 0,
+    }
+
+
+def test_a_seller_is_registered_under_its_korean_name_and_first_runs_one_interval_later(office: Office) -> None:
+    before = datetime.now(UTC)
+    said = office.said("sellers", "add", SELLER, "--name", NAME, "--every", "6h")
+    assert f"Registered {SELLER} ({NAME}), crawled every 6 hours." in said
+    assert f"sellerwatch crawl {SELLER}" in said
+    seller = office.see(lambda tx: tx.sellers.get(SELLER))
+    assert seller is not None
+    assert (seller.name, seller.interval) == (NAME, CrawlingInterval.of_hours(6))
+    next_run_at = schedule_of(office).next_run_at
+    assert next_run_at is not None
+    assert timedelta(hours=6) <= next_run_at - before < timedelta(hours=6, minutes=1)
+
+
+def test_the_answer_is_the_sellers_as_the_api_gives_it(office: Office) -> None:
+    answer = office.json("sellers", "add", SELLER, "--name", NAME)
+    assert answer["createdAt"] == answer["updatedAt"]
+    assert datetime.strptime(answer.pop("createdAt"), "%Y-%m-%dT%H:%M:%S.%f%z").tzinfo is not None
+    assert answer.pop("updatedAt").endswith("Z")
+    assert answer.pop("nextRunAt").endswith("Z")
+    assert answer == {
+        "sellerId": SELLER,
+        "name": NAME,
+        "status": "ACTIVE",
+        "crawlingIntervalDays": 1,
+        "interval": {"amount": 1, "unit": "DAYS"},
+        "totalProductCount": 0,
+    }
+
+
+def test_registering_tells_the_scheduler_and_is_on_the_trail(office: Office) -> None:
+    office.said("sellers", "add", SELLER, "--name", NAME)
+    (entry,) = office.trail()
+    assert (entry.action, entry.subject_type, entry.subject_id) == ("seller.register", "seller", SELLER)
+    assert entry.before is None
+    assert entry.after == {"name": NAME, "status": "ACTIVE", "interval": "rate(1 day)"}
+    due = office.see(lambda tx: tx.scheduler_outbox.due(datetime.now(UTC), 10))
+    assert [message.event_type for message in due] == ["SCHEDULE_REGISTERED"]
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_crawl_now_is_due_at_the_schedulers_very_next_turn_whatever_the_sellers_spread(
+    office: Office, number: int
+) -> None:
+    seller_id = SellerId(f"seller_{number}")
+    said = office.said("sellers", "add", seller_id, "--name", NAME, "--every", "30d", "--crawl-now")
+    assert "a running `sellerwatch serve` starts it" in said
+    assert f"`sellerwatch crawl {seller_id}` runs it here" in said
+    schedule, now = schedule_of(office, seller_id), datetime.now(UTC)
+    assert [found.seller_id for found in office.see(lambda tx: tx.schedules.due(now))] == [seller_id]
+    turn = tick(schedule, now)
+    assert turn is not None
+    assert turn.skipped == 0
+    assert turn.next_run_at > now + timedelta(days=29)
+    now_entry, register_entry = office.trail()
+    assert (register_entry.action, now_entry.action) == ("seller.register", "schedule.run_now")
+    assert now_entry.before is not None
+    assert now_entry.before != now_entry.after
+
+
+def test_a_seller_that_is_registered_already_is_refused_and_nothing_changes(office: Office) -> None:
+    office.register()
+    before = office.everything()
+    done = office("sellers", "add", SELLER, "--name", "another", "--every", "2d", "--crawl-now")
+    assert refused(done, 1) == f"The seller {SELLER} is registered already."
+    assert office.everything() == before
+
+
+@pytest.mark.parametrize("every", ["0d", "31d", "24h", "0h", "999999999d"])
+def test_an_interval_out_of_range_is_bad_usage_and_names_the_range(office: Office, every: str) -> None:
+    said = refused(office("sellers", "add", SELLER, "--name", NAME, "--every", every), 2)
+    assert "from 1 to" in said
+    assert office.see(lambda tx: tx.sellers.get(SELLER)) is None
+
+
+@pytest.mark.parametrize("every", ["", "d", "6", "-1d", "1.5d", "4w", "1d2h", "٣d", "9" * 5000 + "d"])
+def test_an_interval_that_cannot_be_read_is_bad_usage_and_shows_how_to_write_one(office: Office, every: str) -> None:
+    office.register()
+    before = office.everything()
+    assert "such as 1d or 6h" in refused(office("sellers", "interval", SELLER, f"--every={every}"), 2)
+    assert office.everything() == before
+
+
+@pytest.mark.parametrize("every", ["6h", "6H", "6 hours", " 6hour "])
+def test_an_interval_may_be_written_as_people_write_it(office: Office, every: str) -> None:
+    answer = office.json("sellers", "add", SELLER, "--name", NAME, "--every", every)
+    assert answer["interval"] == {"amount": 6, "unit": "HOURS"}
+    assert answer["crawlingIntervalDays"] is None
+
+
+@pytest.mark.parametrize("name", ["", "   ", "가" * 201])
+def test_a_name_that_is_none_is_bad_usage(office: Office, name: str) -> None:
+    refused(office("sellers", "add", SELLER, "--name", name), 2)
+    assert office.see(lambda tx: tx.sellers.page(status=None, offset=0, limit=1))[1] == 0
+
+
+def test_a_name_that_is_no_text_is_bad_usage_in_one_sentence(database_file: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "sellerwatch", "sellers", "add", "s1", "--name", b"\xff\xfe"],
+        cwd=tmp_path,
+        env=clean_environment(DATABASE_URL=f"sqlite:///{database_file}"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert refused(done, 2).endswith("is not text in UTF-8.")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("show",), ("interval", "--every", "6h"), ("activate",), ("deactivate",)],
+    ids=lambda arguments: str(arguments[0]),
+)
+def test_an_unknown_seller_is_one_sentence(office: Office, arguments: tuple[str, ...]) -> None:
+    command, *options = arguments
+    said = refused(office("sellers", command, "없는판매자", *options), 1)
+    assert said == "There is no seller 없는판매자; `sellerwatch sellers list` shows those there are."
+
+
+def test_the_list_shows_names_as_they_are_and_can_be_narrowed_to_a_state(office: Office) -> None:
+    office.register()
+    office.register(SellerId("seller_2"), "Shop 2")
+    office.said("sellers", "deactivate", "seller_2")
+    shown = office.said("sellers", "list")
+    assert NAME in shown
+    assert "Shop 2" in shown
+    (active,) = office.json("sellers", "list", "--status", "active")["content"]
+    assert (active["sellerId"], active["name"]) == (SELLER, NAME)
+    (inactive,) = office.json("sellers", "list", "--status", "INACTIVE")["content"]
+    assert (inactive["sellerId"], inactive["status"]) == ("seller_2", "INACTIVE")
+
+
+def test_the_list_comes_in_pages(office: Office) -> None:
+    for number in range(5):
+        office.register(SellerId(f"s{number}"))
+    page = office.json("sellers", "list", "--page", "1", "--size", "2")
+    assert [seller["sellerId"] for seller in page["content"]] == ["s2", "s3"]
+    assert (page["page"], page["size"], page["totalElements"], page["totalPages"]) == (1, 2, 5, 3)
+    assert "--page 2" in office.said("sellers", "list", "--page", "1", "--size", "2")
+    assert "there are 5 sellers" in office.said("sellers", "list", "--page", "9")
+
+
+@pytest.mark.parametrize("options", [("--size", "0"), ("--size", "101"), ("--page", "-1"), ("--status", "GONE")])
+def test_a_list_option_out_of_range_is_bad_usage(office: Office, options: tuple[str, str]) -> None:
+    assert office("sellers", "list", *options).returncode == 2
+
+
+def test_show_tells_of_schedule_products_progress_and_the_last_runs(office: Office) -> None:
+    office.register()
+    office.run_of(done=3, failed=1)
+
+    def crawl(tx: Transaction) -> None:
+        tx.products.add([a_complete_product(1), a_complete_product(2, deleted_at=NOW), a_product(3)])
+        seller = tx.sellers.get(SELLER)
+        assert seller is not None
+        tx.sellers.save(seller.update_total_product_count(4, NOW))
+
+    office.do(crawl)
+    shown = office.json("sellers", "show", SELLER)
+    assert shown["name"] == NAME
+    assert shown["totalProductCount"] == 4
+    assert shown["products"] == {"present": 2, "complete": 1, "deleted": 1}
+    assert shown["progressRate"] == 25.0
+    assert shown["schedule"]["scheduleExpression"] == "rate(1 day)"
+    (execution,) = shown["executions"]
+    assert (execution["status"], execution["completedTasks"], execution["failedTasks"]) == ("COMPLETED", 3, 1)
+    said = office.said("sellers", "show", SELLER)
+    for part in (NAME, "2 (1 complete), 1 deleted", "25.0 %", execution_id()):
+        assert part in said
+
+
+def test_show_of_a_seller_never_crawled_says_how_to_crawl_it(office: Office) -> None:
+    office.register()
+    assert f"sellerwatch crawl {SELLER}" in office.said("sellers", "show", SELLER)
+    assert office.json("sellers", "show", SELLER)["progressRate"] == 0
+
+
+def test_a_new_interval_counts_from_now_and_is_on_the_trail(office: Office) -> None:
+    office.register()
+    before = datetime.now(UTC)
+    assert "every 6 hours" in office.said("sellers", "interval", SELLER, "--every", "6h")
+    next_run_at = schedule_of(office).next_run_at
+    assert next_run_at is not None
+    assert timedelta(hours=6) <= next_run_at - before < timedelta(hours=6, minutes=1)
+    (entry,) = office.trail()
+    assert entry.action == "seller.update_interval"
+    assert entry.before == {"name": NAME, "status": "ACTIVE", "interval": "rate(1 day)"}
+    assert entry.after == {"name": NAME, "status": "ACTIVE", "interval": "rate(6 hours)"}
+
+
+def test_a_seller_is_deactivated_and_activated_again_each_on_the_trail(office: Office) -> None:
+    office.register()
+    answer = office.json("sellers", "deactivate", SELLER)
+    assert (answer["status"], answer["endedExecution"]) == ("INACTIVE", None)
+    assert schedule_of(office).next_run_at is None
+    assert office.json("sellers", "activate", SELLER)["status"] == "ACTIVE"
+    assert schedule_of(office).next_run_at is not None
+    activated, deactivated = office.trail()
+    assert (deactivated.action, activated.action) == ("seller.deactivate", "seller.activate")
+    for entry, states in ((deactivated, ("ACTIVE", "INACTIVE")), (activated, ("INACTIVE", "ACTIVE"))):
+        assert entry.before is not None
+        assert entry.after is not None
+        assert (entry.before["status"], entry.after["status"]) == states
+
+
+@pytest.mark.parametrize("command", ["activate", "deactivate"])
+def test_what_is_so_already_is_refused_and_nothing_changes(office: Office, command: str) -> None:
+    office.register()
+    if command == "deactivate":
+        office.said("sellers", "deactivate", SELLER)
+    before = office.everything()
+    assert SELLER in refused(office("sellers", command, SELLER), 1)
+    assert office.everything() == before
+
+
+def test_the_interval_of_an_inactive_seller_cannot_be_changed(office: Office) -> None:
+    office.register()
+    office.said("sellers", "deactivate", SELLER)
+    before = office.everything()
+    assert "INACTIVE" in refused(office("sellers", "interval", SELLER, "--every", "6h"), 1)
+    assert office.everything() == before
+
+
+def test_deactivating_ends_the_run_that_is_going_what_waits_is_cancelled_what_is_in_flight_finishes(
+    office: Office,
+) -> None:
+    office.register()
+    office.run_of(done=1, waiting=2, going=1)
+    said = office.said("sellers", "deactivate", SELLER)
+    assert "2 waiting task(s) cancelled, 1 in flight finish" in said
+    run = office.see(lambda tx: tx.executions.get(execution_id()))
+    assert run is not None
+    assert (run.status, run.completed_tasks, run.failed_tasks) == (ExecutionStatus.FAILED, 1, 2)
+    first = task_number()
+    assert office.tasks() == {
+        task_id(first): TaskStatus.COMPLETED,
+        task_id(first + 1): TaskStatus.FAILED,
+        task_id(first + 2): TaskStatus.FAILED,
+        task_id(first + 3): TaskStatus.IN_PROGRESS,
+    }
+    assert {entry.action for entry in office.trail()} == {"seller.deactivate", "execution.cancel"}
+
+
+def test_the_database_is_made_on_the_way(run: Run, tmp_path: Path) -> None:
+    done = run("sellers", "add", SELLER, "--name", NAME, "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["name"] == NAME
+    assert (tmp_path / "sellerwatch.db").exists()
+
+
+def test_bad_settings_are_said_before_anything_is_touched(run: Run, tmp_path: Path) -> None:
+    assert run("sellers", "list", PORT="abc").returncode == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_database_of_a_newer_schema_is_refused_in_one_sentence(office: Office) -> None:
+    office.do(lambda tx: tx.db.run("UPDATE alembic_version SET version_num = '9999'"))
+    assert "9999" in refused(office("sellers", "add", SELLER, "--name", NAME), 1)
+    assert office.see(lambda tx: tx.sellers.get(SELLER)) is None

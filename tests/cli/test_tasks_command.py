@@ -1,0 +1,121 @@
+"""`sellerwatch tasks`: single tasks, and trying failed ones again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.crawling.execution import ExecutionStatus
+from sellerwatch.crawling.task import TaskStatus
+from sellerwatch.kernel.ids import SellerId
+
+from .conftest import Run, refused
+from .prepared import Office, execution_id, task_id, task_number
+
+DONE, FAILED, FAILED_TOO, WAITING = (task_id(task_number() + place) for place in range(4))
+
+
+@pytest.fixture
+def office(run: Run, inline_store: SqlStore, database_file: Path) -> Office:
+    office = Office(run, inline_store, database_file)
+    office.register()
+    return office
+
+
+def test_with_no_tasks_the_list_says_where_they_come_from(office: Office) -> None:
+    assert "sellerwatch crawl SELLER_ID" in office.said("tasks", "list")
+    assert office.json("tasks", "list") == {"content": [], "limit": 20}
+
+
+def test_tasks_are_listed_newest_first_and_narrowed_by_run_seller_and_state(office: Office) -> None:
+    other = SellerId("other")
+    office.register(other)
+    office.run_of(done=1, failed=2)
+    office.run_of(other, number=2, waiting=1)
+    foreign = task_id(task_number(2))
+
+    def listed(*options: str) -> list[str]:
+        return [task["taskId"] for task in office.json("tasks", "list", *options)["content"]]
+
+    assert listed() == [foreign, FAILED_TOO, FAILED, DONE]
+    assert listed("--execution", execution_id()) == [FAILED_TOO, FAILED, DONE]
+    assert listed("--seller", other) == [foreign]
+    assert listed("--status", "failed", "--limit", "1") == [FAILED_TOO]
+    assert "answered 503" in office.said("tasks", "list", "--status", "FAILED")
+    assert "All of them: sellerwatch tasks list" in office.said("tasks", "list", "--status", "PUBLISHED")
+
+
+def test_a_run_or_a_seller_that_is_unknown_is_one_sentence(office: Office) -> None:
+    assert "no seller nobody" in refused(office("tasks", "list", "--seller", "nobody"), 1)
+    assert execution_id(9) in refused(office("tasks", "list", "--execution", execution_id(9)), 1)
+
+
+def test_show_has_everything_of_a_task_and_how_to_try_it_again(office: Office) -> None:
+    office.run_of(done=1, failed=2)
+    shown = office.json("tasks", "show", FAILED)
+    assert (shown["status"], shown["errorMessage"], shown["requestsMade"]) == ("FAILED", "answered 503", 1)
+    assert shown["requestUrl"].endswith("/detail/top")
+    assert f"sellerwatch tasks retry {FAILED}" in office.said("tasks", "show", FAILED)
+    assert "retry" not in office.said("tasks", "show", DONE)
+
+
+@pytest.mark.parametrize("command", ["show", "retry"])
+def test_an_unknown_task_is_one_sentence_and_no_uuid_is_bad_usage(office: Office, command: str) -> None:
+    assert refused(office("tasks", command, task_id(9)), 1) == f"There is no task {task_id(9)}."
+    assert "UUID" in refused(office("tasks", command, "x"), 2)
+
+
+def test_retrying_reopens_tasks_and_their_run_each_on_the_trail_with_before_and_after(office: Office) -> None:
+    office.run_of(done=1, failed=2)
+    answer = office.json("tasks", "retry", FAILED, FAILED_TOO, FAILED)
+    assert answer == {"done": [FAILED, FAILED_TOO], "refused": []}
+    assert office.tasks() == {DONE: TaskStatus.COMPLETED, FAILED: TaskStatus.RETRY, FAILED_TOO: TaskStatus.RETRY}
+    run = office.see(lambda tx: tx.executions.get(execution_id()))
+    assert run is not None
+    assert (run.status, run.failed_tasks) == (ExecutionStatus.RUNNING, 0)
+    entries = office.trail()
+    assert {(entry.action, entry.subject_id) for entry in entries} == {
+        ("task.retry", FAILED),
+        ("task.retry", FAILED_TOO),
+    }
+    first = entries[-1]
+    assert first.before == {"status": "FAILED", "errorMessage": "answered 503", "executionStatus": "COMPLETED"}
+    assert first.after == {"status": "RETRY", "errorMessage": None, "executionStatus": "RUNNING"}
+
+
+def test_where_some_cannot_be_retried_the_others_are_and_the_exit_code_says_so(office: Office) -> None:
+    office.run_of(done=1, failed=2, waiting=1)
+    done = office("tasks", "retry", DONE, FAILED, task_id(9))
+    assert done.returncode == 3
+    assert "1 task(s) are to be done again" in done.stdout
+    not_failed, unknown = done.stderr.splitlines()
+    assert not_failed == f"error: The task {DONE} is COMPLETED; to reopen it must be FAILED."
+    assert unknown == f"error: There is no task {task_id(9)}."
+    assert office.tasks()[FAILED] is TaskStatus.RETRY
+    assert [entry.subject_id for entry in office.trail()] == [FAILED]
+
+
+def test_in_json_what_was_refused_has_its_code_beside_the_sentence(office: Office) -> None:
+    office.run_of(done=1, failed=1)
+    answer = office.json("tasks", "retry", FAILED, task_id(9), code=3)
+    assert answer["done"] == [FAILED]
+    assert answer["refused"] == [
+        {"id": task_id(9), "errorCode": "TASK_NOT_FOUND", "message": f"There is no task {task_id(9)}."}
+    ]
+
+
+def test_where_none_can_be_retried_the_command_failed_and_nothing_changes(office: Office) -> None:
+    office.run_of(done=1, waiting=1)
+    before = office.everything()
+    assert office("tasks", "retry", DONE, task_id(9)).returncode == 1
+    assert "to reopen it must be FAILED" in refused(office("tasks", "retry", DONE), 1)
+    assert office.everything() == before
+
+
+def test_one_id_that_is_none_stops_all_before_anything_is_done(office: Office) -> None:
+    office.run_of(done=1, failed=1)
+    before = office.everything()
+    refused(office("tasks", "retry", FAILED, "x"), 2)
+    assert office.everything() == before

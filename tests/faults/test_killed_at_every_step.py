@@ -1,0 +1,127 @@
+"""kill -9 between any two steps of a crawl, and the next start completes it: nothing lost, nothing doubled.
+
+A step is a passage through a door to the outside: a transaction, a request, a delivery. Each is a place to die twice:
+before it, and after it while the program does not know yet. The walk dies at every one of them in turn, on virtual
+time, where the same seed takes the same steps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from tests.simulation.doors import Killed, Life, MortalReceiver, MortalStore, MortalTransport
+from tests.simulation.stage import Stage, play, settings_of
+
+from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.simulator.luck import dice
+
+#: A pool so small that a request too many would be one over the budget.
+SETTINGS = settings_of(
+    WINDOW_LIMIT=4, WINDOW_SECONDS=20, REQUESTS_PER_SECOND=5, VISIBILITY_SECONDS=6, PAGE_SIZE=2, OUTBOX_RETRIES=10
+)
+AGENTS = 5
+PRODUCTS = 4
+SHARES = 4
+
+
+async def live(stage: Stage, life: Life) -> None:
+    """A process: starts what is due, crawls and delivers until all is done, or until its life is over."""
+    doors = {
+        "store": MortalStore(stage.store, stage.clock, life),
+        "transport": MortalTransport(stage.transport, life),
+        "receiver": MortalReceiver(stage.receiver, life),
+    }
+    bystanders = asyncio.all_tasks()
+    async with stage.service(schedules=True, **doors) as service:  # type: ignore[arg-type]
+        running = asyncio.create_task(service.run())
+        done = asyncio.create_task(stage.until(lambda: is_done(stage)))
+        over = asyncio.create_task(life.over.wait())
+        await asyncio.wait((done, over), return_when=asyncio.FIRST_COMPLETED)
+        if not life.over.is_set():
+            await done
+            service.stop.set()
+            with suppress(Killed):
+                await running
+        dying = asyncio.all_tasks() - bystanders
+        for task in dying:
+            task.cancel()
+        await asyncio.gather(*dying, return_exceptions=True)
+
+
+async def is_done(stage: Stage) -> bool:
+    now = stage.clock.now()
+
+    def look(tx: Transaction) -> bool:
+        return not (tx.schedules.due(now) or tx.executions.running() or tx.product_outbox.pending())
+
+    return await stage.store.read(look)
+
+
+async def begin(stage: Stage) -> None:
+    await stage.leave_agents(AGENTS)
+    await stage.register(due=stage.clock.now())
+    await stage.clock.sleep(400)  # past the seller's own moment
+
+
+async def check(stage: Stage) -> None:
+    stage.check_world()
+    await stage.check_books()
+    told = [(event.item_no, event.version) for event in stage.simulator.product_server.events()]
+    assert sorted(told) == [(item_no, 1) for item_no, _ in sorted(stage.simulator.world.catalogue())]
+
+
+def steps_of(template: Path, profile: str) -> list[str]:
+    """Every step of a life that nobody ends."""
+
+    async def story(stage: Stage) -> list[str]:
+        await begin(stage)
+        life = Life()
+        await live(stage, life)
+        await check(stage)
+        return life.steps
+
+    return play(template, story, settings=SETTINGS, profile=profile, sellers=1, products=PRODUCTS)
+
+
+def survive(template: Path, profile: str, *ends: int) -> None:
+    """Lives that end at these steps, one after the other, and a last one that is let live."""
+
+    async def story(stage: Stage) -> None:
+        await begin(stage)
+        for ends_at in ends:
+            await live(stage, Life(ends_at))
+            await stage.clock.sleep(stage.settings.visibility_seconds + 1)
+        await live(stage, Life())
+        await check(stage)
+
+    play(template, story, settings=SETTINGS, profile=profile, sellers=1, products=PRODUCTS)
+
+
+def died_of(template: Path, walk: list[tuple[int, ...]], steps: list[str], profile: str = "calm") -> list[str]:
+    """Where a death did harm, and which."""
+    found = []
+    for ends in walk:
+        try:
+            survive(template, profile, *ends)
+        except AssertionError as harm:
+            found.append(f"killed at {[(end, steps[end - 1]) for end in ends if end <= len(steps)]}: {harm}")
+    return found
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_killed_at_any_step_a_crawl_is_completed_by_the_next_start(migrated_template: Path, share: int) -> None:
+    steps = steps_of(migrated_template, "calm")
+    kinds = ("transaction", "read", "request", "delivery")
+    assert {f"{when} a {kind}" for when in ("before", "after") for kind in kinds} == set(steps)
+    walk: list[tuple[int, ...]] = [(end,) for end in range(1 + share, len(steps) + 1, SHARES)]
+    assert died_of(migrated_template, walk, steps) == []
+
+
+def test_killed_twice_at_any_two_steps_a_crawl_is_still_completed(migrated_template: Path) -> None:
+    steps = steps_of(migrated_template, "calm")
+    luck = dice("two deaths")
+    walk: list[tuple[int, ...]] = [tuple(luck.choices(range(1, len(steps) + 1), k=2)) for _ in range(30)]
+    assert died_of(migrated_template, walk, steps) == []

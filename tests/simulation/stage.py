@@ -1,0 +1,276 @@
+"""A stage for the whole service on virtual time: a simulator, a store in memory that rehearses, and a clock that jumps.
+
+Everything between the doors is the real thing: worker, pool, scheduler, outbox, store and schema. Only the sockets and
+the threads are missing, so that one seed gives one history and an hour costs a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import random
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tests.builders import LATER
+
+from sellerwatch.adapters.sql.engine import make_engine
+from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
+from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.agents.pool import NoBudget
+from sellerwatch.compose import open_service
+from sellerwatch.crawling.execution import Execution
+from sellerwatch.crawling.service import Service
+from sellerwatch.crawling.trigger import MarketplaceUnavailable, trigger
+from sellerwatch.kernel.ids import Draw, ExecutionId, Ids, SellerId
+from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop, run_virtually
+from sellerwatch.marketplaces.ports import Transport
+from sellerwatch.outbox.ports import Receiver
+from sellerwatch.schedules.interval import CrawlingInterval
+from sellerwatch.sellers.register import register
+from sellerwatch.settings import Settings, load
+from sellerwatch.simulator.receiver import SimulatedReceiver
+from sellerwatch.simulator.simulator import Simulator
+from sellerwatch.simulator.transport import SimulatedTransport
+
+T = TypeVar("T")
+
+#: Limits that let a small crawl end within virtual seconds; the limiter and the marketplace's judge go by the same.
+QUICK: Mapping[str, float] = {"WINDOW_LIMIT": 80, "WINDOW_SECONDS": 10, "REQUESTS_PER_SECOND": 30}
+KEY = f"practice:{base64.b64encode(bytes(32)).decode()}"
+MOST_RUNS = 5
+#: More than any story needs: whoever waits longer waits for ever.
+PATIENCE = 600.0
+
+
+def settings_of(**values: object) -> Settings:
+    given = {
+        "DATABASE_URL": "sqlite://",
+        "TOKEN_KEYS": KEY,
+        "AGENT_SUSPENSION_SECONDS": 5,
+        "TENDING_INTERVAL_SECONDS": 1,
+        "OUTBOX_BACKOFF_SECONDS": 1,
+        **QUICK,
+        **values,
+    }
+    return load({f"SELLERWATCH_{name}": str(value) for name, value in given.items()}).settings
+
+
+def simulator_of(settings: Settings, **given: Any) -> Simulator:
+    """A simulator that judges by the limits the service goes by."""
+    judged = {
+        "window_limit": settings.window_limit,
+        "window_seconds": settings.window_seconds,
+        "requests_per_second": settings.requests_per_second,
+    }
+    return Simulator(**{"detail_kb": 1, **judged, **given})
+
+
+def copy_in_memory(template: Path, clock: VirtualClock) -> SqlStore:
+    """A database of its own in memory, already migrated."""
+    engine = make_engine("sqlite://")
+    raw = engine.raw_connection()
+    source = sqlite3.connect(template)
+    try:
+        assert isinstance(raw.driver_connection, sqlite3.Connection)
+        source.backup(raw.driver_connection)
+    finally:
+        source.close()
+        raw.close()
+    return SqlStore(engine, clock, InlineRunner(), InlineRunner(), rehearse=True)
+
+
+@dataclass
+class Stage:
+    """One database, one simulator, one time; services come and go on it."""
+
+    loop: VirtualLoop
+    settings: Settings
+    simulator: Simulator
+    store: SqlStore
+    seed: int = 1
+    clock: VirtualClock = field(init=False)
+    ids: Ids = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.clock = VirtualClock(self.loop)
+        self.luck = random.Random(self.seed)
+        self.ids = Ids(self.clock, self.luck)
+        self.transport: Transport = SimulatedTransport(self.simulator, self.clock)
+        self.receiver: Receiver = SimulatedReceiver(self.simulator, self.clock)
+
+    @asynccontextmanager
+    async def service(
+        self,
+        *,
+        schedules: bool = False,
+        store: SqlStore | None = None,
+        transport: Transport | None = None,
+        receiver: Receiver | None = None,
+    ) -> AsyncIterator[Service]:
+        """A service that is not running yet, on these doors."""
+        async with open_service(
+            self.settings,
+            clock=self.clock,
+            luck=random.Random(self.luck.getrandbits(64)),
+            store=store or self.store,
+            transport=transport or self.transport,
+            receiver=receiver or self.receiver,
+            schedules=schedules,
+        ) as service:
+            yield service
+
+    @asynccontextmanager
+    async def serving(self, *, schedules: bool = False, store: SqlStore | None = None) -> AsyncIterator[Service]:
+        """A service at work while the block runs; then it is stopped as SIGTERM does it. One that breaks is seen."""
+        async with self.service(schedules=schedules, store=store) as service:
+            running = asyncio.create_task(service.run())
+            try:
+                yield service
+            finally:
+                service.stop.set()
+                await running
+
+    @property
+    def sellers(self) -> list[SellerId]:
+        return [SellerId(name) for name in self.simulator.world.sellers]
+
+    async def register(self, *, every: CrawlingInterval | None = None, due: datetime | None = None) -> list[SellerId]:
+        """All sellers of the simulator's world; `due` sets when the scheduler is to start them."""
+        draw, now, sellers = Draw(self.ids), self.clock.now(), self.sellers
+
+        def work(tx: Transaction) -> None:
+            ids = draw.replay()
+            for seller_id in sellers:
+                register(tx, seller_id, f"상점 {seller_id}", every, actor="test", ids=ids, now=now)
+                schedule = tx.schedules.of_seller(seller_id)
+                if schedule is not None and due is not None:
+                    tx.schedules.save(schedule.ran(due, now))
+
+        await self.store.transact(work)
+        return sellers
+
+    async def leave_agents(self, number: int) -> None:
+        """Block all agents but so many: a small pool is soon at its limits."""
+        now = self.clock.now()
+
+        def work(tx: Transaction) -> None:
+            agents = tx.agents.get_rows([candidate.row for candidate in tx.agents.candidates(now)])
+            tx.agents.save({row: agent.block(now) for row, agent in sorted(agents.items())[number:]})
+
+        await self.store.transact(work)
+
+    async def crawl(self, service: Service, sellers: Sequence[SellerId]) -> list[Execution]:
+        """One run of each seller to its end, everything delivered."""
+        started = [run for run in [await self.start(service, seller_id) for seller_id in sellers] if run is not None]
+        service.nudge()
+        await self.settle(service)
+        return [run for run in await self.executions() if run.execution_id in started]
+
+    async def start(self, service: Service, seller_id: SellerId) -> ExecutionId | None:
+        """A run, when there is budget for its first question; None when the marketplace would not answer it."""
+        while True:
+            try:
+                return (await trigger(service.crawl, seller_id, "test")).execution_id
+            except NoBudget as no_budget:
+                await self.clock.sleep(no_budget.seconds)
+            except MarketplaceUnavailable:
+                return None
+
+    async def crawl_all(self, service: Service, sellers: Sequence[SellerId]) -> int:
+        """Runs until each seller had one without a failure, at most five each; returns how many rounds it took."""
+        left = list(sellers)
+        for number in range(1, MOST_RUNS + 1):
+            runs = await self.crawl(service, left)
+            await self.check_books()
+            whole = {run.seller_id for run in runs if run.all_succeeded and await self._is_seen_whole(run)}
+            left = [seller_id for seller_id in left if seller_id not in whole]
+            if not left:
+                return number
+        return MOST_RUNS
+
+    async def _is_seen_whole(self, run: Execution) -> bool:
+        seen = await self.store.read(lambda tx: tx.products.count_seen(run.seller_id, run.execution_id))
+        return seen >= (run.list_total or 0)
+
+    async def settle(self, service: Service | None = None) -> None:
+        """Until no run is going and nothing waits to be delivered."""
+
+        def is_settled(tx: Transaction) -> bool:
+            return not tx.executions.running() and tx.product_outbox.pending() == 0
+
+        await self.until(lambda: self.store.read(is_settled), service)
+
+    async def until(self, happened: Callable[[], Awaitable[bool]], service: Service | None = None) -> None:
+        limit = self.loop.time() + PATIENCE
+        while not await happened():
+            assert self.loop.time() < limit, "it waits for ever"
+            assert service is None or not service.stop.is_set(), "the service broke"
+            await self.clock.sleep(0.5)
+
+    async def executions(self) -> Sequence[Execution]:
+        """Every run there was, oldest first."""
+        newest = await self.store.read(lambda tx: tx.executions.newest(seller_id=None, status=None, limit=1000))
+        return newest[::-1]
+
+    async def count(self, sql: str) -> int:
+        return await self.store.read(lambda tx: int(tx.db.value(sql)))
+
+    async def notes(self, action: str) -> list[str]:
+        """What the audit trail says of an action, oldest first."""
+        rows = await self.store.read(
+            lambda tx: tx.db.rows("SELECT note FROM audit WHERE action = :action ORDER BY id", {"action": action})
+        )
+        return [row[0] for row in rows]
+
+    async def check_books(self) -> None:
+        """Counters are the tasks counted again; of a run that is over no task is open; no permit is unanswered."""
+        for run in await self.executions():
+            by_status: dict[str, int] = {}
+            tally = await self.store.read(lambda tx, run=run: tx.tasks.tally(run.execution_id))  # type: ignore[misc]
+            for (_, status), number in tally.items():
+                by_status[status] = by_status.get(status, 0) + number
+            recounted = (sum(by_status.values()), by_status.get("COMPLETED", 0), by_status.get("FAILED", 0))
+            assert (run.total_tasks_created, run.completed_tasks, run.failed_tasks) == recounted
+            assert run.is_open or set(by_status) <= {"COMPLETED", "FAILED"}, by_status
+        assert await self.count("SELECT COUNT(*) FROM permits WHERE answered_at IS NULL") == 0
+
+    def check_world(self) -> None:
+        """The receiver holds the truth, its rules were kept, and so were the marketplace's limits."""
+        assert self.simulator.compare() == []
+        self.check_manners()
+
+    def check_manners(self) -> None:
+        stats = self.simulator.marketplace.stats()
+        assert self.simulator.product_server.violations == []
+        assert (stats["over_budget"], stats["over_rate"]) == (0, 0)
+        assert stats["ignored_retry_after"] == 0
+        assert stats["most_in_a_window"] <= self.settings.window_limit
+
+
+def play(
+    template: Path,
+    story: Callable[[Stage], Awaitable[T]],
+    *,
+    settings: Settings | None = None,
+    simulator: Simulator | None = None,
+    seed: int = 1,
+    **world: Any,
+) -> T:
+    """Tell one story on a stage of its own. Keywords are the simulator's."""
+    loop, settings = VirtualLoop(LATER), settings or settings_of()
+    simulator = simulator or simulator_of(settings, seed=seed, **world)
+
+    async def told() -> T:
+        store = copy_in_memory(template, VirtualClock(loop))
+        try:
+            return await story(Stage(loop, settings, simulator, store, seed))
+        finally:
+            store.close()
+
+    return run_virtually(told(), loop=loop)

@@ -1,0 +1,121 @@
+"""Whatever day the marketplace has, the receiver's catalogue becomes the marketplace's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.simulation.stage import MOST_RUNS, Stage, play, settings_of
+
+from sellerwatch.simulator.luck import dice
+from sellerwatch.simulator.product_server import Behaviour, Mode
+from sellerwatch.simulator.world import Deed
+
+#: Everything but removals: those are another story.
+WITHOUT_REMOVALS = {Deed.CHANGED: 80, Deed.APPEARED: 12, Deed.BUMPED: 8}
+
+
+@pytest.mark.parametrize("profile", ["calm", "flaky", "hostile"])
+def test_within_five_runs_the_catalogue_is_the_truth(migrated_template: Path, profile: str) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            assert await stage.crawl_all(service, sellers) <= MOST_RUNS
+            stage.check_world()
+        await stage.check_books()
+
+    play(migrated_template, story, profile=profile, sellers=2, products=60)
+
+
+@pytest.mark.parametrize(
+    "profile", ["storm", "expiring", "shifting", "foreign", "html", "truncated", "drops", "errors", "slow"]
+)
+def test_a_single_kind_of_trouble_is_lived_with(migrated_template: Path, profile: str) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            await stage.crawl_all(service, sellers)
+            stage.check_world()
+        await stage.check_books()
+
+    play(migrated_template, story, settings=settings_of(PAGE_SIZE=10), profile=profile, sellers=2, products=25)
+
+
+def test_a_second_run_with_nothing_changed_delivers_nothing(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            await stage.crawl_all(service, sellers)
+            told = len(stage.simulator.product_server.events())
+            await stage.crawl_all(service, sellers)
+            assert len(stage.simulator.product_server.events()) == told == 60
+        stage.check_world()
+
+    play(migrated_template, story, sellers=2, products=30)
+
+
+@pytest.mark.parametrize("profile", ["calm", "hostile"])
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_changes_between_runs_arrives_in_order_and_once(
+    migrated_template: Path, seed: int, profile: str
+) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        luck = dice(seed, "changes")
+        async with stage.serving() as service:
+            await stage.crawl_all(service, sellers)
+            for _ in range(3):
+                stage.simulator.world.mutate(20, luck, WITHOUT_REMOVALS)
+                await stage.crawl_all(service, sellers)
+                stage.check_world()
+        await stage.check_books()
+
+    play(migrated_template, story, seed=seed, profile=profile, sellers=2, products=25)
+
+
+def test_changes_in_the_middle_of_a_run_arrive_by_the_next_one(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        luck = dice("changes while reading")
+        async with stage.serving() as service:
+            for _ in range(4):
+                for seller_id in sellers:
+                    await stage.start(service, seller_id)
+                for _ in range(5):
+                    await stage.clock.sleep(0.3)
+                    stage.simulator.world.mutate(4, luck, WITHOUT_REMOVALS)
+                await stage.settle(service)
+                await stage.check_books()
+            await stage.crawl_all(service, sellers)
+            stage.check_world()
+
+    play(migrated_template, story, settings=settings_of(PAGE_SIZE=10), profile="slow", sellers=2, products=30)
+
+
+@pytest.mark.parametrize("mode", [mode for mode in Mode if mode is not Mode.WELL])
+def test_a_product_server_that_misbehaves_gets_everything_in_the_end_and_in_order(
+    migrated_template: Path, mode: Mode
+) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        luck = dice(mode.value)
+        stage.simulator.product_server.behave(Behaviour(mode, probability=0.5, requests=60))
+        async with stage.serving() as service:
+            for _ in range(3):
+                await stage.crawl_all(service, sellers)
+                stage.check_world()
+                stage.simulator.world.mutate(10, luck, WITHOUT_REMOVALS)
+            assert await stage.count("SELECT COUNT(*) FROM product_outbox WHERE status <> 'COMPLETED'") == 0
+
+    play(migrated_template, story, settings=settings_of(OUTBOX_RETRIES=30), sellers=1, products=20)
+
+
+def test_a_seller_without_products_is_a_run_that_completes_at_once(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            (run,) = await stage.crawl(service, sellers)
+        assert (run.total_tasks_created, run.all_succeeded) == (0, True)
+        await stage.check_books()
+
+    play(migrated_template, story, sellers=1, products=0)
