@@ -104,11 +104,10 @@ async def ours(url: str, folder: Path, runs: int) -> list[tuple[int, float, floa
         for _ in range(runs):
             before = service.progress.completed
             began, cpu = time.perf_counter(), time.process_time()
-            run = await trigger(crawl, seller, "bench")
+            await trigger(crawl, seller, "bench")
             service.nudge()
             while True:
-                execution = await crawl.store.read(lambda tx, id_=run.execution_id: tx.executions.get(id_))
-                if execution is None or not execution.is_open:
+                if await crawl.store.read(lambda tx: tx.executions.open_of(seller)) is None:
                     break
                 await asyncio.sleep(0.05)
             measured.append(
@@ -213,9 +212,15 @@ def missing_in(database: Path, products: int) -> int:
     import sqlite3
 
     with sqlite3.connect(database) as opened:
-        complete = opened.execute("SELECT COUNT(*) FROM products WHERE is_complete = 1").fetchone()[0]
-        events = opened.execute("SELECT COUNT(*) FROM product_outbox WHERE event_type = 'PRODUCT_CREATED'").fetchone()[0]
-        others = opened.execute("SELECT COUNT(*) FROM product_outbox WHERE event_type <> 'PRODUCT_CREATED'").fetchone()[0]
+        counted = "SELECT COUNT(*) FROM {}"
+        complete, events, others = (
+            int(opened.execute(counted.format(what)).fetchone()[0])
+            for what in (
+                "products WHERE is_complete = 1",
+                "product_outbox WHERE event_type = 'PRODUCT_CREATED'",
+                "product_outbox WHERE event_type <> 'PRODUCT_CREATED'",
+            )
+        )
     return abs(products - complete) + abs(products - events) + others
 
 

@@ -1,4 +1,4 @@
-"""A lock names packages and hashes, never where they come from: an address in it would bind everybody to one registry."""
+"""A lock names packages and hashes, never where they come from: an address would bind everybody to one registry."""
 
 from __future__ import annotations
 

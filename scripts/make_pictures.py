@@ -73,7 +73,7 @@ def as_svg(screen: pyte.Screen, title: str) -> str:
             f'<circle cx="{20 + 18 * i}" cy="16" r="5" fill="{c}"/>'
             for i, c in enumerate(("#ff5f56", "#ffbd2e", "#27c93f"))
         ),
-        '<g font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, monospace" font-size="14" xml:space="preserve">',
+        '<g font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, monospace" font-size="14">',
     ]
     for number in range(used):
         y = MARGIN + 24 + number * CELL_HEIGHT + 13
@@ -86,12 +86,16 @@ def as_svg(screen: pyte.Screen, title: str) -> str:
             text = "".join(screen.buffer[number][i].data for i in range(column, end))
             if text.strip():
                 x, length = MARGIN + column * CELL_WIDTH, (end - column) * CELL_WIDTH
-                weight = ' font-weight="bold"' if style[1] else ""
-                parts.append(
-                    f'<text x="{x:.1f}" y="{y}" textLength="{length:.1f}" fill="{style[0]}"{weight}>{escape(text)}</text>'
-                )
+                look = f'fill="{style[0]}"' + (' font-weight="bold"' if style[1] else "")
+                place = f'x="{x:.1f}" y="{y}" textLength="{length:.1f}"'
+                parts.append(f"<text {place} {look}>{_kept(text)}</text>")
             column = end
     return "\n".join([*parts, "</g>", "</svg>", ""])
+
+
+def _kept(text: str) -> str:
+    """SVG viewers fold spaces; no-break spaces stay."""
+    return escape(text.replace(" ", "\u00a0"))
 
 
 def _style(screen: pyte.Screen, line: int, column: int) -> tuple[str, bool]:

@@ -45,7 +45,7 @@ QUICK: Mapping[str, float] = {"WINDOW_LIMIT": 80, "WINDOW_SECONDS": 10, "REQUEST
 KEY = f"practice:{base64.b64encode(bytes(32)).decode()}"
 MOST_RUNS = 5
 #: More than any story needs: whoever waits longer waits for ever.
-PATIENCE = 600.0
+PATIENCE = 24 * 3600.0
 
 
 def settings_of(**values: object) -> Settings:

@@ -118,8 +118,11 @@ class Screen:
 
     def _ways_in(self) -> list[Text]:
         """While it stays up, another terminal can look at it with the operator's commands."""
-        look = f"SELLERWATCH_DATABASE_URL=sqlite:///{self._database} sellerwatch sellers list"
-        return [Text(f"Look around from another terminal: {look}", style="dim", overflow="fold")]
+        export = f"export SELLERWATCH_DATABASE_URL=sqlite:///{self._database}"
+        return [
+            Text("From another terminal: sellerwatch sellers list, executions list, tasks list ... after", style="dim"),
+            Text(export, style="dim", no_wrap=True),
+        ]
 
     def _verdict(self) -> Text:
         if self._agreed is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -10,7 +11,7 @@ from sellerwatch.agents.pool import Candidate, lend
 from sellerwatch.agents.ports import Permit
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.task import Task, TaskStatus
-from sellerwatch.kernel.ids import WorkerId
+from sellerwatch.kernel.ids import ExecutionId, WorkerId
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +45,15 @@ def claim(tx: CrawlTx, worker_id: WorkerId, wanted: int, turn: int, now: datetim
     Permits first: with none free no task is touched and none waits in anybody's hands. `turn` rotates which run comes
     first, so that a large one never starves the others.
     """
+    tx.permits.expire(now, limits)
     candidates = tx.agents.candidates(now)
     tokenless = tuple(c for c in candidates if c.token is None or not c.token.is_valid(now))
-    tx.permits.expire(now, limits)
     lending = lend(candidates, wanted, now, limits)
-    tasks = _ready(tx, len(lending.grants) or 1, turn, now)
+    runs = _in_turn([execution.execution_id for execution in tx.executions.running()], turn)
+    tasks = _ready(tx, runs, len(lending.grants) or 1, now)
     if not tasks:
-        return Claims((), tx.tasks.next_ready(), (), hungry=False)
+        times = [time for time in (tx.tasks.next_ready(run) for run in runs) if time is not None]
+        return Claims((), min(times, default=None), (), hungry=False)
     if not lending.grants:
         times = [time for time in (lending.not_before, tx.permits.next_free(limits)) if time and time > now]
         return Claims((), min(times, default=None), tokenless, hungry=True)
@@ -69,14 +72,14 @@ def _started(task: Task, worker_id: WorkerId, now: datetime, agent_row: int) -> 
     return task.start(worker_id, now, agent_row)
 
 
-def _ready(tx: CrawlTx, wanted: int, turn: int, now: datetime) -> list[Task]:
+def _in_turn(runs: list[ExecutionId], turn: int) -> list[ExecutionId]:
+    first = turn % len(runs) if runs else 0
+    return runs[first:] + runs[:first]
+
+
+def _ready(tx: CrawlTx, runs: Sequence[ExecutionId], wanted: int, now: datetime) -> list[Task]:
     """An equal share of each run that has work, then what is left of the shares from whoever has more."""
-    runs = [execution.execution_id for execution in tx.executions.running()]
-    if not runs:
-        return []
-    first = turn % len(runs)
-    runs = runs[first:] + runs[:first]
-    share = -(-wanted // len(runs))
+    share = -(-wanted // len(runs)) if runs else 0
     found: list[Task] = []
     full = []
     for run in runs:

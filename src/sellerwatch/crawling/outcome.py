@@ -73,8 +73,8 @@ def judge(claim: Claim, answer: Answer, marketplace: Marketplace, took: float, n
         agent = Outcome.REFUSED
     elif answer.status == BAD_REQUEST:
         agent = Outcome.BLAMELESS
-    if end is TaskEnd.AGAIN and task.requests_made >= MOST_REQUESTS:
-        end, problem = TaskEnd.FAILED, f"{MOST_REQUESTS} requests in this run, the last: {problem}"
+    if end in (TaskEnd.AGAIN, TaskEnd.FAILED) and task.requests_made >= MOST_REQUESTS:
+        end, problem = TaskEnd.FATAL, f"{MOST_REQUESTS} requests in this run, the last: {problem}"
     return Ending(
         claim=claim,
         end=end,

@@ -31,8 +31,8 @@ class Tasks(Protocol):
         """Tasks of one run that may be started now, earliest first."""
         ...
 
-    def next_ready(self) -> datetime | None:
-        """When the next task that waits for its time may be started."""
+    def next_ready(self, execution_id: ExecutionId) -> datetime | None:
+        """When the next task of one run that waits for its time may be started."""
         ...
 
     def open_items(self, execution_id: ExecutionId, items: Sequence[ItemNo]) -> dict[ItemNo, int]:

@@ -8,7 +8,7 @@ lost lease or a second run of the same transaction does nothing.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -69,6 +69,7 @@ class _Group:
     ended_items: dict[ExecutionId, list[ItemNo]] = field(default_factory=lambda: defaultdict(list))
     sums: dict[ExecutionId, Sums] = field(default_factory=lambda: defaultdict(Sums))
     again: int = 0
+    over: Set[ExecutionId] = frozenset()
 
 
 def absorb(
@@ -78,7 +79,8 @@ def absorb(
     _charge_agents(tx, endings, rules, now)
     tasks = tx.tasks.get_many([ending.claim.task.task_id for ending in endings])
     ours = [e for e in endings if _is_ours(tasks.get(e.claim.task.task_id), e, worker_id)]
-    group = _Group(Shelf(tx.products.of_items(_items(ours))), ids)
+    runs = {ending.claim.task.execution_id for ending in ours}
+    group = _Group(Shelf(tx.products.of_items(_items(ours))), ids, over=over_of(tx, runs))
     for ending in ours:
         _end_task(group, ending, tasks[ending.claim.task.task_id], rules, now)
     tx.tasks.save(group.tasks, now)
@@ -98,6 +100,13 @@ def absorb(
         events=events,
         products=len(added),
     )
+
+
+def over_of(tx: CrawlTx, runs: Iterable[ExecutionId]) -> frozenset[ExecutionId]:
+    """Those of these runs that have ended: cancelled, or past their deadline. What they still had in flight is taken
+    in, but nothing is added to them or tried again for them."""
+    found = {run: tx.executions.get(run) for run in sorted(runs)}
+    return frozenset(run for run, execution in found.items() if execution is None or not execution.is_open)
 
 
 def end_failed(tx: CrawlTx, tasks: Sequence[Task], rules: CrawlRules, ids: Iterator[str], now: datetime) -> None:
@@ -134,7 +143,8 @@ def _items(endings: Iterable[Ending]) -> list[ItemNo]:
 
 def _end_task(group: _Group, ending: Ending, task: Task, rules: CrawlRules, now: datetime) -> None:
     sums = group.sums[task.execution_id]
-    if ending.end is TaskEnd.AGAIN:
+    over = task.execution_id in group.over
+    if ending.end is TaskEnd.AGAIN and not over:
         group.tasks.append(task.put_back(now))
         group.again += 1
         return
@@ -144,7 +154,7 @@ def _end_task(group: _Group, ending: Ending, task: Task, rules: CrawlRules, now:
         sums.completed += 1
     else:
         failed = task.fail(ending.problem, now)
-        if ending.end is TaskEnd.FAILED and failed.can_retry(rules.task_retries):
+        if ending.end is TaskEnd.FAILED and not over and failed.can_retry(rules.task_retries):
             group.tasks.append(failed.retry(now + (ending.wait or timedelta(0)), rules.task_retries))
             group.again += 1
             return
@@ -171,9 +181,11 @@ def _take_page(group: _Group, ending: Ending, task: Task, rules: CrawlRules, now
     """Every product of a page becomes a product and gets its detail and its option task."""
     group.sums[task.execution_id].list_total = ending.list_total
     follow_ups = group.follow_ups[task.execution_id]
+    over = task.execution_id in group.over
     for part in ending.parts:
         product_id, detail_id, option_id = next(group.ids), next(group.ids), next(group.ids)
-        if absorb_entry(group.shelf, part, ProductId(product_id), task.seller_id, task.execution_id, now):
+        listed = absorb_entry(group.shelf, part, ProductId(product_id), task.seller_id, task.execution_id, now)
+        if listed and not over:
             place = rules.marketplace
             detail, option = place.detail_url(part.item_no), place.option_url(part.item_no)
             follow_ups.append(_follow_up(task, detail_id, TaskType.PRODUCT_DETAIL, detail, part.item_no, now))

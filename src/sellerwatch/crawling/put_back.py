@@ -10,12 +10,14 @@ from datetime import datetime, timedelta
 
 from sellerwatch.crawling.execution import Execution, ExecutionNotFound
 from sellerwatch.crawling.ports import CrawlTx
-from sellerwatch.crawling.process import CrawlRules, end_failed
+from sellerwatch.crawling.process import CrawlRules, end_failed, over_of
 from sellerwatch.crawling.task import Task, TaskStatus
 from sellerwatch.kernel.errors import SellerwatchError
 from sellerwatch.kernel.ids import ExecutionId, WorkerId
 
 log = logging.getLogger(__name__)
+
+RUN_OVER = "its run was over"
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,11 @@ def put_back_lost(tx: CrawlTx, visibility: timedelta, rules: CrawlRules, ids: It
     permits = tx.permits.answer_lapsed(beat_before, now)
     again: list[Task] = []
     poison: list[Task] = []
-    for task in tx.tasks.held_by_lapsed(beat_before):
+    lost = tx.tasks.held_by_lapsed(beat_before)
+    over = over_of(tx, {task.execution_id for task in lost})
+    for task in lost:
         try:
-            moved = task.lose_lease(now)
+            moved = task.cancel(now, RUN_OVER) if task.execution_id in over else task.lose_lease(now)
         except SellerwatchError:
             log.exception("a lost task cannot be put back", extra={"task": task.task_id})
             continue
@@ -46,10 +50,12 @@ def put_back_lost(tx: CrawlTx, visibility: timedelta, rules: CrawlRules, ids: It
     return PutBack(len(again), len(poison), permits)
 
 
-def release(tx: CrawlTx, worker_id: WorkerId, now: datetime) -> int:
+def release(tx: CrawlTx, worker_id: WorkerId, rules: CrawlRules, ids: Iterator[str], now: datetime) -> int:
     """A worker that stops puts back what it still holds, at no cost to the tasks, and leaves."""
     held = tx.tasks.held_by(worker_id)
-    tx.tasks.save([task.put_back(now) for task in held], now)
+    over = over_of(tx, {task.execution_id for task in held})
+    tx.tasks.save([task.put_back(now) for task in held if task.execution_id not in over], now)
+    end_failed(tx, [task.cancel(now, RUN_OVER) for task in held if task.execution_id in over], rules, ids, now)
     tx.permits.answer_all_of(worker_id, now)
     tx.workers.leave(worker_id, now)
     return len(held)

@@ -19,8 +19,8 @@ from sellerwatch.crawling.process import Absorbed
 from sellerwatch.crawling.put_back import PutBack, cancel_execution, put_back_lost, release
 from sellerwatch.crawling.start_due import start_due
 from sellerwatch.crawling.work import Worker
-from sellerwatch.kernel.errors import Failed
 from sellerwatch.kernel.ids import Draw
+from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.outbox.deliver import Delivery
 
 log = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class Service:
         finally:
             self.stop.set()
             results = await asyncio.gather(*loops, return_exceptions=True)
-            await crawl.store.transact(partial(release, worker_id=crawl.worker_id, now=crawl.clock.now()))
+            await self._leave()
         for result in results:
             if isinstance(result, Exception):
                 raise result
@@ -93,7 +93,7 @@ class Service:
         while not self.stop.is_set():
             try:
                 await job()
-            except Failed:
+            except StoreFailed:
                 log.exception("a job failed; it runs again")
             try:
                 async with asyncio.timeout(seconds):
@@ -105,6 +105,10 @@ class Service:
         tx.permits.set_limits(self.crawl.limits)
         info = WorkerInfo(self.crawl.worker_id, "service", socket.gethostname(), os.getpid(), now, now)
         tx.workers.enter(info)
+
+    async def _leave(self) -> None:
+        crawl, now, draw = self.crawl, self.crawl.clock.now(), Draw(self.crawl.ids)
+        await crawl.store.transact(lambda tx: release(tx, crawl.worker_id, crawl.rules, draw.replay(), now))
 
     async def _beat(self) -> None:
         now = self.crawl.clock.now()

@@ -22,8 +22,8 @@ from sellerwatch.crawling.outcome import Ending, TaskEnd, judge
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.process import Absorbed, absorb
 from sellerwatch.crawling.sessions import Sessions
-from sellerwatch.kernel.errors import Failed
 from sellerwatch.kernel.ids import Draw
+from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.marketplaces.ports import Answer, Identity
 
 log = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ class Worker:
                 continue
             try:
                 not_before = await self._claim(min(free, GROUP))
-            except Failed:
+            except StoreFailed:
                 log.exception("claiming failed; trying again")
                 await self._crawl.clock.sleep(REPAIR_PAUSE)
                 continue
@@ -160,17 +160,24 @@ class Worker:
         results = self._results[:GROUP]
         endings = [self._judged(result) for result in results]
         try:
-            await self._write(endings)
-        except Failed:
+            await self._write_all(endings)
+        except StoreFailed:
             log.exception("results cannot be stored; they are kept and tried again")
             await self._crawl.clock.sleep(REPAIR_PAUSE)
             return
+        del self._results[: len(results)]
+        self._wake.set()
+
+    async def _write_all(self, endings: list[Ending]) -> None:
+        """As one group; if that cannot be absorbed, one by one: those already in meet the guard."""
+        try:
+            await self._write(endings)
+        except StoreFailed:
+            raise
         except Exception:
             log.exception("a group failed; absorbing it one by one", extra={"size": len(endings)})
             for ending in endings:
                 await self._write_alone(ending)
-        del self._results[: len(results)]
-        self._wake.set()
 
     async def _write(self, endings: list[Ending]) -> None:
         crawl, now, draw = self._crawl, self._crawl.clock.now(), Draw(self._crawl.ids)
@@ -184,6 +191,8 @@ class Worker:
         """One bad item spoils only itself: its task fails with what went wrong."""
         try:
             await self._write([ending])
+        except StoreFailed:
+            raise
         except Exception as error:
             log.exception("a result cannot be absorbed", extra={"task": ending.claim.task.task_id})
             problem = f"our own error while storing: {type(error).__name__}"

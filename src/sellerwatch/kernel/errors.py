@@ -7,6 +7,7 @@ SellerwatchError                  code + facts; the sentence comes from the word
 │   └── IllegalMove               a lifecycle has no such move from that state
 ├── Unavailable                   not now; carries when to come back if that is known       503, exit 1
 └── Failed                        someone we depend on, or we ourselves, failed             502, exit 1
+    └── StoreFailed               the store cannot work now; nothing was done (`store.py`)
 
 A feature derives its errors from these kinds, beside the rule they guard: the kind says how the edges (REST, command
 line) answer, the class name is the code, the dataclass fields are the facts. No error carries a sentence of its own, so

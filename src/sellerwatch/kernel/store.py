@@ -13,8 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar, overload
 
+from sellerwatch.kernel.errors import Failed
+
 Tx_co = TypeVar("Tx_co", covariant=True)
 T = TypeVar("T")
+
+
+class StoreFailed(Failed):
+    """The store cannot do its work now (locked for good, full, gone): nothing was done, and it may work later."""
 
 
 class ATransactionCannotAwait:

@@ -21,7 +21,8 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import StaticPool
 
-from sellerwatch.kernel.errors import Failed, Invalid
+from sellerwatch.kernel.errors import Invalid
+from sellerwatch.kernel.store import StoreFailed
 
 BUSY_TIMEOUT_MS = 5000
 
@@ -45,7 +46,7 @@ READS_ONLY = "sellerwatch_reads_only"
 
 
 @dataclass(eq=False)
-class DatabaseUnavailable(Failed):
+class DatabaseUnavailable(StoreFailed):
     """The database cannot be opened or does not answer."""
 
     where: str

@@ -39,7 +39,7 @@ ORDER BY available_at, id LIMIT :limit"""
 
 READY_STATES = (TaskStatus.RETRY, TaskStatus.WAITING, TaskStatus.PUBLISHED)
 
-NEXT_READY = "SELECT MIN(available_at) FROM crawler_tasks WHERE status = :status"
+NEXT_READY = "SELECT MIN(available_at) FROM crawler_tasks WHERE execution_id = :execution_id AND status = :status"
 
 # The other tasks of these products: an event is due when none is open any more.
 OPEN_ITEMS = """
@@ -129,8 +129,9 @@ class SqlTasks:
                 found += [_task(row) for row in self._db.rows(READY, params)]
         return found
 
-    def next_ready(self) -> datetime | None:
-        times = [time_of(self._db.value(NEXT_READY, {"status": status})) for status in READY_STATES]
+    def next_ready(self, execution_id: ExecutionId) -> datetime | None:
+        given = {"execution_id": execution_id}
+        times = [time_of(self._db.value(NEXT_READY, given | {"status": status})) for status in READY_STATES]
         return min((time for time in times if time is not None), default=None)
 
     def open_items(self, execution_id: ExecutionId, items: Sequence[ItemNo]) -> dict[ItemNo, int]:

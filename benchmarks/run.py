@@ -1,0 +1,30 @@
+"""`make bench`: every benchmark, one after the other; BENCH_ARGS="crawl --products 5000" runs one with its options."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+BENCHMARKS = {
+    "simulator": "the practice marketplace alone: it must not be the bottleneck of the others",
+    "crawl": "our whole service beside a bare aiohttp loop, in the same run",
+}
+
+
+def main() -> int:
+    chosen, *options = sys.argv[1:] or ["all"]
+    if chosen not in (*BENCHMARKS, "all"):
+        print(f"There is no benchmark '{chosen}'; there are all, {', '.join(BENCHMARKS)}.", file=sys.stderr)
+        return 2
+    failed = 0
+    for name, what in BENCHMARKS.items():
+        if chosen in (name, "all"):
+            print(f"\n== {name}: {what}", flush=True)
+            failed += subprocess.run([sys.executable, str(HERE / f"{name}.py"), *options], check=False).returncode != 0
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,520 @@
+"""Absorbing what came back: all of it in one transaction, guarded, and with counts that a recount confirms."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from tests.builders import HOUR, SECOND, luck, worker_id
+from tests.crawling.practice import BROKEN, GONE, ONE, TOO_MANY, TWO, Practice
+
+from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.agents.agent import AgentStatus
+from sellerwatch.catalog.product import ProductEvent
+from sellerwatch.crawling.execution import Execution, ExecutionStatus
+from sellerwatch.crawling.process import LIST_READINGS, Absorbed, pages_of
+from sellerwatch.crawling.put_back import cancel_execution
+from sellerwatch.crawling.task import Purpose, TaskStatus, TaskType
+from sellerwatch.kernel.ids import Draw, ExecutionId, ItemNo
+from sellerwatch.marketplaces.ports import Answer, AnswerKind
+from sellerwatch.sellers.seller import SellerStatus
+
+LIST, DETAIL, OPTION = TaskType.MINISHOP, TaskType.PRODUCT_DETAIL, TaskType.PRODUCT_OPTION
+NONSENSE = Answer(AnswerKind.OK, 200, b"<html>busy</html>")
+WAITING, IN_PROGRESS, RETRY = TaskStatus.WAITING, TaskStatus.IN_PROGRESS, TaskStatus.RETRY
+COMPLETED, FAILED = TaskStatus.COMPLETED, TaskStatus.FAILED
+
+
+async def everything(practice: Practice) -> list[list[tuple[object, ...]]]:
+    """All that a crawl writes, but agents, permits and the usage log."""
+    tables = ("crawler_tasks", "crawling_schedule_executions", "products", "product_raw_data", "product_outbox")
+    return await practice.store.read(
+        lambda tx: [[tuple(row) for row in tx.db.rows(f"SELECT * FROM {table} ORDER BY id")] for table in tables]
+    )
+
+
+async def cancel(practice: Practice, run: ExecutionId, reason: str = "cancelled") -> Execution:
+    now, draw = practice.now, Draw(practice.ids)
+    return await practice.store.transact(
+        lambda tx: cancel_execution(tx, run, reason, practice.rules, draw.replay(), now)
+    )
+
+
+async def test_a_page_makes_every_product_and_its_two_tasks(practice: Practice) -> None:
+    run = await practice.start()
+    [page] = await practice.claim()
+    assert await practice.answer(page) == Absorbed(completed=1, failed=0, again=0, events=0, products=3)
+    tasks = await practice.tasks(run)
+    made = {(task.task_type, task.item_no) for task in tasks if task.task_type is not LIST}
+    assert made == {(task_type, item) for task_type in (DETAIL, OPTION) for item in practice.items()}
+    assert all(task.available_at == practice.now and task.seller_id == ONE for task in tasks)
+    found = await practice.recount(run)
+    assert (found.status, found.total_tasks_created, found.ended) == (ExecutionStatus.RUNNING, 7, 1)
+
+
+async def test_a_whole_run_ends_completed_with_the_truth_told_of_every_product(practice: Practice) -> None:
+    run = await practice.crawl()
+    found = await practice.recount(run)
+    assert (found.status, found.completed_tasks, found.success_rate) == (ExecutionStatus.COMPLETED, 7, 100)
+    for item in practice.items():
+        [(message, event)] = await practice.events(item)
+        assert (message.execution_id, event.event_type) == (run, ProductEvent.CREATED)
+        assert event.product_data == practice.world.truth(item)
+    assert await practice.unanswered() == 0
+
+
+async def test_a_second_run_of_an_unchanged_world_tells_nothing(practice: Practice) -> None:
+    await practice.crawl()
+    before = await practice.events(practice.items()[0])
+    await practice.crawl()
+    assert await practice.events(practice.items()[0]) == before
+
+
+async def test_an_event_is_due_when_the_last_open_task_of_its_product_ends(practice: Practice) -> None:
+    await practice.start()
+    [page] = await practice.claim()
+    await practice.answer(page)
+    practice.clock.time += SECOND
+    item = practice.items()[0]
+    taken = {each.task.task_type: each for each in await practice.claim() if each.task.item_no == item}
+    assert (await practice.answer(taken[OPTION])).events == 0
+    assert await practice.events(item) == []
+    assert (await practice.answer(taken[DETAIL])).events == 1
+    assert len(await practice.events(item)) == 1
+
+
+async def test_a_change_is_told_although_another_part_of_the_product_failed_for_good(practice: Practice) -> None:
+    await practice.crawl()
+    await practice.deliver_all()
+    item = practice.items()[0]
+    before = practice.world.truth(item)
+    assert before is not None
+    practice.world.change(item, luck(1), "reprice")
+    await practice.start()
+    await practice.go_on({(OPTION, item): GONE})
+    [_, (message, event)] = await practice.events(item)
+    assert message.event_type == ProductEvent.UPDATED
+    assert event.product_data == practice.world.truth(item)
+    assert {change.field.partition(".")[0] for change in event.changes} == {"prices"}
+
+
+async def test_both_parts_changed_in_one_run_are_one_event(practice: Practice) -> None:
+    await practice.crawl()
+    await practice.deliver_all()
+    item = practice.items()[0]
+    for how in ("reprice", "retag", "add_option"):
+        practice.world.change(item, luck(1), how)
+    await practice.crawl()
+    [_, (_, event)] = await practice.events(item)
+    assert event.product_data == practice.world.truth(item)
+    assert (event.version, len(event.changes) >= 3) == (2, True)
+
+
+# The guard.
+
+
+@pytest.mark.parametrize("lost", ["put back", "held by another", "at another attempt", "ended"])
+async def test_an_ending_of_a_lost_lease_changes_nothing_but_the_agent_and_its_permit(
+    practice: Practice, lost: str
+) -> None:
+    await practice.start()
+    [page] = await practice.claim()
+    ending, now = practice.ending(page), practice.now
+    moved = {
+        "put back": page.task.put_back(now),
+        "held by another": page.task.put_back(now).publish(now).start(worker_id(2), now),
+        "at another attempt": page.task.put_back(now).publish(now).start(worker_id(1), now),
+        "ended": page.task.complete(now),
+    }[lost]
+    await practice.store.transact(lambda tx: tx.tasks.save([moved], now))
+    before = await everything(practice)
+    assert await practice.absorb([ending]) == Absorbed(0, 0, 0, 0, 0)
+    assert await everything(practice) == before
+    assert await practice.unanswered() == 0
+    agent = await practice.agent(page.candidate.row)
+    assert (agent.usage_count, agent.success_count, agent.last_used_at) == (1, 1, now)
+
+
+async def test_an_answer_that_comes_to_another_worker_is_not_taken_in(practice: Practice) -> None:
+    await practice.start()
+    [page] = await practice.claim()
+    before = await everything(practice)
+    await practice.absorb([practice.ending(page)], worker=2)
+    assert await everything(practice) == before
+
+
+async def test_the_same_ending_absorbed_twice_is_absorbed_once(practice: Practice) -> None:
+    run = await practice.start()
+    [page] = await practice.claim()
+    ending = practice.ending(page)
+    await practice.absorb([ending])
+    before = await everything(practice)
+    assert await practice.absorb([ending]) == Absorbed(0, 0, 0, 0, 0)
+    assert await everything(practice) == before
+    await practice.recount(run)
+
+
+async def test_a_task_that_is_gone_from_the_table_is_passed_over(practice: Practice) -> None:
+    await practice.start()
+    [page] = await practice.claim()
+    await practice.store.transact(lambda tx: tx.db.run("DELETE FROM crawler_tasks"))
+    assert await practice.answer(page) == Absorbed(0, 0, 0, 0, 0)
+
+
+# Counts.
+
+
+async def test_the_counts_equal_a_recount_after_every_step(inline_store: SqlStore) -> None:
+    practice = await Practice(inline_store, products=6, page_size=4).open()
+    run, dice = await practice.start(), luck(4)
+    for _ in range(200):
+        taken = await practice.claim(5)
+        if not taken:
+            break
+        answers = [dice.choice([None, None, BROKEN, GONE, NONSENSE]) for _ in taken]
+        await practice.absorb([practice.ending(each, answer) for each, answer in zip(taken, answers, strict=True)])
+        await practice.recount(run)
+        practice.clock.time += SECOND
+    found = await practice.recount(run)
+    assert found.status is ExecutionStatus.COMPLETED
+    assert found.failed_tasks > 0
+
+
+async def test_endings_of_two_runs_in_one_group_are_counted_each_in_its_own(practice: Practice) -> None:
+    one, two = await practice.start(ONE), await practice.start(TWO)
+    taken = await practice.claim()
+    assert {each.task.execution_id for each in taken} == {one, two}
+    await practice.absorb(practice.ending(each) for each in taken)
+    for run in (one, two):
+        found = await practice.recount(run)
+        assert (found.total_tasks_created, found.completed_tasks) == (7, 1)
+
+
+async def test_a_product_that_stands_on_two_pages_gets_its_tasks_once(inline_store: SqlStore) -> None:
+    practice = await Practice(inline_store, products=4, page_size=2).open()
+    run = await practice.start()
+    first, second = await practice.claim()
+    ending = practice.ending(first)
+    practice.world.bump(practice.items()[-1])  # pushes the last of page 0 to page 1
+    await practice.absorb([ending, practice.ending(second)])
+    found = await practice.recount(run)
+    assert found.total_tasks_created == 2 + 2 * len({each.item_no for each in await practice.tasks(run) if each.item_no})
+    await practice.go_on()
+    assert (await practice.recount(run)).status is ExecutionStatus.COMPLETED
+
+
+@pytest.mark.parametrize(("total", "pages"), [(0, 0), (1, 1), (499, 1), (500, 1), (501, 2), (3464, 7)])
+def test_pages_are_counted_up(total: int, pages: int) -> None:
+    assert pages_of(total, 500) == pages
+
+
+# Reading the list again.
+
+
+async def test_a_run_whose_list_lacked_a_product_reads_it_again_before_it_ends(inline_store: SqlStore) -> None:
+    practice = await Practice(inline_store, products=4, page_size=2).open()
+    run = await practice.start()
+    first, second = await practice.claim()
+    page_0 = practice.ending(first)
+    missed = practice.items()[2]
+    practice.world.bump(missed)  # from page 1 to page 0, which was read already: this reading lacks it
+    await practice.absorb([page_0, practice.ending(second)])
+    await practice.go_on()
+    found = await practice.recount(run)
+    assert found.status is ExecutionStatus.COMPLETED
+    assert [event.event_type for _, event in await practice.events(missed)] == [ProductEvent.CREATED]
+    assert sum(task.task_type is LIST for task in await practice.tasks(run)) == 4, "two readings"
+
+
+async def test_a_list_is_read_at_most_3_times_however_wrong_its_total_stays(practice: Practice) -> None:
+    assert LIST_READINGS == 3
+    run = await practice.start()
+    practice.renderer = _Overstating(practice)  # type: ignore[assignment]
+    await practice.go_on()
+    found = await practice.recount(run)
+    assert (found.status, found.list_total) == (ExecutionStatus.COMPLETED, 4)
+    assert sum(task.task_type is LIST for task in await practice.tasks(run)) == 3
+
+
+class _Overstating:
+    """A marketplace that states one product more than it shows."""
+
+    def __init__(self, practice: Practice) -> None:
+        self._honest = practice.renderer
+
+    def list_page(self, count: int, products: object) -> bytes:
+        return self._honest.list_page(count + 1, products)  # type: ignore[arg-type]
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._honest, name)
+
+
+async def test_a_list_that_was_whole_is_read_once(practice: Practice) -> None:
+    run = await practice.crawl()
+    assert sum(task.task_type is LIST for task in await practice.tasks(run)) == 1
+
+
+async def test_the_newest_stated_total_is_what_counts(practice: Practice) -> None:
+    run = await practice.start()
+    practice.world.appear(ONE)
+    await practice.go_on()
+    found = await practice.recount(run)
+    assert (found.list_total, found.status) == (4, ExecutionStatus.COMPLETED)
+    assert all([await practice.events(item) for item in practice.items()])
+
+
+# Failures.
+
+
+@pytest.mark.parametrize("answer", [BROKEN, NONSENSE, Answer(AnswerKind.NETWORK_ERROR, None, problem="dropped")])
+async def test_a_failure_is_retried_twice_and_the_third_is_final(practice: Practice, answer: Answer) -> None:
+    run = await practice.start()
+    for number in (1, 2):
+        [page] = await practice.claim()
+        assert await practice.answer(page, answer) == Absorbed(0, 0, 1, 0, 0)
+        task = await practice.task(page.task.task_id)
+        assert (task.status, task.retry_count, task.error_message) == (RETRY, number, None)
+        await practice.recount(run)
+        practice.clock.time += SECOND
+    [page] = await practice.claim()
+    assert await practice.answer(page, answer) == Absorbed(0, 1, 0, 0, 0)
+    task = await practice.task(page.task.task_id)
+    assert (task.status, task.retry_count, task.completed_at) == (FAILED, 2, practice.now)
+    assert task.error_message
+
+
+async def test_a_retry_waits_for_its_pause(practice: Practice) -> None:
+    await practice.start()
+    [page] = await practice.claim()
+    await practice.absorb([replace(practice.ending(page, BROKEN), wait=timedelta(seconds=7))])
+    assert (await practice.task(page.task.task_id)).available_at == practice.now + timedelta(seconds=7)
+    assert await practice.claim() == ()
+
+
+async def test_the_number_of_retries_is_a_setting(practice: Practice) -> None:
+    practice.rules = replace(practice.rules, task_retries=0)
+    await practice.start()
+    [page] = await practice.claim()
+    assert (await practice.answer(page, BROKEN)).failed == 1
+
+
+@pytest.mark.parametrize("task_type", [DETAIL, OPTION])
+async def test_a_listed_products_404_fails_its_task_at_once_and_the_product_stays_as_it_was(
+    practice: Practice, task_type: TaskType
+) -> None:
+    await practice.crawl()
+    item = practice.items()[0]
+    before = await practice.store.read(lambda tx: tx.products.of_items([item])[item])
+    run = await practice.start()
+    await practice.go_on({(task_type, item): GONE})
+    [task] = [each for each in await practice.tasks(run) if (each.task_type, each.item_no) == (task_type, item)]
+    assert (task.status, task.retry_count, task.attempt) == (FAILED, 0, 1)
+    after = await practice.store.read(lambda tx: tx.products.of_items([item])[item])
+    assert (after.state, after.version, after.detail_hash, after.option_hash) == (
+        before.state,
+        1,
+        before.detail_hash,
+        before.option_hash,
+    )
+    found = await practice.recount(run)
+    assert (found.status, found.failed_tasks) == (ExecutionStatus.COMPLETED, 1)
+
+
+async def test_a_404_is_what_a_removal_proof_hoped_for_and_completes_it(practice: Practice) -> None:
+    await practice.start()
+    [page] = await practice.claim()
+    await practice.answer(page)
+    await practice.store.transact(
+        lambda tx: tx.db.run("UPDATE crawler_tasks SET purpose = :proof WHERE item_no IS NOT NULL", {"proof": Purpose.REMOVAL_PROOF})
+    )
+    practice.clock.time += SECOND
+    proof = next(each for each in await practice.claim() if each.task.task_type is DETAIL)
+    assert (await practice.answer(proof, GONE)).completed == 1
+    assert (await practice.task(proof.task.task_id)).status is COMPLETED
+
+
+async def test_a_429_puts_the_task_back_at_no_cost_and_another_agent_takes_it(practice: Practice) -> None:
+    run = await practice.start()
+    [page] = await practice.claim()
+    assert await practice.answer(page, TOO_MANY) == Absorbed(0, 0, 1, 0, 0)
+    task = await practice.task(page.task.task_id)
+    assert (task.status, task.retry_count, task.lost_leases, task.requests_made) == (WAITING, 0, 0, 1)
+    [again] = await practice.claim()
+    assert again.task.task_id == page.task.task_id
+    assert again.candidate.row != page.candidate.row
+    await practice.recount(run)
+
+
+async def test_a_task_that_meets_one_429_after_another_is_given_up_after_6_requests(inline_store: SqlStore) -> None:
+    practice = await Practice(inline_store).open(agents=10)
+    run, made = await practice.start(), 0
+    while taken := await practice.claim():
+        await practice.answer(taken[0], TOO_MANY)
+        made += 1
+    assert made == 6
+    found = await practice.recount(run)
+    assert (found.status, found.failed_tasks) == (ExecutionStatus.COMPLETED, 1)
+
+
+# Agents.
+
+
+async def test_agents_are_charged_by_what_they_met(practice: Practice) -> None:
+    await practice.start()
+    [page] = await practice.claim()
+    row = page.candidate.row
+    await practice.answer(page, replace(TOO_MANY, wait=3 * HOUR))
+    agent = await practice.agent(row)
+    assert (agent.status, agent.health_score, agent.failure_count) == (AgentStatus.SUSPENDED, 80, 1)
+    assert agent.suspended_until == practice.now + 3 * HOUR
+    candidates = await practice.store.read(lambda tx: tx.agents.candidates(practice.now))
+    assert row not in {candidate.row for candidate in candidates}
+    active = f"SELECT COUNT(*) FROM user_agent_token WHERE is_active = 1 AND agent_id = {row}"
+    assert await practice.store.read(lambda tx: tx.db.value(active)) == 0, "its token is thrown away"
+
+
+async def test_a_short_retry_after_does_not_shorten_the_rest(practice: Practice) -> None:
+    await practice.start()
+    [page] = await practice.claim()
+    await practice.answer(page, replace(TOO_MANY, wait=SECOND))
+    assert (await practice.agent(page.candidate.row)).suspended_until == practice.now + HOUR
+
+
+async def test_endings_of_one_agent_in_a_group_are_folded(inline_store: SqlStore) -> None:
+    practice = await Practice(inline_store, products=6, page_size=1).open(agents=1)
+    await practice.start()
+    taken = await practice.claim()
+    answers = [None, BROKEN, None, GONE, None, BROKEN]
+    await practice.absorb([practice.ending(each, answer) for each, answer in zip(taken, answers, strict=True)])
+    agent = await practice.agent(1)
+    assert (agent.usage_count, agent.success_count, agent.failure_count, agent.requests_per_day) == (6, 3, 2, 6)
+    assert agent.health_score == 80
+
+
+async def test_every_request_stands_in_the_usage_log(practice: Practice) -> None:
+    await practice.start()
+    [page] = await practice.claim()
+    await practice.answer(page, TOO_MANY)
+    [again] = await practice.claim()
+    await practice.answer(again)
+    log = "SELECT agent_id, http_status_code, is_success, is_429_error, response_time_ms FROM token_usage_log ORDER BY 1"
+    rows = await practice.store.read(lambda tx: [tuple(row) for row in tx.db.rows(log)])
+    assert rows == sorted([(page.candidate.row, 429, 0, 1, 100), (again.candidate.row, 200, 1, 0, 100)])
+
+
+# Other sellers' items.
+
+
+async def test_an_item_of_another_seller_on_a_page_is_dropped_with_a_note_and_never_told_as_ones_own(
+    practice: Practice,
+) -> None:
+    stranger = practice.items(TWO)[0]
+    own = practice.items(ONE)
+    run = await practice.start(ONE)
+    [page] = await practice.claim()
+    products = [practice.world.product(item) for item in (*own, stranger)]
+    body = practice.renderer.list_page(len(own), [product for product in products if product])
+    await practice.answer(page, Answer(AnswerKind.OK, 200, body))
+    practice.clock.time += SECOND
+    await practice.go_on()
+    assert await practice.events(stranger) == []
+    [detail] = [t for t in await practice.tasks(run) if (t.task_type, t.item_no) == (DETAIL, stranger)]
+    assert detail.status is COMPLETED
+    assert detail.error_message == f"Item {stranger} belongs to the seller {TWO}, not to {ONE}; it is left alone."
+    assert (await practice.recount(run)).status is ExecutionStatus.COMPLETED
+    owner = (await practice.store.read(lambda tx: tx.products.of_items([stranger])))[stranger].seller_id
+    assert owner == TWO
+    await practice.crawl(TWO)
+    [(message, event)] = await practice.events(stranger)
+    assert (message.seller_id, event.product_data) == (TWO, practice.world.truth(stranger))
+
+
+async def test_an_item_is_never_taken_from_its_own_seller(practice: Practice) -> None:
+    await practice.crawl(TWO)
+    stranger = practice.items(TWO)[0]
+    before = await practice.store.read(lambda tx: tx.products.of_items([stranger])[stranger])
+    run = await practice.start(ONE)
+    [page] = await practice.claim()
+    product = practice.world.product(stranger)
+    assert product is not None
+    own = [practice.world.product(item) for item in practice.items(ONE)]
+    body = practice.renderer.list_page(3, [*(each for each in own if each), product])
+    await practice.answer(page, Answer(AnswerKind.OK, 200, body))
+    practice.clock.time += SECOND
+    await practice.go_on()
+    assert stranger not in {task.item_no for task in await practice.tasks(run)}, "not even asked"
+    assert await practice.store.read(lambda tx: tx.products.of_items([stranger])[stranger]) == before
+
+
+# Runs that were ended from outside.
+
+
+async def test_a_page_in_flight_when_its_run_is_cancelled_is_taken_in_and_makes_no_more_work(
+    practice: Practice,
+) -> None:
+    run = await practice.start()
+    [page] = await practice.claim()
+    await cancel(practice, run)
+    absorbed = await practice.answer(page)
+    assert (absorbed.completed, absorbed.products) == (1, 3)
+    found = await practice.recount(run)
+    assert (found.status, found.total_tasks_created, found.completed_tasks) == (ExecutionStatus.FAILED, 1, 1)
+
+
+@pytest.mark.parametrize("answer", [BROKEN, TOO_MANY, NONSENSE])
+async def test_a_task_that_fails_after_its_run_was_cancelled_is_not_tried_again_and_is_counted(
+    practice: Practice, answer: Answer
+) -> None:
+    # Nobody claims tasks of a run that is over: it would wait for ever.
+    run = await practice.start()
+    [page] = await practice.claim()
+    await cancel(practice, run)
+    assert await practice.answer(page, answer) == Absorbed(0, 1, 0, 0, 0)
+    assert (await practice.task(page.task.task_id)).status is FAILED
+    found = await practice.recount(run)
+    assert (found.status, found.failed_tasks) == (ExecutionStatus.FAILED, 1)
+
+
+async def test_what_came_back_before_a_cancel_is_still_told(practice: Practice) -> None:
+    run = await practice.start()
+    [page] = await practice.claim()
+    await practice.answer(page)
+    practice.clock.time += SECOND
+    taken = await practice.claim()
+    await cancel(practice, run)
+    await practice.absorb([practice.ending(each) for each in taken])
+    for item in practice.items():
+        [(_, event)] = await practice.events(item)
+        assert event.product_data == practice.world.truth(item)
+    assert (await practice.recount(run)).status is ExecutionStatus.FAILED
+
+
+async def test_one_bad_answer_does_not_spoil_the_group(practice: Practice) -> None:
+    await practice.start()
+    [page] = await practice.claim()
+    await practice.answer(page)
+    practice.clock.time += SECOND
+    taken = await practice.claim()
+    answers = [NONSENSE if number == 0 else None for number, _ in enumerate(taken)]
+    absorbed = await practice.absorb([practice.ending(c, a) for c, a in zip(taken, answers, strict=True)])
+    assert (absorbed.completed, absorbed.again) == (5, 1)
+
+
+async def test_a_seller_deactivated_in_mid_run_keeps_what_was_read(practice: Practice) -> None:
+    run = await practice.start()
+    [page] = await practice.claim()
+    now = practice.now
+
+    def deactivate(tx: Transaction) -> SellerStatus:
+        seller = tx.sellers.get(ONE)
+        assert seller is not None
+        tx.sellers.save(seller.deactivate(now))
+        return seller.status
+
+    await practice.store.transact(deactivate)
+    await cancel(practice, run, "cancelled: the seller was deactivated")
+    await practice.answer(page)
+    assert set(await practice.store.read(lambda tx: tx.products.of_items(practice.items()))) == set(practice.items())
+    assert ItemNo(1) not in practice.items()

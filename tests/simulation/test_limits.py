@@ -1,0 +1,75 @@
+"""The limits of the marketplace are kept, whatever they are: waiting costs time and nobody's retries."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from tests.simulation.stage import Stage, play, settings_of
+
+DEFAULT_LIMITS = {"WINDOW_LIMIT": 80, "WINDOW_SECONDS": 3600, "REQUESTS_PER_SECOND": 1}
+
+
+def test_a_hundred_agents_at_the_default_limits_crawl_a_seller_without_one_going_over(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            await stage.crawl_all(service, sellers)
+            stage.check_world()
+        by_agent = stage.simulator.marketplace.stats()["most_in_a_window_by_agent"]
+        assert len(by_agent) > 50, "load spreads"
+
+    play(migrated_template, story, settings=settings_of(**DEFAULT_LIMITS), sellers=1, products=300)
+
+
+def test_a_few_agents_take_hours_and_stay_within_their_budget(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.leave_agents(3)
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            (run,) = await stage.crawl(service, sellers)
+            stage.check_world()
+            await stage.check_books()
+        assert stage.simulator.marketplace.stats()["most_in_a_window"] == 80, "the budget was used up"
+        assert run.completed_at is not None
+        assert run.completed_at - run.created_at > timedelta(hours=2)
+        assert await stage.count("SELECT COUNT(*) FROM crawler_tasks WHERE retry_count > 0 OR requests_made > 1") == 0
+
+    play(migrated_template, story, settings=settings_of(**DEFAULT_LIMITS), sellers=1, products=300)
+
+
+@pytest.mark.parametrize(
+    ("limit", "seconds", "per_second"), [(5, 7, 1), (1000, 60, 100), (30, 3, 400), (10, 2, 2.5), (3, 30, 0.5)]
+)
+def test_other_limits_are_kept_just_as_well(
+    migrated_template: Path, limit: int, seconds: float, per_second: float
+) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.leave_agents(4)
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            await stage.crawl_all(service, sellers)
+            stage.check_world()
+        await stage.check_books()
+
+    limits = {"WINDOW_LIMIT": limit, "WINDOW_SECONDS": seconds, "REQUESTS_PER_SECOND": per_second}
+    settings = settings_of(**limits, DEPARTURE_MARGIN_SECONDS=0.001)
+    play(migrated_template, story, settings=settings, profile="flaky", sellers=2, products=20)
+
+
+def test_two_services_on_one_database_share_one_budget(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.leave_agents(4)
+        first, second = await stage.register()
+        async with stage.serving() as one, stage.serving() as other:
+            await stage.start(one, first)
+            await stage.start(other, second)
+            await stage.settle(one)
+            stage.check_world()
+            assert one.progress.completed > 0
+            assert other.progress.completed > 0
+        await stage.check_books()
+
+    settings = settings_of(WINDOW_LIMIT=10, WINDOW_SECONDS=20, REQUESTS_PER_SECOND=5)
+    play(migrated_template, story, settings=settings, profile="slow", sellers=2, products=30)

@@ -1,0 +1,150 @@
+"""A worker that vanishes, a database that is away: the run goes on afterwards, nothing lost, nothing doubled."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.simulation.doors import Life, MortalReceiver, MortalStore, MortalTransport, ShakyStore
+from tests.simulation.stage import Stage, play, settings_of
+
+from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.crawling.put_back import cancel_execution
+from sellerwatch.kernel.ids import Draw
+
+
+async def vanish(stage: Stage, seconds: float) -> None:
+    """A service that works for so long and is then gone without a word."""
+    life, bystanders = Life(), asyncio.all_tasks()
+    async with stage.service(
+        store=MortalStore(stage.store, stage.clock, life),
+        transport=MortalTransport(stage.transport, life),
+        receiver=MortalReceiver(stage.receiver, life),
+    ) as service:
+        working = asyncio.create_task(service.run())
+        await stage.clock.sleep(seconds)
+        assert not working.done()
+        life.kill()
+        dying = asyncio.all_tasks() - bystanders
+        for task in dying:
+            task.cancel()
+        await asyncio.gather(*dying, return_exceptions=True)
+
+
+@pytest.mark.parametrize("seconds", [0.3, 1.1, 2.3])
+def test_what_a_vanished_worker_held_is_done_by_the_next_one(migrated_template: Path, seconds: float) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        async with stage.service() as service:
+            for seller_id in sellers:
+                await stage.start(service, seller_id)
+        await vanish(stage, seconds)
+        assert await stage.count("SELECT COUNT(*) FROM crawler_tasks WHERE status = 'IN_PROGRESS'") > 0
+        async with stage.serving() as service:
+            await stage.settle(service)
+            stage.check_world()
+        await stage.check_books()
+        assert len(stage.simulator.product_server.events()) == 80
+
+    play(migrated_template, story, settings=settings_of(PAGE_SIZE=10), profile="slow", sellers=2, products=40)
+
+
+def test_a_worker_that_lives_takes_over_from_one_that_vanished_beside_it(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            for seller_id in sellers:
+                await stage.start(service, seller_id)
+            await vanish(stage, 1.5)
+            await stage.settle(service)
+            stage.check_world()
+        await stage.check_books()
+
+    play(migrated_template, story, settings=settings_of(PAGE_SIZE=10), profile="slow", sellers=2, products=40)
+
+
+@pytest.mark.parametrize("seconds", [3.0, 50.0])
+@pytest.mark.parametrize("begins", [0.4, 1.5, 3.0])
+def test_after_an_outage_of_the_database_the_service_goes_on(
+    migrated_template: Path, begins: float, seconds: float
+) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        async with stage.service() as service:
+            for seller_id in sellers:
+                await stage.start(service, seller_id)
+        starts = stage.loop.time() + begins
+
+        def away() -> bool:
+            return starts <= stage.loop.time() < starts + seconds
+
+        store = ShakyStore(stage.store, stage.clock, away)
+        async with stage.serving(store=store) as service:
+            await stage.settle(service)
+            await stage.clock.sleep(seconds)
+            stage.check_world()
+        assert store.refused > 0
+        await stage.check_books()
+        assert len(stage.simulator.product_server.events()) == 80
+
+    play(migrated_template, story, settings=settings_of(PAGE_SIZE=10), profile="slow", sellers=2, products=40)
+
+
+@pytest.mark.parametrize("profile", ["slow", "storm", "errors"])
+def test_a_run_ended_from_outside_leaves_no_task_open(migrated_template: Path, profile: str) -> None:
+    async def story(stage: Stage) -> None:
+        (seller_id,) = await stage.register()
+        async with stage.serving() as service:
+            run = await stage.start(service, seller_id)
+            assert run is not None
+            await stage.clock.sleep(1.5)
+            draw, now, rules = Draw(stage.ids), stage.clock.now(), service.crawl.rules
+
+            def cancel(tx: Transaction) -> None:
+                cancel_execution(tx, run, "by hand", rules, draw.replay(), now)
+
+            await stage.store.transact(cancel)
+            await stage.clock.sleep(60)
+            await stage.check_books()
+            assert await stage.crawl_all(service, [seller_id])
+            stage.check_world()
+        await stage.check_books()
+
+    settings = settings_of(PAGE_SIZE=10, MAX_CONCURRENCY=10)
+    play(migrated_template, story, settings=settings, profile=profile, sellers=1, products=40)
+
+
+def test_a_run_ended_from_outside_whose_worker_vanishes_leaves_no_task_open(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        (seller_id,) = await stage.register()
+        async with stage.service() as service:
+            run = await stage.start(service, seller_id)
+            rules = service.crawl.rules
+        assert run is not None
+        await vanish(stage, 1.5)
+        draw, now = Draw(stage.ids), stage.clock.now()
+        await stage.store.transact(lambda tx: cancel_execution(tx, run, "by hand", rules, draw.replay(), now))
+        async with stage.serving() as service:
+            await stage.clock.sleep(60)
+            await stage.check_books()
+            assert not service.stop.is_set()
+
+    settings = settings_of(PAGE_SIZE=10, MAX_CONCURRENCY=10)
+    play(migrated_template, story, settings=settings, profile="slow", sellers=1, products=40)
+
+
+def test_a_run_past_its_deadline_fails_and_the_next_one_can_start(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        (seller_id,) = await stage.register()
+        async with stage.serving() as service:
+            await stage.start(service, seller_id)
+            await stage.clock.sleep(30)
+            (run,) = await stage.executions()
+            assert (run.is_open, run.error_message) == (False, "ran past its deadline")
+            await stage.check_books()
+            assert await stage.start(service, seller_id) is not None
+        await stage.store.read(lambda tx: tx.executions.open_of(seller_id))
+
+    settings = settings_of(WINDOW_LIMIT=3, WINDOW_SECONDS=600, RUN_DEADLINE_SECONDS=20)
+    play(migrated_template, story, settings=settings, sellers=1, products=200)
