@@ -27,6 +27,7 @@ GATES = {
     "imports": ["lint-imports", "--no-cache"],
     "security": ["bandit", "-q", "-r", "src", "-c", "pyproject.toml"],
     "lifecycles": ["python", "scripts/make_lifecycles.py", "--check"],
+    "settings": ["python", "scripts/make_settings.py", "--check"],
     "user agents": ["python", "scripts/make_user_agents.py", "--check"],
     "locks": ["python", "scripts/check_locks.py"],
 }

@@ -104,7 +104,7 @@ async def test_both_parts_changed_in_one_run_are_one_event(practice: Practice) -
     await practice.crawl()
     await practice.deliver_all()
     item = practice.items()[0]
-    for how in ("reprice", "retag", "add_option"):
+    for how in ("reprice", "retag", "add option"):
         practice.world.change(item, luck(1), how)
     await practice.crawl()
     [_, (_, event)] = await practice.events(item)
@@ -349,13 +349,17 @@ async def test_a_429_puts_the_task_back_at_no_cost_and_another_agent_takes_it(pr
 
 async def test_a_task_that_meets_one_429_after_another_is_given_up_after_6_requests(inline_store: SqlStore) -> None:
     practice = await Practice(inline_store).open(agents=10)
-    run, made = await practice.start(), 0
-    while taken := await practice.claim():
-        await practice.answer(taken[0], TOO_MANY)
-        made += 1
-    assert made == 6
-    found = await practice.recount(run)
-    assert (found.status, found.failed_tasks) == (ExecutionStatus.COMPLETED, 1)
+    run = await practice.start()
+    rows = set()
+    for number in range(1, 7):
+        [page] = await practice.claim()
+        absorbed = await practice.answer(page, TOO_MANY)
+        assert (absorbed.again, absorbed.failed) == ((1, 0) if number < 6 else (0, 1))
+        rows.add(page.candidate.row)
+    task = await practice.task(page.task.task_id)
+    assert (task.status, task.attempt, task.requests_made, task.retry_count) == (FAILED, 6, 6, 0)
+    assert len(rows) == 6, "each by another agent"
+    assert (await practice.recount(run)).failed_tasks == 1
 
 
 # Agents.

@@ -31,6 +31,11 @@ async def beat(practice: Practice, number: int = 1) -> None:
     await practice.store.transact(lambda tx: tx.workers.beat(worker_id(number), now))
 
 
+async def leave(practice: Practice, number: int = 1) -> int:
+    now, draw = practice.now, Draw(practice.ids)
+    return await practice.store.transact(lambda tx: release(tx, worker_id(number), practice.rules, draw.replay(), now))
+
+
 async def cancel(practice: Practice, run: ExecutionId, reason: str = "cancelled by kim") -> Execution:
     now, draw = practice.now, Draw(practice.ids)
     return await practice.store.transact(
@@ -173,8 +178,7 @@ async def test_a_task_lost_after_its_run_was_cancelled_does_not_wait_for_ever(pr
 async def test_a_worker_that_stops_puts_back_what_it_holds_at_no_cost_and_leaves(practice: Practice) -> None:
     run = await listed(practice)
     taken = await practice.claim(4)
-    now = practice.now
-    assert await practice.store.transact(lambda tx: release(tx, worker_id(), now)) == 4
+    assert await leave(practice) == 4
     for each in taken:
         task = await practice.task(each.task.task_id)
         assert (task.status, task.worker_id, task.lost_leases, task.retry_count) == (WAITING, None, 0, 0)
@@ -189,23 +193,20 @@ async def test_a_worker_that_stops_leaves_others_what_is_theirs(practice: Practi
     await listed(practice)
     await practice.claim(2, worker=1)
     theirs = await practice.claim(2, worker=2)
-    now = practice.now
-    assert await practice.store.transact(lambda tx: release(tx, worker_id(1), now)) == 2
+    assert await leave(practice) == 2
     for each in theirs:
         assert (await practice.task(each.task.task_id)).status is IN_PROGRESS
     assert await practice.unanswered() == 2
 
 
-async def test_a_task_of_a_cancelled_run_that_its_worker_leaves_is_ended_by_the_next_sweep(practice: Practice) -> None:
+async def test_a_task_of_a_cancelled_run_ends_with_the_worker_that_stops(practice: Practice) -> None:
     run = await listed(practice)
     [taken] = await practice.claim(1)
     await cancel(practice, run)
-    now = practice.now
-    await practice.store.transact(lambda tx: release(tx, worker_id(), now))
-    assert (await practice.task(taken.task.task_id)).status is not WAITING, "nobody would ever claim it"
-    await sweep(practice)
-    assert (await practice.task(taken.task.task_id)).status is FAILED
+    await leave(practice)
+    assert (await practice.task(taken.task.task_id)).status is FAILED, "nobody would ever claim it"
     assert (await practice.recount(run)).ended == 7
+    assert await practice.unanswered() == 0
 
 
 # Ending a run.
@@ -250,8 +251,7 @@ async def test_a_change_that_was_read_before_the_cancel_is_told(practice: Practi
     run = await listed(practice)
     [detail] = [c for c in await practice.claim() if (c.task.task_type, c.task.item_no) == (DETAIL, item)]
     await practice.answer(detail)
-    now = practice.now
-    await practice.store.transact(lambda tx: release(tx, worker_id(), now))
+    await leave(practice)
     await cancel(practice, run)
     [_, (message, _)] = await practice.events(item)
     assert message.event_type == ProductEvent.UPDATED
