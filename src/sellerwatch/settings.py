@@ -97,9 +97,11 @@ def _long(secret: SecretStr) -> SecretStr:
 
 Address = Annotated[str, AfterValidator(_url)]
 BaseAddress = Annotated[str, AfterValidator(_base)]
-Positive = Annotated[int, Field(gt=0)]
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+# Bounds that no sane value meets, and inside which every sum of times and every column holds.
+TEN_YEARS = 3650 * 86400
+Positive = Annotated[int, Field(gt=0, le=1_000_000)]
+Seconds = Annotated[float, Field(gt=0, le=TEN_YEARS, allow_inf_nan=False)]
+Rate = Annotated[float, Field(ge=1 / TEN_YEARS, le=1_000_000, allow_inf_nan=False)]
 
 
 class Settings(BaseModel):
@@ -113,7 +115,14 @@ class Settings(BaseModel):
     )
     redis_url: str | None = Field(None, description="Limits and leases in Redis; none: embedded.")
     queue: Literal["database", "sqs"] = Field("database", description="Where tasks wait.")
+    sqs_queue_name: str = Field("mustit-crawler-tasks.fifo", min_length=1, description="The queue, with QUEUE sqs.")
+    sqs_dlq_name: str = Field(
+        "mustit-crawler-tasks-dlq.fifo", min_length=1, description="Takes what the queue gave up, with QUEUE sqs."
+    )
     scheduler: Literal["embedded", "eventbridge"] = Field("embedded", description="Who starts due crawls.")
+    eventbridge_target_arn: str | None = Field(None, description="What rules start, with SCHEDULER eventbridge.")
+    eventbridge_role_arn: str | None = Field(None, description="As whom they do, with SCHEDULER eventbridge.")
+    aws_endpoint_url: Address | None = Field(None, description="Another address of AWS, such as a local one.")
     marketplace_url: BaseAddress = Field("https://m.web.mustit.co.kr", description="The marketplace.")
     marketplace_list_path: str = Field(
         "/mustit-api/facade-api/v1/searchmini-shop-search", description="The list's path; it has changed before."

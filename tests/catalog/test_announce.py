@@ -168,15 +168,12 @@ async def test_a_change_of_any_part_is_told_though_the_others_were_not_read_agai
     await shop.told_by_a_run()
     await shop.end(MessageStatus.COMPLETED)
     before = shop.truth
-    product = shop.world.product(shop.item)
-    assert product is not None
-    shop.change(
-        **{
-            PartType.MINISHOP: {"tags": ("new",)},
-            PartType.DETAIL: {"stock": 77},
-            PartType.OPTION: {"options": ()},
-        }[part]
-    )
+    changed: dict[PartType, dict[str, Any]] = {
+        PartType.MINISHOP: {"tags": ("new",)},
+        PartType.DETAIL: {"stock": 77},
+        PartType.OPTION: {"options": ()},
+    }
+    shop.change(**changed[part])
     await shop.told_by_a_run([part])
     event = (await shop.events())[-1]
     assert event.product_data == shop.truth

@@ -206,7 +206,9 @@ class Practice:
         return run
 
     async def unanswered(self) -> int:
-        return int(await self.store.read(lambda tx: tx.db.value("SELECT COUNT(*) FROM permits WHERE answered_at IS NULL")))
+        return int(
+            await self.store.read(lambda tx: tx.db.value("SELECT COUNT(*) FROM permits WHERE answered_at IS NULL"))
+        )
 
     def items(self, seller_id: SellerId = ONE) -> list[ItemNo]:
         return [ItemNo(item) for item in self.world.listing(seller_id)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -13,6 +14,7 @@ from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import Outcome
 from sellerwatch.agents.limits import Limits
+from sellerwatch.crawling.claim import Claim
 from sellerwatch.crawling.task import TaskStatus
 from sellerwatch.kernel.ids import ExecutionId
 
@@ -108,7 +110,7 @@ async def test_a_full_window_opens_one_window_after_its_first_answer_and_not_bef
     limits = Limits(window_limit=80, per_second=1000, margin=timedelta(0))
     practice = await Practice(inline_store, products=200, page_size=1, limits=limits).open(agents=1)
     await practice.start()
-    taken = []
+    taken: list[Claim] = []
     while claims := await practice.claim():
         taken += claims
         practice.clock.time += SECOND
@@ -153,8 +155,8 @@ async def test_tasks_of_a_run_that_is_over_are_not_taken(practice: Practice) -> 
     assert await practice.claim() == ()
 
 
-def shares(taken: object) -> Counter[ExecutionId]:
-    return Counter(each.task.execution_id for each in taken)  # type: ignore[attr-defined]
+def shares(taken: Sequence[Claim]) -> Counter[ExecutionId]:
+    return Counter(each.task.execution_id for each in taken)
 
 
 async def test_runs_share_a_claim_equally(inline_store: SqlStore) -> None:

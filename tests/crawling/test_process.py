@@ -31,7 +31,7 @@ async def everything(practice: Practice) -> list[list[tuple[object, ...]]]:
     """All that a crawl writes, but agents, permits and the usage log."""
     tables = ("crawler_tasks", "crawling_schedule_executions", "products", "product_raw_data", "product_outbox")
     return await practice.store.read(
-        lambda tx: [[tuple(row) for row in tx.db.rows(f"SELECT * FROM {table} ORDER BY id")] for table in tables]
+        lambda tx: [[tuple(row) for row in tx.db.rows(f"SELECT * FROM {table} ORDER BY id")] for table in tables]  # noqa: S608
     )
 
 
@@ -200,7 +200,9 @@ async def test_a_product_that_stands_on_two_pages_gets_its_tasks_once(inline_sto
     practice.world.bump(practice.items()[-1])  # pushes the last of page 0 to page 1
     await practice.absorb([ending, practice.ending(second)])
     found = await practice.recount(run)
-    assert found.total_tasks_created == 2 + 2 * len({each.item_no for each in await practice.tasks(run) if each.item_no})
+    assert found.total_tasks_created == 2 + 2 * len(
+        {each.item_no for each in await practice.tasks(run) if each.item_no}
+    )
     await practice.go_on()
     assert (await practice.recount(run)).status is ExecutionStatus.COMPLETED
 
@@ -327,7 +329,9 @@ async def test_a_404_is_what_a_removal_proof_hoped_for_and_completes_it(practice
     [page] = await practice.claim()
     await practice.answer(page)
     await practice.store.transact(
-        lambda tx: tx.db.run("UPDATE crawler_tasks SET purpose = :proof WHERE item_no IS NOT NULL", {"proof": Purpose.REMOVAL_PROOF})
+        lambda tx: tx.db.run(
+            "UPDATE crawler_tasks SET purpose = :proof WHERE item_no IS NOT NULL", {"proof": Purpose.REMOVAL_PROOF}
+        )
     )
     practice.clock.time += SECOND
     proof = next(each for each in await practice.claim() if each.task.task_type is DETAIL)
@@ -375,8 +379,8 @@ async def test_agents_are_charged_by_what_they_met(practice: Practice) -> None:
     assert agent.suspended_until == practice.now + 3 * HOUR
     candidates = await practice.store.read(lambda tx: tx.agents.candidates(practice.now))
     assert row not in {candidate.row for candidate in candidates}
-    active = f"SELECT COUNT(*) FROM user_agent_token WHERE is_active = 1 AND agent_id = {row}"
-    assert await practice.store.read(lambda tx: tx.db.value(active)) == 0, "its token is thrown away"
+    active = "SELECT COUNT(*) FROM user_agent_token WHERE is_active = 1 AND agent_id = :row"
+    assert await practice.store.read(lambda tx: tx.db.value(active, {"row": row})) == 0, "its token is thrown away"
 
 
 async def test_a_short_retry_after_does_not_shorten_the_rest(practice: Practice) -> None:
@@ -403,7 +407,9 @@ async def test_every_request_stands_in_the_usage_log(practice: Practice) -> None
     await practice.answer(page, TOO_MANY)
     [again] = await practice.claim()
     await practice.answer(again)
-    log = "SELECT agent_id, http_status_code, is_success, is_429_error, response_time_ms FROM token_usage_log ORDER BY 1"
+    log = (
+        "SELECT agent_id, http_status_code, is_success, is_429_error, response_time_ms FROM token_usage_log ORDER BY 1"
+    )
     rows = await practice.store.read(lambda tx: [tuple(row) for row in tx.db.rows(log)])
     assert rows == sorted([(page.candidate.row, 429, 0, 1, 100), (again.candidate.row, 200, 1, 0, 100)])
 

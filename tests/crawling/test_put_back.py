@@ -133,6 +133,7 @@ async def test_the_third_loss_in_a_row_is_poison_and_counted_as_a_failure(practi
     task = await practice.task(page.task.task_id)
     assert (task.status, task.completed_at) == (FAILED, practice.now)
     assert task.error_message == "poison: its worker vanished 3 times in a row"
+    assert (await practice.recount(run)).failed_tasks == 1
 
 
 async def test_a_product_whose_last_task_was_poison_is_told_what_else_changed(practice: Practice) -> None:

@@ -201,9 +201,7 @@ async def test_a_schedule_whose_scheduler_could_not_be_told_does_not_lock_its_se
     schedule = await desk.schedule()
     await desk.store.transact(lambda tx: tx.schedules.save(replace(schedule, status=ScheduleStatus.FAILED)))
     await desk.do(ACTS[act], SELLER, now=LATER)
-    assert (await desk.schedule()).status is (
-        ScheduleStatus.ACTIVE if act == "activate" else ScheduleStatus.INACTIVE
-    )
+    assert (await desk.schedule()).status is (ScheduleStatus.ACTIVE if act == "activate" else ScheduleStatus.INACTIVE)
 
 
 async def test_sellers_do_not_get_into_each_others_way(desk: Desk) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import traceback
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from sellerwatch.settings import PREFIX, SECRETS, InvalidSettings, Settings, load, warnings
+from sellerwatch.agents.limits import Limits
+from sellerwatch.settings import PREFIX, SECRETS, TEN_YEARS, InvalidSettings, Settings, load, warnings
 
 KEY = base64.b64encode(bytes(range(32))).decode()
 SECRET = "correct-horse-battery-staple-0123456789"
@@ -22,7 +24,12 @@ DEFAULTS = {
     "DATABASE_URL": "sqlite:///sellerwatch.db",
     "REDIS_URL": None,
     "QUEUE": "database",
+    "SQS_QUEUE_NAME": "mustit-crawler-tasks.fifo",
+    "SQS_DLQ_NAME": "mustit-crawler-tasks-dlq.fifo",
+    "AWS_ENDPOINT_URL": None,
     "SCHEDULER": "embedded",
+    "EVENTBRIDGE_TARGET_ARN": None,
+    "EVENTBRIDGE_ROLE_ARN": None,
     "MARKETPLACE_URL": "https://m.web.mustit.co.kr",
     "PRODUCT_SERVER_URL": None,
     "PRODUCT_SERVER_SECRET": None,
@@ -220,9 +227,14 @@ def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     ("name", "good", "bad"),
     [
         ("PORT", ["0", "1", "65535"], ["-1", "65536", "1.5", "http", "8080x"]),
-        ("WINDOW_LIMIT", ["1", "80"], ["0", "-1", "1.5"]),
-        ("WINDOW_SECONDS", ["0.5", "3600"], ["0", "-1", "inf", "nan"]),
-        ("REQUESTS_PER_SECOND", ["0.1", "1"], ["0", "-1", "inf"]),
+        ("WINDOW_LIMIT", ["1", "80", "1000000"], ["0", "-1", "1.5", "1000001", "9" * 30]),
+        ("WINDOW_SECONDS", ["0.5", "3600", "315360000"], ["0", "-1", "inf", "nan", "315360001", "1e300"]),
+        ("REQUESTS_PER_SECOND", ["0.1", "1", "1000000"], ["0", "-1", "inf", "1e-300", "1e300"]),
+        ("SQS_QUEUE_NAME", ["other.fifo"], []),
+        ("SQS_DLQ_NAME", ["other-dlq.fifo"], []),
+        ("EVENTBRIDGE_TARGET_ARN", ["arn:aws:sqs:ap-northeast-2:123456789012:x.fifo"], []),
+        ("EVENTBRIDGE_ROLE_ARN", ["arn:aws:iam::123456789012:role/x"], []),
+        ("AWS_ENDPOINT_URL", ["http://127.0.0.1:4566"], ["localstack", "http://key:secret@localhost"]),
         ("HOST_REQUESTS_PER_SECOND", ["0.1", "50"], ["0", "none"]),
         ("MAX_CONCURRENCY", ["1"], ["0"]),
         ("PAGE_SIZE", ["1", "1000"], ["0", "1001"]),
@@ -267,6 +279,22 @@ def test_a_value_is_taken_inside_its_bounds_and_refused_outside(name: str, good:
         assert load(env(**{name: value})).origins[name.lower()] == "environment"
     for value in bad:
         assert set(faults(env(**{name: value}))) == {name}, value
+
+
+@pytest.mark.parametrize("name", [name for name in Settings.model_fields if name.endswith("_seconds")])
+def test_the_longest_time_of_every_setting_is_one_that_can_be_counted_with(name: str) -> None:
+    # A number that overflows when it is first added to a time would stop the service in the middle of its work.
+    longest = TEN_YEARS if name != "departure_margin_seconds" else 60
+    together = {"MAX_RETRY_AFTER_SECONDS": str(TEN_YEARS), "OUTBOX_BACKOFF_MAX_SECONDS": str(TEN_YEARS)}
+    settings = load(env(**{**together, name.upper(): str(longest)})).settings
+    length = timedelta(seconds=getattr(settings, name))
+    assert datetime.now(UTC) + length > datetime.now(UTC) - length
+    assert set(faults(env(**{**together, name.upper(): str(longest + 1)}))) == {name.upper()}
+
+
+def test_the_slowest_rate_has_a_time_between_two_requests() -> None:
+    settings = load(env(REQUESTS_PER_SECOND=str(1 / TEN_YEARS))).settings
+    assert Limits(per_second=settings.requests_per_second).spacing < timedelta(seconds=TEN_YEARS + 1)
 
 
 def test_what_this_version_does_not_serve_is_said_and_not_ignored() -> None:

@@ -58,6 +58,19 @@ def test_other_limits_are_kept_just_as_well(
     play(migrated_template, story, settings=settings, profile="flaky", sellers=2, products=20)
 
 
+def test_an_agent_that_may_ask_often_keeps_its_rate_when_it_is_asked_for_more(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.leave_agents(1)
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            await stage.crawl_all(service, sellers)
+            stage.check_world()
+
+    limits = {"WINDOW_LIMIT": 1000, "WINDOW_SECONDS": 60, "REQUESTS_PER_SECOND": 100}
+    settings = settings_of(**limits, DEPARTURE_MARGIN_SECONDS=0.001)
+    play(migrated_template, story, settings=settings, sellers=1, products=100, latency_ms=4)
+
+
 def test_two_services_on_one_database_share_one_budget(migrated_template: Path) -> None:
     async def story(stage: Stage) -> None:
         await stage.leave_agents(4)

@@ -47,7 +47,7 @@ def test_what_a_vanished_worker_held_is_done_by_the_next_one(migrated_template: 
         await stage.check_books()
         assert len(stage.simulator.product_server.events()) == 80
 
-    play(migrated_template, story, settings=settings_of(PAGE_SIZE=10), profile="slow", sellers=2, products=40)
+    play(migrated_template, story, settings=settings_of(PAGE_SIZE=10), sellers=2, products=40, latency_ms=900)
 
 
 def test_a_worker_that_lives_takes_over_from_one_that_vanished_beside_it(migrated_template: Path) -> None:
@@ -82,13 +82,13 @@ def test_after_an_outage_of_the_database_the_service_goes_on(
         store = ShakyStore(stage.store, stage.clock, away)
         async with stage.serving(store=store) as service:
             await stage.settle(service)
-            await stage.clock.sleep(seconds)
+            await stage.clock.sleep(max(0.0, starts + seconds - stage.loop.time()))
             stage.check_world()
         assert store.refused > 0
         await stage.check_books()
         assert len(stage.simulator.product_server.events()) == 80
 
-    play(migrated_template, story, settings=settings_of(PAGE_SIZE=10), profile="slow", sellers=2, products=40)
+    play(migrated_template, story, settings=settings_of(PAGE_SIZE=10), sellers=2, products=40, latency_ms=900)
 
 
 @pytest.mark.parametrize("profile", ["slow", "storm", "errors"])
@@ -98,7 +98,7 @@ def test_a_run_ended_from_outside_leaves_no_task_open(migrated_template: Path, p
         async with stage.serving() as service:
             run = await stage.start(service, seller_id)
             assert run is not None
-            await stage.clock.sleep(1.5)
+            await stage.clock.sleep(2.5)
             draw, now, rules = Draw(stage.ids), stage.clock.now(), service.crawl.rules
 
             def cancel(tx: Transaction) -> None:
@@ -112,7 +112,7 @@ def test_a_run_ended_from_outside_leaves_no_task_open(migrated_template: Path, p
         await stage.check_books()
 
     settings = settings_of(PAGE_SIZE=10, MAX_CONCURRENCY=10)
-    play(migrated_template, story, settings=settings, profile=profile, sellers=1, products=40)
+    play(migrated_template, story, settings=settings, profile=profile, sellers=1, products=40, latency_ms=400)
 
 
 def test_a_run_ended_from_outside_whose_worker_vanishes_leaves_no_task_open(migrated_template: Path) -> None:

@@ -152,8 +152,13 @@ def test_a_marketplace_that_is_down_costs_this_time_and_leaves_a_failed_run_to_s
         assert len(await stage.notes("schedule.skip")) == 1
         await stage.check_books()
 
-    play(migrated_template, story, settings=settings_of(MARKETPLACE_LIST_PATH="/nowhere/search/mini-shop-search"),
-         sellers=1, products=3)
+    play(
+        migrated_template,
+        story,
+        settings=settings_of(MARKETPLACE_LIST_PATH="/nowhere/search/mini-shop-search"),
+        sellers=1,
+        products=3,
+    )
 
 
 def test_a_database_that_fails_while_a_run_is_started_does_not_cost_the_run(migrated_template: Path) -> None:

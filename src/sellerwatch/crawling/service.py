@@ -124,6 +124,8 @@ class Service:
 
         def work(tx: CrawlTx) -> tuple[int, PutBack]:
             ids = draw.replay()
+            # Whoever looks after others is alive, however long the database or the machine was away.
+            tx.workers.beat(crawl.worker_id, now)
             for execution in tx.executions.running():
                 if execution.deadline_at is not None and execution.deadline_at <= now:
                     cancel_execution(tx, execution.execution_id, "ran past its deadline", crawl.rules, ids, now)

@@ -14,6 +14,7 @@ from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.trigger import MarketplaceUnavailable, trigger
 from sellerwatch.kernel.errors import SellerwatchError
 from sellerwatch.kernel.ids import SellerId
+from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.schedules.missed import Tick, tick
 from sellerwatch.schedules.schedule import Schedule
@@ -44,6 +45,9 @@ async def start_due(crawl: Crawl) -> Started:
             # Its time stays due: the next turn finds it again.
             retry_at = now + timedelta(seconds=no_budget.seconds)
             continue
+        except StoreFailed:
+            # Ours to mend, not a reason to let the time pass.
+            raise
         except SellerwatchError as error:
             note = str(error)
             log.warning("a due run was not started", extra={"seller": schedule.seller_id, "problem": note})

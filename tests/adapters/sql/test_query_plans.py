@@ -48,9 +48,9 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         lambda tx: tx.tasks.ready(execution_id(), NOW, 50),
         f"INDEX {TASKS}idx_execution_id_status (execution_id=? AND status=? AND available_at<?)",
     ),
-    "when the next task is ready": (
-        lambda tx: tx.tasks.next_ready(),
-        f"COVERING INDEX {TASKS}idx_status_available_at_id (status=?)",
+    "when the next task of a run is ready": (
+        lambda tx: tx.tasks.next_ready(execution_id()),
+        f"COVERING INDEX {TASKS}idx_execution_id_status (execution_id=? AND status=?)",
     ),
     "open tasks of one product in a run": (
         lambda tx: tx.tasks.open_items(execution_id(), [ITEM]),
