@@ -230,7 +230,16 @@ def measure(args: argparse.Namespace) -> dict[str, list[Run]]:
         for number in range(args.rounds):
             for who in ("sellerwatch", "bare aiohttp loop"):
                 print(f"round {number + 1} of {args.rounds}: {who} ...", file=sys.stderr, flush=True)
-                command = [sys.executable, __file__, "--contestant", who, "--url", url, "--products", str(args.products)]
+                command = [
+                    sys.executable,
+                    __file__,
+                    "--contestant",
+                    who,
+                    "--url",
+                    url,
+                    "--products",
+                    str(args.products),
+                ]
                 done = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
                 if done.returncode:
                     raise SystemExit(f"{who} failed:\n{done.stderr[-3000:]}")

@@ -11,8 +11,8 @@ TARGET = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
 HEAD = """# Settings
 
 Environment variables, or a TOML file named by `SELLERWATCH_CONFIG` with the names in lower case and without the prefix.
-Precedence: run-time override, environment, file, default. A secret can be given as a file: `NAME_FILE`. An empty variable
-is not set. Unknown names are errors. `sellerwatch config check` says everything that is wrong at once.
+Precedence: run-time override, environment, file, default. A secret can be given as a file: `NAME_FILE`. An empty
+variable is not set. Unknown names are errors. `sellerwatch config check` says everything that is wrong at once.
 
 Made by `scripts/make_settings.py`; do not edit.
 

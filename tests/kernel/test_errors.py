@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from string import Formatter
 from typing import Any, get_origin, get_type_hints
 
@@ -15,7 +16,7 @@ import pytest
 from tests.builders import NOW
 from tests.kernel.modules import every_module
 
-from sellerwatch.kernel import errors
+from sellerwatch.kernel import errors, store
 from sellerwatch.kernel.errors import (
     Conflict,
     Failed,
@@ -26,17 +27,20 @@ from sellerwatch.kernel.errors import (
     Unavailable,
     error_classes,
 )
+from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.kernel.wording import ENGLISH, word
 from sellerwatch.sellers.seller import SellerNotFound
 
 KINDS: list[type[SellerwatchError]] = [Invalid, NotFound, Conflict, Unavailable, Failed]
+#: Named to be caught: an adapter raises one of its own that derives from it and says what is the matter.
+CAUGHT: list[type[SellerwatchError]] = [StoreFailed]
 
 
 def raised_classes() -> list[type[SellerwatchError]]:
     """All classes of the program that are raised; a kind only says how the edges answer."""
     every_module()
     ours = [c for c in error_classes() if c.__module__.partition(".")[0] == "sellerwatch"]
-    return [c for c in ours if c not in KINDS]
+    return [c for c in ours if c not in KINDS + CAUGHT]
 
 
 def placeholders(template: str) -> set[str]:
@@ -59,6 +63,14 @@ def fact_names(error: type[SellerwatchError]) -> set[str]:
 
 def test_every_error_has_a_wording() -> None:
     assert [c.__qualname__ for c in raised_classes() if c.code not in ENGLISH] == []
+
+
+@pytest.mark.parametrize("error", KINDS + CAUGHT)
+def test_an_error_that_has_no_wording_is_never_raised_itself(error: type[SellerwatchError]) -> None:
+    root = Path(errors.__file__).parents[1]
+    raised = re.compile(rf"raise {error.__name__}\b")
+    assert [path.name for path in root.rglob("*.py") if raised.search(path.read_text("utf-8"))] == []
+    assert any(issubclass(c, error) for c in raised_classes())
 
 
 def test_every_wording_belongs_to_an_error() -> None:
@@ -114,10 +126,12 @@ def test_the_tree_in_the_docstring_is_the_real_one() -> None:
         "IllegalMove": "Conflict",
         "Unavailable": "SellerwatchError",
         "Failed": "SellerwatchError",
+        "StoreFailed": "Failed",
     }
     for name, parent in drawn.items():
         if parent is not None:
-            assert getattr(errors, name).__bases__ == (getattr(errors, parent),)
+            found: type[SellerwatchError] = getattr(errors, name, None) or getattr(store, name)
+            assert found.__bases__ == (getattr(errors, parent),)
 
 
 @pytest.mark.parametrize(

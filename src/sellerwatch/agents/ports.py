@@ -84,6 +84,10 @@ class Permits(Protocol):
         """A worker that stops: what it was lent counts from now."""
         ...
 
+    def answer_of(self, worker_id: WorkerId, task_ids: Sequence[TaskId], now: datetime) -> None:
+        """What a worker was lent for these tasks counts from now."""
+        ...
+
     def expire(self, now: datetime, limits: Limits) -> None:
         """Slots whose window has passed are free again."""
         ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -13,7 +13,7 @@ from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.process import CrawlRules, end_failed, over_of
 from sellerwatch.crawling.task import Task, TaskStatus
 from sellerwatch.kernel.errors import SellerwatchError
-from sellerwatch.kernel.ids import ExecutionId, WorkerId
+from sellerwatch.kernel.ids import ExecutionId, TaskId, WorkerId
 
 log = logging.getLogger(__name__)
 
@@ -53,12 +53,27 @@ def put_back_lost(tx: CrawlTx, visibility: timedelta, rules: CrawlRules, ids: It
 def release(tx: CrawlTx, worker_id: WorkerId, rules: CrawlRules, ids: Iterator[str], now: datetime) -> int:
     """A worker that stops puts back what it still holds, at no cost to the tasks, and leaves."""
     held = tx.tasks.held_by(worker_id)
-    over = over_of(tx, {task.execution_id for task in held})
-    tx.tasks.save([task.put_back(now) for task in held if task.execution_id not in over], now)
-    end_failed(tx, [task.cancel(now, RUN_OVER) for task in held if task.execution_id in over], rules, ids, now)
+    _hand_back(tx, held, rules, ids, now)
     tx.permits.answer_all_of(worker_id, now)
     tx.workers.leave(worker_id, now)
     return len(held)
+
+
+def put_back_unknown(
+    tx: CrawlTx, worker_id: WorkerId, known: Set[TaskId], rules: CrawlRules, ids: Iterator[str], now: datetime
+) -> int:
+    """The answer to a claim was lost, so that a worker holds what it knows nothing of: that goes back, its permits
+    spent. The worker's heart beats, so nobody else would ever do it."""
+    unknown = [task for task in tx.tasks.held_by(worker_id) if task.task_id not in known]
+    _hand_back(tx, unknown, rules, ids, now)
+    tx.permits.answer_of(worker_id, [task.task_id for task in unknown], now)
+    return len(unknown)
+
+
+def _hand_back(tx: CrawlTx, held: Sequence[Task], rules: CrawlRules, ids: Iterator[str], now: datetime) -> None:
+    over = over_of(tx, {task.execution_id for task in held})
+    tx.tasks.save([task.put_back(now) for task in held if task.execution_id not in over], now)
+    end_failed(tx, [task.cancel(now, RUN_OVER) for task in held if task.execution_id in over], rules, ids, now)
 
 
 def cancel_execution(

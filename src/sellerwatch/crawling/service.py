@@ -70,6 +70,10 @@ class Service:
             await asyncio.wait([stopping, *loops], return_when=asyncio.FIRST_COMPLETED)
         finally:
             self.stop.set()
+            # A job that waits for a slow marketplace is not waited for: being cut off is what it is built for.
+            await asyncio.wait(loops, timeout=grace + 1)
+            for loop in loops:
+                loop.cancel()
             results = await asyncio.gather(*loops, return_exceptions=True)
             await self._leave()
         for result in results:

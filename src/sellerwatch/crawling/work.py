@@ -21,8 +21,9 @@ from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.outcome import Ending, TaskEnd, judge
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.process import Absorbed, absorb
+from sellerwatch.crawling.put_back import put_back_unknown
 from sellerwatch.crawling.sessions import Sessions
-from sellerwatch.kernel.ids import Draw
+from sellerwatch.kernel.ids import Draw, TaskId
 from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.marketplaces.ports import Answer, Identity
 
@@ -55,11 +56,12 @@ class Worker:
         self._absorbed = absorbed
         self._storm = Storm()
         self._sessions = Sessions(crawl, self.nudge)
-        self._in_flight: dict[str, asyncio.Task[None]] = {}
+        self._in_flight: dict[TaskId, asyncio.Task[None]] = {}
         self._results: list[_Result] = []
         self._wake = asyncio.Event()
         self._arrived = asyncio.Event()
         self._turn = 0
+        self._unsure = False
 
     def nudge(self) -> None:
         """There may be work, or an agent for it: look now."""
@@ -94,6 +96,7 @@ class Worker:
                 not_before = await self._claim(min(free, GROUP))
             except StoreFailed:
                 log.exception("claiming failed; trying again")
+                self._unsure = True
                 await self._crawl.clock.sleep(REPAIR_PAUSE)
                 continue
             if not_before is not None:
@@ -103,6 +106,8 @@ class Worker:
         """Take what can be taken. Returns when to look again if that was nothing."""
         crawl, now, turn = self._crawl, self._crawl.clock.now(), self._turn
         self._wake.clear()
+        if self._unsure:
+            await self._put_back_unknown()
         claims = await crawl.store.transact(lambda tx: claim(tx, crawl.worker_id, wanted, turn, now, crawl.limits))
         self._turn += 1
         if claims.hungry:
@@ -113,6 +118,15 @@ class Worker:
             return None
         soon = now + IDLE
         return soon if claims.not_before is None else max(now, min(claims.not_before, soon))
+
+    async def _put_back_unknown(self) -> None:
+        """A claim that failed may have been committed all the same."""
+        crawl, now, draw = self._crawl, self._crawl.clock.now(), Draw(self._crawl.ids)
+        known = {*self._in_flight, *(result.claim.task.task_id for result in self._results)}
+        await crawl.store.transact(
+            lambda tx: put_back_unknown(tx, crawl.worker_id, known, crawl.rules, draw.replay(), now)
+        )
+        self._unsure = False
 
     async def _woken(self, until: datetime | None) -> None:
         """Sleep until something happened, or until that time."""

@@ -91,6 +91,9 @@ UPDATE permits SET answered_at = :now WHERE answered_at IS NULL AND worker_id NO
 
 ANSWER_ALL = "UPDATE permits SET answered_at = :now WHERE answered_at IS NULL AND worker_id = :worker_id"
 
+ANSWER_OF = """UPDATE permits SET answered_at = :now
+WHERE answered_at IS NULL AND worker_id = :worker_id AND task_id IN (:task_ids)"""
+
 EXPIRED = "SELECT agent_id, COUNT(*) FROM permits WHERE answered_at <= :edge GROUP BY agent_id"
 
 EXPIRE = "DELETE FROM permits WHERE answered_at <= :edge"
@@ -215,6 +218,9 @@ class SqlPermits:
 
     def answer_all_of(self, worker_id: WorkerId, now: datetime) -> None:
         self._db.run(ANSWER_ALL, {"worker_id": worker_id, "now": now})
+
+    def answer_of(self, worker_id: WorkerId, task_ids: Sequence[TaskId], now: datetime) -> None:
+        self._db.run(ANSWER_OF, {"worker_id": worker_id, "now": now}, task_ids=task_ids)
 
     def expire(self, now: datetime, limits: Limits) -> None:
         edge = {"edge": now - limits.window}
