@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,9 @@ from tests.simulation.doors import Killed, Life, MortalReceiver, MortalStore, Mo
 from tests.simulation.stage import Stage, play, settings_of
 
 from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.kernel.ids import SellerId
 from sellerwatch.simulator.luck import dice
+from sellerwatch.simulator.world import CHANGES_ONLY
 
 #: A pool so small that a request too many would be one over the budget.
 SETTINGS = settings_of(
@@ -60,68 +63,85 @@ async def is_done(stage: Stage) -> bool:
     return await stage.store.read(look)
 
 
-async def begin(stage: Stage) -> None:
+async def begin(stage: Stage, crawled: bool = False) -> None:
+    """A seller whose run is due; with `crawled` one that was crawled before, and three of its products changed."""
     await stage.leave_agents(AGENTS)
-    await stage.register(due=stage.clock.now())
+    sellers = await stage.register(due=None if crawled else stage.clock.now())
+    if crawled:
+        async with stage.serving() as service:
+            await stage.crawl_all(service, sellers)
+        stage.simulator.world.mutate(3, dice("changes"), CHANGES_ONLY)
+        now = stage.clock.now()
+        await stage.store.transact(lambda tx: _make_due(tx, sellers[0], now))
     await stage.clock.sleep(400)  # past the seller's own moment
 
 
-async def check(stage: Stage) -> None:
+def _make_due(tx: Transaction, seller_id: SellerId, now: datetime) -> None:
+    schedule = tx.schedules.of_seller(seller_id)
+    assert schedule is not None
+    tx.schedules.save(schedule.ran(now, now))
+
+
+async def check(stage: Stage, crawled: bool = False) -> None:
+    """The truth arrived, each event once, and nothing is left lying about."""
     stage.check_world()
     await stage.check_books()
-    told = [(event.item_no, event.version) for event in stage.simulator.product_server.events()]
-    assert sorted(told) == [(item_no, 1) for item_no, _ in sorted(stage.simulator.world.catalogue())]
+    types = [event.event_type for event in stage.simulator.product_server.events()]
+    assert types == ["PRODUCT_CREATED"] * PRODUCTS + ["PRODUCT_UPDATED"] * (3 if crawled else 0)
 
 
-def steps_of(template: Path, profile: str) -> list[str]:
+def steps_of(template: Path, crawled: bool) -> list[str]:
     """Every step of a life that nobody ends."""
 
     async def story(stage: Stage) -> list[str]:
-        await begin(stage)
+        await begin(stage, crawled)
         life = Life()
         await live(stage, life)
-        await check(stage)
+        await check(stage, crawled)
         return life.steps
 
-    return play(template, story, settings=SETTINGS, profile=profile, sellers=1, products=PRODUCTS)
+    return play(template, story, settings=SETTINGS, sellers=1, products=PRODUCTS)
 
 
-def survive(template: Path, profile: str, *ends: int) -> None:
+def survive(template: Path, crawled: bool, *ends: int) -> None:
     """Lives that end at these steps, one after the other, and a last one that is let live."""
 
     async def story(stage: Stage) -> None:
-        await begin(stage)
+        await begin(stage, crawled)
         for ends_at in ends:
             await live(stage, Life(ends_at))
             await stage.clock.sleep(stage.settings.visibility_seconds + 1)
         await live(stage, Life())
-        await check(stage)
+        await check(stage, crawled)
 
-    play(template, story, settings=SETTINGS, profile=profile, sellers=1, products=PRODUCTS)
+    play(template, story, settings=SETTINGS, sellers=1, products=PRODUCTS)
 
 
-def died_of(template: Path, walk: list[tuple[int, ...]], steps: list[str], profile: str = "calm") -> list[str]:
+def died_of(template: Path, walk: list[tuple[int, ...]], steps: list[str], crawled: bool) -> list[str]:
     """Where a death did harm, and which."""
     found = []
     for ends in walk:
         try:
-            survive(template, profile, *ends)
+            survive(template, crawled, *ends)
         except AssertionError as harm:
             found.append(f"killed at {[(end, steps[end - 1]) for end in ends if end <= len(steps)]}: {harm}")
     return found
 
 
+@pytest.mark.parametrize("crawled", [False, True], ids=["its first", "one that finds changes"])
 @pytest.mark.parametrize("share", range(SHARES))
-def test_killed_at_any_step_a_crawl_is_completed_by_the_next_start(migrated_template: Path, share: int) -> None:
-    steps = steps_of(migrated_template, "calm")
+def test_killed_at_any_step_a_crawl_is_completed_by_the_next_start(
+    migrated_template: Path, share: int, crawled: bool
+) -> None:
+    steps = steps_of(migrated_template, crawled)
     kinds = ("transaction", "read", "request", "delivery")
     assert {f"{when} a {kind}" for when in ("before", "after") for kind in kinds} == set(steps)
     walk: list[tuple[int, ...]] = [(end,) for end in range(1 + share, len(steps) + 1, SHARES)]
-    assert died_of(migrated_template, walk, steps) == []
+    assert died_of(migrated_template, walk, steps, crawled) == []
 
 
-def test_killed_twice_at_any_two_steps_a_crawl_is_still_completed(migrated_template: Path) -> None:
-    steps = steps_of(migrated_template, "calm")
+def test_killed_at_any_two_steps_a_crawl_is_still_completed(migrated_template: Path) -> None:
+    steps = steps_of(migrated_template, crawled=False)
     luck = dice("two deaths")
-    walk: list[tuple[int, ...]] = [tuple(luck.choices(range(1, len(steps) + 1), k=2)) for _ in range(30)]
-    assert died_of(migrated_template, walk, steps) == []
+    walk: list[tuple[int, ...]] = [tuple(luck.choices(range(1, len(steps) + 1), k=2)) for _ in range(40)]
+    assert died_of(migrated_template, walk, steps, crawled=False) == []

@@ -24,7 +24,7 @@ def test_within_five_runs_the_catalogue_is_the_truth(migrated_template: Path, pr
             stage.check_world()
         await stage.check_books()
 
-    play(migrated_template, story, profile=profile, sellers=2, products=60)
+    play(migrated_template, story, profile=profile, sellers=2, products=50)
 
 
 @pytest.mark.parametrize(
@@ -64,13 +64,13 @@ def test_whatever_changes_between_runs_arrives_in_order_and_once(
         luck = dice(seed, "changes")
         async with stage.serving() as service:
             await stage.crawl_all(service, sellers)
-            for _ in range(3):
-                stage.simulator.world.mutate(20, luck, WITHOUT_REMOVALS)
+            for _ in range(2):
+                stage.simulator.world.mutate(12, luck, WITHOUT_REMOVALS)
                 await stage.crawl_all(service, sellers)
                 stage.check_world()
         await stage.check_books()
 
-    play(migrated_template, story, seed=seed, profile=profile, sellers=2, products=25)
+    play(migrated_template, story, seed=seed, profile=profile, sellers=2, products=12)
 
 
 def test_changes_in_the_middle_of_a_run_arrive_by_the_next_one(migrated_template: Path) -> None:
@@ -78,7 +78,7 @@ def test_changes_in_the_middle_of_a_run_arrive_by_the_next_one(migrated_template
         sellers = await stage.register()
         luck = dice("changes while reading")
         async with stage.serving() as service:
-            for _ in range(4):
+            for _ in range(3):
                 for seller_id in sellers:
                     await stage.start(service, seller_id)
                 for _ in range(5):
@@ -89,7 +89,7 @@ def test_changes_in_the_middle_of_a_run_arrive_by_the_next_one(migrated_template
             await stage.crawl_all(service, sellers)
             stage.check_world()
 
-    play(migrated_template, story, settings=settings_of(PAGE_SIZE=10), profile="slow", sellers=2, products=30)
+    play(migrated_template, story, settings=settings_of(PAGE_SIZE=10), profile="slow", sellers=1, products=25)
 
 
 @pytest.mark.parametrize("mode", [mode for mode in Mode if mode is not Mode.WELL])

@@ -36,7 +36,8 @@ def test_a_few_agents_take_hours_and_stay_within_their_budget(migrated_template:
         assert run.completed_at - run.created_at > timedelta(hours=2)
         assert await stage.count("SELECT COUNT(*) FROM crawler_tasks WHERE retry_count > 0 OR requests_made > 1") == 0
 
-    play(migrated_template, story, settings=settings_of(**DEFAULT_LIMITS), sellers=1, products=300)
+    settings = settings_of(**DEFAULT_LIMITS, TENDING_INTERVAL_SECONDS=60)
+    play(migrated_template, story, settings=settings, sellers=1, products=300)
 
 
 @pytest.mark.parametrize(

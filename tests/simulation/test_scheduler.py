@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 
 from tests.simulation.doors import ShakyStore
@@ -74,7 +75,7 @@ def test_start_times_of_sellers_registered_together_are_spread(migrated_template
         seconds = sorted((run.created_at - started[0].created_at).total_seconds() for run in started)
         assert len(started) == 30
         assert seconds[-1] > 200
-        assert max(later - earlier for earlier, later in zip(seconds, seconds[1:], strict=False)) < 60
+        assert max(later - earlier for earlier, later in pairwise(seconds)) < 60
 
     play(migrated_template, story, sellers=30, products=0)
 

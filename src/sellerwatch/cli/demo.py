@@ -137,6 +137,8 @@ async def _rounds(
             break
         if not plan.once:
             await _pause(service, running)
+        if service.stop.is_set():
+            break
         _let_the_world_change(simulator, plan, tale.round)
         tale.round += 1
     stats = simulator.marketplace.stats()

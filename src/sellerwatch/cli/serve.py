@@ -11,7 +11,12 @@ from sellerwatch.cli.output import err, print_json, print_table
 from sellerwatch.cli.running import at_work, follow, run_on_uvloop, stop_on_signals
 
 if TYPE_CHECKING:
+    import asyncio
+
     from sellerwatch.crawling.execution import Execution
+    from sellerwatch.crawling.service import Service
+    from sellerwatch.kernel.ids import ExecutionId, SellerId
+    from sellerwatch.sellers.ports import SellersTx
     from sellerwatch.settings import Settings
 
 
@@ -31,6 +36,8 @@ def crawl(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run one crawl of each seller in the foreground. Shares budget and work with a service on the same database.
+
+    A seller that is being crawled already is not started again: the run that is going is joined.
 
     Exit code: 0 every task succeeded; 3 some failed; 1 a run could not be started or was ended.
 
@@ -65,28 +72,54 @@ async def _serve(settings: Settings) -> None:
 
 
 async def _crawl(settings: Settings, names: list[str], as_json: bool) -> int:
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
-
-    from sellerwatch.cli.desk import actor  # noqa: PLC0415
     from sellerwatch.compose import open_service  # noqa: PLC0415
-    from sellerwatch.crawling.trigger import trigger  # noqa: PLC0415
     from sellerwatch.kernel.ids import SellerId  # noqa: PLC0415
 
     ids = [SellerId.parse(name) for name in names]
-    async with open_service(settings, schedules=False) as service, at_work(service) as running:
-        stop_on_signals(service.stop.set)
-        started = [await trigger(service.crawl, seller_id, actor()) for seller_id in ids]
-        service.nudge()
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
-        with Progress(*columns, TimeElapsedColumn(), console=err, disable=not err.is_terminal) as progress:
-            bars = [progress.add_task(seller_id, total=None) for seller_id in ids]
+    async with open_service(settings, schedules=False) as service:
+        await service.crawl.store.read(lambda tx: _must_be_known(tx, ids))
+        async with at_work(service) as running:
+            return _report(await _follow_runs(service, running, ids), as_json)
 
-            def show(found: list[Execution]) -> None:
-                for bar, execution in zip(bars, found, strict=True):
-                    progress.update(bar, completed=execution.ended, total=execution.total_tasks_created)
 
-            found = await follow(service, running, [run.execution_id for run in started], show)
-    return _report(found, as_json)
+def _must_be_known(tx: SellersTx, ids: list[SellerId]) -> None:
+    """Before anything starts: a name misspelt among others must not leave half of them running."""
+    from sellerwatch.sellers.seller import SellerNotFound  # noqa: PLC0415
+
+    for seller_id in ids:
+        if tx.sellers.get(seller_id) is None:
+            raise SellerNotFound(seller_id=seller_id)
+
+
+async def _follow_runs(service: Service, running: asyncio.Task[None], ids: list[SellerId]) -> list[Execution]:
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    stop_on_signals(service.stop.set)
+    started = [await _run_of(service, seller_id) for seller_id in ids]
+    service.nudge()
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
+    with Progress(*columns, TimeElapsedColumn(), console=err, disable=not err.is_terminal) as progress:
+        bars = [progress.add_task(seller_id, total=None) for seller_id in ids]
+
+        def show(found: list[Execution]) -> None:
+            for bar, execution in zip(bars, found, strict=True):
+                progress.update(bar, completed=execution.ended, total=execution.total_tasks_created)
+
+        return await follow(service, running, started, show)
+
+
+async def _run_of(service: Service, seller_id: SellerId) -> ExecutionId:
+    """A new run, or the one that is going: of a service beside us, or left by a process that was ended."""
+    from sellerwatch.cli.desk import actor  # noqa: PLC0415
+    from sellerwatch.crawling.execution import CrawlInProgress  # noqa: PLC0415
+    from sellerwatch.crawling.trigger import trigger  # noqa: PLC0415
+    from sellerwatch.kernel.ids import ExecutionId  # noqa: PLC0415
+
+    try:
+        return (await trigger(service.crawl, seller_id, actor())).execution_id
+    except CrawlInProgress as going:
+        err.print(f"{seller_id} is being crawled already; joining run {going.execution_id}.", highlight=False)
+        return ExecutionId(going.execution_id)
 
 
 def _report(found: list[Execution], as_json: bool) -> int:
