@@ -76,18 +76,21 @@ def gates() -> bool:
 
 
 def tests(name: str, jobs: int, limit: float) -> bool:
-    """One folder of slow tests, or (`features`) everything else, with coverage of the features."""
+    """One folder of slow tests, or (`features`) everything else."""
     chosen = [f"tests/{name}"] if name in SLOW else ["tests", *(f"--ignore=tests/{slow}" for slow in SLOW)]
     workers = ["-n", str(jobs), "--dist", "worksteal"] if jobs > 1 else []
-    cover = ["--cov", "--cov-report="] if name == "features" else []
-    passed, said = run(["pytest", *chosen, *workers, *cover, "--durations=5"], limit)
+    cover = {"features": ["--cov", "--cov-report="], "simulation": ["--cov", "--cov-report=", "--cov-append"]}
+    passed, said = run(["pytest", *chosen, *workers, *cover.get(name, []), "--durations=5"], limit)
     print(said, end="")
-    if passed and cover:
-        include = ",".join(f"src/sellerwatch/{feature}/*" for feature in FEATURES.split(","))
-        passed, said = run(
-            ["coverage", "report", f"--include={include}", f"--fail-under={COVERAGE_FLOOR}"], 60, quiet=True
-        )
-        print(said, flush=True)
+    return passed
+
+
+def coverage() -> bool:
+    """Of the features' code, by the tests that run in process: features and simulation."""
+    include = ",".join(f"src/sellerwatch/{feature}/*" for feature in FEATURES.split(","))
+    command = ["coverage", "report", f"--include={include}", f"--fail-under={COVERAGE_FLOOR}"]
+    passed, said = run(command, 60, quiet=True)
+    print(said, flush=True)
     return passed
 
 
@@ -96,14 +99,15 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", choices=["gates", "features", *SLOW])
     args = parser.parse_args()
-    stages = [args.only] if args.only else ["gates", "features", *SLOW]
+    stages = [args.only] if args.only else ["gates", "features", "simulation", "coverage", *SLOW[1:]]
     done: list[Stage] = []
     for name in stages:
         if name in SLOW and not (ROOT / "tests" / name).is_dir():
             continue
         print(f"== {name}", flush=True)
         began = time.monotonic()
-        passed = gates() if name == "gates" else tests(name, args.jobs, LIMIT)
+        alone = {"gates": gates, "coverage": coverage}.get(name)
+        passed = alone() if alone else tests(name, args.jobs, LIMIT)
         done.append(Stage(name, time.monotonic() - began, passed))
     print("\nstage        seconds")
     for stage in done:
