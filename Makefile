@@ -3,6 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 export UV_SYSTEM_CERTS := 1
+export UV_PYTHON_DOWNLOADS := never
 
 PY := .venv/bin/python
 JOBS ?= 2
