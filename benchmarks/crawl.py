@@ -28,7 +28,7 @@ from pathlib import Path
 
 SELLER = "seller_0001"
 RAISED = {
-    "WINDOW_LIMIT": 10_000_000,
+    "WINDOW_LIMIT": 1_000_000,
     "WINDOW_SECONDS": 60,
     "REQUESTS_PER_SECOND": 1_000_000,
     "DEPARTURE_MARGIN_SECONDS": 0,
@@ -264,7 +264,7 @@ def show(results: dict[str, list[Run]]) -> None:
             f"{max(r.peak_mb for r in runs):.0f}",
             str(max(r.mismatches for r in runs)),
         )
-    Console().print(table)
+    Console(width=110).print(table)
 
 
 def main() -> None:

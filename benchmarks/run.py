@@ -9,6 +9,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 BENCHMARKS = {
     "simulator": "the practice marketplace alone: it must not be the bottleneck of the others",
+    "pool": "a week of the pool on virtual time, permits a second, a day of the whole service",
     "crawl": "our whole service beside a bare aiohttp loop, in the same run",
 }
 

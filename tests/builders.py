@@ -29,6 +29,7 @@ from sellerwatch.catalog.facts import (
 from sellerwatch.catalog.product import Product
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.task import RequestUrl, Task, TaskType
+from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.ids import (
     ExecutionId,
     Ids,
@@ -52,6 +53,9 @@ MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 LATER = NOW + HOUR
+#: The machine of the tests was booted a day ago.
+BOOTED = NOW - DAY
+BOOT = "boot-1"
 
 SELLER = SellerId("seller_12345")
 ITEM = ItemNo(900000001)
@@ -60,6 +64,8 @@ ITEM = ItemNo(900000001)
 class StoppedClock:
     """A clock that stands until a test moves it; sleeping moves it too."""
 
+    boot_id = BOOT
+
     def __init__(self, now: datetime = NOW) -> None:
         self.time = now
 
@@ -67,10 +73,20 @@ class StoppedClock:
         return self.time
 
     def monotonic(self) -> float:
-        return (self.time - NOW).total_seconds()
+        return (self.time - BOOTED).total_seconds()
 
     async def sleep(self, seconds: float) -> None:
         self.time += timedelta(seconds=seconds)
+
+
+def boot_us(now: datetime = NOW) -> int:
+    """That instant by the boot's clock, where nobody has set the wall's."""
+    return (now - BOOTED) // timedelta(microseconds=1)
+
+
+def at(now: datetime = NOW, boot_id: str = BOOT) -> Moment:
+    """That instant on both clocks."""
+    return Moment(now, boot_us(now), boot_id)
 
 
 def luck(seed: int = 0) -> random.Random:
@@ -205,15 +221,16 @@ def a_candidate(number: int = 1, **changes: Any) -> Candidate:
         health_score=100,
         last_used_at=None,
         slots_left=80,
-        last_departure=NOW - DAY,
+        last_departure_us=0,
         token_row=number,
         token=a_token(number),
+        circuit=Circuit(),
     )
     return replace(made, **changes)
 
 
 def a_grant(number: int = 1, depart_at: datetime = NOW) -> Grant:
-    return Grant(a_candidate(number), depart_at)
+    return Grant(a_candidate(number), boot_us(depart_at))
 
 
 def a_product(number: int = 1, **changes: Any) -> Product:

@@ -5,35 +5,42 @@ from __future__ import annotations
 import base64
 import os
 import random
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
+from functools import partial
 
+from pydantic import ValidationError
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
 from sellerwatch.adapters.keyfile import token_keys_beside
+from sellerwatch.adapters.permit_mark import PermitMark
 from sellerwatch.adapters.sealing import AesGcmSealer, parse_keys
 from sellerwatch.adapters.sql.engine import answering, check_reachable, database_path, make_engine, shown
 from sellerwatch.adapters.sql.migrate import SchemaStatus, downgrade, require_current, status, upgrade
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore, ThreadRunner
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.agents.limits import Limits
-from sellerwatch.crawling.context import Crawl
+from sellerwatch.agents.breaker import BreakerRules
+from sellerwatch.agents.circuit import Circuit
+from sellerwatch.agents.limits import Host, Limits
+from sellerwatch.crawling.context import Crawl, Tuning
 from sellerwatch.crawling.process import CrawlRules
 from sellerwatch.crawling.service import Service
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock, SystemClock
-from sellerwatch.kernel.ids import Ids, WorkerId
+from sellerwatch.kernel.ids import Ids, ItemNo, SellerId, WorkerId
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
 from sellerwatch.marketplaces.mustit.urls import Urls
 from sellerwatch.marketplaces.ports import Transport
+from sellerwatch.marketplaces.robots import Robots
 from sellerwatch.outbox.deliver import Delivery
 from sellerwatch.outbox.ports import Receiver
 from sellerwatch.outbox.turn import DeliveryRules
+from sellerwatch.oversight.alerts import Alert, AlertQueue, LogAlerts
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.schedules.embedded import EmbeddedScheduler
-from sellerwatch.settings import Settings, load
+from sellerwatch.settings import TUNABLE, Settings, load
 
 READER_THREADS = 4
 
@@ -73,7 +80,7 @@ async def open_service(
     own_store = store or open_store(settings, clock=clock)
     ids = Ids(clock, luck)
     worker_id = WorkerId.generate(ids)
-    sealer = AesGcmSealer(parse_keys(_token_keys(settings)))
+    sealer = open_sealer(settings)
     async with _network(settings, transport, receiver) as (transport, receiver):
         marketplace = MustitMarketplace(
             transport,
@@ -81,15 +88,17 @@ async def open_service(
             lambda identity: sealer.open(identity.token, identity.user_agent_id),
             urls=Urls(list_path=settings.marketplace_list_path),
             longest_wait=timedelta(seconds=settings.max_retry_after_seconds),
+            user_agent_suffix=settings.user_agent_suffix,
         )
-        crawl = _crawl(settings, own_store, marketplace, clock, ids, luck, sealer, worker_id)
+        robots = _robots(settings, transport, marketplace)
+        crawl = _crawl(settings, own_store, marketplace, clock, ids, luck, sealer, worker_id, robots)
         deliveries = (
             Delivery(own_store, receiver, clock, luck, worker_id, _delivery_rules(settings)),
             Delivery(own_store, EmbeddedScheduler(), clock, luck, worker_id, outbox=lambda tx: tx.scheduler_outbox),
         )
         tending = timedelta(seconds=settings.tending_interval_seconds)
         try:
-            yield Service(crawl, deliveries, tending, schedules=schedules)
+            yield Service(crawl, deliveries, partial(_retuned, settings), tending, schedules=schedules)
         finally:
             if store is None:
                 own_store.close()
@@ -104,19 +113,18 @@ def _crawl(
     luck: random.Random,
     sealer: AesGcmSealer,
     worker_id: WorkerId,
+    robots: Robots,
 ) -> Crawl:
     rules = CrawlRules(
         marketplace=marketplace,
         page_size=settings.page_size,
         task_retries=settings.task_retries,
-        suspension=timedelta(seconds=settings.agent_suspension_seconds),
+        breaker=BreakerRules(
+            min_percent=settings.breaker_min_available_percent,
+            open_for=timedelta(seconds=settings.breaker_open_seconds),
+        ),
     )
-    limits = Limits(
-        window_limit=settings.window_limit,
-        window=timedelta(seconds=settings.window_seconds),
-        per_second=settings.requests_per_second,
-        margin=timedelta(seconds=settings.departure_margin_seconds),
-    )
+    path = database_path(make_engine(settings.database_url))
     return Crawl(
         store=store,
         marketplace=marketplace,
@@ -126,12 +134,76 @@ def _crawl(
         sealer=sealer,
         worker_id=worker_id,
         rules=rules,
-        limits=limits,
-        concurrency=min(settings.max_concurrency, settings.host_concurrency),
+        tuning=_retuned(settings, {}),
+        alerts=_alerts(settings),
+        circuit=Circuit(threshold=settings.circuit_failures, timeout=timedelta(seconds=settings.circuit_open_seconds)),
+        robots=robots,
+        mark=None if path is None else PermitMark(path),
+        suspension=timedelta(seconds=settings.agent_suspension_seconds),
+        log_kept=timedelta(days=settings.usage_log_days),
+        timezone=settings.timezone,
         heartbeat=timedelta(seconds=settings.visibility_seconds / 3),
         visibility=timedelta(seconds=settings.visibility_seconds),
         deadline=timedelta(seconds=settings.run_deadline_seconds),
     )
+
+
+def _robots(settings: Settings, transport: Transport, marketplace: MustitMarketplace) -> Robots:
+    one = ItemNo(1)
+    paths = [marketplace.list_url(SellerId("x"), 0, 1), marketplace.detail_url(one), marketplace.option_url(one)]
+    return Robots(transport, settings.marketplace_url, paths, settings.robots_check)
+
+
+def _retuned(settings: Settings, overrides: Mapping[str, str]) -> Tuning:
+    """The settings with what an operator changed since; a value that is wrong by now leaves the setting as it was."""
+    known = {name: value for name, value in overrides.items() if name in TUNABLE}
+    try:
+        changed = Settings.model_validate(settings.model_dump() | known)
+    except ValidationError:
+        changed = settings
+    return Tuning(
+        limits=Limits(
+            window_limit=changed.window_limit,
+            window=timedelta(seconds=changed.window_seconds),
+            per_second=changed.requests_per_second,
+            margin=timedelta(seconds=changed.departure_margin_seconds),
+        ),
+        host=Host(changed.host_concurrency, changed.host_requests_per_second),
+        concurrency=min(changed.max_concurrency, changed.host_concurrency),
+    )
+
+
+def limits_in_force(settings: Settings, overrides: Mapping[str, str]) -> Limits:
+    """What each agent may do, as a running service takes it."""
+    return _retuned(settings, overrides).limits
+
+
+def open_sealer(settings: Settings) -> AesGcmSealer:
+    """With the configured keys, or those beside the database."""
+    return AesGcmSealer(parse_keys(_token_keys(settings)))
+
+
+def lost_permits(settings: Settings, highest: int) -> bool:
+    """The database knows of fewer permits than were given out: it was restored from an older copy."""
+    path = database_path(make_engine(settings.database_url))
+    return path is not None and PermitMark(path).read() > highest
+
+
+async def send_alerts(settings: Settings, alerts: Sequence[Alert]) -> None:
+    """What a command did that others should hear of. Whoever typed it needs no log of it."""
+    if settings.alert_webhook_url is not None:
+        queue = _alerts(settings)
+        for alert in alerts:
+            queue.post(alert)
+        await queue.flush()
+
+
+def _alerts(settings: Settings) -> AlertQueue:
+    if settings.alert_webhook_url is None:
+        return AlertQueue(LogAlerts())
+    from sellerwatch.adapters.http.webhook import WebhookAlerts  # noqa: PLC0415
+
+    return AlertQueue(WebhookAlerts(settings.alert_webhook_url))
 
 
 def _delivery_rules(settings: Settings) -> DeliveryRules:

@@ -166,12 +166,27 @@ class Settings(BaseModel):
     visibility_seconds: Seconds = Field(30, description="A worker silent for this long has lost its tasks.")
     tending_interval_seconds: Seconds = Field(60, description="How often agents and lost tasks are looked after.")
     max_retry_after_seconds: Seconds = Field(86400, description="Longest Retry-After that is believed.")
+    usage_log_days: int = Field(92, ge=1, le=3660, description="How long the log of requests is kept.")
+    robots_check: Literal["off", "warn", "obey"] = Field("warn", description="What robots.txt means to us.")
+    user_agent_suffix: str = Field("", max_length=200, description="Put behind every User-Agent, e.g. a contact.")
+    alert_webhook_url: Address | None = Field(None, description="Alerts go there (Slack's JSON); none: to the log.")
     run_deadline_seconds: Seconds = Field(86400, description="A run that takes longer fails.")
     timezone: Annotated[str, AfterValidator(_zone)] = Field("UTC", description="Whose midnight ends a day.")
     language: Literal["en", "ko"] = Field("en", description="Language of messages for people.")
     log_format: Literal["console", "json"] | None = Field(None, description="None: console on a terminal, else json.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="The least severe line kept.")
 
+
+#: What `limits set` may change while it runs.
+TUNABLE = (
+    "window_limit",
+    "window_seconds",
+    "requests_per_second",
+    "departure_margin_seconds",
+    "max_concurrency",
+    "host_concurrency",
+    "host_requests_per_second",
+)
 
 SECRETS = frozenset({"product_server_secret", "token_keys", "jwt_secret", "internal_api_keys"})
 

@@ -116,7 +116,7 @@ def test_only_a_suspended_agent_can_be_rested(agent: Agent) -> None:
 @pytest.mark.parametrize("health", [0, 10, 29, 80])
 def test_recovery_asks_for_no_health_only_for_time(health: int) -> None:
     # A pool whose recovery asked for a health that suspension had made unreachable only ever shrank.
-    agent = an_agent(health_score=health).suspend(NOW, REST)
+    agent = an_agent(health_score=health).suspend(NOW, REST, "a test")
     assert agent.is_rested(LATER)
     back = agent.recover(LATER)
     assert (back.status, back.health_score) == (AVAILABLE, 70)
@@ -124,28 +124,28 @@ def test_recovery_asks_for_no_health_only_for_time(health: int) -> None:
 
 
 def test_a_second_suspension_can_only_lengthen_the_rest() -> None:
-    agent = an_agent().suspend(NOW, 3 * HOUR)
-    again = agent.suspend(NOW + MINUTE, HOUR)
+    agent = an_agent().suspend(NOW, 3 * HOUR, "a test")
+    again = agent.suspend(NOW + MINUTE, HOUR, "a test")
     assert (again.suspended_at, again.suspended_until) == (NOW, NOW + 3 * HOUR)
-    longer = again.suspend(NOW + MINUTE, 24 * HOUR)
+    longer = again.suspend(NOW + MINUTE, 24 * HOUR, "a test")
     assert (longer.suspended_at, longer.suspended_until) == (NOW, NOW + MINUTE + 24 * HOUR)
 
 
 @pytest.mark.parametrize("outcome", [o for o in Outcome if o is not Outcome.TOO_MANY])
 def test_a_late_end_of_a_request_sent_before_the_rest_began_does_not_lengthen_it(outcome: Outcome) -> None:
-    resting = an_agent(health_score=5).suspend(NOW, HOUR)
+    resting = an_agent(health_score=5).suspend(NOW, HOUR, "a test")
     late = resting.use(outcome, NOW + MINUTE, REST)
     assert (late.status, late.suspended_at, late.suspended_until) == (SUSPENDED, NOW, NOW + HOUR)
     assert late.usage_count == 1
 
 
 def test_a_429_lengthens_the_rest_of_an_agent_that_rests_already() -> None:
-    late = an_agent().suspend(NOW, HOUR).use(Outcome.TOO_MANY, NOW + MINUTE, REST)
+    late = an_agent().suspend(NOW, HOUR, "a test").use(Outcome.TOO_MANY, NOW + MINUTE, REST)
     assert (late.suspended_at, late.suspended_until) == (NOW, NOW + MINUTE + HOUR)
 
 
 def test_a_blocked_agent_stays_blocked_whatever_still_comes_in() -> None:
-    blocked = an_agent().block(NOW)
+    blocked = an_agent().block(NOW, "a test")
     for outcome in Outcome:
         blocked = blocked.use(outcome, LATER, REST)
     assert blocked.status is BLOCKED
@@ -153,7 +153,7 @@ def test_a_blocked_agent_stays_blocked_whatever_still_comes_in() -> None:
 
 
 def test_blocking_ends_a_suspension() -> None:
-    blocked = an_agent().suspend(NOW, REST).block(LATER)
+    blocked = an_agent().suspend(NOW, REST, "a test").block(LATER, "a test")
     assert (blocked.status, blocked.suspended_at, blocked.suspended_until) == (BLOCKED, None, None)
     assert not blocked.is_rested(NOW + 1000 * HOUR)
 
@@ -168,8 +168,8 @@ def test_an_unblocked_agent_is_available_with_a_fresh_count_of_refusals() -> Non
     [
         (AVAILABLE, "recover", lambda a: a.recover(LATER)),
         (BLOCKED, "recover", lambda a: a.recover(LATER)),
-        (BLOCKED, "suspend", lambda a: a.suspend(LATER, REST)),
-        (BLOCKED, "block", lambda a: a.block(LATER)),
+        (BLOCKED, "suspend", lambda a: a.suspend(LATER, REST, "a test")),
+        (BLOCKED, "block", lambda a: a.block(LATER, "a test")),
         (AVAILABLE, "unblock", lambda a: a.unblock(LATER)),
         (SUSPENDED, "unblock", lambda a: a.unblock(LATER)),
     ],
@@ -195,7 +195,7 @@ def test_an_issued_token_forgets_earlier_refusals() -> None:
 
 
 def test_a_suspended_agent_that_is_refused_three_tokens_is_blocked_too() -> None:
-    agent = an_agent(issue_failures=2).suspend(NOW, REST).issue_refused(LATER)
+    agent = an_agent(issue_failures=2).suspend(NOW, REST, "a test").issue_refused(LATER)
     assert (agent.status, agent.suspended_until) == (BLOCKED, None)
 
 

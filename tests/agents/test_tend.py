@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from tests.builders import HOUR, LATER, MINUTE, NOW, an_agent
+from tests.builders import HOUR, LATER, MINUTE, NOW, an_agent, at
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -28,7 +28,7 @@ async def test_agents_whose_own_time_is_over_come_back_with_a_good_health(inline
             {
                 1: pool[1].use(Outcome.TOO_MANY, NOW, HOUR),
                 2: pool[2].use(Outcome.TOO_MANY, NOW, 3 * HOUR),
-                3: pool[3].block(NOW),
+                3: pool[3].block(NOW, "a test"),
                 4: pool[4].use(Outcome.SERVER_ERROR, NOW, HOUR),
             }
         )
@@ -52,9 +52,9 @@ async def test_a_whole_pool_that_was_suspended_comes_back_by_time_alone(inline_s
         tx.agents.save({row: agent.use(Outcome.SERVER_ERROR, NOW, HOUR, uses=10) for row, agent in pool.items()})
 
     await inline_store.transact(fall_ill)
-    assert await inline_store.read(lambda tx: len(tx.agents.candidates(NOW))) == 0
+    assert await inline_store.read(lambda tx: len(tx.agents.candidates(at()))) == 0
     assert await inline_store.transact(lambda tx: recover_rested(tx, LATER)) == 100
-    assert await inline_store.read(lambda tx: len(tx.agents.candidates(NOW))) == 100
+    assert await inline_store.read(lambda tx: len(tx.agents.candidates(at()))) == 100
 
 
 @dataclass
@@ -63,12 +63,13 @@ class Shelf:
 
     found: dict[int, Agent]
     saved: dict[int, Agent] = field(default_factory=dict)
+    dropped: list[int] = field(default_factory=list)
 
     @property
     def agents(self) -> Any:
         return self
 
-    permits = agents
+    permits = tokens = circuits = pool_report = agents
 
     def rested(self, _now: object) -> dict[int, Agent]:
         return self.found
@@ -76,10 +77,16 @@ class Shelf:
     def save(self, agents: dict[int, Agent]) -> None:
         self.saved = agents
 
+    def drop(self, rows: list[int]) -> None:
+        self.dropped = rows
+
 
 def test_one_that_cannot_recover_never_stops_the_pass_for_the_others(caplog: pytest.LogCaptureFixture) -> None:
-    shelf = Shelf({1: an_agent(1).suspend(NOW, HOUR), 2: an_agent(2), 3: an_agent(3).suspend(NOW, HOUR)})
+    shelf = Shelf(
+        {1: an_agent(1).suspend(NOW, HOUR, "a test"), 2: an_agent(2), 3: an_agent(3).suspend(NOW, HOUR, "a test")}
+    )
     with caplog.at_level(logging.ERROR):
         assert recover_rested(shelf, LATER) == 2
     assert {row: agent.status for row, agent in shelf.saved.items()} == {1: AVAILABLE, 3: AVAILABLE}
+    assert shelf.dropped == [1, 3], "who comes back gets a new token"
     assert [record.message for record in caplog.records] == ["an agent cannot recover"]

@@ -12,14 +12,15 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import orjson
-from tests.builders import DAY, HOUR, NOW, StoppedClock, a_token, ids, worker_id
+from tests.builders import DAY, HOUR, NOW, StoppedClock, a_token, at, ids, worker_id
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.agents.agent import Agent
-from sellerwatch.agents.limits import Limits
+from sellerwatch.agents.agent import Agent, Outcome
+from sellerwatch.agents.breaker import BreakerRules
+from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.token import Token
-from sellerwatch.crawling.claim import Claim, Claims, claim
+from sellerwatch.crawling.claim import Claim, Claims, Terms, claim
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.outcome import Ending, judge
 from sellerwatch.crawling.ports import WorkerInfo
@@ -63,8 +64,10 @@ class Practice:
         self.world = World(1, 2, products, 5)
         self.renderer = Renderer(1)
         self.market = a_marketplace()
-        self.rules = CrawlRules(self.market, page_size=page_size)
+        # Most of the pool is blocked here so that few agents are left: no reason to stop.
+        self.rules = CrawlRules(self.market, page_size=page_size, breaker=BreakerRules(min_percent=0))
         self.limits = limits
+        self.host = Host(concurrency=1000)
         self.turn = 0
 
     @property
@@ -78,9 +81,9 @@ class Practice:
         def work(tx: Transaction) -> None:
             drawn = draw.replay()
             pool = tx.agents.get_rows(range(agents + 1, 101))
-            tx.agents.save({row: agent.block(now) for row, agent in pool.items()})
+            tx.agents.save({row: agent.block(now, "not part of this test") for row, agent in pool.items()})
             for row in range(1, agents + 1):
-                tx.agents.keep_token(row, token_of(row, now))
+                tx.tokens.keep(row, token_of(row, now), now + DAY)
             for number in range(1, workers + 1):
                 tx.workers.enter(WorkerInfo(worker_id(number), "test", "here", number, now, now))
             for seller_id in (ONE, TWO):
@@ -107,8 +110,9 @@ class Practice:
         return await self.store.transact(work)
 
     async def claims(self, wanted: int = 50, worker: int = 1) -> Claims:
-        now, turn = self.now, self.turn
-        found = await self.store.transact(lambda tx: claim(tx, worker_id(worker), wanted, turn, now, self.limits))
+        moment, turn = at(self.now), self.turn
+        terms = Terms(self.limits, self.host, self.rules.breaker)
+        found = await self.store.transact(lambda tx: claim(tx, worker_id(worker), wanted, turn, moment, terms))
         self.turn += 1
         return found
 
@@ -133,12 +137,17 @@ class Practice:
         return GONE if body is None else Answer(AnswerKind.OK, 200, body)
 
     def ending(self, taken: Claim, answer: Answer | None = None) -> Ending:
-        return judge(taken, answer or self.truthful(taken.task), self.market, 0.1, self.now)
+        """As the worker judges it, but for the luck in how long an agent rests: an hour, or what it was asked to."""
+        judged = judge(taken, answer or self.truthful(taken.task), self.market, 0.1, self.now)
+        asked = judged.wait if judged.agent is Outcome.TOO_MANY else None
+        return replace(judged, rest=max(HOUR, asked or HOUR)) if judged.agent.is_failure else judged
 
-    async def absorb(self, endings: Iterable[Ending], worker: int = 1) -> Absorbed:
-        now, draw, group = self.now, Draw(self.ids), list(endings)
+    async def absorb(
+        self, endings: Iterable[Ending], worker: int = 1, forgiven: Sequence[tuple[int, Outcome]] = ()
+    ) -> Absorbed:
+        moment, draw, group = at(self.now), Draw(self.ids), list(endings)
         return await self.store.transact(
-            lambda tx: absorb(tx, group, worker_id(worker), self.rules, draw.replay(), now)
+            lambda tx: absorb(tx, group, forgiven, worker_id(worker), self.rules, draw.replay(), moment)
         )
 
     async def answer(self, taken: Claim, answer: Answer | None = None) -> Absorbed:
@@ -207,7 +216,7 @@ class Practice:
 
     async def unanswered(self) -> int:
         return int(
-            await self.store.read(lambda tx: tx.db.value("SELECT COUNT(*) FROM permits WHERE answered_at IS NULL"))
+            await self.store.read(lambda tx: tx.db.value("SELECT COUNT(*) FROM permits WHERE answered_boot_us IS NULL"))
         )
 
     def items(self, seller_id: SellerId = ONE) -> list[ItemNo]:

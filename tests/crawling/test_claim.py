@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from tests.builders import DAY, HOUR, MINUTE, SECOND, worker_id
+from tests.builders import DAY, HOUR, MINUTE, SECOND, at, worker_id
 from tests.crawling.practice import ONE, TWO, Practice
 
 from sellerwatch.adapters.sql.store import SqlStore
@@ -82,13 +82,13 @@ async def test_without_a_permit_no_task_is_touched_and_the_time_of_the_next_is_n
     before = await practice.tasks(run)
     claims = await practice.claims()
     assert (claims.taken, claims.hungry) == ((), True)
-    assert claims.not_before == practice.now + ONE_A_SECOND.spacing
+    assert claims.not_before == practice.now + timedelta(microseconds=ONE_A_SECOND.spacing_us)
     assert await practice.tasks(run) == before
 
 
 async def test_agents_without_a_token_are_named_so_that_they_get_one(practice: Practice) -> None:
     await practice.start()
-    await practice.store.transact(lambda tx: tx.agents.drop_tokens([1, 2, 3]))
+    await practice.store.transact(lambda tx: tx.tokens.drop([1, 2, 3]))
     claims = await practice.claims()
     assert (claims.taken, claims.hungry, claims.not_before) == ((), True, None)
     assert sorted(candidate.row for candidate in claims.tokenless) == [1, 2, 3]
@@ -99,7 +99,7 @@ async def test_an_agent_that_rests_or_is_blocked_is_not_asked(practice: Practice
 
     def work(tx: Transaction) -> None:
         pool = tx.agents.get_rows([1, 2])
-        tx.agents.save({1: pool[1].use(Outcome.TOO_MANY, now, HOUR), 2: pool[2].block(now)})
+        tx.agents.save({1: pool[1].use(Outcome.TOO_MANY, now, HOUR), 2: pool[2].block(now, "a test")})
 
     await practice.store.transact(work)
     await practice.start()
@@ -205,7 +205,7 @@ async def test_a_lower_limit_counts_at_once_and_what_is_lent_stays_counted(inlin
     await practice.start()
     assert len(await practice.claim(4)) == 4
     limits = Limits(window_limit=6, per_second=1000, margin=timedelta(0))
-    await practice.store.transact(lambda tx: tx.permits.set_limits(limits))
+    await practice.store.transact(lambda tx: tx.permits.set_limits(limits, at(practice.now)))
     practice.clock.time += SECOND
     assert len(await practice.claim(50)) == 2
 

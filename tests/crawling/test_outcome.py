@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.builders import HOUR, ITEM, MINUTE, NOW, SECOND, a_candidate, a_task, a_token, worker_id
+from tests.builders import HOUR, ITEM, MINUTE, NOW, SECOND, a_candidate, a_task, a_token, boot_us, worker_id
 from tests.crawling.practice import a_marketplace
 from tests.marketplaces.bodies import a_detail, a_page, an_entry, an_option, encoded
 
@@ -31,7 +31,7 @@ BODIES = {
 def claimed(task: Task, *, token_age: timedelta = HOUR) -> Claim:
     running = task.publish(NOW).start(worker_id(), NOW)
     candidate = a_candidate(token=a_token(issued_at=NOW - token_age, expires_at=NOW + HOUR))
-    return Claim(running, Permit(1, Grant(candidate, NOW)))
+    return Claim(running, Permit(1, Grant(candidate, boot_us())))
 
 
 def judged(answer: Answer, task: Task | None = None, *, token_age: timedelta = HOUR) -> Ending:

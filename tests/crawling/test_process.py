@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.builders import HOUR, SECOND, luck, worker_id
+from tests.builders import HOUR, SECOND, at, luck, worker_id
 from tests.crawling.practice import BROKEN, GONE, ONE, TOO_MANY, TWO, Practice
 
 from sellerwatch.adapters.sql.store import SqlStore
@@ -342,7 +342,11 @@ async def test_a_404_is_what_a_removal_proof_hoped_for_and_completes_it(practice
 async def test_a_429_puts_the_task_back_at_no_cost_and_another_agent_takes_it(practice: Practice) -> None:
     run = await practice.start()
     [page] = await practice.claim()
-    assert await practice.answer(page, TOO_MANY) == Absorbed(0, 0, 1, 0, 0)
+    absorbed = await practice.answer(page, TOO_MANY)
+    assert replace(absorbed, notices=()) == Absorbed(0, 0, 1, 0, 0)
+    [notice] = absorbed.notices
+    assert (notice.kind, notice.subject) == ("agent.suspended", page.candidate.user_agent_id)
+    assert notice.text.endswith(": 429: too many requests."), "and it says until when and why"
     task = await practice.task(page.task.task_id)
     assert (task.status, task.retry_count, task.lost_leases, task.requests_made) == (WAITING, 0, 0, 1)
     [again] = await practice.claim()
@@ -377,7 +381,7 @@ async def test_agents_are_charged_by_what_they_met(practice: Practice) -> None:
     agent = await practice.agent(row)
     assert (agent.status, agent.health_score, agent.failure_count) == (AgentStatus.SUSPENDED, 80, 1)
     assert agent.suspended_until == practice.now + 3 * HOUR
-    candidates = await practice.store.read(lambda tx: tx.agents.candidates(practice.now))
+    candidates = await practice.store.read(lambda tx: tx.agents.candidates(at(practice.now)))
     assert row not in {candidate.row for candidate in candidates}
     active = "SELECT COUNT(*) FROM user_agent_token WHERE is_active = 1 AND agent_id = :row"
     assert await practice.store.read(lambda tx: tx.db.value(active, {"row": row})) == 0, "its token is thrown away"
@@ -481,7 +485,7 @@ async def test_a_task_that_fails_after_its_run_was_cancelled_is_not_tried_again_
     run = await practice.start()
     [page] = await practice.claim()
     await cancel(practice, run)
-    assert await practice.answer(page, answer) == Absorbed(0, 1, 0, 0, 0)
+    assert replace(await practice.answer(page, answer), notices=()) == Absorbed(0, 1, 0, 0, 0)
     assert (await practice.task(page.task.task_id)).status is FAILED
     found = await practice.recount(run)
     assert (found.status, found.failed_tasks) == (ExecutionStatus.FAILED, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from tests.builders import MINUTE, SECOND, execution_id, luck, worker_id
+from tests.builders import MINUTE, SECOND, at, execution_id, luck, worker_id
 from tests.crawling.practice import BROKEN, GONE, ONE, TWO, Practice
 
 from sellerwatch.catalog.product import ProductEvent
@@ -23,7 +23,7 @@ COMPLETED, FAILED = TaskStatus.COMPLETED, TaskStatus.FAILED
 
 async def sweep(practice: Practice) -> PutBack:
     now, draw = practice.now, Draw(practice.ids)
-    return await practice.store.transact(lambda tx: put_back_lost(tx, LAPSE, practice.rules, draw.replay(), now))
+    return await practice.store.transact(lambda tx: put_back_lost(tx, LAPSE, practice.rules, draw.replay(), at(now)))
 
 
 async def beat(practice: Practice, number: int = 1) -> None:
@@ -33,7 +33,9 @@ async def beat(practice: Practice, number: int = 1) -> None:
 
 async def leave(practice: Practice, number: int = 1) -> int:
     now, draw = practice.now, Draw(practice.ids)
-    return await practice.store.transact(lambda tx: release(tx, worker_id(number), practice.rules, draw.replay(), now))
+    return await practice.store.transact(
+        lambda tx: release(tx, worker_id(number), practice.rules, draw.replay(), at(now))
+    )
 
 
 async def cancel(practice: Practice, run: ExecutionId, reason: str = "cancelled by kim") -> Execution:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
+from sellerwatch.kernel import clock as clock_module
 from sellerwatch.kernel.clock import EPOCH, SystemClock, from_timestamp
 
 
@@ -37,3 +39,24 @@ async def test_sleep_lets_time_pass() -> None:
 )
 def test_a_timestamp_is_exact_to_the_microsecond(seconds: float, date: datetime) -> None:
     assert from_timestamp(seconds) == date
+
+
+def test_all_clocks_of_one_boot_agree() -> None:
+    one, other = SystemClock(), SystemClock()
+    assert one.boot_id == other.boot_id
+    assert one.monotonic() <= other.monotonic() <= one.monotonic()
+
+
+def test_where_the_boot_has_no_name_a_process_counts_as_a_boot_of_its_own_that_begins_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # What it finds of others counts as answered at its second 0: that must not be when the machine was booted.
+    monkeypatch.setattr(clock_module, "_boot_id", lambda: "")
+    clock = SystemClock()
+    assert clock.boot_id.startswith("process-")
+    assert clock.boot_id != SystemClock().boot_id
+    assert 0 <= clock.monotonic() < 1
+
+
+def test_a_boot_id_that_cannot_be_read_is_no_id(tmp_path: Path) -> None:
+    assert clock_module._boot_id(tmp_path / "none") == ""

@@ -76,6 +76,8 @@ AGENT: Moves = {
 CIRCUIT: Moves = {
     ("CLOSED", "open"): "OPEN",
     ("OPEN", "half_open"): "HALF_OPEN",
+    # A probe that nobody answered gets a successor.
+    ("HALF_OPEN", "half_open"): "HALF_OPEN",
     ("HALF_OPEN", "open"): "OPEN",
     ("HALF_OPEN", "close"): "CLOSED",
     # The pool's breaker closes early when enough agents are back; an operator closes an agent's.

@@ -39,9 +39,9 @@ class AgentMachine(RuleBasedStateMachine):
     @rule(verb=st.sampled_from(VERBS), hours=st.integers(1, 24))
     def any_verb(self, verb: str, hours: int) -> None:
         acts: dict[str, Callable[[Agent], Agent]] = {
-            "suspend": lambda a: a.suspend(self.now, hours * HOUR),
+            "suspend": lambda a: a.suspend(self.now, hours * HOUR, "a test"),
             "recover": lambda a: a.recover(self.now),
-            "block": lambda a: a.block(self.now),
+            "block": lambda a: a.block(self.now, "a test"),
             "unblock": lambda a: a.unblock(self.now),
         }
         before = self.agent

@@ -30,7 +30,7 @@ class CircuitMachine(RuleBasedStateMachine):
     @rule(verb=st.sampled_from(["half_open", "close"]))
     def any_verb(self, verb: str) -> None:
         acts: dict[str, Callable[[Circuit], Circuit]] = {
-            "half_open": lambda c: c.half_open(),
+            "half_open": lambda c: c.half_open(self.now),
             "close": lambda c: c.close(self.now),
         }
         before = self.circuit
@@ -51,7 +51,7 @@ class CircuitMachine(RuleBasedStateMachine):
         else:
             assert self.circuit.state is OPEN
         if before.state is not OPEN and self.circuit.state is OPEN:
-            assert self.circuit.retry_at() == self.now + 10 * MINUTE
+            assert self.circuit.probe_at() == self.now + 10 * MINUTE
 
     @rule()
     def a_request_succeeds(self) -> None:
@@ -65,13 +65,14 @@ class CircuitMachine(RuleBasedStateMachine):
 
     @rule()
     def its_time_comes(self) -> None:
-        at = self.circuit.retry_at()
-        if at is not None and at <= self.now:
-            self.circuit = self.circuit.half_open()
+        if self.circuit.may_probe(self.now):
+            self.circuit = self.circuit.half_open(self.now)
+            assert not self.circuit.may_probe(self.now + 10 * MINUTE - timedelta(microseconds=1)), "two probes at once"
 
     @invariant()
-    def an_open_circuit_always_names_the_time_it_lets_one_through(self) -> None:
-        assert (self.circuit.retry_at() is not None) == (self.circuit.state is OPEN)
+    def a_circuit_that_is_not_closed_always_names_the_time_it_lets_one_through(self) -> None:
+        assert (self.circuit.probe_at() is not None) == (self.circuit.state is not CLOSED)
+        assert self.circuit.probe_at() is None or self.circuit.may_probe(self.now + 10 * MINUTE)
 
     @invariant()
     def a_closed_circuit_has_seen_less_than_three_failures_in_a_row(self) -> None:

@@ -22,11 +22,11 @@ from tests.builders import LATER
 from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.agents.pool import NoBudget
 from sellerwatch.compose import open_service
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.service import Service
 from sellerwatch.crawling.trigger import MarketplaceUnavailable, trigger
+from sellerwatch.kernel.errors import Unavailable
 from sellerwatch.kernel.ids import Draw, ExecutionId, Ids, SellerId
 from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop, run_virtually
 from sellerwatch.marketplaces.ports import Transport
@@ -156,12 +156,11 @@ class Stage:
         return sellers
 
     async def leave_agents(self, number: int) -> None:
-        """Block all agents but so many: a small pool is soon at its limits."""
-        now = self.clock.now()
+        """Remove all agents but so many: a small pool is soon at its limits."""
 
         def work(tx: Transaction) -> None:
-            agents = tx.agents.get_rows([candidate.row for candidate in tx.agents.candidates(now)])
-            tx.agents.save({row: agent.block(now) for row, agent in sorted(agents.items())[number:]})
+            for one in tx.agents.everyone()[number:]:
+                tx.agents.remove(one.row)
 
         await self.store.transact(work)
 
@@ -177,8 +176,8 @@ class Stage:
         while True:
             try:
                 return (await trigger(service.crawl, seller_id, "test")).execution_id
-            except NoBudget as no_budget:
-                await self.clock.sleep(no_budget.seconds)
+            except Unavailable as refusal:
+                await self.clock.sleep(refusal.retry_after or 1.0)
             except MarketplaceUnavailable:
                 return None
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.simulation.doors import Life, MortalReceiver, MortalStore, MortalTransport, ShakyStore
@@ -15,21 +17,30 @@ from sellerwatch.kernel.ids import Draw
 
 
 async def vanish(stage: Stage, seconds: float) -> None:
-    """A service that works for so long and is then gone without a word."""
-    life, bystanders = Life(), asyncio.all_tasks()
+    """A service that works for so long and is then gone without a word; one beside it loses nothing of its own."""
+    life, family = Life(), dict[asyncio.Task[Any], None]()
+
+    def born(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **given: Any) -> asyncio.Task[Any]:
+        task = asyncio.Task(coroutine, loop=loop, **given)
+        if asyncio.current_task() in family:
+            family[task] = None
+        return task
+
     async with stage.service(
         store=MortalStore(stage.store, stage.clock, life),
         transport=MortalTransport(stage.transport, life),
         receiver=MortalReceiver(stage.receiver, life),
     ) as service:
         working = asyncio.create_task(service.run())
+        family[working] = None
+        stage.loop.set_task_factory(born)  # type: ignore[arg-type]  # the stubs know no keywords
         await stage.clock.sleep(seconds)
+        stage.loop.set_task_factory(None)
         assert not working.done()
         life.kill()
-        dying = asyncio.all_tasks() - bystanders
-        for task in dying:
+        for task in family:
             task.cancel()
-        await asyncio.gather(*dying, return_exceptions=True)
+        await asyncio.gather(*family, return_exceptions=True)
 
 
 @pytest.mark.parametrize("seconds", [0.3, 1.1, 2.3])

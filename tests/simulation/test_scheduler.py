@@ -124,8 +124,8 @@ def test_without_budget_the_time_stays_due_and_the_run_starts_when_there_is_some
         now = stage.clock.now()
 
         def rest(tx: Transaction) -> None:
-            agents = tx.agents.get_rows([candidate.row for candidate in tx.agents.candidates(now)])
-            tx.agents.save({row: agent.suspend(now, timedelta(minutes=2)) for row, agent in agents.items()})
+            agents = tx.agents.get_rows([one.row for one in tx.agents.everyone()])
+            tx.agents.save({row: agent.suspend(now, timedelta(minutes=2), "a rest") for row, agent in agents.items()})
 
         await stage.store.transact(rest)
         async with stage.serving(schedules=True) as service:

@@ -69,6 +69,10 @@ class AesGcmSealer:
     def __repr__(self) -> str:
         return f"AesGcmSealer({', '.join(self._keys)})"
 
+    @property
+    def key_ids(self) -> tuple[str, ...]:
+        return tuple(self._keys)
+
     def seal(
         self, token: str, *, bound_to: str, nid: str, mustit_uid: str, issued_at: datetime, expires_at: datetime
     ) -> Token:

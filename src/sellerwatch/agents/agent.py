@@ -36,6 +36,7 @@ HEALTHIEST = 100
 HEALTH_AFTER_RECOVERY = 70
 SUSPENSION_HEALTH = 30
 ISSUE_FAILURES = 3
+LONGEST_REASON = 200
 
 
 class Outcome(StrEnum):
@@ -113,6 +114,7 @@ class Agent:
     last_used_at: datetime | None = None
     suspended_at: datetime | None = None
     suspended_until: datetime | None = None
+    reason: str | None = None
 
     LONGEST_USER_AGENT = 500
 
@@ -141,32 +143,40 @@ class Agent:
         too_many = outcome is Outcome.TOO_MANY and self.status is not AgentStatus.BLOCKED
         # A late failure of a request sent before the rest began does not lengthen it.
         ill = health < SUSPENSION_HEALTH and outcome.is_failure and self.status is AgentStatus.AVAILABLE
-        return used.suspend(now, rest) if too_many or ill else used
+        why = "429: too many requests" if too_many else f"health {health} after {outcome.lower().replace('_', ' ')}"
+        return used.suspend(now, rest, why) if too_many or ill else used
 
-    def suspend(self, now: datetime, rest: timedelta) -> Agent:
+    def suspend(self, now: datetime, rest: timedelta, reason: str) -> Agent:
         """Rests until then; a second suspension can only lengthen the rest."""
         until = max(now + rest, self.suspended_until or now)
         since = self.suspended_at if self.status is AgentStatus.SUSPENDED else now
-        return self._move("suspend", now, suspended_at=since, suspended_until=until)
+        return self._move("suspend", now, suspended_at=since, suspended_until=until, reason=reason[:LONGEST_REASON])
 
     def is_rested(self, now: datetime) -> bool:
         return self.status is AgentStatus.SUSPENDED and (self.suspended_until is None or self.suspended_until <= now)
 
     def recover(self, now: datetime) -> Agent:
         """Back at work with a health that is good, but has to be earned to the full."""
-        return self._move("recover", now, health_score=HEALTH_AFTER_RECOVERY, suspended_at=None, suspended_until=None)
+        rested = {"suspended_at": None, "suspended_until": None, "reason": None}
+        return self._move("recover", now, health_score=HEALTH_AFTER_RECOVERY, **rested)
 
-    def block(self, now: datetime) -> Agent:
-        return self._move("block", now, suspended_at=None, suspended_until=None)
+    def block(self, now: datetime, reason: str) -> Agent:
+        return self._move("block", now, suspended_at=None, suspended_until=None, reason=reason[:LONGEST_REASON])
 
     def unblock(self, now: datetime) -> Agent:
-        return self._move("unblock", now, health_score=HEALTH_AFTER_RECOVERY, issue_failures=0)
+        return self._move("unblock", now, health_score=HEALTH_AFTER_RECOVERY, issue_failures=0, reason=None)
+
+    def forgive(self, outcome: Outcome, now: datetime) -> Agent:
+        """What it was charged with turned out to be the marketplace's: as if it had not been, as far as that goes."""
+        healthier = min(HEALTHIEST, self.health_score - _HEALTH[outcome])
+        return replace(self, health_score=healthier, failure_count=max(0, self.failure_count - 1), updated_at=now)
 
     def issue_refused(self, now: datetime) -> Agent:
         """The marketplace answered and gave no token. Three in a row block; an outage is no refusal."""
         counted = replace(self, issue_failures=self.issue_failures + 1, updated_at=now)
         may_block = AGENT_LIFE.allows(self.status, "block")
-        return counted.block(now) if counted.issue_failures >= ISSUE_FAILURES and may_block else counted
+        spent = counted.issue_failures >= ISSUE_FAILURES and may_block
+        return counted.block(now, f"no token in {ISSUE_FAILURES} tries") if spent else counted
 
     def issue_succeeded(self, now: datetime) -> Agent:
         return replace(self, issue_failures=0, updated_at=now)

@@ -21,6 +21,7 @@ CIRCUIT_LIFE = Lifecycle(
     moves={
         (CircuitState.CLOSED, "open"): CircuitState.OPEN,
         (CircuitState.OPEN, "half_open"): CircuitState.HALF_OPEN,
+        (CircuitState.HALF_OPEN, "half_open"): CircuitState.HALF_OPEN,
         (CircuitState.HALF_OPEN, "open"): CircuitState.OPEN,
         (CircuitState.HALF_OPEN, "close"): CircuitState.CLOSED,
         (CircuitState.OPEN, "close"): CircuitState.CLOSED,
@@ -57,12 +58,23 @@ class Circuit:
             return counted._move("open", opened_at=now)
         return counted
 
-    def retry_at(self) -> datetime | None:
-        """When an OPEN circuit lets one request through; None while it is not OPEN."""
-        return self.opened_at + self.timeout if self.state is CircuitState.OPEN and self.opened_at else None
+    def forgive(self, failures: int, now: datetime) -> Circuit:
+        """So many of its failures turned out to be the marketplace's: without them it may never have opened."""
+        left = max(0, self.failure_count - failures)
+        opened = self.state is not CircuitState.CLOSED and left < self.threshold
+        return replace(self.close(now) if opened else self, failure_count=left)
 
-    def half_open(self) -> Circuit:
-        return self._move("half_open")
+    def probe_at(self) -> datetime | None:
+        """When one request may find out; None while it is CLOSED. A probe that was never answered gets a successor."""
+        return self.opened_at + self.timeout if self.state is not CircuitState.CLOSED and self.opened_at else None
+
+    def may_probe(self, now: datetime) -> bool:
+        probe_at = self.probe_at()
+        return probe_at is not None and probe_at <= now
+
+    def half_open(self, now: datetime) -> Circuit:
+        """One request is under way to find out; the next may follow a whole timeout later."""
+        return self._move("half_open", opened_at=now)
 
     def close(self, now: datetime) -> Circuit:
         return self._move("close", failure_count=0, closed_at=now)

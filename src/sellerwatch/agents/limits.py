@@ -21,5 +21,22 @@ class Limits:
     margin: timedelta = timedelta(milliseconds=50)
 
     @property
-    def spacing(self) -> timedelta:
-        return timedelta(seconds=1 / self.per_second) + self.margin
+    def spacing_us(self) -> int:
+        return int(1_000_000 / self.per_second) + self.margin // timedelta(microseconds=1)
+
+    @property
+    def refill_rate(self) -> float:
+        """Slots a second that come free in the long run."""
+        return self.window_limit / self.window.total_seconds()
+
+    @property
+    def window_us(self) -> int:
+        return self.window // timedelta(microseconds=1)
+
+
+@dataclass(frozen=True)
+class Host:
+    """What the marketplace as a whole is asked by all processes: so many requests under way, and so many a second."""
+
+    concurrency: int = 100
+    per_second: float | None = None

@@ -1,23 +1,26 @@
 """Whom to send: the pool lends identities for requests, inside the limits of each.
 
 `lend` is a pure function over what the database says of the agents, called inside the transaction that writes the
-permits: the transaction is the arbiter between processes, so two workers can never be lent the same slot.
+permits: the transaction is the arbiter between processes, so two workers can never be lent the same slot. Departures
+are reckoned by the boot's clock, so that nobody who sets the wall clock can bring two of them closer together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import groupby
 
+from sellerwatch.agents.circuit import Circuit, CircuitState
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.token import Token
+from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.errors import Unavailable
 from sellerwatch.kernel.ids import UserAgentId
 
 #: A departure this near is lent now and slept until; a later one is left for a later claim, which holds no slot.
-LOOKAHEAD = timedelta(milliseconds=20)
+LOOKAHEAD_US = 20_000
 
 
 @dataclass(eq=False)
@@ -41,66 +44,99 @@ class Candidate:
     health_score: int
     last_used_at: datetime | None
     slots_left: int
-    last_departure: datetime
+    last_departure_us: int
     token_row: int | None
     token: Token | None
+    circuit: Circuit
+
+    def may_work(self, now: datetime) -> bool:
+        """Its circuit lets it: closed, or open for so long that one request may find out."""
+        return self.circuit.state is CircuitState.CLOSED or self.circuit.may_probe(now)
+
+    def has_token(self, now: datetime) -> bool:
+        return self.token is not None and self.token.is_valid(now)
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Leave to make one request as this agent, not before `depart_at`."""
+    """Leave to make one request as this agent, not before `depart_us` by the boot's clock."""
 
     candidate: Candidate
-    depart_at: datetime
+    depart_us: int
+
+    @property
+    def is_probe(self) -> bool:
+        return self.candidate.circuit.state is not CircuitState.CLOSED
 
 
 @dataclass(frozen=True, slots=True)
 class Lending:
-    """What could be lent. `not_before`: with nothing lent, when it is worth asking again, as far as rates tell;
-    None when every window is full (or nobody is there), which only an answered permit's age can end."""
+    """What could be lent. `wait_us`: with nothing lent, how long until the rate or a circuit allows something; None
+    when every window is full (or nobody is there), which only an answered permit's age can end."""
 
     grants: tuple[Grant, ...]
-    not_before: datetime | None
+    wait_us: int | None
 
 
-def lend(candidates: Iterable[Candidate], wanted: int, now: datetime, limits: Limits) -> Lending:
+def lend(candidates: Iterable[Candidate], wanted: int, at: Moment, limits: Limits) -> Lending:
     """Up to `wanted` grants: healthiest first; among equals the one used least recently, turn by turn.
 
-    Only agents with a valid token are lent; who has none gets one issued first (`tend.py`).
+    Only agents with a valid token are lent; who has none gets one issued first (`crawling/sessions.py`). An agent whose
+    circuit is open is lent once, to find out.
     """
+    holders = [c for c in candidates if c.has_token(at.now) and c.slots_left > 0]
     able = sorted(
-        (c for c in candidates if c.token is not None and c.token.is_valid(now) and c.slots_left > 0),
+        (c for c in holders if c.may_work(at.now)),
         key=lambda c: (-c.health_score, c.last_used_at.timestamp() if c.last_used_at else 0.0, c.row),
     )
     grants: list[Grant] = []
     for _, equals in groupby(able, key=lambda c: c.health_score):
         if len(grants) == wanted:
             break
-        grants += _in_turns(tuple(equals), wanted - len(grants), now, limits)
-    nearest = min((_departure(c, now, limits) for c in able), default=None)
-    return Lending(tuple(grants), nearest)
+        grants += _in_turns(tuple(equals), wanted - len(grants), at, limits)
+    waits = [_departure(c, at, limits) - at.boot_us for c in able]
+    waits += [_until(c.circuit, at.now) for c in holders if not c.may_work(at.now)]
+    return Lending(tuple(grants), min(waits, default=None))
 
 
-def _in_turns(equals: Sequence[Candidate], wanted: int, now: datetime, limits: Limits) -> list[Grant]:
+def pace(grants: Sequence[Grant], last_us: int, per_second: float, at: Moment) -> list[Grant]:
+    """The marketplace as a whole is asked at most so often: grants in their order, each one host's spacing after the
+    one before, as far as they depart soon."""
+    spacing = int(1_000_000 / per_second)
+    paced: list[Grant] = []
+    for grant in grants:
+        last_us = max(grant.depart_us, last_us + spacing)
+        if last_us > at.boot_us + LOOKAHEAD_US:
+            break
+        paced.append(replace(grant, depart_us=last_us))
+    return paced
+
+
+def _in_turns(equals: Sequence[Candidate], wanted: int, at: Moment, limits: Limits) -> list[Grant]:
     """One each, then a second each, while slots and the rate allow: load spreads over agents of equal health."""
     grants: list[Grant] = []
-    turn = [(candidate, candidate.slots_left, _departure(candidate, now, limits)) for candidate in equals]
+    turn = [(candidate, _most(candidate), _departure(candidate, at, limits)) for candidate in equals]
     while turn and len(grants) < wanted:
         next_turn = []
         for candidate, left, departure in turn:
             if len(grants) == wanted:
                 break
-            if left > 0 and departure <= now + LOOKAHEAD:
+            if left > 0 and departure <= at.boot_us + LOOKAHEAD_US:
                 grants.append(Grant(candidate, departure))
-                next_turn.append((candidate, left - 1, departure + limits.spacing))
+                next_turn.append((candidate, left - 1, departure + limits.spacing_us))
         turn = next_turn
     return grants
 
 
-def _departure(candidate: Candidate, now: datetime, limits: Limits) -> datetime:
-    """A departure stamped in the future (the clock was set back) counts as now: it may delay, never hurry.
+def _most(candidate: Candidate) -> int:
+    return candidate.slots_left if candidate.circuit.state is CircuitState.CLOSED else 1
 
-    One that is only as far ahead as we lend is no such stamp: it is a request that is about to leave.
-    """
-    last = candidate.last_departure if candidate.last_departure <= now + LOOKAHEAD else now
-    return max(now, last + limits.spacing)
+
+def _departure(candidate: Candidate, at: Moment, limits: Limits) -> int:
+    return max(at.boot_us, candidate.last_departure_us + limits.spacing_us)
+
+
+def _until(circuit: Circuit, now: datetime) -> int:
+    """Microseconds until an open circuit lets one request through."""
+    probe_at = circuit.probe_at()
+    return 0 if probe_at is None else max(0, int((probe_at - now).total_seconds() * 1_000_000))

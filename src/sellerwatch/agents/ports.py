@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from sellerwatch.agents.agent import Agent
+from sellerwatch.agents.breaker import Breaker
+from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.pool import Candidate, Grant
+from sellerwatch.agents.standing import CircuitEvent, Standing
 from sellerwatch.agents.token import Token
-from sellerwatch.kernel.ids import TaskId, WorkerId
+from sellerwatch.kernel.clock import Moment
+from sellerwatch.kernel.ids import TaskId, UserAgentId, WorkerId
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,65 +39,189 @@ class Use:
     at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An agent with its row, its circuit and its token's dates: what an operator looks at."""
+
+    row: int
+    agent: Agent
+    circuit: Circuit
+    slots_left: int
+    window_limit: int
+    token_issued_at: datetime | None
+    token_expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class LastHour:
+    """What an agent did in the last hour, from the usage log."""
+
+    requests: int
+    succeeded: int
+    too_many: int
+    average_ms: int | None
+
+
 class Agents(Protocol):
     """Agents, their tokens and what they did."""
 
-    def candidates(self, now: datetime) -> Sequence[Candidate]:
-        """Every AVAILABLE agent, with its budget and its valid token, if any."""
+    def candidates(self, at: Moment) -> Sequence[Candidate]:
+        """Every AVAILABLE agent whose window is not closed, with its budget, its circuit and its token, if any."""
+        ...
+
+    def tally(self) -> tuple[int, int]:
+        """How many are AVAILABLE, and how many there are."""
         ...
 
     def get_rows(self, rows: Sequence[int]) -> dict[int, Agent]: ...
 
-    def save(self, agents: dict[int, Agent]) -> None: ...
+    def find(self, user_agent_id: UserAgentId) -> Stored | None: ...
+
+    def everyone(self) -> Sequence[Stored]: ...
+
+    def add(self, agent: Agent, limits: Limits) -> bool:
+        """False: there is one with that user-agent string already."""
+        ...
+
+    def remove(self, row: int) -> None: ...
+
+    def save(self, agents: Mapping[int, Agent]) -> None: ...
 
     def rested(self, now: datetime) -> dict[int, Agent]:
         """SUSPENDED agents whose rest is over."""
         ...
 
-    def drop_tokens(self, rows: Sequence[int]) -> None: ...
-
-    def keep_token(self, row: int, token: Token) -> None:
-        """The agent's one active token from now on."""
+    def new_day(self) -> int:
+        """Requests of the day begin at nothing again."""
         ...
 
+    def last_hour(self, row: int, now: datetime) -> LastHour: ...
+
     def log_uses(self, uses: Sequence[Use]) -> None: ...
+
+    def forget_uses(self, before: datetime, limit: int) -> int:
+        """Retention: at most so many old lines of the log, so that no transaction is long."""
+        ...
+
+
+class Tokens(Protocol):
+    """One active token an agent; a thrown away one keeps its row, for the log that refers to it."""
+
+    def keep(self, row: int, token: Token, refresh_at: datetime) -> None: ...
+
+    def drop(self, rows: Sequence[int]) -> None: ...
+
+    def due(self, now: datetime, limit: int) -> Sequence[tuple[int, UserAgentId, str]]:
+        """Rows, ids and user agents whose token should be renewed before it expires."""
+        ...
+
+    def put_off(self, row: int, until: datetime) -> None:
+        """A renewal failed: later again, counted."""
+        ...
+
+    def sealed(self) -> Sequence[tuple[int, UserAgentId, Token]]:
+        """Every active token, to be sealed with another key."""
+        ...
+
+    def reseal(self, token_row: int, token: Token) -> None: ...
+
+    def drop_unknown(self, key_ids: Sequence[str]) -> int:
+        """Tokens sealed with none of these keys are no use to anybody."""
+        ...
+
+
+class Circuits(Protocol):
+    """The agents' circuits, the pool's breaker, and every change of either."""
+
+    def get_rows(self, rows: Sequence[int]) -> dict[int, Circuit]: ...
+
+    def save(self, before: Mapping[int, Circuit], after: Mapping[int, Circuit], now: datetime) -> None:
+        """Keeps what changed, and an event for each change and failure."""
+        ...
+
+    def set_rules(self, failures: int, timeout: timedelta) -> None:
+        """How many failures in a row open a circuit, and for how long."""
+        ...
+
+    def breaker(self) -> Breaker: ...
+
+    def save_breaker(self, breaker: Breaker, now: datetime) -> None: ...
 
 
 class Permits(Protocol):
     """The window of every agent, exact: a slot is free one window after its permit was answered."""
 
-    def set_limits(self, limits: Limits) -> None:
-        """Budgets follow the limit; what is lent stays counted."""
+    def set_limits(self, limits: Limits, at: Moment) -> None:
+        """Budgets follow the limit; what is lent stays counted, and what a longer window would have to know of and
+        does not makes it count as full."""
+        ...
+
+    def enter_boot(self, at: Moment, limits: Limits) -> int:
+        """What earlier boots left counts as answered when this one began: it is at least that old, and no wall clock
+        is asked. Says how many permits that were."""
         ...
 
     def reserve(
-        self, grants: Sequence[Grant], task_ids: Sequence[TaskId | None], worker_id: WorkerId, now: datetime
+        self, grants: Sequence[Grant], task_ids: Sequence[TaskId | None], worker_id: WorkerId, at: Moment
     ) -> Sequence[Permit]: ...
 
-    def answer(self, numbers: Sequence[int], now: datetime) -> None: ...
+    def answer(self, numbers: Sequence[int], at: Moment) -> frozenset[int]:
+        """Says which of them were open: one that was answered before has been charged before."""
+        ...
 
     def give_back(self, permits: Sequence[Permit]) -> None:
         """Lent, but no byte was sent: as if it had never been."""
         ...
 
-    def answer_lapsed(self, beat_before: datetime, now: datetime) -> int:
-        """Unanswered permits of vanished workers count as answered now: too few requests rather than too many."""
+    def answer_lapsed(self, beat_before: datetime, at: Moment) -> int:
+        """Unanswered permits of vanished workers, and those nobody can be waiting for any more, count as answered now:
+        too few requests rather than too many."""
         ...
 
-    def answer_all_of(self, worker_id: WorkerId, now: datetime) -> None:
+    def answer_all_of(self, worker_id: WorkerId, at: Moment) -> None:
         """A worker that stops: what it was lent counts from now."""
         ...
 
-    def answer_of(self, worker_id: WorkerId, task_ids: Sequence[TaskId], now: datetime) -> None:
+    def answer_of(self, worker_id: WorkerId, task_ids: Sequence[TaskId], at: Moment) -> None:
         """What a worker was lent for these tasks counts from now."""
         ...
 
-    def expire(self, now: datetime, limits: Limits) -> None:
+    def expire(self, at: Moment, limits: Limits) -> None:
         """Slots whose window has passed are free again."""
         ...
 
-    def next_free(self, limits: Limits) -> datetime | None:
-        """When the next slot of any agent comes free; None when nothing is answered yet."""
+    def next_free_us(self, limits: Limits) -> int | None:
+        """When the next slot of any agent comes free, by the boot's clock; None when nothing is answered yet."""
+        ...
+
+    def unanswered(self) -> int:
+        """Requests under way, of all processes."""
+        ...
+
+    def last_departure_us(self) -> int:
+        """Of any agent."""
+        ...
+
+    def highest(self) -> int:
+        """The highest number ever given out, over deletions too."""
+        ...
+
+    def fill(self, at: Moment, limits: Limits) -> None:
+        """Every window counts as full for one window: nobody knows what was lent."""
+        ...
+
+    def full_until_us(self) -> int | None: ...
+
+
+class PoolReport(Protocol):
+    """The pool as an operator looks at it; nothing is changed by looking."""
+
+    def standings(self, at: Moment, limits: Limits) -> Sequence[Standing]:
+        """Every agent in the order of its number, its window as the next claim will find it."""
+        ...
+
+    def circuit_events(self, row: int, limit: int) -> Sequence[CircuitEvent]:
+        """What became of an agent's circuit, newest first."""
         ...
 
 
@@ -102,12 +230,26 @@ class AgentsTx(Protocol):
     def agents(self) -> Agents: ...
 
     @property
+    def tokens(self) -> Tokens: ...
+
+    @property
+    def circuits(self) -> Circuits: ...
+
+    @property
     def permits(self) -> Permits: ...
+
+    @property
+    def pool_report(self) -> PoolReport: ...
 
 
 class Sealer(Protocol):
     """Seals what the marketplace gave; the sealed form is bound to its agent."""
 
+    @property
+    def key_ids(self) -> Sequence[str]: ...
+
     def seal(
         self, token: str, *, bound_to: str, nid: str, mustit_uid: str, issued_at: datetime, expires_at: datetime
     ) -> Token: ...
+
+    def open(self, token: Token, bound_to: str) -> str: ...

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from sellerwatch.agents.agent import Outcome
 
 AGENTS = 3
 SPAN = timedelta(seconds=60)
+
+
+@dataclass(slots=True)
+class _Met:
+    at: datetime
+    row: int
+    outcome: Outcome
+    charged: bool
 
 
 class Storm:
@@ -14,11 +25,17 @@ class Storm:
     blaming an agent: its circuit closes again by itself, a ruined pool would not."""
 
     def __init__(self) -> None:
-        self._met: deque[tuple[datetime, int]] = deque(maxlen=1000)
+        self._met: deque[_Met] = deque(maxlen=1000)
 
-    def is_on(self, agent_row: int, now: datetime) -> bool:
-        """Note this failure, and say whether three or more agents met one within a minute."""
-        self._met.append((now, agent_row))
-        while self._met and now - self._met[0][0] > SPAN:
+    def met(self, row: int, outcome: Outcome, now: datetime) -> tuple[bool, tuple[tuple[int, Outcome], ...]]:
+        """Note this failure. Whether it is a storm (three or more agents within a minute), and who was charged with an
+        earlier part of it and is to be forgiven."""
+        while self._met and now - self._met[0].at > SPAN:
             self._met.popleft()
-        return len({row for _, row in self._met}) >= AGENTS
+        storm = len({met.row for met in self._met} | {row}) >= AGENTS
+        forgiven = tuple((met.row, met.outcome) for met in self._met if met.charged) if storm else ()
+        if storm:
+            for met in self._met:
+                met.charged = False
+        self._met.append(_Met(now, row, outcome, charged=not storm))
+        return storm, forgiven

@@ -198,14 +198,14 @@ async def _crawl_all(service: Service, running: asyncio.Task[None], names: list[
 
 async def _trigger(service: Service, seller_id: SellerId) -> ExecutionId | None:
     """Start a run; what a bad day of the marketplace refuses is left for the next turn."""
-    from sellerwatch.agents.pool import NoBudget  # noqa: PLC0415
     from sellerwatch.crawling.trigger import MarketplaceUnavailable, trigger  # noqa: PLC0415
+    from sellerwatch.kernel.errors import Unavailable  # noqa: PLC0415
 
     for _ in range(20):
         try:
             return (await trigger(service.crawl, seller_id, "demo")).execution_id
-        except NoBudget as no_budget:
-            await service.crawl.clock.sleep(min(no_budget.seconds, 2.0))
+        except Unavailable as refusal:
+            await service.crawl.clock.sleep(min(refusal.retry_after or 1.0, 2.0))
         except MarketplaceUnavailable:
             return None
     return None
@@ -243,6 +243,8 @@ def _settings(marketplace: str, product_server: str, database: Path) -> Settings
         "PRODUCT_SERVER_SECRET": SECRET,
         "DEPARTURE_MARGIN_SECONDS": 0.004,
         "AGENT_SUSPENSION_SECONDS": 3,
+        "CIRCUIT_OPEN_SECONDS": 3,
+        "BREAKER_OPEN_SECONDS": 3,
         "TENDING_INTERVAL_SECONDS": 1,
         "OUTBOX_BACKOFF_SECONDS": 1,
     } | LIMITS

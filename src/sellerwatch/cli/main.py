@@ -11,7 +11,21 @@ from typing import Annotated
 import typer
 
 from sellerwatch import __version__
-from sellerwatch.cli import audit, config, db, demo, executions, outbox, schedules, sellers, serve, simulator, tasks
+from sellerwatch.cli import (
+    agents,
+    audit,
+    config,
+    db,
+    demo,
+    executions,
+    limits,
+    outbox,
+    schedules,
+    sellers,
+    serve,
+    simulator,
+    tasks,
+)
 from sellerwatch.cli.output import err
 from sellerwatch.kernel.errors import Invalid, SellerwatchError
 
@@ -36,6 +50,8 @@ for name, commands in (
     ("executions", executions.app),
     ("tasks", tasks.app),
     ("outbox", outbox.app),
+    ("agents", agents.app),
+    ("limits", limits.app),
     ("audit", audit.app),
 ):
     app.add_typer(commands, name=name)

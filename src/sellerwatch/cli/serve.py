@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sellerwatch.cli.output import err, print_json, print_table
-from sellerwatch.cli.running import at_work, follow, run_on_uvloop, stop_on_signals
+from sellerwatch.cli.running import LOOK, at_work, follow, run_on_uvloop, stop_on_signals
+
+#: A receiver that takes nothing for so long is not waited for.
+PATIENCE = 2.0
 
 if TYPE_CHECKING:
     import asyncio
@@ -79,7 +82,23 @@ async def _crawl(settings: Settings, names: list[str], as_json: bool) -> int:
     async with open_service(settings, schedules=False) as service:
         await service.crawl.store.read(lambda tx: _must_be_known(tx, ids))
         async with at_work(service) as running:
-            return _report(await _follow_runs(service, running, ids), as_json)
+            found = await _follow_runs(service, running, ids)
+            await _deliver_rest(service, running)
+            return _report(found, as_json)
+
+
+async def _deliver_rest(service: Service, running: asyncio.Task[None]) -> None:
+    """What the runs found is told before we go, as far as the receiver takes it; the rest waits for a service."""
+    delivery = service.deliveries[0]
+    if not delivery.has_receiver:
+        return
+    clock, told, since = service.crawl.clock, delivery.delivered, service.crawl.clock.monotonic()
+    while await delivery.pending() and not (service.stop.is_set() or running.done()):
+        if delivery.delivered > told:
+            told, since = delivery.delivered, clock.monotonic()
+        elif clock.monotonic() - since > PATIENCE:
+            return
+        await clock.sleep(LOOK)
 
 
 def _must_be_known(tx: SellersTx, ids: list[SellerId]) -> None:

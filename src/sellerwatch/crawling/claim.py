@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from sellerwatch.agents.limits import Limits
-from sellerwatch.agents.pool import Candidate, lend
+from sellerwatch.agents.breaker import BreakerRules
+from sellerwatch.agents.charge import Notice
+from sellerwatch.agents.gate import Gate, ask_gate, start_probe
+from sellerwatch.agents.limits import Host, Limits
+from sellerwatch.agents.pool import Candidate, Grant, Lending, lend, pace
 from sellerwatch.agents.ports import Permit
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.task import Task, TaskStatus
+from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.ids import ExecutionId, WorkerId
 
 
@@ -20,6 +24,7 @@ class Claim:
 
     task: Task
     permit: Permit
+    is_pool_probe: bool = False
 
     @property
     def candidate(self) -> Candidate:
@@ -37,32 +42,79 @@ class Claims:
     not_before: datetime | None
     tokenless: tuple[Candidate, ...]
     hungry: bool
+    notices: tuple[Notice, ...] = ()
 
 
-def claim(tx: CrawlTx, worker_id: WorkerId, wanted: int, turn: int, now: datetime, limits: Limits) -> Claims:
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a claim goes by: the limits of each agent, of the marketplace as a whole, and of the pool."""
+
+    limits: Limits
+    host: Host
+    breaker: BreakerRules
+
+
+def claim(tx: CrawlTx, worker_id: WorkerId, wanted: int, turn: int, at: Moment, terms: Terms) -> Claims:
     """Up to `wanted` tasks, fairly from all runs, as many as there are permits for.
 
-    Permits first: with none free no task is touched and none waits in anybody's hands. `turn` rotates which run comes
-    first, so that a large one never starves the others.
+    The pool's gate first, then permits: with none free no task is touched and none waits in anybody's hands. `turn`
+    rotates which run comes first, so that a large one never starves the others.
     """
-    tx.permits.expire(now, limits)
-    candidates = tx.agents.candidates(now)
-    tokenless = tuple(c for c in candidates if c.token is None or not c.token.is_valid(now))
-    lending = lend(candidates, wanted, now, limits)
+    now, limits = at.now, terms.limits
+    gate = ask_gate(tx, terms.breaker, now)
     runs = _in_turn([execution.execution_id for execution in tx.executions.running()], turn)
+    if gate.most == 0:
+        return Claims((), gate.not_before, (), hungry=True, notices=gate.notices)
+    if not runs:
+        return Claims((), None, (), hungry=False, notices=gate.notices)
+    # Before the candidates are read: the claim that frees a window may use it.
+    tx.permits.expire(at, limits)
+    candidates = tx.agents.candidates(at)
+    tokenless = tuple(c for c in candidates if not c.has_token(now) and c.may_work(now))
+    most = wanted if gate.most is None else min(wanted, gate.most)
+    lending = _lend(tx, candidates, min(most, terms.host.concurrency - tx.permits.unanswered()), at, terms)
     tasks = _ready(tx, runs, len(lending.grants) or 1, now)
     if not tasks:
         times = [time for time in (tx.tasks.next_ready(run) for run in runs) if time is not None]
-        return Claims((), min(times, default=None), (), hungry=False)
+        return Claims((), min(times, default=None), (), hungry=False, notices=gate.notices)
     if not lending.grants:
-        times = [time for time in (lending.not_before, tx.permits.next_free(limits)) if time and time > now]
-        return Claims((), min(times, default=None), tokenless, hungry=True)
+        return Claims((), _next_chance(tx, lending, at, limits), tokenless, hungry=True, notices=gate.notices)
     grants = lending.grants[: len(tasks)]
     started = [_started(task, worker_id, now, grant.candidate.row) for task, grant in zip(tasks, grants, strict=True)]
-    permits = tx.permits.reserve(grants, [task.task_id for task in started], worker_id, now)
+    permits = tx.permits.reserve(grants, [task.task_id for task in started], worker_id, at)
     tx.tasks.save(started, now)
-    taken = tuple(Claim(task, permit) for task, permit in zip(started, permits, strict=True))
-    return Claims(taken, None, tokenless, hungry=len(lending.grants) < wanted)
+    notices = gate.notices + _start_probes(tx, gate, grants, worker_id, terms.breaker, now)
+    taken = tuple(Claim(task, permit, gate.is_probe) for task, permit in zip(started, permits, strict=True))
+    return Claims(taken, None, tokenless, len(lending.grants) < wanted, notices)
+
+
+def _lend(tx: CrawlTx, candidates: Sequence[Candidate], wanted: int, at: Moment, terms: Terms) -> Lending:
+    """What the agents' limits allow, and of that what the marketplace as a whole may be asked now."""
+    lending = lend(candidates, max(wanted, 0), at, terms.limits)
+    per_second = terms.host.per_second
+    if per_second is None or not lending.grants:
+        return lending
+    last_us = tx.permits.last_departure_us()
+    paced = pace(lending.grants, last_us, per_second, at)
+    wait = None if paced else max(1, last_us + int(1_000_000 / per_second) - at.boot_us)
+    return Lending(tuple(paced), wait)
+
+
+def _start_probes(
+    tx: CrawlTx, gate: Gate, grants: Sequence[Grant], worker_id: WorkerId, rules: BreakerRules, now: datetime
+) -> tuple[Notice, ...]:
+    """Circuits and the breaker that let one request through wait for its answer."""
+    probing = {grant.candidate.row: grant.candidate.circuit for grant in grants if grant.is_probe}
+    if probing:
+        tx.circuits.save(probing, {row: circuit.half_open(now) for row, circuit in probing.items()}, now)
+    return start_probe(tx, gate, worker_id, rules, now)
+
+
+def _next_chance(tx: CrawlTx, lending: Lending, at: Moment, limits: Limits) -> datetime | None:
+    """When the rate, a circuit or a window that empties may allow the next request."""
+    free_us = tx.permits.next_free_us(limits)
+    waits = [wait for wait in (lending.wait_us, None if free_us is None else free_us - at.boot_us) if wait]
+    return at.now + timedelta(microseconds=min(waits)) if waits else None
 
 
 def _started(task: Task, worker_id: WorkerId, now: datetime, agent_row: int) -> Task:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Protocol
 
-from sellerwatch.agents.limits import Limits
+from sellerwatch.agents.charge import Notice
+from sellerwatch.agents.circuit import Circuit
+from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.ports import Sealer
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.process import CrawlRules
@@ -15,6 +19,28 @@ from sellerwatch.kernel.clock import Clock
 from sellerwatch.kernel.ids import Ids, WorkerId
 from sellerwatch.kernel.store import Store
 from sellerwatch.marketplaces.ports import Marketplace
+from sellerwatch.marketplaces.robots import Robots
+from sellerwatch.oversight.alerts import Alert, AlertQueue, LogAlerts
+
+
+@dataclass
+class Tuning:
+    """What an operator may change while it runs; looked at anew by every claim."""
+
+    limits: Limits = field(default_factory=Limits)
+    host: Host = field(default_factory=Host)
+    concurrency: int = 100
+
+    def take(self, other: Tuning) -> None:
+        self.limits, self.host, self.concurrency = other.limits, other.host, other.concurrency
+
+
+class Mark(Protocol):
+    """Remembers the highest permit outside the database."""
+
+    def read(self) -> int: ...
+
+    def write(self, number: int) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -29,9 +55,29 @@ class Crawl:
     sealer: Sealer
     worker_id: WorkerId
     rules: CrawlRules
-    limits: Limits = field(default_factory=Limits)
-    concurrency: int = 100
+    tuning: Tuning = field(default_factory=Tuning)
+    alerts: AlertQueue = field(default_factory=lambda: AlertQueue(LogAlerts()))
+    mark: Mark | None = None
+    circuit: Circuit = field(default_factory=Circuit)
+    suspension: timedelta = timedelta(hours=1)
+    log_kept: timedelta = timedelta(days=92)
+    timezone: str = "UTC"
+    robots: Robots | None = None
     heartbeat: timedelta = timedelta(seconds=10)
     visibility: timedelta = timedelta(seconds=30)
     deadline: timedelta = timedelta(days=1)
     retry_pause: Backoff = field(default_factory=lambda: Backoff(first=1.0, longest=60.0))
+
+    @property
+    def limits(self) -> Limits:
+        return self.tuning.limits
+
+    def rest(self, asked: timedelta | None = None) -> timedelta:
+        """How long an ill agent rests: its time or the marketplace's longer one, and a tenth by luck, so that not all
+        are back in the same second."""
+        return max(self.suspension, asked or timedelta(0)) * (1 + 0.1 * self.luck.random())
+
+    def tell(self, notices: Sequence[Notice]) -> None:
+        """After the transaction: what a person should hear of."""
+        for notice in notices:
+            self.alerts.post(Alert(notice.kind, notice.subject, notice.text, self.clock.now()))

@@ -151,7 +151,7 @@ def retry_tasks(tx: CrawlTx, task_ids: Sequence[TaskId], deadline: timedelta, *,
         shown = _task(task, run), _task(reopened, again)
         tx.audit.record(AuditEntry(now, actor, "task.retry", "task", task_id, *shown))
 
-    return _each(task_ids, retry)
+    return each(task_ids, retry)
 
 
 def replay(tx: CrawlTx, outbox_ids: Sequence[OutboxId], *, actor: str, now: datetime) -> Handled:
@@ -188,7 +188,7 @@ def _move_messages(
         shown = _message(message), _message(moved)
         tx.audit.record(AuditEntry(now, actor, action, "message", outbox_id, *shown))
 
-    return _each(outbox_ids, one)
+    return each(outbox_ids, one)
 
 
 def _reopen(tx: CrawlTx, run: Execution, tasks: Sequence[Task], deadline: timedelta, now: datetime) -> Execution:
@@ -211,7 +211,7 @@ def _reopen(tx: CrawlTx, run: Execution, tasks: Sequence[Task], deadline: timede
     return again
 
 
-def _each(ids: Sequence[Id], handle: Callable[[Id], None]) -> Handled:
+def each(ids: Sequence[Id], handle: Callable[[Id], None]) -> Handled:
     """One by one. A refusal comes before anything of that one is written, so there is nothing to undo."""
     done: list[PublicId] = []
     refused: list[Refused] = []

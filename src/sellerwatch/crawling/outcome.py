@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from sellerwatch.agents.agent import Outcome
+from sellerwatch.agents.charge import Charge
 from sellerwatch.catalog.absorb import Part
 from sellerwatch.catalog.product import PartType
 from sellerwatch.crawling.claim import Claim
@@ -51,7 +52,24 @@ class Ending:
     parts: tuple[Part, ...] = ()
     list_total: int | None = None
     wait: timedelta | None = None
+    rest: timedelta = timedelta(0)
     drop_token: bool = False
+
+    @property
+    def charge(self) -> Charge:
+        """What the pool is told of it."""
+        return Charge(
+            candidate=self.claim.candidate,
+            permit=self.claim.permit.number,
+            outcome=self.agent,
+            status=self.status,
+            milliseconds=self.milliseconds,
+            at=self.at,
+            rest=self.rest,
+            succeeded=self.end is TaskEnd.DONE,
+            drop_token=self.drop_token,
+            is_pool_probe=self.claim.is_pool_probe,
+        )
 
 
 def judge(claim: Claim, answer: Answer, marketplace: Marketplace, took: float, now: datetime) -> Ending:

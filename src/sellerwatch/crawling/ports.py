@@ -115,6 +115,26 @@ class Workers(Protocol):
         ...
 
 
+class Leases(Protocol):
+    """What must be done by one process at a time."""
+
+    def take(self, job: str, owner: str, until: datetime, now: datetime) -> bool: ...
+
+    def finish(self, job: str, owner: str, now: datetime, error: str | None = None) -> None: ...
+
+    def last_finished(self, job: str) -> datetime | None: ...
+
+
+class Overrides(Protocol):
+    """Settings an operator changed while it ran; kept over restarts."""
+
+    def all(self) -> dict[str, str]: ...
+
+    def set(self, name: str, value: str, by: str, now: datetime) -> None: ...
+
+    def unset(self, name: str) -> bool: ...
+
+
 class CrawlTx(SellersTx, AgentsTx, Protocol):
     @property
     def tasks(self) -> Tasks: ...
@@ -130,3 +150,9 @@ class CrawlTx(SellersTx, AgentsTx, Protocol):
 
     @property
     def workers(self) -> Workers: ...
+
+    @property
+    def leases(self) -> Leases: ...
+
+    @property
+    def overrides(self) -> Overrides: ...

@@ -12,14 +12,16 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from sellerwatch.agents.agent import Agent, Outcome
-from sellerwatch.agents.ports import Use
+from sellerwatch.agents.agent import Outcome
+from sellerwatch.agents.breaker import BreakerRules
+from sellerwatch.agents.charge import Notice, charge
 from sellerwatch.catalog.absorb import Shelf, absorb_entry, absorb_part
 from sellerwatch.catalog.announce import announce
 from sellerwatch.catalog.product import ForeignProduct
 from sellerwatch.crawling.outcome import Ending, TaskEnd
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.task import RequestUrl, Task, TaskType
+from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, ProductId, SellerId, TaskId, WorkerId
 from sellerwatch.marketplaces.ports import Marketplace
 
@@ -34,7 +36,7 @@ class CrawlRules:
     marketplace: Marketplace
     page_size: int = 500
     task_retries: int = 2
-    suspension: timedelta = timedelta(hours=1)
+    breaker: BreakerRules = field(default_factory=BreakerRules)
 
 
 @dataclass
@@ -56,6 +58,7 @@ class Absorbed:
     again: int
     events: int
     products: int
+    notices: tuple[Notice, ...] = ()
 
 
 @dataclass
@@ -73,10 +76,17 @@ class _Group:
 
 
 def absorb(
-    tx: CrawlTx, endings: Sequence[Ending], worker_id: WorkerId, rules: CrawlRules, ids: Iterator[str], now: datetime
+    tx: CrawlTx,
+    endings: Sequence[Ending],
+    forgiven: Sequence[tuple[int, Outcome]],
+    worker_id: WorkerId,
+    rules: CrawlRules,
+    ids: Iterator[str],
+    at: Moment,
 ) -> Absorbed:
     """Write a group of endings. One that is not ours any more is skipped; its permit and its agent still count."""
-    _charge_agents(tx, endings, rules, now)
+    now = at.now
+    notices = charge(tx, [ending.charge for ending in endings], forgiven, worker_id, rules.breaker, at)
     tasks = tx.tasks.get_many([ending.claim.task.task_id for ending in endings])
     ours = [e for e in endings if _is_ours(tasks.get(e.claim.task.task_id), e, worker_id)]
     runs = {ending.claim.task.execution_id for ending in ours}
@@ -99,7 +109,22 @@ def absorb(
         again=group.again,
         events=events,
         products=len(added),
+        notices=notices,
     )
+
+
+def abandon(tx: CrawlTx, ending: Ending, worker_id: WorkerId, problem: str, at: Moment) -> None:
+    """The last resort for an ending that nothing can absorb: its permit is answered, its task fails and is counted, and
+    nothing else."""
+    now = at.now
+    tx.permits.answer([ending.claim.permit.number], at)
+    task = tx.tasks.get(ending.claim.task.task_id)
+    if task is None or not _is_ours(task, ending, worker_id):
+        return
+    tx.tasks.save([task.fail(problem, now)], now)
+    execution = tx.executions.get(task.execution_id)
+    if execution is not None:
+        tx.executions.save(execution.record(now, failed=1))
 
 
 def over_of(tx: CrawlTx, runs: Iterable[ExecutionId]) -> frozenset[ExecutionId]:
@@ -268,39 +293,3 @@ def list_tasks(
         )
         for page in range(pages)
     ]
-
-
-def _charge_agents(tx: CrawlTx, endings: Sequence[Ending], rules: CrawlRules, now: datetime) -> None:
-    """Health, counts and rest of every agent that was used, folded per agent; its permits are answered."""
-    tx.permits.answer([ending.claim.permit.number for ending in endings], now)
-    rows = list(dict.fromkeys(ending.claim.candidate.row for ending in endings))
-    agents = tx.agents.get_rows(rows)
-    tx.agents.save({row: _used(agents[row], row, endings, rules) for row in rows if row in agents})
-    dropped = [ending.claim.candidate.row for ending in endings if ending.drop_token]
-    if dropped:
-        tx.agents.drop_tokens(dropped)
-    tx.agents.log_uses([_use(ending) for ending in endings])
-
-
-def _used(agent: Agent, row: int, endings: Sequence[Ending], rules: CrawlRules) -> Agent:
-    mine = [ending for ending in endings if ending.claim.candidate.row == row]
-    good = [ending for ending in mine if ending.agent is Outcome.SUCCESS]
-    if good:
-        agent = agent.use(Outcome.SUCCESS, good[-1].at, rules.suspension, uses=len(good))
-    for ending in mine:
-        if ending.agent is not Outcome.SUCCESS:
-            rest = max(rules.suspension, ending.wait or timedelta(0)) if ending.agent is Outcome.TOO_MANY else None
-            agent = agent.use(ending.agent, ending.at, rest or rules.suspension)
-    return agent
-
-
-def _use(ending: Ending) -> Use:
-    return Use(
-        agent_row=ending.claim.candidate.row,
-        token_row=ending.claim.candidate.token_row,
-        status=ending.status,
-        milliseconds=ending.milliseconds,
-        succeeded=ending.end is TaskEnd.DONE,
-        too_many=ending.agent is Outcome.TOO_MANY,
-        at=ending.at,
-    )

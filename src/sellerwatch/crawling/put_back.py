@@ -12,6 +12,7 @@ from sellerwatch.crawling.execution import Execution, ExecutionNotFound
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.process import CrawlRules, end_failed, over_of
 from sellerwatch.crawling.task import Task, TaskStatus
+from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.errors import SellerwatchError
 from sellerwatch.kernel.ids import ExecutionId, TaskId, WorkerId
 
@@ -29,11 +30,12 @@ class PutBack:
     permits: int
 
 
-def put_back_lost(tx: CrawlTx, visibility: timedelta, rules: CrawlRules, ids: Iterator[str], now: datetime) -> PutBack:
+def put_back_lost(tx: CrawlTx, visibility: timedelta, rules: CrawlRules, ids: Iterator[str], at: Moment) -> PutBack:
     """Put back what silent workers held. One task that cannot be moved does not keep the others from coming back."""
+    now = at.now
     beat_before = now - visibility
     tx.workers.bury(beat_before, now)
-    permits = tx.permits.answer_lapsed(beat_before, now)
+    permits = tx.permits.answer_lapsed(beat_before, at)
     again: list[Task] = []
     poison: list[Task] = []
     lost = tx.tasks.held_by_lapsed(beat_before)
@@ -50,23 +52,23 @@ def put_back_lost(tx: CrawlTx, visibility: timedelta, rules: CrawlRules, ids: It
     return PutBack(len(again), len(poison), permits)
 
 
-def release(tx: CrawlTx, worker_id: WorkerId, rules: CrawlRules, ids: Iterator[str], now: datetime) -> int:
+def release(tx: CrawlTx, worker_id: WorkerId, rules: CrawlRules, ids: Iterator[str], at: Moment) -> int:
     """A worker that stops puts back what it still holds, at no cost to the tasks, and leaves."""
     held = tx.tasks.held_by(worker_id)
-    _hand_back(tx, held, rules, ids, now)
-    tx.permits.answer_all_of(worker_id, now)
-    tx.workers.leave(worker_id, now)
+    _hand_back(tx, held, rules, ids, at.now)
+    tx.permits.answer_all_of(worker_id, at)
+    tx.workers.leave(worker_id, at.now)
     return len(held)
 
 
 def put_back_unknown(
-    tx: CrawlTx, worker_id: WorkerId, known: Set[TaskId], rules: CrawlRules, ids: Iterator[str], now: datetime
+    tx: CrawlTx, worker_id: WorkerId, known: Set[TaskId], rules: CrawlRules, ids: Iterator[str], at: Moment
 ) -> int:
     """The answer to a claim was lost, so that a worker holds what it knows nothing of: that goes back, its permits
     spent. The worker's heart beats, so nobody else would ever do it."""
     unknown = [task for task in tx.tasks.held_by(worker_id) if task.task_id not in known]
-    _hand_back(tx, unknown, rules, ids, now)
-    tx.permits.answer_of(worker_id, [task.task_id for task in unknown], now)
+    _hand_back(tx, unknown, rules, ids, at.now)
+    tx.permits.answer_of(worker_id, [task.task_id for task in unknown], at)
     return len(unknown)
 
 

@@ -6,19 +6,22 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from sellerwatch.agents.tend import recover_rested
-from sellerwatch.crawling.context import Crawl
+from sellerwatch.agents.charge import Notice
+from sellerwatch.agents.tend import change_limits
+from sellerwatch.crawling.context import Crawl, Tuning
+from sellerwatch.crawling.look_after import JOBS, put_back, run_once
 from sellerwatch.crawling.ports import CrawlTx, WorkerInfo
 from sellerwatch.crawling.process import Absorbed
-from sellerwatch.crawling.put_back import PutBack, cancel_execution, put_back_lost, release
+from sellerwatch.crawling.put_back import release
 from sellerwatch.crawling.start_due import start_due
 from sellerwatch.crawling.work import Worker
+from sellerwatch.kernel.clock import Moment, moment
 from sellerwatch.kernel.ids import Draw
 from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.outbox.deliver import Delivery
@@ -40,12 +43,20 @@ class Progress:
     products: int = 0
 
 
+@dataclass(frozen=True)
+class _Entered:
+    tuning: Tuning
+    highest_permit: int
+    notices: tuple[Notice, ...]
+
+
 @dataclass
 class Service:
     """`run` ends when `stop` is set, or raises when one of the loops broke beyond its own repair."""
 
     crawl: Crawl
     deliveries: tuple[Delivery, ...]
+    tune: Callable[[Mapping[str, str]], Tuning]
     tending_interval: timedelta = timedelta(seconds=60)
     schedules: bool = True
     stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -61,9 +72,7 @@ class Service:
             delivery.nudge()
 
     async def run(self, grace: float = 5.0) -> None:
-        crawl = self.crawl
-        await crawl.store.transact(partial(self._enter, now=crawl.clock.now()))
-        await self._look_after()
+        await self._begin()
         stopping = asyncio.create_task(self.stop.wait())
         loops = [asyncio.create_task(loop) for loop in self._loops(grace)]
         try:
@@ -87,6 +96,7 @@ class Service:
             self._every(beat, self._beat),
             self._every(min(self.tending_interval, self.crawl.visibility).total_seconds(), self._look_after),
             *(delivery.run(self.stop) for delivery in self.deliveries),
+            self.crawl.alerts.run(self.stop),
         ]
         if self.schedules:
             loops.append(self._every(SCHEDULER_TURN, self._start_due))
@@ -105,14 +115,34 @@ class Service:
             except TimeoutError:
                 continue
 
-    def _enter(self, tx: CrawlTx, now: datetime) -> None:
-        tx.permits.set_limits(self.crawl.limits)
-        info = WorkerInfo(self.crawl.worker_id, "service", socket.gethostname(), os.getpid(), now, now)
-        tx.workers.enter(info)
+    def _enter(self, tx: CrawlTx, at: Moment) -> _Entered:
+        """What this process finds: limits an operator has set, permits of an earlier boot, perhaps a database that lost
+        some of them."""
+        crawl, tuning = self.crawl, self.tune(tx.overrides.all())
+        tx.permits.set_limits(tuning.limits, at)
+        tx.permits.enter_boot(at, tuning.limits)
+        tx.tokens.drop_unknown(crawl.sealer.key_ids)
+        tx.circuits.set_rules(crawl.circuit.threshold, crawl.circuit.timeout)
+        tx.workers.enter(WorkerInfo(crawl.worker_id, "service", socket.gethostname(), os.getpid(), at.now, at.now))
+        highest = tx.permits.highest()
+        if crawl.mark is None or highest >= crawl.mark.read():
+            return _Entered(tuning, highest, ())
+        tx.permits.fill(at, tuning.limits)
+        text = "The database was restored from an older copy: every agent's window counts as full for one window."
+        return _Entered(tuning, highest, (Notice("pool.restored", "pool", text),))
+
+    async def _begin(self) -> None:
+        crawl = self.crawl
+        entered = await crawl.store.transact(partial(self._enter, at=moment(crawl.clock)))
+        crawl.tuning.take(entered.tuning)
+        if entered.notices and crawl.mark is not None:
+            # The windows are full from now on: the next start has nothing more to make good.
+            crawl.mark.write(entered.highest_permit)
+        crawl.tell(entered.notices)
 
     async def _leave(self) -> None:
-        crawl, now, draw = self.crawl, self.crawl.clock.now(), Draw(self.crawl.ids)
-        await crawl.store.transact(lambda tx: release(tx, crawl.worker_id, crawl.rules, draw.replay(), now))
+        crawl, at, draw = self.crawl, moment(self.crawl.clock), Draw(self.crawl.ids)
+        await crawl.store.transact(lambda tx: release(tx, crawl.worker_id, crawl.rules, draw.replay(), at))
 
     async def _beat(self) -> None:
         now = self.crawl.clock.now()
@@ -123,28 +153,25 @@ class Service:
             self.worker.nudge()
 
     async def _look_after(self) -> None:
-        """Agents that have rested, tasks and messages whose worker vanished, runs past their deadline."""
-        crawl, now, draw = self.crawl, self.crawl.clock.now(), Draw(self.crawl.ids)
-
-        def work(tx: CrawlTx) -> tuple[int, PutBack]:
-            ids = draw.replay()
-            # Whoever looks after others is alive, however long the database or the machine was away.
-            tx.workers.beat(crawl.worker_id, now)
-            for execution in tx.executions.running():
-                if execution.deadline_at is not None and execution.deadline_at <= now:
-                    cancel_execution(tx, execution.execution_id, "ran past its deadline", crawl.rules, ids, now)
-            recovered = recover_rested(tx, now)
-            return recovered, put_back_lost(tx, crawl.visibility, crawl.rules, ids, now)
-
-        recovered, put_back = await crawl.store.transact(work)
+        """Tasks and messages whose worker vanished, runs past their deadline, and the jobs that run once anywhere."""
+        back = await put_back(self.crawl)
         for delivery in self.deliveries:
-            await delivery.recover(crawl.visibility)
-        if recovered or put_back.again or put_back.poison:
-            log.info(
-                "looked after",
-                extra={"recovered": recovered, "put_back": put_back.again, "poison": put_back.poison},
-            )
+            await delivery.recover(self.crawl.visibility)
+        done = {name: await run_once(self.crawl, name, job) for name, job in JOBS.items()}
+        await self._retune()
+        if back.again or back.poison or any(done.values()):
+            log.info("looked after", extra={"put_back": back.again, "poison": back.poison} | done)
             self.worker.nudge()
+
+    async def _retune(self) -> None:
+        """Take over what an operator has changed since."""
+        crawl, at = self.crawl, moment(self.crawl.clock)
+        wanted = self.tune(await crawl.store.read(lambda tx: tx.overrides.all()))
+        if wanted != crawl.tuning:
+            was = crawl.limits
+            await crawl.store.transact(lambda tx: change_limits(tx, was, wanted.limits, at))
+            crawl.tuning.take(wanted)
+            log.info("limits changed", extra={"limits": str(wanted.limits), "concurrency": wanted.concurrency})
 
     def _absorbed(self, group: Absorbed) -> None:
         self.progress.completed += group.completed

@@ -1,4 +1,4 @@
-"""Giving agents their tokens: one session each, opened when work waits for it, never two at once for one agent."""
+"""Giving agents their tokens: opened when work waits for one, renewed before it expires, by one process at a time."""
 
 from __future__ import annotations
 
@@ -6,17 +6,28 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 
+from sellerwatch.agents.agent import Agent, AgentStatus
+from sellerwatch.agents.charge import Notice, standing_notice
 from sellerwatch.agents.pool import Candidate
+from sellerwatch.agents.token import Token
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.ports import CrawlTx
-from sellerwatch.marketplaces.ports import NoSession
+from sellerwatch.kernel.ids import UserAgentId
+from sellerwatch.marketplaces.ports import Identity, NoSession
 
 log = logging.getLogger(__name__)
 
 AT_ONCE = 10
 #: After an outage the same agent is not tried again at once.
 PAUSE = timedelta(seconds=5)
+#: A process that dies while it opens a session keeps the others from it for so long.
+LEASE = timedelta(seconds=30)
+#: A token is renewed after an hour, or when four fifths of a shorter life are over.
+PUT_OFF = timedelta(minutes=1)
+RENEW_AFTER = timedelta(hours=1)
+LIFE_USED = 0.8
 
 
 class Sessions:
@@ -44,49 +55,90 @@ class Sessions:
         await asyncio.gather(*self._opening.values(), return_exceptions=True)
 
     async def _open(self, candidate: Candidate) -> None:
+        opened = False
         try:
-            if await open_session(self._crawl, candidate):
-                self._not_before.pop(candidate.row, None)
-            else:
-                self._not_before[candidate.row] = self._crawl.clock.now() + PAUSE
+            opened = await open_session(self._crawl, candidate.row, candidate.user_agent_id, candidate.user_agent)
         except Exception:
             # One agent's trouble never stops the others; the next want tries again.
             log.exception("session not opened", extra={"agent": candidate.user_agent_id})
-            self._not_before[candidate.row] = self._crawl.clock.now() + PAUSE
         finally:
+            if opened:
+                self._not_before.pop(candidate.row, None)
+            else:
+                self._not_before[candidate.row] = self._crawl.clock.now() + PAUSE
             del self._opening[candidate.row]
             self._opened()
 
 
-async def open_session(crawl: Crawl, candidate: Candidate) -> bool:
-    """Ask the marketplace, seal what it gives, keep it. Only an answered refusal counts against the agent."""
-    session = await crawl.marketplace.open_session(candidate.user_agent, crawl.clock.now())
-    now = crawl.clock.now()
-    row = candidate.row
+def identity_of(candidate: Candidate) -> Identity:
+    """Whom a request is made as; the pool lends nobody without a token."""
+    if candidate.token is None:
+        raise ValueError(f"agent {candidate.user_agent_id} was lent without a token")
+    return Identity(candidate.user_agent_id, candidate.user_agent, candidate.token)
+
+
+async def open_session(crawl: Crawl, row: int, agent_id: UserAgentId, user_agent: str) -> bool:
+    """Ask the marketplace, seal what it gives, keep it. False: another process is at it, or there was none to be had.
+
+    Only an answered refusal counts against the agent: an outage must not block the pool.
+    """
+    job, now = f"session:{row}", crawl.clock.now()
+    if not await crawl.store.transact(lambda tx: tx.leases.take(job, crawl.worker_id, now + LEASE, now)):
+        return False
+    session = await crawl.marketplace.open_session(user_agent, now)
+    done = crawl.clock.now()
     if isinstance(session, NoSession):
         problem, refused = session.problem, session.refused
-        log.warning("no session", extra={"agent": candidate.user_agent_id, "problem": problem, "refused": refused})
-
-        def note_refusal(tx: CrawlTx) -> None:
-            agents = tx.agents.get_rows([row])
-            tx.agents.save({found: agent.issue_refused(now) for found, agent in agents.items()})
-
-        if refused:
-            await crawl.store.transact(note_refusal)
+        log.warning("no session", extra={"agent": agent_id, "problem": problem, "refused": refused})
+        notices = await crawl.store.transact(lambda tx: _note_failure(tx, row, job, crawl.worker_id, refused, done))
+        crawl.tell(notices)
         return False
     token = crawl.sealer.seal(
         session.token,
-        bound_to=candidate.user_agent_id,
+        bound_to=agent_id,
         nid=session.nid,
         mustit_uid=session.mustit_uid,
-        issued_at=now,
-        expires_at=now + session.lifetime,
+        issued_at=done,
+        expires_at=done + session.lifetime,
     )
-
-    def keep(tx: CrawlTx) -> None:
-        agents = tx.agents.get_rows([row])
-        tx.agents.keep_token(row, token)
-        tx.agents.save({found: agent.issue_succeeded(now) for found, agent in agents.items()})
-
-    await crawl.store.transact(keep)
+    renew_at = done + min(RENEW_AFTER, session.lifetime * LIFE_USED)
+    await crawl.store.transact(lambda tx: _keep(tx, row, token, renew_at, job, crawl.worker_id, done))
     return True
+
+
+def _keep(tx: CrawlTx, row: int, token: Token, renew_at: datetime, job: str, owner: str, now: datetime) -> None:
+    agents = tx.agents.get_rows([row])
+    if agents:
+        tx.tokens.keep(row, token, renew_at)
+        tx.agents.save({found: agent.issue_succeeded(now) for found, agent in agents.items()})
+    tx.leases.finish(job, owner, now)
+
+
+def _note_failure(tx: CrawlTx, row: int, job: str, owner: str, refused: bool, now: datetime) -> tuple[Notice, ...]:
+    tx.leases.finish(job, owner, now, "no session")
+    before = tx.agents.get_rows([row]) if refused else {}
+    after: dict[int, Agent] = {found: agent.issue_refused(now) for found, agent in before.items()}
+    tx.agents.save(after)
+    blocked = [a for found, a in after.items() if a.status is AgentStatus.BLOCKED is not before[found].status]
+    return tuple(standing_notice(agent) for agent in blocked)
+
+
+async def renew_due(crawl: Crawl) -> int:
+    """Tokens that should not get older. One that cannot be renewed is put off and keeps working until it expires."""
+    now = crawl.clock.now()
+    due = await crawl.store.read(lambda tx: tx.tokens.due(now, AT_ONCE))
+    renewed = 0
+    for row, agent_id, user_agent in due:
+        try:
+            opened = await open_session(crawl, row, agent_id, user_agent)
+        except Exception:
+            log.exception("a token was not renewed", extra={"agent": agent_id})
+            opened = False
+        renewed += opened
+        if not opened:
+            await crawl.store.transact(partial(_put_off, row=row, until=crawl.clock.now() + PUT_OFF))
+    return renewed
+
+
+def _put_off(tx: CrawlTx, row: int, until: datetime) -> None:
+    tx.tokens.put_off(row, until)

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
-from sellerwatch.agents.pool import NoBudget
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.execution import CrawlInProgress
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.trigger import MarketplaceUnavailable, trigger
-from sellerwatch.kernel.errors import SellerwatchError
+from sellerwatch.kernel.errors import SellerwatchError, Unavailable
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.oversight.audit import AuditEntry
@@ -41,9 +40,9 @@ async def start_due(crawl: Crawl) -> Started:
         try:
             note = await _start(crawl, schedule.seller_id)
             runs += note is None
-        except NoBudget as no_budget:
-            # Its time stays due: the next turn finds it again.
-            retry_at = now + timedelta(seconds=no_budget.seconds)
+        except Unavailable as refusal:
+            # No budget, or the pool's breaker is open. Its time stays due: the next turn finds it again.
+            retry_at = now + timedelta(seconds=refusal.retry_after or 0)
             continue
         except StoreFailed:
             # Ours to mend, not a reason to let the time pass.

@@ -7,26 +7,33 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
 from sellerwatch.agents.agent import Outcome
+from sellerwatch.agents.breaker import PoolBreakerOpen
+from sellerwatch.agents.charge import Charge, Notice, charge
+from sellerwatch.agents.circuit import CircuitState
+from sellerwatch.agents.gate import ask_gate, start_probe
 from sellerwatch.agents.pool import Candidate, NoBudget, lend
-from sellerwatch.agents.ports import Permit, Use
+from sellerwatch.agents.ports import Permit
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.execution import CrawlInProgress, Execution
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.process import list_tasks, pages_of
-from sellerwatch.crawling.sessions import open_session
+from sellerwatch.crawling.sessions import identity_of, open_session
+from sellerwatch.kernel.clock import Moment, moment
 from sellerwatch.kernel.errors import Failed
 from sellerwatch.kernel.ids import Draw, ExecutionId, SellerId
-from sellerwatch.marketplaces.ports import Answer, AnswerKind, Identity, Unparsable
+from sellerwatch.marketplaces.ports import Answer, AnswerKind, Unparsable
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.schedules.schedule import Schedule
 from sellerwatch.sellers.seller import Seller, SellerNotFound
 
 #: Agents tried for the one question: a 429, a refused token or a dropped connection is one agent's day, not the shop's.
 ASKED = 4
+#: Agents without a token that are given one at a time, when nobody has one.
+SESSIONS_TRIED = 3
 
 
 @dataclass(eq=False)
@@ -45,29 +52,31 @@ class Triggered:
     task_count: int
 
 
-@dataclass(frozen=True)
-class _Asked:
-    permit: Permit
-    answer: Answer
-    took: float
+_OUTCOMES = {AnswerKind.OK: Outcome.SUCCESS, AnswerKind.TOO_MANY: Outcome.TOO_MANY}
+
+
+class _NoSessionToBeHad(Exception):
+    """Nobody has a token and nobody gets one: the marketplace is away, and asking more agents would be hammering."""
 
 
 async def trigger(crawl: Crawl, seller_id: SellerId, actor: str) -> Triggered:
     """Start a run of an ACTIVE seller that has none going."""
     await crawl.store.read(lambda tx: _may_start(tx, seller_id))
+    if crawl.robots is not None:
+        await crawl.robots.allow(crawl.clock.now())
     problem = "no answer"
     for _ in range(ASKED):
-        asked = await _ask_total(crawl, seller_id)
-        total, problem = _total(crawl, asked.answer)
-        if total is not None or asked.answer.kind in (AnswerKind.REFUSED, AnswerKind.GONE):
+        try:
+            answer = await _ask_total(crawl, seller_id)
+        except _NoSessionToBeHad:
+            problem = "no agent could open a session"
             break
-        await _settle(crawl, asked)
-    else:
-        total = None
-        return await _failed(crawl, seller_id, actor, problem, None)
-    if total is None:
-        return await _failed(crawl, seller_id, actor, problem, asked)
-    return await _started(crawl, seller_id, actor, total, asked)
+        total, problem = _total(crawl, answer)
+        if total is not None:
+            return await _started(crawl, seller_id, actor, total)
+        if answer.kind in (AnswerKind.REFUSED, AnswerKind.GONE):
+            break
+    return await _failed(crawl, seller_id, actor, problem)
 
 
 def _may_start(tx: CrawlTx, seller_id: SellerId) -> tuple[Seller, Schedule]:
@@ -82,13 +91,12 @@ def _may_start(tx: CrawlTx, seller_id: SellerId) -> tuple[Seller, Schedule]:
     return seller, schedule
 
 
-async def _started(crawl: Crawl, seller_id: SellerId, actor: str, total: int, asked: _Asked) -> Triggered:
+async def _started(crawl: Crawl, seller_id: SellerId, actor: str, total: int) -> Triggered:
     now, draw = crawl.clock.now(), Draw(crawl.ids)
 
     def work(tx: CrawlTx) -> Triggered:
         ids = draw.replay()
         seller, schedule = _may_start(tx, seller_id)
-        _charge(tx, asked, crawl, now)
         pages = pages_of(total, crawl.rules.page_size)
         execution = Execution.create(ExecutionId(next(ids)), schedule.schedule_id, seller_id, now)
         execution = replace(execution.start(pages, now), list_total=total, deadline_at=now + crawl.deadline)
@@ -102,15 +110,13 @@ async def _started(crawl: Crawl, seller_id: SellerId, actor: str, total: int, as
     return await crawl.store.transact(work)
 
 
-async def _failed(crawl: Crawl, seller_id: SellerId, actor: str, problem: str, asked: _Asked | None) -> Triggered:
+async def _failed(crawl: Crawl, seller_id: SellerId, actor: str, problem: str) -> Triggered:
     """Keep a FAILED run, so that the failure is seen where runs are looked at, and say so to the caller."""
     now, draw = crawl.clock.now(), Draw(crawl.ids)
 
     def work(tx: CrawlTx) -> None:
         ids = draw.replay()
         _, schedule = _may_start(tx, seller_id)
-        if asked is not None:
-            _charge(tx, asked, crawl, now)
         execution = Execution.create(ExecutionId(next(ids)), schedule.schedule_id, seller_id, now)
         tx.executions.add(execution.fail(f"the total could not be asked: {problem}", now))
         tx.audit.record(AuditEntry(now, actor, "crawl.start_failed", "seller", seller_id, note=problem))
@@ -119,46 +125,86 @@ async def _failed(crawl: Crawl, seller_id: SellerId, actor: str, problem: str, a
     raise MarketplaceUnavailable(seller_id=seller_id, problem=problem)
 
 
-async def _ask_total(crawl: Crawl, seller_id: SellerId) -> _Asked:
-    """One request with a permit of its own: page 0 of size 1 carries the total."""
-    permit = await _borrow(crawl)
-    grant = permit.grant
-    early = (grant.depart_at - crawl.clock.now()).total_seconds()
+async def _ask_total(crawl: Crawl, seller_id: SellerId) -> Answer:
+    """One request with a permit of its own, answered and charged whatever becomes of the run: page 0 of size 1 carries
+    the total."""
+    permit, is_probe = await _borrow(crawl)
+    candidate = permit.grant.candidate
+    early = permit.grant.depart_us / 1_000_000 - crawl.clock.monotonic()
     if early > 0:
         await crawl.clock.sleep(early)
     began = crawl.clock.monotonic()
-    assert grant.candidate.token is not None  # noqa: S101 - the pool lends none without
-    identity = Identity(grant.candidate.user_agent_id, grant.candidate.user_agent, grant.candidate.token)
-    url = crawl.marketplace.list_url(seller_id, 0, 1)
-    answer = await crawl.marketplace.fetch(url, identity, crawl.clock.now())
-    return _Asked(permit, answer, crawl.clock.monotonic() - began)
+    answer = await crawl.marketplace.fetch(
+        crawl.marketplace.list_url(seller_id, 0, 1), identity_of(candidate), crawl.clock.now()
+    )
+    at, took, rest = moment(crawl.clock), crawl.clock.monotonic() - began, crawl.rest(answer.wait)
+    one = Charge(
+        candidate=candidate,
+        permit=permit.number,
+        outcome=_OUTCOMES.get(answer.kind, Outcome.BLAMELESS),
+        status=answer.status,
+        milliseconds=int(took * 1000),
+        at=at.now,
+        rest=rest,
+        succeeded=answer.kind is AnswerKind.OK,
+        drop_token=answer.kind in (AnswerKind.TOO_MANY, AnswerKind.UNAUTHORISED),
+        is_pool_probe=is_probe,
+    )
+    rules = crawl.rules.breaker
+    crawl.tell(await crawl.store.transact(lambda tx: charge(tx, [one], (), crawl.worker_id, rules, at)))
+    return answer
 
 
-async def _borrow(crawl: Crawl) -> Permit:
-    """A permit, with a session opened on the spot where nobody has a token; `NoBudget` says when one will be free."""
-    refused: set[int] = set()
+@dataclass(frozen=True)
+class _Borrowing:
+    permit: Permit | None
+    tokenless: tuple[Candidate, ...] = ()
+    not_before: datetime | None = None
+    refusal: PoolBreakerOpen | None = None
+    notices: tuple[Notice, ...] = ()
+    is_probe: bool = False
+
+
+async def _borrow(crawl: Crawl) -> tuple[Permit, bool]:
+    """A permit, and whether it is the one that finds out for the whole pool; with a session opened on the spot where
+    nobody has a token. Refusals say when a permit may be free."""
+    tried: set[int] = set()
     while True:
-        now = crawl.clock.now()
-        permit, tokenless, not_before = await crawl.store.transact(partial(_reserve_one, crawl=crawl, now=now))
-        if permit is not None:
-            return permit
-        untried = [candidate for candidate in tokenless if candidate.row not in refused]
+        at = moment(crawl.clock)
+        got = await crawl.store.transact(partial(_reserve_one, crawl=crawl, at=at))
+        crawl.tell(got.notices)
+        if got.permit is not None:
+            if crawl.mark is not None:
+                crawl.mark.write(got.permit.number)
+            return got.permit, got.is_probe
+        untried = [c for c in got.tokenless if c.row not in tried][:SESSIONS_TRIED]
+        if got.refusal is not None and not untried:
+            raise got.refusal
         if not untried:
-            wait = (not_before - now).total_seconds() if not_before else crawl.limits.spacing.total_seconds()
+            wait = (got.not_before - at.now).total_seconds() if got.not_before else crawl.limits.spacing_us / 1_000_000
             raise NoBudget(seconds=round(max(wait, 0.1), 1))
-        refused.update(candidate.row for candidate in untried[:3])
-        await asyncio.gather(*(open_session(crawl, candidate) for candidate in untried[:3]))
+        if len(tried) >= SESSIONS_TRIED * 2:
+            raise _NoSessionToBeHad
+        tried.update(candidate.row for candidate in untried)
+        await asyncio.gather(*(open_session(crawl, c.row, c.user_agent_id, c.user_agent) for c in untried))
 
 
-def _reserve_one(tx: CrawlTx, crawl: Crawl, now: datetime) -> tuple[Permit | None, list[Candidate], datetime | None]:
-    tx.permits.expire(now, crawl.limits)
-    candidates = tx.agents.candidates(now)
-    lending = lend(candidates, 1, now, crawl.limits)
+def _reserve_one(tx: CrawlTx, crawl: Crawl, at: Moment) -> _Borrowing:
+    gate = ask_gate(tx, crawl.rules.breaker, at.now)
+    if gate.most == 0:
+        return _Borrowing(None, refusal=gate.refusal, notices=gate.notices)
+    tx.permits.expire(at, crawl.limits)
+    candidates = tx.agents.candidates(at)
+    lending = lend([c for c in candidates if c.circuit.state is CircuitState.CLOSED], 1, at, crawl.limits)
     if lending.grants:
-        return tx.permits.reserve(lending.grants, [None], crawl.worker_id, now)[0], [], None
-    tokenless = [c for c in candidates if c.slots_left > 0 and (c.token is None or not c.token.is_valid(now))]
-    times = [time for time in (lending.not_before, tx.permits.next_free(crawl.limits)) if time is not None]
-    return None, tokenless, min(times, default=None)
+        permit = tx.permits.reserve(lending.grants, [None], crawl.worker_id, at)[0]
+        notices = gate.notices + start_probe(tx, gate, crawl.worker_id, crawl.rules.breaker, at.now)
+        return _Borrowing(permit, notices=notices, is_probe=gate.is_probe)
+    tokenless = tuple(c for c in candidates if c.slots_left > 0 and not c.has_token(at.now))
+    free_us = tx.permits.next_free_us(crawl.limits)
+    waits = [wait for wait in (lending.wait_us, None if free_us is None else free_us - at.boot_us) if wait]
+    not_before = at.now + timedelta(microseconds=min(waits)) if waits else None
+    return _Borrowing(None, tokenless, not_before, gate.refusal, gate.notices)
 
 
 def _total(crawl: Crawl, answer: Answer) -> tuple[int | None, str]:
@@ -168,36 +214,3 @@ def _total(crawl: Crawl, answer: Answer) -> tuple[int | None, str]:
         return crawl.marketplace.read_list(answer.body).total, ""
     except Unparsable as unparsable:
         return None, str(unparsable)
-
-
-async def _settle(crawl: Crawl, asked: _Asked) -> None:
-    now = crawl.clock.now()
-    await crawl.store.transact(lambda tx: _charge(tx, asked, crawl, now))
-
-
-def _charge(tx: CrawlTx, asked: _Asked, crawl: Crawl, now: datetime) -> None:
-    """The permit is answered and the agent told, as for any task's request."""
-    candidate, kind = asked.permit.grant.candidate, asked.answer.kind
-    tx.permits.answer([asked.permit.number], now)
-    outcome = {
-        AnswerKind.OK: Outcome.SUCCESS,
-        AnswerKind.TOO_MANY: Outcome.TOO_MANY,
-    }.get(kind, Outcome.BLAMELESS)
-    rest = max(crawl.rules.suspension, asked.answer.wait or crawl.rules.suspension)
-    agents = tx.agents.get_rows([candidate.row])
-    tx.agents.save({row: agent.use(outcome, now, rest) for row, agent in agents.items()})
-    if kind in (AnswerKind.TOO_MANY, AnswerKind.UNAUTHORISED):
-        tx.agents.drop_tokens([candidate.row])
-    tx.agents.log_uses(
-        [
-            Use(
-                agent_row=candidate.row,
-                token_row=candidate.token_row,
-                status=asked.answer.status,
-                milliseconds=int(asked.took * 1000),
-                succeeded=kind is AnswerKind.OK,
-                too_many=kind is AnswerKind.TOO_MANY,
-                at=now,
-            )
-        ]
-    )

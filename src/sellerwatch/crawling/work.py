@@ -15,17 +15,19 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sellerwatch.agents.agent import Outcome
+from sellerwatch.agents.pool import Grant
 from sellerwatch.agents.storm import Storm
-from sellerwatch.crawling.claim import Claim, claim
+from sellerwatch.crawling.claim import Claim, Terms, claim
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.outcome import Ending, TaskEnd, judge
 from sellerwatch.crawling.ports import CrawlTx
-from sellerwatch.crawling.process import Absorbed, absorb
+from sellerwatch.crawling.process import Absorbed, abandon, absorb
 from sellerwatch.crawling.put_back import put_back_unknown
-from sellerwatch.crawling.sessions import Sessions
+from sellerwatch.crawling.sessions import Sessions, identity_of
+from sellerwatch.kernel.clock import moment
 from sellerwatch.kernel.ids import Draw, TaskId
 from sellerwatch.kernel.store import StoreFailed
-from sellerwatch.marketplaces.ports import Answer, Identity
+from sellerwatch.marketplaces.ports import Answer
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +64,8 @@ class Worker:
         self._arrived = asyncio.Event()
         self._turn = 0
         self._unsure = False
+        self._forgiven: list[tuple[int, Outcome]] = []
+        self._departed: dict[int, int] = {}
 
     def nudge(self) -> None:
         """There may be work, or an agent for it: look now."""
@@ -81,14 +85,16 @@ class Worker:
             stopping.cancel()
             claiming.cancel()
             await asyncio.gather(stopping, claiming, return_exceptions=True)
-            await self._finish(grace)
+            await self._land(grace)
+            # One absorber at a time: what it had begun meets the guard when it is done again.
             absorbing.cancel()
             await asyncio.gather(absorbing, return_exceptions=True)
+            await self._absorb_rest()
             await self._sessions.close()
 
     async def _keep_claiming(self) -> None:
         while True:
-            free = self._crawl.concurrency - len(self._in_flight)
+            free = self._crawl.tuning.concurrency - len(self._in_flight)
             if free <= 0 or len(self._results) >= BUFFER or (free < GROUP // 2 and len(self._in_flight) > GROUP):
                 await self._woken(None)
                 continue
@@ -104,27 +110,31 @@ class Worker:
 
     async def _claim(self, wanted: int) -> datetime | None:
         """Take what can be taken. Returns when to look again if that was nothing."""
-        crawl, now, turn = self._crawl, self._crawl.clock.now(), self._turn
+        crawl, at, turn = self._crawl, moment(self._crawl.clock), self._turn
         self._wake.clear()
         if self._unsure:
             await self._put_back_unknown()
-        claims = await crawl.store.transact(lambda tx: claim(tx, crawl.worker_id, wanted, turn, now, crawl.limits))
+        terms = Terms(crawl.limits, crawl.tuning.host, crawl.rules.breaker)
+        claims = await crawl.store.transact(lambda tx: claim(tx, crawl.worker_id, wanted, turn, at, terms))
         self._turn += 1
+        if claims.taken and crawl.mark is not None:
+            crawl.mark.write(claims.taken[-1].permit.number)
+        crawl.tell(claims.notices)
         if claims.hungry:
             self._sessions.want(claims.tokenless)
         for taken in claims.taken:
             self._in_flight[taken.task.task_id] = asyncio.create_task(self._fetch(taken))
         if claims.taken and not claims.hungry:
             return None
-        soon = now + IDLE
-        return soon if claims.not_before is None else max(now, min(claims.not_before, soon))
+        soon = at.now + IDLE
+        return soon if claims.not_before is None else max(at.now, min(claims.not_before, soon))
 
     async def _put_back_unknown(self) -> None:
         """A claim that failed may have been committed all the same."""
-        crawl, now, draw = self._crawl, self._crawl.clock.now(), Draw(self._crawl.ids)
+        crawl, at, draw = self._crawl, moment(self._crawl.clock), Draw(self._crawl.ids)
         known = {*self._in_flight, *(result.claim.task.task_id for result in self._results)}
         await crawl.store.transact(
-            lambda tx: put_back_unknown(tx, crawl.worker_id, known, crawl.rules, draw.replay(), now)
+            lambda tx: put_back_unknown(tx, crawl.worker_id, known, crawl.rules, draw.replay(), at)
         )
         self._unsure = False
 
@@ -141,14 +151,11 @@ class Worker:
 
     async def _fetch(self, taken: Claim) -> None:
         crawl, grant = self._crawl, taken.permit.grant
-        early = (grant.depart_at - crawl.clock.now()).total_seconds()
-        if early > 0:
-            await crawl.clock.sleep(early)
+        await self._until_departure(grant)
         began = crawl.clock.monotonic()
         answer, problem = None, ""
         try:
-            assert grant.candidate.token is not None  # noqa: S101 - the pool lends none without
-            identity = Identity(grant.candidate.user_agent_id, grant.candidate.user_agent, grant.candidate.token)
+            identity = identity_of(grant.candidate)
             answer = await crawl.marketplace.fetch(taken.task.request_url, identity, crawl.clock.now())
         except Exception as error:
             # A bug of ours must cost this one request, not the worker.
@@ -159,6 +166,18 @@ class Worker:
         del self._in_flight[taken.task.task_id]
         self._arrived.set()
         self._wake.set()
+
+    async def _until_departure(self, grant: Grant) -> None:
+        """Not before its time, nor closer to the agent's last departure than the rate allows: a claim that had to wait
+        for the database leaves later than it was reckoned to."""
+        clock, row, spacing = self._crawl.clock, grant.candidate.row, self._crawl.limits.spacing_us
+        while True:
+            now_us = int(clock.monotonic() * 1_000_000)
+            departure = max(grant.depart_us, self._departed.get(row, 0) + spacing)
+            if departure <= now_us:
+                self._departed[row] = now_us
+                return
+            await clock.sleep((departure - now_us) / 1_000_000)
 
     async def _keep_absorbing(self) -> None:
         while True:
@@ -194,12 +213,16 @@ class Worker:
                 await self._write_alone(ending)
 
     async def _write(self, endings: list[Ending]) -> None:
-        crawl, now, draw = self._crawl, self._crawl.clock.now(), Draw(self._crawl.ids)
+        crawl, at, draw = self._crawl, moment(self._crawl.clock), Draw(self._crawl.ids)
+        forgiven = tuple(self._forgiven)
 
         def work(tx: CrawlTx) -> Absorbed:
-            return absorb(tx, endings, crawl.worker_id, crawl.rules, draw.replay(), now)
+            return absorb(tx, endings, forgiven, crawl.worker_id, crawl.rules, draw.replay(), at)
 
-        self._absorbed(await crawl.store.transact(work))
+        absorbed = await crawl.store.transact(work)
+        del self._forgiven[: len(forgiven)]
+        self._absorbed(absorbed)
+        crawl.tell(absorbed.notices)
 
     async def _write_alone(self, ending: Ending) -> None:
         """One bad item spoils only itself: its task fails with what went wrong."""
@@ -210,7 +233,8 @@ class Worker:
         except Exception as error:
             log.exception("a result cannot be absorbed", extra={"task": ending.claim.task.task_id})
             problem = f"our own error while storing: {type(error).__name__}"
-            await self._write([replace(ending, end=TaskEnd.FAILED, parts=(), list_total=None, problem=problem)])
+            worker, at = self._crawl.worker_id, moment(self._crawl.clock)
+            await self._crawl.store.transact(lambda tx: abandon(tx, ending, worker, problem, at))
 
     def _judged(self, result: _Result) -> Ending:
         crawl, task = self._crawl, result.claim.task
@@ -228,25 +252,25 @@ class Worker:
             ending = judge(result.claim, result.answer, crawl.marketplace, result.took, result.at)
         if ending.end is TaskEnd.FAILED:
             ending = replace(ending, wait=crawl.retry_pause.wait(task.retry_count + 1, crawl.luck))
-        elif ending.agent is Outcome.TOO_MANY:
-            # Not all back in the same second.
-            rest = max(crawl.rules.suspension, ending.wait or timedelta(0))
-            ending = replace(ending, wait=rest * (1 + 0.1 * crawl.luck.random()))
-        if ending.agent in (Outcome.SERVER_ERROR, Outcome.NETWORK_ERROR) and self._storm.is_on(
-            result.claim.candidate.row, result.at
-        ):
-            ending = replace(ending, agent=Outcome.BLAMELESS)
+        if ending.agent.is_failure:
+            ending = replace(ending, rest=crawl.rest(ending.wait if ending.agent is Outcome.TOO_MANY else None))
+        if ending.agent in (Outcome.SERVER_ERROR, Outcome.NETWORK_ERROR):
+            storm, forgiven = self._storm.met(result.claim.candidate.row, ending.agent, result.at)
+            self._forgiven += forgiven
+            ending = replace(ending, agent=Outcome.BLAMELESS) if storm else ending
         return ending
 
-    async def _finish(self, grace: float) -> None:
+    async def _land(self, grace: float) -> None:
         """What is in flight may finish; what does not goes back, its permits spent."""
         if self._in_flight:
             await asyncio.wait(list(self._in_flight.values()), timeout=grace)
         for task in list(self._in_flight.values()):
             task.cancel()
         await asyncio.gather(*self._in_flight.values(), return_exceptions=True)
-        while self._results:
-            before = len(self._results)
+
+    async def _absorb_rest(self) -> None:
+        """Every result that came back; if the store cannot take them, their tasks come back by the lease."""
+        left = -1
+        while self._results and len(self._results) != left:
+            left = len(self._results)
             await self._absorb_group()
-            if len(self._results) == before:
-                break

@@ -23,6 +23,9 @@ T = TypeVar("T")
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
+#: Seconds the virtual machine has been up when a story begins: nothing is so new that it is still booting.
+UPTIME = 100_000.0
+
 
 class Stuck(RuntimeError):
     """Everybody waits for somebody and no timer is set."""
@@ -81,11 +84,15 @@ class VirtualClock:
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
 
+    @property
+    def boot_id(self) -> str:
+        return "virtual"
+
     def now(self) -> datetime:
         return self._loop.date()
 
     def monotonic(self) -> float:
-        return self._loop.time()
+        return UPTIME + self._loop.time()
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

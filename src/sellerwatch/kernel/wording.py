@@ -33,7 +33,18 @@ ENGLISH: Mapping[str, str] = {
     "INVALID_PAYLOAD": "A message's payload must be one JSON object: {problem}.",
     "MESSAGE_NOT_FOUND": "There is no outbox message {outbox_id}.",
     "TRIES_SPENT": "The message {outbox_id} has failed for good after {tries} tries; replay or discard it.",
-    "AGENT_NOT_FOUND": "There is no agent {agent}.",
+    "AGENT_NOT_FOUND": "There is no agent {agent}; `sellerwatch agents list` shows those there are.",
+    "INVALID_AGENT_NAME": "'{given}' is not an agent: give its number (`sellerwatch agents list`) or its UUID.",
+    "NO_TOKEN": "The agent {agent} has no token; it gets one when work waits for it.",
+    "REMOVED_LATELY": (
+        "That user agent was removed with requests in its window, which the marketplace still counts; add it after "
+        "{again_at}."
+    ),
+    "UNREADABLE_REST": "'{given}' is not a time: write a number and s, m, h or d, such as 30m or 2h; at most 365d.",
+    "UNKNOWN_LIMIT": "There is no limit '{given}'; write {known}.",
+    "FIXED_SETTING": "{name} cannot be changed while it runs: set SELLERWATCH_{name} and start the service again.",
+    "INVALID_LIMIT": "{name} cannot be '{value}': {problem}.",
+    "NOT_OVERRIDDEN": "{name} was not changed by `limits set`; there is nothing to unset.",
     "AGENT_EXISTS": "There is an agent with that user-agent string already: {user_agent}",
     "INVALID_USER_AGENT": "A user-agent string must be 1 to {longest} printable ASCII characters.",
     "INVALID_SIGNING_SECRET": "A signing secret cannot be used: {problem}.",
@@ -63,6 +74,11 @@ ENGLISH: Mapping[str, str] = {
     "NO_BUDGET": "No agent may make a request now; the next one may in about {seconds} s.",
     "MARKETPLACE_UNAVAILABLE": "The marketplace did not say how many products {seller_id} has: {problem}.",
     "LAST_EVENT_MISSING": "The last event of item {item_no} (version {version}) is not in the outbox any more.",
+    "POOL_BREAKER_OPEN": (
+        "Crawling is stopped: {available} of {total} agents are available ({percent} %); it is tried again in "
+        "{seconds} s, or when enough agents are back (`sellerwatch agents status`)."
+    ),
+    "ROBOTS_FORBID": "The robots.txt disallows {path}, and SELLERWATCH_ROBOTS_CHECK is obey: nothing is crawled.",
     "FOREIGN_PRODUCT": "Item {item_no} belongs to the seller {owner}, not to {seller_id}; it is left alone.",
 }
 

@@ -80,6 +80,10 @@ class Delivery:
         """There may be something new to send. Called on the loop's own thread, after the commit that wrote it."""
         self._wake.set()
 
+    @property
+    def has_receiver(self) -> bool:
+        return self._receiver is not None
+
     async def pending(self) -> int:
         """How many messages will still move by themselves; 0 is an empty outbox."""
         return await self._store.read(lambda tx: self._outbox(tx).pending())

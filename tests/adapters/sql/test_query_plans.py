@@ -22,6 +22,7 @@ from tests.builders import (
     a_task,
     an_agent,
     an_execution,
+    at,
     execution_id,
     outbox_id,
     product_id,
@@ -32,7 +33,6 @@ from tests.builders import (
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.limits import Limits
-from sellerwatch.agents.ports import Permit
 from sellerwatch.crawling.task import OPEN_STATES, TaskStatus
 from sellerwatch.kernel.ids import ItemNo
 
@@ -112,10 +112,11 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         "INDEX products__idx_seller_id_is_complete (seller_id=?)",
     ),
     "agents to lend, with budget and token": (
-        lambda tx: tx.agents.candidates(NOW),
+        lambda tx: tx.agents.candidates(at()),
         (
             "INDEX user_agent_pool__idx_active_unblocked (status=?)",
             "INDEX rate_limit_bucket__uq_agent_id (agent_id=?)",
+            "INDEX circuit_breaker_state__uq_agent_id (agent_id=?)",
             "INDEX user_agent_token__idx_user_agent_active (agent_id=? AND is_active=?)",
         ),
     ),
@@ -126,29 +127,53 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         "INDEX user_agent_pool__idx_active_unblocked (status=?)",
     ),
     "throwing tokens away": (
-        lambda tx: tx.agents.drop_tokens([1, 2]),
+        lambda tx: tx.tokens.drop([1, 2]),
         "INDEX user_agent_token__idx_user_agent_active (agent_id=? AND is_active=?)",
     ),
     "spending budget": (
-        lambda tx: tx.permits.reserve([a_grant()], [task_id()], worker_id(), NOW),
+        lambda tx: tx.permits.reserve([a_grant()], [task_id()], worker_id(), at()),
         "INDEX rate_limit_bucket__uq_agent_id (agent_id=?)",
     ),
-    "answering permits": (lambda tx: tx.permits.answer([1, 2], NOW), BY_ROW),
+    "answering permits": (lambda tx: tx.permits.answer([1, 2], at()), BY_ROW),
     "giving permits back": (
-        lambda tx: tx.permits.give_back([Permit(1, a_grant())]),
+        lambda tx: tx.permits.give_back(tx.permits.reserve([a_grant()], [task_id()], worker_id(), at())),
         (BY_ROW, "INDEX rate_limit_bucket__uq_agent_id (agent_id=?)"),
     ),
     "unanswered permits of vanished workers": (
-        lambda tx: tx.permits.answer_lapsed(NOW - HOUR, NOW),
-        ("INDEX permits__idx_answered_at (answered_at=?)", "INDEX workers__idx_heartbeat_at (heartbeat_at>?)"),
+        lambda tx: tx.permits.answer_lapsed(NOW - HOUR, at()),
+        (
+            "INDEX permits__idx_answered_boot_us (answered_boot_us=?)",
+            "INDEX workers__idx_heartbeat_at (heartbeat_at>?)",
+        ),
     ),
     "unanswered permits of one worker": (
-        lambda tx: tx.permits.answer_all_of(worker_id(), NOW),
-        "INDEX permits__idx_answered_at (answered_at=?)",
+        lambda tx: tx.permits.answer_all_of(worker_id(), at()),
+        "INDEX permits__idx_answered_boot_us (answered_boot_us=?)",
+    ),
+    "requests under way": (
+        lambda tx: tx.permits.unanswered(),
+        "COVERING INDEX permits__idx_answered_boot_us (answered_boot_us=?)",
+    ),
+    "what a worker was lent for some tasks": (
+        lambda tx: tx.permits.answer_of(worker_id(), [task_id()], at()),
+        "INDEX permits__idx_answered_boot_us (answered_boot_us=?)",
+    ),
+    "circuits to be told outcomes": (
+        lambda tx: tx.circuits.get_rows([1, 2]),
+        "INDEX circuit_breaker_state__uq_agent_id (agent_id=?)",
+    ),
+    "the pool's breaker": (lambda tx: tx.circuits.breaker(), "pool_breaker__uq_marketplace (marketplace=?)"),
+    "tokens to renew": (
+        lambda tx: tx.tokens.due(NOW, 10),
+        (BY_ROW, "INDEX token_refresh_schedule__idx_next_refresh (is_enabled=? AND next_refresh_time<?)"),
+    ),
+    "a job's lease": (
+        lambda tx: tx.leases.finish("recover", worker_id(), NOW),
+        "job_leases__uq_job (job=?)",
     ),
     "when the next slot is free": (
-        lambda tx: tx.permits.next_free(Limits()),
-        "COVERING INDEX permits__idx_answered_at",
+        lambda tx: tx.permits.next_free_us(Limits()),
+        "COVERING INDEX permits__idx_answered_boot_us",
     ),
     "a heartbeat": (lambda tx: tx.workers.beat(worker_id(), NOW), "INDEX workers__uq_worker_id (worker_id=?)"),
     "processes whose heartbeat lapsed": (
@@ -205,8 +230,8 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
 # These group or sort a handful of rows that an index found, so a sort on top of it is right.
 ASKED_AND_SORTED: dict[str, tuple[Ask, str]] = {
     "permits that left the window, by agent": (
-        lambda tx: tx.permits.expire(NOW, Limits()),
-        "COVERING INDEX permits__idx_answered_at (answered_at<?)",
+        lambda tx: tx.permits.expire(at(), Limits()),
+        "COVERING INDEX permits__idx_answered_boot_us (answered_boot_us<?)",
     ),
     "schedules due": (
         lambda tx: tx.schedules.due(NOW),

@@ -97,7 +97,7 @@ POOL = {
     },
 }
 SERVICE = {
-    "permits": {"idx_answered_at": "answered_at agent_id"},
+    "permits": {"idx_answered_boot_us": "answered_boot_us agent_id"},
     "workers": {"uq_worker_id": "worker_id", "idx_heartbeat_at": "heartbeat_at"},
     "pool_breaker": {"uq_marketplace": "marketplace"},
     "job_leases": {"uq_job": "job"},

@@ -1,57 +1,76 @@
-"""Agents, tokens, permits and the usage log in SQL."""
+"""Agents, their tokens and the usage log in SQL."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
-from typing import Any
+import hashlib
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 
-from sellerwatch.adapters.sql.engine import time_of
+from sellerwatch.adapters.sql.circuits import circuit_of
 from sellerwatch.adapters.sql.statements import AnyRow, Db
 from sellerwatch.agents.agent import Agent, AgentStatus
 from sellerwatch.agents.limits import Limits
-from sellerwatch.agents.pool import Candidate, Grant
-from sellerwatch.agents.ports import Permit, Use
+from sellerwatch.agents.pool import Candidate
+from sellerwatch.agents.ports import LastHour, Stored, Use
 from sellerwatch.agents.token import Token
-from sellerwatch.kernel.ids import TaskId, UserAgentId, WorkerId
+from sellerwatch.kernel.clock import Moment
+from sellerwatch.kernel.ids import UserAgentId
 
-# Agents that may be lent, with the budget that is left and the token, if there is one.
-CANDIDATES = """
-SELECT a.agent_id, a.user_agent_id, a.user_agent, a.health_score, a.last_used_at, b.current_tokens, b.last_refill_at,
-       t.token_id, t.key_id, t.token_value, t.token_fingerprint, t.nid, t.mustit_uid, t.issued_at, t.expires_at
+CIRCUIT = "c.circuit_state, c.failure_count, c.failure_threshold, c.timeout_duration_seconds, c.opened_at, c.closed_at"
+
+# Agents that may be lent, with the budget that is left, the circuit and the token, if there is one.
+CANDIDATES = f"""
+SELECT a.agent_id, a.user_agent_id, a.user_agent, a.health_score, a.last_used_at, b.current_tokens,
+       b.last_departure_us, t.token_id, t.key_id, t.token_value, t.token_fingerprint, t.nid, t.mustit_uid, t.issued_at,
+       t.expires_at, {CIRCUIT}
 FROM user_agent_pool a
 JOIN rate_limit_bucket b ON b.agent_id = a.agent_id
+JOIN circuit_breaker_state c ON c.agent_id = a.agent_id
 LEFT JOIN user_agent_token t ON t.agent_id = a.agent_id AND t.is_active = 1
-WHERE a.status = 'AVAILABLE'
+WHERE a.status = 'AVAILABLE' AND (b.full_until_us IS NULL OR b.full_until_us <= :boot_us)
 """
 
-AGENT_COLUMNS = """agent_id, user_agent_id, user_agent, created_at, updated_at, status, health_score, usage_count,
-       success_count, failure_count, requests_per_day, issue_failures, last_used_at, suspended_at, suspended_until"""
+AGENT = """a.agent_id, a.user_agent_id, a.user_agent, a.created_at, a.updated_at, a.status, a.health_score,
+       a.usage_count, a.success_count, a.failure_count, a.requests_per_day, a.issue_failures, a.last_used_at,
+       a.suspended_at, a.suspended_until, a.reason"""
 
 # Agents by row, to be told how their requests ended.
-AGENTS = f"SELECT {AGENT_COLUMNS} FROM user_agent_pool WHERE agent_id IN (:rows)"
+AGENTS = f"SELECT {AGENT} FROM user_agent_pool a WHERE a.agent_id IN (:rows)"
+
+# Everything an operator looks at, one line an agent.
+STORED = f"""
+SELECT {AGENT}, {CIRCUIT}, b.current_tokens, b.max_tokens, t.issued_at, t.expires_at
+FROM user_agent_pool a
+JOIN rate_limit_bucket b ON b.agent_id = a.agent_id
+JOIN circuit_breaker_state c ON c.agent_id = a.agent_id
+LEFT JOIN user_agent_token t ON t.agent_id = a.agent_id AND t.is_active = 1
+"""
 
 # Suspended agents whose rest is over.
-RESTED = f"""SELECT {AGENT_COLUMNS} FROM user_agent_pool
-WHERE status = 'SUSPENDED' AND (suspended_until IS NULL OR suspended_until <= :now)"""
+RESTED = f"""SELECT {AGENT} FROM user_agent_pool a
+WHERE a.status = 'SUSPENDED' AND (a.suspended_until IS NULL OR a.suspended_until <= :now)"""
+
+TALLY = "SELECT COALESCE(SUM(status = 'AVAILABLE'), 0), COUNT(*) FROM user_agent_pool"
+
+ADD = """
+INSERT INTO user_agent_pool (user_agent_id, user_agent, user_agent_hash, status, health_score, created_at, updated_at)
+VALUES (:user_agent_id, :user_agent, :hash, :status, :health, :now, :now) ON CONFLICT (user_agent_hash) DO NOTHING
+"""
+
+ADD_CIRCUIT = "INSERT INTO circuit_breaker_state (agent_id, circuit_state) VALUES (:row, 'CLOSED')"
+
+ADD_BUCKET = """
+INSERT INTO rate_limit_bucket (agent_id, max_tokens, current_tokens, refill_rate, last_refill_at)
+VALUES (:row, :limit, :limit, :rate, :now)
+"""
 
 # Everything about an agent that its uses and moves change.
 SAVE = """
 UPDATE user_agent_pool SET status = :status, health_score = :health_score, usage_count = :usage_count,
     success_count = :success_count, failure_count = :failure_count, requests_per_day = :requests_per_day,
     issue_failures = :issue_failures, last_used_at = :last_used_at, suspended_at = :suspended_at,
-    suspended_until = :suspended_until, updated_at = :updated_at
+    suspended_until = :suspended_until, reason = :reason, updated_at = :updated_at
 WHERE agent_id = :row
-"""
-
-# A token that was thrown away keeps its row, for the log that refers to it.
-DROP_TOKENS = "UPDATE user_agent_token SET is_active = 0 WHERE is_active = 1 AND agent_id IN (:rows)"
-
-# The one active token of an agent.
-INSERT_SEALED = """
-INSERT INTO user_agent_token (agent_id, token_value, token_fingerprint, key_id, nid, mustit_uid, issued_at, expires_at,
-    refresh_count, is_active)
-VALUES (:row, :sealed, :fingerprint, :key_id, :nid, :mustit_uid, :issued_at, :expires_at, 0, 1)
 """
 
 LOG_USE = """
@@ -60,64 +79,73 @@ INSERT INTO token_usage_log (agent_id, token_id, http_status_code, response_time
 VALUES (:agent, :token, :status, :milliseconds, :succeeded, :too_many, :too_many, :at)
 """
 
-# The bucket holds the limit it was cut for: a changed limit moves what is left by the difference.
-SET_LIMIT = """
-UPDATE rate_limit_bucket SET current_tokens = current_tokens + (:limit - max_tokens), max_tokens = :limit,
-    refill_rate = :rate WHERE max_tokens <> :limit OR refill_rate <> :rate
+LAST_HOUR = """
+SELECT COUNT(*), COALESCE(SUM(is_success), 0), COALESCE(SUM(is_429_error), 0), AVG(response_time_ms)
+FROM token_usage_log WHERE agent_id = :row AND request_timestamp > :since
 """
 
-RESERVE = """
-INSERT INTO permits (agent_id, worker_id, task_id, reserved_at, boot_id, boot_us)
-VALUES (:agent, :worker, :task, :now, '', 0)
+FORGET_USES = """
+DELETE FROM token_usage_log WHERE log_id IN (
+    SELECT log_id FROM token_usage_log WHERE request_timestamp < :before ORDER BY log_id LIMIT :limit)
 """
-
-# Lent: so many slots fewer, and the last departure of the agent is then.
-SPEND = """
-UPDATE rate_limit_bucket SET current_tokens = current_tokens - :number, last_refill_at = :departure
-WHERE agent_id = :agent
-"""
-
-ANSWER = "UPDATE permits SET answered_at = :now WHERE id = :number AND answered_at IS NULL"
-
-GIVE_BACK = "DELETE FROM permits WHERE id = :number"
-
-REFUND = "UPDATE rate_limit_bucket SET current_tokens = current_tokens + :number WHERE agent_id = :agent"
-
-# Permits of workers that are gone or silent.
-ANSWER_LAPSED = """
-UPDATE permits SET answered_at = :now WHERE answered_at IS NULL AND worker_id NOT IN (
-    SELECT worker_id FROM workers WHERE stopped_at IS NULL AND heartbeat_at > :beat_before)
-"""
-
-ANSWER_ALL = "UPDATE permits SET answered_at = :now WHERE answered_at IS NULL AND worker_id = :worker_id"
-
-ANSWER_OF = """UPDATE permits SET answered_at = :now
-WHERE answered_at IS NULL AND worker_id = :worker_id AND task_id IN (:task_ids)"""
-
-EXPIRED = "SELECT agent_id, COUNT(*) FROM permits WHERE answered_at <= :edge GROUP BY agent_id"
-
-EXPIRE = "DELETE FROM permits WHERE answered_at <= :edge"
-
-OLDEST_ANSWER = "SELECT MIN(answered_at) FROM permits"
 
 
 class SqlAgents:
     def __init__(self, db: Db) -> None:
         self._db = db
 
-    def candidates(self, now: datetime) -> Sequence[Candidate]:
+    def candidates(self, at: Moment) -> Sequence[Candidate]:
         return [
-            Candidate(r[0], UserAgentId(r[1]), r[2], r[3], r[4], int(r[5]), r[6], r[7], _token(r))
-            for r in self._db.rows(CANDIDATES)
+            Candidate(
+                r[0], UserAgentId(r[1]), r[2], r[3], r[4], int(r[5]), r[6], r[7], token_of(r, 7), circuit_of(r, 15)
+            )
+            for r in self._db.rows(CANDIDATES, {"boot_us": at.boot_us})
         ]
+
+    def tally(self) -> tuple[int, int]:
+        found = self._db.row(TALLY)
+        return (0, 0) if found is None else (int(found[0]), int(found[1]))
 
     def get_rows(self, rows: Sequence[int]) -> dict[int, Agent]:
         return {r[0]: _agent(r) for r in self._db.rows(AGENTS, rows=rows)}
 
+    def find(self, user_agent_id: UserAgentId) -> Stored | None:
+        found = self._db.row(f"{STORED} WHERE a.user_agent_id = :id", {"id": user_agent_id})
+        return None if found is None else _stored(found)
+
+    def everyone(self) -> Sequence[Stored]:
+        return [_stored(r) for r in self._db.rows(f"{STORED} ORDER BY a.agent_id")]
+
+    def add(self, agent: Agent, limits: Limits) -> bool:
+        given = {
+            "user_agent_id": agent.user_agent_id,
+            "user_agent": agent.user_agent,
+            "hash": hashlib.sha256(agent.user_agent.encode()).digest(),
+            "status": agent.status,
+            "health": agent.health_score,
+            "now": agent.created_at,
+        }
+        if not self._db.run(ADD, given):
+            return False
+        row = self._db.value("SELECT agent_id FROM user_agent_pool WHERE user_agent_id = :user_agent_id", given)
+        self._db.run(ADD_CIRCUIT, {"row": row})
+        budget = {"limit": limits.window_limit, "rate": limits.refill_rate, "now": agent.created_at}
+        self._db.run(ADD_BUCKET, budget | {"row": row})
+        return True
+
+    def remove(self, row: int) -> None:
+        """Its permits and its log stay: they say what was asked of the marketplace."""
+        for table in ("token_refresh_schedule", "user_agent_token", "circuit_breaker_state", "rate_limit_bucket"):
+            self._db.run(f"DELETE FROM {table} WHERE agent_id = :row", {"row": row})
+        self._db.run("DELETE FROM user_agent_pool WHERE agent_id = :row", {"row": row})
+
     def rested(self, now: datetime) -> dict[int, Agent]:
         return {r[0]: _agent(r) for r in self._db.rows(RESTED, {"now": now})}
 
-    def save(self, agents: dict[int, Agent]) -> None:
+    def new_day(self) -> int:
+        return self._db.run("UPDATE user_agent_pool SET requests_per_day = 0 WHERE requests_per_day > 0")
+
+    def save(self, agents: Mapping[int, Agent]) -> None:
         self._db.many(
             SAVE,
             [
@@ -133,30 +161,16 @@ class SqlAgents:
                     "last_used_at": agent.last_used_at,
                     "suspended_at": agent.suspended_at,
                     "suspended_until": agent.suspended_until,
+                    "reason": agent.reason,
                     "updated_at": agent.updated_at,
                 }
                 for row, agent in agents.items()
             ],
         )
 
-    def drop_tokens(self, rows: Sequence[int]) -> None:
-        self._db.run(DROP_TOKENS, rows=rows)
-
-    def keep_token(self, row: int, token: Token) -> None:
-        self.drop_tokens([row])
-        self._db.run(
-            INSERT_SEALED,
-            {
-                "row": row,
-                "sealed": token.sealed,
-                "fingerprint": bytes.fromhex(token.fingerprint),
-                "key_id": token.key_id,
-                "nid": token.nid,
-                "mustit_uid": token.mustit_uid,
-                "issued_at": token.issued_at,
-                "expires_at": token.expires_at,
-            },
-        )
+    def last_hour(self, row: int, now: datetime) -> LastHour:
+        r = self._db.row(LAST_HOUR, {"row": row, "since": now - timedelta(hours=1)})
+        return LastHour(0, 0, 0, None) if r is None else LastHour(r[0], r[1], r[2], None if r[3] is None else int(r[3]))
 
     def log_uses(self, uses: Sequence[Use]) -> None:
         self._db.many(
@@ -175,76 +189,22 @@ class SqlAgents:
             ],
         )
 
-
-class SqlPermits:
-    """How many slots an agent has left is kept in its bucket; every permit in the window has its row. A permit costs
-    three touches of the table (lent, answered, expired), whatever the size of the window."""
-
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
-    def set_limits(self, limits: Limits) -> None:
-        self._db.run(SET_LIMIT, {"limit": limits.window_limit, "rate": limits.per_second})
-
-    def reserve(
-        self, grants: Sequence[Grant], task_ids: Sequence[TaskId | None], worker_id: WorkerId, now: datetime
-    ) -> Sequence[Permit]:
-        if not grants:
-            return []
-        spent: dict[int, dict[str, Any]] = {}
-        for grant in grants:
-            row = grant.candidate.row
-            number = spent[row]["number"] + 1 if row in spent else 1
-            spent[row] = {"agent": row, "number": number, "departure": grant.depart_at}
-        self._db.many(SPEND, spent.values())
-        numbers = self._db.insert(
-            RESERVE,
-            [
-                {"agent": grant.candidate.row, "worker": worker_id, "task": task_id, "now": now}
-                for grant, task_id in zip(grants, task_ids, strict=True)
-            ],
-        )
-        return [Permit(number, grant) for number, grant in zip(numbers, grants, strict=True)]
-
-    def answer(self, numbers: Sequence[int], now: datetime) -> None:
-        self._db.many(ANSWER, [{"number": number, "now": now} for number in numbers])
-
-    def give_back(self, permits: Sequence[Permit]) -> None:
-        self._db.many(GIVE_BACK, [{"number": permit.number} for permit in permits])
-        self._db.many(REFUND, [{"number": 1, "agent": permit.grant.candidate.row} for permit in permits])
-
-    def answer_lapsed(self, beat_before: datetime, now: datetime) -> int:
-        return self._db.run(ANSWER_LAPSED, {"beat_before": beat_before, "now": now})
-
-    def answer_all_of(self, worker_id: WorkerId, now: datetime) -> None:
-        self._db.run(ANSWER_ALL, {"worker_id": worker_id, "now": now})
-
-    def answer_of(self, worker_id: WorkerId, task_ids: Sequence[TaskId], now: datetime) -> None:
-        self._db.run(ANSWER_OF, {"worker_id": worker_id, "now": now}, task_ids=task_ids)
-
-    def expire(self, now: datetime, limits: Limits) -> None:
-        edge = {"edge": now - limits.window}
-        freed = self._db.rows(EXPIRED, edge)
-        if freed:
-            self._db.run(EXPIRE, edge)
-            self._db.many(REFUND, [{"agent": agent, "number": number} for agent, number in freed])
-
-    def next_free(self, limits: Limits) -> datetime | None:
-        oldest = time_of(self._db.value(OLDEST_ANSWER))
-        return None if oldest is None else oldest + limits.window
+    def forget_uses(self, before: datetime, limit: int) -> int:
+        return self._db.run(FORGET_USES, {"before": before, "limit": limit})
 
 
-def _token(r: AnyRow) -> Token | None:
-    if r[7] is None:
+def token_of(r: AnyRow, first: int) -> Token | None:
+    """A token from eight columns of a row, beginning with its own row's number."""
+    if r[first] is None:
         return None
     return Token(
-        key_id=r[8],
-        sealed=r[9],
-        fingerprint=r[10].hex(),
-        nid=r[11],
-        mustit_uid=r[12],
-        issued_at=r[13],
-        expires_at=r[14],
+        key_id=r[first + 1],
+        sealed=r[first + 2],
+        fingerprint=r[first + 3].hex(),
+        nid=r[first + 4],
+        mustit_uid=r[first + 5],
+        issued_at=r[first + 6],
+        expires_at=r[first + 7],
     )
 
 
@@ -264,4 +224,9 @@ def _agent(r: AnyRow) -> Agent:
         last_used_at=r[12],
         suspended_at=r[13],
         suspended_until=r[14],
+        reason=r[15],
     )
+
+
+def _stored(r: AnyRow) -> Stored:
+    return Stored(r[0], _agent(r), circuit_of(r, 16), int(r[22]), r[23], r[24], r[25])

@@ -6,14 +6,20 @@ from functools import cached_property
 
 from sqlalchemy import Connection
 
-from sellerwatch.adapters.sql.agents import SqlAgents, SqlPermits
+from sellerwatch.adapters.sql.agents import SqlAgents
 from sellerwatch.adapters.sql.audit import SqlAuditTrail
+from sellerwatch.adapters.sql.circuits import SqlCircuits
 from sellerwatch.adapters.sql.executions import SqlExecutions, SqlWorkers
+from sellerwatch.adapters.sql.leases import SqlLeases
 from sellerwatch.adapters.sql.outbox import SqlOutbox
+from sellerwatch.adapters.sql.overrides import SqlOverrides
+from sellerwatch.adapters.sql.permits import SqlPermits
+from sellerwatch.adapters.sql.pool_report import SqlPoolReport
 from sellerwatch.adapters.sql.products import SqlProducts
 from sellerwatch.adapters.sql.sellers import SqlSchedules, SqlSellers
 from sellerwatch.adapters.sql.statements import Db
 from sellerwatch.adapters.sql.tasks import SqlTasks
+from sellerwatch.adapters.sql.tokens import SqlTokens
 
 
 class Transaction:
@@ -47,8 +53,28 @@ class Transaction:
         return SqlAgents(self.db)
 
     @cached_property
+    def tokens(self) -> SqlTokens:
+        return SqlTokens(self.db)
+
+    @cached_property
+    def circuits(self) -> SqlCircuits:
+        return SqlCircuits(self.db)
+
+    @cached_property
+    def leases(self) -> SqlLeases:
+        return SqlLeases(self.db)
+
+    @cached_property
+    def overrides(self) -> SqlOverrides:
+        return SqlOverrides(self.db)
+
+    @cached_property
     def permits(self) -> SqlPermits:
         return SqlPermits(self.db)
+
+    @cached_property
+    def pool_report(self) -> SqlPoolReport:
+        return SqlPoolReport(self.db)
 
     @cached_property
     def products(self) -> SqlProducts:

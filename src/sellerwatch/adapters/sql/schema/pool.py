@@ -24,6 +24,8 @@ user_agent_pool = table(
     count("failure_count"),
     count("requests_per_day"),
     count("issue_failures"),
+    # Why it is not AVAILABLE, in a few words for the operator.
+    Column("reason", String(200)),
     Column("last_used_at", Time),
     Column("suspended_at", Time),
     Column("suspended_until", Time),
@@ -35,6 +37,8 @@ user_agent_pool = table(
     Index("user_agent_pool__idx_active_unblocked", "status", "suspended_until"),
     Index("user_agent_pool__idx_last_used", "last_used_at"),
     Index("user_agent_pool__idx_usage_stats", "usage_count", "success_count", "failure_count"),
+    # Permits and the log outlive a removed agent: its number is never another's.
+    never_reuse_ids=True,
 )
 
 user_agent_token = table(
@@ -113,6 +117,11 @@ rate_limit_bucket = table(
     Column("current_tokens", Double, nullable=False),
     Column("refill_rate", Double, nullable=False),
     Column("last_refill_at", Time, nullable=False),
+    # The last departure by the boot's clock, which cannot be set, and the boot it belongs to.
+    Column("boot_id", Word),
+    Column("last_departure_us", BigInteger, nullable=False, server_default=text("0")),
+    # Until then the window counts as full: the database was restored from an older copy.
+    Column("full_until_us", BigInteger),
     Index("rate_limit_bucket__uq_agent_id", "agent_id", unique=True),
     Index("rate_limit_bucket__idx_last_refill", "last_refill_at"),
     Index("rate_limit_bucket__idx_token_level", "current_tokens", "last_refill_at"),

@@ -21,7 +21,7 @@ permits = table(
     Column("boot_us", BigInteger, nullable=False),
     Column("answered_boot_us", BigInteger),
     # Finds what has left the window, and what is still unanswered; how many an agent has is kept in its bucket.
-    Index("permits__idx_answered_at", "answered_at", "agent_id"),
+    Index("permits__idx_answered_boot_us", "answered_boot_us", "agent_id"),
     never_reuse_ids=True,
 )
 

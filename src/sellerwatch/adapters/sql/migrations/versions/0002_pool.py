@@ -53,6 +53,7 @@ def _agents() -> None:
         need("failure_count", INT, start=0),
         need("requests_per_day", INT, start=0),
         need("issue_failures", INT, start=0),
+        may("reason", varchar(200)),
         may("last_used_at", TIME),
         may("suspended_at", TIME),
         may("suspended_until", TIME),
@@ -63,6 +64,7 @@ def _agents() -> None:
         Index("user_agent_pool__idx_active_unblocked", "status", "suspended_until"),
         Index("user_agent_pool__idx_last_used", "last_used_at"),
         Index("user_agent_pool__idx_usage_stats", "usage_count", "success_count", "failure_count"),
+        never_reuse_ids=True,
     )
     create_table(
         "user_agent_token",
@@ -163,6 +165,9 @@ def _limits_and_refreshes() -> None:
         need("current_tokens", REAL),
         need("refill_rate", REAL),
         need("last_refill_at", TIME),
+        may("boot_id", WORD),
+        need("last_departure_us", BIG, start=0),
+        may("full_until_us", BIG),
         unique("rate_limit_bucket__uq_agent_id", "agent_id"),
         Index("rate_limit_bucket__idx_last_refill", "last_refill_at"),
         Index("rate_limit_bucket__idx_token_level", "current_tokens", "last_refill_at"),

@@ -46,7 +46,7 @@ def _permits_and_workers() -> None:
         need("boot_id", WORD),
         need("boot_us", BIG),
         may("answered_boot_us", BIG),
-        Index("permits__idx_answered_at", "answered_at", "agent_id"),
+        Index("permits__idx_answered_boot_us", "answered_boot_us", "agent_id"),
         never_reuse_ids=True,
     )
     create_table(

@@ -1,0 +1,32 @@
+"""Alerts to a webhook, in the JSON that Slack and its like take."""
+
+from __future__ import annotations
+
+import logging
+
+import aiohttp
+
+from sellerwatch.oversight.alerts import Alert, LogAlerts
+
+log = logging.getLogger(__name__)
+
+SECONDS = 5.0
+
+
+class WebhookAlerts:
+    """Posts `{"text": ...}` and logs as well: a webhook that is down must not swallow what it was to tell."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._log = LogAlerts()
+
+    async def send(self, alert: Alert) -> None:
+        await self._log.send(alert)
+        body = {"text": alert.text, "kind": alert.kind, "subject": alert.subject, "at": alert.at.isoformat()}
+        try:
+            timeout = aiohttp.ClientTimeout(total=SECONDS)
+            async with aiohttp.ClientSession(timeout=timeout) as session, session.post(self._url, json=body) as answer:
+                if answer.status >= 300:
+                    log.warning("the alert webhook refused", extra={"status": answer.status})
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            log.warning("the alert webhook cannot be reached", extra={"problem": type(error).__name__})

@@ -1,0 +1,135 @@
+"""Circuits of the agents and the pool's breaker in SQL, with the history of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.agents.breaker import Breaker
+from sellerwatch.agents.circuit import Circuit, CircuitState
+from sellerwatch.kernel.ids import WorkerId
+
+CIRCUITS = """
+SELECT agent_id, circuit_state, failure_count, failure_threshold, timeout_duration_seconds, opened_at, closed_at
+FROM circuit_breaker_state WHERE agent_id IN (:rows)
+"""
+
+SAVE = """
+UPDATE circuit_breaker_state SET circuit_state = :state, failure_count = :failures, failure_threshold = :threshold,
+    timeout_duration_seconds = :timeout, opened_at = :opened_at, closed_at = :closed_at WHERE agent_id = :row
+"""
+
+SET_RULES = """
+UPDATE circuit_breaker_state SET failure_threshold = :failures, timeout_duration_seconds = :timeout
+WHERE failure_threshold <> :failures OR timeout_duration_seconds <> :timeout
+"""
+
+# Every change, and the failures that led to it.
+NOTE = """
+INSERT INTO circuit_breaker_event (agent_id, event_type, from_state, to_state, event_timestamp)
+VALUES (:row, :type, :from_state, :to_state, :now)
+"""
+
+BREAKER = """
+SELECT state, opened_at, closed_at, probe_worker_id, probe_until, keep_closed_until FROM pool_breaker
+WHERE marketplace = 'mustit'
+"""
+
+SAVE_BREAKER = """
+INSERT INTO pool_breaker (marketplace, state, opened_at, closed_at, probe_worker_id, probe_until, keep_closed_until,
+    updated_at)
+VALUES ('mustit', :state, :opened_at, :closed_at, :probe_worker_id, :probe_until, :keep_closed_until, :now)
+ON CONFLICT (marketplace) DO UPDATE SET state = :state, opened_at = :opened_at, closed_at = :closed_at,
+    probe_worker_id = :probe_worker_id, probe_until = :probe_until, keep_closed_until = :keep_closed_until,
+    updated_at = :now
+"""
+
+#: The pool's own row in the history of circuits.
+POOL = 0
+
+
+class SqlCircuits:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def get_rows(self, rows: Sequence[int]) -> dict[int, Circuit]:
+        return {r[0]: circuit_of(r, 1) for r in self._db.rows(CIRCUITS, rows=rows)}
+
+    def save(self, before: Mapping[int, Circuit], after: Mapping[int, Circuit], now: datetime) -> None:
+        changed = {row: circuit for row, circuit in after.items() if before.get(row) != circuit}
+        self._db.many(
+            SAVE,
+            [
+                {
+                    "row": row,
+                    "state": circuit.state,
+                    "failures": circuit.failure_count,
+                    "threshold": circuit.threshold,
+                    "timeout": int(circuit.timeout.total_seconds()),
+                    "opened_at": circuit.opened_at,
+                    "closed_at": circuit.closed_at,
+                }
+                for row, circuit in changed.items()
+            ],
+        )
+        self._db.many(NOTE, [note for row, c in changed.items() for note in _notes(row, before[row], c, now)])
+
+    def set_rules(self, failures: int, timeout: timedelta) -> None:
+        self._db.run(SET_RULES, {"failures": failures, "timeout": int(timeout.total_seconds())})
+
+    def breaker(self) -> Breaker:
+        r = self._db.row(BREAKER)
+        if r is None:
+            return Breaker()
+        return Breaker(
+            state=CircuitState(r[0]),
+            opened_at=r[1],
+            closed_at=r[2],
+            probe_worker_id=None if r[3] is None else WorkerId(r[3]),
+            probe_until=r[4],
+            keep_closed_until=r[5],
+        )
+
+    def save_breaker(self, breaker: Breaker, now: datetime) -> None:
+        was = self.breaker()
+        self._db.run(
+            SAVE_BREAKER,
+            {
+                "state": breaker.state,
+                "opened_at": breaker.opened_at,
+                "closed_at": breaker.closed_at,
+                "probe_worker_id": breaker.probe_worker_id,
+                "probe_until": breaker.probe_until,
+                "keep_closed_until": breaker.keep_closed_until,
+                "now": now,
+            },
+        )
+        if was.state is not breaker.state:
+            self._db.run(NOTE, _change(POOL, was.state, breaker.state, now))
+
+
+def circuit_of(r: AnyRow, first: int) -> Circuit:
+    """A circuit from six columns of a row, beginning at `first`."""
+    return Circuit(
+        state=CircuitState(r[first]),
+        failure_count=r[first + 1],
+        threshold=r[first + 2],
+        timeout=timedelta(seconds=r[first + 3]),
+        opened_at=r[first + 4],
+        closed_at=r[first + 5],
+    )
+
+
+def _notes(row: int, before: Circuit, after: Circuit, now: datetime) -> list[dict[str, Any]]:
+    notes = []
+    if after.failure_count > before.failure_count:
+        notes.append({"row": row, "type": "FAILURE", "from_state": before.state, "to_state": None, "now": now})
+    if after.state is not before.state:
+        notes.append(_change(row, before.state, after.state, now))
+    return notes
+
+
+def _change(row: int, before: CircuitState, after: CircuitState, now: datetime) -> dict[str, Any]:
+    return {"row": row, "type": "STATE_CHANGE", "from_state": before, "to_state": after, "now": now}

@@ -1,0 +1,39 @@
+"""Leases of jobs in SQL: what must run once, wherever many processes run."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sellerwatch.adapters.sql.statements import Db
+
+# Taken when free, lapsed, or ours already.
+TAKE = """
+INSERT INTO job_leases (job, owner, lease_until, last_started_at) VALUES (:job, :owner, :until, :now)
+ON CONFLICT (job) DO UPDATE SET owner = :owner, lease_until = :until, last_started_at = :now
+WHERE owner IS NULL OR owner = :owner OR lease_until <= :now
+"""
+
+FINISH = """
+UPDATE job_leases SET owner = NULL, lease_until = NULL, last_error = :error,
+    last_finished_at = CASE WHEN :error IS NULL THEN :now ELSE last_finished_at END
+WHERE job = :job AND owner = :owner
+"""
+
+# When it last came to its end; one that failed did not.
+LAST_FINISHED = "SELECT last_finished_at FROM job_leases WHERE job = :job"
+
+
+class SqlLeases:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def take(self, job: str, owner: str, until: datetime, now: datetime) -> bool:
+        return self._db.run(TAKE, {"job": job, "owner": owner, "until": until, "now": now}) == 1
+
+    def finish(self, job: str, owner: str, now: datetime, error: str | None = None) -> None:
+        cut = None if error is None else error[:2000]
+        self._db.run(FINISH, {"job": job, "owner": owner, "now": now, "error": cut})
+
+    def last_finished(self, job: str) -> datetime | None:
+        found: datetime | None = self._db.value(LAST_FINISHED, {"job": job})
+        return found

@@ -1,0 +1,182 @@
+"""Permits in SQL: every agent's window, exact, shared by all processes of the database.
+
+How many slots an agent has left is kept in its bucket; every slot in use has its row. A permit costs three touches of
+the table (lent, answered, expired), whatever the size of the window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sellerwatch.adapters.sql.statements import Db
+from sellerwatch.agents.limits import Limits
+from sellerwatch.agents.pool import Grant
+from sellerwatch.agents.ports import Permit
+from sellerwatch.kernel.clock import Moment
+from sellerwatch.kernel.ids import TaskId, WorkerId
+
+# The bucket holds the limits it was cut for, the window as its limit by its rate. A changed limit moves what is left by
+# the difference. A longer window would reach back to requests that were forgotten under the shorter one: until those
+# are out of its reach it counts as full.
+SET_LIMIT = """
+UPDATE rate_limit_bucket SET current_tokens = current_tokens + (:limit - max_tokens),
+    full_until_us = CASE WHEN :window_us - max_tokens / refill_rate * 1000000 < 1000 THEN full_until_us ELSE
+        MAX(COALESCE(full_until_us, 0), :boot_us + :window_us - CAST(max_tokens / refill_rate * 1000000 AS INTEGER))
+        END,
+    max_tokens = :limit, refill_rate = :rate WHERE max_tokens <> :limit OR refill_rate <> :rate
+"""
+
+# What an earlier boot left is at least as old as this boot: it counts as answered at its second 0.
+ENTER_BOOT = """
+UPDATE permits SET boot_id = :boot_id, answered_boot_us = 0, answered_at = COALESCE(answered_at, :now)
+WHERE boot_id <> :boot_id
+"""
+
+ENTER_BOOT_BUCKETS = """
+UPDATE rate_limit_bucket SET boot_id = :boot_id, last_departure_us = 0,
+    full_until_us = CASE WHEN full_until_us IS NULL THEN NULL ELSE :window_us END
+WHERE boot_id IS NULL OR boot_id <> :boot_id
+"""
+
+RESERVE = """
+INSERT INTO permits (agent_id, worker_id, task_id, reserved_at, boot_id, boot_us)
+VALUES (:agent, :worker, :task, :now, :boot_id, :boot_us)
+"""
+
+# Lent: so many slots fewer, and the last departure of the agent is then.
+SPEND = """
+UPDATE rate_limit_bucket SET current_tokens = current_tokens - :number, last_departure_us = :departure,
+    last_refill_at = :now WHERE agent_id = :agent
+"""
+
+OPEN = "SELECT id FROM permits WHERE id IN (:numbers) AND answered_boot_us IS NULL"
+
+ANSWER = "UPDATE permits SET answered_at = :now, answered_boot_us = :boot_us WHERE id = :number"
+
+GIVE_BACK = "DELETE FROM permits WHERE id = :number AND answered_boot_us IS NULL"
+
+REFUND = "UPDATE rate_limit_bucket SET current_tokens = current_tokens + :number WHERE agent_id = :agent"
+
+# Permits of workers that are gone or silent, and those that a living one has lost sight of.
+ANSWER_LAPSED = """
+UPDATE permits SET answered_at = :now, answered_boot_us = :boot_us WHERE answered_boot_us IS NULL AND (
+    boot_us <= :forgotten OR worker_id NOT IN (
+        SELECT worker_id FROM workers WHERE stopped_at IS NULL AND heartbeat_at > :beat_before))
+"""
+
+#: No request takes so long: whoever was to answer it was cut off before it could.
+FORGOTTEN_US = 600_000_000
+
+ANSWER_ALL = """
+UPDATE permits SET answered_at = :now, answered_boot_us = :boot_us
+WHERE answered_boot_us IS NULL AND worker_id = :worker_id
+"""
+
+ANSWER_OF = """
+UPDATE permits SET answered_at = :now, answered_boot_us = :boot_us
+WHERE answered_boot_us IS NULL AND worker_id = :worker_id AND task_id IN (:task_ids)
+"""
+
+EXPIRED = "SELECT agent_id, COUNT(*) FROM permits WHERE answered_boot_us <= :edge GROUP BY agent_id"
+
+EXPIRE = "DELETE FROM permits WHERE answered_boot_us <= :edge"
+
+OLDEST_ANSWER = "SELECT MIN(answered_boot_us) FROM permits"
+
+HIGHEST = "SELECT seq FROM sqlite_sequence WHERE name = 'permits'"
+
+# Never shorter than it was: two reasons to count as full may overlap.
+FILL = "UPDATE rate_limit_bucket SET full_until_us = MAX(COALESCE(full_until_us, 0), :until)"
+
+# Passed: a later boot must not take it for its own.
+UNFILL = "UPDATE rate_limit_bucket SET full_until_us = NULL WHERE full_until_us <= :boot_us"
+
+FULL_UNTIL = "SELECT MAX(full_until_us) FROM rate_limit_bucket"
+
+
+class SqlPermits:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def set_limits(self, limits: Limits, at: Moment) -> None:
+        given = {"limit": limits.window_limit, "rate": limits.refill_rate, "window_us": limits.window_us}
+        self._db.run(SET_LIMIT, given | {"boot_us": at.boot_us})
+
+    def enter_boot(self, at: Moment, limits: Limits) -> int:
+        moved = self._db.run(ENTER_BOOT, {"boot_id": at.boot_id, "now": at.now})
+        self._db.run(ENTER_BOOT_BUCKETS, {"boot_id": at.boot_id, "window_us": at.boot_us + limits.window_us})
+        return moved
+
+    def reserve(
+        self, grants: Sequence[Grant], task_ids: Sequence[TaskId | None], worker_id: WorkerId, at: Moment
+    ) -> Sequence[Permit]:
+        if not grants:
+            return []
+        spent: dict[int, dict[str, Any]] = {}
+        for grant in grants:
+            row = grant.candidate.row
+            number = spent[row]["number"] + 1 if row in spent else 1
+            spent[row] = {"agent": row, "number": number, "departure": grant.depart_us, "now": at.now}
+        self._db.many(SPEND, spent.values())
+        stamp = {"worker": worker_id, "now": at.now, "boot_id": at.boot_id, "boot_us": at.boot_us}
+        numbers = self._db.insert(
+            RESERVE,
+            [
+                stamp | {"agent": grant.candidate.row, "task": task_id}
+                for grant, task_id in zip(grants, task_ids, strict=True)
+            ],
+        )
+        return [Permit(number, grant) for number, grant in zip(numbers, grants, strict=True)]
+
+    def answer(self, numbers: Sequence[int], at: Moment) -> frozenset[int]:
+        stamp = {"now": at.now, "boot_us": at.boot_us}
+        unanswered = [int(r[0]) for r in self._db.rows(OPEN, numbers=numbers)]
+        # All of them: one that was given up while it was on its way counts from when it really came back.
+        self._db.many(ANSWER, [stamp | {"number": number} for number in numbers])
+        return frozenset(unanswered)
+
+    def give_back(self, permits: Sequence[Permit]) -> None:
+        for permit in permits:
+            if self._db.run(GIVE_BACK, {"number": permit.number}):
+                self._db.run(REFUND, {"number": 1, "agent": permit.grant.candidate.row})
+
+    def answer_lapsed(self, beat_before: datetime, at: Moment) -> int:
+        stamp = {"now": at.now, "boot_us": at.boot_us, "forgotten": at.boot_us - FORGOTTEN_US}
+        return self._db.run(ANSWER_LAPSED, stamp | {"beat_before": beat_before})
+
+    def answer_all_of(self, worker_id: WorkerId, at: Moment) -> None:
+        self._db.run(ANSWER_ALL, {"worker_id": worker_id, "now": at.now, "boot_us": at.boot_us})
+
+    def answer_of(self, worker_id: WorkerId, task_ids: Sequence[TaskId], at: Moment) -> None:
+        stamp = {"worker_id": worker_id, "now": at.now, "boot_us": at.boot_us}
+        self._db.run(ANSWER_OF, stamp, task_ids=task_ids)
+
+    def expire(self, at: Moment, limits: Limits) -> None:
+        edge = {"edge": at.boot_us - limits.window_us}
+        freed = self._db.rows(EXPIRED, edge)
+        if freed:
+            self._db.run(EXPIRE, edge)
+            self._db.many(REFUND, [{"agent": agent, "number": number} for agent, number in freed])
+            self._db.run(UNFILL, {"boot_us": at.boot_us})
+
+    def next_free_us(self, limits: Limits) -> int | None:
+        oldest = self._db.value(OLDEST_ANSWER)
+        return None if oldest is None else oldest + limits.window_us
+
+    def unanswered(self) -> int:
+        return int(self._db.value("SELECT COUNT(*) FROM permits WHERE answered_boot_us IS NULL"))
+
+    def last_departure_us(self) -> int:
+        return int(self._db.value("SELECT MAX(last_departure_us) FROM rate_limit_bucket") or 0)
+
+    def highest(self) -> int:
+        return int(self._db.value(HIGHEST) or 0)
+
+    def fill(self, at: Moment, limits: Limits) -> None:
+        self._db.run(FILL, {"until": at.boot_us + limits.window_us})
+
+    def full_until_us(self) -> int | None:
+        found = self._db.value(FULL_UNTIL)
+        return None if found is None else int(found)

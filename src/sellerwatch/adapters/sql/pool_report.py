@@ -1,0 +1,102 @@
+"""The pool as an operator looks at it, in SQL. Nothing is written: what the next claim would expire is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from sellerwatch.adapters.sql.agents import SqlAgents
+from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.agents.limits import Limits
+from sellerwatch.agents.ports import Stored
+from sellerwatch.agents.standing import CircuitEvent, Standing, Window
+from sellerwatch.kernel.clock import Moment
+
+# Windows that count as full, whatever was used.
+FULL = "SELECT agent_id, full_until_us FROM rate_limit_bucket WHERE full_until_us IS NOT NULL"
+
+# Slots in use by agent, and the oldest answer among them; two ranges of one index.
+UNDER_WAY = "SELECT agent_id, COUNT(*), NULL FROM permits WHERE answered_boot_us IS NULL GROUP BY agent_id"
+ANSWERED = """
+SELECT agent_id, COUNT(*), MIN(answered_boot_us) FROM permits WHERE answered_boot_us > :edge GROUP BY agent_id
+"""
+
+# One look into the covering index for each agent: the log's other lines are not read.
+TOO_MANY = """
+SELECT a.agent_id, COUNT(*) FROM user_agent_pool a
+CROSS JOIN token_usage_log l ON l.is_429_error = 1 AND l.agent_id = a.agent_id AND l.request_timestamp > :since
+GROUP BY a.agent_id
+"""
+
+# The boot whose clock the stamps are of: all are carried over when a service starts.
+BOOT = "SELECT MAX(boot_id) FROM rate_limit_bucket"
+
+EVENTS = """
+SELECT event_timestamp, event_type, from_state, to_state FROM circuit_breaker_event WHERE agent_id = :row
+ORDER BY event_timestamp DESC, event_id DESC LIMIT :limit
+"""
+
+HOUR = timedelta(hours=1)
+
+
+class SqlPoolReport:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def standings(self, at: Moment, limits: Limits) -> Sequence[Standing]:
+        windows = _Windows(self._db, at, limits)
+        too_many = {r[0]: r[1] for r in self._db.rows(TOO_MANY, {"since": at.now - HOUR})}
+        return [
+            Standing(
+                row=stored.row,
+                agent=stored.agent,
+                circuit=stored.circuit,
+                window=windows.of(stored),
+                token_issued_at=stored.token_issued_at,
+                token_expires_at=stored.token_expires_at,
+                too_many=too_many.get(stored.row, 0),
+            )
+            for stored in SqlAgents(self._db).everyone()
+        ]
+
+    def circuit_events(self, row: int, limit: int) -> Sequence[CircuitEvent]:
+        return [CircuitEvent(r[0], r[1], r[2], r[3]) for r in self._db.rows(EVENTS, {"row": row, "limit": limit})]
+
+
+class _Windows:
+    """Permits counted by agent. After a reboot, and until a service has carried them over, all count as answered when
+    this boot began: as `Permits.enter_boot` will have it."""
+
+    def __init__(self, db: Db, at: Moment, limits: Limits) -> None:
+        self._at, self._limits = at, limits
+        boot = db.value(BOOT)
+        self._earlier_boot = boot is not None and boot != at.boot_id
+        edge = at.boot_us - limits.window_us
+        # An earlier boot's clock says nothing here: its stamps are all counted, or none.
+        counted: list[AnyRow] = []
+        if not self._earlier_boot or edge < 0:
+            counted += db.rows(UNDER_WAY)
+            counted += db.rows(ANSWERED, {"edge": -1 if self._earlier_boot else edge})
+        self._full: dict[int, int] = {r[0]: r[1] for r in db.rows(FULL)}
+        self._used: dict[int, int] = {}
+        self._oldest: dict[int, int] = {}
+        for row, number, oldest in counted:
+            self._used[row] = self._used.get(row, 0) + number
+            if self._earlier_boot:
+                self._oldest[row] = 0
+            elif oldest is not None:
+                self._oldest[row] = oldest
+
+    def of(self, stored: Stored) -> Window:
+        oldest = self._oldest.get(stored.row)
+        free_at = None if oldest is None else self._time(oldest + self._limits.window_us)
+        full_until = self._full_until(self._full.get(stored.row))
+        return Window(self._used.get(stored.row, 0), stored.window_limit, free_at, full_until)
+
+    def _full_until(self, until_us: int | None) -> datetime | None:
+        if until_us is not None and self._earlier_boot:
+            until_us = self._at.boot_us + self._limits.window_us
+        return None if until_us is None or until_us <= self._at.boot_us else self._time(until_us)
+
+    def _time(self, boot_us: int) -> datetime:
+        return self._at.now + timedelta(microseconds=boot_us - self._at.boot_us)

@@ -1,0 +1,92 @@
+"""The pool's breaker: when too much of the pool is ill, crawling stops altogether, and one request finds out.
+
+Tasks wait meanwhile; none fails for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from sellerwatch.agents.circuit import CIRCUIT_LIFE, CircuitState
+from sellerwatch.kernel.errors import Unavailable
+from sellerwatch.kernel.ids import WorkerId
+
+
+@dataclass(eq=False)
+class PoolBreakerOpen(Unavailable):
+    """Too few agents are available; says the rate."""
+
+    available: int
+    total: int
+    percent: int
+    seconds: float
+
+    @property
+    def retry_after(self) -> float:  # type: ignore[override]
+        return self.seconds
+
+
+@dataclass(frozen=True)
+class BreakerRules:
+    """Under `min_percent` available it opens for `open_for`; a probe is waited for no longer than `patience`."""
+
+    min_percent: int = 20
+    open_for: timedelta = timedelta(seconds=600)
+    patience: timedelta = timedelta(seconds=60)
+
+
+@dataclass(frozen=True)
+class Breaker:
+    """State and times of the pool's one breaker; the rate is looked at anew each time it is asked."""
+
+    state: CircuitState = CIRCUIT_LIFE.first
+    opened_at: datetime | None = None
+    closed_at: datetime | None = None
+    probe_worker_id: WorkerId | None = None
+    probe_until: datetime | None = None
+    keep_closed_until: datetime | None = None
+
+    def look(self, available: int, total: int, rules: BreakerRules, now: datetime) -> Breaker:
+        """Where the rate and the time lead it: open, closed early, or open again after a probe nobody answered."""
+        enough = total > 0 and 100 * available >= rules.min_percent * total
+        if self.state is CircuitState.CLOSED:
+            kept = self.keep_closed_until is not None and now < self.keep_closed_until
+            return self if enough or kept else self._move("open", opened_at=now)
+        if enough:
+            return self._closed(now)
+        if self.state is CircuitState.HALF_OPEN and self.probe_until is not None and self.probe_until <= now:
+            return self._move("open", opened_at=now, probe_worker_id=None, probe_until=None)
+        return self
+
+    def may_probe(self, rules: BreakerRules, now: datetime) -> bool:
+        return self.state is CircuitState.OPEN and (self.opened_at or now) + rules.open_for <= now
+
+    def probe(self, worker_id: WorkerId, rules: BreakerRules, now: datetime) -> Breaker:
+        """One worker was lent one agent to find out; the others wait for it."""
+        return self._move("half_open", probe_worker_id=worker_id, probe_until=now + rules.patience)
+
+    def answered(self, worker_id: WorkerId, succeeded: bool, rules: BreakerRules, now: datetime) -> Breaker:
+        """The probe's answer. Success keeps it closed for a while whatever the rate: the pool has to recover."""
+        if self.state is not CircuitState.HALF_OPEN or self.probe_worker_id != worker_id:
+            return self
+        if succeeded:
+            return replace(self._closed(now), keep_closed_until=now + rules.open_for)
+        return self._move("open", opened_at=now, probe_worker_id=None, probe_until=None)
+
+    def next_look(self, rules: BreakerRules, now: datetime) -> datetime:
+        """When asking again is worth while, unless an agent recovers first."""
+        if self.state is CircuitState.HALF_OPEN and self.probe_until is not None:
+            return self.probe_until
+        return max((self.opened_at or now) + rules.open_for, now)
+
+    def refusal(self, available: int, total: int, rules: BreakerRules, now: datetime) -> PoolBreakerOpen:
+        seconds = max((self.next_look(rules, now) - now).total_seconds(), 1.0)
+        return PoolBreakerOpen(available, total, 100 * available // total if total else 0, round(seconds, 1))
+
+    def _closed(self, now: datetime) -> Breaker:
+        return self._move("close", closed_at=now, probe_worker_id=None, probe_until=None)
+
+    def _move(self, verb: str, **changed: object) -> Breaker:
+        state = CIRCUIT_LIFE.after(self.state, verb, "of the pool")
+        return replace(self, state=state, **changed)  # type: ignore[arg-type]

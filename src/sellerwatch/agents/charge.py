@@ -1,0 +1,173 @@
+"""Telling agents how their requests ended: health, circuits, permits, the log, and the pool's breaker.
+
+Every failure is charged to exactly one: only an agent's own faults touch its health and its circuit.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sellerwatch.agents.agent import Agent, AgentStatus, Outcome
+from sellerwatch.agents.breaker import BreakerRules
+from sellerwatch.agents.circuit import Circuit, CircuitState
+from sellerwatch.agents.pool import Candidate
+from sellerwatch.agents.ports import AgentsTx, Use
+from sellerwatch.kernel.clock import Moment
+from sellerwatch.kernel.ids import WorkerId
+
+SERVER_FAULT = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """One request's end as far as its agent is concerned."""
+
+    candidate: Candidate
+    permit: int
+    outcome: Outcome
+    status: int | None
+    milliseconds: int
+    at: datetime
+    rest: timedelta
+    succeeded: bool
+    drop_token: bool = False
+    is_pool_probe: bool = False
+
+    @property
+    def was_answered(self) -> bool:
+        """The marketplace answered like one that is well, whatever it said."""
+        return self.status is not None and self.status < SERVER_FAULT
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something about the pool that a person should hear of, after the transaction."""
+
+    kind: str
+    subject: str
+    text: str
+
+
+def charge(
+    tx: AgentsTx,
+    charges: Sequence[Charge],
+    forgiven: Sequence[tuple[int, Outcome]],
+    worker_id: WorkerId,
+    rules: BreakerRules,
+    at: Moment,
+) -> tuple[Notice, ...]:
+    """Write a group of endings to the pool, folded per agent.
+
+    The guard: a permit that was answered before has been charged before, so a second run charges nobody twice.
+    """
+    unanswered = tx.permits.answer([c.permit for c in charges], at)
+    charges = [c for c in charges if c.permit in unanswered]
+    by_row: dict[int, list[Charge]] = defaultdict(list)
+    for one in charges:
+        by_row[one.candidate.row].append(one)
+    forgiven_by_row: dict[int, list[Outcome]] = defaultdict(list)
+    for row, outcome in forgiven:
+        forgiven_by_row[row].append(outcome)
+    rows = list(dict.fromkeys((*by_row, *forgiven_by_row)))
+    before = tx.agents.get_rows(rows)
+    after = {row: _used(agent, by_row[row], forgiven_by_row[row], at.now) for row, agent in before.items()}
+    tx.agents.save(after)
+    _charge_circuits(tx, by_row, forgiven_by_row, at.now)
+    dropped = [c.candidate.row for c in charges if c.drop_token]
+    if dropped:
+        tx.tokens.drop(dropped)
+    tx.agents.log_uses([_use(c) for c in charges])
+    return (*_standings(before, after), *_answer_probe(tx, charges, worker_id, rules, at.now))
+
+
+def _used(agent: Agent, charges: Sequence[Charge], forgiven: Sequence[Outcome], now: datetime) -> Agent:
+    good = [c for c in charges if c.outcome is Outcome.SUCCESS]
+    if good:
+        agent = agent.use(Outcome.SUCCESS, good[-1].at, good[-1].rest, uses=len(good))
+    for one in charges:
+        if one.outcome is not Outcome.SUCCESS:
+            agent = agent.use(one.outcome, one.at, one.rest)
+    for outcome in forgiven:
+        agent = agent.forgive(outcome, now)
+    return agent
+
+
+def _charge_circuits(
+    tx: AgentsTx, charges: dict[int, list[Charge]], forgiven: dict[int, list[Outcome]], now: datetime
+) -> None:
+    """Only circuits that a failure, a probe or a pardon concerns are looked at: a healthy pool pays nothing."""
+    concerned = [row for row, mine in charges.items() if any(_concerns(c) for c in mine)]
+    rows = list(dict.fromkeys((*concerned, *(row for row, outcomes in forgiven.items() if outcomes))))
+    if not rows:
+        return
+    before = tx.circuits.get_rows(rows)
+    after = dict(before)
+    for row in before:
+        for one in charges.get(row, ()):
+            after[row] = _moved(after[row], one, now)
+        if forgiven.get(row):
+            after[row] = after[row].forgive(len(forgiven[row]), now)
+    tx.circuits.save(before, after, now)
+
+
+def _concerns(charge: Charge) -> bool:
+    circuit = charge.candidate.circuit
+    return charge.outcome.is_circuit_failure or circuit.failure_count > 0 or circuit.state is not CircuitState.CLOSED
+
+
+def _moved(circuit: Circuit, charge: Charge, now: datetime) -> Circuit:
+    if charge.outcome.is_circuit_failure:
+        return circuit.failed(now)
+    # A probe that met a product's 404 found the marketplace willing: that is what it was sent to find out.
+    return circuit.succeeded(now) if charge.outcome is Outcome.SUCCESS or charge.was_answered else circuit
+
+
+def _standings(before: dict[int, Agent], after: dict[int, Agent]) -> list[Notice]:
+    changed = [(after[row], agent.status) for row, agent in before.items() if after[row].status is not agent.status]
+    return [standing_notice(agent) for agent, _ in changed if agent.status is not AgentStatus.AVAILABLE]
+
+
+def standing_notice(agent: Agent) -> Notice:
+    word = agent.status.lower()
+    until = f" until {agent.suspended_until:%H:%M:%S}" if agent.suspended_until else ""
+    return Notice(
+        f"agent.{word}", agent.user_agent_id, f"Agent {agent.user_agent_id} is {word}{until}: {agent.reason}."
+    )
+
+
+def _answer_probe(
+    tx: AgentsTx, charges: Sequence[Charge], worker_id: WorkerId, rules: BreakerRules, now: datetime
+) -> list[Notice]:
+    probes = [c for c in charges if c.is_pool_probe]
+    if not probes:
+        return []
+    breaker = tx.circuits.breaker()
+    moved = breaker.answered(worker_id, any(c.outcome is Outcome.SUCCESS for c in probes), rules, now)
+    if moved == breaker:
+        return []
+    tx.circuits.save_breaker(moved, now)
+    return [breaker_notice(moved.state)]
+
+
+def breaker_notice(state: CircuitState, rate: str = "") -> Notice:
+    texts = {
+        CircuitState.CLOSED: "The pool's breaker is closed: crawling goes on.",
+        CircuitState.OPEN: f"The pool's breaker is open: crawling stops{rate}.",
+        CircuitState.HALF_OPEN: "The pool's breaker is half open: one request finds out.",
+    }
+    return Notice(f"breaker.{state.lower()}", "pool", texts[state])
+
+
+def _use(charge: Charge) -> Use:
+    return Use(
+        agent_row=charge.candidate.row,
+        token_row=charge.candidate.token_row,
+        status=charge.status,
+        milliseconds=charge.milliseconds,
+        succeeded=charge.succeeded,
+        too_many=charge.outcome is Outcome.TOO_MANY,
+        at=charge.at,
+    )

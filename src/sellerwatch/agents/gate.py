@@ -1,0 +1,54 @@
+"""The gate of the pool: asked first, before any agent is looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sellerwatch.agents.breaker import Breaker, BreakerRules, PoolBreakerOpen
+from sellerwatch.agents.charge import Notice, breaker_notice
+from sellerwatch.agents.circuit import CircuitState
+from sellerwatch.agents.ports import AgentsTx
+from sellerwatch.kernel.ids import WorkerId
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What the breaker lets through: everything, one request to find out, or nothing until `not_before`."""
+
+    breaker: Breaker
+    most: int | None
+    not_before: datetime | None
+    refusal: PoolBreakerOpen | None
+    notices: tuple[Notice, ...] = ()
+
+    @property
+    def is_probe(self) -> bool:
+        return self.most == 1
+
+
+def start_probe(
+    tx: AgentsTx, gate: Gate, worker_id: WorkerId, rules: BreakerRules, now: datetime
+) -> tuple[Notice, ...]:
+    """A request leaves that finds out for the whole pool: everybody waits for its answer."""
+    if not gate.is_probe:
+        return ()
+    tx.circuits.save_breaker(gate.breaker.probe(worker_id, rules, now), now)
+    return (breaker_notice(CircuitState.HALF_OPEN),)
+
+
+def ask_gate(tx: AgentsTx, rules: BreakerRules, now: datetime) -> Gate:
+    """Look at the rate and move the breaker where it leads; the caller starts the probe if it has one to send."""
+    available, total = tx.agents.tally()
+    was = tx.circuits.breaker()
+    breaker = was.look(available, total, rules, now)
+    notices: tuple[Notice, ...] = ()
+    if breaker != was:
+        tx.circuits.save_breaker(breaker, now)
+        notices = (breaker_notice(breaker.state, f", {available} of {total} agents are available"),)
+    if breaker.state is CircuitState.CLOSED:
+        return Gate(breaker, None, None, None, notices)
+    refusal = breaker.refusal(available, total, rules, now)
+    if breaker.may_probe(rules, now):
+        return Gate(breaker, 1, None, refusal, notices)
+    return Gate(breaker, 0, breaker.next_look(rules, now), refusal, notices)

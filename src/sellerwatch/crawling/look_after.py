@@ -1,0 +1,85 @@
+"""Jobs that keep everything going: each runs once, wherever many processes run, and none stops another."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from zoneinfo import ZoneInfo
+
+from sellerwatch.agents.tend import forget_old_uses, recover_rested
+from sellerwatch.crawling.context import Crawl
+from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.crawling.put_back import PutBack, cancel_execution, put_back_lost
+from sellerwatch.crawling.sessions import renew_due
+from sellerwatch.kernel.clock import moment
+from sellerwatch.kernel.ids import Draw
+
+log = logging.getLogger(__name__)
+
+#: Longer than any turn of a job takes; a process that dies in one keeps the others from it for so long.
+LEASE = timedelta(minutes=5)
+
+Job = Callable[[Crawl], Awaitable[object]]
+
+
+async def put_back(crawl: Crawl) -> PutBack:
+    """Tasks whose worker vanished, and runs past their deadline. Our own heart beats first: whoever looks, lives."""
+    at, draw = moment(crawl.clock), Draw(crawl.ids)
+
+    def work(tx: CrawlTx) -> PutBack:
+        ids = draw.replay()
+        tx.workers.beat(crawl.worker_id, at.now)
+        for execution in tx.executions.running():
+            if execution.deadline_at is not None and execution.deadline_at <= at.now:
+                cancel_execution(tx, execution.execution_id, "ran past its deadline", crawl.rules, ids, at.now)
+        return put_back_lost(tx, crawl.visibility, crawl.rules, ids, at)
+
+    return await crawl.store.transact(work)
+
+
+async def recover(crawl: Crawl) -> int:
+    now = crawl.clock.now()
+    return await crawl.store.transact(lambda tx: recover_rested(tx, now))
+
+
+async def forget(crawl: Crawl) -> int:
+    now = crawl.clock.now()
+    return await crawl.store.transact(lambda tx: forget_old_uses(tx, crawl.log_kept, now))
+
+
+async def begin_day(crawl: Crawl) -> int:
+    """At midnight in the operator's time zone the day's counts begin again."""
+    now, zone = crawl.clock.now(), ZoneInfo(crawl.timezone)
+
+    def work(tx: CrawlTx) -> int:
+        last = tx.leases.last_finished("begin_day")
+        is_new = last is not None and last.astimezone(zone).date() < now.astimezone(zone).date()
+        return tx.agents.new_day() if is_new else 0
+
+    return await crawl.store.transact(work)
+
+
+JOBS: dict[str, Job] = {
+    "recover": recover,
+    "renew": renew_due,
+    "begin_day": begin_day,
+    "forget": forget,
+}
+
+
+async def run_once(crawl: Crawl, name: str, job: Job) -> object:
+    """Run a job if no other process is at it. What it says is returned; None when somebody else had it."""
+    now = crawl.clock.now()
+    if not await crawl.store.transact(lambda tx: tx.leases.take(name, crawl.worker_id, now + LEASE, now)):
+        return None
+    error: str | None = None
+    try:
+        return await job(crawl)
+    except Exception as failure:
+        error = f"{type(failure).__name__}: {failure}"
+        log.exception("a job failed; it runs again at its next turn", extra={"job": name})
+        return None
+    finally:
+        done = crawl.clock.now()
+        await crawl.store.transact(lambda tx: tx.leases.finish(name, crawl.worker_id, done, error))

@@ -1,0 +1,71 @@
+"""Alerts: what a person should hear of without looking. Sent after the transaction and beside the work."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+log = logging.getLogger("sellerwatch.alerts")
+
+#: A receiver that hangs must not fill the memory: beyond this the oldest alert goes. All of them are in the log anyway.
+MOST_WAITING = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """`kind` is for machines (`agent.blocked`), `text` one sentence for people."""
+
+    kind: str
+    subject: str
+    text: str
+    at: datetime
+
+
+class Alerts(Protocol):
+    """Where alerts go. Sending never raises: an alert that cannot be sent is itself only logged."""
+
+    async def send(self, alert: Alert) -> None: ...
+
+
+class LogAlerts:
+    """The embedded way: a warning in the log."""
+
+    async def send(self, alert: Alert) -> None:
+        log.warning(alert.text, extra={"kind": alert.kind, "subject": alert.subject})
+
+
+class AlertQueue:
+    """Between the work, which must not wait, and a receiver, which may be slow."""
+
+    def __init__(self, alerts: Alerts) -> None:
+        self._alerts = alerts
+        self._waiting: deque[Alert] = deque(maxlen=MOST_WAITING)
+        self._wake = asyncio.Event()
+
+    def post(self, alert: Alert) -> None:
+        self._waiting.append(alert)
+        self._wake.set()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Send what is posted, in order, until told to stop; what is left then is sent before it ends."""
+        watch = asyncio.create_task(self._wake_on(stop))
+        try:
+            while not stop.is_set():
+                await self._wake.wait()
+                self._wake.clear()
+                await self.flush()
+        finally:
+            watch.cancel()
+        await self.flush()
+
+    async def flush(self) -> None:
+        while self._waiting:
+            await self._alerts.send(self._waiting.popleft())
+
+    async def _wake_on(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self._wake.set()

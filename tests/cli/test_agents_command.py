@@ -1,0 +1,441 @@
+"""`sellerwatch agents`: how the pool is, what an operator can do about it, and that no token is ever shown."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.core import TyperGroup
+
+from sellerwatch.adapters.permit_mark import PermitMark
+from sellerwatch.adapters.sealing import AesGcmSealer
+from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.agents.circuit import Circuit
+from sellerwatch.agents.limits import Limits
+from sellerwatch.agents.pool import Grant
+from sellerwatch.agents.ports import Use
+from sellerwatch.cli import agents, limits
+from sellerwatch.kernel.clock import Moment, SystemClock, moment
+from sellerwatch.kernel.ids import UserAgentId, WorkerId
+
+from .conftest import Run, refused
+from .prepared import Office
+
+HOUR = timedelta(hours=1)
+SECRET = "eyJ0b2tlbiI6.known-token-5f1c9d2e.tail"
+OLD, NEW = b"o" * 32, b"n" * 32
+USER_AGENT = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+VERBS = ("show", "remove", "suspend", "recover", "block", "unblock", "rotate")
+
+
+@pytest.fixture
+def office(run: Run, inline_store: SqlStore, database_file: Path) -> Office:
+    return Office(run, inline_store, database_file)
+
+
+@pytest.fixture
+def now() -> datetime:
+    """Commands read the real clock, so what they look at is of today."""
+    return datetime.now(UTC)
+
+
+def keys(*given: tuple[str, bytes]) -> str:
+    return ",".join(f"{name}:{base64.b64encode(key).decode()}" for name, key in given)
+
+
+def id_of(office: Office, row: int) -> UserAgentId:
+    return office.see(lambda tx: tx.agents.get_rows([row])[row].user_agent_id)
+
+
+def give_token(office: Office, row: int, now: datetime, key: tuple[str, bytes] = ("old", OLD)) -> None:
+    user_agent_id = id_of(office, row)
+    sealed = AesGcmSealer([key]).seal(
+        f"{SECRET}-{row}", bound_to=user_agent_id, nid="n", mustit_uid="u", issued_at=now, expires_at=now + HOUR
+    )
+    office.do(lambda tx: tx.tokens.keep(row, sealed, now + HOUR))
+
+
+def open_circuit(tx: Transaction, row: int, now: datetime) -> None:
+    before = tx.circuits.get_rows([row])
+    opened: Circuit = before[row]
+    for _ in range(opened.threshold):
+        opened = opened.failed(now)
+    tx.circuits.save(before, {row: opened}, now)
+
+
+def lend(tx: Transaction, row: int, number: int, at: Moment) -> None:
+    """So many requests of one agent that were answered just now."""
+    tx.permits.enter_boot(at, Limits())
+    (candidate,) = [c for c in tx.agents.candidates(at) if c.row == row]
+    grants = [Grant(candidate, at.boot_us)] * number
+    lent = tx.permits.reserve(grants, [None] * number, WorkerId("w"), at)
+    tx.permits.answer([permit.number for permit in lent], at)
+
+
+def block_all(office: Office, now: datetime, first: int = 1) -> None:
+    def work(tx: Transaction) -> None:
+        everyone = tx.agents.get_rows(range(first, 101))
+        tx.agents.save({row: agent.block(now, "no token in 3 tries") for row, agent in everyone.items()})
+
+    office.do(work)
+
+
+# Looking
+
+
+def test_a_fresh_pool_is_a_hundred_agents_that_may_all_work(office: Office) -> None:
+    listed = office.json("agents", "list")["content"]
+    assert [agent["number"] for agent in listed] == list(range(1, 101))
+    assert {(agent["status"], agent["healthScore"], agent["why"], agent["backAt"]) for agent in listed} == {
+        ("AVAILABLE", 100, None, None)
+    }
+    assert "Agents (100)" in office.said("agents", "list")
+
+
+def test_an_empty_pool_says_how_to_add_an_agent(office: Office) -> None:
+    office.do(lambda tx: tx.db.run("DELETE FROM user_agent_pool"))
+    assert "sellerwatch agents add" in office.said("agents", "list")
+    assert office.json("agents", "list") == {"content": []}
+    status = office.json("agents", "status")
+    assert (status["totalAgents"], status["availableRate"], status["nextFreeAt"]) == (0, 0.0, None)
+    assert status["healthScoreStats"] == {"average": None, "min": None, "max": None}
+    assert status["breaker"]["state"] == "OPEN"
+    assert "0 of 0 agents are available (0 %)" in office.said("agents", "status")
+
+
+def test_the_list_is_narrowed_by_state(office: Office, now: datetime) -> None:
+    assert "No agent is BLOCKED. All of them: sellerwatch agents list" in office.said(
+        "agents", "list", "--status", "BLOCKED"
+    )
+    block_all(office, now, first=99)
+    listed = office.json("agents", "list", "--status", "blocked")["content"]
+    assert [(a["number"], a["why"], a["backAt"]) for a in listed] == [
+        (99, "no token in 3 tries", None),
+        (100, "no token in 3 tries", None),
+    ]
+    assert "when unblocked" in office.said("agents", "list", "--status", "BLOCKED")
+
+
+def test_the_list_says_why_an_agent_rests_and_when_it_is_back(office: Office, now: datetime) -> None:
+    def prepare(tx: Transaction) -> None:
+        lend(tx, 1, 80, moment(SystemClock()))
+        open_circuit(tx, 2, now)
+        agent = tx.agents.get_rows([3])[3]
+        tx.agents.save({3: agent.suspend(now, 2 * HOUR, "429: too many requests")})
+        agent = tx.agents.get_rows([4])[4]
+        tx.agents.save({4: agent.suspend(now - HOUR, timedelta(minutes=1), "429: too many requests")})
+
+    office.do(prepare)
+    give_token(office, 5, now)
+    said = office.said("agents", "list").splitlines()
+    assert "80/80" in said[2]
+    assert "its window is spent" in said[2]
+    assert "circuit open after 3 failure(s) in a row" in said[3]
+    assert "in 10 min" in said[3]
+    assert "429: too many requests" in said[4]
+    assert "in 2 h" in said[4]
+    assert "at the next tending turn" in said[5]
+    assert "s ago" in said[6]
+    listed = office.json("agents", "list")["content"]
+    assert listed[0]["budget"] | {"freeAt": ""} == {"used": 80, "left": 0, "limit": 80, "freeAt": "", "fullUntil": None}
+    assert listed[1]["circuit"]["state"] == "OPEN"
+    assert listed[1]["backAt"] == listed[1]["circuit"]["probeAt"]
+    assert listed[2]["backAt"] == listed[2]["suspendedUntil"]
+    assert listed[4]["token"]["ageSeconds"] < 60
+
+
+def test_show_says_what_an_agent_did_in_the_last_hour_and_what_became_of_it(office: Office, now: datetime) -> None:
+    def prepare(tx: Transaction) -> None:
+        tx.agents.log_uses([Use(7, None, 200, 100, succeeded=True, too_many=False, at=now - timedelta(minutes=5))] * 3)
+        tx.agents.log_uses([Use(7, None, 429, 300, succeeded=False, too_many=True, at=now)])
+        tx.agents.log_uses([Use(7, None, 200, 100, succeeded=True, too_many=False, at=now - 2 * HOUR)])
+        open_circuit(tx, 7, now)
+
+    office.do(prepare)
+    office.said("agents", "suspend", "7", "--for", "2h", "--reason", "checking [it]")
+    shown = office.json("agents", "show", id_of(office, 7))
+    assert shown["lastHour"] == {"requests": 4, "succeeded": 3, "tooMany": 1, "averageMs": 150}
+    assert (shown["number"], shown["status"], shown["why"]) == (7, "SUSPENDED", "checking [it]")
+    assert shown["backAt"] == shown["suspendedUntil"]
+    assert [event["eventType"] for event in shown["circuitEvents"]] == ["STATE_CHANGE", "FAILURE"]
+    assert [entry["action"] for entry in shown["audit"]] == ["agent.suspend"]
+    said = office.said("agents", "show", "#7")
+    for part in ("4 requests, 3 succeeded, 1 met a 429, 150 ms each", "checking [it]", "in 2 h", "agent.suspend"):
+        assert part in said
+    assert "It made no request in the last hour." in office.said("agents", "show", "8")
+
+
+def test_the_status_of_the_pool_has_the_agreed_names(office: Office, now: datetime) -> None:
+    def prepare(tx: Transaction) -> None:
+        lend(tx, 1, 3, moment(SystemClock()))
+        agents = tx.agents.get_rows([2, 3])
+        tx.agents.save({2: agents[2].suspend(now, HOUR, "quiet"), 3: agents[3].block(now, "out")})
+        open_circuit(tx, 4, now)
+        tx.agents.log_uses([Use(5, None, 429, 9, succeeded=False, too_many=True, at=now)] * 2)
+        tx.agents.log_uses([Use(6, None, 429, 9, succeeded=False, too_many=True, at=now)])
+
+    office.do(prepare)
+    give_token(office, 1, now)
+    status = office.json("agents", "status")
+    assert list(status)[:6] == [
+        "totalAgents",
+        "availableAgents",
+        "suspendedAgents",
+        "blockedAgents",
+        "availableRate",
+        "healthScoreStats",
+    ]
+    assert (status["totalAgents"], status["availableAgents"]) == (100, 98)
+    assert (status["suspendedAgents"], status["blockedAgents"], status["availableRate"]) == (1, 1, 98.0)
+    assert status["healthScoreStats"] == {"average": 100.0, "min": 100, "max": 100}
+    assert status["budget"] == {"used": 3, "left": 98 * 80 - 3, "limit": 8000, "windowSeconds": 3600.0}
+    assert (status["tokensByAge"]["under10Minutes"], status["tokensByAge"]["none"]) == (1, 99)
+    assert status["circuits"] == {"open": 1, "halfOpen": 0}
+    assert (status["breaker"]["state"], status["breaker"]["message"]) == ("CLOSED", None)
+    assert status["nextFreeAt"] is not None
+    assert [(one["number"], one["count"]) for one in status["tooManyLastHour"]] == [(5, 2), (6, 1)]
+    assert status["windowsFull"] is None
+    said = office.said("agents", "status")
+    for part in ("98 available, 1 suspended, 1 blocked", "3 of 8000 used", "1 under 10 min old", "1 open", "now"):
+        assert part in said
+
+
+def test_a_pool_that_is_blocked_says_the_rate_and_the_way_out(office: Office, now: datetime) -> None:
+    block_all(office, now)
+    said = office.said("agents", "status")
+    assert "Crawling is stopped: 0 of 100 agents are available (0 %)" in said
+    assert "sellerwatch agents list --status BLOCKED" in said
+    assert office.json("agents", "status")["nextFreeAt"] is None
+    office.said("agents", "unblock", *map(str, range(1, 21)))
+    status = office.json("agents", "status")
+    assert (status["availableRate"], status["breaker"]["state"]) == (20.0, "CLOSED")
+
+
+def test_a_restored_database_says_why_windows_are_full_and_until_when(office: Office) -> None:
+    PermitMark(office.file).write(1000)
+    told = office.json("agents", "status")["windowsFull"]
+    assert "restored from an older copy: when a service starts" in told["why"]
+
+    def fill(tx: Transaction) -> None:
+        at = moment(SystemClock())
+        tx.permits.enter_boot(at, Limits())
+        tx.permits.fill(at, Limits())
+
+    office.do(fill)
+    status = office.json("agents", "status")
+    assert "restored from an older copy" in status["windowsFull"]["why"]
+    assert status["nextFreeAt"] == status["windowsFull"]["until"]
+    assert status["budget"]["left"] == 0
+    assert "Every window counts as full until" in office.said("agents", "status")
+    PermitMark(office.file).write(0)
+    assert "window was made longer" in office.json("agents", "status")["windowsFull"]["why"]
+
+
+# Doing
+
+
+def test_an_agent_is_added_once_and_must_be_a_header(office: Office) -> None:
+    made = office.json("agents", "add", USER_AGENT)
+    assert (made["number"], made["userAgent"], made["status"], made["token"]) == (101, USER_AGENT, "AVAILABLE", None)
+    assert "already" in office("agents", "add", USER_AGENT).stderr
+    assert "printable ASCII" in refused(office("agents", "add", "브라우저"), 2)
+    assert [entry.action for entry in office.trail()] == ["agent.add"]
+    assert "Added agent #102" in office.said("agents", "add", USER_AGENT + " x")
+
+
+def test_a_removed_agent_is_gone_and_its_string_is_said(office: Office) -> None:
+    text = office.see(lambda tx: tx.agents.get_rows([9])[9].user_agent)
+    assert text in office.said("agents", "remove", "9")
+    assert "no agent 9" in refused(office("agents", "show", "9"), 1)
+    (entry,) = office.trail()
+    assert (entry.action, (entry.before or {})["userAgent"]) == ("agent.remove", text)
+
+
+def test_suspending_and_recovering_are_on_the_trail_with_before_and_after(office: Office, now: datetime) -> None:
+    assert "SUSPENDED until" in office.said("agents", "suspend", "7")
+    agent = office.see(lambda tx: tx.agents.get_rows([7])[7])
+    assert agent.suspended_until is not None
+    assert timedelta(minutes=59) < agent.suspended_until - now < timedelta(minutes=62)
+    assert office.json("agents", "recover", "7") == {"done": [agent.user_agent_id], "refused": []}
+    recovered, suspended = office.trail()
+    assert (suspended.before or {})["status"] == "AVAILABLE"
+    assert (suspended.after or {})["reason"] == f"by {suspended.actor}"
+    assert (recovered.after or {})["healthScore"] == 70
+
+
+@pytest.mark.parametrize(("given", "rest"), [("90s", 90), ("30m", 1800), ("2 H", 7200), ("1d", 86400)])
+def test_a_rest_is_a_number_and_a_unit(office: Office, now: datetime, given: str, rest: int) -> None:
+    office.said("agents", "suspend", "7", "--for", given)
+    until = office.see(lambda tx: tx.agents.get_rows([7])[7].suspended_until)
+    assert until is not None
+    assert abs((until - now).total_seconds() - rest) < 60
+
+
+@pytest.mark.parametrize("given", ["", "2", "h", "0s", "366d", "999999999d", "-1h", "1w"])
+def test_what_is_no_rest_is_bad_usage(office: Office, given: str) -> None:
+    assert "is not a time" in refused(office("agents", "suspend", "7", "--for", given), 2)
+    assert office.trail() == []
+
+
+def test_blocking_needs_a_reason_and_unblocking_closes_the_circuit(office: Office, now: datetime) -> None:
+    assert office("agents", "block", "7").returncode == 2
+    office.do(lambda tx: open_circuit(tx, 7, now))
+    assert "is BLOCKED: a complaint." in office.said("agents", "block", "7", "--reason", " a  complaint ")
+    assert "to recover it must be SUSPENDED" in refused(office("agents", "recover", "7"), 1)
+    assert "is AVAILABLE" in office.said("agents", "unblock", "7")
+    shown = office.json("agents", "show", "7")
+    assert (shown["status"], shown["circuit"]["state"], shown["reason"]) == ("AVAILABLE", "CLOSED", None)
+
+
+def test_several_agents_are_handled_one_by_one(office: Office) -> None:
+    answer = office.json("agents", "block", "1", "2", "999", "--reason", "x", code=3)
+    assert answer["done"] == [id_of(office, 1), id_of(office, 2)]
+    assert [(one["id"], one["errorCode"]) for one in answer["refused"]] == [("999", "AGENT_NOT_FOUND")]
+    answer = office.json("agents", "block", "1", "2", "--reason", "x", code=1)
+    assert (answer["done"], len(answer["refused"])) == ([], 2)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_an_unknown_agent_is_one_sentence_and_a_name_that_is_none_is_bad_usage(office: Office, verb: str) -> None:
+    more = ["--reason", "x"] if verb == "block" else []
+    before = office.everything()
+    assert "no agent 999" in refused(office("agents", verb, "999", *more), 1)
+    assert "is not an agent" in refused(office("agents", verb, "seven", *more), 2)
+    assert office.everything() == before
+
+
+def test_a_rotated_token_is_gone_and_only_its_dates_are_on_the_trail(office: Office, now: datetime) -> None:
+    give_token(office, 1, now)
+    assert "was thrown away" in office.said("agents", "rotate", "1")
+    assert office.json("agents", "show", "1")["token"] is None
+    assert "has no token" in refused(office("agents", "rotate", "1"), 1)
+    (entry,) = office.trail()
+    assert (set(entry.before or {}), entry.after) == ({"tokenIssuedAt"}, {"tokenIssuedAt": None})
+
+
+def test_rekeyed_tokens_open_when_the_old_key_is_gone(office: Office, now: datetime) -> None:
+    for row in (1, 2):
+        give_token(office, row, now)
+    both = keys(("new", NEW), ("old", OLD))
+    would = office("agents", "rekey", "--dry-run", TOKEN_KEYS=both)
+    assert "2 token(s) would be sealed with the key new" in would.stdout
+    assert office.trail() == []
+    assert "2 token(s) were sealed with the key new" in office("agents", "rekey", TOKEN_KEYS=both).stdout
+    assert "All 2 token(s) have the key new already." in office("agents", "rekey", TOKEN_KEYS=keys(("new", NEW))).stdout
+    sealed = office.see(lambda tx: tx.tokens.sealed())
+    assert [AesGcmSealer([("new", NEW)]).open(token, name) for _, name, token in sealed] == [
+        f"{SECRET}-1",
+        f"{SECRET}-2",
+    ]
+    (entry,) = office.trail()
+    assert (entry.action, entry.after) == ("agent.rekey", {"keyId": "new", "resealed": 2, "unopened": 0})
+
+
+def test_a_token_that_no_key_opens_is_named_and_left_alone(office: Office, now: datetime) -> None:
+    give_token(office, 1, now)
+    give_token(office, 2, now, ("new", NEW))
+    done = office("agents", "rekey", "--json", TOKEN_KEYS=keys(("new", NEW)))
+    assert (done.returncode, json.loads(done.stdout)["unopened"]) == (3, [id_of(office, 1)])
+    said = office("agents", "rekey", TOKEN_KEYS=keys(("other", b"x" * 32)))
+    assert said.returncode == 1
+    assert f"sellerwatch agents rotate {id_of(office, 1)}" in said.stderr
+
+
+def test_without_tokens_there_is_nothing_to_seal(office: Office) -> None:
+    assert "nothing to seal" in office.said("agents", "rekey")
+
+
+# Telling others
+
+
+@pytest.fixture
+def webhook() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    heard: list[dict[str, Any]] = []
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            heard.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            return
+
+    with HTTPServer(("127.0.0.1", 0), Hook) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/", heard
+        server.shutdown()
+        thread.join()
+
+
+def test_a_block_and_a_suspension_by_hand_are_told_to_the_webhook(
+    office: Office, webhook: tuple[str, list[dict[str, Any]]]
+) -> None:
+    url, heard = webhook
+    office("agents", "block", "1", "--reason", "a complaint", ALERT_WEBHOOK_URL=url)
+    office("agents", "suspend", "2", ALERT_WEBHOOK_URL=url)
+    office("agents", "unblock", "1", ALERT_WEBHOOK_URL=url)
+    assert [(one["kind"], one["subject"]) for one in heard] == [
+        ("agent.blocked", id_of(office, 1)),
+        ("agent.suspended", id_of(office, 2)),
+    ]
+
+
+# What is never shown
+
+
+def test_nothing_of_a_token_is_in_any_output_or_in_the_clear_bytes_of_the_files(office: Office, now: datetime) -> None:
+    for row in range(1, 6):
+        give_token(office, row, now)
+    stored = [token for _, _, token in office.see(lambda tx: tx.tokens.sealed())]
+    both = keys(("new", NEW), ("old", OLD))
+    said = ""
+    for words in (
+        ("list",),
+        ("show", "1"),
+        ("status",),
+        ("suspend", "1"),
+        ("recover", "1"),
+        ("block", "2", "--reason", "x"),
+        ("unblock", "2"),
+        ("rotate", "3"),
+        ("rekey", "--dry-run"),
+        ("rekey",),
+        ("remove", "4"),
+    ):
+        for shape in ((), ("--json",)):
+            done = office("agents", *words, *shape, TOKEN_KEYS=both, LOG_LEVEL="debug", LOG_FORMAT="json")
+            said += done.stdout + done.stderr
+    for other in (("audit", "list", "--json"), ("limits", "show"), ("config", "check")):
+        done = office(*other, TOKEN_KEYS=both)
+        said += done.stdout + done.stderr
+    stored += [token for _, _, token in office.see(lambda tx: tx.tokens.sealed())]
+    for piece in ("known-token", SECRET, base64.b64encode(OLD).decode(), base64.b64encode(NEW).decode()):
+        assert piece not in said
+    for token in stored:
+        assert token.sealed not in said
+        assert token.fingerprint not in said
+    files = sorted(office.file.parent.glob(f"{office.file.name}*"))
+    assert office.file in files
+    kept = b"".join(path.read_bytes() for path in files)
+    assert stored[-1].sealed.encode() in kept
+    for clear in (b"known-token", base64.b64encode(SECRET.encode())[:20], SECRET.encode().hex().encode()):
+        assert clear not in kept
+
+
+@pytest.mark.parametrize("group", [agents.app, limits.app], ids=["agents", "limits"])
+def test_every_command_of_the_pool_answers_in_json_too(group: typer.Typer) -> None:
+    commands = typer.main.get_command(group)
+    assert isinstance(commands, TyperGroup)
+    for command in commands.commands.values():
+        assert "--json" in [option for parameter in command.params for option in parameter.opts]

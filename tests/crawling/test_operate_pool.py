@@ -1,0 +1,465 @@
+"""What an operator does to the pool by hand, and what the pool looks like to one."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, event
+from tests.builders import HOUR, LATER, MINUTE, NOW, SECOND, ids, worker_id
+
+from sellerwatch.adapters.sealing import AesGcmSealer
+from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.agents.agent import AgentExists, AgentNotFound, AgentStatus, InvalidUserAgent
+from sellerwatch.agents.circuit import Circuit, CircuitState
+from sellerwatch.agents.limits import Limits
+from sellerwatch.agents.pool import Grant
+from sellerwatch.agents.ports import Permit, Stored, Use
+from sellerwatch.agents.standing import Standing, next_free_at, tokens_by_age
+from sellerwatch.crawling import operate_pool
+from sellerwatch.crawling.operate_pool import (
+    AgentName,
+    InvalidAgentName,
+    Moved,
+    NotOverridden,
+    RemovedLately,
+)
+from sellerwatch.kernel.clock import Moment
+from sellerwatch.kernel.errors import IllegalMove, Invalid
+from sellerwatch.kernel.ids import Draw, UserAgentId
+
+ME = "cli:민지"
+TOKEN = "eyJhbGciOi.known-token-8d1f.signature"
+OLD, NEW = ("old", b"o" * 32), ("new", b"n" * 32)
+LIMITS = Limits()
+START_US = 10_000_000_000
+BOOT = "this-boot"
+
+
+def at(after: timedelta = timedelta(0), boot_id: str = BOOT) -> Moment:
+    return Moment(NOW + after, START_US + after // timedelta(microseconds=1), boot_id)
+
+
+def names(*given: int | str) -> list[AgentName]:
+    return [AgentName.parse(str(name)) for name in given]
+
+
+def give_token(tx: Transaction, row: int, sealer: AesGcmSealer, text: str = TOKEN) -> UserAgentId:
+    user_agent_id = tx.agents.get_rows([row])[row].user_agent_id
+    token = sealer.seal(
+        f"{text}-{row}", bound_to=user_agent_id, nid="n", mustit_uid="u", issued_at=NOW, expires_at=NOW + 2 * HOUR
+    )
+    tx.tokens.keep(row, token, NOW + HOUR)
+    return user_agent_id
+
+
+def open_circuit(tx: Transaction, row: int) -> None:
+    before = tx.circuits.get_rows([row])
+    opened: Circuit = before[row]
+    for _ in range(opened.threshold):
+        opened = opened.failed(NOW)
+    tx.circuits.save(before, {row: opened}, NOW)
+
+
+def lend(tx: Transaction, row: int, number: int, moment: Moment) -> list[Permit]:
+    """So many permits of one agent, unanswered."""
+    tx.permits.enter_boot(moment, LIMITS)
+    (candidate,) = [c for c in tx.agents.candidates(moment) if c.row == row]
+    grant = Grant(candidate, moment.boot_us)
+    return list(tx.permits.reserve([grant] * number, [None] * number, worker_id(), moment))
+
+
+def found(tx: Transaction, row: int) -> Stored:
+    return operate_pool.find_agent(tx, AgentName(str(row)))
+
+
+def standing(tx: Transaction, row: int, moment: Moment, limits: Limits = LIMITS) -> Standing:
+    return next(one for one in tx.pool_report.standings(moment, limits) if one.row == row)
+
+
+async def trail(store: SqlStore) -> list[tuple[str, str]]:
+    entries = await store.read(lambda tx: tx.audit.newest(limit=100))
+    assert {entry.actor for entry in entries} <= {ME}
+    return [(entry.action, entry.subject_id) for entry in reversed(entries)]
+
+
+# Naming agents
+
+
+@pytest.mark.parametrize("given", ["", "x", "-1", "1.5", "9" * 19, "٣", "0198c0de", "#"])
+def test_an_agent_is_named_by_its_number_or_its_uuid_and_nothing_else(given: str) -> None:
+    with pytest.raises(InvalidAgentName) as refusal:
+        AgentName.parse(given)
+    assert isinstance(refusal.value, Invalid)
+
+
+async def test_a_number_and_a_uuid_name_the_same_agent(inline_store: SqlStore) -> None:
+    def work(tx: Transaction) -> None:
+        by_number = operate_pool.find_agent(tx, AgentName.parse("#7"))
+        by_id = operate_pool.find_agent(tx, AgentName.parse(by_number.agent.user_agent_id.upper()))
+        assert by_number.row == by_id.row == 7
+        with pytest.raises(AgentNotFound):
+            operate_pool.find_agent(tx, AgentName.parse("12345"))
+
+    await inline_store.read(work)
+
+
+# Coming and going
+
+
+async def test_an_added_agent_is_ready_with_a_whole_budget_and_is_on_the_trail(inline_store: SqlStore) -> None:
+    draw, limits = Draw(ids()), Limits(window_limit=200)
+    made = await inline_store.transact(
+        lambda tx: operate_pool.add_agent(tx, " Opera/9 ", limits, actor=ME, ids=draw.replay(), at=at())
+    )
+    assert (made.agent.user_agent, made.agent.status, made.slots_left) == ("Opera/9", AgentStatus.AVAILABLE, 80)
+    assert await trail(inline_store) == [("agent.add", made.agent.user_agent_id)]
+
+
+@pytest.mark.parametrize(("given", "error"), [("", InvalidUserAgent), ("a\nb", InvalidUserAgent), (None, AgentExists)])
+async def test_an_agent_that_is_no_header_or_there_already_is_refused(
+    inline_store: SqlStore, given: str | None, error: type[Exception]
+) -> None:
+    draw = Draw(ids())
+
+    def work(tx: Transaction) -> None:
+        text = tx.agents.get_rows([1])[1].user_agent if given is None else given
+        with pytest.raises(error):
+            operate_pool.add_agent(tx, text, LIMITS, actor=ME, ids=draw.replay(), at=at())
+
+    await inline_store.transact(work)
+    assert await trail(inline_store) == []
+
+
+async def test_a_removed_agent_with_requests_in_its_window_gets_no_fresh_budget_by_being_added_again(
+    inline_store: SqlStore,
+) -> None:
+    limits = LIMITS
+
+    def remove(tx: Transaction) -> dict[int, str]:
+        strings = {row: agent.user_agent for row, agent in tx.agents.get_rows([1, 2]).items()}
+        lend(tx, 1, 1, at())
+        done = operate_pool.remove_agents(tx, names(1, 2), limits, actor=ME, at=at())
+        assert len(done.agents) == 2
+        assert tx.agents.tally() == (98, 98)
+        return strings
+
+    strings = await inline_store.transact(remove)
+
+    def add(tx: Transaction, text: str, after: timedelta) -> Stored:
+        draw = Draw(ids(int(after.total_seconds())))
+        return operate_pool.add_agent(tx, text, limits, actor=ME, ids=draw.replay(), at=at(after))
+
+    with pytest.raises(RemovedLately, match="add it after 2026-11-15 07:05:05 UTC"):
+        await inline_store.transact(partial(add, text=strings[1], after=HOUR))
+    await inline_store.transact(partial(add, text=strings[2], after=SECOND))
+    assert (await inline_store.transact(partial(add, text=strings[1], after=HOUR + MINUTE))).slots_left == 80
+
+
+async def test_the_number_of_a_removed_agent_is_never_anothers(inline_store: SqlStore) -> None:
+    """Its permits and its log stay, and would be taken for the newcomer's."""
+    draw = Draw(ids())
+    await inline_store.transact(lambda tx: operate_pool.remove_agents(tx, names(100), LIMITS, actor=ME, at=at()))
+    made = await inline_store.transact(
+        lambda tx: operate_pool.add_agent(tx, "Opera/9", LIMITS, actor=ME, ids=draw.replay(), at=at())
+    )
+    assert (made.row, made.slots_left) == (101, 80)
+
+
+# Resting, blocking and coming back
+
+
+async def test_a_suspension_can_be_made_longer_but_not_shorter(inline_store: SqlStore) -> None:
+    async def suspend(rest: timedelta) -> Moved:
+        return await inline_store.transact(
+            lambda tx: operate_pool.suspend_agents(tx, names(3), rest, "quiet", actor=ME, now=NOW)
+        )
+
+    for rest, until in ((HOUR, LATER), (MINUTE, LATER), (2 * HOUR, NOW + 2 * HOUR)):
+        (agent,) = (await suspend(rest)).agents
+        assert (agent.status, agent.suspended_until, agent.reason) == (AgentStatus.SUSPENDED, until, "quiet")
+
+
+async def test_a_recovered_agent_has_health_70_and_no_token_yet(inline_store: SqlStore) -> None:
+    def work(tx: Transaction) -> Stored:
+        give_token(tx, 3, AesGcmSealer([OLD]))
+        operate_pool.suspend_agents(tx, names(3), HOUR, "quiet", actor=ME, now=NOW)
+        operate_pool.recover_agents(tx, names(3), actor=ME, now=NOW)
+        return found(tx, 3)
+
+    stored = await inline_store.transact(work)
+    assert (stored.agent.status, stored.agent.health_score, stored.token_issued_at) == (
+        AgentStatus.AVAILABLE,
+        70,
+        None,
+    )
+    user_agent_id = stored.agent.user_agent_id
+    assert await trail(inline_store) == [("agent.suspend", user_agent_id), ("agent.recover", user_agent_id)]
+
+
+async def test_unblocking_closes_the_circuit_and_keeps_both_in_the_history(inline_store: SqlStore) -> None:
+    def work(tx: Transaction) -> Stored:
+        open_circuit(tx, 4)
+        operate_pool.block_agents(tx, names(4), "a complaint", actor=ME, now=NOW)
+        assert found(tx, 4).agent.reason == "a complaint"
+        operate_pool.unblock_agents(tx, names(4), actor=ME, now=LATER)
+        return found(tx, 4)
+
+    stored = await inline_store.transact(work)
+    assert (stored.agent.status, stored.circuit.state) == (AgentStatus.AVAILABLE, CircuitState.CLOSED)
+    events = await inline_store.read(lambda tx: tx.pool_report.circuit_events(4, 10))
+    assert [(e.event_type, e.to_state) for e in events] == [
+        ("STATE_CHANGE", "CLOSED"),
+        ("STATE_CHANGE", "OPEN"),
+        ("FAILURE", None),
+    ]
+    (entry, _) = await inline_store.read(lambda tx: tx.audit.newest(limit=2))
+    assert entry.before is not None
+    assert entry.after is not None
+    assert (entry.before["circuit"], entry.after["circuit"]) == ("OPEN", "CLOSED")
+
+
+async def test_what_is_refused_keeps_nothing_else_from_being_done(inline_store: SqlStore) -> None:
+    def work(tx: Transaction) -> Moved:
+        operate_pool.suspend_agents(tx, names(1, 2), HOUR, "quiet", actor=ME, now=NOW)
+        return operate_pool.recover_agents(tx, names(1, 3, 999, 2, found(tx, 1).agent.user_agent_id), actor=ME, now=NOW)
+
+    moved = await inline_store.transact(work)
+    assert len(moved.handled.done) == len(moved.agents) == 2
+    assert [type(refused.error) for refused in moved.handled.refused] == [IllegalMove, AgentNotFound]
+    assert len(await trail(inline_store)) == 4
+
+
+# Tokens
+
+
+async def test_rotating_throws_the_token_away_and_only_where_there_is_one(inline_store: SqlStore) -> None:
+    def work(tx: Transaction) -> Moved:
+        give_token(tx, 1, AesGcmSealer([OLD]))
+        moved = operate_pool.rotate_tokens(tx, names(1, 2), actor=ME, now=NOW)
+        assert found(tx, 1).token_issued_at is None
+        assert tx.tokens.due(NOW + HOUR, 10) == []
+        return moved
+
+    moved = await inline_store.transact(work)
+    assert [refused.error.code for refused in moved.handled.refused] == ["NO_TOKEN"]
+    assert await trail(inline_store) == [("agent.rotate", moved.agents[0].user_agent_id)]
+
+
+async def test_rekeyed_tokens_open_without_the_old_key(inline_store: SqlStore) -> None:
+    def seal(tx: Transaction) -> None:
+        for row in (1, 2):
+            give_token(tx, row, AesGcmSealer([OLD]))
+        give_token(tx, 3, AesGcmSealer([NEW]))
+        give_token(tx, 4, AesGcmSealer([("lost", b"l" * 32)]))
+
+    await inline_store.transact(seal)
+    both = AesGcmSealer([NEW, OLD])
+
+    def rekey(tx: Transaction, dry_run: bool) -> operate_pool.Rekeyed:
+        return operate_pool.rekey(tx, both, dry_run=dry_run, actor=ME, now=NOW)
+
+    for dry_run in (True, False):
+        done = await inline_store.transact(partial(rekey, dry_run=dry_run))
+        assert (done.key_id, done.resealed, done.current, len(done.unopened)) == ("new", 2, 1, 1)
+        assert len(await trail(inline_store)) == (0 if dry_run else 1)
+    again = await inline_store.transact(partial(rekey, dry_run=False))
+    assert (again.resealed, again.current) == (0, 3)
+    assert await trail(inline_store) == [("agent.rekey", "all")]
+
+    def opened(tx: Transaction) -> list[str]:
+        sealed = [(user_agent_id, token) for _, user_agent_id, token in tx.tokens.sealed() if token.key_id == "new"]
+        return [AesGcmSealer([NEW]).open(token, user_agent_id) for user_agent_id, token in sealed]
+
+    assert await inline_store.read(opened) == [f"{TOKEN}-{row}" for row in (1, 2, 3)]
+
+
+async def test_nothing_of_a_token_is_in_a_repr_a_log_line_or_a_traceback(
+    inline_store: SqlStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    def work(tx: Transaction) -> str:
+        user_agent_id = give_token(tx, 1, AesGcmSealer([OLD]))
+        told = [repr(found(tx, 1)), repr(standing(tx, 1, at())), repr(tx.agents.candidates(at())[0])]
+        told += [repr(tx.tokens.sealed()), repr(AesGcmSealer([OLD]))]
+        for sealer, whose in ((AesGcmSealer([NEW]), user_agent_id), (AesGcmSealer([OLD]), UserAgentId("another"))):
+            try:
+                sealer.open(tx.tokens.sealed()[0][2], whose)
+            except Invalid as error:
+                told.append("".join(traceback.format_exception(error)))
+        told.append(repr(operate_pool.rekey(tx, AesGcmSealer([NEW, OLD]), dry_run=False, actor=ME, now=NOW)))
+        told.append(repr(operate_pool.rotate_tokens(tx, names(1), actor=ME, now=NOW)))
+        told.append(repr(tx.audit.newest(limit=10)))
+        return "\n".join(told)
+
+    told = await inline_store.transact(work) + caplog.text
+    assert "Token(sealed)" in told
+    assert "known-token" not in told
+
+
+# The limits
+
+
+def in_force(overrides: Mapping[str, str]) -> Mapping[str, Any]:
+    """Limits of a program that knows two, and refuses what is no number."""
+    if not all(value.isdecimal() for value in overrides.values()):
+        raise InvalidAgentName(given="x")
+    return {"window_limit": 80, "max_concurrency": 100} | {name: int(value) for name, value in overrides.items()}
+
+
+async def test_a_changed_limit_is_kept_with_before_and_after(inline_store: SqlStore) -> None:
+    async def set_to(value: str) -> tuple[Any, Any]:
+        return await inline_store.transact(
+            lambda tx: operate_pool.set_limit(tx, "window_limit", value, in_force, actor=ME, now=NOW)
+        )
+
+    assert await set_to("60") == (80, 60)
+    assert await set_to("40") == (60, 40)
+    assert await inline_store.read(lambda tx: tx.overrides.all()) == {"window_limit": "40"}
+    with pytest.raises(Invalid):
+        await set_to("many")
+    assert await inline_store.transact(
+        lambda tx: operate_pool.unset_limit(tx, "window_limit", in_force, actor=ME, now=NOW)
+    ) == (40, 80)
+    with pytest.raises(NotOverridden):
+        await inline_store.transact(
+            lambda tx: operate_pool.unset_limit(tx, "window_limit", in_force, actor=ME, now=NOW)
+        )
+    entries = await inline_store.read(lambda tx: tx.audit.newest(limit=10, subject_type="setting"))
+    assert [(e.action, e.subject_id, e.before, e.after) for e in reversed(entries)] == [
+        ("limit.set", "WINDOW_LIMIT", {"value": 80}, {"value": 60}),
+        ("limit.set", "WINDOW_LIMIT", {"value": 60}, {"value": 40}),
+        ("limit.unset", "WINDOW_LIMIT", {"value": 40}, {"value": 80}),
+    ]
+
+
+async def test_a_limit_that_has_become_wrong_can_be_mended_and_taken_back(inline_store: SqlStore) -> None:
+    def work(tx: Transaction) -> None:
+        tx.overrides.set("window_limit", "broken", ME, NOW)
+        assert operate_pool.set_limit(tx, "window_limit", "60", in_force, actor=ME, now=NOW) == (80, 60)
+        tx.overrides.set("window_limit", "broken", ME, NOW)
+        assert operate_pool.unset_limit(tx, "window_limit", in_force, actor=ME, now=NOW) == (80, 80)
+
+    await inline_store.transact(work)
+
+
+# Where agents stand
+
+
+async def test_a_window_is_shown_as_the_next_claim_will_find_it(inline_store: SqlStore) -> None:
+    def ask(tx: Transaction) -> None:
+        first, second, _ = lend(tx, 1, 3, at())
+        tx.permits.answer([first.number], at(SECOND))
+        tx.permits.answer([second.number], at(MINUTE))
+
+    await inline_store.transact(ask)
+
+    async def window(after: timedelta) -> tuple[int, int, timedelta | None]:
+        seen = (await inline_store.read(lambda tx: standing(tx, 1, at(after)))).window
+        return seen.used, seen.left, None if seen.free_at is None else seen.free_at - NOW
+
+    assert await window(MINUTE) == (3, 77, HOUR + SECOND)
+    assert await window(HOUR + SECOND) == (2, 78, HOUR + MINUTE)
+    assert await window(HOUR + MINUTE) == (1, 79, None)
+
+
+async def test_what_an_earlier_boot_left_counts_until_this_boot_is_a_window_old(inline_store: SqlStore) -> None:
+    def ask(tx: Transaction) -> None:
+        (first, _) = lend(tx, 1, 2, at())
+        tx.permits.answer([first.number], at(SECOND))
+
+    await inline_store.transact(ask)
+
+    def used(tx: Transaction, seconds: int) -> int:
+        return standing(tx, 1, Moment(LATER, seconds * 1_000_000, "next-boot")).window.used
+
+    assert await inline_store.read(partial(used, seconds=60)) == 2
+    assert await inline_store.read(partial(used, seconds=3600)) == 0
+
+
+async def test_a_window_that_counts_as_full_says_until_when(inline_store: SqlStore) -> None:
+    await inline_store.transact(lambda tx: tx.permits.fill(at(), LIMITS))
+
+    def look(tx: Transaction) -> None:
+        full = standing(tx, 1, at(MINUTE))
+        assert (full.window.left, full.window.full_until) == (0, LATER)
+        assert (full.why(NOW), full.back_at(NOW)) == ("its window counts as full", LATER)
+        assert standing(tx, 1, at(HOUR)).window.left == 80
+
+    await inline_store.read(look)
+
+
+async def test_why_an_agent_is_not_asked_and_when_it_is_back(inline_store: SqlStore) -> None:
+    def prepare(tx: Transaction) -> None:
+        operate_pool.block_agents(tx, names(*range(5, 101)), "not needed", actor=ME, now=NOW)
+        tx.permits.answer([permit.number for permit in lend(tx, 1, 80, at())], at())
+        open_circuit(tx, 2)
+        operate_pool.suspend_agents(tx, names(3), 2 * HOUR, "quiet", actor=ME, now=NOW)
+
+    await inline_store.transact(prepare)
+    seen = await inline_store.read(lambda tx: tx.pool_report.standings(at(), LIMITS))
+    told = {one.row: (one.why(NOW), one.back_at(NOW)) for one in seen[:5]}
+    assert told == {
+        1: ("its window is spent", LATER),
+        2: ("circuit open after 3 failure(s) in a row", NOW + 10 * MINUTE),
+        3: ("quiet", NOW + 2 * HOUR),
+        4: (None, None),
+        5: ("not needed", None),
+    }
+    assert next_free_at(seen, NOW) == NOW
+    assert next_free_at(seen[:3], NOW) == NOW + 10 * MINUTE
+    assert next_free_at(seen[4:], NOW) is None
+
+
+async def test_tokens_are_counted_by_age(inline_store: SqlStore) -> None:
+    def prepare(tx: Transaction) -> None:
+        for row in (1, 2):
+            give_token(tx, row, AesGcmSealer([OLD]))
+
+    await inline_store.transact(prepare)
+    ages = {"under10Minutes": 0, "under30Minutes": 0, "under1Hour": 0, "older": 0, "expired": 0, "none": 98}
+    seen = await inline_store.read(lambda tx: tx.pool_report.standings(at(), LIMITS))
+    for after, name in (
+        (SECOND, "under10Minutes"),
+        (20 * MINUTE, "under30Minutes"),
+        (59 * MINUTE, "under1Hour"),
+        (HOUR, "older"),
+        (2 * HOUR, "expired"),
+    ):
+        assert tokens_by_age(seen, NOW + after) == ages | {name: 2}
+
+
+async def test_429s_of_the_last_hour_are_counted_per_agent_by_the_index_alone(
+    inline_store: SqlStore, engine: Engine
+) -> None:
+    def log(tx: Transaction) -> None:
+        times = [NOW - 2 * HOUR, NOW - MINUTE, NOW - SECOND]
+        tx.agents.log_uses([Use(1, None, 429, 10, succeeded=False, too_many=True, at=time) for time in times])
+        tx.agents.log_uses([Use(2, None, 200, 10, succeeded=True, too_many=False, at=NOW)])
+
+    await inline_store.transact(log)
+    seen = await inline_store.read(lambda tx: tx.pool_report.standings(at(), LIMITS))
+    assert {one.row: one.too_many for one in seen if one.too_many} == {1: 2}
+
+    sent: list[tuple[str, Any]] = []
+    with engine.connect() as database:
+        event.listen(database, "before_cursor_execute", lambda _c, _k, sql, given, *_: sent.append((sql, given)))
+        Transaction(database).pool_report.standings(at(), LIMITS)
+        Transaction(database).pool_report.circuit_events(1, 10)
+    with engine.connect() as database:
+        plans = [
+            row.detail for sql, given in sent for row in database.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", given)
+        ]
+    assert any("COVERING INDEX token_usage_log__idx_429_errors (is_429_error=? AND agent_id=? AND " in p for p in plans)
+    assert sum("COVERING INDEX permits__idx_answered_boot_us (answered_boot_us" in plan for plan in plans) == 2
+    assert any("INDEX circuit_breaker_event__idx_user_agent_time (agent_id=?)" in plan for plan in plans)
+    # Those with a hundred rows are read whole: they are what is reported.
+    scanned = {plan.split()[1] for plan in plans if plan.startswith("SCAN")}
+    assert scanned <= {"a", "rate_limit_bucket"}

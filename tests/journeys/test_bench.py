@@ -1,0 +1,32 @@
+"""`make bench`: it runs, checks what it measures, and prints figures. How large they are is no test's business."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def bench(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "benchmarks" / "run.py"), *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+
+
+def test_the_crawl_is_measured_beside_a_bare_loop_and_every_product_is_checked() -> None:
+    done = bench("crawl", "--products", "30", "--rounds", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    results = json.loads(done.stdout.splitlines()[-1])
+    assert list(results) == ["sellerwatch", "sellerwatch, unchanged again", "bare aiohttp loop"]
+    for (run,) in results.values():
+        assert run["requests"] >= 61
+        assert run["mismatches"] == 0
+        assert min(run["seconds"], run["cpu"], run["peak_mb"]) > 0
+
+
+def test_a_benchmark_that_is_not_there_is_refused_with_those_that_are() -> None:
+    done = bench("nothing")
+    assert done.returncode == 2
+    assert "crawl" in done.stderr

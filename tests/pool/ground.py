@@ -1,0 +1,314 @@
+"""A ground for the pool alone: the real tables and claims, work that never ends, and clocks that a test can fool.
+
+`Machine` is the computer: true time, which nobody can set, a wall clock, which anybody can, and boots. `Ground` is the
+database with its processes. `Ledger` is the marketplace's side: a plain list of what left and what arrived, by true
+time, which knows nothing of permits.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+from benchmarks.pool import at_once, hungry
+from tests.builders import NOW, StoppedClock, a_token, ids
+from tests.crawling.practice import a_marketplace
+
+from sellerwatch.adapters.sql.engine import make_engine
+from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
+from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.agents.agent import Agent, Outcome
+from sellerwatch.agents.breaker import BreakerRules
+from sellerwatch.agents.charge import Notice, charge
+from sellerwatch.agents.limits import Host, Limits
+from sellerwatch.agents.tend import change_limits, recover_rested
+from sellerwatch.agents.token import Token
+from sellerwatch.crawling.claim import Claim, Claims, Terms, claim
+from sellerwatch.crawling.outcome import judge
+from sellerwatch.crawling.ports import WorkerInfo
+from sellerwatch.crawling.process import CrawlRules
+from sellerwatch.crawling.put_back import put_back_lost, release
+from sellerwatch.kernel.clock import Moment
+from sellerwatch.kernel.ids import Draw, WorkerId
+from sellerwatch.marketplaces.ports import Answer, AnswerKind
+
+T = TypeVar("T")
+
+SECOND_US = 1_000_000
+VISIBILITY = timedelta(seconds=30)
+REST = timedelta(seconds=60)
+EMPTY_PAGE = Answer(AnswerKind.OK, 200, b'{"count": 0, "items": []}')
+
+
+def answer_of(kind: AnswerKind, status: int | None, wait: timedelta | None = None) -> Answer:
+    return Answer(kind, status, problem=f"It was {kind}.", wait=wait)
+
+
+ANSWERS: dict[str, Answer] = {
+    "success": EMPTY_PAGE,
+    "429": answer_of(AnswerKind.TOO_MANY, 429),
+    "429 for 10 minutes": answer_of(AnswerKind.TOO_MANY, 429, timedelta(minutes=10)),
+    "500": answer_of(AnswerKind.SERVER_ERROR, 500),
+    "dropped": answer_of(AnswerKind.NETWORK_ERROR, None),
+    "401": answer_of(AnswerKind.UNAUTHORISED, 401),
+    "404": answer_of(AnswerKind.GONE, 404),
+    "nonsense": Answer(AnswerKind.OK, 200, b"<html>"),
+}
+
+
+class Machine:
+    """A computer. `true_us` is the time that counts: nothing a test does moves it back."""
+
+    def __init__(self) -> None:
+        self.true_us = 0
+        self.set_by = timedelta(0)
+        self._booted_us = -3600 * SECOND_US
+        self._boots = 1
+
+    @property
+    def boot_id(self) -> str:
+        return f"boot-{self._boots}"
+
+    @property
+    def wall(self) -> datetime:
+        return NOW + timedelta(microseconds=self.true_us) + self.set_by
+
+    def moment(self) -> Moment:
+        return Moment(self.wall, self.true_us - self._booted_us, self.boot_id)
+
+    def true_of(self, boot_us: int) -> int:
+        return boot_us + self._booted_us
+
+    def reboot(self) -> None:
+        """Its boot clock begins at nothing."""
+        self._boots += 1
+        self._booted_us = self.true_us
+
+    def passes(self, seconds: float) -> None:
+        self.true_us += round(seconds * SECOND_US)
+
+
+@dataclass
+class Request:
+    """One request as the marketplace saw it. `arrived_us`: None while it is on its way."""
+
+    row: int
+    left_us: int
+    claim: Claim
+    worker_id: WorkerId
+    arrived_us: int | None = None
+
+
+class Ledger:
+    """The independent count. Both limits are judged when a request leaves, by the limits in force then."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+
+    def leave(self, request: Request, limits: Limits) -> None:
+        mine = [each for each in self.requests if each.row == request.row]
+        edge = request.left_us - limits.window_us
+        # Whatever is still on its way may arrive together with this one: it counts, however long ago it left.
+        counted = [each for each in mine if each.arrived_us is None or each.arrived_us > edge]
+        assert len(counted) < limits.window_limit, f"agent {request.row}: {len(counted) + 1} within its window"
+        if mine:
+            gap = request.left_us - max(each.left_us for each in mine)
+            assert gap >= limits.spacing_us, f"agent {request.row}: two departures {gap} us apart"
+        self.requests.append(request)
+
+
+@dataclass
+class Process:
+    """One worker with what it has in flight."""
+
+    worker_id: WorkerId
+    in_flight: list[Request] = field(default_factory=list)
+
+
+class Ground:
+    """A pool in a database in memory, a copy of `template`, that rehearses every transaction."""
+
+    def __init__(self, template: Path, machine: Machine, *, limits: Limits, percent: int = 20) -> None:
+        self.machine = machine
+        self.limits = limits
+        self.ledger = Ledger()
+        self.breaker = BreakerRules(min_percent=percent, open_for=REST, patience=timedelta(seconds=20))
+        self.market = a_marketplace()
+        self.rules = CrawlRules(self.market, breaker=self.breaker)
+        self.store = _in_memory(template)
+        self.notices: list[Notice] = []
+        self._workers = 0
+        self._turn = 0
+        self._tokens = 0
+
+    def transact(self, work: Any) -> Any:
+        return at_once(self.store.transact(work))
+
+    def read(self, work: Any) -> Any:
+        return at_once(self.store.read(work))
+
+    def close(self) -> None:
+        self.store.close()
+
+    def start(self) -> Process:
+        """A process enters, as the service does."""
+        self._workers += 1
+        process = Process(WorkerId(f"0198c0de-0000-7000-8007-{self._workers:012x}"))
+        at, limits = self.machine.moment(), self.limits
+
+        def enter(tx: Transaction) -> None:
+            tx.permits.set_limits(limits, at)
+            tx.permits.enter_boot(at, limits)
+            tx.workers.enter(WorkerInfo(process.worker_id, "test", "here", 1, at.now, at.now))
+
+        self.transact(enter)
+        return process
+
+    def beat(self, process: Process) -> None:
+        at = self.machine.moment()
+        self.transact(lambda tx: tx.workers.beat(process.worker_id, at.now))
+
+    def issue_tokens(self, claims: Claims) -> int:
+        """Who could work if it had a token gets one."""
+        now = self.machine.wall
+        tokens = {candidate.row: self._token(candidate.row, now) for candidate in claims.tokenless}
+
+        def work(tx: Transaction) -> None:
+            for row, token in tokens.items():
+                tx.tokens.keep(row, token, now + timedelta(hours=1))
+
+        if tokens:
+            self.transact(work)
+        return len(tokens)
+
+    def _token(self, row: int, now: datetime) -> Token:
+        self._tokens += 1
+        number = row * 1_000_000 + self._tokens
+        return a_token(row % 250, fingerprint=f"{number:064x}", issued_at=now, expires_at=now + timedelta(hours=2))
+
+    def claims(self, process: Process, wanted: int = 50) -> Claims:
+        """A claim as it was answered; nothing has left yet."""
+        at, turn = self.machine.moment(), self._turn
+        terms = Terms(self.limits, Host(concurrency=1000), self.breaker)
+        found: Claims = self.transact(lambda tx: claim(hungry(tx), process.worker_id, wanted, turn, at, terms))
+        self._turn += 1
+        self.notices += found.notices
+        return found
+
+    def claim(self, process: Process, wanted: int = 50) -> Claims:
+        """Claim, and let every request leave at its time."""
+        found = self.claims(process, wanted)
+        if found.hungry and self.issue_tokens(found) and not found.taken:
+            found = self.claims(process, wanted)
+        self.depart(process, found.taken)
+        return found
+
+    def depart(self, process: Process, taken: Sequence[Claim]) -> None:
+        limits = self.limits
+        for each in taken:
+            left = max(self.machine.true_of(each.permit.grant.depart_us), self.machine.true_us)
+            request = Request(each.candidate.row, left, each, process.worker_id)
+            self.ledger.leave(request, limits)
+            process.in_flight.append(request)
+        if taken:
+            self.machine.true_us = max(request.left_us for request in process.in_flight[-len(taken) :])
+
+    def answer(
+        self,
+        process: Process,
+        requests: Sequence[Request],
+        answer: Answer = EMPTY_PAGE,
+        *,
+        arrived_us: int | None = None,
+        forgiven: Sequence[tuple[int, Outcome]] = (),
+    ) -> None:
+        """The marketplace answered; what it has to say about the agents is written."""
+        at = self.machine.moment()
+        endings = [judge(request.claim, answer, self.market, 0.1, at.now) for request in requests]
+        rest = max(REST, answer.wait or REST)
+        charges = [replace(ending, rest=rest).charge for ending in endings]
+        self.notices += self.transact(lambda tx: charge(tx, charges, forgiven, process.worker_id, self.breaker, at))
+        for request in requests:
+            process.in_flight.remove(request)
+            request.arrived_us = max(arrived_us or request.left_us, request.left_us)
+
+    def vanish(self, process: Process) -> None:
+        """kill -9: whatever it had sent has arrived by now, and nobody will ever answer its permits."""
+        for request in process.in_flight:
+            request.arrived_us = self.machine.true_us
+        process.in_flight.clear()
+
+    def stop(self, process: Process) -> None:
+        """SIGTERM: what it still has in flight is cut off."""
+        at, drawn = self.machine.moment(), Draw(ids(5))
+        for request in process.in_flight:
+            request.arrived_us = self.machine.true_us
+        process.in_flight.clear()
+        self.transact(lambda tx: release(tx, process.worker_id, self.rules, drawn.replay(), at))
+
+    def tend(self, process: Process) -> int:
+        """What a process looks after: its own heart first, then the permits of the dead and who has rested."""
+        at, drawn = self.machine.moment(), Draw(ids(5))
+
+        def work(tx: Transaction) -> int:
+            tx.workers.beat(process.worker_id, at.now)
+            put_back_lost(tx, VISIBILITY, self.rules, drawn.replay(), at)
+            return recover_rested(tx, at.now)
+
+        return int(self.transact(work))
+
+    def set_limits(self, limits: Limits) -> None:
+        at, was = self.machine.moment(), self.limits
+        self.transact(lambda tx: change_limits(tx, was, limits, at))
+        self.limits = limits
+
+    def agents(self) -> dict[int, Agent]:
+        return {stored.row: stored.agent for stored in self.read(lambda tx: tx.agents.everyone())}
+
+    def buckets(self) -> list[tuple[int, float, int]]:
+        rows = self.read(
+            lambda tx: tx.db.rows("SELECT agent_id, current_tokens, max_tokens FROM rate_limit_bucket ORDER BY 1")
+        )
+        return [tuple(row) for row in rows]
+
+    def permits(self) -> int:
+        return int(self.read(lambda tx: tx.db.value("SELECT COUNT(*) FROM permits")))
+
+    def expire(self) -> None:
+        at, limits = self.machine.moment(), self.limits
+        self.transact(lambda tx: tx.permits.expire(at, limits))
+
+
+def small_pool(template: Path, agents: int) -> Path:
+    """The template with only so many agents; made once, for it takes longer than copying it."""
+    path = template.with_name(f"{template.stem}-{agents}.db")
+    if not path.exists():
+        made = path.with_suffix(".making")
+        shutil.copyfile(template, made)
+        store = SqlStore(make_engine(f"sqlite:///{made}"), StoppedClock(), InlineRunner(), InlineRunner())
+        at_once(store.transact(lambda tx: shrink(tx, agents)))
+        store.close()
+        made.rename(path)
+    return path
+
+
+def shrink(tx: Transaction, agents: int) -> None:
+    for stored in tx.agents.everyone()[agents:]:
+        tx.agents.remove(stored.row)
+
+
+def _in_memory(template: Path) -> SqlStore:
+    engine = make_engine("sqlite://")
+    raw, source = engine.raw_connection(), sqlite3.connect(template)
+    try:
+        assert isinstance(raw.driver_connection, sqlite3.Connection)
+        source.backup(raw.driver_connection)
+    finally:
+        source.close()
+        raw.close()
+    return SqlStore(engine, StoppedClock(), InlineRunner(), InlineRunner(), rehearse=True)

@@ -1,0 +1,179 @@
+"""Bad days of the pool, on the whole service: it comes back by itself, and only whose fault it was pays for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from email.utils import format_datetime
+from pathlib import Path
+
+import pytest
+from tests.simulation.pool_doors import agents, all_available, everyone, is_api, meddling, statuses
+from tests.simulation.stage import Stage, play, settings_of
+
+from sellerwatch.agents.agent import AgentStatus
+from sellerwatch.agents.circuit import CircuitState
+from sellerwatch.marketplaces.ports import Reply
+from sellerwatch.simulator.chaos import PROFILES
+
+REST = 60.0
+SETTINGS = {"AGENT_SUSPENSION_SECONDS": REST, "CIRCUIT_OPEN_SECONDS": 60, "BREAKER_OPEN_SECONDS": 60}
+
+
+def test_a_pool_hit_by_a_storm_of_429s_is_whole_again_by_itself(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.leave_agents(12)
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            worst = 12
+            started = [await stage.start(service, seller_id) for seller_id in sellers]
+            assert started
+            for _ in range(60):
+                await stage.clock.sleep(1)
+                worst = min(worst, (await statuses(stage))["AVAILABLE"])
+            assert worst < 12, "the storm hit nobody"
+            stage.simulator.marketplace.chaos.become(PROFILES["calm"])
+            await stage.until(lambda: all_available(stage), service)
+            await stage.settle(service)
+            await stage.crawl_all(service, sellers)
+            stage.check_world()
+        await stage.check_books()
+        assert all(agent.health_score >= 70 for agent in await agents(stage))
+        assert await stage.count("SELECT COUNT(*) FROM crawler_tasks WHERE status = 'FAILED'") == 0
+
+    settings = settings_of(**SETTINGS | {"REQUESTS_PER_SECOND": 2})
+    play(migrated_template, story, settings=settings, profile="storm", sellers=2, products=60)
+
+
+def test_a_storm_of_server_errors_ruins_nobody(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.leave_agents(10)
+        door = meddling(stage, lambda path, agent: None)
+        (seller_id,) = await stage.register()
+        async with stage.serving() as service:
+            await stage.start(service, seller_id)
+            await stage.clock.sleep(5)
+            began = stage.clock.now()
+            door.meddle = lambda path, agent: Reply(503, (), b"") if is_api(path) else None
+            await stage.clock.sleep(20)
+            door.meddle = lambda path, agent: None
+            met = Counter(agent for at, path, agent in door.asked if is_api(path) and at > began)
+            assert len(met) == 10, "everybody met it"
+            assert sum(met.values()) > 200
+            assert await statuses(stage) == {"AVAILABLE": 10}
+            assert min(agent.health_score for agent in await agents(stage)) >= 90
+            assert {one.circuit.state for one in await everyone(stage)} == {CircuitState.CLOSED}
+            await stage.settle(service)
+        await stage.check_books()
+
+    settings = settings_of(**SETTINGS | {"REQUESTS_PER_SECOND": 2})
+    play(migrated_template, story, settings=settings, sellers=1, products=200)
+
+
+@pytest.mark.parametrize("status", [429, 500, 403])
+def test_a_single_bad_agent_is_set_aside_while_the_others_go_on(migrated_template: Path, status: int) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.leave_agents(8)
+        bad = (await agents(stage))[0].user_agent
+        door = meddling(stage, lambda path, agent: Reply(status, (), b"") if agent == bad and is_api(path) else None)
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            (run,) = await stage.crawl(service, sellers)
+            assert run.failed_tasks == 0
+            stage.check_world()
+        await stage.check_books()
+        first, *others = await everyone(stage)
+        assert first.agent.status is AgentStatus.SUSPENDED or first.circuit.state is CircuitState.OPEN
+        assert {one.agent.status for one in others} == {AgentStatus.AVAILABLE}
+        assert {one.circuit.state for one in others} == {CircuitState.CLOSED}
+        assert {one.agent.health_score for one in others} == {100}
+        asked = Counter(agent for _, path, agent in door.asked if is_api(path))
+        assert asked[bad] <= 8
+        assert all(asked[one.agent.user_agent] > 8 for one in others)
+
+    play(migrated_template, story, settings=settings_of(**SETTINGS), sellers=1, products=80)
+
+
+def test_agents_suspended_together_do_not_come_back_together(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.leave_agents(20)
+        door = meddling(stage, lambda path, agent: None)
+        (seller_id,) = await stage.register()
+        async with stage.serving() as service:
+            await stage.start(service, seller_id)
+            door.meddle = lambda path, agent: Reply(429, (), b"") if is_api(path) else None
+            await stage.clock.sleep(30)
+            ends = [agent.suspended_until for agent in await agents(stage) if agent.suspended_until is not None]
+            assert len(ends) > 10
+            assert len({end.replace(microsecond=0) for end in ends}) > len(ends) // 2
+
+    settings = settings_of(**SETTINGS | {"AGENT_SUSPENSION_SECONDS": 3600})
+    play(migrated_template, story, settings=settings, sellers=1, products=200)
+
+
+DAY = 86_400.0
+
+
+@pytest.mark.parametrize(
+    ("said", "least", "most"),
+    [
+        (lambda now: "1800", 1800, 1980),
+        (lambda now: " 1800 ", 1800, 1980),
+        (lambda now: format_datetime(now + timedelta(seconds=1800), usegmt=True), 1799, 1980),
+        (lambda now: None, REST, REST * 1.1),
+        (lambda now: "5", REST, REST * 1.1),
+        (lambda now: "-5", REST, REST * 1.1),
+        (lambda now: "soon", REST, REST * 1.1),
+        (lambda now: "", REST, REST * 1.1),
+        (lambda now: "nan", REST, REST * 1.1),
+        (lambda now: format_datetime(now - timedelta(days=1), usegmt=True), REST, REST * 1.1),
+        (lambda now: "9" * 400, DAY, DAY * 1.1),
+        (lambda now: "inf", DAY, DAY * 1.1),
+        (lambda now: format_datetime(now + timedelta(days=4000), usegmt=True), DAY, DAY * 1.1),
+    ],
+    ids=[
+        "seconds",
+        "seconds and spaces",
+        "a date",
+        "absent",
+        "shorter than our own rest",
+        "negative",
+        "rubbish",
+        "empty",
+        "not a number",
+        "a past date",
+        "enormous",
+        "endless",
+        "a far date",
+    ],
+)
+def test_whatever_retry_after_says_is_handled_and_bounded(
+    migrated_template: Path, said: Callable[[object], str | None], least: float, most: float
+) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.leave_agents(3)
+        bad = (await agents(stage))[0].user_agent
+        asked: list[float] = []
+
+        def meddle(path: str, agent: str) -> Reply | None:
+            if agent != bad or not is_api(path):
+                return None
+            asked.append(stage.loop.time())
+            text = said(stage.clock.now())
+            return Reply(429, () if text is None else (("retry-after", text),), b"")
+
+        meddling(stage, meddle)
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            (run,) = await stage.crawl(service, sellers)
+            assert run.failed_tasks == 0, "a 429 costs no task anything"
+            agent = (await agents(stage))[0]
+            assert agent.status is AgentStatus.SUSPENDED
+            assert agent.suspended_at is not None
+            assert agent.suspended_until is not None
+            assert least <= (agent.suspended_until - agent.suspended_at).total_seconds() <= most
+            assert len(asked) == 1, "it is left alone"
+        await stage.check_books()
+
+    play(migrated_template, story, settings=settings_of(**SETTINGS), sellers=1, products=12)
