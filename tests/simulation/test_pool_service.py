@@ -1,0 +1,179 @@
+"""The pool inside the whole service: restored databases, a pool nobody is left in, tokens, and jobs that run once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from tests.simulation.stage import Stage, play, settings_of
+
+from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.agents.agent import AgentStatus
+from sellerwatch.agents.breaker import PoolBreakerOpen
+from sellerwatch.agents.pool import NoBudget
+from sellerwatch.crawling.context import Crawl
+from sellerwatch.crawling.look_after import run_once
+from sellerwatch.crawling.service import Service
+from sellerwatch.crawling.sessions import open_session, renew_due
+from sellerwatch.crawling.trigger import trigger
+from sellerwatch.kernel.clock import moment
+from sellerwatch.marketplaces.ports import Reply
+
+HOUR = timedelta(hours=1)
+
+
+class Remembered:
+    """The mark beside the database, in memory."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def read(self) -> int:
+        return self.number
+
+    def write(self, number: int) -> None:
+        self.number = number
+
+
+class FrontDoor:
+    """A marketplace that gives nobody a session."""
+
+    def __init__(self, status: int) -> None:
+        self._status = status
+
+    async def get(self, url: str, headers: Mapping[str, str]) -> Reply:
+        return Reply(self._status, (), b"no")
+
+
+async def first_agent(stage: Stage) -> tuple[int, str, str]:
+    return await stage.store.read(
+        lambda tx: next((one.row, one.agent.user_agent_id, one.agent.user_agent) for one in tx.agents.everyone())
+    )
+
+
+def test_after_a_restored_database_every_window_counts_as_full_for_one_window(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        (seller_id,) = await stage.register()
+        mark = Remembered(10_000)
+        async with stage.service() as made:
+            crawl = replace(made.crawl, mark=mark)
+            service = Service(crawl, made.deliveries, made.tune, made.tending_interval, schedules=False)
+            running = asyncio.create_task(service.run())
+            await stage.clock.sleep(1)
+            with pytest.raises(NoBudget):
+                await trigger(crawl, seller_id, "test")
+            until = await stage.store.read(lambda tx: tx.permits.full_until_us())
+            assert until is not None
+            assert until > moment(stage.clock).boot_us
+            assert mark.number < 10_000, "the next start would count them as full again"
+            await stage.clock.sleep(stage.settings.window_seconds)
+            await trigger(crawl, seller_id, "test")
+            service.stop.set()
+            await running
+
+    play(migrated_template, story, sellers=1, products=5)
+
+
+def test_with_every_agent_blocked_crawling_is_refused_nothing_is_lost_and_unblocking_is_enough(
+    migrated_template: Path,
+) -> None:
+    async def story(stage: Stage) -> None:
+        one, other = await stage.register()
+        async with stage.serving() as service:
+            await stage.start(service, one)
+            now = stage.clock.now()
+
+            def block(tx: Transaction) -> None:
+                tx.agents.save({a.row: a.agent.block(now, "by hand") for a in tx.agents.everyone()})
+
+            def unblock(tx: Transaction) -> None:
+                tx.agents.save({a.row: a.agent.unblock(now) for a in tx.agents.everyone()})
+
+            await stage.store.transact(block)
+            with pytest.raises(PoolBreakerOpen, match="0 of 100 agents are available"):
+                await trigger(service.crawl, other, "test")
+            service.nudge()
+            await stage.clock.sleep(60)
+            assert service.progress.failed == 0
+            assert service.progress.completed == 0
+            await stage.store.transact(unblock)
+            await stage.start(service, other)
+            await stage.settle(service)
+            stage.check_world()
+        await stage.check_books()
+
+    play(migrated_template, story, sellers=2, products=20, profile="slow")
+
+
+def test_a_token_is_renewed_before_it_expires(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        row, agent_id, user_agent = await first_agent(stage)
+        async with stage.service() as service:
+            assert await open_session(service.crawl, row, agent_id, user_agent)  # type: ignore[arg-type]
+            for _ in range(300):
+                await stage.clock.sleep(60)
+                await renew_due(service.crawl)
+                now = stage.clock.now()
+                held = await stage.store.read(lambda tx: next(a for a in tx.agents.everyone() if a.row == row))
+                assert held.token_expires_at is not None
+                assert held.token_expires_at > now
+                assert held.token_issued_at is not None
+                assert now - held.token_issued_at <= HOUR + timedelta(minutes=2)
+
+    play(migrated_template, story, sellers=1, products=1)
+
+
+def test_one_process_at_a_time_opens_a_session_for_an_agent(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        row, agent_id, user_agent = await first_agent(stage)
+        async with stage.service() as one, stage.service() as other:
+            opened = await asyncio.gather(
+                *(open_session(s.crawl, row, agent_id, user_agent) for s in (one, other))  # type: ignore[arg-type]
+            )
+        assert sorted(opened) == [False, True]
+        assert stage.simulator.marketplace.stats()["tokens_issued"] == 1
+
+    play(migrated_template, story, sellers=1, products=1, profile="slow")
+
+
+@pytest.mark.parametrize(
+    ("status", "standing"), [(403, AgentStatus.BLOCKED), (200, AgentStatus.BLOCKED), (503, AgentStatus.AVAILABLE)]
+)
+def test_three_answered_refusals_block_an_agent_and_an_outage_does_not(
+    migrated_template: Path, status: int, standing: AgentStatus
+) -> None:
+    async def story(stage: Stage) -> None:
+        row, agent_id, user_agent = await first_agent(stage)
+        async with stage.service(transport=FrontDoor(status)) as service:
+            for _ in range(3):
+                assert not await open_session(service.crawl, row, agent_id, user_agent)  # type: ignore[arg-type]
+        agents = await stage.store.read(lambda tx: tx.agents.get_rows([row]))
+        assert agents[row].status is standing
+
+    play(migrated_template, story, sellers=1, products=1)
+
+
+def test_a_job_runs_once_where_two_services_share_a_database_and_its_failure_is_kept(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        ran: list[str] = []
+
+        async def job(crawl: Crawl) -> str:
+            ran.append(crawl.worker_id)
+            await crawl.clock.sleep(1)
+            return "done"
+
+        async def broken(crawl: Crawl) -> str:
+            raise RuntimeError("it broke")
+
+        async with stage.service() as one, stage.service() as other:
+            said = await asyncio.gather(*(run_once(s.crawl, "sweep", job) for s in (one, other)))
+            assert sorted(said, key=str) == [None, "done"]
+            assert len(ran) == 1
+            assert await run_once(one.crawl, "sweep", broken) is None
+            assert await run_once(other.crawl, "sweep", job) == "done"
+
+    play(migrated_template, story, sellers=1, products=1, settings=settings_of())
