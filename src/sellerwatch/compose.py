@@ -12,12 +12,11 @@ from functools import partial
 
 from pydantic import ValidationError
 from sqlalchemy import Engine
-from sqlalchemy.exc import DBAPIError
 
 from sellerwatch.adapters.keyfile import token_keys_beside
 from sellerwatch.adapters.permit_mark import PermitMark
 from sellerwatch.adapters.sealing import AesGcmSealer, parse_keys
-from sellerwatch.adapters.sql.engine import answering, check_reachable, database_path, make_engine, shown
+from sellerwatch.adapters.sql.engine import DRIVER_ERRORS, answering, check_reachable, database_path, make_engine, shown
 from sellerwatch.adapters.sql.migrate import SchemaStatus, downgrade, require_current, status, upgrade
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore, ThreadRunner
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -277,7 +276,7 @@ def downgrade_schema(environment: Mapping[str, str], to: str, actor: str) -> tup
         before = status(engine).current
         after = downgrade(engine, to).current
         if before != after:
-            with suppress(DBAPIError):
+            with suppress(*DRIVER_ERRORS):
                 _note(engine, AuditEntry(now, actor, "db.downgrade", "schema", str(after), note=f"from {before}"))
     return before, after
 
