@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,13 +27,13 @@ def read(wire: bytes, cuts: list[int]) -> Received | TransportFailed:
     reader = read_answer(LARGEST)
     next(reader)
     edges = [0, *sorted(cut % (len(wire) + 1) for cut in cuts), len(wire)]
-    pieces = [wire[a:b] for a, b in zip(edges, edges[1:], strict=False) if a < b]
+    pieces = [wire[a:b] for a, b in pairwise(edges) if a < b]
     try:
         for piece in (*pieces, b""):
             reader.send(piece)
     except StopIteration as whole:
-        assert isinstance(whole.value, Received)
-        return whole.value
+        received: Received = whole.value
+        return received
     except TransportFailed as failed:
         return failed
     raise AssertionError("it waits for more after the end")
