@@ -7,9 +7,9 @@
 
 `contest`: one seller of 5,000 products; we, Scrapy, Crawlee and a bare aiohttp loop in interleaved rounds; we also
 crawl it again unchanged, and with 1 % changed. `volatile`: again, with the fields varying that vary by themselves.
-`large`: details of 30 KB, the contract's size. `latency`: 100 ms before every answer and 100 in flight, beside the 1,000
-requests a second that are possible then. `growth`: cost and memory of ever larger sellers. Every product is compared
-with the truth. Each part writes its figures to results.json, and the page with its picture anew from there (unless
+`large`: details of 30 KB, the contract's size. `latency`: 100 ms before every answer and 100 in flight, beside the
+1,000 requests a second that are possible then. `growth`: cost and memory of ever larger sellers. Every product is
+compared with the truth. Each part writes its figures to results.json, and the page with its picture anew from there (unless
 --dry). Exits with 1 where a bar is missed.
 """
 
