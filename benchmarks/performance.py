@@ -9,8 +9,8 @@
 crawl it again unchanged, and with 1 % changed. `volatile`: again, with the fields varying that vary by themselves.
 `large`: details of 30 KB, the contract's size. `latency`: 100 ms before every answer and 100 in flight, beside the
 1,000 requests a second that are possible then. `growth`: cost and memory of ever larger sellers. Every product is
-compared with the truth. Each part writes its figures to results.json, and the page with its picture anew from there (unless
---dry). Exits with 1 where a bar is missed.
+compared with the truth. Each part writes its figures to results.json, and the page with its picture anew from there
+(unless --dry). Exits with 1 where a bar is missed.
 """
 
 from __future__ import annotations
