@@ -70,7 +70,8 @@ async def _serve(settings: Settings) -> None:
     async with open_service(settings) as service:
         stop_on_signals(service.stop.set)
         log.info("serving", extra={"marketplace": settings.marketplace_url, "worker": service.crawl.worker_id})
-        await service.run()
+        async with at_work(service) as running:
+            await running
         log.info("stopped", extra={"completed": service.progress.completed, "failed": service.progress.failed})
 
 
