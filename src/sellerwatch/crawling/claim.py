@@ -13,7 +13,7 @@ from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.pool import Candidate, Grant, Lending, lend, pace
 from sellerwatch.agents.ports import Permit
 from sellerwatch.crawling.ports import CrawlTx
-from sellerwatch.crawling.task import Task, TaskStatus
+from sellerwatch.crawling.task import Task, TaskStatus, TaskType
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.ids import ExecutionId, WorkerId
 
@@ -29,6 +29,10 @@ class Claim:
     @property
     def candidate(self) -> Candidate:
         return self.permit.grant.candidate
+
+    @property
+    def is_page(self) -> bool:
+        return self.task.task_type is TaskType.MINISHOP
 
 
 @dataclass(frozen=True, slots=True)
