@@ -23,15 +23,19 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.breaker import BreakerRules
 from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.limits import Host, Limits
+from sellerwatch.catalog.differences import ChangeKind
+from sellerwatch.catalog.policies import parse_policies
+from sellerwatch.catalog.quarantine import DriftRules
+from sellerwatch.catalog.removal import Brake
 from sellerwatch.crawling.context import Crawl, Tuning
-from sellerwatch.crawling.process import CrawlRules
+from sellerwatch.crawling.group import CrawlRules
 from sellerwatch.crawling.service import Service
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock, SystemClock
 from sellerwatch.kernel.ids import Ids, ItemNo, SellerId, WorkerId
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
 from sellerwatch.marketplaces.mustit.urls import Urls
-from sellerwatch.marketplaces.ports import Transport
+from sellerwatch.marketplaces.ports import Marketplace, Transport
 from sellerwatch.marketplaces.robots import Robots
 from sellerwatch.outbox.deliver import Delivery
 from sellerwatch.outbox.ports import Receiver
@@ -114,15 +118,6 @@ def _crawl(
     worker_id: WorkerId,
     robots: Robots,
 ) -> Crawl:
-    rules = CrawlRules(
-        marketplace=marketplace,
-        page_size=settings.page_size,
-        task_retries=settings.task_retries,
-        breaker=BreakerRules(
-            min_percent=settings.breaker_min_available_percent,
-            open_for=timedelta(seconds=settings.breaker_open_seconds),
-        ),
-    )
     path = database_path(make_engine(settings.database_url))
     return Crawl(
         store=store,
@@ -132,7 +127,7 @@ def _crawl(
         luck=luck,
         sealer=sealer,
         worker_id=worker_id,
-        rules=rules,
+        rules=crawl_rules(settings, marketplace),
         tuning=_retuned(settings, {}),
         alerts=_alerts(settings),
         circuit=Circuit(threshold=settings.circuit_failures, timeout=timedelta(seconds=settings.circuit_open_seconds)),
@@ -140,10 +135,32 @@ def _crawl(
         mark=None if path is None else PermitMark(path),
         suspension=timedelta(seconds=settings.agent_suspension_seconds),
         log_kept=timedelta(days=settings.usage_log_days),
+        bodies_kept=timedelta(days=settings.raw_body_days),
         timezone=settings.timezone,
         heartbeat=timedelta(seconds=settings.visibility_seconds / 3),
         visibility=timedelta(seconds=settings.visibility_seconds),
         deadline=timedelta(seconds=settings.run_deadline_seconds),
+    )
+
+
+def crawl_rules(settings: Settings, marketplace: Marketplace) -> CrawlRules:
+    """What processing goes by; commands that end runs or release what is held go by the same."""
+    exempt = (name.strip() for name in settings.quarantine_exempt.split(","))
+    return CrawlRules(
+        marketplace=marketplace,
+        page_size=settings.page_size,
+        task_retries=settings.task_retries,
+        breaker=BreakerRules(
+            min_percent=settings.breaker_min_available_percent,
+            open_for=timedelta(seconds=settings.breaker_open_seconds),
+        ),
+        drift=DriftRules(
+            share=settings.quarantine_share_percent,
+            products=settings.quarantine_products,
+            exempt=frozenset(ChangeKind(name) for name in exempt if name),
+        ),
+        brake=Brake(share=settings.removal_share_percent, products=settings.removal_products),
+        policies=parse_policies(settings.field_policies),
     )
 
 

@@ -194,8 +194,8 @@ class Stage:
         return MOST_RUNS
 
     async def _is_seen_whole(self, run: Execution) -> bool:
-        seen = await self.store.read(lambda tx: tx.products.count_seen(run.seller_id, run.execution_id))
-        return seen >= (run.list_total or 0)
+        standing = await self.store.read(lambda tx: tx.products.list_standing(run.seller_id, run.execution_id))
+        return standing.seen >= (run.list_total or 0)
 
     async def settle(self, service: Service | None = None) -> None:
         """Until no run is going and nothing waits to be delivered."""

@@ -213,10 +213,10 @@ async def _trigger(service: Service, seller_id: SellerId) -> ExecutionId | None:
 
 async def _is_whole(service: Service, execution: Execution) -> bool:
     """Every task succeeded and every product the list promised was seen."""
-    seen = await service.crawl.store.read(
-        lambda tx: tx.products.count_seen(execution.seller_id, execution.execution_id)
+    standing = await service.crawl.store.read(
+        lambda tx: tx.products.list_standing(execution.seller_id, execution.execution_id)
     )
-    return execution.all_succeeded and seen >= (execution.list_total or 0)
+    return execution.all_succeeded and standing.seen >= (execution.list_total or 0)
 
 
 async def _drain(service: Service, running: asyncio.Task[None], screen: Screen) -> None:

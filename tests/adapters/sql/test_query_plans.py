@@ -104,11 +104,11 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         "INDEX products__uq_item_no (item_no=?)",
     ),
     "the newest raw parts": (
-        lambda tx: tx.products.latest_raw(product_id()),
+        lambda tx: tx.products.latest_raws([product_id()]),
         (BY_ROW, "COVERING INDEX product_raw_data__idx_product_id_data_type (product_id=?)"),
     ),
     "products of a seller seen in a run": (
-        lambda tx: tx.products.count_seen(SELLER, execution_id()),
+        lambda tx: tx.products.list_standing(SELLER, execution_id()),
         "INDEX products__idx_seller_id_is_complete (seller_id=?)",
     ),
     "agents to lend, with budget and token": (

@@ -6,6 +6,15 @@ database: time is an argument.
 
 from __future__ import annotations
 
+from sellerwatch.adapters.sql.schema.catalog import (
+    body_hashes,
+    drift,
+    held_parts,
+    product_changes,
+    quarantine,
+    removals,
+    run_notes,
+)
 from sellerwatch.adapters.sql.schema.crawl import (
     crawler_tasks,
     crawling_schedule_executions,
@@ -42,19 +51,26 @@ __all__ = [
     "Time",
     "activity",
     "audit",
+    "body_hashes",
     "circuit_breaker_event",
     "circuit_breaker_state",
     "crawler_tasks",
     "crawling_schedule_executions",
     "crawling_schedules",
+    "drift",
+    "held_parts",
     "job_leases",
     "metadata",
     "permits",
     "pool_breaker",
+    "product_changes",
     "product_outbox",
     "product_raw_data",
     "products",
+    "quarantine",
     "rate_limit_bucket",
+    "removals",
+    "run_notes",
     "scheduler_outbox",
     "sellers",
     "setting_overrides",
