@@ -171,6 +171,17 @@ class Stage:
         await self.settle(service)
         return [run for run in await self.executions() if run.execution_id in started]
 
+    async def crawl_to_end(self, service: Service, seller_id: SellerId) -> None:
+        """One run of this seller to its end; others may be under way or paused."""
+        run = await self.start(service, seller_id)
+        service.nudge()
+
+        async def is_over() -> bool:
+            runs = [one for one in await self.executions() if one.execution_id == run]
+            return not any(one.is_open for one in runs) and not await service.deliveries[0].pending()
+
+        await self.until(is_over, service)
+
     async def start(self, service: Service, seller_id: SellerId) -> ExecutionId | None:
         """A run, when there is budget for its first question; None when the marketplace would not answer it."""
         while True:

@@ -157,11 +157,9 @@ async def _rounds(
 
 
 def _let_the_world_change(simulator: Simulator, plan: Plan, round_: int) -> None:
-    """Prices, stock, texts and options change and products appear; none vanishes, as removals are not told yet."""
-    from sellerwatch.simulator.world import Deed  # noqa: PLC0415
-
+    """Prices, stock, texts and options change, products appear and vanish."""
     luck = random.Random(f"{plan.seed}/{round_}")  # noqa: S311 - practice data
-    simulator.world.mutate(plan.changes, luck, {Deed.CHANGED: 90, Deed.APPEARED: 10})
+    simulator.world.mutate(plan.changes, luck)
 
 
 async def _register(service: Service, names: list[str]) -> list[SellerId]:

@@ -38,7 +38,8 @@ BUFFER = 200
 #: With nothing known to come, how often to look: another process may have made work.
 IDLE = timedelta(seconds=1)
 #: One of so many good answers is looked through for fields that are new; all of them would cost a tenth of the reading.
-LOOKED_AT = 16
+#: A prime: details and options come in turns, and each kind must have its own.
+LOOKED_AT = 17
 #: After a failure of our own (a full disk, a lost database) before the next try.
 REPAIR_PAUSE = 1.0
 
