@@ -165,6 +165,7 @@ def test_a_field_that_changes_everywhere_is_held_with_a_sample_and_leaves_the_pr
             door.stop()
             await stage.crawl(service, sellers)
             assert (await _held(stage), events(stage)) == (0, before)
+            assert await cases(stage, CaseStatus.OPEN) == [], "nobody is left to decide about"
             stage.check_world()
 
     async def _held(stage: Stage) -> int:

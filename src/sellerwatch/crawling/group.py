@@ -50,7 +50,12 @@ class Run:
     ended_items: dict[ItemNo, None] = field(default_factory=dict)
     foreign: dict[ItemNo, None] = field(default_factory=dict)
     proved: list[ItemNo] = field(default_factory=list)
+    was_paused: bool = False
     paused: str | None = None
+
+    @property
+    def is_paused(self) -> bool:
+        return self.was_paused or self.paused is not None
 
     @property
     def is_over(self) -> bool:
@@ -146,4 +151,5 @@ def _load(tx: CrawlTx, runs: Iterable[ExecutionId]) -> Iterator[Run]:
                 changed=notes[NoteKind.CHANGED],
                 unreadable=notes[NoteKind.UNREADABLE],
             )
-            yield Run(execution, tally, list(tx.quarantine.open_cases(execution.seller_id)))
+            cases = list(tx.quarantine.open_cases(execution.seller_id))
+            yield Run(execution, tally, cases, was_paused=bool(notes[NoteKind.PAUSED]))

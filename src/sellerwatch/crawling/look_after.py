@@ -38,7 +38,9 @@ async def put_back(crawl: Crawl) -> PutBack:
                 cancel_execution(tx, execution.execution_id, "ran past its deadline", crawl.rules, ids, at.now)
         return put_back_lost(tx, crawl.visibility, crawl.rules, ids, at)
 
-    return await crawl.store.transact(work)
+    back = await crawl.store.transact(work)
+    crawl.tell(back.notices)
+    return back
 
 
 async def recover(crawl: Crawl) -> int:
@@ -68,7 +70,9 @@ async def settle(crawl: Crawl) -> int:
     now, draw = crawl.clock.now(), Draw(crawl.ids)
     if not await crawl.store.read(lambda tx: tx.quarantine.pending_runs()):
         return 0
-    return await crawl.store.transact(lambda tx: settle_ended(tx, crawl.rules, draw.replay(), now))
+    settled, notices = await crawl.store.transact(lambda tx: settle_ended(tx, crawl.rules, draw.replay(), now))
+    crawl.tell(notices)
+    return settled
 
 
 async def forget_bodies(crawl: Crawl) -> int:

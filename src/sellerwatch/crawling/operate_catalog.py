@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from sellerwatch.agents.charge import Notice
 from sellerwatch.catalog.absorb import Part, read_part
 from sellerwatch.catalog.announce import current
 from sellerwatch.catalog.differences import Change, differences
@@ -166,9 +167,10 @@ def reparse(
     return Rereading(len(page), tuple(found), group.events, page[-1][0] if len(page) == BATCH else None)
 
 
-def settle_ended(tx: CrawlTx, rules: CrawlRules, ids: Iterator[str], now: datetime) -> int:
+def settle_ended(tx: CrawlTx, rules: CrawlRules, ids: Iterator[str], now: datetime) -> tuple[int, tuple[Notice, ...]]:
     """What waited for the judgement of a run that has ended otherwise: nothing more will be judged, so it is now."""
     settled = 0
+    notices: list[Notice] = []
     for execution_id in tx.quarantine.pending_runs():
         execution = tx.executions.get(execution_id)
         if execution is not None and not execution.is_open:
@@ -177,7 +179,8 @@ def settle_ended(tx: CrawlTx, rules: CrawlRules, ids: Iterator[str], now: dateti
                 settle_pending(group, run, PartType)
                 _tell(group, run)
                 settled += len(run.ended_items)
-    return settled
+                notices += group.notices
+    return settled, tuple(notices)
 
 
 def _beside(

@@ -19,7 +19,7 @@ from sellerwatch.crawling.group import CrawlRules, Group, Run
 from sellerwatch.crawling.list_end import end_list, list_tasks
 from sellerwatch.crawling.outcome import Ending, TaskEnd
 from sellerwatch.crawling.ports import CrawlTx
-from sellerwatch.crawling.screening import hold_unreadable, screen, settle_pending
+from sellerwatch.crawling.screening import close_overtaken, hold_unreadable, screen, settle_pending
 from sellerwatch.crawling.task import Purpose, RequestUrl, Task, TaskType
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, TaskId, WorkerId
@@ -91,16 +91,19 @@ def over_of(tx: CrawlTx, runs: Iterable[ExecutionId]) -> frozenset[ExecutionId]:
     return frozenset(run for run, execution in found.items() if execution is None or not execution.is_open)
 
 
-def end_failed(tx: CrawlTx, tasks: Sequence[Task], rules: CrawlRules, ids: Iterator[str], now: datetime) -> None:
+def end_failed(
+    tx: CrawlTx, tasks: Sequence[Task], rules: CrawlRules, ids: Iterator[str], now: datetime
+) -> tuple[Notice, ...]:
     """Tasks that ended as FAILED without an answer (cancelled, poison): counted, and their products' events are due."""
     if not tasks:
-        return
+        return ()
     items = (task.item_no for task in tasks if task.item_no is not None)
     group = Group.begin(tx, rules, ids, now, (task.execution_id for task in tasks), items)
     for task in tasks:
         group.tasks.append(task)
         _note_end(group, task, failed=1)
     _finish(group, {run: _judged_enough(group, run) for run in group.runs})
+    return tuple(group.notices)
 
 
 def _finish(group: Group, enough: dict[ExecutionId, frozenset[PartType]]) -> None:
@@ -114,10 +117,11 @@ def _finish(group: Group, enough: dict[ExecutionId, frozenset[PartType]]) -> Non
         if run.a_list_ended:
             end_list(group, run)
         _remove_proved(group, run)
-        if run.ends or run.is_over:
-            settle_pending(group, run, PartType)
-        else:
-            settle_pending(group, run, _judged_enough(group, execution_id) - enough[execution_id])
+        # Of a run that was ended from outside, what waits is left to the job that looks after those.
+        settled = PartType if run.ends else _judged_enough(group, execution_id) - enough[execution_id]
+        settle_pending(group, run, settled)
+        if run.ends:
+            close_overtaken(group, run)
         _announce_due(group, run)
     group.write()
 

@@ -27,6 +27,9 @@ from sellerwatch.crawling.outcome import Ending, Unread
 from sellerwatch.kernel.ids import CaseId, ItemNo
 from sellerwatch.marketplaces.ports import Unparsable
 
+#: Who decided a case that nobody had to decide.
+BY_ITSELF = "overtaken"
+
 
 @dataclass(frozen=True, slots=True)
 class _Suspect:
@@ -76,7 +79,7 @@ def hold_unreadable(group: Group, run: Run, unread: Unread) -> None:
         if unread.item_no is not None:
             part = _held(run, unread.item_no, unread.part, unread.hash, unread.body, group, case)
             group.tx.quarantine.put([part])
-    if number >= group.rules.drift.unreadable and run.paused is None and not run.is_over:
+    if number >= group.rules.drift.unreadable and not run.is_paused and not run.is_over:
         run.paused = f"{number} answers could not be read: {unread.problem}"
         seller = run.execution.seller_id
         text = f"The run of {seller} is paused: {run.paused}. Release or drop its quarantine to go on."
@@ -99,6 +102,14 @@ def settle_pending(group: Group, run: Run, parts: Iterable[PartType]) -> None:
             group.tx.quarantine.put([moved] if moved is not None else [])
         else:
             take_in(group, run, suspect.part)
+
+
+def close_overtaken(group: Group, run: Run) -> None:
+    """A run has ended: cases under which nothing is held any more, and which it did not meet again, are over."""
+    held = group.tx.quarantine.count_held([case.case_id for case in run.cases])
+    for case in run.cases:
+        if not held.get(case.case_id) and case.field not in run.tally.unreadable:
+            group.tx.quarantine.save(case.decide("release", BY_ITSELF, group.now))
 
 
 def reach(group: Group, held: Sequence[HeldPart]) -> None:
