@@ -13,7 +13,7 @@ from functools import partial
 from pydantic import ValidationError
 from sqlalchemy import Engine
 
-from sellerwatch.adapters.keyfile import token_keys_beside
+from sellerwatch.adapters.keyfile import jwt_secret_beside, token_keys_beside
 from sellerwatch.adapters.permit_mark import PermitMark
 from sellerwatch.adapters.sealing import AesGcmSealer, parse_keys
 from sellerwatch.adapters.sql.engine import DRIVER_ERRORS, answering, check_reachable, database_path, make_engine, shown
@@ -266,6 +266,14 @@ def _token_keys(settings: Settings) -> str:
     if path is None:
         return f"memory:{base64.b64encode(os.urandom(32)).decode()}"
     return token_keys_beside(path)
+
+
+def jwt_secret(settings: Settings) -> str:
+    """What signs the API's tokens: configured, or made once beside the embedded database."""
+    if settings.jwt_secret is not None:
+        return settings.jwt_secret.get_secret_value()
+    path = database_path(make_engine(settings.database_url))
+    return base64.b64encode(os.urandom(32)).decode() if path is None else jwt_secret_beside(path)
 
 
 def schema_status(environment: Mapping[str, str]) -> tuple[str, SchemaStatus]:

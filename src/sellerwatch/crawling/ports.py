@@ -69,6 +69,10 @@ class Tasks(Protocol):
         """Why tasks of a run failed, each message with how many it hit; most frequent first."""
         ...
 
+    def count_by_status(self, seller_id: SellerId, since: datetime, until: datetime) -> dict[TaskStatus, int]:
+        """Tasks of a seller made from `since` until before `until`."""
+        ...
+
     def tally(self, execution_id: ExecutionId) -> dict[tuple[str, str], int]:
         """How many tasks of each (type, status)."""
         ...

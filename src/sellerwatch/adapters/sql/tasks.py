@@ -67,6 +67,9 @@ ERRORS = """SELECT COALESCE(error_message, ''), COUNT(*) FROM crawler_tasks
 WHERE execution_id = :execution_id AND status = 'FAILED'
 GROUP BY error_message ORDER BY COUNT(*) DESC, error_message LIMIT :limit"""
 
+COUNT_BY_STATUS = """SELECT status, COUNT(*) FROM crawler_tasks
+WHERE seller_id = :seller_id AND created_at >= :since AND created_at < :until GROUP BY status"""
+
 TALLY = """SELECT task_type, status, COUNT(*) FROM crawler_tasks WHERE execution_id = :execution_id
 GROUP BY task_type, status"""
 
@@ -190,6 +193,10 @@ class SqlTasks:
     def errors(self, execution_id: ExecutionId, limit: int) -> Sequence[tuple[str, int]]:
         rows = self._db.rows(ERRORS, {"execution_id": execution_id, "limit": limit})
         return [(row[0], row[1]) for row in rows]
+
+    def count_by_status(self, seller_id: SellerId, since: datetime, until: datetime) -> dict[TaskStatus, int]:
+        rows = self._db.rows(COUNT_BY_STATUS, {"seller_id": seller_id, "since": since, "until": until})
+        return {TaskStatus(row[0]): row[1] for row in rows}
 
     def tally(self, execution_id: ExecutionId) -> dict[tuple[str, str], int]:
         return {(row[0], row[1]): row[2] for row in self._db.rows(TALLY, {"execution_id": execution_id})}
