@@ -158,6 +158,7 @@ class Settings(BaseModel):
     internal_api_keys: SecretStr | None = Field(None, description="Keys of /api/internal, separated by commas.")
     host: str = Field("127.0.0.1", min_length=1, description="Address the API listens on.")
     port: int = Field(8080, ge=0, le=65535, description="Port the API listens on.")
+    api_requests_per_minute: Positive = Field(1200, description="Requests one client of the API may make in a minute.")
     window_limit: Positive = Field(80, description="Requests of one agent in any window.")
     window_seconds: Seconds = Field(3600, description="Length of the window.")
     requests_per_second: Rate = Field(1, description="Requests of one agent in a second.")

@@ -90,6 +90,7 @@ ENGLISH: Mapping[str, str] = {
     "TOKEN_EXPIRED": "The token has expired; get a new one.",
     "ROLE_NEEDED": "This needs the role {role}.",
     "WRONG_API_KEY": "A valid key is needed in the header X-API-Key.",
+    "TOO_MANY_CALLS": "Too many requests from this address; the next may come in {seconds} s.",
     "BODY_TOO_LARGE": "The body is larger than 1 MB.",
     "PORT_UNUSABLE": "The API cannot listen on {address}: {problem}; set SELLERWATCH_HOST and SELLERWATCH_PORT.",
     "UNREADABLE_TTL": "'{given}' is no time for a token: write 30m, 12h or 7d, at most 365d.",

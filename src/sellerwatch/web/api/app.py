@@ -7,7 +7,7 @@ from importlib.metadata import version
 from fastapi import APIRouter, FastAPI
 
 from sellerwatch.web.api import crawling_metrics, internal, sellers
-from sellerwatch.web.api.border import Border
+from sellerwatch.web.api.border import Allowance, Border
 from sellerwatch.web.api.errors import answer_refusals, refusals
 from sellerwatch.web.api.parts import Parts
 
@@ -26,5 +26,5 @@ def make_app(parts: Parts) -> FastAPI:
         api.include_router(router)
     app.include_router(api)
     app.include_router(internal.router)
-    app.add_middleware(Border)
+    app.add_middleware(Border, allowance=Allowance(parts.settings.api_requests_per_minute, parts.clock))
     return app
