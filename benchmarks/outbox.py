@@ -218,7 +218,8 @@ def measure(args: argparse.Namespace) -> list[Run]:
                     counts = json.load(answer)
                 # The bare loop keeps no order: two of a product may pass each other.
                 wrong = abs(counts["events"] - args.events) + (counts["wrong"] if who == US else 0)
-                runs.append(Run(who, args.events, *json.loads(done.stdout.splitlines()[-1]), wrong))
+                seconds, cpu, peak = json.loads(done.stdout.splitlines()[-1])
+                runs.append(Run(who, args.events, seconds, cpu, peak, wrong))
     return runs
 
 

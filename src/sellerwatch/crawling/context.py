@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
 
-from sellerwatch.agents.charge import Notice
 from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.ports import Sealer
@@ -17,6 +16,7 @@ from sellerwatch.crawling.process import CrawlRules
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock
 from sellerwatch.kernel.ids import Ids, WorkerId
+from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.store import Store
 from sellerwatch.marketplaces.ports import Marketplace
 from sellerwatch.marketplaces.robots import Robots

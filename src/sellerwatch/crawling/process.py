@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from sellerwatch.agents.agent import Outcome
 from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.agents.charge import Notice, charge
+from sellerwatch.agents.charge import charge
 from sellerwatch.catalog.absorb import Shelf, absorb_entry, absorb_part
 from sellerwatch.catalog.announce import announce
 from sellerwatch.catalog.product import ForeignProduct
@@ -23,6 +23,7 @@ from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.task import RequestUrl, Task, TaskType
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, ProductId, SellerId, TaskId, WorkerId
+from sellerwatch.kernel.notices import Notice
 from sellerwatch.marketplaces.ports import Marketplace
 
 #: How often a run reads its list again because products had moved between pages while it read.
