@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from tests.outbox.practice import Practice, Running
@@ -12,7 +13,7 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.outbox.deliver import Delivery
 from sellerwatch.outbox.message import MessageStatus
-from sellerwatch.outbox.turn import DeliveryRules
+from sellerwatch.outbox.rules import DeliveryRules
 from sellerwatch.simulator.product_server import Mode
 
 COMPLETED, FAILED, WAITING, SENDING = (
@@ -29,7 +30,7 @@ def practice(inline_store: SqlStore) -> Practice:
 
 
 def test_every_event_arrives_once_in_the_order_of_its_product(practice: Practice) -> None:
-    async def scenario() -> Delivery:
+    async def scenario() -> Delivery[Any]:
         for _ in range(3):
             await practice.tell(*range(1, 51))
         delivery = await practice.delivery()

@@ -13,7 +13,7 @@ from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import SystemClock
 from sellerwatch.outbox.deliver import Delivery
-from sellerwatch.outbox.turn import DeliveryRules
+from sellerwatch.outbox.rules import DeliveryRules
 from sellerwatch.simulator.http import serve
 from sellerwatch.simulator.product_server import Mode
 from sellerwatch.simulator.simulator import EVENTS_PATH

@@ -21,7 +21,7 @@ from sellerwatch.adapters.sql.migrate import upgrade
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop
 from sellerwatch.outbox.message import MessageStatus
-from sellerwatch.outbox.turn import DeliveryRules
+from sellerwatch.outbox.rules import DeliveryRules
 from sellerwatch.simulator.product_server import Mode
 
 T = TypeVar("T")

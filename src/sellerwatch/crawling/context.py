@@ -61,6 +61,7 @@ class Crawl:
     circuit: Circuit = field(default_factory=Circuit)
     suspension: timedelta = timedelta(hours=1)
     log_kept: timedelta = timedelta(days=92)
+    outbox_kept: timedelta = timedelta(days=92)
     timezone: str = "UTC"
     robots: Robots | None = None
     heartbeat: timedelta = timedelta(seconds=10)

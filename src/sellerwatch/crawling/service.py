@@ -55,7 +55,7 @@ class Service:
     """`run` ends when `stop` is set, or raises when one of the loops broke beyond its own repair."""
 
     crawl: Crawl
-    deliveries: tuple[Delivery, ...]
+    deliveries: tuple[Delivery[Any], ...]
     tune: Callable[[Mapping[str, str]], Tuning]
     tending_interval: timedelta = timedelta(seconds=60)
     schedules: bool = True

@@ -35,11 +35,11 @@ OTHERS = ("alembic_version", "sqlite_sequence")
 REVISIONS = ("0001", "0002", "0003", "0004", "0006")
 HEAD = REVISIONS[-1]
 NEXT = "0099"
-BREAKS = f"""
+BREAKS = """
 from alembic import op
 from sqlalchemy import Column, Integer
-revision = "{NEXT}"
-down_revision = "{HEAD}"
+revision = "NEXT"
+down_revision = "HEAD"
 def upgrade():
     op.create_table("half", Column("id", Integer, primary_key=True))
     op.execute("INSERT INTO half VALUES (1)")
@@ -48,7 +48,7 @@ def upgrade():
     raise OSError("the power went")
 def downgrade():
     op.drop_table("half")
-"""
+""".replace("NEXT", NEXT).replace("HEAD", HEAD)
 
 
 def shape(engine: Engine) -> Mapping[str, object]:

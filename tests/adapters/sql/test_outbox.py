@@ -24,10 +24,10 @@ from tests.builders import (
     worker_id,
 )
 
-from sellerwatch.adapters.sql.outbox import STATEMENTS, Kind, SqlOutbox
+from sellerwatch.adapters.sql.outbox import STATEMENTS, SqlOutbox
 from sellerwatch.adapters.sql.statements import Db
 from sellerwatch.kernel.ids import ItemNo, OutboxId
-from sellerwatch.outbox.message import Message, MessageStatus
+from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
 
 T = TypeVar("T")
 Do = Callable[[Callable[[SqlOutbox], T]], T]
@@ -38,14 +38,14 @@ VALUES (:worker_id, 'test', 'here', 1, 'boot', :beat, :beat)
 """
 
 
-@pytest.fixture(params=["product", "scheduler"])
-def kind(request: pytest.FixtureRequest) -> Kind:
-    chosen: Kind = request.param
+@pytest.fixture(params=list(OutboxKind))
+def kind(request: pytest.FixtureRequest) -> OutboxKind:
+    chosen: OutboxKind = request.param
     return chosen
 
 
 @pytest.fixture
-def do(engine: Engine, kind: Kind) -> Do[Any]:
+def do(engine: Engine, kind: OutboxKind) -> Do[Any]:
     """Runs work on the outbox in a transaction of its own."""
 
     def run(work: Callable[[SqlOutbox], T]) -> T:
@@ -56,11 +56,11 @@ def do(engine: Engine, kind: Kind) -> Do[Any]:
 
 
 @pytest.fixture
-def message(kind: Kind) -> Callable[..., Message]:
+def message(kind: OutboxKind) -> Callable[..., Message]:
     """The number-th message, of the subject-th product or schedule."""
 
     def make(number: int, subject: int = 1, **changes: Any) -> Message:
-        if kind == "product":
+        if kind is OutboxKind.PRODUCT:
             of = {"subject_id": product_id(subject), "item_no": ITEM, "version": number, "execution_id": execution_id()}
         else:
             of = {"subject_id": schedule_id(subject), "item_no": None, "version": 0, "execution_id": None}
@@ -238,12 +238,12 @@ def test_pending_counts_what_still_moves_by_itself(do: Do[Any], message: Callabl
 def test_a_product_number_beyond_32_bits_fits(engine: Engine) -> None:
     big = replace(a_message(), item_no=ItemNo(ItemNo.LARGEST))
     with engine.connect() as connection, connection.begin():
-        outbox = SqlOutbox(Db(connection), "product")
+        outbox = SqlOutbox(Db(connection), OutboxKind.PRODUCT)
         outbox.add(big)
         assert outbox.get(OutboxId(big.outbox_id)) == big
 
 
-def test_every_statement_finds_its_rows_by_an_index(engine: Engine, kind: Kind) -> None:
+def test_every_statement_finds_its_rows_by_an_index(engine: Engine, kind: OutboxKind) -> None:
     for named in fields(STATEMENTS[kind]):
         if named.name in ("add", "newest"):
             continue

@@ -184,26 +184,26 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         lambda tx: tx.product_outbox.due(NOW, 50),
         (
             "INDEX product_outbox__idx_status_next_attempt_at (status=? AND next_attempt_at<?)",
-            "INDEX product_outbox__idx_product_id (product_id=? AND rowid<?)",
+            "COVERING INDEX product_outbox__idx_product_id_id_status (product_id=? AND id<?)",
         ),
     ),
     "when the next product event is due": (
         lambda tx: tx.product_outbox.next_due(),
         (
             "INDEX product_outbox__idx_status_next_attempt_at (status=? AND next_attempt_at>?)",
-            "INDEX product_outbox__idx_product_id (product_id=? AND rowid<?)",
+            "COVERING INDEX product_outbox__idx_product_id_id_status (product_id=? AND id<?)",
         ),
     ),
     "schedule events due": (
         lambda tx: tx.scheduler_outbox.due(NOW, 50),
         (
             "INDEX scheduler_outbox__idx_status_next_attempt_at (status=? AND next_attempt_at<?)",
-            "INDEX scheduler_outbox__idx_schedule_id (schedule_id=? AND rowid<?)",
+            "COVERING INDEX scheduler_outbox__idx_schedule_id_id_status (schedule_id=? AND id<?)",
         ),
     ),
     "what a product's receiver was last told": (
         lambda tx: tx.product_outbox.latest_of(product_id(), 10),
-        "INDEX product_outbox__idx_product_id (product_id=?)",
+        "INDEX product_outbox__idx_product_id_id_status (product_id=?)",
     ),
     "saving events": (
         lambda tx: tx.product_outbox.save([a_message()], NOW),

@@ -12,7 +12,7 @@ from yarl import URL
 from sellerwatch.adapters.http.signing import signature_header, signing_keys
 from sellerwatch.kernel.retry_after import retry_after
 from sellerwatch.outbox.message import Message
-from sellerwatch.outbox.ports import Receipt
+from sellerwatch.outbox.receipt import Receipt
 
 #: More of an answer is not read; a longer one costs its connection, not our memory.
 LONGEST_BODY = 64 * 1024
