@@ -16,9 +16,10 @@ from sellerwatch.kernel.ids import Ids, ItemNo, OutboxId, ProductId, SellerId, W
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.store import Store
 from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop, run_virtually
+from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.deliver import Delivery
 from sellerwatch.outbox.event import FieldChange, event_body
-from sellerwatch.outbox.message import Message
+from sellerwatch.outbox.message import Message, OutboxKind
 from sellerwatch.outbox.ports import OutboxTx
 from sellerwatch.outbox.receipt import Receipt
 from sellerwatch.outbox.rules import DeliveryRules
@@ -151,6 +152,24 @@ class Practice:
             return list(tx.product_outbox.get_many(ids))
 
         return await self.store.read(work)
+
+    async def channel(self) -> Channel:
+        return await self.store.read(lambda tx: tx.channels.get(OutboxKind.PRODUCT))
+
+    async def pause(self, paused: bool) -> None:
+        """What an operator does; False resumes."""
+        now = self.clock.now()
+
+        def work(tx: Transaction) -> None:
+            channel = tx.channels.get(OutboxKind.PRODUCT)
+            tx.channels.save(channel.pause("test", now) if paused else channel.resume(now), now)
+
+        await self.store.transact(work)
+
+    async def verdicts(self) -> list[str]:
+        """Of every try there was."""
+        rows = await self.store.read(lambda tx: tx.db.rows("SELECT verdict FROM outbox_attempts ORDER BY id"))
+        return [row[0] for row in rows]
 
     async def replay_failed(self) -> int:
         """What an operator does with what failed for good."""

@@ -18,7 +18,7 @@ from sellerwatch.simulator.http import serve
 from sellerwatch.simulator.product_server import Mode
 from sellerwatch.simulator.simulator import EVENTS_PATH
 
-RULES = DeliveryRules(backoff=Backoff(0.05, 0.2))
+RULES = DeliveryRules(backoff=Backoff(0.05, 0.2), opened=Backoff(0.05, 0.1))
 
 
 async def test_every_event_arrives_over_a_shaky_wire(store: SqlStore) -> None:

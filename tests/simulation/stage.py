@@ -55,6 +55,7 @@ def settings_of(**values: object) -> Settings:
         "AGENT_SUSPENSION_SECONDS": 5,
         "TENDING_INTERVAL_SECONDS": 1,
         "OUTBOX_BACKOFF_SECONDS": 1,
+        "OUTBOX_CIRCUIT_OPEN_SECONDS": 1,
         **QUICK,
         **values,
     }

@@ -230,7 +230,7 @@ class Delivery(Generic[TxT]):
             self._wake.set()
 
     def _outcome(self, flight: _Flight, receipt: Receipt | None) -> Outcome:
-        took = int((self._clock.monotonic() - flight.began) * 1000)
+        took = round((self._clock.monotonic() - flight.began) * 1000)
         seed = self._luck.getrandbits(32)
         return Outcome(flight.claimed, receipt, flight.began_at, self._clock.now(), took, seed)
 
