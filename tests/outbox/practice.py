@@ -20,7 +20,7 @@ from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.deliver import Delivery
 from sellerwatch.outbox.event import FieldChange, event_body
 from sellerwatch.outbox.message import Message, OutboxKind
-from sellerwatch.outbox.ports import OutboxTx
+from sellerwatch.outbox.ports import OutboxTx, Receiver
 from sellerwatch.outbox.receipt import Receipt
 from sellerwatch.outbox.rules import DeliveryRules
 from sellerwatch.simulator.product_server import Behaviour, Mode
@@ -97,13 +97,14 @@ class Practice:
         rules: DeliveryRules | None = None,
         *,
         store: Store[OutboxTx] | None = None,
+        receiver: Receiver | None = None,
         tell: Callable[[Sequence[Notice]], None] = lambda _: None,
     ) -> Delivery[Any]:
         """A sender with a worker of its own, who is alive from now on."""
         worker_id, now = WorkerId.generate(self.ids), self.clock.now()
         await self.store.transact(lambda tx: tx.db.run(ENTER, {"worker_id": worker_id, "now": now}))
         rules = rules or DeliveryRules()
-        return Delivery(store or self.store, self.wire, self.clock, self.luck, worker_id, rules, tell=tell)
+        return Delivery(store or self.store, receiver or self.wire, self.clock, self.luck, worker_id, rules, tell=tell)
 
     async def beat(self, delivery: Delivery[Any]) -> None:
         now, worker_id = self.clock.now(), delivery._worker_id

@@ -94,7 +94,9 @@ class HttpReceiver:
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
             limits = aiohttp.ClientTimeout(
-                total=3 * (self._connect + self._read), sock_connect=self._connect, sock_read=self._read
+                total=3 * (self._connect + self._read),
+                connect=self._connect,  # with finding the address, which `sock_connect` leaves out
+                sock_read=self._read,
             )
             self._session = aiohttp.ClientSession(
                 # How many are in flight is delivery's to decide.
