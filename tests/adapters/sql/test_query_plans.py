@@ -35,6 +35,7 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.limits import Limits
 from sellerwatch.crawling.task import OPEN_STATES, TaskStatus
 from sellerwatch.kernel.ids import ItemNo
+from sellerwatch.outbox.message import OutboxKind
 
 Ask = Callable[[Transaction], object]
 
@@ -213,6 +214,41 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         lambda tx: tx.product_outbox.remove(outbox_id()),
         "INDEX product_outbox__uq_outbox_id (outbox_id=?)",
     ),
+    "whose try a message is": (
+        lambda tx: tx.product_outbox.grips([outbox_id()]),
+        "INDEX product_outbox__uq_outbox_id (outbox_id=?)",
+    ),
+    "moving events": (
+        lambda tx: tx.product_outbox.move([a_message()], NOW),
+        "INDEX product_outbox__uq_outbox_id (outbox_id=?)",
+    ),
+    "events under way": (
+        lambda tx: tx.product_outbox.under_way(),
+        "COVERING INDEX product_outbox__idx_status_next_attempt_at (status=?)",
+    ),
+    "events behind failed ones": (
+        lambda tx: tx.product_outbox.set_aside(NOW, NOW, 50),
+        (
+            "SEARCH f USING INDEX product_outbox__idx_status_next_attempt_at (status=?)",
+            "SEARCH w USING INDEX product_outbox__idx_product_id_id_status (product_id=? AND id>?)",
+        ),
+    ),
+    "freeing what was set aside": (
+        lambda tx: tx.product_outbox.free([product_id()], NOW),
+        "INDEX product_outbox__idx_product_id_id_status (product_id=?)",
+    ),
+    "events that are superseded": (
+        lambda tx: tx.product_outbox.superseded(NOW, 50),
+        (
+            "INDEX product_outbox__idx_status_created_at (status=? AND created_at<?)",
+            "COVERING INDEX product_outbox__idx_product_id_id_status (product_id=? AND id>?)",
+        ),
+    ),
+    "a channel": (lambda tx: tx.channels.get(OutboxKind.PRODUCT), "INDEX outbox_channels__uq_outbox (outbox=?)"),
+    "the tries of a message": (
+        lambda tx: tx.attempts.of(outbox_id(), 20),
+        "INDEX outbox_attempts__idx_outbox_id (outbox_id=?)",
+    ),
     "a seller by its id": (lambda tx: tx.sellers.get(SELLER), "INDEX sellers__uq_seller_id (seller_id=?)"),
     "the schedule of a seller": (
         lambda tx: tx.schedules.of_seller(SELLER),
@@ -263,10 +299,6 @@ TO_BE_ASKED = {
     "tasks by status and age": (
         "SELECT min(created_at) FROM crawler_tasks WHERE status = 'FAILED'",
         "COVERING INDEX crawler_tasks__idx_status_created_at",
-    ),
-    "outbox lag": (
-        "SELECT min(created_at) FROM product_outbox WHERE status = 'WAITING'",
-        "COVERING INDEX product_outbox__idx_status_created_at",
     ),
     "complete products of a seller": (
         "SELECT * FROM products WHERE seller_id = :x AND is_complete = 1",

@@ -16,6 +16,7 @@ from sellerwatch.outbox.receipt import Receipt
 
 #: More of an answer is not read; a longer one costs its connection, not our memory.
 LONGEST_BODY = 64 * 1024
+LARGE_BODY = 64 * 1024
 #: Shorter than the 5 s after which common servers hang up: else a POST may meet a connection that is just closing.
 _KEEP_ALIVE = 4.0
 
@@ -65,10 +66,11 @@ class HttpReceiver:
             self._session = None
 
     async def _post(self, message: Message, now: datetime) -> Receipt:
-        # As a stream: aiohttp takes large bodies in pieces only then.
         body = message.payload.encode()
+        # As a stream where it is large: aiohttp takes it in pieces only then.
+        data = body if len(body) <= LARGE_BODY else io.BytesIO(body)
         async with self._opened().post(
-            self._url, data=io.BytesIO(body), headers=self._headers(message, body, now), allow_redirects=False
+            self._url, data=data, headers=self._headers(message, body, now), allow_redirects=False
         ) as response:
             # The status decides: what happens to the rest of the answer changes nothing.
             said = b""

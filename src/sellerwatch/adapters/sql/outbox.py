@@ -96,25 +96,25 @@ UNFINISHED = "SELECT COUNT(*) FROM {outbox} WHERE status IN ('WAITING', 'SENDING
 # How many of those wait behind one that failed for good; counted from the failures, which are few.
 HELD_BACK = """
 SELECT COUNT(*) FROM (
-    SELECT DISTINCT w.id FROM {outbox} f JOIN {outbox} w ON w.{subject} = f.{subject} AND w.id > f.id
-    WHERE f.status = 'FAILED' AND w.status = 'WAITING') held
+    SELECT DISTINCT w.id FROM {outbox} f CROSS JOIN {outbox} w
+    WHERE w.{subject} = f.{subject} AND w.id > f.id AND f.status = 'FAILED' AND w.status = 'WAITING') held
 """
 
 # How many are being sent.
 UNDER_WAY = "SELECT COUNT(*) FROM {outbox} WHERE status = 'SENDING'"
 
-# Due, but behind one that failed for good; found from the failures, which are few.
+# Due, but behind one that failed for good. CROSS tells SQLite to begin with the failures, which are few.
 BEHIND_FAILED = """
-SELECT w.id FROM {outbox} f JOIN {outbox} w ON w.{subject} = f.{subject} AND w.id > f.id
-WHERE f.status = 'FAILED' AND w.status = 'WAITING' AND w.next_attempt_at <= :now LIMIT :limit
+SELECT w.id FROM {outbox} f CROSS JOIN {outbox} w
+WHERE w.{subject} = f.{subject} AND w.id > f.id AND f.status = 'FAILED' AND w.status = 'WAITING' AND w.next_attempt_at <= :now LIMIT :limit
 """
 
 SET_ASIDE = "UPDATE {outbox} SET next_attempt_at = :until, updated_at = :now WHERE id = :id AND status = 'WAITING'"
 
-# One that was ever sent has a time of its own to wait for.
+# One that was ever sent has a time of its own to wait for. The CASE leaves but one index to go by, the subject's.
 FREE = """
 UPDATE {outbox} SET next_attempt_at = :now, updated_at = :now
-WHERE {subject} = :subject_id AND status = 'WAITING' AND next_attempt_at > :now AND NOT ({attempted})
+WHERE {subject} = :subject_id AND CASE status WHEN 'WAITING' THEN next_attempt_at END > :now AND NOT ({attempted})
 """
 
 # Over, old, and not the last that the receiver of its subject was told.

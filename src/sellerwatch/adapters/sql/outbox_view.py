@@ -26,8 +26,8 @@ SUBJECTS = "SELECT COUNT(DISTINCT o.{subject}) FROM {outbox} o {where}"
 # How many wait behind chosen ones.
 BEHIND = """
 SELECT COUNT(*) FROM (
-    SELECT DISTINCT w.id FROM {outbox} o JOIN {outbox} w ON w.{subject} = o.{subject} AND w.id > o.id
-    {where} AND w.status = 'WAITING') behind
+    SELECT DISTINCT w.id FROM {outbox} o CROSS JOIN {outbox} w
+    {where} AND w.{subject} = o.{subject} AND w.id > o.id AND w.status = 'WAITING') behind
 """
 
 BY_STATUS = "SELECT status, COUNT(*) FROM {outbox} GROUP BY status"
