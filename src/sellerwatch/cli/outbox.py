@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
@@ -42,8 +43,6 @@ app = typer.Typer(
     no_args_is_help=True, help="Look at events on their way out; replay or discard those that failed; pause and resume."
 )
 
-T = TypeVar("T")
-
 _AGO = re.compile(r"([0-9]{1,6}) ?(s|m|min|h|d)", re.IGNORECASE)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -75,6 +74,18 @@ class NothingChosen(Invalid):
 @dataclass(eq=False)
 class ChosenTwice(Invalid):
     """Ids and a choice at once."""
+
+
+class Deed(StrEnum):
+    """What becomes of messages that failed for good."""
+
+    REPLAYED = "replayed"
+    DISCARDED = "discarded"
+
+    def sentence(self, number: int, within: float) -> str:
+        if self is Deed.DISCARDED:
+            return f"{number:,} message(s) given up; they are kept and never sent."
+        return f"{number:,} message(s) wait again; a running `sellerwatch serve` sends them within {within:.0f} s."
 
 
 @app.command()
@@ -219,34 +230,8 @@ def replay(
     sellerwatch outbox replay --seller seller_12345 --since 2h
     """
     choose = _chooser(MessageStatus.FAILED, seller, event_type, since, until)
-    if _by_ids(messages, all_failed, seller, event_type, since, until):
-
-        def work(tx: CrawlTx, at: Desk) -> tuple[Handled, float]:
-            from sellerwatch.crawling import operate_outbox  # noqa: PLC0415
-
-            handled = operate_outbox.replay(tx, outbox_ids, actor=at.actor, now=at.now)
-            return handled, at.settings.outbox_interval_seconds
-
-        outbox_ids = [OutboxId.parse(message) for message in messages or ()]
-        handled, within = desk.change(work)
-        desk.report(handled, _replayed(len(handled.done), within), as_json=as_json)
-        return
-
-    def bulk(tx: CrawlTx, at: Desk) -> tuple[int, float]:
-        from sellerwatch.crawling import operate_outbox  # noqa: PLC0415
-
-        moved = operate_outbox.replay_chosen(tx, kind, choose(at.now), actor=at.actor, now=at.now)
-        return moved, at.settings.outbox_interval_seconds
-
-    chosen = desk.look(_counter(kind, choose))
-    if dry_run:
-        _say_dry(chosen, "replayed", as_json=as_json)
-        return
-    moved, within = _in_pieces(chosen, bulk)
-    if as_json:
-        print_json({"replayed": moved})
-    else:
-        say(_replayed(moved, within), "green")
+    _check_ways(messages, all_failed, seller, event_type, since, until)
+    _move(Deed.REPLAYED, messages, kind, choose, dry_run=dry_run, as_json=as_json)
 
 
 @app.command()
@@ -269,34 +254,8 @@ def discard(
     sellerwatch outbox discard --type PRODUCT_DELETED --until 2026-11-15 --dry-run
     """
     choose = _chooser(MessageStatus.FAILED, seller, event_type, since, until)
-    if _by_ids(messages, all_failed, seller, event_type, since, until):
-
-        def work(tx: CrawlTx, at: Desk) -> Handled:
-            from sellerwatch.crawling import operate_outbox  # noqa: PLC0415
-
-            return operate_outbox.discard(tx, outbox_ids, actor=at.actor, now=at.now)
-
-        outbox_ids = [OutboxId.parse(message) for message in messages or ()]
-        handled = desk.change(work)
-        desk.report(handled, f"{len(handled.done)} message(s) given up; they are kept and never sent.", as_json=as_json)
-        return
-
-    def bulk(tx: CrawlTx, at: Desk) -> tuple[int, None]:
-        from sellerwatch.crawling import operate_outbox  # noqa: PLC0415
-
-        return operate_outbox.discard_chosen(tx, kind, choose(at.now), actor=at.actor, now=at.now), None
-
-    chosen = desk.look(_counter(kind, choose))
-    if dry_run:
-        _say_dry(chosen, "discarded", as_json=as_json)
-        return
-    if chosen.messages and not yes:
-        typer.confirm(f"Give up {chosen.messages:,} message(s) for good?", abort=True, err=True)
-    moved, _ = _in_pieces(chosen, bulk)
-    if as_json:
-        print_json({"discarded": moved})
-    else:
-        say(f"{moved:,} message(s) given up; they are kept and never sent.", "green")
+    _check_ways(messages, all_failed, seller, event_type, since, until)
+    _move(Deed.DISCARDED, messages, kind, choose, dry_run=dry_run, asks=not yes, as_json=as_json)
 
 
 @app.command()
@@ -336,14 +295,13 @@ def resume(kind: KindOption = OutboxKind.PRODUCT, as_json: AsJson = False) -> No
     _say_channel(desk.change(work), "Resumed: a running `sellerwatch serve` goes on within seconds.", as_json=as_json)
 
 
-def _by_ids(messages: Sequence[str] | None, all_failed: bool, *choice: str | None) -> bool:
-    """Whether messages were named one by one. One of the two ways must be said: nobody replays all by a slip."""
+def _check_ways(messages: Sequence[str] | None, all_failed: bool, *choice: str | None) -> None:
+    """By ids or by a choice: one of the two must be said, so that nobody moves all of them by a slip."""
     chosen = all_failed or any(choice)
     if messages and chosen:
         raise ChosenTwice
     if not messages and not chosen:
         raise NothingChosen
-    return bool(messages)
 
 
 def _chooser(
@@ -372,35 +330,73 @@ def _time(given: str | None, now: datetime) -> datetime | None:
     return read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)
 
 
-def _counter(kind: OutboxKind, choose: Callable[[datetime], Choice]) -> Callable[[CrawlTx, Desk], Chosen]:
-    def work(tx: CrawlTx, at: Desk) -> Chosen:
+def _move(
+    deed: Deed,
+    messages: Sequence[str] | None,
+    kind: OutboxKind,
+    choose: Callable[[datetime], Choice],
+    *,
+    dry_run: bool,
+    as_json: bool,
+    asks: bool = False,
+) -> None:
+    """Messages by their ids, each handled by itself; or all of a choice."""
+    if messages:
+        handled, within = desk.change(_by_ids(deed, [OutboxId.parse(message) for message in messages]))
+        desk.report(handled, deed.sentence(len(handled.done), within), as_json=as_json)
+        return
+
+    def count(tx: CrawlTx, at: Desk) -> Chosen:
         choice = choose(at.now)
         must_be_known(tx, choice.seller_id)
         return tx.outbox_view(kind).count(choice)
 
+    chosen = desk.look(count)
+    if dry_run:
+        if as_json:
+            print_json({"dryRun": True} | chosen_json(chosen))
+        else:
+            say_chosen(chosen, deed)
+        return
+    if asks and chosen.messages:
+        typer.confirm(f"Give up {chosen.messages:,} message(s) for good?", abort=True, err=True)
+    moved, within = _in_pieces(chosen, _by_choice(deed, kind, choose))
+    if as_json:
+        print_json({deed.value: moved})
+    else:
+        say(deed.sentence(moved, within), "green")
+
+
+def _by_ids(deed: Deed, outbox_ids: Sequence[OutboxId]) -> Callable[[CrawlTx, Desk], tuple[Handled, float]]:
+    def work(tx: CrawlTx, at: Desk) -> tuple[Handled, float]:
+        from sellerwatch.crawling import operate_outbox  # noqa: PLC0415
+
+        move = operate_outbox.replay if deed is Deed.REPLAYED else operate_outbox.discard
+        return move(tx, outbox_ids, actor=at.actor, now=at.now), at.settings.outbox_interval_seconds
+
     return work
 
 
-def _in_pieces(chosen: Chosen, bulk: Callable[[CrawlTx, Desk], tuple[int, T]]) -> tuple[int, T]:
-    """As many transactions as the choice takes: what fails again meanwhile is not moved twice."""
-    total, last = desk.change(bulk)
-    while total < chosen.messages:
-        moved, last = desk.change(bulk)
+def _by_choice(
+    deed: Deed, kind: OutboxKind, choose: Callable[[datetime], Choice]
+) -> Callable[[CrawlTx, Desk], tuple[int, float]]:
+    def work(tx: CrawlTx, at: Desk) -> tuple[int, float]:
+        from sellerwatch.crawling import operate_outbox  # noqa: PLC0415
+
+        move = operate_outbox.replay_chosen if deed is Deed.REPLAYED else operate_outbox.discard_chosen
+        return move(tx, kind, choose(at.now), actor=at.actor, now=at.now), at.settings.outbox_interval_seconds
+
+    return work
+
+
+def _in_pieces(chosen: Chosen, work: Callable[[CrawlTx, Desk], tuple[int, float]]) -> tuple[int, float]:
+    """As many transactions as the choice takes, and no more: what fails again meanwhile is not moved twice."""
+    total, within = desk.change(work)
+    moved = total
+    while moved and total < chosen.messages:
+        moved, within = desk.change(work)
         total += moved
-        if not moved:
-            break
-    return total, last
-
-
-def _replayed(number: int, within: float) -> str:
-    return f"{number:,} message(s) wait again; a running `sellerwatch serve` sends them within {within:.0f} s."
-
-
-def _say_dry(chosen: Chosen, what: str, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"dryRun": True} | chosen_json(chosen))
-    else:
-        say_chosen(chosen, what)
+    return total, within
 
 
 def _say_channel(channel: Channel, sentence: str, *, as_json: bool) -> None:

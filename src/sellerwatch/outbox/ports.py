@@ -78,8 +78,8 @@ class Outbox(Protocol):
         ...
 
     def set_aside(self, now: datetime, until: datetime, limit: int) -> int:
-        """What is due but stands behind one that failed for good is not looked at again until then: however many there
-        are, `due` need not pass over them each time. Says how many that were."""
+        """Of the first `limit` that are due, those behind one that failed for good are not looked at again until then:
+        however many there are, `due` need not pass over them each time. Says how many that were."""
         ...
 
     def free(self, subject_ids: Sequence[PublicId], now: datetime) -> None:

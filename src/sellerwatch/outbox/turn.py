@@ -22,8 +22,8 @@ from sellerwatch.outbox.rules import DeliveryRules
 
 #: Messages behind one that failed for good are looked at again this much later, should nobody have freed them by name.
 ASIDE = timedelta(hours=1)
-#: So many are set aside in one transaction.
-ASIDE_AT_ONCE = 5000
+#: So many of the first that are due are looked at for it in one transaction.
+ASIDE_AT_ONCE = 20_000
 
 VANISHED = "its sender vanished"
 STOPPED = "the sender stopped before there was an answer"

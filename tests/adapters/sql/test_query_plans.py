@@ -226,13 +226,6 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         lambda tx: tx.product_outbox.under_way(),
         "COVERING INDEX product_outbox__idx_status_next_attempt_at (status=?)",
     ),
-    "events behind failed ones": (
-        lambda tx: tx.product_outbox.set_aside(NOW, NOW, 50),
-        (
-            "SEARCH f USING INDEX product_outbox__idx_status_next_attempt_at (status=?)",
-            "SEARCH w USING INDEX product_outbox__idx_product_id_id_status (product_id=? AND id>?)",
-        ),
-    ),
     "freeing what was set aside": (
         lambda tx: tx.product_outbox.free([product_id()], NOW),
         "INDEX product_outbox__idx_product_id_id_status (product_id=?)",

@@ -103,10 +103,13 @@ SELECT COUNT(*) FROM (
 # How many are being sent.
 UNDER_WAY = "SELECT COUNT(*) FROM {outbox} WHERE status = 'SENDING'"
 
-# Due, but behind one that failed for good. CROSS tells SQLite to begin with the failures, which are few.
+# Of the first that are due, those behind one that failed for good: others leave, so these gather at the head.
 BEHIND_FAILED = """
-SELECT w.id FROM {outbox} f CROSS JOIN {outbox} w
-WHERE w.{subject} = f.{subject} AND w.id > f.id AND f.status = 'FAILED' AND w.status = 'WAITING' AND w.next_attempt_at <= :now LIMIT :limit
+SELECT held.id FROM (
+    SELECT w.id, w.{subject} AS subject_id FROM {outbox} w WHERE w.status = 'WAITING' AND w.next_attempt_at <= :now
+    ORDER BY w.next_attempt_at, w.id LIMIT :limit) held
+WHERE EXISTS (
+    SELECT 1 FROM {outbox} f WHERE f.{subject} = held.subject_id AND f.id < held.id AND f.status = 'FAILED')
 """
 
 SET_ASIDE = "UPDATE {outbox} SET next_attempt_at = :until, updated_at = :now WHERE id = :id AND status = 'WAITING'"
