@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from tests.outbox.practice import LAPSE, Practice, Running
+from tests.outbox.practice import LAPSE, SECRET, Practice, Running
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -19,6 +19,7 @@ from sellerwatch.outbox.message import Message, MessageStatus
 from sellerwatch.outbox.receipt import Attempt, Receipt, Verdict
 from sellerwatch.outbox.rules import DeliveryRules
 from sellerwatch.simulator.product_server import Mode
+from sellerwatch.simulator.receiver import SimulatedReceiver
 
 HOUR = 3600.0
 
@@ -110,12 +111,17 @@ def test_a_rest_that_the_receiver_asks_for_is_kept_by_all_events_and_costs_none_
 
 @pytest.mark.parametrize("wait", [0, 1_000_000])
 def test_a_rest_of_no_time_or_of_far_too_much_stops_nobody_for_long(practice: Practice, wait: int) -> None:
+    """The longest that is believed is an hour here."""
+
     async def scenario() -> None:
+        practice.wire.receiver = SimulatedReceiver(
+            practice.simulator, practice.clock, (SECRET,), longest_wait=timedelta(hours=1)
+        )
         await practice.tell(*range(1, 31))
         practice.behave(Mode.THROTTLE, requests=3, wait=wait)
         delivery = await practice.delivery()
         async with Running(delivery):
-            await practice.until_empty(delivery, longest=3.4 * 86_400)
+            await practice.until_empty(delivery, longest=1.2 * HOUR)
 
     practice.run(scenario())
     practice.check_everything_arrived()
