@@ -7,6 +7,7 @@ import os
 import random
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
@@ -38,14 +39,18 @@ from sellerwatch.marketplaces.mustit.urls import Urls
 from sellerwatch.marketplaces.ports import Marketplace, Transport
 from sellerwatch.marketplaces.robots import Robots
 from sellerwatch.outbox.deliver import Delivery
+from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.outbox.ports import Receiver
-from sellerwatch.outbox.turn import DeliveryRules
+from sellerwatch.outbox.rules import DeliveryRules
 from sellerwatch.oversight.alerts import Alert, AlertQueue, LogAlerts
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.schedules.embedded import EmbeddedScheduler
+from sellerwatch.schedules.telling import heed
 from sellerwatch.settings import TUNABLE, Settings, load
 
 READER_THREADS = 4
+#: How often the scheduler's outbox is swept without a nudge, in seconds.
+SCHEDULER_INTERVAL = 60.0
 
 
 def open_engine(settings: Settings) -> Engine:
@@ -75,6 +80,7 @@ async def open_service(
     store: SqlStore | None = None,
     transport: Transport | None = None,
     receiver: Receiver | None = None,
+    scheduler: Receiver | None = None,
     schedules: bool = True,
 ) -> AsyncIterator[Service]:
     """Everything one process needs to crawl and deliver; closed on the way out. What is passed in is not closed."""
@@ -95,9 +101,20 @@ async def open_service(
         )
         robots = _robots(settings, transport, marketplace)
         crawl = _crawl(settings, own_store, marketplace, clock, ids, luck, sealer, worker_id, robots)
+        rules = _delivery_rules(settings)
         deliveries = (
-            Delivery(own_store, receiver, clock, luck, worker_id, _delivery_rules(settings)),
-            Delivery(own_store, EmbeddedScheduler(), clock, luck, worker_id, outbox=lambda tx: tx.scheduler_outbox),
+            Delivery(own_store, receiver, clock, luck, worker_id, rules, tell=crawl.tell),
+            Delivery(
+                own_store,
+                scheduler or EmbeddedScheduler(),
+                clock,
+                luck,
+                worker_id,
+                replace(rules, interval=min(rules.interval, SCHEDULER_INTERVAL), per_second=None),
+                OutboxKind.SCHEDULER,
+                consequences=heed,
+                tell=crawl.tell,
+            ),
         )
         tending = timedelta(seconds=settings.tending_interval_seconds)
         try:
@@ -136,6 +153,7 @@ def _crawl(
         suspension=timedelta(seconds=settings.agent_suspension_seconds),
         log_kept=timedelta(days=settings.usage_log_days),
         bodies_kept=timedelta(days=settings.raw_body_days),
+        outbox_kept=timedelta(days=settings.outbox_kept_days),
         timezone=settings.timezone,
         heartbeat=timedelta(seconds=settings.visibility_seconds / 3),
         visibility=timedelta(seconds=settings.visibility_seconds),
@@ -229,6 +247,12 @@ def _delivery_rules(settings: Settings) -> DeliveryRules:
         interval=settings.outbox_interval_seconds,
         backoff=Backoff(settings.outbox_backoff_seconds, settings.outbox_backoff_max_seconds),
         grace=4.0,
+        per_second=settings.outbox_requests_per_second,
+        failures=settings.outbox_circuit_failures,
+        opened=Backoff(
+            settings.outbox_circuit_open_seconds,
+            max(settings.outbox_circuit_open_seconds, settings.outbox_interval_seconds),
+        ),
     )
 
 

@@ -189,9 +189,21 @@ class Settings(BaseModel):
     raw_body_days: Positive = Field(365, description="How long bodies that have a newer one are kept.")
     outbox_retries: int = Field(5, ge=1, le=100, description="Tries of an event in all.")
     outbox_interval_seconds: Seconds = Field(300, description="How often the outbox is swept without a nudge.")
-    outbox_concurrency: Positive = Field(20, description="Events under way to the product server at once.")
+    outbox_concurrency: Positive = Field(20, description="Events under way to the product server of one process.")
+    outbox_requests_per_second: Rate | None = Field(
+        None, description="Events a second to the product server, over all processes; none: no cap."
+    )
+    outbox_circuit_failures: Positive = Field(
+        5, description="Failures in a row after which nothing is sent until one event finds out."
+    )
+    outbox_circuit_open_seconds: Seconds = Field(
+        30, description="Wait before that one event; doubles up to OUTBOX_INTERVAL_SECONDS."
+    )
     outbox_backoff_seconds: Seconds = Field(30, description="Wait after an event's first failed try; doubles.")
     outbox_backoff_max_seconds: Seconds = Field(3600, description="Longest wait between two tries of an event.")
+    outbox_kept_days: int = Field(
+        92, ge=1, le=3660, description="How long delivered events and tries are kept; a product's last event always is."
+    )
     agent_suspension_seconds: Seconds = Field(3600, description="How long a suspended agent rests.")
     breaker_min_available_percent: int = Field(20, ge=0, le=100, description="Under it the pool's breaker opens.")
     breaker_open_seconds: Seconds = Field(600, description="How long the pool's breaker stays open.")

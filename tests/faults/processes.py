@@ -125,6 +125,7 @@ class SimulatorProcess(Program):
             "AGENT_SUSPENSION_SECONDS": 3,
             "TENDING_INTERVAL_SECONDS": 1,
             "OUTBOX_BACKOFF_SECONDS": 0.5,
+            "OUTBOX_CIRCUIT_OPEN_SECONDS": 0.1,
             "OUTBOX_RETRIES": 20,
             "OUTBOX_INTERVAL_SECONDS": 1,
             "VISIBILITY_SECONDS": 2,

@@ -55,6 +55,7 @@ def settings_of(**values: object) -> Settings:
         "AGENT_SUSPENSION_SECONDS": 5,
         "TENDING_INTERVAL_SECONDS": 1,
         "OUTBOX_BACKOFF_SECONDS": 1,
+        "OUTBOX_CIRCUIT_OPEN_SECONDS": 1,
         **QUICK,
         **values,
     }
@@ -112,6 +113,7 @@ class Stage:
         store: SqlStore | None = None,
         transport: Transport | None = None,
         receiver: Receiver | None = None,
+        scheduler: Receiver | None = None,
     ) -> AsyncIterator[Service]:
         """A service that is not running yet, on these doors."""
         async with open_service(
@@ -121,14 +123,17 @@ class Stage:
             store=store or self.store,
             transport=transport or self.transport,
             receiver=receiver or self.receiver,
+            scheduler=scheduler,
             schedules=schedules,
         ) as service:
             yield service
 
     @asynccontextmanager
-    async def serving(self, *, schedules: bool = False, store: SqlStore | None = None) -> AsyncIterator[Service]:
+    async def serving(
+        self, *, schedules: bool = False, store: SqlStore | None = None, scheduler: Receiver | None = None
+    ) -> AsyncIterator[Service]:
         """A service at work while the block runs; then it is stopped as SIGTERM does it. One that breaks is seen."""
-        async with self.service(schedules=schedules, store=store) as service:
+        async with self.service(schedules=schedules, store=store, scheduler=scheduler) as service:
             running = asyncio.create_task(service.run())
             try:
                 yield service

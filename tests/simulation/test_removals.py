@@ -17,6 +17,8 @@ from sellerwatch.crawling.service import Service
 from sellerwatch.kernel.errors import IllegalMove
 from sellerwatch.kernel.ids import Draw, ItemNo, RemovalId
 from sellerwatch.outbox.event import read_event
+from sellerwatch.outbox.message import OutboxKind
+from sellerwatch.outbox.ports import Choice
 
 PAGES = settings_of(PAGE_SIZE=10)
 
@@ -76,9 +78,7 @@ def test_a_product_that_is_gone_is_proved_by_its_detail_and_told_in_the_same_run
             await stage.crawl(service, sellers)
             (event,) = stage.simulator.product_server.events(30)
             assert (event.item_no, event.event_type, event.version) == (gone, "PRODUCT_DELETED", 2)
-            (message,) = await stage.store.read(
-                lambda tx: tx.product_outbox.newest(seller_id=None, status=None, limit=1)
-            )
+            (message,) = await stage.store.read(lambda tx: tx.outbox_view(OutboxKind.PRODUCT).newest(Choice(), 1))
             body = read_event(message.payload)
             assert (body.changes, body.product_data) == ((), last)
             stage.check_world()

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.agents.charge import Notice
 from sellerwatch.agents.gate import Gate, ask_gate, start_probe
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.pool import Candidate, Grant, Lending, lend, pace
@@ -18,6 +17,7 @@ from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.task import Task, TaskStatus, TaskType
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.ids import ExecutionId, WorkerId
+from sellerwatch.kernel.notices import Notice
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
 
-from sellerwatch.agents.charge import Notice
 from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.ports import Sealer
@@ -17,6 +16,7 @@ from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock
 from sellerwatch.kernel.ids import Ids, WorkerId
+from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.store import Store
 from sellerwatch.marketplaces.ports import Marketplace
 from sellerwatch.marketplaces.robots import Robots
@@ -62,6 +62,7 @@ class Crawl:
     suspension: timedelta = timedelta(hours=1)
     log_kept: timedelta = timedelta(days=92)
     bodies_kept: timedelta = timedelta(days=365)
+    outbox_kept: timedelta = timedelta(days=92)
     timezone: str = "UTC"
     robots: Robots | None = None
     heartbeat: timedelta = timedelta(seconds=10)

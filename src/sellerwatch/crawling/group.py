@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.agents.charge import Notice
 from sellerwatch.catalog.absorb import Shelf
 from sellerwatch.catalog.announce import Announcer
 from sellerwatch.catalog.policies import NO_POLICIES, Policies
@@ -18,6 +17,7 @@ from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.ports import CrawlTx, NoteKind
 from sellerwatch.crawling.task import Task
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId
+from sellerwatch.kernel.notices import Notice
 from sellerwatch.marketplaces.ports import Marketplace
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from sellerwatch.agents.charge import Notice
 from sellerwatch.catalog.ports import ListStanding
 from sellerwatch.catalog.product import PartType, Product
 from sellerwatch.catalog.removal import LISTS_WITHOUT, Removal, RemovalReason
@@ -19,6 +18,7 @@ from sellerwatch.crawling.group import CrawlRules, Group, Run
 from sellerwatch.crawling.ports import CrawlTx, NoteKind
 from sellerwatch.crawling.task import Purpose, RequestUrl, Task, TaskType
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, RemovalId, SellerId, TaskId
+from sellerwatch.kernel.notices import Notice
 
 #: How often a run reads its list again because products had moved between pages while it read.
 LIST_READINGS = 3

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from zoneinfo import ZoneInfo
 
-from sellerwatch.agents.tend import forget_old_uses, recover_rested
+from sellerwatch.agents.tend import BATCH, forget_old_uses, recover_rested
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.operate_catalog import settle_ended
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.put_back import PutBack, cancel_execution, put_back_lost
 from sellerwatch.crawling.sessions import renew_due
 from sellerwatch.kernel.clock import moment
-from sellerwatch.kernel.ids import Draw
+from sellerwatch.kernel.ids import Draw, OutboxId
+from sellerwatch.outbox.message import OutboxKind
 
 log = logging.getLogger(__name__)
 
 #: Longer than any turn of a job takes; a process that dies in one keeps the others from it for so long.
 LEASE = timedelta(minutes=5)
 FORGOTTEN_AT_ONCE = 500
+HOUR = timedelta(hours=1)
+#: Transactions that one turn of forgetting takes at most.
+MOST_BATCHES = 100
 
 Job = Callable[[Crawl], Awaitable[object]]
 
@@ -93,6 +97,38 @@ def _forget_bodies(tx: CrawlTx, rows: Sequence[int]) -> int:
     return tx.products.forget_raws(rows)
 
 
+async def forget_messages(crawl: Crawl) -> int:
+    """On the first turn of each hour: events that are over, and tries, past their time. What to delete is looked up
+    without holding up anybody's writing."""
+    now = crawl.clock.now()
+    last = await crawl.store.read(lambda tx: tx.leases.last_finished("forget_messages"))
+    if last is not None and last.replace(minute=0, second=0, microsecond=0) + HOUR > now:
+        return 0
+    forgotten = 0
+    for kind in OutboxKind:
+        forgotten += await _forget_superseded(crawl, kind, now - crawl.outbox_kept)
+    for _ in range(MOST_BATCHES):
+        gone = await crawl.store.transact(lambda tx: tx.attempts.forget(now - crawl.outbox_kept, BATCH))
+        forgotten += gone
+        if gone < BATCH:
+            break
+    return forgotten
+
+
+async def _forget_superseded(crawl: Crawl, kind: OutboxKind, before: datetime) -> int:
+    forgotten = 0
+    for _ in range(MOST_BATCHES):
+        old = await crawl.store.read(lambda tx: tx.outbox(kind).superseded(before, BATCH))
+        forgotten += await crawl.store.transact(partial(_forget_these, kind=kind, outbox_ids=old))
+        if len(old) < BATCH:
+            break
+    return forgotten
+
+
+def _forget_these(tx: CrawlTx, kind: OutboxKind, outbox_ids: Sequence[OutboxId]) -> int:
+    return tx.outbox(kind).forget(outbox_ids)
+
+
 JOBS: dict[str, Job] = {
     "recover": recover,
     "renew": renew_due,
@@ -100,6 +136,7 @@ JOBS: dict[str, Job] = {
     "forget": forget,
     "settle": settle,
     "forget_bodies": forget_bodies,
+    "forget_messages": forget_messages,
 }
 
 

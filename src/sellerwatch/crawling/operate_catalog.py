@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sellerwatch.agents.charge import Notice
 from sellerwatch.catalog.absorb import Part, read_part
 from sellerwatch.catalog.announce import current
 from sellerwatch.catalog.differences import Change, differences
@@ -22,6 +21,7 @@ from sellerwatch.crawling.group import CrawlRules, Group, Run
 from sellerwatch.crawling.ports import CrawlTx, NoteKind
 from sellerwatch.crawling.screening import part_of, reach, settle_pending, take_in
 from sellerwatch.kernel.ids import CaseId, ExecutionId, ItemNo, RemovalId, SellerId
+from sellerwatch.kernel.notices import Notice
 from sellerwatch.marketplaces.ports import Unparsable
 from sellerwatch.outbox.event import read_event
 from sellerwatch.oversight.audit import AuditEntry

@@ -13,7 +13,8 @@ from sellerwatch.catalog.ports import Drift, History, Products, Quarantine, Remo
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.task import Task, TaskStatus
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
-from sellerwatch.outbox.ports import Outbox
+from sellerwatch.outbox.message import OutboxKind
+from sellerwatch.outbox.ports import OutboxTx, OutboxView
 from sellerwatch.sellers.ports import SellersTx
 
 
@@ -171,7 +172,7 @@ class Overrides(Protocol):
     def unset(self, name: str) -> bool: ...
 
 
-class CrawlTx(SellersTx, AgentsTx, Protocol):
+class CrawlTx(SellersTx, AgentsTx, OutboxTx, Protocol):
     @property
     def tasks(self) -> Tasks: ...
 
@@ -196,8 +197,7 @@ class CrawlTx(SellersTx, AgentsTx, Protocol):
     @property
     def run_notes(self) -> RunNotes: ...
 
-    @property
-    def product_outbox(self) -> Outbox: ...
+    def outbox_view(self, kind: OutboxKind) -> OutboxView: ...
 
     @property
     def workers(self) -> Workers: ...

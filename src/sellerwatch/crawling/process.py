@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sellerwatch.agents.agent import Outcome
-from sellerwatch.agents.charge import Notice, charge
+from sellerwatch.agents.charge import charge
 from sellerwatch.catalog.absorb import absorb_entry, absorb_part
 from sellerwatch.catalog.product import ForeignProduct, PartType
 from sellerwatch.crawling.group import CrawlRules, Group, Run
@@ -23,6 +23,7 @@ from sellerwatch.crawling.screening import close_overtaken, hold_unreadable, scr
 from sellerwatch.crawling.task import Purpose, RequestUrl, Task, TaskType
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, TaskId, WorkerId
+from sellerwatch.kernel.notices import Notice
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sellerwatch.agents.charge import Notice
 from sellerwatch.crawling.execution import Execution, ExecutionNotFound
 from sellerwatch.crawling.group import CrawlRules
 from sellerwatch.crawling.ports import CrawlTx
@@ -17,6 +16,7 @@ from sellerwatch.crawling.task import Task, TaskStatus
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.errors import SellerwatchError
 from sellerwatch.kernel.ids import ExecutionId, TaskId, WorkerId
+from sellerwatch.kernel.notices import Notice
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sellerwatch.agents.charge import Notice
 from sellerwatch.catalog.absorb import Part, absorb_part, read_part
 from sellerwatch.catalog.differences import Change, differences
 from sellerwatch.catalog.facts import DetailFacts, part_data
@@ -25,6 +24,7 @@ from sellerwatch.catalog.quarantine import (
 from sellerwatch.crawling.group import Group, Run
 from sellerwatch.crawling.outcome import Ending, Unread
 from sellerwatch.kernel.ids import CaseId, ItemNo
+from sellerwatch.kernel.notices import Notice
 from sellerwatch.marketplaces.ports import Unparsable
 
 #: Who decided a case that nobody had to decide.

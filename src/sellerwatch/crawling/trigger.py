@@ -12,8 +12,7 @@ from functools import partial
 
 from sellerwatch.agents.agent import Outcome
 from sellerwatch.agents.breaker import PoolBreakerOpen
-from sellerwatch.agents.charge import Charge, Notice, charge
-from sellerwatch.agents.circuit import CircuitState
+from sellerwatch.agents.charge import Charge, charge
 from sellerwatch.agents.gate import ask_gate, start_probe
 from sellerwatch.agents.pool import Candidate, NoBudget, lend
 from sellerwatch.agents.ports import Permit
@@ -22,9 +21,11 @@ from sellerwatch.crawling.execution import CrawlInProgress, Execution
 from sellerwatch.crawling.list_end import hold_all, list_tasks, pages_of
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.sessions import identity_of, open_session
+from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment, moment
 from sellerwatch.kernel.errors import Failed
 from sellerwatch.kernel.ids import Draw, ExecutionId, SellerId
+from sellerwatch.kernel.notices import Notice
 from sellerwatch.marketplaces.ports import Answer, AnswerKind, Unparsable
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.schedules.schedule import Schedule

@@ -33,6 +33,17 @@ ENGLISH: Mapping[str, str] = {
     "INVALID_PAYLOAD": "A message's payload must be one JSON object: {problem}.",
     "MESSAGE_NOT_FOUND": "There is no outbox message {outbox_id}.",
     "TRIES_SPENT": "The message {outbox_id} has failed for good after {tries} tries; replay or discard it.",
+    "OUTBOX_PAUSED": "The {outbox} outbox is paused already, by {by}.",
+    "NOTHING_TO_RESUME": "The {outbox} outbox is not paused and its circuit is not open; there is nothing to resume.",
+    "NOTHING_TO_TELL": (
+        "There is nothing to retry for the seller {seller_id}: the scheduler knows it, or is just being told."
+    ),
+    "NOTHING_CHOSEN": "Say which messages: their ids, or --all-failed, --seller, --type, --since, --until.",
+    "CHOSEN_TWICE": "Give ids or a choice such as --all-failed, not both.",
+    "UNREADABLE_TIME": (
+        "'{given}' is not a time: write 2026-11-15, 2026-11-15T06:00 (UTC unless it says otherwise), or how long ago, "
+        "such as 90m, 2h or 3d."
+    ),
     "AGENT_NOT_FOUND": "There is no agent {agent}; `sellerwatch agents list` shows those there are.",
     "INVALID_AGENT_NAME": "'{given}' is not an agent: give its number (`sellerwatch agents list`) or its UUID.",
     "NO_TOKEN": "The agent {agent} has no token; it gets one when work waits for it.",

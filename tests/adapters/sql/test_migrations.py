@@ -32,12 +32,13 @@ from sellerwatch.adapters.sql.migrate import (
 from sellerwatch.adapters.sql.schema import metadata
 
 OTHERS = ("alembic_version", "sqlite_sequence")
-REVISIONS = ("0001", "0002", "0003", "0004", "0005")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006")
 HEAD = REVISIONS[-1]
+NEXT = "0099"
 BREAKS = """
 from alembic import op
 from sqlalchemy import Column, Integer
-revision = "9999"
+revision = "NEXT"
 down_revision = "HEAD"
 def upgrade():
     op.create_table("half", Column("id", Integer, primary_key=True))
@@ -47,7 +48,7 @@ def upgrade():
     raise OSError("the power went")
 def downgrade():
     op.drop_table("half")
-""".replace("HEAD", HEAD)
+""".replace("NEXT", NEXT).replace("HEAD", HEAD)
 
 
 def shape(engine: Engine) -> Mapping[str, object]:
@@ -93,7 +94,7 @@ def fill(engine: Engine) -> None:
 def with_extra_step(folder: Path, source: str) -> Path:
     """A copy of the history with one more step."""
     shutil.copytree(MIGRATIONS, folder / "migrations", ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "migrations/versions/9999_more.py").write_text(source)
+    (folder / f"migrations/versions/{NEXT}_more.py").write_text(source)
     return folder / "migrations"
 
 
@@ -195,7 +196,7 @@ def test_a_step_down_that_fails_leaves_the_database_where_it_was(migrated: Engin
     with pytest.raises(OSError, match="the power went"):
         downgrade(migrated, "0003", folder)
     assert (shape(migrated), contents(migrated)) == before
-    assert status(migrated, folder).current == "9999"
+    assert status(migrated, folder).current == NEXT
 
 
 def test_a_failing_step_leaves_nothing_behind_even_on_an_engine_that_begins_no_transactions(tmp_path: Path) -> None:
@@ -258,7 +259,7 @@ def test_a_database_that_is_behind_is_refused(migrated: Engine) -> None:
     assert refused.value.facts == {"current": "0002", "head": HEAD}
 
 
-@pytest.mark.parametrize("noted", [["0099"], [HEAD, "0099"]])
+@pytest.mark.parametrize("noted", [["9999"], [HEAD, "9999"]])
 def test_a_database_of_a_newer_program_is_refused_and_left_alone(migrated: Engine, noted: list[str]) -> None:
     with migrated.begin() as database:
         database.exec_driver_sql("DELETE FROM alembic_version")

@@ -35,6 +35,7 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.limits import Limits
 from sellerwatch.crawling.task import OPEN_STATES, TaskStatus
 from sellerwatch.kernel.ids import ItemNo
+from sellerwatch.outbox.message import OutboxKind
 
 Ask = Callable[[Transaction], object]
 
@@ -184,26 +185,26 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         lambda tx: tx.product_outbox.due(NOW, 50),
         (
             "INDEX product_outbox__idx_status_next_attempt_at (status=? AND next_attempt_at<?)",
-            "INDEX product_outbox__idx_product_id (product_id=? AND rowid<?)",
+            "COVERING INDEX product_outbox__idx_product_id_id_status (product_id=? AND id<?)",
         ),
     ),
     "when the next product event is due": (
         lambda tx: tx.product_outbox.next_due(),
         (
             "INDEX product_outbox__idx_status_next_attempt_at (status=? AND next_attempt_at>?)",
-            "INDEX product_outbox__idx_product_id (product_id=? AND rowid<?)",
+            "COVERING INDEX product_outbox__idx_product_id_id_status (product_id=? AND id<?)",
         ),
     ),
     "schedule events due": (
         lambda tx: tx.scheduler_outbox.due(NOW, 50),
         (
             "INDEX scheduler_outbox__idx_status_next_attempt_at (status=? AND next_attempt_at<?)",
-            "INDEX scheduler_outbox__idx_schedule_id (schedule_id=? AND rowid<?)",
+            "COVERING INDEX scheduler_outbox__idx_schedule_id_id_status (schedule_id=? AND id<?)",
         ),
     ),
     "what a product's receiver was last told": (
         lambda tx: tx.product_outbox.latest_of(product_id(), 10),
-        "INDEX product_outbox__idx_product_id (product_id=?)",
+        "INDEX product_outbox__idx_product_id_id_status (product_id=?)",
     ),
     "saving events": (
         lambda tx: tx.product_outbox.save([a_message()], NOW),
@@ -212,6 +213,34 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
     "taking an event back": (
         lambda tx: tx.product_outbox.remove(outbox_id()),
         "INDEX product_outbox__uq_outbox_id (outbox_id=?)",
+    ),
+    "whose try a message is": (
+        lambda tx: tx.product_outbox.grips([outbox_id()]),
+        "INDEX product_outbox__uq_outbox_id (outbox_id=?)",
+    ),
+    "moving events": (
+        lambda tx: tx.product_outbox.move([a_message()], NOW),
+        "INDEX product_outbox__uq_outbox_id (outbox_id=?)",
+    ),
+    "events under way": (
+        lambda tx: tx.product_outbox.under_way(),
+        "COVERING INDEX product_outbox__idx_status_next_attempt_at (status=?)",
+    ),
+    "freeing what was set aside": (
+        lambda tx: tx.product_outbox.free([product_id()], NOW),
+        "INDEX product_outbox__idx_product_id_id_status (product_id=?)",
+    ),
+    "events that are superseded": (
+        lambda tx: tx.product_outbox.superseded(NOW, 50),
+        (
+            "INDEX product_outbox__idx_status_created_at (status=? AND created_at<?)",
+            "COVERING INDEX product_outbox__idx_product_id_id_status (product_id=? AND id>?)",
+        ),
+    ),
+    "a channel": (lambda tx: tx.channels.get(OutboxKind.PRODUCT), "INDEX outbox_channels__uq_outbox (outbox=?)"),
+    "the tries of a message": (
+        lambda tx: tx.attempts.of(outbox_id(), 20),
+        "INDEX outbox_attempts__idx_outbox_id (outbox_id=?)",
     ),
     "a seller by its id": (lambda tx: tx.sellers.get(SELLER), "INDEX sellers__uq_seller_id (seller_id=?)"),
     "the schedule of a seller": (
@@ -263,10 +292,6 @@ TO_BE_ASKED = {
     "tasks by status and age": (
         "SELECT min(created_at) FROM crawler_tasks WHERE status = 'FAILED'",
         "COVERING INDEX crawler_tasks__idx_status_created_at",
-    ),
-    "outbox lag": (
-        "SELECT min(created_at) FROM product_outbox WHERE status = 'WAITING'",
-        "COVERING INDEX product_outbox__idx_status_created_at",
     ),
     "complete products of a seller": (
         "SELECT * FROM products WHERE seller_id = :x AND is_complete = 1",
