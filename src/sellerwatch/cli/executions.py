@@ -97,7 +97,7 @@ def show(execution: ExecutionArgument, as_json: AsJson = False) -> None:
         for (task_type, state), number in sorted(shown.tally.items()):
             by_type.setdefault(task_type, {})[state] = number
         listed = [{"message": message, "count": number} for message, number in shown.errors]
-        print_json(execution_json(run) | {"tasks": by_type, "errors": listed} | notes_json(shown.notes))
+        print_json(execution_json(run) | {"tasks": by_type, "errors": listed} | notes_json(run, shown.notes))
         return
     _print_run(shown)
     print_table(
@@ -185,10 +185,10 @@ def execution_json(run: Execution) -> dict[str, Any]:
     }
 
 
-def notes_json(notes: Mapping[NoteKind, Mapping[str, int]]) -> dict[str, Any]:
-    """What was noted of a run while it went."""
+def notes_json(run: Execution, notes: Mapping[NoteKind, Mapping[str, int]]) -> dict[str, Any]:
+    """What was noted of a run while it went. One that is over waits for nothing."""
     return {
-        "paused": next(iter(notes[NoteKind.PAUSED]), None),
+        "paused": next(iter(notes[NoteKind.PAUSED]), None) if run.is_open else None,
         "judged": dict(sorted(notes[NoteKind.JUDGED].items())),
         "changedFields": [
             {"part": part, "field": name, "products": number} for part, name, number in _changed_fields(notes)

@@ -381,8 +381,8 @@ def _difference(
         return last_change(entries)
     if start is None and end is not None:
         start = end - 1
-    first, before = state_at(entries, product.item_no, start)
     last, after = state_at(entries, product.item_no, end)
+    first, before = state_at(entries, product.item_no, start)
     return first, last, differences(before, after)
 
 
