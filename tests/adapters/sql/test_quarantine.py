@@ -143,7 +143,7 @@ async def test_a_part_has_one_row_and_what_comes_later_takes_its_place(inline_st
 
 
 async def test_what_waits_for_a_runs_judgement_is_found_by_part(inline_store: SqlStore) -> None:
-    waiting = {"status": HeldStatus.PENDING, "case_id": None}
+    waiting: dict[str, Any] = {"status": HeldStatus.PENDING, "case_id": None}
     ours = [a_held(1, **waiting), a_held(2, OPTION, **waiting)]
     others = [a_held(3), a_held(4, execution_id=execution_id(2), **waiting)]
     await inline_store.transact(lambda tx: tx.quarantine.put([*ours, *others]))
@@ -225,10 +225,13 @@ async def test_missing_products_are_those_told_and_not_seen_since(inline_store: 
 
 async def test_an_unknown_field_is_counted_and_keeps_where_it_was_first_met(inline_store: SqlStore) -> None:
     path = "moduleList[].data." + "가" * 300
-    for number in range(3):
-        at, item = NOW + number * MINUTE, ItemNo(ITEM + number)
-        await inline_store.transact(lambda tx, at=at, item=item: tx.drift.note("PRODUCT_DETAIL", [path, "x"], item, at))
-    await inline_store.transact(lambda tx: tx.drift.note("MINISHOP", ["x"], None, NOW))
+
+    def work(tx: Transaction) -> None:
+        for number in range(3):
+            tx.drift.note("PRODUCT_DETAIL", [path, "x"], ItemNo(ITEM + number), NOW + number * MINUTE)
+        tx.drift.note("MINISHOP", ["x"], None, NOW)
+
+    await inline_store.transact(work)
     listed, *details = await inline_store.read(lambda tx: tx.drift.all())
     assert (listed.endpoint, listed.path, listed.times, listed.item_no) == ("MINISHOP", "x", 1, None)
     assert {(f.times, f.item_no, f.first_seen_at, f.last_seen_at) for f in details} == {
