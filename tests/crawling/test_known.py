@@ -47,7 +47,8 @@ async def test_an_incomplete_product_is_shown_as_far_as_it_was_read(practice: Pr
     raw = RawPart(product.product_id, PartType.OPTION, "a" * 32, options, NOW)
     # A body of before a removal: its hash is forgotten, so it says nothing of what is known now.
     gone = RawPart(product.product_id, PartType.DETAIL, "b" * 32, b"{}", NOW)
-    await practice.store.transact(lambda tx: (tx.products.add([product]), tx.products.keep_raw([raw, gone])))
+    await practice.store.transact(lambda tx: tx.products.add([product]))
+    await practice.store.transact(lambda tx: tx.products.keep_raw([raw, gone]))
     found = await look(practice, item)
     truth = practice.world.truth(item)
     assert truth is not None
