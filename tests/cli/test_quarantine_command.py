@@ -8,6 +8,7 @@ import pytest
 from tests.builders import NOW, task_id
 
 from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.crawling.operate_catalog import BATCH
 from sellerwatch.kernel.ids import ItemNo
 from sellerwatch.simulator.rendering import Redesign
 
@@ -99,14 +100,15 @@ def test_a_release_takes_everything_in_and_tells_it(renamed: Shop) -> None:
     assert "to release it must be OPEN" in refused(office("quarantine", "release", case), 1)
 
 
-def test_a_release_goes_on_over_more_than_one_step(office: Office) -> None:
-    shop = Shop.open(office, 130)
+@pytest.mark.parametrize("products", [BATCH, BATCH + 30])
+def test_a_release_goes_on_over_more_than_one_step(office: Office, products: int) -> None:
+    shop = Shop.open(office, products)
     shop.crawl()
     for item in shop.items:
         shop.change(item, name=f"{shop.sold(item).name} 신상")
     shop.crawl()
     said = office.said("quarantine", "release", case_of(shop))
-    assert "130 part(s) taken in, 130 event(s) written; the case is RELEASED" in said
+    assert f"{products} part(s) taken in, {products} event(s) written; the case is RELEASED" in said
 
 
 def test_a_drop_leaves_the_products_and_does_not_hold_the_same_again(renamed: Shop) -> None:

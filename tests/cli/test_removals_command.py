@@ -8,6 +8,7 @@ import pytest
 from tests.builders import task_id
 
 from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.crawling.operate_catalog import BATCH
 from sellerwatch.kernel.ids import ItemNo
 
 from .conftest import Run, refused
@@ -99,14 +100,15 @@ def test_confirmed_products_are_told_as_gone_and_it_is_on_the_trail(shop: Shop, 
     assert "to confirm it must be HELD" in refused(office("removals", "confirm", removal, "--dry-run"), 1)
 
 
-def test_a_confirmation_goes_on_over_more_than_one_step(office: Office) -> None:
-    shop = Shop.open(office, 120)
+@pytest.mark.parametrize("number", [BATCH, BATCH + 10])
+def test_a_confirmation_goes_on_over_more_than_one_step(office: Office, number: int) -> None:
+    shop = Shop.open(office, BATCH + 20)
     shop.crawl()
-    for item in shop.items[:110]:
+    for item in shop.items[:number]:
         shop.practice.world.vanish(item)
     shop.crawl()
     said = office.said("removals", "confirm", held(shop))
-    assert f"110 product(s) of {ONE} were told as gone; the removal is CONFIRMED" in said
+    assert f"{number} product(s) of {ONE} were told as gone; the removal is CONFIRMED" in said
 
 
 def test_refused_products_stay_and_are_asked_about_again(shop: Shop, gone: list[ItemNo]) -> None:
