@@ -15,8 +15,9 @@ from typing import Any
 from sellerwatch.catalog.absorb import Shelf, read_part
 from sellerwatch.catalog.differences import Change, differences
 from sellerwatch.catalog.facts import BLANK, Facts, product_data
+from sellerwatch.catalog.history import State, states
 from sellerwatch.catalog.policies import NO_POLICIES, Policies
-from sellerwatch.catalog.ports import HistoryEntry, Products, Reader
+from sellerwatch.catalog.ports import History, HistoryEntry, Products, Reader
 from sellerwatch.catalog.product import PartType, Product, ProductEvent
 from sellerwatch.kernel.errors import Failed
 from sellerwatch.kernel.ids import ExecutionId, OutboxId
@@ -43,6 +44,7 @@ class Announcer:
     shelf: Shelf
     products: Products
     outbox: Outbox
+    history: History
     reader: Reader
     now: datetime
     policies: Policies = NO_POLICIES
@@ -58,7 +60,9 @@ class Announcer:
             found = differences(BLANK, data)
             return self._write(product, event, (), found, data, outbox_id, execution_id)
         newest = self._newest(product)
-        found = differences(read_event(newest[0].payload).product_data, data)
+        since_newest = differences(read_event(newest[0].payload).product_data, data)
+        untold = self._untold(product, newest[0])
+        found = since_newest if untold is None else differences(untold, data)
         told = [message for message in newest if message.status is not MessageStatus.DISCARDED]
         waiting, base = _mergeable(told)
         if waiting is not None:
@@ -66,7 +70,7 @@ class Announcer:
             return None
         # None was seen when all were discarded: then everything about the product is a change.
         before = read_event(told[0].payload).product_data if told else {}
-        changes = found if told and told[0] is newest[0] else differences(before, data)
+        changes = since_newest if told and told[0] is newest[0] else differences(before, data)
         if self.policies.matter(changes):
             return self._write(product, event, changes, found, data, outbox_id, execution_id)
         if not changes:
@@ -85,6 +89,17 @@ class Announcer:
         if not newest:
             raise LastEventMissing(item_no=product.item_no, version=product.version)
         return newest
+
+    def _untold(self, product: Product, newest: Message) -> State | None:
+        """The state found last, where it was not worth an event and so is not the newest one's: that happens behind a
+        discarded event, and where a merge withdrew one and left something inside a tolerance."""
+        if newest.status is not MessageStatus.DISCARDED and not self.policies.by_field:
+            return None
+        last = self.history.of_product(product.product_id, 1)
+        if not last or last[0].outbox_id is not None:
+            return None
+        *_, (_, state) = states(self.history.of_product(product.product_id))
+        return state
 
     def _merge(
         self,

@@ -105,7 +105,9 @@ class Group:
     @property
     def announcer(self) -> Announcer:
         tx, rules = self.tx, self.rules
-        return Announcer(self.shelf, tx.products, tx.product_outbox, rules.marketplace, self.now, rules.policies)
+        return Announcer(
+            self.shelf, tx.products, tx.product_outbox, tx.history, rules.marketplace, self.now, rules.policies
+        )
 
     def announce(self, item: ItemNo, execution_id: ExecutionId | None) -> None:
         outbox_id = OutboxId(next(self.ids))

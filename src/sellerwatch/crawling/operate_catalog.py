@@ -76,7 +76,7 @@ def release_case(
     if not left:
         _close(tx, case, "release", actor, now)
         case = _case_after(tx, case)
-    behind = held[-1].item_no if len(held) == BATCH else None
+    behind = held[-1].item_no if left and len(held) == BATCH else None
     return Released(case, taken, group.events, tuple(unreadable), left, behind)
 
 

@@ -78,8 +78,12 @@ FROM products WHERE seller_id = :seller_id
 MISSING = f"""{SELECT} WHERE seller_id = :seller_id AND version > 0 AND deleted_at IS NULL
     AND COALESCE(last_seen_execution, '') <> :execution_id ORDER BY item_no"""
 
-UNSEEN_SINCE = f"""{SELECT} WHERE seller_id = :seller_id AND version > 0 AND deleted_at IS NULL
-    AND (last_seen_at IS NULL OR last_seen_at < :since) ORDER BY item_no LIMIT :limit"""
+_UNSEEN = """seller_id = :seller_id AND version > 0 AND deleted_at IS NULL
+    AND (last_seen_at IS NULL OR last_seen_at < :since)"""
+
+UNSEEN_SINCE = f"{SELECT} WHERE {_UNSEEN} ORDER BY item_no LIMIT :limit"
+
+COUNT_UNSEEN_SINCE = f"SELECT COUNT(*) FROM products WHERE {_UNSEEN}"
 
 COUNTS = """
 SELECT COALESCE(SUM(deleted_at IS NULL), 0), COALESCE(SUM(deleted_at IS NULL AND is_complete), 0),
@@ -175,6 +179,9 @@ class SqlProducts:
         given = {"seller_id": seller_id, "since": since, "limit": limit}
         return [_product(row) for row in self._db.rows(UNSEEN_SINCE, given)]
 
+    def count_unseen_since(self, seller_id: SellerId, since: datetime) -> int:
+        return int(self._db.value(COUNT_UNSEEN_SINCE, {"seller_id": seller_id, "since": since}))
+
     def newest(
         self, *, seller_id: SellerId | None, state: ProductState | None, after: int | None, limit: int
     ) -> Sequence[tuple[int, Product]]:
@@ -186,8 +193,10 @@ class SqlProducts:
         rows = self._db.rows(f"{SELECT.replace('SELECT ', 'SELECT id, ')} {where} ORDER BY id LIMIT :limit", given)
         return [(row[0], _product(row[1:])) for row in rows]
 
-    def count(self, seller_id: SellerId | None = None) -> int:
-        where = "WHERE seller_id = :seller_id" if seller_id else ""
+    def count(self, seller_id: SellerId | None = None, state: ProductState | None = None) -> int:
+        asked = ["seller_id = :seller_id"] if seller_id else []
+        asked += [_STATES[state]] if state else []
+        where = f"WHERE {' AND '.join(asked)}" if asked else ""
         return int(self._db.value(f"SELECT COUNT(*) FROM products {where}", {"seller_id": seller_id}))
 
     def counts(self, seller_id: SellerId) -> ProductCounts:

@@ -44,6 +44,10 @@ FREE = "DELETE FROM held_parts WHERE item_no = :item_no AND data_type = :part"
 
 DROP = "UPDATE held_parts SET status = 'DROPPED', raw_json = NULL WHERE case_id = :case_id AND status = 'HELD'"
 
+ITEMS_OF_CASE = """
+SELECT item_no FROM held_parts WHERE case_id = :case_id AND status = 'HELD' ORDER BY item_no LIMIT :limit
+"""
+
 COUNT_HELD = """
 SELECT case_id, COUNT(*) FROM held_parts WHERE case_id IN (:case_ids) AND status = 'HELD' GROUP BY case_id
 """
@@ -111,6 +115,9 @@ class SqlQuarantine:
     def of_case(self, case_id: CaseId, after: ItemNo, limit: int) -> Sequence[HeldPart]:
         where = "WHERE case_id = :case_id AND status = 'HELD' AND item_no > :after ORDER BY item_no LIMIT :limit"
         return self._bodies(where, case_id=case_id, after=after, limit=limit)
+
+    def items_of_case(self, case_id: CaseId, limit: int) -> Sequence[ItemNo]:
+        return [ItemNo(row[0]) for row in self._db.rows(ITEMS_OF_CASE, {"case_id": case_id, "limit": limit})]
 
     def count_held(self, case_ids: Sequence[CaseId]) -> dict[CaseId, int]:
         rows = self._db.rows(COUNT_HELD, case_ids=case_ids) if case_ids else ()
