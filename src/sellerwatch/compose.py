@@ -13,27 +13,30 @@ from functools import partial
 
 from pydantic import ValidationError
 from sqlalchemy import Engine
-from sqlalchemy.exc import DBAPIError
 
-from sellerwatch.adapters.keyfile import token_keys_beside
+from sellerwatch.adapters.keyfile import jwt_secret_beside, token_keys_beside
 from sellerwatch.adapters.permit_mark import PermitMark
 from sellerwatch.adapters.sealing import AesGcmSealer, parse_keys
-from sellerwatch.adapters.sql.engine import answering, check_reachable, database_path, make_engine, shown
+from sellerwatch.adapters.sql.engine import DRIVER_ERRORS, answering, check_reachable, database_path, make_engine, shown
 from sellerwatch.adapters.sql.migrate import SchemaStatus, downgrade, require_current, status, upgrade
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore, ThreadRunner
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.breaker import BreakerRules
 from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.limits import Host, Limits
+from sellerwatch.catalog.differences import ChangeKind
+from sellerwatch.catalog.policies import parse_policies
+from sellerwatch.catalog.quarantine import DriftRules
+from sellerwatch.catalog.removal import Brake
 from sellerwatch.crawling.context import Crawl, Tuning
-from sellerwatch.crawling.process import CrawlRules
+from sellerwatch.crawling.group import CrawlRules
 from sellerwatch.crawling.service import Service
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock, SystemClock
 from sellerwatch.kernel.ids import Ids, ItemNo, SellerId, WorkerId
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
 from sellerwatch.marketplaces.mustit.urls import Urls
-from sellerwatch.marketplaces.ports import Transport
+from sellerwatch.marketplaces.ports import Marketplace, Transport
 from sellerwatch.marketplaces.robots import Robots
 from sellerwatch.outbox.deliver import Delivery
 from sellerwatch.outbox.message import OutboxKind
@@ -132,15 +135,6 @@ def _crawl(
     worker_id: WorkerId,
     robots: Robots,
 ) -> Crawl:
-    rules = CrawlRules(
-        marketplace=marketplace,
-        page_size=settings.page_size,
-        task_retries=settings.task_retries,
-        breaker=BreakerRules(
-            min_percent=settings.breaker_min_available_percent,
-            open_for=timedelta(seconds=settings.breaker_open_seconds),
-        ),
-    )
     path = database_path(make_engine(settings.database_url))
     return Crawl(
         store=store,
@@ -150,7 +144,7 @@ def _crawl(
         luck=luck,
         sealer=sealer,
         worker_id=worker_id,
-        rules=rules,
+        rules=crawl_rules(settings, marketplace),
         tuning=_retuned(settings, {}),
         alerts=_alerts(settings),
         circuit=Circuit(threshold=settings.circuit_failures, timeout=timedelta(seconds=settings.circuit_open_seconds)),
@@ -158,11 +152,33 @@ def _crawl(
         mark=None if path is None else PermitMark(path),
         suspension=timedelta(seconds=settings.agent_suspension_seconds),
         log_kept=timedelta(days=settings.usage_log_days),
+        bodies_kept=timedelta(days=settings.raw_body_days),
         outbox_kept=timedelta(days=settings.outbox_kept_days),
         timezone=settings.timezone,
         heartbeat=timedelta(seconds=settings.visibility_seconds / 3),
         visibility=timedelta(seconds=settings.visibility_seconds),
         deadline=timedelta(seconds=settings.run_deadline_seconds),
+    )
+
+
+def crawl_rules(settings: Settings, marketplace: Marketplace) -> CrawlRules:
+    """What processing goes by; commands that end runs or release what is held go by the same."""
+    exempt = (name.strip() for name in settings.quarantine_exempt.split(","))
+    return CrawlRules(
+        marketplace=marketplace,
+        page_size=settings.page_size,
+        task_retries=settings.task_retries,
+        breaker=BreakerRules(
+            min_percent=settings.breaker_min_available_percent,
+            open_for=timedelta(seconds=settings.breaker_open_seconds),
+        ),
+        drift=DriftRules(
+            share=settings.quarantine_share_percent,
+            products=settings.quarantine_products,
+            exempt=frozenset(ChangeKind(name) for name in exempt if name),
+        ),
+        brake=Brake(share=settings.removal_share_percent, products=settings.removal_products),
+        policies=parse_policies(settings.field_policies),
     )
 
 
@@ -276,6 +292,14 @@ def _token_keys(settings: Settings) -> str:
     return token_keys_beside(path)
 
 
+def jwt_secret(settings: Settings) -> str:
+    """What signs the API's tokens: configured, or made once beside the embedded database."""
+    if settings.jwt_secret is not None:
+        return settings.jwt_secret.get_secret_value()
+    path = database_path(make_engine(settings.database_url))
+    return base64.b64encode(os.urandom(32)).decode() if path is None else jwt_secret_beside(path)
+
+
 def schema_status(environment: Mapping[str, str]) -> tuple[str, SchemaStatus]:
     """Where the configured database stands; looking makes no file."""
     settings = load(environment).settings
@@ -301,7 +325,7 @@ def downgrade_schema(environment: Mapping[str, str], to: str, actor: str) -> tup
         before = status(engine).current
         after = downgrade(engine, to).current
         if before != after:
-            with suppress(DBAPIError):
+            with suppress(*DRIVER_ERRORS):
                 _note(engine, AuditEntry(now, actor, "db.downgrade", "schema", str(after), note=f"from {before}"))
     return before, after
 

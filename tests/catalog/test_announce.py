@@ -13,7 +13,8 @@ from tests.crawling.practice import ONE, a_marketplace
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.catalog.absorb import Part, Shelf, absorb_entry, absorb_part
-from sellerwatch.catalog.announce import LOOK_BACK, LastEventMissing, announce
+from sellerwatch.catalog.announce import LOOK_BACK, Announcer, LastEventMissing
+from sellerwatch.catalog.policies import NO_POLICIES
 from sellerwatch.catalog.product import PartType, Product, ProductEvent
 from sellerwatch.kernel.ids import Draw, ItemNo, OutboxId, ProductId
 from sellerwatch.outbox.event import Event, read_event
@@ -35,6 +36,7 @@ class Shop:
         self.item = ItemNo(self.world.listing(ONE)[0])
         self.ids = ids(5)
         self.now = NOW
+        self.policies = NO_POLICIES
 
     def change(self, **fields: Any) -> None:
         product = self.world.product(self.item)
@@ -59,13 +61,13 @@ class Shop:
                 else:
                     absorb_part(shelf, part, ONE, now)
             product = shelf.products[self.item]
-            told = announce(
-                shelf, product, tx.products, tx.product_outbox, self.market, OutboxId(next(drawn)), execution_id(), now
-            )
-            added, saved = shelf.written()
+            announcer = Announcer(shelf, tx.products, tx.product_outbox, self.market, now, self.policies)
+            told = announcer.announce(product, OutboxId(next(drawn)), execution_id())
+            added, saved = shelf.take_products()
             tx.products.add(added)
             tx.products.save(saved)
             tx.products.keep_raw(shelf.raws)
+            tx.history.add(shelf.history)
             return told
 
         return await self.store.transact(work)

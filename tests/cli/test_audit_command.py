@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import getpass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine
+from tests import recorded
 from tests.builders import NOW
 
 from sellerwatch.adapters.sql.store import SqlStore
@@ -85,18 +85,8 @@ def test_a_search_that_finds_nothing_says_how_to_see_everything(office: Office) 
         ({"actor": "x"}, "audit__idx_actor_id"),
     ],
 )
-def test_the_trail_is_searched_by_its_indexes(
-    office: Office, engine: Engine, asked: dict[str, str], index: str
-) -> None:
-    questions: list[tuple[str, Any]] = []
-
-    def note(_c: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, _many: bool) -> None:
-        questions.append((statement, parameters))
-
-    event.listen(engine, "before_cursor_execute", note)
-    office.see(lambda tx: tx.audit.newest(limit=5, **asked))
-    event.remove(engine, "before_cursor_execute", note)
-    ((statement, parameters),) = [q for q in questions if "FROM audit" in q[0]]
-    plan = office.see(lambda tx: [row[3] for row in tx.db.rows(f"EXPLAIN QUERY PLAN {statement}", parameters)])
-    assert index in "\n".join(plan)
-    assert "TEMP B-TREE" not in "\n".join(plan)
+def test_the_trail_is_searched_by_its_indexes(engine: Engine, asked: dict[str, str], index: str) -> None:
+    (statement,) = recorded.asked(engine, lambda tx: tx.audit.newest(limit=5, **asked))
+    plan = recorded.plan(engine, statement)
+    assert index in plan
+    assert "TEMP B-TREE" not in plan

@@ -32,8 +32,8 @@ from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.crawling import operate, operate_outbox
 from sellerwatch.crawling.execution import CrawlInProgress, Execution, ExecutionNotFound, ExecutionStatus
+from sellerwatch.crawling.group import CrawlRules
 from sellerwatch.crawling.operate import ExecutionOver, NothingToRetry
-from sellerwatch.crawling.process import CrawlRules
 from sellerwatch.crawling.task import Task, TaskStatus
 from sellerwatch.kernel.errors import IllegalMove
 from sellerwatch.kernel.ids import Draw

@@ -10,8 +10,9 @@ from functools import partial
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine
 from tests.builders import HOUR, LATER, MINUTE, NOW, SECOND, ids, worker_id
+from tests.recorded import asked, plan
 
 from sellerwatch.adapters.sealing import AesGcmSealer
 from sellerwatch.adapters.sql.store import SqlStore
@@ -449,18 +450,11 @@ async def test_429s_of_the_last_hour_are_counted_per_agent_by_the_index_alone(
     seen = await inline_store.read(lambda tx: tx.pool_report.standings(at(), LIMITS))
     assert {one.row: one.too_many for one in seen if one.too_many} == {1: 2}
 
-    sent: list[tuple[str, Any]] = []
-    with engine.connect() as database:
-        event.listen(database, "before_cursor_execute", lambda _c, _k, sql, given, *_: sent.append((sql, given)))
-        Transaction(database).pool_report.standings(at(), LIMITS)
-        Transaction(database).pool_report.circuit_events(1, 10)
-    with engine.connect() as database:
-        plans = [
-            row.detail for sql, given in sent for row in database.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", given)
-        ]
+    sent = asked(engine, lambda tx: (tx.pool_report.standings(at(), LIMITS), tx.pool_report.circuit_events(1, 10)))
+    plans = [line for statement in sent for line in plan(engine, statement).splitlines()]
     assert any("COVERING INDEX token_usage_log__idx_429_errors (is_429_error=? AND agent_id=? AND " in p for p in plans)
-    assert sum("COVERING INDEX permits__idx_answered_boot_us (answered_boot_us" in plan for plan in plans) == 2
-    assert any("INDEX circuit_breaker_event__idx_user_agent_time (agent_id=?)" in plan for plan in plans)
+    assert sum("COVERING INDEX permits__idx_answered_boot_us (answered_boot_us" in line for line in plans) == 2
+    assert any("INDEX circuit_breaker_event__idx_user_agent_time (agent_id=?)" in line for line in plans)
     # Those with a hundred rows are read whole: they are what is reported.
-    scanned = {plan.split()[1] for plan in plans if plan.startswith("SCAN")}
+    scanned = {line.split()[1] for line in plans if line.startswith("SCAN")}
     assert scanned <= {"a", "rate_limit_bucket"}

@@ -25,9 +25,9 @@ from sellerwatch.kernel.errors import Invalid
 from sellerwatch.kernel.ids import Draw, Ids
 
 if TYPE_CHECKING:
+    from sellerwatch.crawling.group import CrawlRules
     from sellerwatch.crawling.operate import Handled
     from sellerwatch.crawling.ports import CrawlTx
-    from sellerwatch.crawling.process import CrawlRules
     from sellerwatch.kernel.store import Store
     from sellerwatch.settings import Settings
 
@@ -62,7 +62,7 @@ class Desk:
     @property
     def rules(self) -> CrawlRules:
         """What ending a run goes by: bodies are read and addresses made, but nothing is ever fetched from here."""
-        from sellerwatch.crawling.process import CrawlRules  # noqa: PLC0415
+        from sellerwatch.compose import crawl_rules  # noqa: PLC0415
         from sellerwatch.marketplaces.mustit.client import MustitMarketplace  # noqa: PLC0415
         from sellerwatch.marketplaces.mustit.urls import Urls  # noqa: PLC0415
         from sellerwatch.marketplaces.ports import TransportFailed, TransportProblem  # noqa: PLC0415
@@ -73,7 +73,7 @@ class Desk:
 
         urls = Urls(list_path=self.settings.marketplace_list_path)
         marketplace = MustitMarketplace(NoTransport(), self.settings.marketplace_url, lambda _: "", urls=urls)
-        return CrawlRules(marketplace, self.settings.page_size, self.settings.task_retries)
+        return crawl_rules(self.settings, marketplace)
 
 
 def look(work: Callable[[CrawlTx, Desk], T]) -> T:

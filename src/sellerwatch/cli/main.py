@@ -14,6 +14,7 @@ from sellerwatch import __version__
 from sellerwatch.cli import (
     agents,
     audit,
+    auth,
     config,
     db,
     demo,
@@ -53,6 +54,7 @@ for name, commands in (
     ("agents", agents.app),
     ("limits", limits.app),
     ("audit", audit.app),
+    ("auth", auth.app),
 ):
     app.add_typer(commands, name=name)
 

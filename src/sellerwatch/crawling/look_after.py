@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 from sellerwatch.agents.tend import BATCH, forget_old_uses, recover_rested
 from sellerwatch.crawling.context import Crawl
+from sellerwatch.crawling.operate_catalog import settle_ended
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.put_back import PutBack, cancel_execution, put_back_lost
 from sellerwatch.crawling.sessions import renew_due
@@ -21,6 +22,7 @@ log = logging.getLogger(__name__)
 
 #: Longer than any turn of a job takes; a process that dies in one keeps the others from it for so long.
 LEASE = timedelta(minutes=5)
+FORGOTTEN_AT_ONCE = 500
 HOUR = timedelta(hours=1)
 #: Transactions that one turn of forgetting takes at most.
 MOST_BATCHES = 100
@@ -40,7 +42,9 @@ async def put_back(crawl: Crawl) -> PutBack:
                 cancel_execution(tx, execution.execution_id, "ran past its deadline", crawl.rules, ids, at.now)
         return put_back_lost(tx, crawl.visibility, crawl.rules, ids, at)
 
-    return await crawl.store.transact(work)
+    back = await crawl.store.transact(work)
+    crawl.tell(back.notices)
+    return back
 
 
 async def recover(crawl: Crawl) -> int:
@@ -71,6 +75,34 @@ async def begin_day(crawl: Crawl) -> int:
         return tx.agents.new_day() if is_new else 0
 
     return await crawl.store.transact(work)
+
+
+async def settle(crawl: Crawl) -> int:
+    """Changes that waited for the judgement of a run that was cut short."""
+    now, draw = crawl.clock.now(), Draw(crawl.ids)
+    if not await crawl.store.read(lambda tx: tx.quarantine.pending_runs()):
+        return 0
+    settled, notices = await crawl.store.transact(lambda tx: settle_ended(tx, crawl.rules, draw.replay(), now))
+    crawl.tell(notices)
+    return settled
+
+
+async def forget_bodies(crawl: Crawl) -> int:
+    """Bodies past their time, as long as a newer one of their part is there. Found by a reader: it may take a while,
+    and is done once a day."""
+    now, forgotten = crawl.clock.now(), 0
+    last = await crawl.store.read(lambda tx: tx.leases.last_finished("forget_bodies"))
+    if last is not None and now - last < timedelta(days=1):
+        return 0
+    while True:
+        rows = await crawl.store.read(lambda tx: tx.products.old_raws(now - crawl.bodies_kept, FORGOTTEN_AT_ONCE))
+        forgotten += await crawl.store.transact(partial(_forget_bodies, rows=rows))
+        if len(rows) < FORGOTTEN_AT_ONCE:
+            return forgotten
+
+
+def _forget_bodies(tx: CrawlTx, rows: Sequence[int]) -> int:
+    return tx.products.forget_raws(rows)
 
 
 async def _forget_delivered(crawl: Crawl, before: datetime) -> int:
@@ -104,6 +136,8 @@ JOBS: dict[str, Job] = {
     "renew": renew_due,
     "begin_day": begin_day,
     "forget": forget,
+    "settle": settle,
+    "forget_bodies": forget_bodies,
 }
 
 

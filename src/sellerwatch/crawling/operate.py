@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from sellerwatch.crawling.execution import CrawlInProgress, Execution, ExecutionNotFound
+from sellerwatch.crawling.group import CrawlRules
 from sellerwatch.crawling.ports import CrawlTx
-from sellerwatch.crawling.process import CrawlRules
 from sellerwatch.crawling.put_back import cancel_execution, reopen_tasks
 from sellerwatch.crawling.task import Task, TaskNotFound, TaskStatus
 from sellerwatch.kernel.errors import Conflict, NotFound

@@ -61,6 +61,9 @@ ENGLISH: Mapping[str, str] = {
     "INVALID_SIGNING_SECRET": "A signing secret cannot be used: {problem}.",
     "INVALID_TOKEN": "That is not a sealed token: {problem}.",
     "PRODUCT_NOT_FOUND": "There is no product {product}.",
+    "CASE_NOT_FOUND": "There is no quarantine case {case_id}; `sellerwatch quarantine list` shows those there are.",
+    "REMOVAL_NOT_FOUND": "There is no removal {removal_id}; `sellerwatch removals list` shows those there are.",
+    "INVALID_POLICY": "'{policy}' is no field policy: {problem}.",
     "INVALID_TEXT": "'{given}' is not text in UTF-8.",
     "INVALID_SETTINGS": "The settings have {number} fault(s):\n{listed}",
     "INVALID_DATABASE_URL": "SELLERWATCH_DATABASE_URL is wrong: {problem}.",
@@ -90,8 +93,28 @@ ENGLISH: Mapping[str, str] = {
         "{seconds} s, or when enough agents are back (`sellerwatch agents status`)."
     ),
     "ROBOTS_FORBID": "The robots.txt disallows {path}, and SELLERWATCH_ROBOTS_CHECK is obey: nothing is crawled.",
+    "INVALID_REQUEST": "The request cannot be read: {first}.",
+    "NO_SUCH_PATH": "There is nothing at this path; /docs shows what there is.",
+    "METHOD_NOT_ALLOWED": "This path does not take this method; /docs shows which it takes.",
+    "INTERNAL_ERROR": "Something broke inside; the log line {log_id} says what.",
+    "NOT_LOGGED_IN": "A valid bearer token is needed; `sellerwatch auth token` makes one.",
+    "TOKEN_EXPIRED": "The token has expired; get a new one.",
+    "ROLE_NEEDED": "This needs the role {role}.",
+    "WRONG_API_KEY": "A valid key is needed in the header X-API-Key.",
+    "TOO_MANY_CALLS": "Too many requests from this address; the next may come in {seconds} s.",
+    "BODY_TOO_LARGE": "The body is larger than 1 MB.",
+    "PORT_UNUSABLE": "The API cannot listen on {address}: {problem}; set SELLERWATCH_HOST and SELLERWATCH_PORT.",
+    "UNREADABLE_TTL": "'{given}' is no time for a token: write 30m, 12h or 7d, at most 365d.",
     "FOREIGN_PRODUCT": "Item {item_no} belongs to the seller {owner}, not to {seller_id}; it is left alone.",
 }
+
+
+CATALOGUES: Mapping[str, Mapping[str, str]] = {"en": ENGLISH}
+
+
+def catalogue(language: str) -> Mapping[str, str]:
+    """The sentences of a language; English for one that is not there."""
+    return CATALOGUES.get(language, ENGLISH)
 
 
 def word(code: str, facts: Mapping[str, object], catalogue: Mapping[str, str] = ENGLISH) -> str:

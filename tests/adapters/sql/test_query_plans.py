@@ -7,10 +7,9 @@ use. Questions that no repository asks yet are written here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine
 from tests.builders import (
     HOUR,
     ITEM,
@@ -30,6 +29,7 @@ from tests.builders import (
     task_id,
     worker_id,
 )
+from tests.recorded import asked, plan
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.limits import Limits
@@ -105,11 +105,11 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         "INDEX products__uq_item_no (item_no=?)",
     ),
     "the newest raw parts": (
-        lambda tx: tx.products.latest_raw(product_id()),
+        lambda tx: tx.products.latest_raws([product_id()]),
         (BY_ROW, "COVERING INDEX product_raw_data__idx_product_id_data_type (product_id=?)"),
     ),
     "products of a seller seen in a run": (
-        lambda tx: tx.products.count_seen(SELLER, execution_id()),
+        lambda tx: tx.products.list_standing(SELLER, execution_id()),
         "INDEX products__idx_seller_id_is_complete (seller_id=?)",
     ),
     "agents to lend, with budget and token": (
@@ -322,33 +322,14 @@ REPORT = (
 )
 
 
-def sent_by(engine: Engine, ask: Ask) -> list[tuple[str, Any]]:
-    """The statements that find rows, as they went to the driver; an INSERT finds none."""
-    sent: list[tuple[str, Any]] = []
-
-    def note(_c: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, executemany: bool) -> None:
-        words = statement.split(None, 1)
-        if words[0] in ("SELECT", "UPDATE", "DELETE") and "last_insert_rowid" not in statement:
-            sent.append((statement, parameters[0] if executemany else parameters))
-
-    with engine.connect() as database, database.begin() as nothing_of_it_is_kept:
-        event.listen(database, "before_cursor_execute", note)
-        ask(Transaction(database))
-        event.remove(database, "before_cursor_execute", note)
-        nothing_of_it_is_kept.rollback()
-    return sent
-
-
-def plan(engine: Engine, query: str, parameters: Any = None) -> str:
-    given = parameters or {"x": "1", "t": "2026-02-03 04:05:06.000000"}
-    with engine.connect() as database:
-        return "\n".join(row.detail for row in database.exec_driver_sql(f"EXPLAIN QUERY PLAN {query}", given))
+def given(query: str) -> str:
+    return query.replace(":x", "'1'").replace(":t", "'2026-02-03 04:05:06.000000'")
 
 
 def plans(engine: Engine, ask: Ask) -> str:
-    sent = sent_by(engine, ask)
+    sent = asked(engine, ask)
     assert sent, "nothing was asked"
-    return "\n".join(plan(engine, *statement) for statement in sent)
+    return "\n".join(plan(engine, statement) for statement in sent)
 
 
 @pytest.mark.parametrize("name", ASKED)
@@ -372,7 +353,7 @@ def test_what_is_grouped_or_sorted_is_found_by_an_index_first(migrated: Engine, 
 @pytest.mark.parametrize("name", TO_BE_ASKED)
 def test_a_query_to_come_is_served_by_its_index_alone(migrated: Engine, name: str) -> None:
     query, index = TO_BE_ASKED[name]
-    found = plan(migrated, query)
+    found = plan(migrated, given(query))
     assert index in found
     assert "SCAN" not in found
     assert "TEMP B-TREE" not in found
@@ -380,14 +361,14 @@ def test_a_query_to_come_is_served_by_its_index_alone(migrated: Engine, name: st
 
 def test_a_small_report_finds_its_rows_by_an_index(migrated: Engine) -> None:
     query, index = REPORT
-    found = plan(migrated, query)
+    found = plan(migrated, given(query))
     assert index in found
     assert "SCAN" not in found
 
 
 def test_the_order_of_a_run_of_ready_tasks_costs_no_sort_whatever_their_state(migrated: Engine) -> None:
     """Each state is asked on its own: one statement over several would have to sort what it found."""
-    assert len(sent_by(migrated, lambda tx: tx.tasks.ready(execution_id(), NOW, 50))) == 3
+    assert len(asked(migrated, lambda tx: tx.tasks.ready(execution_id(), NOW, 50))) == 3
 
 
 def test_a_scan_would_be_seen(migrated: Engine) -> None:

@@ -12,7 +12,6 @@ from typing import Any, cast
 
 import pytest
 from sqlalchemy import Engine
-from sqlalchemy.exc import IntegrityError
 from tests.builders import NOW, StoppedClock
 
 from sellerwatch.adapters.sql import engine as engine_module
@@ -31,7 +30,7 @@ def add(tx: Transaction, kind: str, *, at: datetime = NOW, data: str | None = No
 
 
 def kinds(tx: Transaction) -> list[str]:
-    return [row.kind for row in tx.db.rows("SELECT kind FROM activity ORDER BY id")]
+    return [row[0] for row in tx.db.rows("SELECT kind FROM activity ORDER BY id")]
 
 
 class SteppingClock(StoppedClock):
@@ -93,7 +92,7 @@ async def test_a_broken_rule_of_the_database_rolls_back_what_came_before_it(stor
         for _ in range(2):
             tx.db.run("INSERT INTO job_leases (job) VALUES ('same')")
 
-    with pytest.raises(IntegrityError):
+    with pytest.raises(sqlite3.IntegrityError):
         await store.transact(work)
     assert await store.read(kinds) == []
 
@@ -327,8 +326,8 @@ async def test_times_come_back_aware_in_utc_to_the_microsecond_and_sort_as_they_
 
     await store.transact(work)
     rows = await store.read(lambda tx: tx.db.rows("SELECT at FROM activity ORDER BY at"))
-    assert [row.at for row in rows] == sorted(MOMENTS)
-    assert {row.at.tzinfo for row in rows} == {UTC}
+    assert [row[0] for row in rows] == sorted(MOMENTS)
+    assert {row[0].tzinfo for row in rows} == {UTC}
 
 
 async def test_a_time_out_of_an_expression_can_be_had_too(store: SqlStore) -> None:
@@ -361,7 +360,7 @@ async def test_a_statement_takes_a_list_of_any_length(store: SqlStore, asked: li
     await store.transact(work)
     query = "SELECT kind FROM activity WHERE at = :at AND kind IN (:kinds) ORDER BY kind"
     rows = await store.read(lambda tx: tx.db.rows(query, {"at": NOW}, kinds=asked))
-    assert [row.kind for row in rows] == found
+    assert [row[0] for row in rows] == found
 
 
 async def test_a_statement_says_how_many_rows_it_touched(store: SqlStore) -> None:

@@ -41,6 +41,9 @@ _UNUSABLE = frozenset(
     }
 )
 
+#: What a database may raise, whichever way it was asked.
+DRIVER_ERRORS = (DBAPIError, sqlite3.Error)
+
 #: Execution option of a connection that only reads: its transaction takes no write lock.
 READS_ONLY = "sellerwatch_reads_only"
 
@@ -103,10 +106,10 @@ def answering(engine: Engine) -> Iterator[None]:
     """A database that is locked, full, broken or gone is said in one sentence; a wrong statement stays a bug."""
     try:
         yield
-    except DBAPIError as error:
+    except DRIVER_ERRORS as error:
         if not is_unusable(error):
             raise
-        raise DatabaseUnavailable(where=shown(engine), problem=str(error.orig)) from error
+        raise DatabaseUnavailable(where=shown(engine), problem=str(cause_of(error))) from error
 
 
 def database_path(engine: Engine) -> Path | None:
@@ -120,15 +123,20 @@ def shown(engine: Engine) -> str:
     return engine.url.render_as_string(hide_password=True)
 
 
-def is_transient(error: DBAPIError) -> bool:
+def cause_of(error: Exception) -> BaseException | None:
+    """The driver's own error: statements raise it, opening and ending wrap it."""
+    return error.orig if isinstance(error, DBAPIError) else error
+
+
+def is_transient(error: Exception) -> bool:
     """Worth running the same transaction again: another writer was in the way, nothing was done."""
-    text = str(error.orig)
-    return isinstance(error.orig, sqlite3.OperationalError) and ("locked" in text or "busy" in text)
+    cause, text = cause_of(error), str(cause_of(error))
+    return isinstance(cause, sqlite3.OperationalError) and ("locked" in text or "busy" in text)
 
 
-def is_unusable(error: DBAPIError) -> bool:
+def is_unusable(error: Exception) -> bool:
     """The database's or the machine's state is at fault, not the statement."""
-    return getattr(error.orig, "sqlite_errorcode", 0) & 0xFF in _UNUSABLE
+    return getattr(cause_of(error), "sqlite_errorcode", 0) & 0xFF in _UNUSABLE
 
 
 def time_of(value: Any) -> datetime | None:

@@ -9,9 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar, overload
 
 from sqlalchemy import Engine
-from sqlalchemy.exc import DBAPIError
 
-from sellerwatch.adapters.sql.engine import READS_ONLY, DatabaseUnavailable, is_transient, is_unusable, shown
+from sellerwatch.adapters.sql.engine import (
+    DRIVER_ERRORS,
+    READS_ONLY,
+    DatabaseUnavailable,
+    cause_of,
+    is_transient,
+    is_unusable,
+    shown,
+)
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock
@@ -106,11 +113,11 @@ class SqlStore:
         while True:
             try:
                 return await runner.run(once)
-            except DBAPIError as error:
+            except DRIVER_ERRORS as error:
                 tries += 1
                 if not is_transient(error) or tries >= ATTEMPTS:
                     if is_unusable(error):
-                        raise DatabaseUnavailable(where=shown(self._engine), problem=str(error.orig)) from error
+                        raise DatabaseUnavailable(where=shown(self._engine), problem=str(cause_of(error))) from error
                     raise
                 await self._clock.sleep(PAUSE.wait(tries, self._luck).total_seconds())
 

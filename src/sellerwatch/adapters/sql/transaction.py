@@ -10,7 +10,8 @@ from sellerwatch.adapters.sql.agents import SqlAgents
 from sellerwatch.adapters.sql.audit import SqlAuditTrail
 from sellerwatch.adapters.sql.channels import SqlAttempts, SqlChannels
 from sellerwatch.adapters.sql.circuits import SqlCircuits
-from sellerwatch.adapters.sql.executions import SqlExecutions, SqlWorkers
+from sellerwatch.adapters.sql.executions import SqlExecutions, SqlRunNotes, SqlWorkers
+from sellerwatch.adapters.sql.history import SqlHistory
 from sellerwatch.adapters.sql.leases import SqlLeases
 from sellerwatch.adapters.sql.outbox import SqlOutbox
 from sellerwatch.adapters.sql.outbox_view import SqlOutboxView
@@ -18,6 +19,7 @@ from sellerwatch.adapters.sql.overrides import SqlOverrides
 from sellerwatch.adapters.sql.permits import SqlPermits
 from sellerwatch.adapters.sql.pool_report import SqlPoolReport
 from sellerwatch.adapters.sql.products import SqlProducts
+from sellerwatch.adapters.sql.quarantine import SqlDrift, SqlQuarantine, SqlRemovals
 from sellerwatch.adapters.sql.sellers import SqlSchedules, SqlSellers
 from sellerwatch.adapters.sql.statements import Db
 from sellerwatch.adapters.sql.tasks import SqlTasks
@@ -42,6 +44,26 @@ class Transaction:
     @cached_property
     def executions(self) -> SqlExecutions:
         return SqlExecutions(self.db)
+
+    @cached_property
+    def run_notes(self) -> SqlRunNotes:
+        return SqlRunNotes(self.db)
+
+    @cached_property
+    def history(self) -> SqlHistory:
+        return SqlHistory(self.db)
+
+    @cached_property
+    def quarantine(self) -> SqlQuarantine:
+        return SqlQuarantine(self.db)
+
+    @cached_property
+    def removals(self) -> SqlRemovals:
+        return SqlRemovals(self.db)
+
+    @cached_property
+    def drift(self) -> SqlDrift:
+        return SqlDrift(self.db)
 
     @cached_property
     def tasks(self) -> SqlTasks:

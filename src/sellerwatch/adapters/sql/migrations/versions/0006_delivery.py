@@ -8,7 +8,7 @@ from sellerwatch.adapters.sql.migrations.tables import create_index, create_tabl
 from sellerwatch.adapters.sql.migrations.types import BOOL, CODE, INT, TEXT, TIME, UUID, may, need, row_id, varchar
 
 revision = "0006"
-down_revision = "0004"
+down_revision = "0005"
 
 LINES = (("product_outbox", "product_id"), ("scheduler_outbox", "schedule_id"))
 
