@@ -53,8 +53,16 @@ async def recover(crawl: Crawl) -> int:
 
 
 async def forget(crawl: Crawl) -> int:
+    """Lines of the log past their time; on the first turn of each hour also events that are over, and tries."""
     now = crawl.clock.now()
-    return await crawl.store.transact(lambda tx: forget_old_uses(tx, crawl.log_kept, now))
+
+    def work(tx: CrawlTx) -> tuple[int, datetime | None]:
+        return forget_old_uses(tx, crawl.log_kept, now), tx.leases.last_finished("forget")
+
+    forgotten, last = await crawl.store.transact(work)
+    if last is None or last.replace(minute=0, second=0, microsecond=0) + HOUR <= now:
+        forgotten += await _forget_delivered(crawl, now - crawl.outbox_kept)
+    return forgotten
 
 
 async def begin_day(crawl: Crawl) -> int:
@@ -97,32 +105,26 @@ def _forget_bodies(tx: CrawlTx, rows: Sequence[int]) -> int:
     return tx.products.forget_raws(rows)
 
 
-async def forget_messages(crawl: Crawl) -> int:
-    """On the first turn of each hour: events that are over, and tries, past their time. What to delete is looked up
-    without holding up anybody's writing."""
-    now = crawl.clock.now()
-    last = await crawl.store.read(lambda tx: tx.leases.last_finished("forget_messages"))
-    if last is not None and last.replace(minute=0, second=0, microsecond=0) + HOUR > now:
-        return 0
+async def _forget_delivered(crawl: Crawl, before: datetime) -> int:
+    """Piece by piece. What to delete is looked up without holding up anybody's writing."""
     forgotten = 0
     for kind in OutboxKind:
-        forgotten += await _forget_superseded(crawl, kind, now - crawl.outbox_kept)
+        for _ in range(MOST_BATCHES):
+            old = await crawl.store.read(partial(_superseded, kind=kind, before=before))
+            if old:
+                forgotten += await crawl.store.transact(partial(_forget_these, kind=kind, outbox_ids=old))
+            if len(old) < BATCH:
+                break
     for _ in range(MOST_BATCHES):
-        gone = await crawl.store.transact(lambda tx: tx.attempts.forget(now - crawl.outbox_kept, BATCH))
+        gone = await crawl.store.transact(lambda tx: tx.attempts.forget(before, BATCH))
         forgotten += gone
         if gone < BATCH:
             break
     return forgotten
 
 
-async def _forget_superseded(crawl: Crawl, kind: OutboxKind, before: datetime) -> int:
-    forgotten = 0
-    for _ in range(MOST_BATCHES):
-        old = await crawl.store.read(lambda tx: tx.outbox(kind).superseded(before, BATCH))
-        forgotten += await crawl.store.transact(partial(_forget_these, kind=kind, outbox_ids=old))
-        if len(old) < BATCH:
-            break
-    return forgotten
+def _superseded(tx: CrawlTx, kind: OutboxKind, before: datetime) -> Sequence[OutboxId]:
+    return tx.outbox(kind).superseded(before, BATCH)
 
 
 def _forget_these(tx: CrawlTx, kind: OutboxKind, outbox_ids: Sequence[OutboxId]) -> int:
@@ -136,7 +138,6 @@ JOBS: dict[str, Job] = {
     "forget": forget,
     "settle": settle,
     "forget_bodies": forget_bodies,
-    "forget_messages": forget_messages,
 }
 
 
