@@ -137,3 +137,21 @@ def test_equal_bodies_are_not_read_again_but_a_product_that_returns_is(migrated_
             await check_history(stage)
 
     play(migrated_template, story, sellers=1, products=12, volatile=False)
+
+
+def test_bodies_past_their_time_go_once_a_day_and_the_newest_of_each_part_stays(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            await stage.crawl(service, sellers)
+            for number in range(3):
+                for item in list(stage.simulator.world.listing(sellers[0])):
+                    stage.simulator.world.change(item, Random(number), "reprice")
+                await stage.crawl(service, sellers)
+            assert await stage.count("SELECT COUNT(*) FROM product_raw_data") == 4 * 3 + 3 * 4
+            await stage.clock.sleep(49 * 3600)
+            assert await stage.count("SELECT COUNT(*) FROM product_raw_data") == 4 * 3
+            stage.check_world()
+
+    settings = settings_of(RAW_BODY_DAYS=1, TENDING_INTERVAL_SECONDS=3600, VISIBILITY_SECONDS=3600)
+    play(migrated_template, story, settings=settings, sellers=1, products=4)

@@ -88,11 +88,11 @@ async def settle(crawl: Crawl) -> int:
 
 
 async def forget_bodies(crawl: Crawl) -> int:
-    """Bodies past their time, as long as a newer one of their part is there. Found by a reader: it may take a while,
-    and is done once a day."""
+    """On the first turn of each day: bodies past their time, as long as a newer one of their part is there. Found by a
+    reader, as it may take a while."""
     now, forgotten = crawl.clock.now(), 0
     last = await crawl.store.read(lambda tx: tx.leases.last_finished("forget_bodies"))
-    if last is not None and now - last < timedelta(days=1):
+    if last is not None and last.date() == now.date():
         return 0
     while True:
         rows = await crawl.store.read(lambda tx: tx.products.old_raws(now - crawl.bodies_kept, FORGOTTEN_AT_ONCE))
