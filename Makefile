@@ -35,7 +35,13 @@ lint: setup ## The gates alone: format, ruff, types, imports, security, generate
 demo: setup ## The whole product on loopback, embedded (DEMO_ARGS="--once --json")
 	@.venv/bin/sellerwatch demo $(DEMO_ARGS)
 
-bench: setup ## Measurements, side by side
+# Scrapy and Crawlee, to be measured beside us: an environment of their own, never in our locks.
+.bench/.ready: .tools/bin/uv benchmarks/others/requirements.lock
+	.tools/bin/uv venv -q --allow-existing --python $(PY) .bench
+	.tools/bin/uv pip sync -q --python .bench/bin/python --require-hashes benchmarks/others/requirements.lock
+	@touch $@
+
+bench: setup .bench/.ready ## Measurements, side by side (BENCH_ARGS="growth")
 	@$(PY) benchmarks/run.py $(BENCH_ARGS)
 
 docs: setup ## Write the generated pages anew
@@ -46,6 +52,7 @@ docs: setup ## Write the generated pages anew
 lock: .tools/bin/uv ## Resolve the locks anew (hashes inside, addresses not)
 	.tools/bin/uv pip compile -q --upgrade --universal --generate-hashes --no-header --no-annotate pyproject.toml -o requirements.lock
 	.tools/bin/uv pip compile -q --upgrade --universal --generate-hashes --no-header --no-annotate --group dev pyproject.toml -o requirements-dev.lock
+	.tools/bin/uv pip compile -q --upgrade --universal --generate-hashes --no-header --no-annotate --python-version 3.11 benchmarks/others/requirements.in -o benchmarks/others/requirements.lock
 
 clean: ## Everything that was made here
-	rm -rf .venv .tools .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.* build dist
+	rm -rf .venv .bench .tools .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.* build dist

@@ -6,25 +6,31 @@ import subprocess
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).resolve().parent.parent
 BENCHMARKS = {
     "simulator": "the practice marketplace alone: it must not be the bottleneck of the others",
     "pool": "a week of the pool on virtual time, permits a second, a day of the whole service",
     "crawl": "our whole service beside a bare aiohttp loop, in the same run",
     "outbox": "100,000 waiting events drained to a local receiver, beside a bare aiohttp loop that posts the same",
+    "performance": "beside Scrapy and Crawlee, recrawls, large details, latency: the figures of docs/performance.md",
 }
+#: Names of parts that may be asked for by themselves.
+PARTS = ("contest", "volatile", "large", "latency", "growth")
 
 
 def main() -> int:
     chosen, *options = sys.argv[1:] or ["all"]
+    if chosen in PARTS:
+        chosen, options = "performance", [chosen, *options]
     if chosen not in (*BENCHMARKS, "all"):
-        print(f"There is no benchmark '{chosen}'; there are all, {', '.join(BENCHMARKS)}.", file=sys.stderr)
+        print(f"There is no benchmark '{chosen}'; there are all, {', '.join((*BENCHMARKS, *PARTS))}.", file=sys.stderr)
         return 2
     failed = 0
     for name, what in BENCHMARKS.items():
         if chosen in (name, "all"):
             print(f"\n== {name}: {what}", flush=True)
-            failed += subprocess.run([sys.executable, str(HERE / f"{name}.py"), *options], check=False).returncode != 0
+            command = [sys.executable, "-m", f"benchmarks.{name}", *options]
+            failed += subprocess.run(command, check=False, cwd=ROOT).returncode != 0
     return 1 if failed else 0
 
 

@@ -13,7 +13,7 @@ FORBIDDEN = ("uv.lock", "pylock.toml")
 
 def problems() -> list[str]:
     found = []
-    for lock in sorted(ROOT.glob("requirements*.lock")):
+    for lock in (*sorted(ROOT.glob("requirements*.lock")), *sorted(ROOT.glob("benchmarks/**/*.lock"))):
         for number, line in enumerate(lock.read_text("utf-8").splitlines(), 1):
             if ADDRESS.search(line):
                 found.append(f"{lock.name}:{number}: an address: {line.strip()[:80]}")

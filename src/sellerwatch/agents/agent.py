@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Self
 
+from sellerwatch.kernel.copies import altered
 from sellerwatch.kernel.errors import Conflict, Invalid, NotFound
 from sellerwatch.kernel.ids import UserAgentId
 from sellerwatch.kernel.lifecycle import Lifecycle
@@ -130,7 +131,7 @@ class Agent:
         health = min(HEALTHIEST, max(0, self.health_score + _HEALTH[outcome] * uses))
         success = uses if outcome is Outcome.SUCCESS else 0
         failure = uses if outcome.is_failure else 0
-        used = replace(
+        used = altered(
             self,
             health_score=health,
             usage_count=self.usage_count + uses,
@@ -169,21 +170,21 @@ class Agent:
     def forgive(self, outcome: Outcome, now: datetime) -> Agent:
         """What it was charged with turned out to be the marketplace's: as if it had not been, as far as that goes."""
         healthier = min(HEALTHIEST, self.health_score - _HEALTH[outcome])
-        return replace(self, health_score=healthier, failure_count=max(0, self.failure_count - 1), updated_at=now)
+        return altered(self, health_score=healthier, failure_count=max(0, self.failure_count - 1), updated_at=now)
 
     def issue_refused(self, now: datetime) -> Agent:
         """The marketplace answered and gave no token. Three in a row block; an outage is no refusal."""
-        counted = replace(self, issue_failures=self.issue_failures + 1, updated_at=now)
+        counted = altered(self, issue_failures=self.issue_failures + 1, updated_at=now)
         may_block = AGENT_LIFE.allows(self.status, "block")
         spent = counted.issue_failures >= ISSUE_FAILURES and may_block
         return counted.block(now, f"no token in {ISSUE_FAILURES} tries") if spent else counted
 
     def issue_succeeded(self, now: datetime) -> Agent:
-        return replace(self, issue_failures=0, updated_at=now)
+        return altered(self, issue_failures=0, updated_at=now)
 
     def new_day(self, now: datetime) -> Agent:
-        return replace(self, requests_per_day=0, updated_at=now)
+        return altered(self, requests_per_day=0, updated_at=now)
 
     def _move(self, verb: str, now: datetime, **changed: object) -> Agent:
         status = AGENT_LIFE.after(self.status, verb, self.user_agent_id)
-        return replace(self, status=status, updated_at=now, **changed)  # type: ignore[arg-type]
+        return altered(self, status=status, updated_at=now, **changed)

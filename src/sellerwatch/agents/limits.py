@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Limits:
     per_second: float = 1.0
     margin: timedelta = timedelta(milliseconds=50)
 
-    @property
+    @cached_property
     def spacing_us(self) -> int:
         return int(1_000_000 / self.per_second) + self.margin // timedelta(microseconds=1)
 
@@ -29,7 +30,7 @@ class Limits:
         """Slots a second that come free in the long run."""
         return self.window_limit / self.window.total_seconds()
 
-    @property
+    @cached_property
     def window_us(self) -> int:
         return self.window // timedelta(microseconds=1)
 

@@ -95,9 +95,11 @@ def lend(candidates: Iterable[Candidate], wanted: int, at: Moment, limits: Limit
         if len(grants) == wanted:
             break
         grants += _in_turns(tuple(equals), wanted - len(grants), at, limits)
+    if grants:
+        return Lending(tuple(grants), None)
     waits = [_departure(c, at, limits) - at.boot_us for c in able]
     waits += [_until(c.circuit, at.now) for c in holders if not c.may_work(at.now)]
-    return Lending(tuple(grants), min(waits, default=None))
+    return Lending((), min(waits, default=None))
 
 
 def pace(grants: Sequence[Grant], last_us: int, per_second: float, at: Moment) -> list[Grant]:

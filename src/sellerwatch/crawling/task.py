@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Self
 
+from sellerwatch.kernel.copies import altered
 from sellerwatch.kernel.errors import Conflict, Invalid, NotFound
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.lifecycle import Lifecycle
@@ -167,7 +168,7 @@ class Task:
         moved = self._move("retry", retry_count=self.retry_count + 1, error_message=None, completed_at=None)
         if not self.can_retry(retries):
             raise RetriesSpent(task_id=self.task_id, retries=retries)
-        return replace(moved, available_at=not_before)
+        return altered(moved, available_at=not_before)
 
     def put_back(self, not_before: datetime) -> Task:
         """Nobody's fault (no budget, a shutdown): it waits until then and has lost nothing."""
@@ -176,7 +177,7 @@ class Task:
     def lose_lease(self, now: datetime) -> Task:
         """Its worker vanished. A task that outlives too many workers may be what kills them: it fails as poison."""
         if self.lost_leases + 1 < LOST_LEASES:
-            return replace(self.put_back(now), lost_leases=self.lost_leases + 1)
+            return altered(self.put_back(now), lost_leases=self.lost_leases + 1)
         self.put_back(now)  # refuses what nobody holds, as above: `cancel` alone would take it
         return self.cancel(now, f"poison: its worker vanished {LOST_LEASES} times in a row")
 
@@ -199,4 +200,4 @@ class Task:
 
     def _move(self, verb: str, **changed: object) -> Task:
         status = TASK_LIFE.after(self.status, verb, self.task_id)
-        return replace(self, status=status, **changed)  # type: ignore[arg-type]
+        return altered(self, status=status, **changed)

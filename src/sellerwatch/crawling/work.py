@@ -1,14 +1,16 @@
 """The worker: keeps many requests in flight, one at a time in the middle, in groups at the edges.
 
-Claim (a transaction for up to 50), fetch, absorb (a transaction for up to 50 or 10 ms of results). A slot is free when
-the body is read, not when it is stored. Killed before the claim commits: nothing happened. Between claim and absorb:
-the permits count as used and the tasks come back. After absorb: a redelivery meets the guard.
+Claim (a transaction for up to 100), fetch, absorb (a transaction for up to 100 or 10 ms of results). A slot is free
+when the body is read, not when it is stored, and what comes next is at hand by then: claimed ahead, so that no slot
+waits for a transaction. Killed before the claim commits: nothing happened. Between claim and absorb: the permits count
+as used and the tasks come back. After absorb: a redelivery meets the guard.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -27,11 +29,11 @@ from sellerwatch.crawling.sessions import Sessions, identity_of
 from sellerwatch.kernel.clock import moment
 from sellerwatch.kernel.ids import Draw, TaskId
 from sellerwatch.kernel.store import StoreFailed
-from sellerwatch.marketplaces.ports import Answer
+from sellerwatch.marketplaces.ports import Answer, AnswerKind
 
 log = logging.getLogger(__name__)
 
-GROUP = 50
+GROUP = 100
 GROUP_DELAY = 0.01
 #: Results that wait for their transaction before claiming waits for them.
 BUFFER = 200
@@ -40,6 +42,8 @@ IDLE = timedelta(seconds=1)
 #: One of so many good answers is looked through for fields that are new; all of them would cost a tenth of the reading.
 #: A prime: details and options come in turns, and each kind must have its own.
 LOOKED_AT = 17
+#: Answers after which an agent is not sent again before its case is written.
+UNWELCOME = (AnswerKind.TOO_MANY, AnswerKind.UNAUTHORISED)
 #: After a failure of our own (a full disk, a lost database) before the next try.
 REPAIR_PAUSE = 1.0
 
@@ -61,6 +65,7 @@ class Worker:
         self._absorbed = absorbed
         self._storm = Storm()
         self._sessions = Sessions(crawl, self.nudge)
+        self._at_hand: deque[Claim] = deque()
         self._in_flight: dict[TaskId, asyncio.Task[None]] = {}
         self._results: list[_Result] = []
         self._wake = asyncio.Event()
@@ -89,6 +94,8 @@ class Worker:
             stopping.cancel()
             claiming.cancel()
             await asyncio.gather(stopping, claiming, return_exceptions=True)
+            # Whoever releases what this worker holds puts these back.
+            self._at_hand.clear()
             await self._land(grace)
             # One absorber at a time: what it had begun meets the guard when it is done again.
             absorbing.cancel()
@@ -98,12 +105,12 @@ class Worker:
 
     async def _keep_claiming(self) -> None:
         while True:
-            free = self._crawl.tuning.concurrency - len(self._in_flight)
-            if free <= 0 or len(self._results) >= BUFFER or (free < GROUP // 2 and len(self._in_flight) > GROUP):
+            wanted = self._wanted()
+            if not wanted:
                 await self._woken(None)
                 continue
             try:
-                not_before = await self._claim(min(free, GROUP))
+                not_before = await self._claim(wanted)
             except StoreFailed:
                 log.exception("claiming failed; trying again")
                 self._unsure = True
@@ -111,6 +118,14 @@ class Worker:
                 continue
             if not_before is not None:
                 await self._woken(not_before)
+
+    def _wanted(self) -> int:
+        """How many to claim now: as many again as may be in flight, once half of those at hand are gone."""
+        most = self._crawl.tuning.concurrency
+        ahead = min(most, GROUP) if most > 1 else 0
+        lacking = most + ahead - len(self._in_flight) - len(self._at_hand)
+        is_due = lacking > ahead // 2 and len(self._results) < BUFFER
+        return min(lacking, GROUP) if is_due else 0
 
     async def _claim(self, wanted: int) -> datetime | None:
         """Take what can be taken. Returns when to look again if that was nothing."""
@@ -126,21 +141,22 @@ class Worker:
         crawl.tell(claims.notices)
         if claims.hungry:
             self._sessions.want(claims.tokenless)
-        for taken in claims.taken:
-            self._in_flight[taken.task.task_id] = asyncio.create_task(self._fetch(taken))
+        self._at_hand += claims.taken
+        self._depart()
         if claims.taken and not claims.hungry:
             return None
         soon = at.now + IDLE
         return soon if claims.not_before is None else max(at.now, min(claims.not_before, soon))
 
     async def _put_back_unknown(self) -> None:
-        """A claim that failed may have been committed all the same."""
+        """A claim that failed may have been committed all the same, and some were given up unsent."""
         crawl, at, draw = self._crawl, moment(self._crawl.clock), Draw(self._crawl.ids)
-        known = {*self._in_flight, *(result.claim.task.task_id for result in self._results)}
+        held = (*self._at_hand, *(result.claim for result in self._results))
+        known = {*self._in_flight, *(one.task.task_id for one in held)}
+        self._unsure = False
         await crawl.store.transact(
             lambda tx: put_back_unknown(tx, crawl.worker_id, known, crawl.rules, draw.replay(), at)
         )
-        self._unsure = False
 
     async def _woken(self, until: datetime | None) -> None:
         """Sleep until something happened, or until that time."""
@@ -152,6 +168,19 @@ class Worker:
                 async with asyncio.timeout(max(seconds, 0.001)):
                     await self._wake.wait()
         self._wake.clear()
+
+    def _depart(self) -> None:
+        """What is at hand, as far as there are slots."""
+        while self._at_hand and len(self._in_flight) < self._crawl.tuning.concurrency:
+            taken = self._at_hand.popleft()
+            self._in_flight[taken.task.task_id] = asyncio.create_task(self._fetch(taken))
+
+    def _give_up(self, row: int) -> None:
+        """The marketplace does not want this agent now: what is at hand for it goes back unsent, its permits spent."""
+        welcome = [taken for taken in self._at_hand if taken.candidate.row != row]
+        if len(welcome) < len(self._at_hand):
+            self._at_hand = deque(welcome)
+            self._unsure = True
 
     async def _fetch(self, taken: Claim) -> None:
         crawl, grant = self._crawl, taken.permit.grant
@@ -166,10 +195,14 @@ class Worker:
             log.exception("request failed in our own code", extra={"task": taken.task.task_id})
             problem = f"our own error: {type(error).__name__}"
         took = crawl.clock.monotonic() - began
+        if answer is not None and answer.kind in UNWELCOME:
+            self._give_up(grant.candidate.row)
         self._results.append(_Result(taken, answer, problem, took, crawl.clock.now()))
         del self._in_flight[taken.task.task_id]
+        self._depart()
         self._arrived.set()
-        self._wake.set()
+        if self._wanted():
+            self._wake.set()
 
     async def _until_departure(self, grant: Grant) -> None:
         """Not before its time, nor closer to the agent's last departure than the rate allows: a claim that had to wait

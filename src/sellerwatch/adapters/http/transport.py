@@ -1,25 +1,40 @@
-"""Plain GETs over HTTP, by aiohttp. The only module that imports it for the marketplace's sake.
+"""Plain GETs over kept connections: an asyncio protocol of our own, because a library costs more than all the rest.
 
-Every foreign error ends here: whatever aiohttp, asyncio or the operating system raise becomes a `TransportFailed`; its
+Every foreign error ends here: whatever asyncio, TLS or the operating system raise becomes a `TransportFailed`; its
 detail names the trouble and never repeats what was sent or received.
+
+A request is written once. When a kept connection turns out to be closed, nobody can tell whether the server saw the
+request, and a second one would need a permit of its own: the failure is reported and the crawl decides. So that this
+stays rare, the connection used last is taken first, and none that has been still for longer than servers commonly wait.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
+import socket
+import ssl
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
+from urllib.parse import urlsplit
 
-import aiohttp
-from yarl import URL
-
+from sellerwatch.adapters.http.http1 import Reader, Received, head_of, read_answer
 from sellerwatch.marketplaces.ports import Reply, TransportFailed, TransportProblem
 
 LARGEST_BODY = 5_000_000
 CONNECT_SECONDS = 3.0
 READ_SECONDS = 10.0
-_DNS_SECONDS = 300
+#: Shorter than the 5 s after which common servers hang up.
+_KEPT_SECONDS = 4.0
+#: Time-outs are looked after by one timer for all connections: each comes late by up to this part of it.
+_LATENESS = 0.1
+#: An identity's headers are put together once; more identities than these are not at work at a time.
+_HEADS_KEPT = 1_024
+
+_ADDRESS = re.compile(r"(https?://[^/?#\s]+)([!-\"$-~]*)(?:#.*)?", re.IGNORECASE).fullmatch
 
 
 class HttpTransport:
@@ -27,7 +42,7 @@ class HttpTransport:
 
     Waiting for a free place counts against no time-out: it is our own doing, and would be charged to the marketplace.
     `read_seconds` bounds each pause of an answer, and with `connect_seconds` the whole request, so that a server that
-    drips a byte at a time is not waited for.
+    drips a byte at a time is not waited for. Connecting is looking up the name, the connection itself, and TLS.
     """
 
     def __init__(
@@ -36,13 +51,20 @@ class HttpTransport:
         connect_seconds: float = CONNECT_SECONDS,
         read_seconds: float = READ_SECONDS,
         largest_body: int = LARGEST_BODY,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._limit = limit
-        whole = connect_seconds + read_seconds
-        self._timeout = aiohttp.ClientTimeout(total=whole, sock_connect=connect_seconds, sock_read=read_seconds)
+        self._connect_seconds = connect_seconds
+        self._read_seconds = read_seconds
         self._largest_body = largest_body
+        self._tls = tls
         self._places = asyncio.Semaphore(limit)
-        self._session: aiohttp.ClientSession | None = None
+        self._origins: dict[str, _Origin] = {}
+        self._head_of = lru_cache(_HEADS_KEPT)(head_of)
+        self._open: set[_Connection] = set()
+        self._idle: list[_Connection] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._empty = asyncio.Event()
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -54,72 +76,254 @@ class HttpTransport:
         await self.close()
 
     async def close(self) -> None:
-        """Close every connection; a `get` afterwards fails."""
+        """Close every connection; what is under way fails, and so does a `get` afterwards."""
         self._closed = True
-        if self._session is not None:
-            await self._session.close()
+        for connection in tuple(self._open):
+            connection.give_up(_closed())
+        if self._open:
+            await self._empty.wait()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    @property
+    def connections(self) -> int:
+        """How many are open, at work or kept."""
+        return len(self._open)
 
     async def get(self, url: str, headers: Mapping[str, str]) -> Reply:
+        origin, target = self._split(url)
+        head = self._head_of(tuple(headers.items()))
         async with self._places:
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            connection = self._kept(origin, began) or await self._connected(origin, loop)
+            answer = connection.ask(b"GET %b HTTP/1.1\r\nHost: %b\r\n%b" % (target, origin.host, head), began)
             try:
-                return await self._get(url, headers)
-            except (aiohttp.ClientError, OSError, ValueError, EOFError) as error:
-                raise _mapped(error) from None
+                return await answer
+            finally:
+                # An answer that is still to come must not be taken for the next one's. One that had come already has
+                # freed the connection: it may be another's by now.
+                if answer.cancelled():
+                    connection.give_up()
 
-    async def _get(self, url: str, headers: Mapping[str, str]) -> Reply:
+    def _split(self, url: str) -> tuple[_Origin, bytes]:
+        """Where to ask, and for what. An address goes out as it was made; only what follows a # stays here."""
+        found = _ADDRESS(url)
+        if found is None:
+            raise _not_for_http()
+        origin = self._origins.get(found[1])
+        if origin is None:
+            origin = self._origins[found[1]] = _Origin.parse(found[1])
+        target = found[2].encode()
+        return origin, target if target.startswith(b"/") else b"/" + target
+
+    def _kept(self, origin: _Origin, now: float) -> _Connection | None:
+        """The connection to there that was used last, unless even that one is old."""
+        for at in range(len(self._idle) - 1, -1, -1):
+            connection = self._idle[at]
+            if connection.origin is origin:
+                del self._idle[at]
+                if connection.is_usable(now):
+                    return connection
+                connection.give_up()
+        return None
+
+    async def _connected(self, origin: _Origin, loop: asyncio.AbstractEventLoop) -> _Connection:
+        self._refuse_when_closed()
+        if len(self._open) >= self._limit and self._idle:
+            self._idle.pop(0).give_up()  # of another host: those to here are all at work
+        tls = self._context() if origin.is_tls else None
+        try:
+            async with asyncio.timeout(self._connect_seconds):
+                _, connection = await loop.create_connection(
+                    lambda: _Connection(origin, self, loop),
+                    origin.name,
+                    origin.port,
+                    ssl=tls,
+                    server_hostname=origin.name if tls else None,
+                )
+        except (OSError, ValueError, EOFError) as error:
+            raise _mapped(error) from None
         if self._closed:
-            raise TransportFailed(TransportProblem.UNREACHABLE, "the transport is closed")
-        session = self._session or self._open()
-        # encoded=True: the address goes out as it was made, not as aiohttp would quote it.
-        async with session.get(URL(url, encoded=True), headers=headers, allow_redirects=False) as response:
-            if (response.content_length or 0) > self._largest_body:
-                raise self._too_large(response)
-            chunks, size = [], 0
-            while chunk := await response.content.readany():
-                size += len(chunk)
-                if size > self._largest_body:
-                    raise self._too_large(response)
-                chunks.append(chunk)
-            named = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in response.raw_headers]
-            return Reply(response.status, named, chunks[0] if len(chunks) == 1 else b"".join(chunks))
+            connection.give_up()
+        self._refuse_when_closed()
+        if self._timer is None:
+            self._look_after(loop)
+        return connection
 
-    def _open(self) -> aiohttp.ClientSession:
-        """Made at the first request, because aiohttp wants the loop that will run it."""
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=self._limit, ttl_dns_cache=_DNS_SECONDS),
-            timeout=self._timeout,
-            cookie_jar=aiohttp.DummyCookieJar(),
-        )
-        # aiohttp sends a GET again, unasked, when a kept connection drops: a request that nobody's budget counted.
-        self._session._retry_connection = False
-        return self._session
+    def _refuse_when_closed(self) -> None:
+        if self._closed:
+            raise _closed()
 
-    def _too_large(self, response: aiohttp.ClientResponse) -> TransportFailed:
-        response.close()
-        return TransportFailed(TransportProblem.TOO_LARGE, f"more than {self._largest_body:,} bytes")
+    def _context(self) -> ssl.SSLContext:
+        if self._tls is None:
+            self._tls = ssl.create_default_context()
+            self._tls.set_alpn_protocols(["http/1.1"])
+        return self._tls
+
+    def reader(self) -> Reader:
+        return read_answer(self._largest_body)
+
+    def opened(self, connection: _Connection) -> None:
+        self._open.add(connection)
+        self._empty.clear()
+
+    def freed(self, connection: _Connection) -> None:
+        self._idle.append(connection)
+
+    def lost(self, connection: _Connection) -> None:
+        self._open.discard(connection)
+        if connection in self._idle:
+            self._idle.remove(connection)
+        if not self._open:
+            self._empty.set()
+
+    def _look_after(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Gives up what takes too long and what has been still too long; again and again while anything is open."""
+        now, whole = loop.time(), self._connect_seconds + self._read_seconds
+        for connection in tuple(self._open):
+            if connection.is_overdue(now, self._read_seconds, whole):
+                connection.give_up(TransportFailed(TransportProblem.TIMEOUT))
+        for connection in [idle for idle in self._idle if not idle.is_usable(now)]:
+            self._idle.remove(connection)
+            connection.give_up()
+        pause = _LATENESS * min(self._read_seconds, _KEPT_SECONDS)
+        self._timer = loop.call_later(pause, self._look_after, loop) if self._open else None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Origin:
+    """One place to connect to. `host` is how it is named in a request."""
+
+    name: str
+    port: int
+    host: bytes
+    is_tls: bool
+
+    @classmethod
+    def parse(cls, url: str) -> _Origin:
+        try:
+            parts = urlsplit(url)
+            name, port, is_tls = parts.hostname or "", parts.port, parts.scheme == "https"
+            ascii_name = name.encode("idna") if ":" not in name else b"[%b]" % name.encode("ascii")
+        except ValueError:
+            raise _not_for_http() from None
+        if not name or "@" in parts.netloc:
+            raise _not_for_http()
+        usual = 443 if is_tls else 80
+        host = ascii_name if port in (None, usual) else b"%b:%d" % (ascii_name, port)
+        return cls(ascii_name.decode().strip("[]"), port or usual, host, is_tls)
+
+
+class _Connection(asyncio.Protocol):
+    """One connection: at most one request at a time, and the answer to it."""
+
+    def __init__(self, origin: _Origin, owner: HttpTransport, loop: asyncio.AbstractEventLoop) -> None:
+        self.origin = origin
+        self._owner = owner
+        self._loop = loop
+        self._reader: Reader | None = None
+        self._answer: asyncio.Future[Reply] | None = None
+        self._began = self._heard = 0.0
+        self._stay = _KEPT_SECONDS
+
+    def ask(self, request: bytes, began: float) -> asyncio.Future[Reply]:
+        """Send it; the answer comes with the future, and the connection is free again just before."""
+        self._began = began
+        self._heard = self._loop.time()
+        self._reader = self._owner.reader()
+        next(self._reader)
+        self._answer = self._loop.create_future()
+        self._transport.write(request)
+        return self._answer
+
+    def is_usable(self, now: float) -> bool:
+        return now - self._heard < self._stay and not self._transport.is_closing()
+
+    def is_overdue(self, now: float, silence: float, whole: float) -> bool:
+        return self._answer is not None and (now - self._heard >= silence or now - self._began >= whole)
+
+    def give_up(self, failed: TransportFailed | None = None) -> None:
+        """Hang up at once. Who waits for an answer is told; whoever gives up its own request has nobody to tell."""
+        self._transport.abort()
+        self._end(failed)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._owner.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._heard = self._loop.time()
+        self._read(data)
+
+    def eof_received(self) -> None:
+        self._read(b"")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if exc is not None:
+            self._end(_mapped_loss(exc))
+        self._read(b"")
+        self._owner.lost(self)
+
+    def _read(self, data: bytes) -> None:
+        if self._reader is None:
+            # Nobody asked. What comes next on this connection would answer the wrong request.
+            self._transport.abort()
+            return
+        try:
+            self._reader.send(data)
+        except StopIteration as whole:
+            self._take(whole.value)
+        except TransportFailed as failed:
+            self.give_up(failed)
+
+    def _take(self, received: Received) -> None:
+        answer = self._answer
+        self._reader = self._answer = None
+        if received.stay is None or self._transport.is_closing():
+            self._transport.abort()
+        else:
+            self._stay = min(_KEPT_SECONDS, received.stay - 1)
+            self._owner.freed(self)
+        if answer is not None and not answer.done():
+            answer.set_result(received.reply)
+
+    def _end(self, failed: TransportFailed | None) -> None:
+        answer = self._answer
+        self._reader = self._answer = None
+        if answer is not None and not answer.done():
+            if failed is None:
+                answer.cancel()
+            else:
+                answer.set_exception(failed)
+
+
+def _closed() -> TransportFailed:
+    return TransportFailed(TransportProblem.UNREACHABLE, "the transport is closed")
+
+
+def _not_for_http() -> TransportFailed:
+    return TransportFailed(TransportProblem.UNREACHABLE, "the address or a header cannot be put into HTTP")
 
 
 def _mapped(error: Exception) -> TransportFailed:
-    """The failure in our words. Most particular first: aiohttp's classes inherit from one another and from OSError."""
+    """Why there is no connection, in our words. Most particular first: the classes inherit from one another."""
     match error:
         case TimeoutError():
-            while_connecting = isinstance(error, aiohttp.ConnectionTimeoutError)
-            return TransportFailed(TransportProblem.TIMEOUT, "while connecting" if while_connecting else "")
-        case aiohttp.ClientConnectorDNSError():
+            return TransportFailed(TransportProblem.TIMEOUT, "while connecting")
+        case socket.gaierror():
             return TransportFailed(TransportProblem.UNREACHABLE, "the host name is not known")
-        case aiohttp.ClientConnectorCertificateError():
+        case ssl.SSLCertVerificationError():
             return TransportFailed(TransportProblem.UNREACHABLE, "its certificate is not trusted")
-        case aiohttp.ClientConnectorError():
-            return TransportFailed(TransportProblem.UNREACHABLE, error.strerror or "no connection")
-        case aiohttp.ClientResponseError():
-            return TransportFailed(TransportProblem.DROPPED, "the answer is not HTTP")
-        case aiohttp.ClientPayloadError():
-            return TransportFailed(TransportProblem.DROPPED, "the body broke off or could not be decoded")
-        case aiohttp.ServerDisconnectedError():
-            return TransportFailed(TransportProblem.DROPPED, "before an answer")
-        case ValueError() | aiohttp.NonHttpUrlClientError():
-            return TransportFailed(TransportProblem.UNREACHABLE, "the address or a header cannot be put into HTTP")
+        case ssl.SSLError():
+            return TransportFailed(TransportProblem.UNREACHABLE, "it does not speak TLS as we do")
         case OSError():
-            return TransportFailed(TransportProblem.DROPPED, error.strerror or type(error).__name__)
+            return TransportFailed(TransportProblem.UNREACHABLE, error.strerror or "no connection")
         case _:
-            return TransportFailed(TransportProblem.DROPPED, type(error).__name__)
+            return _not_for_http()
+
+
+def _mapped_loss(error: Exception) -> TransportFailed:
+    """Why a connection that we had is gone."""
+    said = error.strerror if isinstance(error, OSError) else None
+    return TransportFailed(TransportProblem.DROPPED, said or type(error).__name__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from sellerwatch.adapters.sql.circuits import circuit_of
 from sellerwatch.adapters.sql.statements import AnyRow, Db
@@ -66,17 +67,16 @@ VALUES (:row, :limit, :limit, :rate, :now)
 
 # Everything about an agent that its uses and moves change.
 SAVE = """
-UPDATE user_agent_pool SET status = :status, health_score = :health_score, usage_count = :usage_count,
-    success_count = :success_count, failure_count = :failure_count, requests_per_day = :requests_per_day,
-    issue_failures = :issue_failures, last_used_at = :last_used_at, suspended_at = :suspended_at,
-    suspended_until = :suspended_until, reason = :reason, updated_at = :updated_at
-WHERE agent_id = :row
+UPDATE user_agent_pool SET status = ?, health_score = ?, usage_count = ?, success_count = ?, failure_count = ?,
+    requests_per_day = ?, issue_failures = ?, last_used_at = ?, suspended_at = ?, suspended_until = ?, reason = ?,
+    updated_at = ?
+WHERE agent_id = ?
 """
 
 LOG_USE = """
 INSERT INTO token_usage_log (agent_id, token_id, http_status_code, response_time_ms, is_success, is_rate_limited,
     is_429_error, request_timestamp)
-VALUES (:agent, :token, :status, :milliseconds, :succeeded, :too_many, :too_many, :at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 LAST_HOUR = """
@@ -149,21 +149,21 @@ class SqlAgents:
         self._db.many(
             SAVE,
             [
-                {
-                    "row": row,
-                    "status": agent.status,
-                    "health_score": agent.health_score,
-                    "usage_count": agent.usage_count,
-                    "success_count": agent.success_count,
-                    "failure_count": agent.failure_count,
-                    "requests_per_day": agent.requests_per_day,
-                    "issue_failures": agent.issue_failures,
-                    "last_used_at": agent.last_used_at,
-                    "suspended_at": agent.suspended_at,
-                    "suspended_until": agent.suspended_until,
-                    "reason": agent.reason,
-                    "updated_at": agent.updated_at,
-                }
+                (
+                    agent.status,
+                    agent.health_score,
+                    agent.usage_count,
+                    agent.success_count,
+                    agent.failure_count,
+                    agent.requests_per_day,
+                    agent.issue_failures,
+                    agent.last_used_at,
+                    agent.suspended_at,
+                    agent.suspended_until,
+                    agent.reason,
+                    agent.updated_at,
+                    row,
+                )
                 for row, agent in agents.items()
             ],
         )
@@ -176,15 +176,16 @@ class SqlAgents:
         self._db.many(
             LOG_USE,
             [
-                {
-                    "agent": use.agent_row,
-                    "token": use.token_row,
-                    "status": use.status,
-                    "milliseconds": use.milliseconds,
-                    "succeeded": use.succeeded,
-                    "too_many": use.too_many,
-                    "at": use.at,
-                }
+                (
+                    use.agent_row,
+                    use.token_row,
+                    use.status,
+                    use.milliseconds,
+                    use.succeeded,
+                    use.too_many,
+                    use.too_many,
+                    use.at,
+                )
                 for use in uses
             ],
         )
@@ -195,17 +196,15 @@ class SqlAgents:
 
 def token_of(r: AnyRow, first: int) -> Token | None:
     """A token from eight columns of a row, beginning with its own row's number."""
-    if r[first] is None:
-        return None
-    return Token(
-        key_id=r[first + 1],
-        sealed=r[first + 2],
-        fingerprint=r[first + 3].hex(),
-        nid=r[first + 4],
-        mustit_uid=r[first + 5],
-        issued_at=r[first + 6],
-        expires_at=r[first + 7],
-    )
+    return None if r[first] is None else _token(*r[first + 1 : first + 8])
+
+
+# Sealed, and the same at every claim until it is renewed: checked once.
+@lru_cache(1_024)
+def _token(
+    key_id: str, sealed: str, fingerprint: bytes, nid: str, mustit_uid: str, issued_at: datetime, expires_at: datetime
+) -> Token:
+    return Token(key_id, sealed, fingerprint.hex(), nid, mustit_uid, issued_at, expires_at)
 
 
 def _agent(r: AnyRow) -> Agent:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from sellerwatch.adapters.sql.statements import AnyRow, Db
@@ -113,14 +114,15 @@ class SqlCircuits:
 
 def circuit_of(r: AnyRow, first: int) -> Circuit:
     """A circuit from six columns of a row, beginning at `first`."""
-    return Circuit(
-        state=CircuitState(r[first]),
-        failure_count=r[first + 1],
-        threshold=r[first + 2],
-        timeout=timedelta(seconds=r[first + 3]),
-        opened_at=r[first + 4],
-        closed_at=r[first + 5],
-    )
+    return _circuit(*r[first : first + 6])
+
+
+# Frozen, and alike in most agents: one will do for all that are.
+@lru_cache(1_024)
+def _circuit(
+    state: str, failures: int, threshold: int, timeout: int, opened_at: datetime | None, closed_at: datetime | None
+) -> Circuit:
+    return Circuit(CircuitState(state), failures, threshold, timedelta(seconds=timeout), opened_at, closed_at)
 
 
 def _notes(row: int, before: Circuit, after: Circuit, now: datetime) -> list[dict[str, Any]]:

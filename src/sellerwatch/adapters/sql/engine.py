@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from sellerwatch.kernel.errors import Invalid
 from sellerwatch.kernel.store import StoreFailed
 
 BUSY_TIMEOUT_MS = 5000
+_TIMES_KNOWN = 4_096
 
 # SQLite's primary result codes; the extended ones have more above the low byte.
 _UNUSABLE = frozenset(
@@ -171,10 +173,17 @@ def _begin(connection: Connection) -> None:
 def _teach_sqlite_times() -> None:
     """Process-wide in the driver, and the same whoever calls it last."""
     sqlite3.register_adapter(datetime, _time_as_text)
-    sqlite3.register_converter("DATETIME", lambda text: datetime.fromisoformat(text.decode()).replace(tzinfo=UTC))
+    sqlite3.register_converter("DATETIME", _time_from_text)
 
 
+# A group writes the same few times into all its rows, and they are read together: most are known from the row before.
+@lru_cache(_TIMES_KNOWN)
 def _time_as_text(time: datetime) -> str:
     if time.tzinfo is None:
         raise ValueError(f"a time without a zone: {time!r}")
     return time.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
+
+
+@lru_cache(_TIMES_KNOWN)
+def _time_from_text(text: bytes) -> datetime:
+    return datetime.fromisoformat(text.decode()).replace(tzinfo=UTC)

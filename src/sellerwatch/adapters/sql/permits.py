@@ -6,9 +6,9 @@ the table (lent, answered, expired), whatever the size of the window.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from sellerwatch.adapters.sql.statements import Db
 from sellerwatch.agents.limits import Limits
@@ -41,19 +41,18 @@ WHERE boot_id IS NULL OR boot_id <> :boot_id
 """
 
 RESERVE = """
-INSERT INTO permits (agent_id, worker_id, task_id, reserved_at, boot_id, boot_us)
-VALUES (:agent, :worker, :task, :now, :boot_id, :boot_us)
+INSERT INTO permits (agent_id, task_id, worker_id, reserved_at, boot_id, boot_us) VALUES (?, ?, ?, ?, ?, ?)
 """
 
 # Lent: so many slots fewer, and the last departure of the agent is then.
 SPEND = """
-UPDATE rate_limit_bucket SET current_tokens = current_tokens - :number, last_departure_us = :departure,
-    last_refill_at = :now WHERE agent_id = :agent
+UPDATE rate_limit_bucket SET current_tokens = current_tokens - ?, last_departure_us = ?, last_refill_at = ?
+WHERE agent_id = ?
 """
 
 OPEN = "SELECT id FROM permits WHERE id IN (:numbers) AND answered_boot_us IS NULL"
 
-ANSWER = "UPDATE permits SET answered_at = :now, answered_boot_us = :boot_us WHERE id = :number"
+ANSWER = "UPDATE permits SET answered_at = :now, answered_boot_us = :boot_us WHERE id IN (:numbers)"
 
 GIVE_BACK = "DELETE FROM permits WHERE id = :number AND answered_boot_us IS NULL"
 
@@ -114,19 +113,13 @@ class SqlPermits:
     ) -> Sequence[Permit]:
         if not grants:
             return []
-        spent: dict[int, dict[str, Any]] = {}
-        for grant in grants:
-            row = grant.candidate.row
-            number = spent[row]["number"] + 1 if row in spent else 1
-            spent[row] = {"agent": row, "number": number, "departure": grant.depart_us, "now": at.now}
-        self._db.many(SPEND, spent.values())
-        stamp = {"worker": worker_id, "now": at.now, "boot_id": at.boot_id, "boot_us": at.boot_us}
+        rows = [grant.candidate.row for grant in grants]
+        departures = {row: grant.depart_us for row, grant in zip(rows, grants, strict=True)}
+        spent = Counter(rows)
+        self._db.many(SPEND, [(spent[row], departure, at.now, row) for row, departure in departures.items()])
+        stamp = (str(worker_id), at.now, at.boot_id, at.boot_us)
         numbers = self._db.insert(
-            RESERVE,
-            [
-                stamp | {"agent": grant.candidate.row, "task": task_id}
-                for grant, task_id in zip(grants, task_ids, strict=True)
-            ],
+            RESERVE, [(row, task_id, *stamp) for row, task_id in zip(rows, task_ids, strict=True)]
         )
         return [Permit(number, grant) for number, grant in zip(numbers, grants, strict=True)]
 
@@ -134,7 +127,7 @@ class SqlPermits:
         stamp = {"now": at.now, "boot_us": at.boot_us}
         unanswered = [int(r[0]) for r in self._db.rows(OPEN, numbers=numbers)]
         # All of them: one that was given up while it was on its way counts from when it really came back.
-        self._db.many(ANSWER, [stamp | {"number": number} for number in numbers])
+        self._db.run(ANSWER, stamp, numbers=numbers)
         return frozenset(unanswered)
 
     def give_back(self, permits: Sequence[Permit]) -> None:

@@ -1,18 +1,21 @@
 """Named statements: SQL as text with `:name` parameters, given to the driver itself.
 
 SQLAlchemy opens, pools and ends; a statement does not pass through it. Its result objects would cost more than most of
-our statements do.
+our statements do. Statements that are run for every request have `?` and take tuples: the driver looks names up anew
+for every row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
 Params = Mapping[str, Any]
 AnyRow = tuple[Any, ...]
+Given = TypeVar("Given", Params, AnyRow)
 
 _NONE: Params = {}
 
@@ -48,13 +51,13 @@ class Db:
         touched: int = self._cursor.execute(sql, params).rowcount
         return touched
 
-    def many(self, sql: str, params: Iterable[Params]) -> int:
+    def many(self, sql: str, params: Iterable[Given]) -> int:
         """The same statement for many rows, in one call of the driver; says how many rows it touched."""
         rows = list(params)
         touched: int = self._cursor.executemany(sql, rows).rowcount if rows else 0
         return touched
 
-    def insert(self, sql: str, params: Sequence[Params]) -> range:
+    def insert(self, sql: str, params: Sequence[Given]) -> range:
         """Insert rows and say their ids: inside SQLite's one writing transaction they follow one another."""
         self.many(sql, params)
         last = self.value("SELECT last_insert_rowid()")
@@ -62,9 +65,16 @@ class Db:
 
 
 def _expanded(sql: str, params: Params, in_lists: Mapping[str, Sequence[Any]]) -> tuple[str, dict[str, Any]]:
+    """The lists are filled up with their last item to a few lengths: few texts, which the driver knows by then."""
     values = dict(params)
     for name, items in in_lists.items():
-        marks = [f"{name}_{i}" for i in range(len(items))]
-        sql = sql.replace(f"(:{name})", f"({', '.join(f':{mark}' for mark in marks) or 'NULL'})")
-        values.update(zip(marks, items, strict=True))
+        length = 1 << (len(items) - 1).bit_length() if items else 0
+        sql, marks = _marked(sql, name, length)
+        values.update(zip(marks, [*items, *[items[-1]] * (length - len(items))] if items else (), strict=True))
     return sql, values
+
+
+@lru_cache(256)
+def _marked(sql: str, name: str, length: int) -> tuple[str, tuple[str, ...]]:
+    marks = tuple(f"{name}_{i}" for i in range(length))
+    return sql.replace(f"(:{name})", f"({', '.join(f':{mark}' for mark in marks) or 'NULL'})"), marks

@@ -20,17 +20,15 @@ SELECT = f"SELECT {COLUMNS} FROM crawler_tasks"
 ADD = """
 INSERT INTO crawler_tasks (task_id, execution_id, seller_id, task_type, purpose, item_no, page_no, request_url, status,
     available_at, created_at, updated_at)
-VALUES (:task_id, :execution_id, :seller_id, :task_type, :purpose, :item_no, :page_no, :request_url, :status,
-    :available_at, :created_at, :created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (execution_id, item_no, task_type) DO NOTHING
 """
 
 SAVE = """
-UPDATE crawler_tasks SET status = :status, retry_count = :retry_count, error_message = :error_message,
-    published_at = :published_at, started_at = :started_at, completed_at = :completed_at, available_at = :available_at,
-    publish_count = :publish_count, attempt = :attempt, worker_id = :worker_id, lost_leases = :lost_leases,
-    requests_made = :requests_made, agent_id = :agent_row, updated_at = :now
-WHERE task_id = :task_id
+UPDATE crawler_tasks SET status = ?, retry_count = ?, error_message = ?, published_at = ?, started_at = ?,
+    completed_at = ?, available_at = ?, publish_count = ?, attempt = ?, worker_id = ?, lost_leases = ?,
+    requests_made = ?, agent_id = ?, updated_at = ?
+WHERE task_id = ?
 """
 
 # What one run has to do now: in the order of the index, so that nobody locks what it does not take.
@@ -82,19 +80,20 @@ class SqlTasks:
         return self._db.many(
             ADD,
             [
-                {
-                    "task_id": task.task_id,
-                    "execution_id": task.execution_id,
-                    "seller_id": task.seller_id,
-                    "task_type": task.task_type,
-                    "purpose": task.purpose,
-                    "item_no": task.item_no,
-                    "page_no": task.page_no,
-                    "request_url": task.request_url,
-                    "status": task.status,
-                    "available_at": task.available_at,
-                    "created_at": task.created_at,
-                }
+                (
+                    task.task_id,
+                    task.execution_id,
+                    task.seller_id,
+                    task.task_type,
+                    task.purpose,
+                    task.item_no,
+                    task.page_no,
+                    task.request_url,
+                    task.status,
+                    task.available_at,
+                    task.created_at,
+                    task.created_at,
+                )
                 for task in tasks
             ],
         )
@@ -111,23 +110,23 @@ class SqlTasks:
         self._db.many(
             SAVE,
             [
-                {
-                    "task_id": task.task_id,
-                    "status": task.status,
-                    "retry_count": task.retry_count,
-                    "error_message": task.error_message,
-                    "published_at": task.published_at,
-                    "started_at": task.started_at,
-                    "completed_at": task.completed_at,
-                    "available_at": task.available_at,
-                    "publish_count": task.publish_count,
-                    "attempt": task.attempt,
-                    "worker_id": task.worker_id,
-                    "lost_leases": task.lost_leases,
-                    "requests_made": task.requests_made,
-                    "agent_row": task.agent_row,
-                    "now": now,
-                }
+                (
+                    task.status,
+                    task.retry_count,
+                    task.error_message,
+                    task.published_at,
+                    task.started_at,
+                    task.completed_at,
+                    task.available_at,
+                    task.publish_count,
+                    task.attempt,
+                    task.worker_id,
+                    task.lost_leases,
+                    task.requests_made,
+                    task.agent_row,
+                    now,
+                    task.task_id,
+                )
                 for task in tasks
             ],
         )

@@ -1,0 +1,206 @@
+"""How fast it is, beside others: the figures of docs/performance.md, measured anew.
+
+    python -m benchmarks.performance                        (everything but growth)
+    python -m benchmarks.performance contest [--products 5000] [--rounds 3]
+    python -m benchmarks.performance volatile | large | latency
+    python -m benchmarks.performance growth [--sizes 1000 10000 50000 200000]
+
+`contest`: one seller of 5,000 products; we, Scrapy, Crawlee and a bare aiohttp loop in interleaved rounds; we also
+crawl it again unchanged, and with 1 % changed. `volatile`: again, with the fields varying that vary by themselves.
+`large`: details of 30 KB, the contract's size. `latency`: 100 ms before every answer and 100 in flight, beside the
+1,000 requests a second that are possible then. `growth`: cost and memory of ever larger sellers. Every product is
+compared with the truth. Each part writes its figures to results.json, and the page with its picture anew from there
+(unless --dry). Exits with 1 where a bar is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import contest
+from benchmarks.contest import Run, compete, marketplace, say
+from benchmarks.page import write_page
+
+KEPT = Path(__file__).parent / "results.json"
+CONTESTANTS = ("sellerwatch", "Scrapy", "Crawlee", "bare aiohttp loop")
+LATENCY_MS, IN_FLIGHT = 100, 100
+
+Results = dict[str, list[Run]]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Something that must hold, by its worst round."""
+
+    what: str
+    wanted: str
+    reached: float
+    is_met: bool
+
+
+def contested(args: argparse.Namespace) -> Results:
+    runs = []
+    with marketplace(args.products, is_steady=True) as market:
+        say("warming the marketplace up ...")
+        compete("bare aiohttp loop", market)
+        for number in range(args.rounds):
+            for who in CONTESTANTS:
+                say(f"contest, round {number + 1} of {args.rounds}: {who} ...")
+                phases = ("first", "again", "changed") if who == "sellerwatch" else ()
+                runs += compete(who, market, phases=phases)
+    return contest.by_name(runs)
+
+
+def volatile(args: argparse.Namespace) -> Results:
+    runs = []
+    with marketplace(args.products) as market:
+        for number in range(args.rounds):
+            say(f"volatile fields, round {number + 1} of {args.rounds} ...")
+            runs += compete("sellerwatch", market, phases=("first", "again"))
+    return contest.by_name(runs)
+
+
+def large(args: argparse.Namespace) -> Results:
+    runs = []
+    with marketplace(args.products // 4, detail_kb=30, is_steady=True) as market:
+        compete("bare aiohttp loop", market)
+        for number in range(args.rounds):
+            for who in CONTESTANTS:
+                say(f"30 KB details, round {number + 1} of {args.rounds}: {who} ...")
+                runs += compete(who, market, phases=("first",) if who == "sellerwatch" else ())
+    return contest.by_name(runs)
+
+
+def latency(args: argparse.Namespace) -> Results:
+    say("100 ms latency ...")
+    with marketplace(2 * args.products, latency_ms=LATENCY_MS) as market:
+        return contest.by_name(compete("sellerwatch", market, phases=("first",)))
+
+
+def growth(args: argparse.Namespace) -> Results:
+    results: Results = {}
+    for size in args.sizes:
+        say(f"growth: {size:,} products ...")
+        with marketplace(size, is_steady=True) as market:
+            results[f"{size:,}"] = compete("sellerwatch", market, phases=("first",))
+    return results
+
+
+PARTS: Mapping[str, Callable[[argparse.Namespace], Results]] = {
+    "contest": contested,
+    "volatile": volatile,
+    "large": large,
+    "latency": latency,
+    "growth": growth,
+}
+
+
+def bars(part: str, results: Results) -> list[Bar]:
+    """What this part must reach."""
+    if part == "contest":
+        return [
+            *_ahead(results, "Scrapy", 2.5, 0.40),
+            *_ahead(results, "Crawlee", 1.6, 0.60),
+            _most("peak memory beside Scrapy", 1.3, _ratios(results, "sellerwatch", "Scrapy", _peak)),
+            _most(
+                "unchanged recrawl, CPU beside the first",
+                0.85,
+                _ratios(results, "sellerwatch, unchanged again", "sellerwatch", _cpu),
+            ),
+            _most(
+                "1 % changed, CPU beside unchanged",
+                1.05,
+                _ratios(results, "sellerwatch, 1 % changed", "sellerwatch, unchanged again", _cpu),
+            ),
+        ]
+    if part == "volatile":
+        ratios = _ratios(results, "sellerwatch, unchanged again", "sellerwatch", _cpu)
+        return [_most("unchanged but for volatile fields, CPU beside the first", 1.0, ratios)]
+    if part == "latency":
+        possible = IN_FLIGHT * 1000 / LATENCY_MS
+        return [_least("of the rate that latency allows", 0.95, [r.rate / possible for r in results["sellerwatch"]])]
+    if part == "growth":
+        costs = [runs[0].cpu_per_1k for runs in results.values()]
+        peaks = [runs[0].peak_mb for runs in results.values()]
+        return [
+            _most("dearest product beside the cheapest", 1.15, [max(costs) / min(costs)]),
+            _most(
+                "memory of the largest seller beside the second smallest",
+                1.15,
+                [peaks[-1] / peaks[min(1, len(peaks) - 1)]],
+            ),
+        ]
+    return []
+
+
+def _ahead(results: Results, whom: str, faster: float, cheaper: float) -> list[Bar]:
+    return [
+        _least(f"req/s beside {whom}", faster, _ratios(results, "sellerwatch", whom, lambda run: run.rate)),
+        _most(f"CPU per request beside {whom}", cheaper, _ratios(results, "sellerwatch", whom, _cpu)),
+    ]
+
+
+def _cpu(run: Run) -> float:
+    return run.cpu_per_1k
+
+
+def _peak(run: Run) -> float:
+    return run.peak_mb
+
+
+def _ratios(results: Results, one: str, other: str, of: Callable[[Run], float]) -> list[float]:
+    return [of(a) / of(b) for a, b in zip(results[one], results[other], strict=True)]
+
+
+def _least(what: str, wanted: float, rounds: Sequence[float]) -> Bar:
+    return Bar(what, f"at least {wanted:g}", min(rounds), min(rounds) >= wanted)
+
+
+def _most(what: str, wanted: float, rounds: Sequence[float]) -> Bar:
+    return Bar(what, f"at most {wanted:g}", max(rounds), max(rounds) <= wanted)
+
+
+def keep(part: str, results: Results, found: Sequence[Bar]) -> None:
+    kept: dict[str, Any] = json.loads(KEPT.read_text("utf-8")) if KEPT.exists() else {}
+    kept[part] = {
+        "machine": contest.machine(),
+        "runs": {who: [asdict(run) for run in runs] for who, runs in results.items()},
+        "bars": [asdict(bar) for bar in found],
+    }
+    KEPT.write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
+    write_page(kept)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], help="default: all but growth")
+    parser.add_argument("--products", type=int, default=5000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 50_000, 200_000])
+    parser.add_argument("--dry", action="store_true", help="print only")
+    args = parser.parse_args()
+    missed = wrong = 0
+    for part in args.parts or [name for name in PARTS if name != "growth"]:
+        results = PARTS[part](args)
+        found = bars(part, results)
+        contest.show(f"{part}: medians of the rounds (worst in brackets)", contest.COLUMNS, contest.rows(results))
+        lines = [(bar.what, bar.wanted, f"{bar.reached:.2f}", "yes" if bar.is_met else "NO") for bar in found]
+        if lines:
+            contest.show("bars, by the worst round", ("bar", "wanted", "reached", "met"), lines)
+        missed += sum(not bar.is_met for bar in found)
+        wrong += any(run.mismatches for runs in results.values() for run in runs)
+        if not args.dry and not wrong:
+            keep(part, results, found)
+    if wrong:
+        raise SystemExit("some products are wrong: the figures above are worth nothing")
+    if missed:
+        raise SystemExit(f"{missed} bar(s) missed")
+
+
+if __name__ == "__main__":
+    main()
