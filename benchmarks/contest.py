@@ -165,7 +165,8 @@ def wrong_in_ours(database: Path, market: Market, phases: Sequence[str]) -> int:
             told[event["itemNo"]] = event["productData"]
         for at in range(0, len(items), 500):
             for item, product in tx.products.of_items([ItemNo(item) for item in items[at : at + 500]]).items():
-                bodies = {str(part): body for part, body in tx.products.latest_raw(product.product_id).items()}
+                kept = tx.products.latest_raws([product.product_id])[product.product_id]
+                bodies = {str(part): body for part, body in kept.items()}
                 # A body is kept anew when its facts differ, so a changed one may lag in what is none: see the event.
                 is_lagging = "changed" in phases and item in market.changed_last
                 wrong += told.pop(item, None) != truth.world.truth(item) or (

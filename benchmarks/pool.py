@@ -113,7 +113,7 @@ class Demand:
     def tasks(self) -> Demand:
         return self
 
-    def running(self) -> Sequence[Execution]:
+    def at_work(self) -> Sequence[Execution]:
         return (self._RUN,)
 
     def ready(self, run: ExecutionId, now: datetime, limit: int) -> Sequence[Task]:

@@ -18,7 +18,7 @@ from sellerwatch.kernel.lifecycle import Lifecycle
 PAGE = Path(__file__).parents[1] / "docs" / "lifecycles.md"
 
 #: Only features have nouns with a life; adapters and edges would cost their imports.
-FEATURES = ("sellers", "schedules", "crawling", "catalog", "outbox", "agents", "oversight")
+FEATURES = ("sellers", "schedules", "crawling", "catalog", "outbox", "agents", "oversight", "kernel")
 
 SENTENCES = {
     "seller": "A seller of the marketplace; only an ACTIVE one is crawled, and its schedule goes with it.",
@@ -26,6 +26,8 @@ SENTENCES = {
     "execution": "One run of one seller; it completes when every task has ended, failures or not.",
     "task": "One request to be made for a run; FAILED is final once its retries are spent.",
     "product": "A product of a seller; its state is derived from the parts that were seen and from its removal.",
+    "quarantine case": "Parts of a seller's products that look wrong and wait for a person.",
+    "removal": "Many products of a seller that are gone at once, and wait for a person.",
     "message": "Something that somebody outside must be told; FAILED stays once its tries are spent.",
     "agent": "A user-agent identity; a suspended one recovers by time alone, a blocked one by a person.",
     "circuit": "Stops asking where asking keeps failing; one request through a half-open one decides.",

@@ -7,13 +7,14 @@ import os
 import random
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
 from pydantic import ValidationError
 from sqlalchemy import Engine
 
-from sellerwatch.adapters.keyfile import token_keys_beside
+from sellerwatch.adapters.keyfile import jwt_secret_beside, token_keys_beside
 from sellerwatch.adapters.permit_mark import PermitMark
 from sellerwatch.adapters.sealing import AesGcmSealer, parse_keys
 from sellerwatch.adapters.sql.engine import DRIVER_ERRORS, answering, check_reachable, database_path, make_engine, shown
@@ -23,25 +24,33 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.breaker import BreakerRules
 from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.limits import Host, Limits
+from sellerwatch.catalog.differences import ChangeKind
+from sellerwatch.catalog.policies import parse_policies
+from sellerwatch.catalog.quarantine import DriftRules
+from sellerwatch.catalog.removal import Brake
 from sellerwatch.crawling.context import Crawl, Tuning
-from sellerwatch.crawling.process import CrawlRules
+from sellerwatch.crawling.group import CrawlRules
 from sellerwatch.crawling.service import Service
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock, SystemClock
 from sellerwatch.kernel.ids import Ids, ItemNo, SellerId, WorkerId
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
 from sellerwatch.marketplaces.mustit.urls import Urls
-from sellerwatch.marketplaces.ports import Transport
+from sellerwatch.marketplaces.ports import Marketplace, Transport
 from sellerwatch.marketplaces.robots import Robots
 from sellerwatch.outbox.deliver import Delivery
+from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.outbox.ports import Receiver
-from sellerwatch.outbox.turn import DeliveryRules
+from sellerwatch.outbox.rules import DeliveryRules
 from sellerwatch.oversight.alerts import Alert, AlertQueue, LogAlerts
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.schedules.embedded import EmbeddedScheduler
+from sellerwatch.schedules.telling import heed
 from sellerwatch.settings import TUNABLE, Settings, load
 
 READER_THREADS = 4
+#: How often the scheduler's outbox is swept without a nudge, in seconds.
+SCHEDULER_INTERVAL = 60.0
 
 
 def open_engine(settings: Settings) -> Engine:
@@ -71,6 +80,7 @@ async def open_service(
     store: SqlStore | None = None,
     transport: Transport | None = None,
     receiver: Receiver | None = None,
+    scheduler: Receiver | None = None,
     schedules: bool = True,
 ) -> AsyncIterator[Service]:
     """Everything one process needs to crawl and deliver; closed on the way out. What is passed in is not closed."""
@@ -91,9 +101,20 @@ async def open_service(
         )
         robots = _robots(settings, transport, marketplace)
         crawl = _crawl(settings, own_store, marketplace, clock, ids, luck, sealer, worker_id, robots)
+        rules = _delivery_rules(settings)
         deliveries = (
-            Delivery(own_store, receiver, clock, luck, worker_id, _delivery_rules(settings)),
-            Delivery(own_store, EmbeddedScheduler(), clock, luck, worker_id, outbox=lambda tx: tx.scheduler_outbox),
+            Delivery(own_store, receiver, clock, luck, worker_id, rules, tell=crawl.tell),
+            Delivery(
+                own_store,
+                scheduler or EmbeddedScheduler(),
+                clock,
+                luck,
+                worker_id,
+                replace(rules, interval=min(rules.interval, SCHEDULER_INTERVAL), per_second=None),
+                OutboxKind.SCHEDULER,
+                consequences=heed,
+                tell=crawl.tell,
+            ),
         )
         tending = timedelta(seconds=settings.tending_interval_seconds)
         try:
@@ -114,15 +135,6 @@ def _crawl(
     worker_id: WorkerId,
     robots: Robots,
 ) -> Crawl:
-    rules = CrawlRules(
-        marketplace=marketplace,
-        page_size=settings.page_size,
-        task_retries=settings.task_retries,
-        breaker=BreakerRules(
-            min_percent=settings.breaker_min_available_percent,
-            open_for=timedelta(seconds=settings.breaker_open_seconds),
-        ),
-    )
     path = database_path(make_engine(settings.database_url))
     return Crawl(
         store=store,
@@ -132,7 +144,7 @@ def _crawl(
         luck=luck,
         sealer=sealer,
         worker_id=worker_id,
-        rules=rules,
+        rules=crawl_rules(settings, marketplace),
         tuning=_retuned(settings, {}),
         alerts=_alerts(settings),
         circuit=Circuit(threshold=settings.circuit_failures, timeout=timedelta(seconds=settings.circuit_open_seconds)),
@@ -140,10 +152,33 @@ def _crawl(
         mark=None if path is None else PermitMark(path),
         suspension=timedelta(seconds=settings.agent_suspension_seconds),
         log_kept=timedelta(days=settings.usage_log_days),
+        bodies_kept=timedelta(days=settings.raw_body_days),
+        outbox_kept=timedelta(days=settings.outbox_kept_days),
         timezone=settings.timezone,
         heartbeat=timedelta(seconds=settings.visibility_seconds / 3),
         visibility=timedelta(seconds=settings.visibility_seconds),
         deadline=timedelta(seconds=settings.run_deadline_seconds),
+    )
+
+
+def crawl_rules(settings: Settings, marketplace: Marketplace) -> CrawlRules:
+    """What processing goes by; commands that end runs or release what is held go by the same."""
+    exempt = (name.strip() for name in settings.quarantine_exempt.split(","))
+    return CrawlRules(
+        marketplace=marketplace,
+        page_size=settings.page_size,
+        task_retries=settings.task_retries,
+        breaker=BreakerRules(
+            min_percent=settings.breaker_min_available_percent,
+            open_for=timedelta(seconds=settings.breaker_open_seconds),
+        ),
+        drift=DriftRules(
+            share=settings.quarantine_share_percent,
+            products=settings.quarantine_products,
+            exempt=frozenset(ChangeKind(name) for name in exempt if name),
+        ),
+        brake=Brake(share=settings.removal_share_percent, products=settings.removal_products),
+        policies=parse_policies(settings.field_policies),
     )
 
 
@@ -212,6 +247,12 @@ def _delivery_rules(settings: Settings) -> DeliveryRules:
         interval=settings.outbox_interval_seconds,
         backoff=Backoff(settings.outbox_backoff_seconds, settings.outbox_backoff_max_seconds),
         grace=4.0,
+        per_second=settings.outbox_requests_per_second,
+        failures=settings.outbox_circuit_failures,
+        opened=Backoff(
+            settings.outbox_circuit_open_seconds,
+            max(settings.outbox_circuit_open_seconds, settings.outbox_interval_seconds),
+        ),
     )
 
 
@@ -250,6 +291,14 @@ def _token_keys(settings: Settings) -> str:
     if path is None:
         return f"memory:{base64.b64encode(os.urandom(32)).decode()}"
     return token_keys_beside(path)
+
+
+def jwt_secret(settings: Settings) -> str:
+    """What signs the API's tokens: configured, or made once beside the embedded database."""
+    if settings.jwt_secret is not None:
+        return settings.jwt_secret.get_secret_value()
+    path = database_path(make_engine(settings.database_url))
+    return base64.b64encode(os.urandom(32)).decode() if path is None else jwt_secret_beside(path)
 
 
 def schema_status(environment: Mapping[str, str]) -> tuple[str, SchemaStatus]:

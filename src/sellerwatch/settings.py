@@ -20,6 +20,8 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
+from sellerwatch.catalog.differences import ChangeKind
+from sellerwatch.catalog.policies import InvalidPolicy, parse_policies
 from sellerwatch.kernel.errors import Invalid
 
 PREFIX = "SELLERWATCH_"
@@ -95,6 +97,22 @@ def _long(secret: SecretStr) -> SecretStr:
     return secret
 
 
+def _policies(text: str) -> str:
+    try:
+        parse_policies(text)
+    except InvalidPolicy as invalid:
+        raise ValueError(str(invalid)) from None
+    return text
+
+
+def _kinds(text: str) -> str:
+    known = {str(kind) for kind in ChangeKind}
+    wrong = [name for each in text.split(",") if (name := each.strip()) and name not in known]
+    if wrong:
+        raise ValueError(f"{wrong[0]} is no kind of change; there are: {', '.join(sorted(known))}")
+    return text
+
+
 Address = Annotated[str, AfterValidator(_url)]
 BaseAddress = Annotated[str, AfterValidator(_base)]
 # Bounds that no sane value meets, and inside which every sum of times and every column holds.
@@ -140,6 +158,7 @@ class Settings(BaseModel):
     internal_api_keys: SecretStr | None = Field(None, description="Keys of /api/internal, separated by commas.")
     host: str = Field("127.0.0.1", min_length=1, description="Address the API listens on.")
     port: int = Field(8080, ge=0, le=65535, description="Port the API listens on.")
+    api_requests_per_minute: Positive = Field(1200, description="Requests one client of the API may make in a minute.")
     window_limit: Positive = Field(80, description="Requests of one agent in any window.")
     window_seconds: Seconds = Field(3600, description="Length of the window.")
     requests_per_second: Rate = Field(1, description="Requests of one agent in a second.")
@@ -153,11 +172,38 @@ class Settings(BaseModel):
     )
     page_size: int = Field(500, ge=1, le=1000, description="Products of a list page.")
     task_retries: int = Field(2, ge=0, le=10, description="Retries of a task after its own failures.")
+    field_policies: Annotated[str, AfterValidator(_policies)] = Field(
+        "", description="Differences not worth an event: FIELD=ignore, FIELD=5 or FIELD=5%, separated by commas."
+    )
+    removal_share_percent: int = Field(
+        20, ge=0, le=100, description="Of a seller's products: more of them gone at once are held."
+    )
+    removal_products: int = Field(10, ge=0, description="Products that may be gone at once whatever their share.")
+    quarantine_share_percent: int = Field(
+        30, ge=0, le=100, description="Of a run's products: a field that changed in more of them is held."
+    )
+    quarantine_products: int = Field(20, ge=0, description="Products that may change a field whatever their share.")
+    quarantine_exempt: Annotated[str, AfterValidator(_kinds)] = Field(
+        "price, stock", description="Kinds of change that are never held."
+    )
+    raw_body_days: Positive = Field(365, description="How long bodies that have a newer one are kept.")
     outbox_retries: int = Field(5, ge=1, le=100, description="Tries of an event in all.")
     outbox_interval_seconds: Seconds = Field(300, description="How often the outbox is swept without a nudge.")
-    outbox_concurrency: Positive = Field(20, description="Events under way to the product server at once.")
+    outbox_concurrency: Positive = Field(20, description="Events under way to the product server of one process.")
+    outbox_requests_per_second: Rate | None = Field(
+        None, description="Events a second to the product server, over all processes; none: no cap."
+    )
+    outbox_circuit_failures: Positive = Field(
+        5, description="Failures in a row after which nothing is sent until one event finds out."
+    )
+    outbox_circuit_open_seconds: Seconds = Field(
+        30, description="Wait before that one event; doubles up to OUTBOX_INTERVAL_SECONDS."
+    )
     outbox_backoff_seconds: Seconds = Field(30, description="Wait after an event's first failed try; doubles.")
     outbox_backoff_max_seconds: Seconds = Field(3600, description="Longest wait between two tries of an event.")
+    outbox_kept_days: int = Field(
+        92, ge=1, le=3660, description="How long delivered events and tries are kept; a product's last event always is."
+    )
     agent_suspension_seconds: Seconds = Field(3600, description="How long a suspended agent rests.")
     breaker_min_available_percent: int = Field(20, ge=0, le=100, description="Under it the pool's breaker opens.")
     breaker_open_seconds: Seconds = Field(600, description="How long the pool's breaker stays open.")

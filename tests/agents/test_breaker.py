@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.builders import MINUTE, NOW, SECOND, worker_id
 
 from sellerwatch.agents.breaker import Breaker, BreakerRules, PoolBreakerOpen
-from sellerwatch.agents.circuit import CircuitState
+from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.errors import Unavailable
 
 CLOSED, OPEN, HALF_OPEN = CircuitState.CLOSED, CircuitState.OPEN, CircuitState.HALF_OPEN

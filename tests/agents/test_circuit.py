@@ -8,7 +8,8 @@ from datetime import timedelta
 import pytest
 from tests.builders import LATER, MINUTE, NOW, a_circuit
 
-from sellerwatch.agents.circuit import Circuit, CircuitState
+from sellerwatch.agents.circuit import Circuit
+from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.errors import IllegalMove
 
 CLOSED, OPEN, HALF_OPEN = CircuitState.CLOSED, CircuitState.OPEN, CircuitState.HALF_OPEN

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.builders import BOOT, HOUR, MINUTE, NOW, SECOND, a_candidate, a_circuit, a_token, at, boot_us
 
-from sellerwatch.agents.circuit import Circuit, CircuitState
+from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.pool import LOOKAHEAD_US, Candidate, Grant, Lending, NoBudget, lend, pace
+from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.errors import Unavailable
 

@@ -13,7 +13,9 @@ from tests.crawling.practice import ONE, a_marketplace
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.catalog.absorb import Part, Shelf, absorb_entry, absorb_part
-from sellerwatch.catalog.announce import LOOK_BACK, LastEventMissing, announce
+from sellerwatch.catalog.announce import LOOK_BACK, Announcer, LastEventMissing
+from sellerwatch.catalog.history import states
+from sellerwatch.catalog.policies import NO_POLICIES, parse_policies
 from sellerwatch.catalog.product import PartType, Product, ProductEvent
 from sellerwatch.kernel.ids import Draw, ItemNo, OutboxId, ProductId
 from sellerwatch.outbox.event import Event, read_event
@@ -35,6 +37,7 @@ class Shop:
         self.item = ItemNo(self.world.listing(ONE)[0])
         self.ids = ids(5)
         self.now = NOW
+        self.policies = NO_POLICIES
 
     def change(self, **fields: Any) -> None:
         product = self.world.product(self.item)
@@ -59,13 +62,13 @@ class Shop:
                 else:
                     absorb_part(shelf, part, ONE, now)
             product = shelf.products[self.item]
-            told = announce(
-                shelf, product, tx.products, tx.product_outbox, self.market, OutboxId(next(drawn)), execution_id(), now
-            )
-            added, saved = shelf.written()
+            announcer = Announcer(shelf, tx.products, tx.product_outbox, tx.history, self.market, now, self.policies)
+            told = announcer.announce(product, OutboxId(next(drawn)), execution_id())
+            added, saved = shelf.take_products()
             tx.products.add(added)
             tx.products.save(saved)
             tx.products.keep_raw(shelf.raws)
+            tx.history.add(shelf.history)
             return told
 
         return await self.store.transact(work)
@@ -371,3 +374,42 @@ async def test_a_change_after_the_return_is_one_of_the_new_creation(shop: Shop) 
     assert await shop.told_by_a_run() is None
     last = (await shop.events())[-1]
     assert (last.event_type, last.version, last.changes, last.product_data) == (CREATED, 3, (), shop.truth)
+
+
+async def replayed(shop: Shop) -> dict[str, Any]:
+    """The last state of the product's history."""
+    product_id = (await shop.product()).product_id
+    entries = await shop.store.read(lambda tx: tx.history.of_product(product_id))
+    return dict(list(states(entries))[-1][1])
+
+
+async def test_the_history_goes_on_from_a_state_that_was_found_behind_a_discarded_event(shop: Shop) -> None:
+    before = shop.truth
+    await told_twice(shop)
+    await shop.end(MessageStatus.DISCARDED)
+    shop.change(stock=before["stock"], sold_out=before["soldOut"])
+    await shop.told_by_a_run()
+    assert await replayed(shop) == shop.truth
+    # The same stock again as in the discarded event: no difference to that, but one to what was found last.
+    shop.change(stock=41, sold_out=False, name="다른 이름")
+    await shop.told_by_a_run()
+    assert await replayed(shop) == shop.truth
+    assert fields((await shop.events())[-1]) == {
+        "stock": (before["stock"], 41),
+        "name": (before["name"], "다른 이름"),
+    }
+
+
+async def test_the_history_goes_on_from_a_state_that_withdrew_an_event_and_was_inside_a_tolerance(shop: Shop) -> None:
+    shop.policies = parse_policies("stock=2")
+    shop.restock(30)
+    await shop.told_by_a_run()
+    await shop.end(MessageStatus.COMPLETED)
+    shop.restock(41)
+    await shop.told_by_a_run()
+    shop.restock(31)
+    assert await shop.told_by_a_run() is None
+    assert await replayed(shop) == shop.truth
+    shop.change(stock=30, name="다른 이름")
+    await shop.told_by_a_run()
+    assert await replayed(shop) == shop.truth

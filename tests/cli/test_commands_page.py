@@ -54,7 +54,10 @@ def test_an_example_on_the_page_is_understood_by_the_program(example: list[str])
         assert context.command is COMMANDS[words]
 
 
-OPERATORS = ("sellers", "schedules", "executions", "tasks", "outbox", "audit", "agents", "limits")
+OPERATORS = (
+    *("sellers", "schedules", "executions", "tasks", "outbox", "audit", "agents", "limits"),
+    *("products", "quarantine", "removals"),
+)
 
 
 @pytest.mark.parametrize("words", [words for words in COMMANDS if words[0] in OPERATORS], ids=" ".join)

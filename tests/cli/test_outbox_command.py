@@ -6,14 +6,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.builders import a_message, product_id, schedule_id, worker_id
+from tests.builders import LATER, NOW, a_message, product_id, schedule_id, worker_id
 
 from sellerwatch.adapters.sql.store import SqlStore
-from sellerwatch.outbox.message import MessageStatus
+from sellerwatch.kernel.circuit import CircuitState
+from sellerwatch.outbox.channel import Channel
+from sellerwatch.outbox.message import MessageStatus, OutboxKind
+from sellerwatch.outbox.receipt import Attempt, Verdict
 
 from .conftest import Run, refused
 from .prepared import SELLER, Office, outbox_id
 
+PRODUCT = OutboxKind.PRODUCT
 FIRST, BEHIND, FREE = outbox_id(1), outbox_id(2), outbox_id(3)
 
 
@@ -80,7 +84,7 @@ def test_show_has_the_payload_and_how_to_replay(held: Office) -> None:
     assert FIRST in held.said("outbox", "show", BEHIND)
 
 
-@pytest.mark.parametrize("command", ["show", "replay", "discard"])
+@pytest.mark.parametrize("command", ["show", "attempts", "replay", "discard"])
 def test_an_unknown_message_is_one_sentence_and_no_uuid_is_bad_usage(office: Office, command: str) -> None:
     assert refused(office("outbox", command, outbox_id(9)), 1) == f"There is no outbox message {outbox_id(9)}."
     assert "UUID" in refused(office("outbox", command, "x"), 2)
@@ -137,3 +141,133 @@ def test_what_did_not_fail_cannot_be_discarded_and_nothing_changes(held: Office)
     before = held.everything()
     assert "to discard it must be FAILED" in refused(held("outbox", "discard", FREE), 1)
     assert held.everything() == before
+
+
+def test_the_list_is_narrowed_by_type_and_time(held: Office) -> None:
+    held.do(lambda tx: tx.product_outbox.add(a_message(4, subject_id=product_id(4), created_at=LATER)))
+
+    def listed(*options: str) -> list[str]:
+        return [message["outboxId"] for message in held.json("outbox", "list", *options)["content"]]
+
+    assert listed("--type", "product_updated") == [BEHIND]
+    assert listed("--since", "2026-11-15T07:00") == [outbox_id(4)]
+    assert listed("--until", "2026-11-15T16:00+09:00") == [FREE, BEHIND, FIRST]
+    assert listed("--since", "2026-11-16") == []
+    assert "not a time" in refused(held("outbox", "list", "--since", "gestern"), 2)
+
+
+def test_status_has_the_counts_the_lag_and_what_holds_messages_back(held: Office) -> None:
+    product, scheduler = held.json("outbox", "status")["content"]
+    assert (product["kind"], scheduler["kind"]) == ("product", "scheduler")
+    assert product["counts"] == {"WAITING": 2, "SENDING": 0, "COMPLETED": 0, "FAILED": 1, "DISCARDED": 0}
+    assert (product["held"], product["oldestWaitingAt"]) == (1, "2026-11-15T06:04:05.123456Z")
+    assert product["lagSeconds"] >= 0
+    assert (product["isPaused"], product["circuit"]["state"]) == (False, "CLOSED")
+    assert (scheduler["lagSeconds"], scheduler["held"]) == (0, 0)
+    said = held.said("outbox", "status")
+    assert "the oldest that waits and may go" in said
+    assert "1 wait behind one that failed for good" in said
+
+
+@pytest.mark.parametrize(
+    ("channel", "said"),
+    [
+        (Channel(PRODUCT, paused_at=NOW, paused_by="cli:민지"), "paused by cli:민지"),
+        (Channel(PRODUCT, CircuitState.OPEN, opened_at=NOW, not_before=NOW, reason="no answer"), "finds out now"),
+        (
+            Channel(PRODUCT, CircuitState.HALF_OPEN, opened_at=NOW, reason="[503] 점검 중"),
+            "[503] 점검 중; one message is",
+        ),
+        (Channel(PRODUCT, most=4), "at most 4 under way"),
+    ],
+)
+def test_status_says_why_nothing_is_sent(office: Office, channel: Channel, said: str) -> None:
+    office.do(lambda tx: tx.channels.save(channel, NOW))
+    assert said in office.said("outbox", "status")
+
+
+def test_attempts_are_listed_newest_first_with_what_the_receiver_said(held: Office) -> None:
+    tries = [
+        Attempt(FIRST, 1, NOW, 5000, None, Verdict.RETRY, False, "no answer within 5 s"),
+        Attempt(FIRST, 1, LATER, 12, 422, Verdict.REFUSED, True, "상품명이 너무 깁니다 [🧵]"),
+    ]
+    held.do(lambda tx: tx.attempts.add(PRODUCT, tries))
+    newest, oldest = held.json("outbox", "attempts", FIRST)["content"]
+    assert (newest["httpStatusCode"], newest["verdict"], newest["durationMs"]) == (422, "REFUSED", 12)
+    assert newest["answer"] == "상품명이 너무 깁니다 [🧵]"
+    assert (oldest["isCounted"], oldest["at"]) == (False, "2026-11-15T06:04:05.123456Z")
+    said = held.said("outbox", "attempts", FIRST)
+    assert "상품명이 너무 깁니다 [🧵]" in said
+    assert "1 (not counted)" in said
+    assert "never sent" in held.said("outbox", "attempts", FREE)
+
+
+@pytest.fixture
+def several(held: Office) -> Office:
+    """Two more that failed for good, one of them of another type."""
+    held.register()
+    held.failed_message(11, subject_id=product_id(11))
+    held.failed_message(12, subject_id=product_id(12), event_type="PRODUCT_DELETED")
+    return held
+
+
+def test_a_dry_run_says_in_numbers_what_would_happen_and_changes_nothing(several: Office) -> None:
+    before = several.everything()
+    for command in ("replay", "discard"):
+        assert several.json("outbox", command, "--all-failed", "--dry-run") == {
+            "dryRun": True,
+            "messages": 3,
+            "subjects": 3,
+            "held": 1,
+            "byType": {"PRODUCT_CREATED": 2, "PRODUCT_DELETED": 1},
+            "bySeller": {SELLER: 3},
+        }
+    assert "3 message(s) of 3 subject(s) would be replayed; 1 wait" in several.said(
+        "outbox", "replay", "--seller", SELLER, "--dry-run"
+    )
+    assert several.everything() == before
+
+
+def test_many_are_replayed_or_discarded_by_a_choice(several: Office) -> None:
+    assert several.json("outbox", "discard", "--type", "PRODUCT_DELETED", "--yes") == {"discarded": 1}
+    assert "2 message(s) wait again" in several.said("outbox", "replay", "--all-failed", "--since", "2026-11-15")
+    assert several.json("outbox", "list", "--status", "FAILED")["content"] == []
+    replayed, discarded = several.trail()
+    assert (replayed.action, discarded.action) == ("message.replay", "message.discard")
+    assert discarded.before is not None
+    assert discarded.before["chosenBy"]["event_type"] == "PRODUCT_DELETED"
+
+
+def test_discarding_many_asks_first(several: Office) -> None:
+    before = several.everything()
+    done = several("outbox", "discard", "--all-failed")
+    assert done.returncode == 1
+    assert "Give up 3 message(s) for good?" in done.stderr
+    assert several.everything() == before
+
+
+@pytest.mark.parametrize("command", ["replay", "discard"])
+def test_which_messages_must_be_said_in_one_of_two_ways(held: Office, command: str) -> None:
+    assert "Say which messages" in refused(held("outbox", command), 2)
+    assert "not both" in refused(held("outbox", command, FIRST, "--all-failed"), 2)
+    assert "no seller nobody" in refused(held("outbox", command, "--seller", "nobody"), 1)
+
+
+def test_the_schedulers_failures_are_chosen_by_kind(office: Office) -> None:
+    waiting = a_message(5, subject_id=schedule_id(), event_type="SCHEDULE_UPDATED", item_no=None, version=0)
+    office.do(lambda tx: tx.scheduler_outbox.add(waiting.send(worker_id()).refuse("no such rule")))
+    assert office.json("outbox", "replay", "--all-failed") == {"replayed": 0}
+    assert office.json("outbox", "replay", "--all-failed", "--kind", "scheduler") == {"replayed": 1}
+
+
+def test_a_pause_holds_until_it_is_resumed(office: Office) -> None:
+    said = office.said("outbox", "pause", "--reason", "the product server is being moved")
+    assert "sellerwatch outbox resume" in said
+    assert "is paused already" in refused(office("outbox", "pause"), 1)
+    assert office.json("outbox", "status")["content"][0]["isPaused"]
+    assert office.json("outbox", "resume") == {"kind": "product", "isPaused": False, "circuit": "CLOSED"}
+    assert "nothing to resume" in refused(office("outbox", "resume"), 1)
+    resumed, paused = office.trail()
+    assert (paused.action, paused.note) == ("outbox.pause", "the product server is being moved")
+    assert resumed.action == "outbox.resume"
+    assert "outbox product" in office.said("audit", "list", "--subject", "outbox")

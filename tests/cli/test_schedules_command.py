@@ -7,8 +7,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from tests.builders import worker_id
 
 from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.missed import LONGEST_SPREAD
@@ -63,3 +65,22 @@ def test_show_of_a_seller_that_is_not_crawled_says_how_to_crawl_it_again(office:
 
 def test_the_schedule_of_an_unknown_seller_is_one_sentence(office: Office) -> None:
     assert "no seller nobody" in refused(office("schedules", "show", "nobody"), 1)
+
+
+def test_what_the_scheduler_would_not_take_is_told_once_more(office: Office) -> None:
+    office.register()
+    assert "nothing to retry" in refused(office("schedules", "retry", SELLER), 1)
+    assert "no seller nobody" in refused(office("schedules", "retry", "nobody"), 1)
+
+    def fail(tx: Transaction) -> None:
+        (message,) = tx.scheduler_outbox.due(NOW, 10)
+        tx.scheduler_outbox.save([message.send(worker_id()).refuse("no such bus")], NOW)
+        schedule = tx.schedules.of_seller(SELLER)
+        assert schedule is not None
+        tx.schedules.save(schedule.fail(NOW))
+
+    office.do(fail)
+    assert office.json("schedules", "show", SELLER)["status"] == "FAILED"
+    assert "1 message(s) wait to be told" in office.said("schedules", "retry", SELLER)
+    (entry,) = office.trail()
+    assert (entry.action, entry.subject_id) == ("schedule.retry", SELLER)

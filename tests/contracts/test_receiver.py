@@ -14,7 +14,8 @@ from sellerwatch.adapters.http.product_server import HttpReceiver
 from sellerwatch.kernel.clock import SystemClock
 from sellerwatch.outbox.event import event_body
 from sellerwatch.outbox.message import Message
-from sellerwatch.outbox.ports import Receiver, Verdict
+from sellerwatch.outbox.ports import Receiver
+from sellerwatch.outbox.receipt import Verdict
 from sellerwatch.simulator.http import serve
 from sellerwatch.simulator.product_server import Behaviour, Mode
 from sellerwatch.simulator.receiver import SimulatedReceiver

@@ -22,9 +22,11 @@ from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.token import Token
 from sellerwatch.crawling.claim import Claim, Claims, Terms, claim
 from sellerwatch.crawling.execution import Execution
+from sellerwatch.crawling.group import CrawlRules
+from sellerwatch.crawling.list_end import list_tasks, pages_of
 from sellerwatch.crawling.outcome import Ending, judge
 from sellerwatch.crawling.ports import WorkerInfo
-from sellerwatch.crawling.process import Absorbed, CrawlRules, absorb, list_tasks, pages_of
+from sellerwatch.crawling.process import Absorbed, absorb
 from sellerwatch.crawling.task import Task, TaskStatus, TaskType
 from sellerwatch.kernel.ids import Draw, ExecutionId, Ids, ItemNo, SellerId, TaskId
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
@@ -104,7 +106,7 @@ class Practice:
             pages = pages_of(stated, self.rules.page_size)
             run = Execution.create(ExecutionId(next(drawn)), schedule.schedule_id, seller_id, now)
             tx.executions.add(replace(run.start(pages, now), list_total=stated, deadline_at=now + DAY))
-            tx.tasks.add(list_tasks(run.execution_id, seller_id, pages, drawn, self.rules, now))
+            tx.tasks.add(list_tasks(run.execution_id, seller_id, range(pages), drawn, self.rules, now))
             return run.execution_id
 
         return await self.store.transact(work)

@@ -30,10 +30,10 @@ from tests.builders import (
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.crawling import operate
+from sellerwatch.crawling import operate, operate_outbox
 from sellerwatch.crawling.execution import CrawlInProgress, Execution, ExecutionNotFound, ExecutionStatus
+from sellerwatch.crawling.group import CrawlRules
 from sellerwatch.crawling.operate import ExecutionOver, NothingToRetry
-from sellerwatch.crawling.process import CrawlRules
 from sellerwatch.crawling.task import Task, TaskStatus
 from sellerwatch.kernel.errors import IllegalMove
 from sellerwatch.kernel.ids import Draw
@@ -234,8 +234,8 @@ async def test_a_message_is_handled_once_however_often_it_is_named(inline_store:
 
     await inline_store.transact(prepare)
     twice = [outbox_id(1), outbox_id(1)]
-    handled = await inline_store.transact(lambda tx: operate.discard(tx, twice, actor=ME, now=LATER))
+    handled = await inline_store.transact(lambda tx: operate_outbox.discard(tx, twice, actor=ME, now=LATER))
     assert (handled.done, handled.refused) == ((outbox_id(1),), ())
-    again = await inline_store.transact(lambda tx: operate.replay(tx, twice, actor=ME, now=LATER))
+    again = await inline_store.transact(lambda tx: operate_outbox.replay(tx, twice, actor=ME, now=LATER))
     assert again.done == ()
     assert [type(refused.error) for refused in again.refused] == [IllegalMove]

@@ -18,7 +18,7 @@ from sellerwatch.adapters.sealing import AesGcmSealer
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import AgentExists, AgentNotFound, AgentStatus, InvalidUserAgent
-from sellerwatch.agents.circuit import Circuit, CircuitState
+from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.pool import Grant
 from sellerwatch.agents.ports import Permit, Stored, Use
@@ -31,6 +31,7 @@ from sellerwatch.crawling.operate_pool import (
     NotOverridden,
     RemovedLately,
 )
+from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.errors import IllegalMove, Invalid
 from sellerwatch.kernel.ids import Draw, UserAgentId

@@ -13,10 +13,11 @@ from tests.marketplaces.bodies import a_detail, a_page, an_entry, an_option, enc
 from sellerwatch.agents.agent import Outcome
 from sellerwatch.agents.pool import Grant
 from sellerwatch.agents.ports import Permit
-from sellerwatch.catalog.facts import digest
+from sellerwatch.catalog.absorb import Part
+from sellerwatch.catalog.facts import body_hash, digest
 from sellerwatch.catalog.product import PartType
 from sellerwatch.crawling.claim import Claim
-from sellerwatch.crawling.outcome import MOST_REQUESTS, Ending, TaskEnd, judge
+from sellerwatch.crawling.outcome import MOST_REQUESTS, PART_OF, Ending, TaskEnd, judge
 from sellerwatch.crawling.task import Purpose, Task, TaskType
 from sellerwatch.marketplaces.ports import Answer, AnswerKind
 
@@ -28,15 +29,17 @@ BODIES = {
 }
 
 
-def claimed(task: Task, *, token_age: timedelta = HOUR) -> Claim:
+def claimed(task: Task, *, token_age: timedelta = HOUR, known: str | None = None) -> Claim:
     running = task.publish(NOW).start(worker_id(), NOW)
     candidate = a_candidate(token=a_token(issued_at=NOW - token_age, expires_at=NOW + HOUR))
-    return Claim(running, Permit(1, Grant(candidate, boot_us())))
+    return Claim(running, Permit(1, Grant(candidate, boot_us())), known_hash=known)
 
 
-def judged(answer: Answer, task: Task | None = None, *, token_age: timedelta = HOUR) -> Ending:
+def judged(
+    answer: Answer, task: Task | None = None, *, token_age: timedelta = HOUR, known: str | None = None
+) -> Ending:
     task = task or a_task(task_type=DETAIL)
-    return judge(claimed(task, token_age=token_age), answer, a_marketplace(), 0.1234, NOW + SECOND)
+    return judge(claimed(task, token_age=token_age, known=known), answer, a_marketplace(), 0.1234, NOW + SECOND)
 
 
 def an_answer(kind: AnswerKind, status: int | None = None, **rest: object) -> Answer:
@@ -97,16 +100,34 @@ def test_a_detail_and_options_bring_one_part_with_the_body_as_it_came(task_type:
     assert (ending.end, ending.agent, ending.list_total) == (TaskEnd.DONE, Outcome.SUCCESS, None)
     [read] = ending.parts
     assert (read.type, read.item_no, read.body) == (part, ITEM, BODIES[task_type])
+    assert read.facts is not None
     assert read.digest == digest(read.facts), "hashed before the transaction"
 
 
 @pytest.mark.parametrize("task_type", TaskType)
-@pytest.mark.parametrize("body", [b"", b"<html>busy</html>", b"{}", b'{"count": 1}'])
+@pytest.mark.parametrize("body", [b"", b"<html>busy</html>", b'{"count": 1'])
 def test_a_body_that_cannot_be_read_uses_a_try_and_costs_the_agent_nothing(task_type: TaskType, body: bytes) -> None:
     ending = judged(an_answer(AnswerKind.OK, 200, body=body), a_task(task_type=task_type))
     assert (ending.end, ending.agent, ending.parts) == (TaskEnd.FAILED, Outcome.BLAMELESS, ())
     assert "cannot be read" in ending.problem
     assert not ending.drop_token
+
+
+@pytest.mark.parametrize("task_type", TaskType)
+@pytest.mark.parametrize("body", [b"{}", b'{"count": 1}'])
+def test_an_answer_of_another_shape_is_kept_and_not_asked_for_again(task_type: TaskType, body: bytes) -> None:
+    ending = judged(an_answer(AnswerKind.OK, 200, body=body), a_task(task_type=task_type))
+    assert (ending.end, ending.agent, ending.parts) == (TaskEnd.FATAL, Outcome.BLAMELESS, ())
+    assert ending.unread is not None
+    assert (ending.unread.part, ending.unread.body) == (PART_OF[task_type], body)
+
+
+@pytest.mark.parametrize(("task_type", "part"), [(DETAIL, PartType.DETAIL), (OPTION, PartType.OPTION)])
+def test_the_same_body_as_last_time_is_not_read(task_type: TaskType, part: PartType) -> None:
+    body = BODIES[task_type]
+    ending = judged(an_answer(AnswerKind.OK, 200, body=body), a_task(task_type=task_type), known=body_hash(body))
+    assert (ending.end, ending.agent) == (TaskEnd.DONE, Outcome.SUCCESS)
+    assert ending.parts == (Part.same(part, ITEM),)
 
 
 def test_a_detail_of_another_product_is_not_taken_for_the_one_that_was_asked() -> None:
@@ -117,7 +138,13 @@ def test_a_detail_of_another_product_is_not_taken_for_the_one_that_was_asked() -
 
 def test_a_404_is_what_a_proof_of_removal_hoped_for() -> None:
     ending = judged(an_answer(AnswerKind.GONE, 404), a_task(task_type=DETAIL, purpose=Purpose.REMOVAL_PROOF))
-    assert (ending.end, ending.agent) == (TaskEnd.DONE, Outcome.BLAMELESS)
+    assert (ending.end, ending.agent, ending.is_gone) == (TaskEnd.DONE, Outcome.BLAMELESS, True)
+
+
+def test_a_proof_of_removal_reads_nothing_of_a_product_that_still_answers() -> None:
+    proof = a_task(task_type=DETAIL, purpose=Purpose.REMOVAL_PROOF)
+    ending = judged(an_answer(AnswerKind.OK, 200, body=BODIES[DETAIL]), proof)
+    assert (ending.end, ending.parts, ending.is_gone) == (TaskEnd.DONE, (), False)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from tests.crawling.practice import BROKEN, GONE, ONE, TWO, Practice
 
 from sellerwatch.catalog.product import ProductEvent
 from sellerwatch.crawling.execution import Execution, ExecutionNotFound, ExecutionStatus
+from sellerwatch.crawling.operate_catalog import settle_ended
 from sellerwatch.crawling.put_back import PutBack, cancel_execution, put_back_lost, release, reopen_tasks
 from sellerwatch.crawling.task import TaskStatus, TaskType
 from sellerwatch.kernel.errors import IllegalMove
@@ -256,6 +257,9 @@ async def test_a_change_that_was_read_before_the_cancel_is_told(practice: Practi
     await practice.answer(detail)
     await leave(practice)
     await cancel(practice, run)
+    draw, now = Draw(practice.ids), practice.now
+    settled, _ = await practice.store.transact(lambda tx: settle_ended(tx, practice.rules, draw.replay(), now))
+    assert settled == 1
     [_, (message, _)] = await practice.events(item)
     assert message.event_type == ProductEvent.UPDATED
 

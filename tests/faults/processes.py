@@ -24,7 +24,7 @@ LIMITS = {"WINDOW_LIMIT": 80, "WINDOW_SECONDS": 10, "REQUESTS_PER_SECOND": 30}
 def environment(**settings: object) -> dict[str, str]:
     """Nothing of ours is set but what is given; what the machine needs is."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SELLERWATCH_")}
-    ours = {f"SELLERWATCH_{name}": str(value) for name, value in settings.items()}
+    ours = {f"SELLERWATCH_{name}": str(value) for name, value in ({"PORT": 0} | settings).items()}
     return kept | ours | {"NO_COLOR": "1", "PYTHONIOENCODING": "utf-8", "COLUMNS": "160"}
 
 
@@ -125,6 +125,7 @@ class SimulatorProcess(Program):
             "AGENT_SUSPENSION_SECONDS": 3,
             "TENDING_INTERVAL_SECONDS": 1,
             "OUTBOX_BACKOFF_SECONDS": 0.5,
+            "OUTBOX_CIRCUIT_OPEN_SECONDS": 0.1,
             "OUTBOX_RETRIES": 20,
             "OUTBOX_INTERVAL_SECONDS": 1,
             "VISIBILITY_SECONDS": 2,

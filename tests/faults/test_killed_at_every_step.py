@@ -64,13 +64,17 @@ async def is_done(stage: Stage) -> bool:
 
 
 async def begin(stage: Stage, crawled: bool = False) -> None:
-    """A seller whose run is due; with `crawled` one that was crawled before, and three of its products changed."""
+    """A seller whose run is due; with `crawled` one that was crawled before: three of its products changed since, and
+    the fourth is gone."""
     await stage.leave_agents(AGENTS)
     sellers = await stage.register(due=None if crawled else stage.clock.now())
     if crawled:
         async with stage.serving() as service:
             await stage.crawl_all(service, sellers)
-        stage.simulator.world.mutate(3, dice("changes"), CHANGES_ONLY)
+        world = stage.simulator.world
+        changed = {mutation.item_no for mutation in world.mutate(3, dice("changes"), CHANGES_ONLY)}
+        (gone,) = set(world.listing(sellers[0])) - changed
+        world.vanish(gone)
         now = stage.clock.now()
         await stage.store.transact(lambda tx: _make_due(tx, sellers[0], now))
     await stage.clock.sleep(400)  # past the seller's own moment
@@ -87,7 +91,11 @@ async def check(stage: Stage, crawled: bool = False) -> None:
     stage.check_world()
     await stage.check_books()
     types = [event.event_type for event in stage.simulator.product_server.events()]
-    assert types == ["PRODUCT_CREATED"] * PRODUCTS + ["PRODUCT_UPDATED"] * (3 if crawled else 0)
+    later = ["PRODUCT_DELETED", *["PRODUCT_UPDATED"] * 3] if crawled else []
+    assert types[:PRODUCTS] == ["PRODUCT_CREATED"] * PRODUCTS
+    assert sorted(types[PRODUCTS:]) == later
+    assert await stage.count("SELECT COUNT(*) FROM held_parts") == 0
+    assert await stage.count("SELECT COUNT(*) FROM product_changes") == len(types)
 
 
 def steps_of(template: Path, crawled: bool) -> list[str]:

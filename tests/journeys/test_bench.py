@@ -26,6 +26,16 @@ def test_the_crawl_is_measured_beside_a_bare_loop_and_every_product_is_checked()
         assert min(run["seconds"], run["cpu"], run["peak_mb"]) > 0
 
 
+def test_delivery_is_measured_beside_a_bare_loop_and_every_event_is_checked() -> None:
+    done = bench("outbox", "--events", "300", "--json")
+    assert done.returncode == 0, done.stderr
+    runs = json.loads(done.stdout.splitlines()[-1])
+    assert [run["who"] for run in runs] == ["bare aiohttp loop", "sellerwatch"]
+    for run in runs:
+        assert (run["events"], run["wrong"]) == (300, 0)
+        assert min(run["seconds"], run["cpu"], run["peak_mb"]) > 0
+
+
 def test_a_benchmark_that_is_not_there_is_refused_with_those_that_are() -> None:
     done = bench("nothing")
     assert done.returncode == 2

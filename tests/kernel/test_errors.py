@@ -20,10 +20,14 @@ from sellerwatch.kernel import errors, store
 from sellerwatch.kernel.errors import (
     Conflict,
     Failed,
+    Forbidden,
     IllegalMove,
     Invalid,
     NotFound,
     SellerwatchError,
+    TooLarge,
+    TooManyRequests,
+    Unauthenticated,
     Unavailable,
     error_classes,
 )
@@ -31,7 +35,17 @@ from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.kernel.wording import ENGLISH, word
 from sellerwatch.sellers.seller import SellerNotFound
 
-KINDS: list[type[SellerwatchError]] = [Invalid, NotFound, Conflict, Unavailable, Failed]
+KINDS: list[type[SellerwatchError]] = [
+    Invalid,
+    NotFound,
+    Unauthenticated,
+    Forbidden,
+    TooLarge,
+    TooManyRequests,
+    Conflict,
+    Unavailable,
+    Failed,
+]
 #: Named to be caught: an adapter raises one of its own that derives from it and says what is the matter.
 CAUGHT: list[type[SellerwatchError]] = [StoreFailed]
 
@@ -99,7 +113,7 @@ def test_no_two_errors_share_a_code() -> None:
     assert sorted({code for code in codes if codes.count(code) > 1}) == []
 
 
-def test_every_error_is_of_one_of_the_five_kinds() -> None:
+def test_every_error_is_of_one_of_the_kinds() -> None:
     assert [c.__qualname__ for c in raised_classes() if len([k for k in KINDS if issubclass(c, k)]) != 1] == []
 
 
@@ -122,6 +136,10 @@ def test_the_tree_in_the_docstring_is_the_real_one() -> None:
         "SellerwatchError": None,
         "Invalid": "SellerwatchError",
         "NotFound": "SellerwatchError",
+        "Unauthenticated": "SellerwatchError",
+        "Forbidden": "SellerwatchError",
+        "TooLarge": "SellerwatchError",
+        "TooManyRequests": "SellerwatchError",
         "Conflict": "SellerwatchError",
         "IllegalMove": "Conflict",
         "Unavailable": "SellerwatchError",

@@ -11,7 +11,8 @@ from tests.builders import MINUTE, NOW
 from tests.machines import spec
 from tests.machines.moves import QUICK, attempt
 
-from sellerwatch.agents.circuit import Circuit, CircuitState
+from sellerwatch.agents.circuit import Circuit
+from sellerwatch.kernel.circuit import CircuitState
 
 CLOSED, OPEN, HALF_OPEN = CircuitState.CLOSED, CircuitState.OPEN, CircuitState.HALF_OPEN
 

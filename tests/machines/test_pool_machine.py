@@ -17,8 +17,8 @@ from tests.pool.ground import ANSWERS, SECOND_US, Ground, Machine, Process, smal
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import AgentStatus
-from sellerwatch.agents.circuit import CircuitState
 from sellerwatch.agents.limits import Limits
+from sellerwatch.kernel.circuit import CircuitState
 
 #: The client's patience: no request of a living process is on its way for longer.
 PATIENCE_US = 8 * SECOND_US

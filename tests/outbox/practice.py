@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -13,13 +13,16 @@ from typing import Any, TypeVar
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.ids import Ids, ItemNo, OutboxId, ProductId, SellerId, WorkerId
+from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.store import Store
 from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop, run_virtually
-from sellerwatch.outbox.deliver import Delivery, product_outbox
+from sellerwatch.outbox.channel import Channel
+from sellerwatch.outbox.deliver import Delivery
 from sellerwatch.outbox.event import FieldChange, event_body
-from sellerwatch.outbox.message import Message
-from sellerwatch.outbox.ports import Outbox, OutboxTx, Receipt
-from sellerwatch.outbox.turn import DeliveryRules
+from sellerwatch.outbox.message import Message, OutboxKind
+from sellerwatch.outbox.ports import OutboxTx, Receiver
+from sellerwatch.outbox.receipt import Receipt
+from sellerwatch.outbox.rules import DeliveryRules
 from sellerwatch.simulator.product_server import Behaviour, Mode
 from sellerwatch.simulator.receiver import SimulatedReceiver
 from sellerwatch.simulator.simulator import Simulator
@@ -94,15 +97,16 @@ class Practice:
         rules: DeliveryRules | None = None,
         *,
         store: Store[OutboxTx] | None = None,
-        outbox: Callable[[OutboxTx], Outbox] = product_outbox,
-    ) -> Delivery:
+        receiver: Receiver | None = None,
+        tell: Callable[[Sequence[Notice]], None] = lambda _: None,
+    ) -> Delivery[Any]:
         """A sender with a worker of its own, who is alive from now on."""
         worker_id, now = WorkerId.generate(self.ids), self.clock.now()
         await self.store.transact(lambda tx: tx.db.run(ENTER, {"worker_id": worker_id, "now": now}))
         rules = rules or DeliveryRules()
-        return Delivery(store or self.store, self.wire, self.clock, self.luck, worker_id, rules, outbox)
+        return Delivery(store or self.store, receiver or self.wire, self.clock, self.luck, worker_id, rules, tell=tell)
 
-    async def beat(self, delivery: Delivery) -> None:
+    async def beat(self, delivery: Delivery[Any]) -> None:
         now, worker_id = self.clock.now(), delivery._worker_id
         await self.store.transact(
             lambda tx: tx.db.run(
@@ -150,6 +154,24 @@ class Practice:
 
         return await self.store.read(work)
 
+    async def channel(self) -> Channel:
+        return await self.store.read(lambda tx: tx.channels.get(OutboxKind.PRODUCT))
+
+    async def pause(self, paused: bool) -> None:
+        """What an operator does; False resumes."""
+        now = self.clock.now()
+
+        def work(tx: Transaction) -> None:
+            channel = tx.channels.get(OutboxKind.PRODUCT)
+            tx.channels.save(channel.pause("test", now) if paused else channel.resume(now), now)
+
+        await self.store.transact(work)
+
+    async def verdicts(self) -> list[str]:
+        """Of every try there was."""
+        rows = await self.store.read(lambda tx: tx.db.rows("SELECT verdict FROM outbox_attempts ORDER BY id"))
+        return [row[0] for row in rows]
+
     async def replay_failed(self) -> int:
         """What an operator does with what failed for good."""
         now = self.clock.now()
@@ -157,7 +179,7 @@ class Practice:
         await self.store.transact(lambda tx: tx.product_outbox.save([m.replay(now) for m in failed], now))
         return len(failed)
 
-    async def until_empty(self, delivery: Delivery, longest: float = 1_000_000) -> None:
+    async def until_empty(self, delivery: Delivery[Any], longest: float = 1_000_000) -> None:
         end = self.clock.monotonic() + longest
         while await delivery.pending():
             assert self.clock.monotonic() < end, "the outbox does not drain"
@@ -176,7 +198,7 @@ class Practice:
 class Running:
     """`async with Running(delivery)`: it runs, and is stopped as a service stops it; `crash` is kill -9."""
 
-    def __init__(self, delivery: Delivery) -> None:
+    def __init__(self, delivery: Delivery[Any]) -> None:
         self.delivery = delivery
         self.stop = asyncio.Event()
 

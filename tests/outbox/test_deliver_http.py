@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import replace
 
-from tests.builders import worker_id
+from tests.builders import a_message, worker_id
 from tests.outbox.practice import SECRET, Practice, Running
 
 from sellerwatch.adapters.http.product_server import HttpReceiver
@@ -13,12 +14,15 @@ from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import SystemClock
 from sellerwatch.outbox.deliver import Delivery
-from sellerwatch.outbox.turn import DeliveryRules
+from sellerwatch.outbox.message import Message, MessageStatus
+from sellerwatch.outbox.receipt import Verdict
+from sellerwatch.outbox.rules import DeliveryRules
 from sellerwatch.simulator.http import serve
 from sellerwatch.simulator.product_server import Mode
 from sellerwatch.simulator.simulator import EVENTS_PATH
+from sellerwatch.simulator.wire import Answer, Request
 
-RULES = DeliveryRules(backoff=Backoff(0.05, 0.2))
+RULES = DeliveryRules(backoff=Backoff(0.05, 0.2), opened=Backoff(0.05, 0.1))
 
 
 async def test_every_event_arrives_over_a_shaky_wire(store: SqlStore) -> None:
@@ -37,3 +41,66 @@ async def test_every_event_arrives_over_a_shaky_wire(store: SqlStore) -> None:
     practice.check_everything_arrived()
     assert (delivery.delivered, delivery.retried) == (300, 40)
     assert practice.server.duplicates == 40
+
+
+def large(body: str) -> Message:
+    return replace(a_message(), payload=body)
+
+
+class Shop:
+    """A receiver over real sockets that answers as it is told and keeps the last body."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.body = b""
+
+    def __call__(self, request: Request, now: float) -> Answer:
+        self.body = request.body
+        return self.answer
+
+
+async def deliver(store: SqlStore, url: str, message: Message, rules: DeliveryRules = RULES) -> Message:
+    """One event as the service delivers it, to its end."""
+    await store.transact(lambda tx: tx.product_outbox.add(message))
+    receiver = HttpReceiver(url, SECRET)
+    delivery = Delivery(store, receiver, SystemClock(), random.Random(0), worker_id(), rules)
+    async with Running(delivery), asyncio.timeout(60):
+        while await delivery.pending():
+            await SystemClock().sleep(0.02)
+    await receiver.close()
+    found = await store.read(lambda tx: tx.product_outbox.get(message.outbox_id))
+    assert found is not None
+    return found
+
+
+async def test_an_event_of_five_megabytes_in_korean_with_emoji_arrives_byte_for_byte(store: SqlStore) -> None:
+    body = '{"x":"' + "가나다 🧵" * 400_000 + '"}'
+    assert len(body.encode()) > 5_000_000
+    shop = Shop(Answer(200, "고마워요 🙏".encode()))
+    async with serve(shop) as server:
+        message = await deliver(store, server.url, large(body))
+    assert message.status is MessageStatus.COMPLETED
+    assert shop.body == body.encode()
+    (attempt,) = await store.read(lambda tx: tx.attempts.of(message.outbox_id, 10))
+    assert attempt.answer == "고마워요 🙏"
+
+
+async def test_an_error_text_of_a_megabyte_is_kept_in_part_in_the_message_and_in_its_try(store: SqlStore) -> None:
+    async with serve(Shop(Answer(422, "잘못된 값 💥\n".encode() * 60_000))) as server:
+        message = await deliver(store, server.url, large("{}"))
+    assert message.status is MessageStatus.FAILED
+    assert message.error_message is not None
+    assert message.error_message.startswith("answered 422: 잘못된 값 💥\n잘못된 값")
+    assert len(message.error_message) <= 520
+    (attempt,) = await store.read(lambda tx: tx.attempts.of(message.outbox_id, 10))
+    assert (attempt.status, attempt.verdict, len(attempt.answer)) == (422, Verdict.REFUSED, 500)
+
+
+async def test_an_address_that_does_not_resolve_fails_tries_and_never_the_sender(store: SqlStore) -> None:
+    rules = replace(RULES, tries=2)
+    message = await deliver(store, "http://product-server.invalid/events", large("{}"), rules)
+    assert message.status is MessageStatus.FAILED
+    assert message.error_message is not None
+    assert message.error_message.startswith("no connection")
+    tries = await store.read(lambda tx: tx.attempts.of(message.outbox_id, 10))
+    assert [(t.status, t.verdict) for t in tries] == [(None, Verdict.RETRY)] * 2

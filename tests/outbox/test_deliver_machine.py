@@ -21,7 +21,7 @@ from sellerwatch.adapters.sql.migrate import upgrade
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop
 from sellerwatch.outbox.message import MessageStatus
-from sellerwatch.outbox.turn import DeliveryRules
+from sellerwatch.outbox.rules import DeliveryRules
 from sellerwatch.simulator.product_server import Mode
 
 T = TypeVar("T")
@@ -67,7 +67,7 @@ class Life(RuleBasedStateMachine):
     def change_the_way(self, latency: float) -> None:
         self.practice.wire.latency = latency
 
-    @rule(seconds=st.sampled_from([0.0, 0.02, 1.0, 20.0, 45.0, 400.0]))
+    @rule(seconds=st.sampled_from([0.0, 0.02, 1.0, 20.0, 45.0, 400.0, 3600.0]))
     def let_time_pass(self, seconds: float) -> None:
         self.do(self._live(seconds))
 
@@ -96,6 +96,10 @@ class Life(RuleBasedStateMachine):
         assert self.running is not None
         self.do(self.practice.clock.sleep(LAPSE.total_seconds() + 1))
         self.do(self.running.delivery.recover(LAPSE))
+
+    @rule()
+    def pause_or_resume(self) -> None:
+        self.do(self.practice.pause(not self.do(self.practice.channel()).is_paused))
 
     @rule()
     def replay(self) -> None:
@@ -134,6 +138,8 @@ class Life(RuleBasedStateMachine):
             await self.practice.clock.sleep(min(10.0, left))
 
     async def _finish(self) -> None:
+        if (await self.practice.channel()).is_paused:
+            await self.practice.pause(False)
         if self.running is None:
             await self._start()
         assert self.running is not None
@@ -143,7 +149,11 @@ class Life(RuleBasedStateMachine):
                 break
             self.running.delivery.nudge()
         await self.running.__aexit__()
-        assert {m.status for m in await self.practice.messages()} <= {MessageStatus.COMPLETED}
+        messages = await self.practice.messages()
+        assert {m.status for m in messages} <= {MessageStatus.COMPLETED}
+        verdicts = await self.practice.verdicts()
+        assert len(verdicts) >= len(self.practice.wire.sent), "a try that is no row"
+        assert verdicts.count("DELIVERED") == len(messages)
 
 
 Life.TestCase.settings = settings(

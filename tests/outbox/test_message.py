@@ -139,10 +139,10 @@ def test_a_message_put_back_may_have_been_seen_so_its_body_stays_as_it_is() -> N
 def test_an_answer_counts_only_for_the_try_that_asked() -> None:
     # "A second change while the first was being sent was cleared with it": the same row, but another try.
     claimed = sending()
-    assert claimed.is_same_try(claimed)
-    assert not claimed.lose_lease(NOW, MINUTE).is_same_try(claimed)
-    assert not claimed.lose_lease(NOW, MINUTE).send(worker_id()).is_same_try(claimed)
-    assert not claimed.put_back(NOW).send(worker_id(2)).is_same_try(claimed)
+    assert claimed.grip == (worker_id(), 0)
+    assert claimed.lose_lease(NOW, MINUTE).grip is None
+    assert claimed.lose_lease(NOW, MINUTE).send(worker_id()).grip == (worker_id(), 1)
+    assert claimed.put_back(NOW).send(worker_id(2)).grip == (worker_id(2), 0)
 
 
 def test_a_replay_starts_from_a_fresh_count_with_the_same_key_and_body() -> None:

@@ -24,17 +24,18 @@ from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import Agent, Outcome
 from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.agents.charge import Notice, charge
+from sellerwatch.agents.charge import charge
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.tend import change_limits, recover_rested
 from sellerwatch.agents.token import Token
 from sellerwatch.crawling.claim import Claim, Claims, Terms, claim
+from sellerwatch.crawling.group import CrawlRules
 from sellerwatch.crawling.outcome import judge
 from sellerwatch.crawling.ports import WorkerInfo
-from sellerwatch.crawling.process import CrawlRules
 from sellerwatch.crawling.put_back import put_back_lost, release
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.ids import Draw, WorkerId
+from sellerwatch.kernel.notices import Notice
 from sellerwatch.marketplaces.ports import Answer, AnswerKind
 
 T = TypeVar("T")

@@ -13,8 +13,9 @@ from tests.pool.ground import ANSWERS, EMPTY_PAGE, REST, Ground, Machine, Proces
 
 from sellerwatch.adapters.sql.circuits import POOL
 from sellerwatch.agents.agent import AgentStatus, Outcome
-from sellerwatch.agents.circuit import Circuit, CircuitState
+from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.limits import Limits
+from sellerwatch.kernel.circuit import CircuitState
 
 LIMITS = Limits(per_second=1, margin=timedelta(0))
 AVAILABLE, SUSPENDED = AgentStatus.AVAILABLE, AgentStatus.SUSPENDED

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import orjson
 import pytest
-from tests.builders import LATER, NOW, SELLER, a_schedule, outbox_id, schedule_id
+from tests.builders import LATER, NOW, SELLER, a_message, a_schedule, outbox_id, schedule_id, worker_id
 
+from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.ids import SellerId
-from sellerwatch.outbox.message import MessageStatus
+from sellerwatch.kernel.notices import Notice
+from sellerwatch.outbox.message import Message, MessageStatus
 from sellerwatch.schedules.interval import CrawlingInterval
-from sellerwatch.schedules.schedule import Schedule, ScheduleEvent, ScheduleEventType
-from sellerwatch.schedules.telling import message_of
+from sellerwatch.schedules.schedule import Schedule, ScheduleEvent, ScheduleEventType, ScheduleStatus
+from sellerwatch.schedules.telling import heed, message_of
 
 ARN = "arn:aws:sqs:ap-northeast-2:123456789012:mustit-crawler-tasks.fifo"
 
@@ -50,3 +55,61 @@ def test_every_event_of_a_schedule_is_told_under_its_name(kind: ScheduleEventTyp
 def test_an_update_tells_the_new_expression() -> None:
     _, event = a_schedule().update_interval(CrawlingInterval.of_days(7), LATER)
     assert orjson.loads(message_of(event, outbox_id(), LATER).payload)["scheduleExpression"] == "rate(7 days)"
+
+
+@dataclass
+class Telling:
+    """One schedule, and what its messages come to."""
+
+    store: SqlStore
+    notices: list[Notice] = field(default_factory=list)
+
+    async def begin(self, schedule: Schedule) -> None:
+        await self.store.transact(lambda tx: tx.schedules.add(schedule))
+
+    async def settle(self, message: Message) -> ScheduleStatus:
+        def work(tx: Transaction) -> tuple[list[Notice], Schedule | None]:
+            return list(heed(tx, [message], LATER)), tx.schedules.get(schedule_id())
+
+        notices, after = await self.store.transact(work)
+        self.notices += notices
+        assert after is not None
+        return after.status
+
+
+def sending() -> Message:
+    return a_message(1, subject_id=schedule_id(), event_type="SCHEDULE_UPDATED", item_no=None).send(worker_id())
+
+
+async def test_a_message_that_failed_for_good_fails_its_schedule_and_somebody_hears_of_it(
+    inline_store: SqlStore,
+) -> None:
+    telling = Telling(inline_store)
+    await telling.begin(a_schedule())
+    assert await telling.settle(sending().refuse("answered 400: no such bus")) is ScheduleStatus.FAILED
+    (notice,) = telling.notices
+    assert (notice.kind, notice.subject) == ("schedule.failed", SELLER)
+    assert "answered 400: no such bus" in notice.text
+    assert f"sellerwatch schedules retry {SELLER}" in notice.text
+
+
+async def test_a_message_that_was_taken_makes_the_schedule_what_it_was_meant_to_be(inline_store: SqlStore) -> None:
+    telling = Telling(inline_store)
+    await telling.begin(a_schedule(status=ScheduleStatus.FAILED))
+    assert await telling.settle(sending().complete(LATER)) is ScheduleStatus.ACTIVE
+    await telling.settle(sending().refuse("no"))
+    off = a_schedule(status=ScheduleStatus.FAILED, next_run_at=None)
+    await inline_store.transact(lambda tx: tx.schedules.save(off))
+    assert await telling.settle(sending().complete(LATER)) is ScheduleStatus.INACTIVE
+
+
+async def test_a_message_that_waits_for_its_next_try_changes_nothing(inline_store: SqlStore) -> None:
+    telling = Telling(inline_store)
+    await telling.begin(a_schedule())
+    assert await telling.settle(sending().put_back(LATER)) is ScheduleStatus.ACTIVE
+    assert telling.notices == []
+
+
+async def test_a_message_of_a_schedule_that_is_gone_is_nobodys(inline_store: SqlStore) -> None:
+    gone = sending().refuse("no")
+    assert await inline_store.transact(lambda tx: list(heed(tx, [gone], LATER))) == []

@@ -17,7 +17,8 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.clock import Clock
 from sellerwatch.marketplaces.ports import Reply, Transport
 from sellerwatch.outbox.message import Message
-from sellerwatch.outbox.ports import Receipt, Receiver
+from sellerwatch.outbox.ports import Receiver
+from sellerwatch.outbox.receipt import Receipt
 
 Work = Callable[[Transaction], Any]
 

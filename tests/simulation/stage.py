@@ -55,6 +55,7 @@ def settings_of(**values: object) -> Settings:
         "AGENT_SUSPENSION_SECONDS": 5,
         "TENDING_INTERVAL_SECONDS": 1,
         "OUTBOX_BACKOFF_SECONDS": 1,
+        "OUTBOX_CIRCUIT_OPEN_SECONDS": 1,
         **QUICK,
         **values,
     }
@@ -112,6 +113,7 @@ class Stage:
         store: SqlStore | None = None,
         transport: Transport | None = None,
         receiver: Receiver | None = None,
+        scheduler: Receiver | None = None,
     ) -> AsyncIterator[Service]:
         """A service that is not running yet, on these doors."""
         async with open_service(
@@ -121,14 +123,17 @@ class Stage:
             store=store or self.store,
             transport=transport or self.transport,
             receiver=receiver or self.receiver,
+            scheduler=scheduler,
             schedules=schedules,
         ) as service:
             yield service
 
     @asynccontextmanager
-    async def serving(self, *, schedules: bool = False, store: SqlStore | None = None) -> AsyncIterator[Service]:
+    async def serving(
+        self, *, schedules: bool = False, store: SqlStore | None = None, scheduler: Receiver | None = None
+    ) -> AsyncIterator[Service]:
         """A service at work while the block runs; then it is stopped as SIGTERM does it. One that breaks is seen."""
-        async with self.service(schedules=schedules, store=store) as service:
+        async with self.service(schedules=schedules, store=store, scheduler=scheduler) as service:
             running = asyncio.create_task(service.run())
             try:
                 yield service
@@ -171,6 +176,17 @@ class Stage:
         await self.settle(service)
         return [run for run in await self.executions() if run.execution_id in started]
 
+    async def crawl_to_end(self, service: Service, seller_id: SellerId) -> None:
+        """One run of this seller to its end; others may be under way or paused."""
+        run = await self.start(service, seller_id)
+        service.nudge()
+
+        async def is_over() -> bool:
+            runs = [one for one in await self.executions() if one.execution_id == run]
+            return not any(one.is_open for one in runs) and not await service.deliveries[0].pending()
+
+        await self.until(is_over, service)
+
     async def start(self, service: Service, seller_id: SellerId) -> ExecutionId | None:
         """A run, when there is budget for its first question; None when the marketplace would not answer it."""
         while True:
@@ -194,8 +210,8 @@ class Stage:
         return MOST_RUNS
 
     async def _is_seen_whole(self, run: Execution) -> bool:
-        seen = await self.store.read(lambda tx: tx.products.count_seen(run.seller_id, run.execution_id))
-        return seen >= (run.list_total or 0)
+        standing = await self.store.read(lambda tx: tx.products.list_standing(run.seller_id, run.execution_id))
+        return standing.seen >= (run.list_total or 0)
 
     async def settle(self, service: Service | None = None) -> None:
         """Until no run is going and nothing waits to be delivered."""

@@ -11,8 +11,8 @@ from tests.simulation.pool_doors import block, breaker, everyone, is_api, meddli
 from tests.simulation.stage import Stage, play, settings_of
 
 from sellerwatch.agents.breaker import PoolBreakerOpen
-from sellerwatch.agents.circuit import CircuitState
 from sellerwatch.crawling.trigger import trigger
+from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.marketplaces.ports import Reply
 from sellerwatch.schedules.interval import CrawlingInterval
 

@@ -13,7 +13,7 @@ from tests.simulation.pool_doors import agents, all_available, everyone, is_api,
 from tests.simulation.stage import Stage, play, settings_of
 
 from sellerwatch.agents.agent import AgentStatus
-from sellerwatch.agents.circuit import CircuitState
+from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.marketplaces.ports import Reply
 from sellerwatch.simulator.chaos import PROFILES
 

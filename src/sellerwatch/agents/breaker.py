@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from sellerwatch.agents.circuit import CIRCUIT_LIFE, CircuitState
+from sellerwatch.kernel.circuit import CIRCUIT_LIFE, CircuitState
 from sellerwatch.kernel.errors import Unavailable
 from sellerwatch.kernel.ids import WorkerId
 

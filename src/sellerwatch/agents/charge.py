@@ -12,11 +12,13 @@ from datetime import datetime, timedelta
 
 from sellerwatch.agents.agent import Agent, AgentStatus, Outcome
 from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.agents.circuit import Circuit, CircuitState
+from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.pool import Candidate
 from sellerwatch.agents.ports import AgentsTx, Use
+from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.ids import WorkerId
+from sellerwatch.kernel.notices import Notice
 
 SERVER_FAULT = 500
 
@@ -40,15 +42,6 @@ class Charge:
     def was_answered(self) -> bool:
         """The marketplace answered like one that is well, whatever it said."""
         return self.status is not None and self.status < SERVER_FAULT
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """Something about the pool that a person should hear of, after the transaction."""
-
-    kind: str
-    subject: str
-    text: str
 
 
 def charge(

@@ -4,30 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from enum import StrEnum
 
-from sellerwatch.kernel.lifecycle import Lifecycle
-
-
-class CircuitState(StrEnum):
-    CLOSED = "CLOSED"
-    OPEN = "OPEN"
-    HALF_OPEN = "HALF_OPEN"
-
-
-CIRCUIT_LIFE = Lifecycle(
-    noun="circuit",
-    first=CircuitState.CLOSED,
-    moves={
-        (CircuitState.CLOSED, "open"): CircuitState.OPEN,
-        (CircuitState.OPEN, "half_open"): CircuitState.HALF_OPEN,
-        (CircuitState.HALF_OPEN, "half_open"): CircuitState.HALF_OPEN,
-        (CircuitState.HALF_OPEN, "open"): CircuitState.OPEN,
-        (CircuitState.HALF_OPEN, "close"): CircuitState.CLOSED,
-        (CircuitState.OPEN, "close"): CircuitState.CLOSED,
-    },
-    resting=frozenset(),
-)
+from sellerwatch.kernel.circuit import CIRCUIT_LIFE, CircuitState
 
 
 @dataclass(frozen=True)

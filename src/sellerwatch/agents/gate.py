@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sellerwatch.agents.breaker import Breaker, BreakerRules, PoolBreakerOpen
-from sellerwatch.agents.charge import Notice, breaker_notice
-from sellerwatch.agents.circuit import CircuitState
+from sellerwatch.agents.charge import breaker_notice
 from sellerwatch.agents.ports import AgentsTx
+from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.ids import WorkerId
+from sellerwatch.kernel.notices import Notice
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 
-from sellerwatch.agents.circuit import Circuit, CircuitState
+from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.token import Token
+from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.errors import Unavailable
 from sellerwatch.kernel.ids import UserAgentId

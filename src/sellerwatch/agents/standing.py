@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sellerwatch.agents.agent import Agent, AgentStatus
-from sellerwatch.agents.circuit import Circuit, CircuitState
+from sellerwatch.agents.circuit import Circuit
+from sellerwatch.kernel.circuit import CircuitState
 
 #: Ages by which tokens are counted; one is renewed after an hour.
 AGES = (

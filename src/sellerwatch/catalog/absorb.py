@@ -5,28 +5,50 @@ Works on one product at a time and on values alone; the caller loads and saves i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from sellerwatch.catalog.facts import DetailFacts, Facts, digest
-from sellerwatch.catalog.ports import RawPart
+from sellerwatch.catalog.ports import HistoryEntry, PartKey, RawPart, Reader
 from sellerwatch.catalog.product import ForeignProduct, PartType, Product
+from sellerwatch.catalog.quarantine import HeldPart
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, SellerId
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part that was read: its facts, their digest and the body. Made before the transaction that absorbs it."""
+    """A part that was read: its facts, their digest and the body. Made before the transaction that absorbs it.
+
+    Without facts it is the same body as last time, which need not be read. List entries have no hash of a body: they
+    are read out of their page in any case.
+    """
 
     type: PartType
     item_no: ItemNo
-    facts: Facts
-    digest: str
+    facts: Facts | None
+    digest: str | None
     body: bytes
+    body_hash: str | None = None
 
     @classmethod
-    def of(cls, type_: PartType, item_no: ItemNo, facts: Facts, body: bytes) -> Part:
-        return cls(type_, item_no, facts, digest(facts), body)
+    def of(cls, type_: PartType, item_no: ItemNo, facts: Facts, body: bytes, body_hash: str | None = None) -> Part:
+        return cls(type_, item_no, facts, digest(facts), body, body_hash)
+
+    @classmethod
+    def same(cls, type_: PartType, item_no: ItemNo) -> Part:
+        return cls(type_, item_no, None, None, b"")
+
+    @property
+    def key(self) -> PartKey:
+        return self.item_no, self.type
+
+
+def read_part(reader: Reader, type_: PartType, item_no: ItemNo, body: bytes) -> Facts:
+    """The facts of a kept body, by today's parser."""
+    if type_ is PartType.MINISHOP:
+        return reader.read_entry(body)
+    return reader.read_detail(body, item_no) if type_ is PartType.DETAIL else reader.read_options(body, item_no)
 
 
 @dataclass
@@ -34,19 +56,25 @@ class Shelf:
     """The products of one group, as they stand during its transaction, and what has to be written at its end."""
 
     products: dict[ItemNo, Product]
+    stored: Mapping[ProductId, Mapping[PartType, bytes]] = field(default_factory=dict)
+    withheld: dict[PartKey, HeldPart | None] = field(default_factory=dict)
     added: set[ItemNo] = field(default_factory=set)
     touched: set[ItemNo] = field(default_factory=set)
     raws: list[RawPart] = field(default_factory=list)
-    facts: dict[tuple[ItemNo, PartType], Facts] = field(default_factory=dict)
+    facts: dict[PartKey, Facts] = field(default_factory=dict)
+    body_hashes: dict[PartKey, str] = field(default_factory=dict)
+    history: list[HistoryEntry] = field(default_factory=list)
+    deleted: list[ItemNo] = field(default_factory=list)
 
     def put(self, product: Product, *, new: bool = False) -> None:
         self.products[product.item_no] = product
         (self.added if new else self.touched).add(product.item_no)
 
-    def written(self) -> tuple[list[Product], list[Product]]:
-        """Products to add and products to save, each in a fixed order."""
-        changed = sorted(self.touched - self.added)
-        return [self.products[i] for i in sorted(self.added)], [self.products[i] for i in changed]
+    def take_products(self) -> tuple[list[Product], list[Product]]:
+        """Products to add and products to save, each in a fixed order; handed out once."""
+        added, changed = sorted(self.added), sorted(self.touched - self.added)
+        self.added, self.touched = set(), set()
+        return [self.products[i] for i in added], [self.products[i] for i in changed]
 
 
 def absorb_entry(
@@ -85,10 +113,13 @@ def absorb_part(shelf: Shelf, part: Part, seller_id: SellerId, now: datetime) ->
 
 def _keep(shelf: Shelf, product: Product, part: Part, now: datetime, *, new: bool = False) -> Product:
     before = shelf.products.get(part.item_no)
-    product, changed = product.see_part(part.type, part.digest, now)
-    shelf.facts[part.item_no, part.type] = part.facts
-    if changed:
-        shelf.raws.append(RawPart(product.product_id, part.type, part.digest, part.body, now))
+    if part.facts is not None and part.digest is not None and part.key not in shelf.withheld:
+        product, changed = product.see_part(part.type, part.digest, now)
+        shelf.facts[part.key] = part.facts
+        if changed:
+            shelf.raws.append(RawPart(product.product_id, part.type, part.digest, part.body, now))
+        if part.body_hash is not None:
+            shelf.body_hashes[part.key] = part.body_hash
     if new or product is not before:
         shelf.put(product, new=new)
     return product

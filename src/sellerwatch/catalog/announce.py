@@ -1,20 +1,23 @@
 """What the product server has to be told of a product, once everything the run asks about it is in.
 
 "Before" is what it was last told: the productData of the last event. So a difference is always one between two events,
-whatever happened in between.
+whatever happened in between. The history keeps every state that was found, told or not: its "before" is the state
+found last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sellerwatch.catalog.absorb import Shelf
+from sellerwatch.catalog.absorb import Shelf, read_part
 from sellerwatch.catalog.differences import Change, differences
-from sellerwatch.catalog.facts import DetailFacts, ListFacts, OptionFacts, product_data
-from sellerwatch.catalog.ports import Products, Reader
+from sellerwatch.catalog.facts import BLANK, Facts, product_data
+from sellerwatch.catalog.history import State, states
+from sellerwatch.catalog.policies import NO_POLICIES, Policies
+from sellerwatch.catalog.ports import History, HistoryEntry, Products, Reader
 from sellerwatch.catalog.product import PartType, Product, ProductEvent
 from sellerwatch.kernel.errors import Failed
 from sellerwatch.kernel.ids import ExecutionId, OutboxId
@@ -34,41 +37,174 @@ class LastEventMissing(Failed):
     version: int
 
 
-def announce(
-    shelf: Shelf,
-    product: Product,
-    products: Products,
-    outbox: Outbox,
-    reader: Reader,
-    outbox_id: OutboxId,
-    execution_id: ExecutionId,
-    now: datetime,
-) -> Message | None:
-    """Write the event that is due, merge it into one that still waits unseen, or find that there is nothing to tell."""
-    event = product.due_event()
-    if event is None:
+@dataclass(frozen=True)
+class Announcer:
+    """Writes events into one outbox, as part of one transaction."""
+
+    shelf: Shelf
+    products: Products
+    outbox: Outbox
+    history: History
+    reader: Reader
+    now: datetime
+    policies: Policies = NO_POLICIES
+
+    def announce(self, product: Product, outbox_id: OutboxId, execution_id: ExecutionId | None) -> Message | None:
+        """Write the event that is due, merge it into one that still waits unseen, or find that there is nothing to
+        tell."""
+        event = product.due_event()
+        if event is None:
+            return None
+        data = current(self.shelf, product, self.products, self.reader)
+        if event is ProductEvent.CREATED:
+            found = differences(BLANK, data)
+            return self._write(product, event, (), found, data, outbox_id, execution_id)
+        newest = self._newest(product)
+        since_newest = differences(read_event(newest[0].payload).product_data, data)
+        untold = self._untold(product, newest[0])
+        found = since_newest if untold is None else differences(untold, data)
+        told = [message for message in newest if message.status is not MessageStatus.DISCARDED]
+        waiting, base = _mergeable(told)
+        if waiting is not None:
+            self._merge(product, waiting, base, found, data, execution_id)
+            return None
+        # None was seen when all were discarded: then everything about the product is a change.
+        before = read_event(told[0].payload).product_data if told else {}
+        changes = since_newest if told and told[0] is newest[0] else differences(before, data)
+        if self.policies.matter(changes):
+            return self._write(product, event, changes, found, data, outbox_id, execution_id)
+        if not changes:
+            self._remember(product, event, found, None, execution_id)
+        self.shelf.put(product.be_unchanged(self.now))
         return None
-    data = _current(shelf, product, products, reader)
-    told = _told(outbox, product) if event is ProductEvent.UPDATED else ()
-    if event is ProductEvent.CREATED:
-        return _write(shelf, outbox, product, event, (), data, outbox_id, execution_id, now)
-    waiting, base = _mergeable(told)
-    if waiting is not None:
-        return _merge(shelf, outbox, product, waiting, base, data, now)
-    changes = differences(read_event(told[0].payload).product_data if told else {}, data)
-    if not changes:
-        shelf.put(product.be_unchanged(now))
-        return None
-    return _write(shelf, outbox, product, event, changes, data, outbox_id, execution_id, now)
+
+    def announce_removal(self, product: Product, outbox_id: OutboxId, execution_id: ExecutionId | None) -> Message:
+        """Tell that a product is gone, with what was last known of it. Never merged: both events are told."""
+        known = read_event(self._newest(product)[0].payload).product_data
+        self.shelf.deleted.append(product.item_no)
+        return self._write(product, ProductEvent.DELETED, (), (), known, outbox_id, execution_id)
+
+    def _newest(self, product: Product) -> Sequence[Message]:
+        newest = self.outbox.latest_of(product.product_id, LOOK_BACK)
+        if not newest:
+            raise LastEventMissing(item_no=product.item_no, version=product.version)
+        return newest
+
+    def _untold(self, product: Product, newest: Message) -> State | None:
+        """The state found last, where it was not worth an event and so is not the newest one's: that happens behind a
+        discarded event, and where a merge withdrew one and left something inside a tolerance."""
+        if newest.status is not MessageStatus.DISCARDED and not self.policies.by_field:
+            return None
+        last = self.history.of_product(product.product_id, 1)
+        if not last or last[0].outbox_id is not None:
+            return None
+        *_, (_, state) = states(self.history.of_product(product.product_id))
+        return state
+
+    def _merge(
+        self,
+        product: Product,
+        waiting: Message,
+        base: Message | None,
+        found: Sequence[Change],
+        data: dict[str, Any],
+        execution_id: ExecutionId | None,
+    ) -> None:
+        """One event instead of two. A creation stays one; changes that cancel each other out withdraw the event."""
+        kind = ProductEvent(waiting.event_type)
+        changes: Sequence[Change] = ()
+        if kind is ProductEvent.UPDATED and base is not None:
+            changes = differences(read_event(base.payload).product_data, data)
+            if not self.policies.matter(changes):
+                self.outbox.remove(waiting.outbox_id)
+                withdrawn = product.take_back(self.now)
+                self._remember(withdrawn, ProductEvent.UPDATED, found, None, execution_id)
+                self.shelf.put(withdrawn)
+                return
+        body = event_body(
+            waiting.outbox_id,
+            kind,
+            product.item_no,
+            product.seller_id,
+            product.version,
+            waiting.created_at,
+            changes,
+            data,
+        )
+        self.outbox.save([replace(waiting, payload=body)], self.now)
+        self._remember(product, ProductEvent.UPDATED, found, waiting.outbox_id, execution_id)
+        self.shelf.put(product.be_unchanged(self.now))
+
+    def _write(
+        self,
+        product: Product,
+        event: ProductEvent,
+        changes: Sequence[Change],
+        found: Sequence[Change],
+        data: dict[str, Any],
+        outbox_id: OutboxId,
+        execution_id: ExecutionId | None,
+    ) -> Message:
+        announced = product.announce(event, self.now)
+        self.shelf.put(announced)
+        body = event_body(
+            outbox_id, event, product.item_no, product.seller_id, announced.version, self.now, changes, data
+        )
+        message = Message(
+            outbox_id=outbox_id,
+            subject_id=product.product_id,
+            seller_id=product.seller_id,
+            event_type=event,
+            payload=body,
+            created_at=self.now,
+            next_attempt_at=self.now,
+            item_no=product.item_no,
+            version=announced.version,
+            execution_id=execution_id,
+        )
+        self.outbox.add(message)
+        self._remember(announced, event, found, outbox_id, execution_id)
+        return message
+
+    def _remember(
+        self,
+        product: Product,
+        event: ProductEvent,
+        found: Sequence[Change],
+        outbox_id: OutboxId | None,
+        execution_id: ExecutionId | None,
+    ) -> None:
+        """A state that differs from the one found before goes into the history; a removal always."""
+        if found or event is not ProductEvent.UPDATED:
+            self.shelf.history.append(
+                HistoryEntry(
+                    product.product_id,
+                    product.item_no,
+                    product.seller_id,
+                    execution_id,
+                    outbox_id,
+                    event,
+                    product.version,
+                    tuple(found),
+                    self.now,
+                )
+            )
 
 
-def _told(outbox: Outbox, product: Product) -> Sequence[Message]:
-    """The newest events, without those an operator discarded: the receiver never saw them. None is left when all were:
-    then everything about the product is a change."""
-    newest = outbox.latest_of(product.product_id, LOOK_BACK)
-    if not newest:
-        raise LastEventMissing(item_no=product.item_no, version=product.version)
-    return [message for message in newest if message.status is not MessageStatus.DISCARDED]
+def current(shelf: Shelf, product: Product, products: Products, reader: Reader) -> dict[str, Any]:
+    """The product as it is now: parts of this group from memory, the others from their stored bodies."""
+    stored = shelf.stored.get(product.product_id)
+
+    def part(type_: PartType) -> Any:
+        nonlocal stored
+        facts: Facts | None = shelf.facts.get((product.item_no, type_))
+        if facts is None:
+            if stored is None:
+                stored = products.latest_raws([product.product_id])[product.product_id]
+            facts = shelf.facts[product.item_no, type_] = read_part(reader, type_, product.item_no, stored[type_])
+        return facts
+
+    return product_data(part(PartType.MINISHOP), part(PartType.DETAIL), part(PartType.OPTION))
 
 
 def _mergeable(told: Sequence[Message]) -> tuple[Message | None, Message | None]:
@@ -80,76 +216,3 @@ def _mergeable(told: Sequence[Message]) -> tuple[Message | None, Message | None]
     if unseen and (base is not None or newest.event_type == ProductEvent.CREATED):
         return newest, base
     return None, None
-
-
-def _merge(
-    shelf: Shelf,
-    outbox: Outbox,
-    product: Product,
-    waiting: Message,
-    base: Message | None,
-    data: dict[str, Any],
-    now: datetime,
-) -> Message | None:
-    """One event instead of two. A creation stays one; changes that cancel each other out withdraw the event."""
-    kind = ProductEvent(waiting.event_type)
-    changes: Sequence[Change] = ()
-    if kind is ProductEvent.UPDATED and base is not None:
-        changes = differences(read_event(base.payload).product_data, data)
-        if not changes:
-            outbox.remove(waiting.outbox_id)
-            shelf.put(product.take_back(now))
-            return None
-    body = event_body(
-        waiting.outbox_id, kind, product.item_no, product.seller_id, product.version, waiting.created_at, changes, data
-    )
-    outbox.save([replace(waiting, payload=body)], now)
-    shelf.put(product.be_unchanged(now))
-    return None
-
-
-def _write(
-    shelf: Shelf,
-    outbox: Outbox,
-    product: Product,
-    event: ProductEvent,
-    changes: Sequence[Change],
-    data: dict[str, Any],
-    outbox_id: OutboxId,
-    execution_id: ExecutionId,
-    now: datetime,
-) -> Message:
-    announced = product.announce(event, now)
-    shelf.put(announced)
-    message = Message(
-        outbox_id=outbox_id,
-        subject_id=product.product_id,
-        seller_id=product.seller_id,
-        event_type=event,
-        payload=event_body(outbox_id, event, product.item_no, product.seller_id, announced.version, now, changes, data),
-        created_at=now,
-        next_attempt_at=now,
-        item_no=product.item_no,
-        version=announced.version,
-        execution_id=execution_id,
-    )
-    outbox.add(message)
-    return message
-
-
-def _current(shelf: Shelf, product: Product, products: Products, reader: Reader) -> dict[str, Any]:
-    """The product as it is now: parts of this group from memory, the others from their stored bodies."""
-    stored: dict[PartType, bytes] = {}
-
-    def part(type_: PartType, read: Callable[[bytes], Any]) -> Any:
-        facts = shelf.facts.get((product.item_no, type_))
-        if facts is None:
-            if not stored:
-                stored.update(products.latest_raw(product.product_id))
-            facts = shelf.facts[product.item_no, type_] = read(stored[type_])
-        return facts
-
-    listed: ListFacts = part(PartType.MINISHOP, reader.read_entry)
-    detail: DetailFacts = part(PartType.DETAIL, lambda body: reader.read_detail(body, product.item_no))
-    options: OptionFacts = part(PartType.OPTION, lambda body: reader.read_options(body, product.item_no))
-    return product_data(listed, detail, options)

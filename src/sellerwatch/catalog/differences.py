@@ -5,9 +5,40 @@ Works on productData as it goes over the wire, so that "before" is exactly what 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
+
+_OPTION = re.compile(r"^options\[(\d+)\]")
+
+
+class ChangeKind(StrEnum):
+    """What sort of thing changed: people look for prices or stock, not for paths."""
+
+    PRICE = "price"
+    STOCK = "stock"
+    OPTION_ADDED = "option added"
+    OPTION_REMOVED = "option removed"
+    OPTION_CHANGED = "option changed"
+    IMAGES = "images"
+    TEXT = "text"
+    ATTRIBUTE = "attribute"
+
+
+_KINDS = {
+    "stock": ChangeKind.STOCK,
+    "soldOut": ChangeKind.STOCK,
+    "images": ChangeKind.IMAGES,
+    "name": ChangeKind.TEXT,
+    "descriptionHtml": ChangeKind.TEXT,
+    "tags": ChangeKind.TEXT,
+    "itemStatus": ChangeKind.TEXT,
+    "originCountry": ChangeKind.TEXT,
+    "brand.name": ChangeKind.TEXT,
+    "brand.nameKr": ChangeKind.TEXT,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +52,51 @@ class Change:
     def on_the_wire(self) -> dict[str, Any]:
         return {"field": self.field, "before": self.before, "after": self.after}
 
+    @property
+    def general_field(self) -> str:
+        """The field without the member it is of: what products have in common (`options[].stock`)."""
+        return _OPTION.sub("options[]", self.field)
+
+    @property
+    def kind(self) -> ChangeKind:
+        field = self.general_field
+        if field.startswith("prices"):
+            return ChangeKind.PRICE
+        if field == "options[]":
+            return ChangeKind.OPTION_ADDED if self.before is None else ChangeKind.OPTION_REMOVED
+        if field.startswith("options[]."):
+            return ChangeKind.STOCK if field == "options[].stock" else ChangeKind.OPTION_CHANGED
+        return _KINDS.get(field, ChangeKind.ATTRIBUTE)
+
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
     """All changes, in the order of the fields. Equal states give an empty list."""
     return list(_between("", before, after))
+
+
+def replay(state: Mapping[str, Any], changes: Iterable[Change]) -> dict[str, Any]:
+    """The state that these changes lead to: `replay(a, differences(a, b)) == b` for any two states of a product."""
+    after = {**state, "options": {option["optionNo"]: option for option in state.get("options") or ()}}
+    for change in changes:
+        option = _OPTION.match(change.field)
+        if option is None:
+            after = _with(after, change.field.split("."), change.after)
+        else:
+            number, inside = int(option.group(1)), change.field[option.end() + 1 :]
+            members = dict(after["options"])
+            if inside:
+                members[number] = _with(members[number], inside.split("."), change.after)
+            elif change.after is None:
+                del members[number]
+            else:
+                members[number] = change.after
+            after["options"] = members
+    return {**after, "options": [after["options"][number] for number in sorted(after["options"])]}
+
+
+def _with(data: Mapping[str, Any], path: list[str], value: Any) -> dict[str, Any]:
+    name, *rest = path
+    return {**data, name: _with(data.get(name) or {}, rest, value) if rest else value}
 
 
 def _between(path: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:

@@ -8,6 +8,7 @@ that is always there is `""` when missing, optional text is None.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +16,9 @@ import orjson
 
 from sellerwatch.kernel.ids import ItemNo, SellerId
 
-#: Stamped into every part's hash: raise it when the parser reads more or other facts from the same body.
-FACTS_VERSION = 1
+#: Salts the hashes of bodies: raise it when the parser reads more or other facts from the same body, and every body is
+#: read once more.
+PARSER_VERSION = b"1:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +101,38 @@ Facts = ListFacts | DetailFacts | OptionFacts
 
 def digest(facts: Facts) -> str:
     """MD5 over the canonical form. Not a secret: it only has to differ when the facts do."""
-    return hashlib.md5(orjson.dumps((FACTS_VERSION, facts)), usedforsecurity=False).hexdigest()
+    return hashlib.md5(orjson.dumps(facts), usedforsecurity=False).hexdigest()
+
+
+def body_hash(body: bytes) -> str:
+    """An equal body read by the same parser has equal facts: then it need not be read."""
+    return hashlib.md5(PARSER_VERSION + body, usedforsecurity=False).hexdigest()
 
 
 def product_data(listed: ListFacts, detail: DetailFacts, options: OptionFacts) -> dict[str, Any]:
     """The one normalised product, in the shape and order of the wire (spec, event)."""
+    data = part_data(detail)
+    data["images"] = list(dict.fromkeys((*listed.images, *detail.images)))
+    return data | part_data(options) | {"tags": list(listed.tags)}
+
+
+def part_data(facts: Facts) -> dict[str, Any]:
+    """What one part says of the product, in the shape of the wire. Images are on two parts: each has its own here."""
+    if isinstance(facts, ListFacts):
+        return {"images": list(facts.images), "tags": list(facts.tags)}
+    return _options_data(facts) if isinstance(facts, OptionFacts) else _detail_data(facts)
+
+
+def _options_data(facts: OptionFacts) -> dict[str, Any]:
+    return {
+        "options": [
+            {"optionNo": o.option_no, "color": o.color, "size": o.size, "stock": o.stock, "sizeGuide": o.size_guide}
+            for o in facts.options
+        ]
+    }
+
+
+def _detail_data(detail: DetailFacts) -> dict[str, Any]:
     shipping = detail.shipping
     return {
         "itemNo": detail.item_no,
@@ -129,11 +158,15 @@ def product_data(listed: ListFacts, detail: DetailFacts, options: OptionFacts) -
             "feeType": shipping.fee_type,
             "averageDays": shipping.average_days,
         },
-        "images": list(dict.fromkeys((*listed.images, *detail.images))),
+        "images": list(detail.images),
         "descriptionHtml": detail.description_html,
-        "options": [
-            {"optionNo": o.option_no, "color": o.color, "size": o.size, "stock": o.stock, "sizeGuide": o.size_guide}
-            for o in options.options
-        ],
-        "tags": list(listed.tags),
     }
+
+
+#: A product of which nothing is known: where its history begins.
+BLANK: Mapping[str, Any] = {
+    **dict.fromkeys(("itemNo", "sellerId", "name", "brand", "categories", "prices", "stock", "soldOut", "itemStatus")),
+    **dict.fromkeys(("originCountry", "shipping", "images", "descriptionHtml")),
+    "options": [],
+    "tags": None,
+}

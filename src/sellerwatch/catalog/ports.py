@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from sellerwatch.catalog.differences import Change
 from sellerwatch.catalog.facts import DetailFacts, ListFacts, OptionFacts
-from sellerwatch.catalog.product import PartType, Product
-from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, SellerId
+from sellerwatch.catalog.product import PartType, Product, ProductEvent, ProductState
+from sellerwatch.catalog.quarantine import Case, CaseStatus, HeldPart
+from sellerwatch.catalog.removal import Removal, RemovalStatus
+from sellerwatch.kernel.ids import CaseId, ExecutionId, ItemNo, OutboxId, ProductId, RemovalId, SellerId
+
+PartKey = tuple[ItemNo, PartType]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +22,16 @@ class RawPart:
     """A body as it came; a new one is kept only when the part changed."""
 
     product_id: ProductId
+    part: PartType
+    digest: str
+    body: bytes
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBody:
+    """One kept body of a part, for those who look; the newest is what the product is made of."""
+
     part: PartType
     digest: str
     body: bytes
@@ -32,6 +47,16 @@ class ProductCounts:
     deleted: int
 
 
+@dataclass(frozen=True, slots=True)
+class ListStanding:
+    """How a run's list compares with what we have: `told` were told to the receiver and not deleted, `seen` stood on
+    this run's list, `missing` are told and did not."""
+
+    told: int
+    seen: int
+    missing: int
+
+
 class Products(Protocol):
     def of_items(self, items: Sequence[ItemNo]) -> dict[ItemNo, Product]: ...
 
@@ -41,17 +66,148 @@ class Products(Protocol):
 
     def keep_raw(self, parts: Iterable[RawPart]) -> None: ...
 
-    def latest_raw(self, product_id: ProductId) -> dict[PartType, bytes]:
-        """The body of each part that was seen last."""
+    def latest_raws(self, product_ids: Sequence[ProductId]) -> dict[ProductId, dict[PartType, bytes]]:
+        """The body of each part that was kept last."""
         ...
 
-    def count_seen(self, seller_id: SellerId, execution_id: ExecutionId) -> int:
-        """Products of this seller that stood on a list page of this run."""
+    def bodies_of(self, product_id: ProductId, part: PartType | None, limit: int) -> Sequence[StoredBody]:
+        """Kept bodies, newest first."""
         ...
 
-    def count(self, seller_id: SellerId | None = None) -> int: ...
+    def old_raws(self, before: datetime, limit: int) -> Sequence[int]:
+        """Bodies older than that which have a newer one of their part, by row."""
+        ...
+
+    def forget_raws(self, rows: Sequence[int]) -> int: ...
+
+    def body_hashes(self, items: Sequence[ItemNo]) -> dict[PartKey, str]:
+        """What the parts of these products were last read from."""
+        ...
+
+    def keep_body_hashes(self, hashes: Mapping[PartKey, str]) -> None: ...
+
+    def forget_body_hashes(self, items: Sequence[ItemNo]) -> None: ...
+
+    def list_standing(self, seller_id: SellerId, execution_id: ExecutionId) -> ListStanding: ...
+
+    def missing(self, seller_id: SellerId, execution_id: ExecutionId) -> Sequence[Product]:
+        """Told, not deleted, and not on this run's list."""
+        ...
+
+    def unseen_since(self, seller_id: SellerId, since: datetime, limit: int) -> Sequence[Product]:
+        """Told, not deleted, and on no list since then."""
+        ...
+
+    def count_unseen_since(self, seller_id: SellerId, since: datetime) -> int: ...
+
+    def newest(
+        self, *, seller_id: SellerId | None, state: ProductState | None, after: int | None, limit: int
+    ) -> Sequence[tuple[int, Product]]:
+        """A page in the order of the inner ids, beginning behind `after`."""
+        ...
+
+    def count(self, seller_id: SellerId | None = None, state: ProductState | None = None) -> int: ...
 
     def counts(self, seller_id: SellerId) -> ProductCounts: ...
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """One state a product was found in: how it differs from the one before."""
+
+    product_id: ProductId
+    item_no: ItemNo
+    seller_id: SellerId
+    execution_id: ExecutionId | None
+    outbox_id: OutboxId | None
+    event: ProductEvent
+    version: int
+    changes: tuple[Change, ...]
+    created_at: datetime
+
+
+class History(Protocol):
+    def add(self, entries: Iterable[HistoryEntry]) -> None: ...
+
+    def of_product(self, product_id: ProductId, limit: int | None = None) -> Sequence[HistoryEntry]:
+        """In the order it happened; with a limit the last so many."""
+        ...
+
+
+class Quarantine(Protocol):
+    def open_cases(self, seller_id: SellerId) -> Sequence[Case]: ...
+
+    def get(self, case_id: CaseId) -> Case | None: ...
+
+    def add(self, case: Case) -> None: ...
+
+    def save(self, case: Case) -> None: ...
+
+    def newest(self, *, seller_id: SellerId | None, status: CaseStatus | None, limit: int) -> Sequence[Case]: ...
+
+    def held(self, items: Sequence[ItemNo]) -> dict[PartKey, HeldPart]:
+        """What stands of these products, without the bodies."""
+        ...
+
+    def pending(self, execution_id: ExecutionId, part: PartType | None) -> Sequence[HeldPart]:
+        """What waits for the run's judgement, with the bodies."""
+        ...
+
+    def pending_runs(self) -> Sequence[ExecutionId]:
+        """Runs of which something waits."""
+        ...
+
+    def of_case(self, case_id: CaseId, after: ItemNo, limit: int) -> Sequence[HeldPart]:
+        """Held under a case, in the order of the items behind `after`, with the bodies."""
+        ...
+
+    def items_of_case(self, case_id: CaseId, limit: int) -> Sequence[ItemNo]:
+        """The first items held under a case."""
+        ...
+
+    def count_held(self, case_ids: Sequence[CaseId]) -> dict[CaseId, int]: ...
+
+    def put(self, parts: Iterable[HeldPart]) -> None:
+        """In place of whatever stood for the part."""
+        ...
+
+    def free(self, keys: Iterable[PartKey]) -> None: ...
+
+    def drop(self, case_id: CaseId) -> int:
+        """Forget the bodies of a case and keep their hashes; says how many."""
+        ...
+
+
+class Removals(Protocol):
+    def held_of(self, seller_id: SellerId) -> Removal | None: ...
+
+    def get(self, removal_id: RemovalId) -> Removal | None: ...
+
+    def add(self, removal: Removal) -> None: ...
+
+    def save(self, removal: Removal) -> None: ...
+
+    def newest(self, *, seller_id: SellerId | None, status: RemovalStatus | None, limit: int) -> Sequence[Removal]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownField:
+    """A field the contract does not have, as it was met."""
+
+    endpoint: str
+    path: str
+    times: int
+    item_no: ItemNo | None
+    first_seen_at: datetime
+    last_seen_at: datetime
+
+
+class Drift(Protocol):
+    """The drift report: fields that are new at the marketplace."""
+
+    def note(self, endpoint: str, paths: Iterable[str], item_no: ItemNo | None, now: datetime) -> None: ...
+
+    def all(self) -> Sequence[UnknownField]: ...
 
 
 class Reader(Protocol):

@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from sellerwatch.agents.agent import AgentStatus
-from sellerwatch.agents.circuit import CircuitState
 from sellerwatch.agents.standing import Standing, next_free_at, tokens_by_age
 from sellerwatch.cli import desk
 from sellerwatch.cli.desk import say, stamp
 from sellerwatch.cli.output import ago, print_facts, print_table
+from sellerwatch.kernel.circuit import CircuitState
 
 if TYPE_CHECKING:
     from sellerwatch.agents.breaker import Breaker, BreakerRules

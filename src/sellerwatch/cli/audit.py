@@ -19,7 +19,20 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Read the audit trail.")
 
 #: What an entry can be about; a subject that is none of these is taken as an id.
-SUBJECT_TYPES = ("seller", "execution", "task", "message", "agent", "product", "schema", "setting", "user")
+SUBJECT_TYPES = (
+    "seller",
+    "execution",
+    "task",
+    "message",
+    "outbox",
+    "agent",
+    "product",
+    "case",
+    "removal",
+    "schema",
+    "setting",
+    "user",
+)
 
 
 @app.command("list")

@@ -157,11 +157,9 @@ async def _rounds(
 
 
 def _let_the_world_change(simulator: Simulator, plan: Plan, round_: int) -> None:
-    """Prices, stock, texts and options change and products appear; none vanishes, as removals are not told yet."""
-    from sellerwatch.simulator.world import Deed  # noqa: PLC0415
-
+    """Prices, stock, texts and options change, products appear and vanish."""
     luck = random.Random(f"{plan.seed}/{round_}")  # noqa: S311 - practice data
-    simulator.world.mutate(plan.changes, luck, {Deed.CHANGED: 90, Deed.APPEARED: 10})
+    simulator.world.mutate(plan.changes, luck)
 
 
 async def _register(service: Service, names: list[str]) -> list[SellerId]:
@@ -213,10 +211,10 @@ async def _trigger(service: Service, seller_id: SellerId) -> ExecutionId | None:
 
 async def _is_whole(service: Service, execution: Execution) -> bool:
     """Every task succeeded and every product the list promised was seen."""
-    seen = await service.crawl.store.read(
-        lambda tx: tx.products.count_seen(execution.seller_id, execution.execution_id)
+    standing = await service.crawl.store.read(
+        lambda tx: tx.products.list_standing(execution.seller_id, execution.execution_id)
     )
-    return execution.all_succeeded and seen >= (execution.list_total or 0)
+    return execution.all_succeeded and standing.seen >= (execution.list_total or 0)
 
 
 async def _drain(service: Service, running: asyncio.Task[None], screen: Screen) -> None:

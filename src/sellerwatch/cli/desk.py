@@ -10,8 +10,8 @@ import asyncio
 import getpass
 import os
 import random
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -20,14 +20,14 @@ import typer
 from rich.text import Text
 
 from sellerwatch.cli.output import err, out, print_json
-from sellerwatch.kernel.clock import SystemClock
+from sellerwatch.kernel.clock import Clock, SystemClock
 from sellerwatch.kernel.errors import Invalid
 from sellerwatch.kernel.ids import Draw, Ids
 
 if TYPE_CHECKING:
+    from sellerwatch.crawling.group import CrawlRules
     from sellerwatch.crawling.operate import Handled
     from sellerwatch.crawling.ports import CrawlTx
-    from sellerwatch.crawling.process import CrawlRules
     from sellerwatch.kernel.store import Store
     from sellerwatch.settings import Settings
 
@@ -62,7 +62,7 @@ class Desk:
     @property
     def rules(self) -> CrawlRules:
         """What ending a run goes by: bodies are read and addresses made, but nothing is ever fetched from here."""
-        from sellerwatch.crawling.process import CrawlRules  # noqa: PLC0415
+        from sellerwatch.compose import crawl_rules  # noqa: PLC0415
         from sellerwatch.marketplaces.mustit.client import MustitMarketplace  # noqa: PLC0415
         from sellerwatch.marketplaces.mustit.urls import Urls  # noqa: PLC0415
         from sellerwatch.marketplaces.ports import TransportFailed, TransportProblem  # noqa: PLC0415
@@ -73,34 +73,66 @@ class Desk:
 
         urls = Urls(list_path=self.settings.marketplace_list_path)
         marketplace = MustitMarketplace(NoTransport(), self.settings.marketplace_url, lambda _: "", urls=urls)
-        return CrawlRules(marketplace, self.settings.page_size, self.settings.task_retries)
+        return crawl_rules(self.settings, marketplace)
 
 
-def look(work: Callable[[CrawlTx, Desk], T]) -> T:
-    """Run `work` on one consistent view of the database; it changes nothing."""
-    return _at_desk(lambda store, desk: store.read(lambda tx: work(tx, desk())))
+class Sitting:
+    """Several pieces of work in a row on the one open database, each a transaction of its own.
+
+    Cut off between two of them, what the first ones did is kept: work that is about thousands of rows goes in steps.
+    """
+
+    def __init__(self, settings: Settings, store: Store[CrawlTx], clock: Clock, runner: asyncio.Runner) -> None:
+        self._settings = settings
+        self._store = store
+        self._clock = clock
+        self._runner = runner
+        self._ids = Ids(clock, random.Random(os.urandom(16)))  # noqa: S311 - ids, no secrets
+        self._actor = actor()
+
+    def look(self, work: Callable[[CrawlTx, Desk], T]) -> T:
+        """Run `work` on one consistent view of the database; it changes nothing."""
+        desk = self._desk()
+        return self._runner.run(self._store.read(lambda tx: work(tx, desk())))
+
+    def change(self, work: Callable[[CrawlTx, Desk], T]) -> T:
+        """Run `work` as one transaction: all of it is kept, or nothing."""
+        desk = self._desk()
+        return self._runner.run(self._store.transact(lambda tx: work(tx, desk())))
+
+    def _desk(self) -> Callable[[], Desk]:
+        """Each run of a piece of work gets the same ids and the same time: it may run more than once."""
+        draw, now = Draw(self._ids), self._clock.now()
+        return lambda: Desk(self._settings, self._actor, now, draw.replay())
 
 
-def change(work: Callable[[CrawlTx, Desk], T]) -> T:
-    """Run `work` as one transaction: all of it is kept, or nothing."""
-    return _at_desk(lambda store, desk: store.transact(lambda tx: work(tx, desk())))
-
-
-def _at_desk(use: Callable[[Store[CrawlTx], Callable[[], Desk]], Coroutine[Any, Any, T]]) -> T:
-    """Open, work, close. Each run of the work gets the same ids and the same time: it may run more than once."""
+@contextmanager
+def sitting() -> Iterator[Sitting]:
+    """The configured database, open until the block ends."""
     # Imported here: SQLAlchemy and Pydantic are most of what starting any command would cost.
     from sellerwatch.compose import open_store  # noqa: PLC0415
     from sellerwatch.settings import load  # noqa: PLC0415
 
     settings = load(os.environ).settings
     clock = SystemClock()
-    draw = Draw(Ids(clock, random.Random(os.urandom(16))))  # noqa: S311 - ids, no secrets
-    who, now = actor(), clock.now()
     store = open_store(settings, clock=clock, inline=True)
     try:
-        return asyncio.run(use(store, lambda: Desk(settings, who, now, draw.replay())))
+        with asyncio.Runner() as runner:
+            yield Sitting(settings, store, clock, runner)
     finally:
         store.close()
+
+
+def look(work: Callable[[CrawlTx, Desk], T]) -> T:
+    """One piece of work that changes nothing, and the database closed after it."""
+    with sitting() as at:
+        return at.look(work)
+
+
+def change(work: Callable[[CrawlTx, Desk], T]) -> T:
+    """One transaction, and the database closed after it."""
+    with sitting() as at:
+        return at.change(work)
 
 
 def actor() -> str:

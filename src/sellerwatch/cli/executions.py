@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ from sellerwatch.cli import desk
 from sellerwatch.cli.desk import AsJson, Desk, Limit, say, stamp
 from sellerwatch.cli.output import ago, print_facts, print_json, print_table
 from sellerwatch.crawling.execution import Execution, ExecutionNotFound, ExecutionStatus
+from sellerwatch.crawling.ports import NoteKind
 from sellerwatch.kernel.ids import ExecutionId, SellerId
 from sellerwatch.sellers.seller import SellerNotFound
 
@@ -24,6 +26,17 @@ app = typer.Typer(no_args_is_help=True, help="Look at runs, cancel them, try aga
 MOST_ERRORS = 20
 
 ExecutionArgument = Annotated[str, typer.Argument(metavar="EXECUTION_ID", help="As `executions list` shows it.")]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A run with everything `show` says of it."""
+
+    run: Execution
+    tally: Mapping[tuple[str, str], int]
+    errors: Sequence[tuple[str, int]]
+    notes: Mapping[NoteKind, Mapping[str, int]]
+    now: datetime
 
 
 @app.command("list")
@@ -59,36 +72,43 @@ def list_(
 
 @app.command()
 def show(execution: ExecutionArgument, as_json: AsJson = False) -> None:
-    """Show a run: how far it is, its tasks by type and state, and its errors by message.
+    """Show a run: how far it is, its tasks by type and state, what it found changed, and its errors by message.
+
+    A run that is paused says why, and what to do.
 
     \b
     sellerwatch executions show 0198c0de-0000-7000-8002-000000000001
     """
     execution_id = ExecutionId.parse(execution)
 
-    def work(
-        tx: CrawlTx, at: Desk
-    ) -> tuple[Execution, dict[tuple[str, str], int], Sequence[tuple[str, int]], datetime]:
-        run = found_execution(tx, execution_id)
-        return run, tx.tasks.tally(execution_id), tx.tasks.errors(execution_id, MOST_ERRORS), at.now
+    def work(tx: CrawlTx, at: Desk) -> Shown:
+        return Shown(
+            found_execution(tx, execution_id),
+            tx.tasks.tally(execution_id),
+            tx.tasks.errors(execution_id, MOST_ERRORS),
+            tx.run_notes.of(execution_id),
+            at.now,
+        )
 
-    run, tally, errors, now = desk.look(work)
+    shown = desk.look(work)
+    run = shown.run
     if as_json:
         by_type: dict[str, dict[str, int]] = {}
-        for (task_type, state), number in sorted(tally.items()):
+        for (task_type, state), number in sorted(shown.tally.items()):
             by_type.setdefault(task_type, {})[state] = number
-        listed = [{"message": message, "count": number} for message, number in errors]
-        print_json(execution_json(run) | {"tasks": by_type, "errors": listed})
+        listed = [{"message": message, "count": number} for message, number in shown.errors]
+        print_json(execution_json(run) | {"tasks": by_type, "errors": listed} | notes_json(run, shown.notes))
         return
-    _print_run(run, now)
+    _print_run(shown)
     print_table(
         "Tasks",
         ("type", "status", "number"),
-        [(task_type, state, number) for (task_type, state), number in sorted(tally.items())],
+        [(task_type, state, number) for (task_type, state), number in sorted(shown.tally.items())],
         empty="It has no tasks.",
     )
-    if errors:
-        print_table("Errors", ("tasks", "message"), [(number, message) for message, number in errors], empty="")
+    _print_notes(run, shown.notes)
+    if shown.errors:
+        print_table("Errors", ("tasks", "message"), [(number, message) for message, number in shown.errors], empty="")
         say(f"Try them again: sellerwatch executions retry {execution_id}", "dim")
 
 
@@ -165,6 +185,19 @@ def execution_json(run: Execution) -> dict[str, Any]:
     }
 
 
+def notes_json(run: Execution, notes: Mapping[NoteKind, Mapping[str, int]]) -> dict[str, Any]:
+    """What was noted of a run while it went. One that is over waits for nothing."""
+    return {
+        "paused": next(iter(notes[NoteKind.PAUSED]), None) if run.is_open else None,
+        "judged": dict(sorted(notes[NoteKind.JUDGED].items())),
+        "changedFields": [
+            {"part": part, "field": name, "products": number} for part, name, number in _changed_fields(notes)
+        ],
+        "unreadable": [{"problem": name, "count": number} for name, number in _most(notes[NoteKind.UNREADABLE])],
+        "foreignItems": len(notes[NoteKind.FOREIGN]),
+    }
+
+
 def print_executions(title: str, runs: Sequence[Execution], now: datetime, *, empty: str) -> None:
     print_table(
         title,
@@ -200,10 +233,12 @@ def must_be_known(tx: CrawlTx, seller_id: SellerId | None) -> None:
         raise SellerNotFound(seller_id=seller_id)
 
 
-def _print_run(run: Execution, now: datetime) -> None:
+def _print_run(shown: Shown) -> None:
+    run, now, notes = shown.run, shown.now, shown.notes
     took = None
     if run.started_at is not None:
         took = f"{((run.completed_at or now) - run.started_at).total_seconds():.0f} s"
+    judged = ", ".join(f"{part} {number}" for part, number in sorted(notes[NoteKind.JUDGED].items()))
     print_facts(
         [
             ("execution", run.execution_id),
@@ -212,6 +247,8 @@ def _print_run(run: Execution, now: datetime) -> None:
             ("progress", f"{desk.bar(run.progress_rate)} ({run.ended} of {run.total_tasks_created})"),
             ("success rate", f"{run.success_rate:.1f} %"),
             ("products listed", run.list_total),
+            ("items of others", len(notes[NoteKind.FOREIGN]) or None),
+            ("parts judged", judged or None),
             ("created", f"{run.created_at:%Y-%m-%d %H:%M:%S} UTC ({ago(run.created_at, now)})"),
             ("completed", run.completed_at),
             ("took", took),
@@ -219,3 +256,24 @@ def _print_run(run: Execution, now: datetime) -> None:
             ("error", run.error_message),
         ]
     )
+
+
+def _print_notes(run: Execution, notes: Mapping[NoteKind, Mapping[str, int]]) -> None:
+    changed, unreadable = _changed_fields(notes), _most(notes[NoteKind.UNREADABLE])
+    if changed:
+        print_table("Changed fields", ("part", "field", "products"), changed, empty="")
+    if unreadable:
+        print_table("Could not be read", ("answers", "problem"), [(n, name) for name, n in unreadable], empty="")
+    for reason in notes[NoteKind.PAUSED] if run.is_open else ():
+        say(f"It is paused: {reason}", "yellow")
+        say(f"Its tasks wait until the case is decided: sellerwatch quarantine list --seller {run.seller_id}", "yellow")
+
+
+def _changed_fields(notes: Mapping[NoteKind, Mapping[str, int]]) -> list[tuple[str, str, int]]:
+    """Most frequent first; noted as `PART field`."""
+    split = ((name.partition(" "), number) for name, number in _most(notes[NoteKind.CHANGED]))
+    return [(part, field, number) for (part, _, field), number in split]
+
+
+def _most(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda each: (-each[1], each[0]))

@@ -14,12 +14,16 @@ from sellerwatch import __version__
 from sellerwatch.cli import (
     agents,
     audit,
+    auth,
     config,
     db,
     demo,
     executions,
     limits,
     outbox,
+    products,
+    quarantine,
+    removals,
     schedules,
     sellers,
     serve,
@@ -49,10 +53,14 @@ for name, commands in (
     ("schedules", schedules.app),
     ("executions", executions.app),
     ("tasks", tasks.app),
+    ("products", products.app),
+    ("quarantine", quarantine.app),
+    ("removals", removals.app),
     ("outbox", outbox.app),
     ("agents", agents.app),
     ("limits", limits.app),
     ("audit", audit.app),
+    ("auth", auth.app),
 ):
     app.add_typer(commands, name=name)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,6 +23,9 @@ _COLOURS = {
     "ACTIVE": "green",
     "COMPLETED": "green",
     "AVAILABLE": "green",
+    "COMPLETE": "green",
+    "RELEASED": "green",
+    "CONFIRMED": "green",
     "current": "green",
     "RUNNING": "cyan",
     "IN_PROGRESS": "cyan",
@@ -30,9 +34,13 @@ _COLOURS = {
     "RETRY": "yellow",
     "PENDING": "yellow",
     "SUSPENDED": "yellow",
+    "INCOMPLETE": "yellow",
+    "OPEN": "yellow",
+    "HELD": "yellow",
     "behind": "yellow",
     "FAILED": "red",
     "BLOCKED": "red",
+    "DELETED": "red",
     "unknown": "red",
 }
 
@@ -67,6 +75,17 @@ def print_facts(facts: Iterable[tuple[str, Any]]) -> None:
     out.print(table)
 
 
+@contextmanager
+def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """A bar on standard error while the block runs, where somebody sees it; called with how many more are done."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
+    with Progress(*columns, TimeElapsedColumn(), console=err, disable=not err.is_terminal) as bars:
+        bar = bars.add_task(what, total=total)
+        yield lambda more: bars.advance(bar, more)
+
+
 def ago(time: datetime | None, now: datetime) -> str:
     """`3 min ago`, `in 2 h`: people read distances, not stamps."""
     if time is None:
@@ -84,6 +103,8 @@ def ago(time: datetime | None, now: datetime) -> str:
 
 def _cell(value: Any) -> Text:
     """Never markup: a product's name may hold brackets."""
+    if isinstance(value, Text):
+        return value
     if value is None:
         return Text("-", style="dim")
     text = f"{value:%Y-%m-%d %H:%M:%S}" if isinstance(value, datetime) else str(value)

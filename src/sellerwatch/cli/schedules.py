@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from sellerwatch.crawling.ports import CrawlTx
 
-app = typer.Typer(no_args_is_help=True, help="Look at when sellers are crawled.")
+app = typer.Typer(no_args_is_help=True, help="Look at when sellers are crawled; tell the scheduler once more.")
 
 NEXT_TIMES = 5
 
@@ -93,6 +93,30 @@ def show(
         [(ago(time, now) if time > now else "now", time) for time in next_times(schedule)],
         empty=f"No run is due: the seller is not crawled. Begin again: sellerwatch sellers activate {seller_id}",
     )
+
+
+@app.command()
+def retry(
+    seller: Annotated[str, typer.Argument(metavar="SELLER_ID", help="The marketplace's own id of the seller.")],
+    as_json: AsJson = False,
+) -> None:
+    """Tell the scheduler once more what it would not take; a FAILED schedule is mended when it has.
+
+    \b
+    sellerwatch schedules retry seller_12345
+    """
+    seller_id = SellerId.parse(seller)
+
+    def work(tx: CrawlTx, at: Desk) -> tuple[Schedule, int]:
+        from sellerwatch.crawling.operate_outbox import retry_schedule  # noqa: PLC0415
+
+        return retry_schedule(tx, seller_id, actor=at.actor, ids=at.ids, now=at.now)
+
+    schedule, messages = desk.change(work)
+    if as_json:
+        print_json({"sellerId": seller_id, "status": schedule.status, "messages": messages})
+        return
+    say(f"{messages} message(s) wait to be told; a running `sellerwatch serve` does it within a minute.", "green")
 
 
 def starts_at(schedule: Schedule) -> datetime | None:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 def serve() -> None:
-    """Crawl due sellers and deliver what changed, until stopped. The embedded database is made on the way.
+    """Crawl due sellers, deliver what changed and answer the API, until stopped. The embedded database is made on the
+    way.
 
     \b
     sellerwatch serve
@@ -65,11 +66,13 @@ async def _serve(settings: Settings) -> None:
     import logging  # noqa: PLC0415
 
     from sellerwatch.compose import open_service  # noqa: PLC0415
+    from sellerwatch.web.serve import api_of  # noqa: PLC0415
 
     log = logging.getLogger("sellerwatch")
-    async with open_service(settings) as service:
+    async with open_service(settings) as service, api_of(service, settings) as address:
         stop_on_signals(service.stop.set)
-        log.info("serving", extra={"marketplace": settings.marketplace_url, "worker": service.crawl.worker_id})
+        where = {"api": address, "marketplace": settings.marketplace_url}
+        log.info("serving", extra={**where, "worker": service.crawl.worker_id})
         async with at_work(service) as running:
             await running
         log.info("stopped", extra={"completed": service.progress.completed, "failed": service.progress.failed})

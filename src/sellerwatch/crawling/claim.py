@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.agents.charge import Notice
 from sellerwatch.agents.gate import Gate, ask_gate, start_probe
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.pool import Candidate, Grant, Lending, lend, pace
 from sellerwatch.agents.ports import Permit
+from sellerwatch.catalog.ports import PartKey
+from sellerwatch.catalog.product import PartType
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.task import Task, TaskStatus, TaskType
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.ids import ExecutionId, WorkerId
+from sellerwatch.kernel.notices import Notice
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,8 @@ class Claim:
     task: Task
     permit: Permit
     is_pool_probe: bool = False
+    #: Of the body its part was last read from; an equal one need not be read.
+    known_hash: str | None = None
 
     @property
     def candidate(self) -> Candidate:
@@ -66,7 +70,7 @@ def claim(tx: CrawlTx, worker_id: WorkerId, wanted: int, turn: int, at: Moment, 
     """
     now, limits = at.now, terms.limits
     gate = ask_gate(tx, terms.breaker, now)
-    runs = _in_turn([execution.execution_id for execution in tx.executions.running()], turn)
+    runs = _in_turn([execution.execution_id for execution in tx.executions.at_work()], turn)
     if gate.most == 0:
         return Claims((), gate.not_before, (), hungry=True, notices=gate.notices)
     if not runs:
@@ -88,7 +92,10 @@ def claim(tx: CrawlTx, worker_id: WorkerId, wanted: int, turn: int, at: Moment, 
     permits = tx.permits.reserve(grants, [task.task_id for task in started], worker_id, at)
     tx.tasks.save(started, now)
     notices = gate.notices + _start_probes(tx, gate, grants, worker_id, terms.breaker, now)
-    taken = tuple(Claim(task, permit, gate.is_probe) for task, permit in zip(started, permits, strict=True))
+    known = tx.products.body_hashes([task.item_no for task in started if task.item_no is not None])
+    taken = tuple(
+        Claim(task, permit, gate.is_probe, _known(known, task)) for task, permit in zip(started, permits, strict=True)
+    )
     return Claims(taken, None, tokenless, len(lending.grants) < wanted, notices)
 
 
@@ -126,6 +133,13 @@ def _started(task: Task, worker_id: WorkerId, now: datetime, agent_row: int) -> 
     if task.status is TaskStatus.WAITING:
         task = task.publish(now)
     return task.start(worker_id, now, agent_row)
+
+
+def _known(known: dict[PartKey, str], task: Task) -> str | None:
+    if task.item_no is None:
+        return None
+    part = PartType.DETAIL if task.task_type is TaskType.PRODUCT_DETAIL else PartType.OPTION
+    return known.get((task.item_no, part))
 
 
 def _in_turn(runs: list[ExecutionId], turn: int) -> list[ExecutionId]:

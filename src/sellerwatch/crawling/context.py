@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
 
-from sellerwatch.agents.charge import Notice
 from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.ports import Sealer
+from sellerwatch.crawling.group import CrawlRules
 from sellerwatch.crawling.ports import CrawlTx
-from sellerwatch.crawling.process import CrawlRules
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock
 from sellerwatch.kernel.ids import Ids, WorkerId
+from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.store import Store
 from sellerwatch.marketplaces.ports import Marketplace
 from sellerwatch.marketplaces.robots import Robots
@@ -61,6 +61,8 @@ class Crawl:
     circuit: Circuit = field(default_factory=Circuit)
     suspension: timedelta = timedelta(hours=1)
     log_kept: timedelta = timedelta(days=92)
+    bodies_kept: timedelta = timedelta(days=365)
+    outbox_kept: timedelta = timedelta(days=92)
     timezone: str = "UTC"
     robots: Robots | None = None
     heartbeat: timedelta = timedelta(seconds=10)

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from functools import partial
 from zoneinfo import ZoneInfo
 
-from sellerwatch.agents.tend import forget_old_uses, recover_rested
+from sellerwatch.agents.tend import BATCH, forget_old_uses, recover_rested
 from sellerwatch.crawling.context import Crawl
+from sellerwatch.crawling.operate_catalog import settle_ended
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.put_back import PutBack, cancel_execution, put_back_lost
 from sellerwatch.crawling.sessions import renew_due
 from sellerwatch.kernel.clock import moment
-from sellerwatch.kernel.ids import Draw
+from sellerwatch.kernel.ids import Draw, OutboxId
+from sellerwatch.outbox.message import OutboxKind
 
 log = logging.getLogger(__name__)
 
 #: Longer than any turn of a job takes; a process that dies in one keeps the others from it for so long.
 LEASE = timedelta(minutes=5)
+FORGOTTEN_AT_ONCE = 500
+HOUR = timedelta(hours=1)
+#: Transactions that one turn of forgetting takes at most.
+MOST_BATCHES = 100
 
 Job = Callable[[Crawl], Awaitable[object]]
 
@@ -35,7 +42,9 @@ async def put_back(crawl: Crawl) -> PutBack:
                 cancel_execution(tx, execution.execution_id, "ran past its deadline", crawl.rules, ids, at.now)
         return put_back_lost(tx, crawl.visibility, crawl.rules, ids, at)
 
-    return await crawl.store.transact(work)
+    back = await crawl.store.transact(work)
+    crawl.tell(back.notices)
+    return back
 
 
 async def recover(crawl: Crawl) -> int:
@@ -44,8 +53,16 @@ async def recover(crawl: Crawl) -> int:
 
 
 async def forget(crawl: Crawl) -> int:
+    """Lines of the log past their time; on the first turn of each hour also events that are over, and tries."""
     now = crawl.clock.now()
-    return await crawl.store.transact(lambda tx: forget_old_uses(tx, crawl.log_kept, now))
+
+    def work(tx: CrawlTx) -> tuple[int, datetime | None]:
+        return forget_old_uses(tx, crawl.log_kept, now), tx.leases.last_finished("forget")
+
+    forgotten, last = await crawl.store.transact(work)
+    if last is None or last.replace(minute=0, second=0, microsecond=0) + HOUR <= now:
+        forgotten += await _forget_delivered(crawl, now - crawl.outbox_kept)
+    return forgotten
 
 
 async def begin_day(crawl: Crawl) -> int:
@@ -60,11 +77,67 @@ async def begin_day(crawl: Crawl) -> int:
     return await crawl.store.transact(work)
 
 
+async def settle(crawl: Crawl) -> int:
+    """Changes that waited for the judgement of a run that was cut short."""
+    now, draw = crawl.clock.now(), Draw(crawl.ids)
+    if not await crawl.store.read(lambda tx: tx.quarantine.pending_runs()):
+        return 0
+    settled, notices = await crawl.store.transact(lambda tx: settle_ended(tx, crawl.rules, draw.replay(), now))
+    crawl.tell(notices)
+    return settled
+
+
+async def forget_bodies(crawl: Crawl) -> int:
+    """On the first turn of each day: bodies past their time, as long as a newer one of their part is there. Found by a
+    reader, as it may take a while."""
+    now, forgotten = crawl.clock.now(), 0
+    last = await crawl.store.read(lambda tx: tx.leases.last_finished("forget_bodies"))
+    if last is not None and last.date() == now.date():
+        return 0
+    while True:
+        rows = await crawl.store.read(lambda tx: tx.products.old_raws(now - crawl.bodies_kept, FORGOTTEN_AT_ONCE))
+        forgotten += await crawl.store.transact(partial(_forget_bodies, rows=rows))
+        if len(rows) < FORGOTTEN_AT_ONCE:
+            return forgotten
+
+
+def _forget_bodies(tx: CrawlTx, rows: Sequence[int]) -> int:
+    return tx.products.forget_raws(rows)
+
+
+async def _forget_delivered(crawl: Crawl, before: datetime) -> int:
+    """Piece by piece. What to delete is looked up without holding up anybody's writing."""
+    forgotten = 0
+    for kind in OutboxKind:
+        for _ in range(MOST_BATCHES):
+            old = await crawl.store.read(partial(_superseded, kind=kind, before=before))
+            if old:
+                forgotten += await crawl.store.transact(partial(_forget_these, kind=kind, outbox_ids=old))
+            if len(old) < BATCH:
+                break
+    for _ in range(MOST_BATCHES):
+        gone = await crawl.store.transact(lambda tx: tx.attempts.forget(before, BATCH))
+        forgotten += gone
+        if gone < BATCH:
+            break
+    return forgotten
+
+
+def _superseded(tx: CrawlTx, kind: OutboxKind, before: datetime) -> Sequence[OutboxId]:
+    return tx.outbox(kind).superseded(before, BATCH)
+
+
+def _forget_these(tx: CrawlTx, kind: OutboxKind, outbox_ids: Sequence[OutboxId]) -> int:
+    return tx.outbox(kind).forget(outbox_ids)
+
+
 JOBS: dict[str, Job] = {
     "recover": recover,
     "renew": renew_due,
     "begin_day": begin_day,
     "forget": forget,
+    "settle": settle,
+    "forget_bodies": forget_bodies,
 }
 
 

@@ -12,14 +12,12 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from sellerwatch.crawling.execution import CrawlInProgress, Execution, ExecutionNotFound
+from sellerwatch.crawling.group import CrawlRules
 from sellerwatch.crawling.ports import CrawlTx
-from sellerwatch.crawling.process import CrawlRules
 from sellerwatch.crawling.put_back import cancel_execution, reopen_tasks
 from sellerwatch.crawling.task import Task, TaskNotFound, TaskStatus
 from sellerwatch.kernel.errors import Conflict, NotFound
-from sellerwatch.kernel.ids import ExecutionId, OutboxId, PublicId, SellerId, TaskId
-from sellerwatch.outbox.message import Message, MessageNotFound
-from sellerwatch.outbox.ports import Outbox
+from sellerwatch.kernel.ids import ExecutionId, PublicId, SellerId, TaskId
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.schedules.missed import spread
 from sellerwatch.schedules.schedule import Schedule
@@ -154,43 +152,6 @@ def retry_tasks(tx: CrawlTx, task_ids: Sequence[TaskId], deadline: timedelta, *,
     return each(task_ids, retry)
 
 
-def replay(tx: CrawlTx, outbox_ids: Sequence[OutboxId], *, actor: str, now: datetime) -> Handled:
-    """Messages that failed for good are sent once more, with a fresh count and the same key and body."""
-    return _move_messages(tx, outbox_ids, "message.replay", lambda message: message.replay(now), actor, now)
-
-
-def discard(tx: CrawlTx, outbox_ids: Sequence[OutboxId], *, actor: str, now: datetime) -> Handled:
-    """Messages that failed for good are given up; what waits behind them goes on without them."""
-    return _move_messages(tx, outbox_ids, "message.discard", lambda message: message.discard(), actor, now)
-
-
-def find_message(tx: CrawlTx, outbox_id: OutboxId) -> tuple[Outbox, Message]:
-    """A message, and the outbox of the two in which it stands."""
-    for outbox in (tx.product_outbox, tx.scheduler_outbox):
-        message = outbox.get(outbox_id)
-        if message is not None:
-            return outbox, message
-    raise MessageNotFound(outbox_id=outbox_id)
-
-
-def _move_messages(
-    tx: CrawlTx,
-    outbox_ids: Sequence[OutboxId],
-    action: str,
-    move: Callable[[Message], Message],
-    actor: str,
-    now: datetime,
-) -> Handled:
-    def one(outbox_id: OutboxId) -> None:
-        outbox, message = find_message(tx, outbox_id)
-        moved = move(message)
-        outbox.save([moved], now)
-        shown = _message(message), _message(moved)
-        tx.audit.record(AuditEntry(now, actor, action, "message", outbox_id, *shown))
-
-    return each(outbox_ids, one)
-
-
 def _reopen(tx: CrawlTx, run: Execution, tasks: Sequence[Task], deadline: timedelta, now: datetime) -> Execution:
     """Reopen failed tasks of one run. One that had ended is a run like any other again: of an ACTIVE seller that has
     none going, and with a deadline of its own, counted from now.
@@ -236,12 +197,3 @@ def _run(execution: Execution) -> dict[str, Any]:
 
 def _task(task: Task, run: Execution) -> dict[str, Any]:
     return {"status": task.status, "errorMessage": task.error_message, "executionStatus": run.status}
-
-
-def _message(message: Message) -> dict[str, Any]:
-    return {
-        "status": message.status,
-        "eventType": message.event_type,
-        "retryCount": message.retry_count,
-        "errorMessage": message.error_message,
-    }

@@ -10,12 +10,13 @@ from datetime import datetime, timedelta
 from typing import Any, Self
 
 from sellerwatch.agents.agent import Agent, AgentExists, AgentNotFound
-from sellerwatch.agents.circuit import Circuit, CircuitState
+from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.ports import Sealer, Stored
 from sellerwatch.agents.token import InvalidToken
 from sellerwatch.crawling.operate import Handled, each
 from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.errors import Conflict, Invalid
 from sellerwatch.kernel.ids import InvalidId, PublicId, UserAgentId

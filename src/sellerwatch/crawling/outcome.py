@@ -11,7 +11,8 @@ from enum import StrEnum
 
 from sellerwatch.agents.agent import Outcome
 from sellerwatch.agents.charge import Charge
-from sellerwatch.catalog.absorb import Part
+from sellerwatch.catalog.absorb import Part, read_part
+from sellerwatch.catalog.facts import body_hash
 from sellerwatch.catalog.product import PartType
 from sellerwatch.crawling.claim import Claim
 from sellerwatch.crawling.task import Purpose, TaskType
@@ -39,6 +40,17 @@ class TaskEnd(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Unread:
+    """An answer that is JSON and not the contract's: kept, so that a better parser can read it. A page has no item."""
+
+    part: PartType
+    item_no: ItemNo | None
+    problem: str
+    body: bytes
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
 class Ending:
     """One claim's end, ready to be absorbed."""
 
@@ -54,6 +66,9 @@ class Ending:
     wait: timedelta | None = None
     rest: timedelta = timedelta(0)
     drop_token: bool = False
+    is_gone: bool = False
+    unread: Unread | None = None
+    unknown: tuple[str, ...] = ()
 
     @property
     def charge(self) -> Charge:
@@ -79,12 +94,18 @@ def judge(claim: Claim, answer: Answer, marketplace: Marketplace, took: float, n
     problem = answer.problem
     parts: tuple[Part, ...] = ()
     total: int | None = None
+    unread: Unread | None = None
     drop_token = answer.kind in (AnswerKind.TOO_MANY, AnswerKind.UNAUTHORISED)
     if answer.kind is AnswerKind.OK:
         try:
             parts, total = _read(claim, answer.body, marketplace)
         except Unparsable as unparsable:
-            end, agent, problem = TaskEnd.FAILED, Outcome.BLAMELESS, str(unparsable)
+            # A body that is cut off or no JSON at all is an accident. One that is, but reads otherwise, stays so.
+            end = TaskEnd.FAILED if unparsable.is_garbled else TaskEnd.FATAL
+            agent, problem = Outcome.BLAMELESS, str(unparsable)
+            if not unparsable.is_garbled:
+                part = PART_OF[task.task_type]
+                unread = Unread(part, task.item_no, unparsable.problem, answer.body, body_hash(answer.body))
     elif answer.kind is AnswerKind.GONE and task.purpose is Purpose.REMOVAL_PROOF:
         end = TaskEnd.DONE
     elif answer.kind is AnswerKind.UNAUTHORISED and _was_fresh(claim, now):
@@ -105,8 +126,16 @@ def judge(claim: Claim, answer: Answer, marketplace: Marketplace, took: float, n
         list_total=total,
         wait=answer.wait,
         drop_token=drop_token,
+        is_gone=answer.kind is AnswerKind.GONE,
+        unread=unread,
     )
 
+
+PART_OF = {
+    TaskType.MINISHOP: PartType.MINISHOP,
+    TaskType.PRODUCT_DETAIL: PartType.DETAIL,
+    TaskType.PRODUCT_OPTION: PartType.OPTION,
+}
 
 _ENDS = {
     AnswerKind.OK: (TaskEnd.DONE, Outcome.SUCCESS),
@@ -120,14 +149,16 @@ _ENDS = {
 
 
 def _read(claim: Claim, body: bytes, marketplace: Marketplace) -> tuple[tuple[Part, ...], int | None]:
-    task = claim.task
-    if task.task_type is TaskType.MINISHOP:
+    task, part = claim.task, PART_OF[claim.task.task_type]
+    if part is PartType.MINISHOP:
         page = marketplace.read_list(body)
-        return tuple(Part.of(PartType.MINISHOP, e.facts.item_no, e.facts, e.raw) for e in page.entries), page.total
-    item = task.item_no or ItemNo(0)
-    if task.task_type is TaskType.PRODUCT_DETAIL:
-        return (Part.of(PartType.DETAIL, item, marketplace.read_detail(body, item), body),), None
-    return (Part.of(PartType.OPTION, item, marketplace.read_options(body, item), body),), None
+        return tuple(Part.of(part, e.facts.item_no, e.facts, e.raw) for e in page.entries), page.total
+    if task.purpose is Purpose.REMOVAL_PROOF:
+        return (), None
+    item, hashed = task.item_no or ItemNo(0), body_hash(body)
+    if hashed == claim.known_hash:
+        return (Part.same(part, item),), None
+    return (Part.of(part, item, read_part(marketplace, part, item, body), body, hashed),), None
 
 
 def _was_fresh(claim: Claim, now: datetime) -> bool:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Protocol
 
 from sellerwatch.agents.ports import AgentsTx
-from sellerwatch.catalog.ports import Products
+from sellerwatch.catalog.ports import Drift, History, Products, Quarantine, Removals
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.task import Task, TaskStatus
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
-from sellerwatch.outbox.ports import Outbox
+from sellerwatch.outbox.message import OutboxKind
+from sellerwatch.outbox.ports import OutboxTx, OutboxView
 from sellerwatch.sellers.ports import SellersTx
 
 
@@ -39,8 +41,12 @@ class Tasks(Protocol):
         """How many tasks of each of these products are not over in this run."""
         ...
 
-    def count_lists(self, execution_id: ExecutionId) -> int:
-        """List tasks made in this run so far."""
+    def count_lists(self, execution_id: ExecutionId, *, is_open: bool = False) -> int:
+        """List tasks made in this run so far, or only those that are not over."""
+        ...
+
+    def unread_pages(self, execution_id: ExecutionId) -> int:
+        """Pages of this run's list that no task has read."""
         ...
 
     def held_by_lapsed(self, beat_before: datetime) -> Sequence[Task]:
@@ -64,6 +70,10 @@ class Tasks(Protocol):
         """Why tasks of a run failed, each message with how many it hit; most frequent first."""
         ...
 
+    def count_by_status(self, seller_id: SellerId, since: datetime, until: datetime) -> dict[TaskStatus, int]:
+        """Tasks of a seller made from `since` until before `until`."""
+        ...
+
     def tally(self, execution_id: ExecutionId) -> dict[tuple[str, str], int]:
         """How many tasks of each (type, status)."""
         ...
@@ -82,9 +92,36 @@ class Executions(Protocol):
         """All that are RUNNING, oldest first."""
         ...
 
+    def at_work(self) -> Sequence[Execution]:
+        """Those of the running that are not paused."""
+        ...
+
     def newest(
         self, *, seller_id: SellerId | None, status: ExecutionStatus | None, limit: int
     ) -> Sequence[Execution]: ...
+
+
+class NoteKind(StrEnum):
+    """What is noted of a run: how many parts were judged, which fields changed, what could not be read (each with its
+    number); items on the list that are others'; why it is paused."""
+
+    JUDGED = "judged"
+    CHANGED = "changed"
+    UNREADABLE = "unreadable"
+    FOREIGN = "foreign"
+    PAUSED = "paused"
+
+
+class RunNotes(Protocol):
+    def of(self, execution_id: ExecutionId) -> dict[NoteKind, dict[str, int]]:
+        """Every kind is there, if only empty."""
+        ...
+
+    def add(self, execution_id: ExecutionId, notes: Mapping[tuple[NoteKind, str], int]) -> None:
+        """Adds to the numbers that are there."""
+        ...
+
+    def clear(self, execution_id: ExecutionId, kind: NoteKind) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +172,7 @@ class Overrides(Protocol):
     def unset(self, name: str) -> bool: ...
 
 
-class CrawlTx(SellersTx, AgentsTx, Protocol):
+class CrawlTx(SellersTx, AgentsTx, OutboxTx, Protocol):
     @property
     def tasks(self) -> Tasks: ...
 
@@ -146,7 +183,21 @@ class CrawlTx(SellersTx, AgentsTx, Protocol):
     def products(self) -> Products: ...
 
     @property
-    def product_outbox(self) -> Outbox: ...
+    def history(self) -> History: ...
+
+    @property
+    def quarantine(self) -> Quarantine: ...
+
+    @property
+    def removals(self) -> Removals: ...
+
+    @property
+    def drift(self) -> Drift: ...
+
+    @property
+    def run_notes(self) -> RunNotes: ...
+
+    def outbox_view(self, kind: OutboxKind) -> OutboxView: ...
 
     @property
     def workers(self) -> Workers: ...

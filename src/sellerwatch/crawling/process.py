@@ -1,52 +1,29 @@
 """Absorbing what came back: one transaction for a group of endings, in which everything they change is changed.
 
-Task outcome, products, bodies, events, follow-up tasks, the run's counts, the agents' health, permits and the usage
-log: all or nothing. It begins with the guard (still running, by this worker, at this attempt), so a second delivery, a
-lost lease or a second run of the same transaction does nothing.
+Task outcome, products, bodies, history, events, follow-up tasks, the run's counts, the agents' health, permits and the
+usage log: all or nothing. It begins with the guard (still running, by this worker, at this attempt), so a second
+delivery, a lost lease or a second run of the same transaction does nothing.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sellerwatch.agents.agent import Outcome
-from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.agents.charge import Notice, charge
-from sellerwatch.catalog.absorb import Shelf, absorb_entry, absorb_part
-from sellerwatch.catalog.announce import announce
-from sellerwatch.catalog.product import ForeignProduct
+from sellerwatch.agents.charge import charge
+from sellerwatch.catalog.absorb import absorb_entry, absorb_part
+from sellerwatch.catalog.product import ForeignProduct, PartType
+from sellerwatch.crawling.group import CrawlRules, Group, Run
+from sellerwatch.crawling.list_end import end_list, list_tasks
 from sellerwatch.crawling.outcome import Ending, TaskEnd
 from sellerwatch.crawling.ports import CrawlTx
-from sellerwatch.crawling.task import RequestUrl, Task, TaskType
+from sellerwatch.crawling.screening import close_overtaken, hold_unreadable, screen, settle_pending
+from sellerwatch.crawling.task import Purpose, RequestUrl, Task, TaskType
 from sellerwatch.kernel.clock import Moment
-from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, ProductId, SellerId, TaskId, WorkerId
-from sellerwatch.marketplaces.ports import Marketplace
-
-#: How often a run reads its list again because products had moved between pages while it read.
-LIST_READINGS = 3
-
-
-@dataclass(frozen=True)
-class CrawlRules:
-    """What processing goes by; from the settings."""
-
-    marketplace: Marketplace
-    page_size: int = 500
-    task_retries: int = 2
-    breaker: BreakerRules = field(default_factory=BreakerRules)
-
-
-@dataclass
-class Sums:
-    """What a group changes in the counts of one run."""
-
-    added: int = 0
-    completed: int = 0
-    failed: int = 0
-    list_total: int | None = None
+from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, TaskId, WorkerId
+from sellerwatch.kernel.notices import Notice
 
 
 @dataclass(frozen=True)
@@ -61,20 +38,6 @@ class Absorbed:
     notices: tuple[Notice, ...] = ()
 
 
-@dataclass
-class _Group:
-    """The state of one transaction, thrown away with it."""
-
-    shelf: Shelf
-    ids: Iterator[str]
-    tasks: list[Task] = field(default_factory=list)
-    follow_ups: dict[ExecutionId, list[Task]] = field(default_factory=lambda: defaultdict(list))
-    ended_items: dict[ExecutionId, list[ItemNo]] = field(default_factory=lambda: defaultdict(list))
-    sums: dict[ExecutionId, Sums] = field(default_factory=lambda: defaultdict(Sums))
-    again: int = 0
-    over: Set[ExecutionId] = frozenset()
-
-
 def absorb(
     tx: CrawlTx,
     endings: Sequence[Ending],
@@ -85,31 +48,26 @@ def absorb(
     at: Moment,
 ) -> Absorbed:
     """Write a group of endings. One that is not ours any more is skipped; its permit and its agent still count."""
-    now = at.now
     notices = charge(tx, [ending.charge for ending in endings], forgiven, worker_id, rules.breaker, at)
     tasks = tx.tasks.get_many([ending.claim.task.task_id for ending in endings])
     ours = [e for e in endings if _is_ours(tasks.get(e.claim.task.task_id), e, worker_id)]
-    runs = {ending.claim.task.execution_id for ending in ours}
-    group = _Group(Shelf(tx.products.of_items(_items(ours))), ids, over=over_of(tx, runs))
+    runs = (ending.claim.task.execution_id for ending in ours)
+    group = Group.begin(tx, rules, ids, at.now, runs, _items(ours))
+    enough = {run: _judged_enough(group, run) for run in group.runs}
+    screen(group, ours)
     for ending in ours:
-        _end_task(group, ending, tasks[ending.claim.task.task_id], rules, now)
-    tx.tasks.save(group.tasks, now)
-    for execution_id, follow_ups in group.follow_ups.items():
-        group.sums[execution_id].added += tx.tasks.add(follow_ups)
-    events = _announce_due(tx, group, rules, now)
-    added, changed = group.shelf.written()
-    tx.products.add(added)
-    tx.products.save(changed)
-    tx.products.keep_raw(group.shelf.raws)
-    for execution_id, sums in group.sums.items():
-        _count(tx, execution_id, sums, group, rules, now)
+        _end_task(group, ending, tasks[ending.claim.task.task_id])
+    for ending in ours:
+        if ending.unknown:
+            tx.drift.note(ending.claim.task.task_type, ending.unknown, ending.claim.task.item_no, at.now)
+    _finish(group, enough)
     return Absorbed(
-        completed=sum(sums.completed for sums in group.sums.values()),
-        failed=sum(sums.failed for sums in group.sums.values()),
+        completed=sum(run.completed for run in group.runs.values()),
+        failed=sum(run.failed for run in group.runs.values()),
         again=group.again,
-        events=events,
-        products=len(added),
-        notices=notices,
+        events=group.events,
+        products=group.products,
+        notices=(*notices, *group.notices),
     )
 
 
@@ -134,87 +92,140 @@ def over_of(tx: CrawlTx, runs: Iterable[ExecutionId]) -> frozenset[ExecutionId]:
     return frozenset(run for run, execution in found.items() if execution is None or not execution.is_open)
 
 
-def end_failed(tx: CrawlTx, tasks: Sequence[Task], rules: CrawlRules, ids: Iterator[str], now: datetime) -> None:
+def end_failed(
+    tx: CrawlTx, tasks: Sequence[Task], rules: CrawlRules, ids: Iterator[str], now: datetime
+) -> tuple[Notice, ...]:
     """Tasks that ended as FAILED without an answer (cancelled, poison): counted, and their products' events are due."""
     if not tasks:
-        return
-    items = list(dict.fromkeys(task.item_no for task in tasks if task.item_no is not None))
-    group = _Group(Shelf(tx.products.of_items(items)), ids)
+        return ()
+    items = (task.item_no for task in tasks if task.item_no is not None)
+    group = Group.begin(tx, rules, ids, now, (task.execution_id for task in tasks), items)
     for task in tasks:
         group.tasks.append(task)
-        group.sums[task.execution_id].failed += 1
-        if task.item_no is not None:
-            group.ended_items[task.execution_id].append(task.item_no)
-    tx.tasks.save(group.tasks, now)
-    _announce_due(tx, group, rules, now)
-    tx.products.save(group.shelf.written()[1])
-    for execution_id, sums in group.sums.items():
-        _count(tx, execution_id, sums, group, rules, now)
+        _note_end(group, task, failed=1)
+    _finish(group, {run: _judged_enough(group, run) for run in group.runs})
+    return tuple(group.notices)
+
+
+def _finish(group: Group, enough: dict[ExecutionId, frozenset[PartType]]) -> None:
+    """Write what the tasks' ends lead to, in the order in which one thing depends on another."""
+    tx = group.tx
+    tx.tasks.save(group.tasks, group.now)
+    for execution_id, run in group.runs.items():
+        run.added += tx.tasks.add(run.follow_ups)
+        if run.list_total is not None:
+            run.execution = replace(run.execution, list_total=run.list_total)
+        if run.a_list_ended:
+            end_list(group, run)
+        _remove_proved(group, run)
+        # Of a run that was ended from outside, what waits is left to the job that looks after those.
+        settled = PartType if run.ends else _judged_enough(group, execution_id) - enough[execution_id]
+        settle_pending(group, run, settled)
+        if run.ends:
+            close_overtaken(group, run)
+        _announce_due(group, run)
+    group.write()
+
+
+def _judged_enough(group: Group, execution_id: ExecutionId) -> frozenset[PartType]:
+    tally = group.runs[execution_id].tally
+    return frozenset(part for part in PartType if tally.knows_enough(part, group.rules.drift))
 
 
 def _is_ours(task: Task | None, ending: Ending, worker_id: WorkerId) -> bool:
     return task is not None and task.is_held_by(worker_id, ending.claim.task.attempt)
 
 
-def _items(endings: Iterable[Ending]) -> list[ItemNo]:
-    """Every product a group may touch, each once."""
-    found: dict[ItemNo, None] = {}
+def _items(endings: Iterable[Ending]) -> Iterator[ItemNo]:
+    """Every product a group may touch."""
     for ending in endings:
         if ending.claim.task.item_no is not None:
-            found[ending.claim.task.item_no] = None
-        found.update((part.item_no, None) for part in ending.parts)
-    return list(found)
+            yield ending.claim.task.item_no
+        for part in ending.parts:
+            yield part.item_no
 
 
-def _end_task(group: _Group, ending: Ending, task: Task, rules: CrawlRules, now: datetime) -> None:
-    sums = group.sums[task.execution_id]
-    over = task.execution_id in group.over
-    if ending.end is TaskEnd.AGAIN and not over:
+def _end_task(group: Group, ending: Ending, task: Task) -> None:
+    run, now, retries = group.runs.get(task.execution_id), group.now, group.rules.task_retries
+    over = run is None or run.is_over
+    if run is not None and ending.unread is not None:
+        hold_unreadable(group, run, ending.unread)
+    if (ending.end is TaskEnd.AGAIN and not over) or _must_be_read_again(group, ending):
         group.tasks.append(task.put_back(now))
         group.again += 1
-        return
-    if ending.end is TaskEnd.DONE:
-        note = _take_in(group, ending, task, rules, now)
+    elif ending.end is TaskEnd.DONE:
+        note = _take_in(group, run, ending, task) if run is not None else None
         group.tasks.append(replace(task.complete(now), error_message=note))
-        sums.completed += 1
+        _note_end(group, task, completed=1)
     else:
         failed = task.fail(ending.problem, now)
-        if ending.end is TaskEnd.FAILED and not over and failed.can_retry(rules.task_retries):
-            group.tasks.append(failed.retry(now + (ending.wait or timedelta(0)), rules.task_retries))
+        if ending.end is TaskEnd.FAILED and not over and failed.can_retry(retries):
+            group.tasks.append(failed.retry(now + (ending.wait or timedelta(0)), retries))
             group.again += 1
-            return
-        group.tasks.append(failed)
-        sums.failed += 1
+        else:
+            group.tasks.append(failed)
+            _note_end(group, task, failed=1)
+
+
+def _must_be_read_again(group: Group, ending: Ending) -> bool:
+    """It was the same body as last time, but what was read from that is not known any more."""
+    for part in ending.parts:
+        product = group.shelf.products.get(part.item_no)
+        if part.facts is None and product is not None and product.hash_of(part.type) is None:
+            return True
+    return False
+
+
+def _note_end(group: Group, task: Task, *, completed: int = 0, failed: int = 0) -> None:
+    run = group.runs.get(task.execution_id)
+    if run is None:
+        return
+    run.completed += completed
+    run.failed += failed
+    run.a_list_ended |= task.task_type is TaskType.MINISHOP
     if task.item_no is not None:
-        group.ended_items[task.execution_id].append(task.item_no)
+        run.ended_items[task.item_no] = None
 
 
-def _take_in(group: _Group, ending: Ending, task: Task, rules: CrawlRules, now: datetime) -> str | None:
+def _take_in(group: Group, run: Run, ending: Ending, task: Task) -> str | None:
     """The parts of a good answer, into the catalogue. Returns a note where something was left out."""
     if task.task_type is TaskType.MINISHOP:
-        _take_page(group, ending, task, rules, now)
+        _take_page(group, run, ending, task)
+        return None
+    if task.purpose is Purpose.REMOVAL_PROOF:
+        if not ending.is_gone:
+            return "it is not on the list, but still answers"
+        run.proved.append(ItemNo(task.item_no or 0))
         return None
     try:
         for part in ending.parts:
-            absorb_part(group.shelf, part, task.seller_id, now)
+            absorb_part(group.shelf, part, task.seller_id, group.now)
+            if part.key in group.shelf.withheld:
+                return "held in quarantine, or until more of the run has been judged"
     except ForeignProduct as foreign:
         return str(foreign)
     return None
 
 
-def _take_page(group: _Group, ending: Ending, task: Task, rules: CrawlRules, now: datetime) -> None:
+def _take_page(group: Group, run: Run, ending: Ending, task: Task) -> None:
     """Every product of a page becomes a product and gets its detail and its option task."""
-    group.sums[task.execution_id].list_total = ending.list_total
-    follow_ups = group.follow_ups[task.execution_id]
-    over = task.execution_id in group.over
+    run.list_total = ending.list_total
+    place, now = group.rules.marketplace, group.now
     for part in ending.parts:
         product_id, detail_id, option_id = next(group.ids), next(group.ids), next(group.ids)
         listed = absorb_entry(group.shelf, part, ProductId(product_id), task.seller_id, task.execution_id, now)
-        if listed and not over:
-            place = rules.marketplace
+        if listed is None:
+            run.foreign[part.item_no] = None
+        elif not run.is_over:
             detail, option = place.detail_url(part.item_no), place.option_url(part.item_no)
-            follow_ups.append(_follow_up(task, detail_id, TaskType.PRODUCT_DETAIL, detail, part.item_no, now))
-            follow_ups.append(_follow_up(task, option_id, TaskType.PRODUCT_OPTION, option, part.item_no, now))
+            run.follow_ups.append(_follow_up(task, detail_id, TaskType.PRODUCT_DETAIL, detail, part.item_no, now))
+            run.follow_ups.append(_follow_up(task, option_id, TaskType.PRODUCT_OPTION, option, part.item_no, now))
+    size, page = group.rules.page_size, task.page_no or 0
+    expected = (ending.list_total or 0) - page * size
+    if len(ending.parts) >= size > expected and not run.is_over:
+        # A full page where the stated total has fewer: the list goes on behind it.
+        behind = range(page + 1, page + 2)
+        run.follow_ups += list_tasks(task.execution_id, task.seller_id, behind, group.ids, group.rules, now)
 
 
 def _follow_up(task: Task, task_id: str, type_: TaskType, url: str, item_no: ItemNo, now: datetime) -> Task:
@@ -230,66 +241,20 @@ def _follow_up(task: Task, task_id: str, type_: TaskType, url: str, item_no: Ite
     )
 
 
-def _announce_due(tx: CrawlTx, group: _Group, rules: CrawlRules, now: datetime) -> int:
+def _remove_proved(group: Group, run: Run) -> None:
+    """Their detail answered 404 after a whole list lacked them. One that was listed meanwhile is there."""
+    for item in run.proved:
+        product = group.shelf.products.get(item)
+        listed = product is not None and product.last_seen_execution == run.execution.execution_id
+        if product is not None and not listed and not product.is_deleted:
+            group.announce_removal(item, run.execution.execution_id)
+
+
+def _announce_due(group: Group, run: Run) -> None:
     """A product's event is due when its last open task of the run ends, so that it is whole and one."""
-    events = 0
-    for execution_id, items in group.ended_items.items():
-        products = group.shelf.products
-        due = [item for item in dict.fromkeys(items) if item in products and products[item].due_event() is not None]
-        still_open = tx.tasks.open_items(execution_id, due) if due else {}
-        for item in due:
-            if item not in still_open:
-                outbox_id = OutboxId(next(group.ids))
-                message = announce(
-                    group.shelf,
-                    products[item],
-                    tx.products,
-                    tx.product_outbox,
-                    rules.marketplace,
-                    outbox_id,
-                    execution_id,
-                    now,
-                )
-                events += message is not None
-    return events
-
-
-def _count(tx: CrawlTx, execution_id: ExecutionId, sums: Sums, group: _Group, rules: CrawlRules, now: datetime) -> None:
-    """Move the run's counts; before its last task ends it, see that the list was read whole."""
-    execution = tx.executions.get(execution_id)
-    if execution is None:
-        return
-    if sums.list_total is not None:
-        execution = replace(execution, list_total=sums.list_total)
-    if execution.would_end(added=sums.added, completed=sums.completed, failed=sums.failed):
-        pages = pages_of(execution.list_total or 0, rules.page_size)
-        missing = (execution.list_total or 0) - tx.products.count_seen(execution.seller_id, execution_id)
-        if missing > 0 and tx.tasks.count_lists(execution_id) < pages * LIST_READINGS:
-            again = list_tasks(execution_id, execution.seller_id, pages, group.ids, rules, now)
-            sums.added += tx.tasks.add(again)
-    tx.executions.save(execution.record(now, added=sums.added, completed=sums.completed, failed=sums.failed))
-
-
-def pages_of(total: int, page_size: int) -> int:
-    return -(-total // page_size)
-
-
-def list_tasks(
-    execution_id: ExecutionId, seller_id: SellerId, pages: int, ids: Iterator[str], rules: CrawlRules, now: datetime
-) -> list[Task]:
-    """One list task for each page of a seller."""
-    return [
-        Task(
-            task_id=TaskId(next(ids)),
-            execution_id=execution_id,
-            seller_id=seller_id,
-            task_type=TaskType.MINISHOP,
-            request_url=RequestUrl.parse(
-                TaskType.MINISHOP, rules.marketplace.list_url(seller_id, page, rules.page_size)
-            ),
-            created_at=now,
-            available_at=now,
-            page_no=page,
-        )
-        for page in range(pages)
-    ]
+    products, execution_id = group.shelf.products, run.execution.execution_id
+    due = [item for item in run.ended_items if item in products and products[item].due_event() is not None]
+    still_open = group.tx.tasks.open_items(execution_id, due) if due else {}
+    for item in due:
+        if item not in still_open:
+            group.announce(item, execution_id)

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sellerwatch.crawling.execution import Execution, ExecutionNotFound
+from sellerwatch.crawling.group import CrawlRules
 from sellerwatch.crawling.ports import CrawlTx
-from sellerwatch.crawling.process import CrawlRules, end_failed, over_of
+from sellerwatch.crawling.process import end_failed, over_of
 from sellerwatch.crawling.task import Task, TaskStatus
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.errors import SellerwatchError
 from sellerwatch.kernel.ids import ExecutionId, TaskId, WorkerId
+from sellerwatch.kernel.notices import Notice
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +30,7 @@ class PutBack:
     again: int
     poison: int
     permits: int
+    notices: tuple[Notice, ...] = ()
 
 
 def put_back_lost(tx: CrawlTx, visibility: timedelta, rules: CrawlRules, ids: Iterator[str], at: Moment) -> PutBack:
@@ -48,8 +51,8 @@ def put_back_lost(tx: CrawlTx, visibility: timedelta, rules: CrawlRules, ids: It
             continue
         (again if moved.is_open else poison).append(moved)
     tx.tasks.save(again, now)
-    end_failed(tx, poison, rules, ids, now)
-    return PutBack(len(again), len(poison), permits)
+    notices = end_failed(tx, poison, rules, ids, now)
+    return PutBack(len(again), len(poison), permits, notices)
 
 
 def release(tx: CrawlTx, worker_id: WorkerId, rules: CrawlRules, ids: Iterator[str], at: Moment) -> int:

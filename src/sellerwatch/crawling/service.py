@@ -12,7 +12,6 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from sellerwatch.agents.charge import Notice
 from sellerwatch.agents.tend import change_limits
 from sellerwatch.crawling.context import Crawl, Tuning
 from sellerwatch.crawling.look_after import JOBS, put_back, run_once
@@ -23,6 +22,7 @@ from sellerwatch.crawling.start_due import start_due
 from sellerwatch.crawling.work import Worker
 from sellerwatch.kernel.clock import Moment, moment
 from sellerwatch.kernel.ids import Draw
+from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.outbox.deliver import Delivery
 
@@ -55,7 +55,7 @@ class Service:
     """`run` ends when `stop` is set, or raises when one of the loops broke beyond its own repair."""
 
     crawl: Crawl
-    deliveries: tuple[Delivery, ...]
+    deliveries: tuple[Delivery[Any], ...]
     tune: Callable[[Mapping[str, str]], Tuning]
     tending_interval: timedelta = timedelta(seconds=60)
     schedules: bool = True

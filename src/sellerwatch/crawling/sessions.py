@@ -9,12 +9,13 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from sellerwatch.agents.agent import Agent, AgentStatus
-from sellerwatch.agents.charge import Notice, standing_notice
+from sellerwatch.agents.charge import standing_notice
 from sellerwatch.agents.pool import Candidate
 from sellerwatch.agents.token import Token
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.kernel.ids import UserAgentId
+from sellerwatch.kernel.notices import Notice
 from sellerwatch.marketplaces.ports import Identity, NoSession
 
 log = logging.getLogger(__name__)

@@ -12,19 +12,20 @@ from functools import partial
 
 from sellerwatch.agents.agent import Outcome
 from sellerwatch.agents.breaker import PoolBreakerOpen
-from sellerwatch.agents.charge import Charge, Notice, charge
-from sellerwatch.agents.circuit import CircuitState
+from sellerwatch.agents.charge import Charge, charge
 from sellerwatch.agents.gate import ask_gate, start_probe
 from sellerwatch.agents.pool import Candidate, NoBudget, lend
 from sellerwatch.agents.ports import Permit
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.execution import CrawlInProgress, Execution
+from sellerwatch.crawling.list_end import hold_all, list_tasks, pages_of
 from sellerwatch.crawling.ports import CrawlTx
-from sellerwatch.crawling.process import list_tasks, pages_of
 from sellerwatch.crawling.sessions import identity_of, open_session
+from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment, moment
 from sellerwatch.kernel.errors import Failed
 from sellerwatch.kernel.ids import Draw, ExecutionId, SellerId
+from sellerwatch.kernel.notices import Notice
 from sellerwatch.marketplaces.ports import Answer, AnswerKind, Unparsable
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.schedules.schedule import Schedule
@@ -94,20 +95,23 @@ def _may_start(tx: CrawlTx, seller_id: SellerId) -> tuple[Seller, Schedule]:
 async def _started(crawl: Crawl, seller_id: SellerId, actor: str, total: int) -> Triggered:
     now, draw = crawl.clock.now(), Draw(crawl.ids)
 
-    def work(tx: CrawlTx) -> Triggered:
+    def work(tx: CrawlTx) -> tuple[Triggered, tuple[Notice, ...]]:
         ids = draw.replay()
         seller, schedule = _may_start(tx, seller_id)
         pages = pages_of(total, crawl.rules.page_size)
         execution = Execution.create(ExecutionId(next(ids)), schedule.schedule_id, seller_id, now)
         execution = replace(execution.start(pages, now), list_total=total, deadline_at=now + crawl.deadline)
         tx.executions.add(execution)
-        tx.tasks.add(list_tasks(execution.execution_id, seller_id, pages, ids, crawl.rules, now))
+        tx.tasks.add(list_tasks(execution.execution_id, seller_id, range(pages), ids, crawl.rules, now))
         tx.sellers.save(seller.update_total_product_count(total, now))
         after = {"executionId": execution.execution_id, "products": total, "pages": pages}
         tx.audit.record(AuditEntry(now, actor, "crawl.start", "seller", seller_id, after=after))
-        return Triggered(execution.execution_id, pages)
+        notices = () if pages else hold_all(tx, execution, ids, now)
+        return Triggered(execution.execution_id, pages), notices
 
-    return await crawl.store.transact(work)
+    triggered, notices = await crawl.store.transact(work)
+    crawl.tell(notices)
+    return triggered
 
 
 async def _failed(crawl: Crawl, seller_id: SellerId, actor: str, problem: str) -> Triggered:

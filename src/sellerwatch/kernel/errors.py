@@ -3,6 +3,10 @@
 SellerwatchError                  code + facts; the sentence comes from the wording catalogue
 ├── Invalid                       the input itself is wrong; nothing was changed            400, exit 2
 ├── NotFound                      what was named does not exist                             404, exit 1
+├── Unauthenticated               nobody knows who asks                                     401
+├── Forbidden                     whoever asks may not                                      403
+├── TooLarge                      more than is taken                                        413
+├── TooManyRequests               too often; carries when to come back                      429
 ├── Conflict                      a rule forbids it in the present state                    409, exit 1
 │   └── IllegalMove               a lifecycle has no such move from that state
 ├── Unavailable                   not now; carries when to come back if that is known       503, exit 1
@@ -57,6 +61,24 @@ class Invalid(SellerwatchError):
 
 class NotFound(SellerwatchError):
     """The thing named does not exist."""
+
+
+class Unauthenticated(SellerwatchError):
+    """No credential, or none that is valid."""
+
+
+class Forbidden(SellerwatchError):
+    """Known, and not allowed to."""
+
+
+class TooLarge(SellerwatchError):
+    """More than is taken."""
+
+
+class TooManyRequests(SellerwatchError):
+    """Asked too often. `retry_after` (seconds) says when to come back."""
+
+    retry_after: float | None = None
 
 
 class Conflict(SellerwatchError):

@@ -127,6 +127,14 @@ class ExecutionId(PublicId):
     __slots__ = ()
 
 
+class CaseId(PublicId):
+    __slots__ = ()
+
+
+class RemovalId(PublicId):
+    __slots__ = ()
+
+
 class WorkerId(PublicId):
     """One process at work; its heartbeat is the lease of everything it holds."""
 

@@ -33,6 +33,17 @@ ENGLISH: Mapping[str, str] = {
     "INVALID_PAYLOAD": "A message's payload must be one JSON object: {problem}.",
     "MESSAGE_NOT_FOUND": "There is no outbox message {outbox_id}.",
     "TRIES_SPENT": "The message {outbox_id} has failed for good after {tries} tries; replay or discard it.",
+    "OUTBOX_PAUSED": "The {outbox} outbox is paused already, by {by}.",
+    "NOTHING_TO_RESUME": "The {outbox} outbox is not paused and its circuit is not open; there is nothing to resume.",
+    "NOTHING_TO_TELL": (
+        "There is nothing to retry for the seller {seller_id}: the scheduler knows it, or is just being told."
+    ),
+    "NOTHING_CHOSEN": "Say which messages: their ids, or --all-failed, --seller, --type, --since, --until.",
+    "CHOSEN_TWICE": "Give ids or a choice such as --all-failed, not both.",
+    "UNREADABLE_TIME": (
+        "'{given}' is not a time: write 2026-11-15, 2026-11-15T06:00 (UTC unless it says otherwise), or how long ago, "
+        "such as 90m, 2h or 3d."
+    ),
     "AGENT_NOT_FOUND": "There is no agent {agent}; `sellerwatch agents list` shows those there are.",
     "INVALID_AGENT_NAME": "'{given}' is not an agent: give its number (`sellerwatch agents list`) or its UUID.",
     "NO_TOKEN": "The agent {agent} has no token; it gets one when work waits for it.",
@@ -49,7 +60,15 @@ ENGLISH: Mapping[str, str] = {
     "INVALID_USER_AGENT": "A user-agent string must be 1 to {longest} printable ASCII characters.",
     "INVALID_SIGNING_SECRET": "A signing secret cannot be used: {problem}.",
     "INVALID_TOKEN": "That is not a sealed token: {problem}.",
-    "PRODUCT_NOT_FOUND": "There is no product {product}.",
+    "PRODUCT_NOT_FOUND": "There is no product {product}; `sellerwatch products list` shows those there are.",
+    "VERSION_NOT_FOUND": "Item {item_no} has no version {version} in its history; it has {known}.",
+    "BODY_NOT_FOUND": "Item {item_no} has no such body kept: there are {kept} of {part}, the newest is number 1.",
+    "PYARROW_MISSING": "Parquet needs the package pyarrow: pip install 'sellerwatch[parquet]', or export csv or jsonl.",
+    "INVALID_TARGET": "It cannot be exported to {target}: {problem}.",
+    "FILE_UNWRITABLE": "The file {path} cannot be written: {problem}.",
+    "CASE_NOT_FOUND": "There is no quarantine case {case_id}; `sellerwatch quarantine list` shows those there are.",
+    "REMOVAL_NOT_FOUND": "There is no removal {removal_id}; `sellerwatch removals list` shows those there are.",
+    "INVALID_POLICY": "'{policy}' is no field policy: {problem}.",
     "INVALID_TEXT": "'{given}' is not text in UTF-8.",
     "INVALID_SETTINGS": "The settings have {number} fault(s):\n{listed}",
     "INVALID_DATABASE_URL": "SELLERWATCH_DATABASE_URL is wrong: {problem}.",
@@ -79,8 +98,28 @@ ENGLISH: Mapping[str, str] = {
         "{seconds} s, or when enough agents are back (`sellerwatch agents status`)."
     ),
     "ROBOTS_FORBID": "The robots.txt disallows {path}, and SELLERWATCH_ROBOTS_CHECK is obey: nothing is crawled.",
+    "INVALID_REQUEST": "The request cannot be read: {first}.",
+    "NO_SUCH_PATH": "There is nothing at this path; /docs shows what there is.",
+    "METHOD_NOT_ALLOWED": "This path does not take this method; /docs shows which it takes.",
+    "INTERNAL_ERROR": "Something broke inside; the log line {log_id} says what.",
+    "NOT_LOGGED_IN": "A valid bearer token is needed; `sellerwatch auth token` makes one.",
+    "TOKEN_EXPIRED": "The token has expired; get a new one.",
+    "ROLE_NEEDED": "This needs the role {role}.",
+    "WRONG_API_KEY": "A valid key is needed in the header X-API-Key.",
+    "TOO_MANY_CALLS": "Too many requests from this address; the next may come in {seconds} s.",
+    "BODY_TOO_LARGE": "The body is larger than 1 MB.",
+    "PORT_UNUSABLE": "The API cannot listen on {address}: {problem}; set SELLERWATCH_HOST and SELLERWATCH_PORT.",
+    "UNREADABLE_TTL": "'{given}' is no time for a token: write 30m, 12h or 7d, at most 365d.",
     "FOREIGN_PRODUCT": "Item {item_no} belongs to the seller {owner}, not to {seller_id}; it is left alone.",
 }
+
+
+CATALOGUES: Mapping[str, Mapping[str, str]] = {"en": ENGLISH}
+
+
+def catalogue(language: str) -> Mapping[str, str]:
+    """The sentences of a language; English for one that is not there."""
+    return CATALOGUES.get(language, ENGLISH)
 
 
 def word(code: str, facts: Mapping[str, object], catalogue: Mapping[str, str] = ENGLISH) -> str:

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from sellerwatch.agents.token import Token
 from sellerwatch.catalog.facts import DetailFacts, ListFacts, OptionFacts
+from sellerwatch.catalog.product import PartType
 from sellerwatch.kernel.errors import Failed
 from sellerwatch.kernel.ids import ItemNo, SellerId, UserAgentId
 
@@ -111,6 +112,8 @@ class Unparsable(Failed):
 
     endpoint: str
     problem: str
+    #: Cut off, an error page, or about another item. That may pass; an answer of another shape does not.
+    is_garbled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,3 +152,7 @@ class Marketplace(Protocol):
     def read_options(self, body: bytes, item_no: ItemNo) -> OptionFacts: ...
 
     def read_entry(self, raw: bytes) -> ListFacts: ...
+
+    def unknown_fields(self, part: PartType, body: bytes) -> tuple[str, ...]:
+        """Paths in a good answer that the contract does not have; for the drift report."""
+        ...

@@ -12,52 +12,71 @@ import logging
 import random
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Generic, TypeVar
 
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock
 from sellerwatch.kernel.errors import Failed
 from sellerwatch.kernel.ids import OutboxId, WorkerId
+from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.store import Store
-from sellerwatch.outbox.message import Message, MessageStatus
-from sellerwatch.outbox.ports import Outbox, OutboxTx, Receipt, Receiver
-from sellerwatch.outbox.turn import DeliveryRules, Outcome, Room, Turn, outcome_of, put_back, recover, settle, take_turn
+from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
+from sellerwatch.outbox.ports import OutboxTx, Receiver
+from sellerwatch.outbox.receipt import Receipt
+from sellerwatch.outbox.rules import DeliveryRules
+from sellerwatch.outbox.turn import Outcome, Room, Settled, Turn, recover, settle, take_turn
 
 log = logging.getLogger(__name__)
 
+#: While the channel is paused or its circuit is open, this is how late it is noticed that somebody changed that.
+HELD_LOOK = 5.0
 #: Outcomes wait this long for others to share a transaction with, unless half of the slots are free by then.
 LINGER = 0.01
 _TROUBLE = Backoff(first=1.0, longest=30.0)
 _RULES = DeliveryRules()
 
 
+TxT = TypeVar("TxT", bound=OutboxTx)
+
+
 @dataclass(frozen=True)
 class _Flight:
     claimed: Message
     task: asyncio.Task[None]
+    began_at: datetime
+    began: float
 
 
-def product_outbox(tx: OutboxTx) -> Outbox:
-    return tx.product_outbox
+def _nothing_more(_tx: OutboxTx, _settled: Sequence[Message], _now: datetime) -> Sequence[Notice]:
+    return ()
 
 
-class Delivery:
+def _nobody(_notices: Sequence[Notice]) -> None:
+    return None
+
+
+class Delivery(Generic[TxT]):
     """One sender of one outbox. Its worker must have a heartbeat row before it runs: the heartbeat is the lease.
 
-    Without a receiver it waits and claims nothing. `delivered`, `retried` and `failed` (for good) count what this
-    object has committed, for whoever shows progress.
+    Without a receiver it waits and claims nothing. `consequences` is what else changes with what became of messages, in
+    the same transaction; `tell` hears of it after the commit. `delivered`, `retried` and `failed` (for good) count what
+    this object has committed, for whoever shows progress.
     """
 
     def __init__(
         self,
-        store: Store[OutboxTx],
+        store: Store[TxT],
         receiver: Receiver | None,
         clock: Clock,
         luck: random.Random,
         worker_id: WorkerId,
         rules: DeliveryRules = _RULES,
-        outbox: Callable[[OutboxTx], Outbox] = product_outbox,
+        kind: OutboxKind = OutboxKind.PRODUCT,
+        *,
+        consequences: Callable[[TxT, Sequence[Message], datetime], Sequence[Notice]] = _nothing_more,
+        tell: Callable[[Sequence[Notice]], None] = _nobody,
     ) -> None:
         self._store = store
         self._receiver = receiver
@@ -65,7 +84,9 @@ class Delivery:
         self._luck = luck
         self._worker_id = worker_id
         self._rules = rules
-        self._outbox = outbox
+        self._kind = kind
+        self._consequences = consequences
+        self._tell = tell
         self._wake = asyncio.Event()
         self._flying: dict[OutboxId, _Flight] = {}
         self._ended: list[Outcome] = []
@@ -86,15 +107,21 @@ class Delivery:
 
     async def pending(self) -> int:
         """How many messages will still move by themselves; 0 is an empty outbox."""
-        return await self._store.read(lambda tx: self._outbox(tx).pending())
+        return await self._store.read(lambda tx: tx.outbox(self._kind).pending())
 
     async def recover(self, silent_for: timedelta) -> int:
         """Bring back what senders held that have not been heard of for so long; says how many messages."""
         now, rules, seed = self._clock.now(), self._rules, self._luck.getrandbits(64)
-        lost = await self._store.transact(lambda tx: recover(self._outbox(tx), now - silent_for, now, rules, seed))
-        if lost:
+
+        def work(tx: TxT) -> Settled:
+            lost = recover(tx, self._kind, now - silent_for, now, rules, seed)
+            return Settled(lost, tuple(self._consequences(tx, lost, now)))
+
+        recovered = await self._store.transact(work)
+        self._tell(recovered.notices)
+        if recovered.messages:
             self.nudge()
-        return len(lost)
+        return len(recovered.messages)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Deliver until told to stop; then let answers come in for a while and put back what has none."""
@@ -144,8 +171,13 @@ class Delivery:
             await self._settle_singly(again)
         outcomes, self._ended = self._ended, []
         now, room = self._clock.now(), self._room()
+
+        def work(tx: TxT) -> Turn:
+            turn = take_turn(tx, self._kind, outcomes, room, self._rules, now)
+            return replace(turn, settled=self._followed_up(tx, turn.settled, now))
+
         try:
-            turn = await self._store.transact(lambda tx: take_turn(self._outbox(tx), outcomes, room, now))
+            turn = await self._store.transact(work)
         except Exception as error:
             log.exception("an outbox turn failed", extra={"outcomes": len(outcomes)})
             self._unsure = True
@@ -157,7 +189,7 @@ class Delivery:
             return _TROUBLE.wait(self._troubles, self._luck).total_seconds()
         self._unsure = False
         self._troubles = 0
-        self._count(turn.settled)
+        self._heed(turn.settled)
         for message in turn.claimed:
             self._start(message, receiver)
         return self._until_next(turn)
@@ -169,6 +201,8 @@ class Delivery:
 
     def _until_next(self, turn: Turn) -> float:
         longest = _TROUBLE.longest if self._unsettled else self._rules.interval
+        if turn.look_at is not None:
+            return min(max((turn.look_at - self._clock.now()).total_seconds(), 0.0), longest, HELD_LOOK)
         if not turn.drained:
             return 0.0 if len(self._flying) < self._rules.concurrency else longest
         if turn.next_due is None:
@@ -180,7 +214,8 @@ class Delivery:
         if stale is not None:
             # We were silent for so long that it was taken from us, and came back: one of a subject in flight is enough.
             stale.task.cancel()
-        self._flying[message.outbox_id] = _Flight(message, asyncio.create_task(self._send(message, receiver)))
+        task = asyncio.create_task(self._send(message, receiver))
+        self._flying[message.outbox_id] = _Flight(message, task, self._clock.now(), self._clock.monotonic())
 
     async def _send(self, message: Message, receiver: Receiver) -> None:
         try:
@@ -191,8 +226,13 @@ class Delivery:
         flight = self._flying.get(message.outbox_id)
         if flight is not None and flight.claimed is message:
             del self._flying[message.outbox_id]
-            self._ended.append(outcome_of(message, receipt, self._clock.now(), self._rules, self._luck))
+            self._ended.append(self._outcome(flight, receipt))
             self._wake.set()
+
+    def _outcome(self, flight: _Flight, receipt: Receipt | None) -> Outcome:
+        took = round((self._clock.monotonic() - flight.began) * 1000)
+        seed = self._luck.getrandbits(32)
+        return Outcome(flight.claimed, receipt, flight.began_at, self._clock.now(), took, seed)
 
     async def _settle_singly(self, outcomes: Sequence[Outcome]) -> None:
         """One bad message spoils only itself: it is tried again later, and comes back by its lease at the worst."""
@@ -209,7 +249,14 @@ class Delivery:
 
     async def _settle(self, outcomes: Sequence[Outcome]) -> None:
         now = self._clock.now()
-        self._count(await self._store.transact(lambda tx: settle(self._outbox(tx), outcomes, now)))
+
+        def work(tx: TxT) -> Settled:
+            return self._followed_up(tx, settle(tx, self._kind, outcomes, self._rules, now), now)
+
+        self._heed(await self._store.transact(work))
+
+    def _followed_up(self, tx: TxT, settled: Settled, now: datetime) -> Settled:
+        return replace(settled, notices=(*settled.notices, *self._consequences(tx, settled.messages, now)))
 
     async def _land(self) -> None:
         """Stopping: what is on the wire has `grace` seconds to be answered, the rest goes back."""
@@ -218,8 +265,7 @@ class Delivery:
         for flight in left:
             flight.task.cancel()
         await asyncio.gather(*(flight.task for flight in left), return_exceptions=True)
-        now = self._clock.now()
-        back = [put_back(flight.claimed, now) for flight in self._flying.values()]
+        back = [self._outcome(flight, None) for flight in self._flying.values()]
         outcomes = [*self._unsettled, *self._ended, *back]
         self._flying, self._unsettled, self._ended = {}, [], []
         try:
@@ -228,8 +274,10 @@ class Delivery:
             log.exception("the last outcomes could not be written together", extra={"outcomes": len(outcomes)})
             await self._settle_singly(outcomes)
 
-    def _count(self, settled: Sequence[Message]) -> None:
-        for message in settled:
+    def _heed(self, settled: Settled) -> None:
+        """After the commit: count what became of messages, and tell what people should hear of."""
+        for message in settled.messages:
             self.delivered += message.status is MessageStatus.COMPLETED
             self.failed += message.status is MessageStatus.FAILED
             self.retried += message.status is MessageStatus.WAITING
+        self._tell(settled.notices)

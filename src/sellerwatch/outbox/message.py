@@ -14,6 +14,13 @@ from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, PublicId, Sell
 from sellerwatch.kernel.lifecycle import Lifecycle
 
 
+class OutboxKind(StrEnum):
+    """Which of the two outboxes."""
+
+    PRODUCT = "product"
+    SCHEDULER = "scheduler"
+
+
 class MessageStatus(StrEnum):
     WAITING = "WAITING"
     SENDING = "SENDING"
@@ -41,6 +48,9 @@ MESSAGE_LIFE = Lifecycle(
 
 TRIES = 5
 LONGEST_ERROR = 2000
+
+#: Whoever sends a message, and how many of its tries had failed before.
+Grip = tuple[WorkerId, int]
 
 
 @dataclass(eq=False)
@@ -142,12 +152,12 @@ class Message:
     def is_due(self, now: datetime) -> bool:
         return self.status is MessageStatus.WAITING and self.next_attempt_at is not None and self.next_attempt_at <= now
 
-    def is_same_try(self, claimed: Message) -> bool:
-        """Still being sent by the one that claimed it so: its lease was not lost in between."""
-        return self.status is MessageStatus.SENDING and (self.worker_id, self.retry_count) == (
-            claimed.worker_id,
-            claimed.retry_count,
-        )
+    @property
+    def grip(self) -> Grip | None:
+        """Who sends it, and at which try: the guard of a late answer. None while nobody does."""
+        if self.status is not MessageStatus.SENDING or self.worker_id is None:
+            return None
+        return self.worker_id, self.retry_count
 
     def _move(self, verb: str, **changed: object) -> Message:
         return replace(self, status=MESSAGE_LIFE.after(self.status, verb, self.outbox_id), **changed)  # type: ignore[arg-type]

@@ -1,60 +1,16 @@
-"""What delivery needs: the rows, and somebody to give them to."""
+"""What delivery needs: the rows, the way out, and somebody to give them to."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from enum import StrEnum
+from datetime import datetime
 from typing import Protocol
 
 from sellerwatch.kernel.ids import OutboxId, PublicId, SellerId, WorkerId
-from sellerwatch.outbox.message import Message, MessageStatus
-
-#: What is kept of an answer's body.
-LONGEST_ANSWER = 500
-
-_OK = range(200, 300)
-_CLIENT_ERRORS = range(400, 500)
-_WORTH_REPEATING = frozenset({408, 429})
-
-
-class Verdict(StrEnum):
-    """What became of one try."""
-
-    DELIVERED = "DELIVERED"
-    RETRY = "RETRY"
-    REFUSED = "REFUSED"
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """The receiver's answer to one try. `wait` is what it asked for; `status` is None when it did not answer."""
-
-    verdict: Verdict
-    status: int | None = None
-    problem: str = ""
-    wait: timedelta | None = None
-
-    @classmethod
-    def of_answer(cls, status: int, body: bytes, wait: timedelta | None = None) -> Receipt:
-        """2xx is success whatever its body; 4xx but 408 and 429 will not get better; the rest (a redirect too) may."""
-        if status in _OK:
-            return cls(Verdict.DELIVERED, status)
-        refused = status in _CLIENT_ERRORS and status not in _WORTH_REPEATING
-        verdict, kept = (Verdict.REFUSED, None) if refused else (Verdict.RETRY, wait)
-        return cls(verdict, status, f"answered {status}: {_said(body)}".removesuffix(": "), kept)
-
-    @classmethod
-    def of_silence(cls, problem: str) -> Receipt:
-        """No answer: it may have arrived or not, which the same key on the next try makes harmless."""
-        return cls(Verdict.RETRY, None, _said(problem.encode("utf-8", "replace")))
-
-
-def _said(body: bytes) -> str:
-    """The first lines of an answer, in characters any column takes."""
-    text = body[: 4 * LONGEST_ANSWER].decode("utf-8", "replace")
-    return "".join(c if c.isprintable() or c in "\n\t" else " " for c in text).strip()[:LONGEST_ANSWER]
+from sellerwatch.outbox.channel import Channel
+from sellerwatch.outbox.message import Grip, Message, MessageStatus, OutboxKind
+from sellerwatch.outbox.receipt import Attempt, Receipt
 
 
 class Receiver(Protocol):
@@ -85,12 +41,24 @@ class Outbox(Protocol):
         """All that can change of messages that are there."""
         ...
 
+    def move(self, messages: Sequence[Message], now: datetime) -> None:
+        """As `save`, for a message whose body is the one that is there: a large one is not written again."""
+        ...
+
+    def grips(self, outbox_ids: Sequence[OutboxId]) -> Mapping[OutboxId, Grip]:
+        """Which of these are being sent, by whom and at which try."""
+        ...
+
     def held_by(self, worker_id: WorkerId) -> Sequence[Message]:
         """SENDING, by this worker."""
         ...
 
     def held_by_lapsed(self, beat_before: datetime) -> Sequence[Message]:
         """SENDING, by a worker whose heartbeat is older than that, or that is gone; at most a thousand at a time."""
+        ...
+
+    def under_way(self) -> int:
+        """How many are SENDING, by whomever."""
         ...
 
     def next_due(self) -> datetime | None:
@@ -101,20 +69,104 @@ class Outbox(Protocol):
         """The newest messages of one subject, newest first."""
         ...
 
-    def newest(self, *, seller_id: SellerId | None, status: MessageStatus | None, limit: int) -> Sequence[Message]:
-        """For those who look: newest first."""
-        ...
-
-    def holders(self, outbox_ids: Sequence[OutboxId]) -> dict[OutboxId, OutboxId]:
-        """Which of these stand behind a message that failed for good, and behind which."""
-        ...
-
     def pending(self) -> int:
         """Messages that will still move by themselves: WAITING or SENDING, but not behind one that failed for good."""
         ...
 
     def remove(self, outbox_id: OutboxId) -> None:
         """Take back a message nobody has seen; one that was ever put on the wire stays."""
+        ...
+
+    def set_aside(self, now: datetime, until: datetime, limit: int) -> int:
+        """Of the first `limit` that are due, those behind one that failed for good are not looked at again until then:
+        however many there are, `due` need not pass over them each time. Says how many that were."""
+        ...
+
+    def free(self, subject_ids: Sequence[PublicId], now: datetime) -> None:
+        """The one before them is out of the way: what was set aside of these subjects is due again."""
+        ...
+
+    def superseded(self, before: datetime, limit: int) -> Sequence[OutboxId]:
+        """Over and made before then, and not the last that its subject's receiver was told: that is what the next
+        change is a change of."""
+        ...
+
+    def forget(self, outbox_ids: Sequence[OutboxId]) -> int: ...
+
+
+class Channels(Protocol):
+    """The way out of each outbox."""
+
+    def get(self, kind: OutboxKind) -> Channel: ...
+
+    def save(self, channel: Channel, now: datetime) -> None: ...
+
+
+class Attempts(Protocol):
+    """Every try there was."""
+
+    def add(self, kind: OutboxKind, attempts: Sequence[Attempt]) -> None: ...
+
+    def of(self, outbox_id: OutboxId, limit: int) -> Sequence[Attempt]:
+        """Of one message, newest first."""
+        ...
+
+    def forget(self, before: datetime, limit: int) -> int: ...
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which messages: what is given narrows it. `since` and `until` are about when a message was made."""
+
+    status: MessageStatus | None = None
+    seller_id: SellerId | None = None
+    event_type: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A choice in numbers. `held` are those that wait behind chosen ones."""
+
+    messages: int
+    subjects: int
+    held: int
+    by_type: Mapping[str, int]
+    by_seller: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Tally:
+    """An outbox in numbers. `oldest_at` is when the oldest was made of those that wait and may go; `held` wait behind
+    one that failed for good."""
+
+    by_status: Mapping[MessageStatus, int]
+    held: int
+    oldest_at: datetime | None
+
+
+class OutboxView(Protocol):
+    """An outbox as an operator looks at it; nothing is changed by looking."""
+
+    def newest(self, choice: Choice, limit: int) -> Sequence[Message]:
+        """Newest first."""
+        ...
+
+    def ids(self, choice: Choice, limit: int) -> Sequence[OutboxId]:
+        """Oldest first."""
+        ...
+
+    def count(self, choice: Choice) -> Chosen: ...
+
+    def tally(self) -> Tally: ...
+
+    def holders(self, outbox_ids: Sequence[OutboxId]) -> dict[OutboxId, OutboxId]:
+        """Which of these stand behind a message that failed for good, and behind which."""
+        ...
+
+    def failed_of(self, subject_id: PublicId) -> Sequence[OutboxId]:
+        """Those of one subject that failed for good, oldest first."""
         ...
 
 
@@ -124,3 +176,11 @@ class OutboxTx(Protocol):
 
     @property
     def scheduler_outbox(self) -> Outbox: ...
+
+    def outbox(self, kind: OutboxKind) -> Outbox: ...
+
+    @property
+    def channels(self) -> Channels: ...
+
+    @property
+    def attempts(self) -> Attempts: ...

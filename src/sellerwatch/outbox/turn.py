@@ -1,44 +1,45 @@
 """The transactions of delivery, as plain functions: safe to run twice, whatever they are given.
 
 A turn writes the outcomes since the last one, then claims as many due messages as can start now. A message is claimed
-only when nothing of its subject stands before it, so one of a subject is in flight at a time, whoever sends it.
+only when nothing of its subject stands before it, so one of a subject is in flight at a time, whoever sends it. What an
+answer says about the receiver goes to the channel, which says how many may leave, in the same transaction.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.ids import OutboxId, WorkerId
-from sellerwatch.outbox.message import TRIES, Message
-from sellerwatch.outbox.ports import Outbox, Receipt, Verdict
+from sellerwatch.kernel.notices import Notice
+from sellerwatch.outbox.channel import STRETCH, Channel
+from sellerwatch.outbox.message import Message, OutboxKind
+from sellerwatch.outbox.ports import OutboxTx
+from sellerwatch.outbox.receipt import Attempt, Receipt, Verdict
+from sellerwatch.outbox.rules import DeliveryRules
 
-#: What a receiver asked for is stretched by up to this share, lest everybody come back in the same second.
-STRETCH = 0.1
-_BACKOFF = Backoff(first=30.0, longest=3600.0)
+#: Messages behind one that failed for good are looked at again this much later, should nobody have freed them by name.
+ASIDE = timedelta(hours=1)
+#: So many of the first that are due are looked at for it in one transaction.
+ASIDE_AT_ONCE = 20_000
 
-
-@dataclass(frozen=True)
-class DeliveryRules:
-    """`interval`: how often to look without a nudge; `grace`: how long a stop waits for answers; both in seconds."""
-
-    concurrency: int = 20
-    batch: int = 100
-    tries: int = TRIES
-    interval: float = 300.0
-    backoff: Backoff = _BACKOFF
-    grace: float = 6.0
+VANISHED = "its sender vanished"
+STOPPED = "the sender stopped before there was an answer"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is to become of a claimed message. `move` is pure: it is given the message as it stands in the table."""
+    """How a try ended. No receipt: the sender stops before there is an answer. A seed, not luck: the transaction that
+    writes it may run twice and must then draw the same."""
 
     claimed: Message
-    move: Callable[[Message], Message]
+    receipt: Receipt | None
+    began_at: datetime
+    ended_at: datetime
+    duration_ms: int
+    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -51,78 +52,121 @@ class Room:
 
 
 @dataclass(frozen=True)
-class Turn:
-    """What one transaction did. `drained`: everything that could go at its time was claimed."""
+class Settled:
+    """What outcomes came to."""
 
-    settled: Sequence[Message]
+    messages: Sequence[Message]
+    notices: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one transaction did. `drained`: everything that could go at its time was claimed. `look_at`: the channel
+    holds messages back, and may hold fewer from then on."""
+
+    settled: Settled
     claimed: Sequence[Message]
     drained: bool
     next_due: datetime | None
+    look_at: datetime | None
 
 
-def take_turn(outbox: Outbox, outcomes: Sequence[Outcome], room: Room, now: datetime) -> Turn:
+def take_turn(
+    tx: OutboxTx, kind: OutboxKind, outcomes: Sequence[Outcome], room: Room, rules: DeliveryRules, now: datetime
+) -> Turn:
     """Outcomes first: a message that arrived frees the next of its subject at once."""
-    settled = settle(outbox, outcomes, now)
-    claimed = claim(outbox, room, now)
-    drained = len(claimed) < room.slots
-    return Turn(settled, claimed, drained, outbox.next_due() if drained else None)
-
-
-def settle(outbox: Outbox, outcomes: Sequence[Outcome], now: datetime) -> Sequence[Message]:
-    """Write outcomes of tries that are still ours; one whose lease was lost in between is left to its new holder."""
-    held = {message.outbox_id: message for message in outbox.get_many([o.claimed.outbox_id for o in outcomes])}
-    moved = []
-    for outcome in outcomes:
-        message = held.get(outcome.claimed.outbox_id)
-        if message is not None and message.is_same_try(outcome.claimed):
-            moved.append(outcome.move(message))
-    outbox.save(moved, now)
-    return moved
-
-
-def claim(outbox: Outbox, room: Room, now: datetime) -> Sequence[Message]:
-    """Up to as many as there are slots: SENDING from here on, by this worker."""
+    outbox, was = tx.outbox(kind), tx.channels.get(kind)
+    heard, settled = _settle(tx, kind, was, outcomes, rules, now)
     mine: Sequence[Message] = ()
     if room.known is not None:
         mine = [m for m in outbox.held_by(room.worker_id) if m.outbox_id not in room.known][: room.slots]
-    sending = [message.send(room.worker_id) for message in outbox.due(now, room.slots - len(mine))]
-    outbox.save(sending, now)
-    return [*mine, *sending]
+    wanted = room.slots - len(mine)
+    allowed = heard.allow(wanted, outbox.under_way, rules, now)
+    sending = [message.send(room.worker_id) for message in outbox.due(now, allowed.slots)]
+    outbox.move(sending, now)
+    channel = heard.send(tuple(message.outbox_id for message in sending), rules, now)
+    if channel != was:
+        tx.channels.save(channel, now)
+    drained = len(sending) < allowed.slots
+    return Turn(
+        settled=Settled(settled, channel.notices(was)),
+        claimed=[*mine, *sending],
+        drained=drained,
+        next_due=outbox.next_due() if drained else None,
+        look_at=allowed.look_at if allowed.slots < wanted and not drained else None,
+    )
 
 
-def recover(outbox: Outbox, beat_before: datetime, now: datetime, rules: DeliveryRules, seed: int) -> Sequence[Message]:
-    """Take back what vanished senders held, the try counted. A seed, not luck: run twice it must draw the same."""
-    luck = random.Random(seed)  # noqa: S311 - spreads retries, guards nothing
-    lost = [
-        message.lose_lease(now, rules.backoff.wait(message.retry_count + 1, luck), rules.tries)
-        for message in outbox.held_by_lapsed(beat_before)
-    ]
-    outbox.save(lost, now)
+def settle(tx: OutboxTx, kind: OutboxKind, outcomes: Sequence[Outcome], rules: DeliveryRules, now: datetime) -> Settled:
+    """Write outcomes and claim nothing."""
+    was = tx.channels.get(kind)
+    channel, settled = _settle(tx, kind, was, outcomes, rules, now)
+    if channel != was:
+        tx.channels.save(channel, now)
+    return Settled(settled, channel.notices(was))
+
+
+def recover(
+    tx: OutboxTx, kind: OutboxKind, beat_before: datetime, now: datetime, rules: DeliveryRules, seed: int
+) -> Sequence[Message]:
+    """Take back what vanished senders held, the try counted. What waits behind messages that failed for good is put
+    out of the way of the others."""
+    outbox, luck = tx.outbox(kind), random.Random(seed)  # noqa: S311 - spreads retries, guards nothing
+    held = outbox.held_by_lapsed(beat_before)
+    lost = [message.lose_lease(now, rules.backoff.wait(message.retry_count + 1, luck), rules.tries) for message in held]
+    outbox.move(lost, now)
+    tx.attempts.add(kind, [_attempt(message, None, now, None, True, VANISHED) for message in held])
+    outbox.set_aside(now, now + ASIDE, ASIDE_AT_ONCE)
     return lost
 
 
-def outcome_of(claimed: Message, receipt: Receipt, now: datetime, rules: DeliveryRules, luck: random.Random) -> Outcome:
-    """What an answer means for its message. The next try is never before the time the receiver asked for."""
+def _settle(
+    tx: OutboxTx, kind: OutboxKind, channel: Channel, outcomes: Sequence[Outcome], rules: DeliveryRules, now: datetime
+) -> tuple[Channel, Sequence[Message]]:
+    """Only of tries that are still ours: one whose lease was lost in between is left to its new holder, and an outcome
+    that was written already is not written twice."""
+    if not outcomes:
+        return channel, ()
+    grips = tx.outbox(kind).grips([outcome.claimed.outbox_id for outcome in outcomes])
+    moved: list[Message] = []
+    attempts: list[Attempt] = []
+    for outcome in outcomes:
+        if grips.get(outcome.claimed.outbox_id) != outcome.claimed.grip:
+            continue
+        channel, message, attempt = _judge(channel, outcome, rules, now)
+        moved.append(message)
+        attempts.append(attempt)
+    tx.outbox(kind).move(moved, now)
+    tx.attempts.add(kind, attempts)
+    return channel, moved
 
-    def complete(held: Message) -> Message:
-        return held.complete(now)
 
-    def refuse(held: Message) -> Message:
-        return held.refuse(receipt.problem)
-
-    def fail(held: Message) -> Message:
-        failed = held.fail(receipt.problem, now, wait, rules.tries)
-        return failed.retry() if failed.can_retry() else failed
-
-    if receipt.verdict is Verdict.DELIVERED:
-        return Outcome(claimed, complete)
-    if receipt.verdict is Verdict.REFUSED:
-        return Outcome(claimed, refuse)
+def _judge(channel: Channel, outcome: Outcome, rules: DeliveryRules, now: datetime) -> tuple[Channel, Message, Attempt]:
+    """What an end means for the channel and for its message. The next try is never before the time the receiver asked
+    for; a try that does not count is no nearer to the last one."""
+    claimed, receipt, at = outcome.claimed, outcome.receipt, outcome.ended_at
+    if receipt is None:
+        attempt = _attempt(claimed, None, outcome.began_at, outcome.duration_ms, False, STOPPED)
+        return channel.miss(claimed.outbox_id, now), claimed.put_back(now), attempt
+    said = receipt.answer if receipt.status is not None else receipt.problem
+    attempt = _attempt(claimed, receipt, outcome.began_at, outcome.duration_ms, True, said)
+    if receipt.verdict is not Verdict.RETRY:
+        delivered = receipt.verdict is Verdict.DELIVERED
+        over = claimed.complete(at) if delivered else claimed.refuse(receipt.problem)
+        return channel.answered(claimed.outbox_id, rules, at), over, attempt
+    luck = random.Random(outcome.seed)  # noqa: S311 - spreads retries, guards nothing
+    heard, counts = channel.failed(claimed.outbox_id, receipt, rules, luck, at)
     asked = (receipt.wait or timedelta(0)) * (1 + STRETCH * luck.random())
+    if not counts:
+        later = claimed.put_back(max(heard.not_before or at, at + asked))
+        return heard, later, replace(attempt, is_counted=False)
     wait = max(rules.backoff.wait(claimed.retry_count + 1, luck), asked)
-    return Outcome(claimed, fail)
+    failed = claimed.fail(receipt.problem, at, wait, rules.tries)
+    return heard, failed.retry() if failed.can_retry() else failed, attempt
 
 
-def put_back(claimed: Message, now: datetime) -> Outcome:
-    """The sender stops before there is an answer: due again at once, and no try is counted."""
-    return Outcome(claimed, lambda held: held.put_back(now))
+def _attempt(
+    claimed: Message, receipt: Receipt | None, at: datetime, duration_ms: int | None, counts: bool, said: str
+) -> Attempt:
+    status, verdict = (None, Verdict.RETRY) if receipt is None else (receipt.status, receipt.verdict)
+    return Attempt(claimed.outbox_id, claimed.retry_count + 1, at, duration_ms, status, verdict, counts, said)

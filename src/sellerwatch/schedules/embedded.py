@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from sellerwatch.outbox.message import Message
-from sellerwatch.outbox.ports import Receipt, Verdict
+from sellerwatch.outbox.receipt import Receipt, Verdict
 
 
 class EmbeddedScheduler:

@@ -1,13 +1,17 @@
-"""What the scheduler is told: each event of a schedule becomes one message of the scheduler outbox."""
+"""What the scheduler is told: each event of a schedule becomes one message of the scheduler outbox. And what it means
+for the schedule that the scheduler took it, or never will."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import orjson
 
-from sellerwatch.kernel.ids import OutboxId
-from sellerwatch.outbox.message import Message
+from sellerwatch.kernel.ids import OutboxId, ScheduleId
+from sellerwatch.kernel.notices import Notice
+from sellerwatch.outbox.message import Message, MessageStatus
+from sellerwatch.schedules.ports import SchedulesTx
 from sellerwatch.schedules.schedule import ScheduleEvent
 
 
@@ -29,3 +33,27 @@ def message_of(event: ScheduleEvent, outbox_id: OutboxId, now: datetime, target_
         created_at=now,
         next_attempt_at=now,
     )
+
+
+def heed(tx: SchedulesTx, settled: Sequence[Message], now: datetime) -> Sequence[Notice]:
+    """With a message that failed for good its schedule is FAILED, and somebody hears of it; with one that was taken it
+    is what it was meant to be. Messages of a schedule go in order, so none before that one is still to be told."""
+    notices = []
+    for message in settled:
+        schedule = tx.schedules.get(ScheduleId(message.subject_id))
+        if schedule is None:
+            continue
+        if message.status is MessageStatus.FAILED:
+            tx.schedules.save(schedule.fail(now))
+            notices.append(_could_not_be_told(message))
+        elif message.status is MessageStatus.COMPLETED:
+            told = schedule.told(now)
+            if told is not schedule:
+                tx.schedules.save(told)
+    return notices
+
+
+def _could_not_be_told(message: Message) -> Notice:
+    text = f"The scheduler could not be told about the seller {message.seller_id} ({message.error_message})"
+    mend = f"mend the reason, then: sellerwatch schedules retry {message.seller_id}"
+    return Notice("schedule.failed", message.seller_id, f"{text}: its schedule is FAILED; {mend}")

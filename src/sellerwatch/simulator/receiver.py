@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from sellerwatch.kernel.clock import Clock
 from sellerwatch.kernel.retry_after import retry_after
 from sellerwatch.outbox.message import Message
-from sellerwatch.outbox.ports import Receipt
+from sellerwatch.outbox.receipt import Receipt
 from sellerwatch.simulator.events import signature
 from sellerwatch.simulator.simulator import EVENTS_PATH, Simulator
 from sellerwatch.simulator.wire import Fault, Request

@@ -19,7 +19,7 @@ from tests.builders import NOW, a_message, outbox_id
 from sellerwatch.adapters.http.product_server import HttpReceiver
 from sellerwatch.adapters.http.signing import InvalidSigningSecret, signature_header, signing_keys
 from sellerwatch.outbox.message import Message
-from sellerwatch.outbox.ports import Receipt, Verdict
+from sellerwatch.outbox.receipt import Receipt, Verdict
 from sellerwatch.simulator.http import serve
 from sellerwatch.simulator.wire import Answer, Fault, Request
 

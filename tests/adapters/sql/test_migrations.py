@@ -32,12 +32,14 @@ from sellerwatch.adapters.sql.migrate import (
 from sellerwatch.adapters.sql.schema import metadata
 
 OTHERS = ("alembic_version", "sqlite_sequence")
-REVISIONS = ("0001", "0002", "0003", "0004")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006")
+HEAD = REVISIONS[-1]
+NEXT = "0099"
 BREAKS = """
 from alembic import op
 from sqlalchemy import Column, Integer
-revision = "0005"
-down_revision = "0004"
+revision = "NEXT"
+down_revision = "HEAD"
 def upgrade():
     op.create_table("half", Column("id", Integer, primary_key=True))
     op.execute("INSERT INTO half VALUES (1)")
@@ -46,7 +48,7 @@ def upgrade():
     raise OSError("the power went")
 def downgrade():
     op.drop_table("half")
-"""
+""".replace("NEXT", NEXT).replace("HEAD", HEAD)
 
 
 def shape(engine: Engine) -> Mapping[str, object]:
@@ -71,7 +73,7 @@ def shape(engine: Engine) -> Mapping[str, object]:
 def row_for(table: Table) -> dict[str, object]:
     """A row with a value in every column that wants one."""
     values: dict[type, object] = {str: "x", int: 7, bool: True, float: 0.5, bytes: b"x", datetime: NOW}
-    wanted = [column for column in table.columns if not column.nullable and not column.primary_key]
+    wanted = [column for column in table.columns if not column.nullable and column.autoincrement is not True]
     return {column.name: values[column.type.python_type] for column in wanted}
 
 
@@ -92,7 +94,7 @@ def fill(engine: Engine) -> None:
 def with_extra_step(folder: Path, source: str) -> Path:
     """A copy of the history with one more step."""
     shutil.copytree(MIGRATIONS, folder / "migrations", ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "migrations/versions/0005_more.py").write_text(source)
+    (folder / f"migrations/versions/{NEXT}_more.py").write_text(source)
     return folder / "migrations"
 
 
@@ -133,7 +135,7 @@ def test_each_step_down_undoes_exactly_its_step_up(empty: Engine, new_database: 
 
 def test_all_the_way_down_leaves_no_table_of_ours(migrated: Engine) -> None:
     fill(migrated)
-    assert downgrade(migrated, "base") == SchemaStatus(None, "0004", REVISIONS, "empty")
+    assert downgrade(migrated, "base") == SchemaStatus(None, HEAD, REVISIONS, "empty")
     assert inspect(migrated).get_table_names() == ["alembic_version"]
 
 
@@ -175,7 +177,7 @@ def test_a_step_that_fails_in_its_middle_leaves_the_revision_before_it_intact(mi
     with pytest.raises(OSError, match="the power went"):
         upgrade(migrated, NOW, with_extra_step(tmp_path, BREAKS))
     assert (shape(migrated), contents(migrated)) == before
-    assert status(migrated).current == "0004"
+    assert status(migrated).current == HEAD
 
 
 def test_a_failing_step_keeps_the_steps_before_it(empty: Engine, tmp_path: Path) -> None:
@@ -194,7 +196,7 @@ def test_a_step_down_that_fails_leaves_the_database_where_it_was(migrated: Engin
     with pytest.raises(OSError, match="the power went"):
         downgrade(migrated, "0003", folder)
     assert (shape(migrated), contents(migrated)) == before
-    assert status(migrated, folder).current == "0005"
+    assert status(migrated, folder).current == NEXT
 
 
 def test_a_failing_step_leaves_nothing_behind_even_on_an_engine_that_begins_no_transactions(tmp_path: Path) -> None:
@@ -236,9 +238,9 @@ def test_processes_that_upgrade_at_once_wait_for_one_another(empty: Engine) -> N
 
 
 def test_a_new_database_is_empty_behind_and_then_current(empty: Engine) -> None:
-    assert status(empty) == SchemaStatus(None, "0004", REVISIONS, "empty")
-    assert upgrade(empty, NOW) == SchemaStatus("0004", "0004", (), "current")
-    assert downgrade(empty, "0002") == SchemaStatus("0002", "0004", ("0003", "0004"), "behind")
+    assert status(empty) == SchemaStatus(None, HEAD, REVISIONS, "empty")
+    assert upgrade(empty, NOW) == SchemaStatus(HEAD, HEAD, (), "current")
+    assert downgrade(empty, "0002") == SchemaStatus("0002", HEAD, REVISIONS[2:], "behind")
 
 
 def test_the_program_runs_on_the_schema_it_knows(migrated: Engine) -> None:
@@ -254,10 +256,10 @@ def test_a_database_that_is_behind_is_refused(migrated: Engine) -> None:
     downgrade(migrated, "0002")
     with pytest.raises(SchemaBehind) as refused:
         require_current(migrated)
-    assert refused.value.facts == {"current": "0002", "head": "0004"}
+    assert refused.value.facts == {"current": "0002", "head": HEAD}
 
 
-@pytest.mark.parametrize("noted", [["0099"], ["0004", "0099"]])
+@pytest.mark.parametrize("noted", [["9999"], [HEAD, "9999"]])
 def test_a_database_of_a_newer_program_is_refused_and_left_alone(migrated: Engine, noted: list[str]) -> None:
     with migrated.begin() as database:
         database.exec_driver_sql("DELETE FROM alembic_version")
@@ -272,7 +274,7 @@ def test_a_database_of_a_newer_program_is_refused_and_left_alone(migrated: Engin
     ):
         with pytest.raises(SchemaUnknown) as error:
             refused()
-        assert error.value.facts == {"current": ", ".join(noted), "head": "0004"}
+        assert error.value.facts == {"current": ", ".join(noted), "head": HEAD}
     assert (shape(migrated), contents(migrated)) == before
 
 
@@ -281,7 +283,7 @@ def test_a_file_of_another_program_is_refused_and_left_alone(empty: Engine) -> N
         database.exec_driver_sql("CREATE TABLE bookmarks (id INTEGER)")
     with pytest.raises(SchemaUnknown) as refused:
         upgrade(empty, NOW)
-    assert refused.value.facts == {"current": "table bookmarks", "head": "0004"}
+    assert refused.value.facts == {"current": "table bookmarks", "head": HEAD}
     assert inspect(empty).get_table_names() == ["bookmarks"]
 
 
@@ -291,11 +293,11 @@ def test_somebody_elses_table_under_one_of_our_names_is_left_alone(migrated: Eng
         database.exec_driver_sql("CREATE TABLE products (sku TEXT)")
     with pytest.raises(SchemaUnknown) as refused:
         upgrade(migrated, NOW)
-    assert refused.value.facts == {"current": "table products", "head": "0004"}
+    assert refused.value.facts == {"current": "table products", "head": HEAD}
     assert sorted(inspect(migrated).get_table_names()) == ["alembic_version", "products"]
 
 
-@pytest.mark.parametrize("revision", ["0003", "0004", "0099", "-2", "head", ""])
+@pytest.mark.parametrize("revision", ["0003", HEAD, "0099", "-2", "head", ""])
 def test_going_down_to_what_is_not_below_is_refused_with_what_is(migrated: Engine, revision: str) -> None:
     downgrade(migrated, "0002")
     with pytest.raises(NoSuchRevision) as refused:

@@ -24,10 +24,10 @@ from tests.builders import (
     worker_id,
 )
 
-from sellerwatch.adapters.sql.outbox import STATEMENTS, Kind, SqlOutbox
+from sellerwatch.adapters.sql.outbox import STATEMENTS, SqlOutbox
 from sellerwatch.adapters.sql.statements import Db
 from sellerwatch.kernel.ids import ItemNo, OutboxId
-from sellerwatch.outbox.message import Message, MessageStatus
+from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
 
 T = TypeVar("T")
 Do = Callable[[Callable[[SqlOutbox], T]], T]
@@ -38,14 +38,14 @@ VALUES (:worker_id, 'test', 'here', 1, 'boot', :beat, :beat)
 """
 
 
-@pytest.fixture(params=["product", "scheduler"])
-def kind(request: pytest.FixtureRequest) -> Kind:
-    chosen: Kind = request.param
+@pytest.fixture(params=list(OutboxKind))
+def kind(request: pytest.FixtureRequest) -> OutboxKind:
+    chosen: OutboxKind = request.param
     return chosen
 
 
 @pytest.fixture
-def do(engine: Engine, kind: Kind) -> Do[Any]:
+def do(engine: Engine, kind: OutboxKind) -> Do[Any]:
     """Runs work on the outbox in a transaction of its own."""
 
     def run(work: Callable[[SqlOutbox], T]) -> T:
@@ -56,11 +56,11 @@ def do(engine: Engine, kind: Kind) -> Do[Any]:
 
 
 @pytest.fixture
-def message(kind: Kind) -> Callable[..., Message]:
+def message(kind: OutboxKind) -> Callable[..., Message]:
     """The number-th message, of the subject-th product or schedule."""
 
     def make(number: int, subject: int = 1, **changes: Any) -> Message:
-        if kind == "product":
+        if kind is OutboxKind.PRODUCT:
             of = {"subject_id": product_id(subject), "item_no": ITEM, "version": number, "execution_id": execution_id()}
         else:
             of = {"subject_id": schedule_id(subject), "item_no": None, "version": 0, "execution_id": None}
@@ -235,17 +235,91 @@ def test_pending_counts_what_still_moves_by_itself(do: Do[Any], message: Callabl
     assert do(lambda outbox: outbox.pending()) == 3
 
 
+def test_a_move_keeps_the_body_that_is_there(do: Do[Any], message: Callable[..., Message]) -> None:
+    do(add(message(1)))
+    claimed = message(1, payload='{"other":1}').send(worker_id())
+    do(lambda outbox: outbox.move([claimed], NOW))
+    assert do(lambda outbox: outbox.get(outbox_id(1))) == replace(claimed, payload=message(1).payload)
+
+
+def test_a_grip_is_who_sends_a_message_and_at_which_try(do: Do[Any], message: Callable[..., Message]) -> None:
+    again = message(2, subject=2).send(worker_id()).fail("503", NOW, MINUTE).retry().send(worker_id(2))
+    do(add(message(1, subject=1).send(worker_id()), again, message(3, subject=3)))
+    found = do(lambda outbox: outbox.grips([outbox_id(n) for n in (1, 2, 3, 9)]))
+    assert found == {outbox_id(1): (worker_id(), 0), outbox_id(2): (worker_id(2), 1)}
+    assert do(lambda outbox: outbox.grips([])) == {}
+    assert do(lambda outbox: outbox.under_way()) == 2
+
+
+def test_what_is_due_behind_a_failure_is_set_aside_and_freed_by_its_subject(
+    do: Do[Any], message: Callable[..., Message]
+) -> None:
+    failed = MessageStatus.FAILED
+    do(
+        add(
+            message(1, subject=1, status=failed, next_attempt_at=None),
+            message(2, subject=1),
+            message(3, subject=2, status=failed, next_attempt_at=None),
+            message(4, subject=2),
+            message(5, subject=3),
+            message(6, subject=3),
+        )
+    )
+    assert do(lambda outbox: outbox.set_aside(NOW, NOW + HOUR, 100)) == 2
+    assert do(lambda outbox: outbox.set_aside(NOW, NOW + HOUR, 100)) == 0
+    times = do(lambda outbox: {m.outbox_id: m.next_attempt_at for m in outbox.due(NOW + HOUR, 9)})
+    assert times == {outbox_id(5): NOW}
+    do(save(message(1, subject=1, status=failed, next_attempt_at=None).discard()))
+    do(lambda outbox: outbox.free([message(1, subject=1).subject_id], NOW))
+    assert do(due()) == [2, 5]
+
+
+def test_a_message_that_was_sent_before_keeps_the_time_it_was_asked_to_wait(
+    do: Do[Any], message: Callable[..., Message]
+) -> None:
+    waiting = message(1).send(worker_id()).fail("429", NOW, HOUR).retry()
+    do(add(waiting))
+    do(lambda outbox: outbox.free([waiting.subject_id], NOW))
+    assert do(due()) == []
+
+
+def test_only_what_is_over_old_and_not_the_last_that_was_told_is_forgotten(
+    do: Do[Any], message: Callable[..., Message]
+) -> None:
+    old, new = NOW - 48 * HOUR, NOW
+    completed, discarded, failed = MessageStatus.COMPLETED, MessageStatus.DISCARDED, MessageStatus.FAILED
+    do(
+        add(
+            message(1, subject=1, status=completed, created_at=old),
+            message(2, subject=1, status=discarded, created_at=old),
+            message(3, subject=1, status=completed, created_at=old),
+            message(4, subject=1, status=discarded, created_at=old),
+            message(5, subject=2, status=completed, created_at=old),
+            message(6, subject=2, status=failed, created_at=old),
+            message(7, subject=2, created_at=new),
+            message(8, subject=3, status=completed, created_at=new),
+            message(9, subject=3, status=completed, created_at=new),
+        )
+    )
+    found = do(lambda outbox: outbox.superseded(NOW - 24 * HOUR, 100))
+    assert found == [outbox_id(1), outbox_id(2)]
+    assert do(lambda outbox: outbox.superseded(NOW - 24 * HOUR, 1)) == [outbox_id(1)]
+    everything = [outbox_id(n) for n in range(1, 10)]
+    assert do(lambda outbox: outbox.forget([outbox_id(6), outbox_id(7), *found])) == 2
+    assert do(lambda outbox: numbers(outbox.get_many(everything))) == [3, 4, 5, 6, 7, 8, 9]
+
+
 def test_a_product_number_beyond_32_bits_fits(engine: Engine) -> None:
     big = replace(a_message(), item_no=ItemNo(ItemNo.LARGEST))
     with engine.connect() as connection, connection.begin():
-        outbox = SqlOutbox(Db(connection), "product")
+        outbox = SqlOutbox(Db(connection), OutboxKind.PRODUCT)
         outbox.add(big)
         assert outbox.get(OutboxId(big.outbox_id)) == big
 
 
-def test_every_statement_finds_its_rows_by_an_index(engine: Engine, kind: Kind) -> None:
+def test_every_statement_finds_its_rows_by_an_index(engine: Engine, kind: OutboxKind) -> None:
     for named in fields(STATEMENTS[kind]):
-        if named.name in ("add", "newest"):
+        if named.name == "add":
             continue
         statement = getattr(STATEMENTS[kind], named.name).replace("(:outbox_ids)", "(:a)")
         params = dict.fromkeys(re.findall(r":(\w+)", statement), 1)

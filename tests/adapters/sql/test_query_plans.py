@@ -33,13 +33,16 @@ from tests.recorded import asked, plan
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.limits import Limits
+from sellerwatch.catalog.product import PartType, ProductState
 from sellerwatch.crawling.task import OPEN_STATES, TaskStatus
-from sellerwatch.kernel.ids import ItemNo
+from sellerwatch.kernel.ids import CaseId, ItemNo
+from sellerwatch.outbox.message import OutboxKind
 
 Ask = Callable[[Transaction], object]
 
 TASKS, RUNS = "crawler_tasks__", "crawling_schedule_executions__"
 BY_ROW = "USING INTEGER PRIMARY KEY"
+CASE = CaseId(execution_id())
 ITEMS = [ItemNo(ITEM + n) for n in range(50)]
 
 # What the repositories ask -> the index (several where a statement has several steps) that must serve it.
@@ -104,11 +107,69 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         "INDEX products__uq_item_no (item_no=?)",
     ),
     "the newest raw parts": (
-        lambda tx: tx.products.latest_raw(product_id()),
+        lambda tx: tx.products.latest_raws([product_id()]),
         (BY_ROW, "COVERING INDEX product_raw_data__idx_product_id_data_type (product_id=?)"),
     ),
     "products of a seller seen in a run": (
-        lambda tx: tx.products.count_seen(SELLER, execution_id()),
+        lambda tx: tx.products.list_standing(SELLER, execution_id()),
+        "INDEX products__idx_seller_id_is_complete (seller_id=?)",
+    ),
+    "runs that are at work": (
+        lambda tx: tx.executions.at_work(),
+        (
+            f"INDEX {RUNS}idx_status (status=?)",
+            "COVERING INDEX run_notes__uq_execution_id_kind_name (execution_id=? AND kind=?)",
+        ),
+    ),
+    "notes of a run": (
+        lambda tx: tx.run_notes.of(execution_id()),
+        "INDEX run_notes__uq_execution_id_kind_name (execution_id=?)",
+    ),
+    "hashes of the bodies a group's parts were read from": (lambda tx: tx.products.body_hashes(ITEMS), BY_ROW),
+    "forgetting hashes of bodies": (lambda tx: tx.products.forget_body_hashes(ITEMS), BY_ROW),
+    "raw parts of a group": (
+        lambda tx: tx.products.latest_raws([product_id(n) for n in range(50)]),
+        (BY_ROW, "COVERING INDEX product_raw_data__idx_product_id_data_type (product_id=?)"),
+    ),
+    "what is held of a group": (
+        lambda tx: tx.quarantine.held(ITEMS),
+        "INDEX held_parts__uq_item_no_data_type (item_no=?)",
+    ),
+    "freeing held parts": (
+        lambda tx: tx.quarantine.free([(ITEM, PartType.DETAIL)]),
+        "INDEX held_parts__uq_item_no_data_type (item_no=? AND data_type=?)",
+    ),
+    "parts that wait for a run's judgement": (
+        lambda tx: tx.quarantine.pending(execution_id(), PartType.DETAIL),
+        "INDEX held_parts__idx_execution_id_status (execution_id=? AND status=?)",
+    ),
+    "open cases of a seller": (
+        lambda tx: tx.quarantine.open_cases(SELLER),
+        "INDEX quarantine__idx_seller_id_status (seller_id=? AND status=?)",
+    ),
+    "a case by its id": (lambda tx: tx.quarantine.get(CASE), "INDEX quarantine__uq_case_id (case_id=?)"),
+    "dropping a case's parts": (
+        lambda tx: tx.quarantine.drop(CASE),
+        "INDEX held_parts__idx_case_id (case_id=?)",
+    ),
+    "the held removal of a seller": (
+        lambda tx: tx.removals.held_of(SELLER),
+        "INDEX removals__idx_seller_id_status (seller_id=? AND status=?)",
+    ),
+    "the history of a product": (
+        lambda tx: tx.history.of_product(product_id()),
+        "INDEX product_changes__idx_product_id (product_id=?)",
+    ),
+    "a page of a seller's complete products": (
+        lambda tx: tx.products.newest(seller_id=SELLER, state=ProductState.COMPLETE, after=100, limit=100),
+        "INDEX products__idx_seller_id_is_complete (seller_id=? AND is_complete=? AND rowid>?)",
+    ),
+    "a page of all complete products": (
+        lambda tx: tx.products.newest(seller_id=None, state=ProductState.COMPLETE, after=100, limit=100),
+        f"{BY_ROW} (rowid>?)",
+    ),
+    "counting what is missing of a seller": (
+        lambda tx: tx.products.count_unseen_since(SELLER, NOW),
         "INDEX products__idx_seller_id_is_complete (seller_id=?)",
     ),
     "agents to lend, with budget and token": (
@@ -184,26 +245,26 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         lambda tx: tx.product_outbox.due(NOW, 50),
         (
             "INDEX product_outbox__idx_status_next_attempt_at (status=? AND next_attempt_at<?)",
-            "INDEX product_outbox__idx_product_id (product_id=? AND rowid<?)",
+            "COVERING INDEX product_outbox__idx_product_id_id_status (product_id=? AND id<?)",
         ),
     ),
     "when the next product event is due": (
         lambda tx: tx.product_outbox.next_due(),
         (
             "INDEX product_outbox__idx_status_next_attempt_at (status=? AND next_attempt_at>?)",
-            "INDEX product_outbox__idx_product_id (product_id=? AND rowid<?)",
+            "COVERING INDEX product_outbox__idx_product_id_id_status (product_id=? AND id<?)",
         ),
     ),
     "schedule events due": (
         lambda tx: tx.scheduler_outbox.due(NOW, 50),
         (
             "INDEX scheduler_outbox__idx_status_next_attempt_at (status=? AND next_attempt_at<?)",
-            "INDEX scheduler_outbox__idx_schedule_id (schedule_id=? AND rowid<?)",
+            "COVERING INDEX scheduler_outbox__idx_schedule_id_id_status (schedule_id=? AND id<?)",
         ),
     ),
     "what a product's receiver was last told": (
         lambda tx: tx.product_outbox.latest_of(product_id(), 10),
-        "INDEX product_outbox__idx_product_id (product_id=?)",
+        "INDEX product_outbox__idx_product_id_id_status (product_id=?)",
     ),
     "saving events": (
         lambda tx: tx.product_outbox.save([a_message()], NOW),
@@ -212,6 +273,34 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
     "taking an event back": (
         lambda tx: tx.product_outbox.remove(outbox_id()),
         "INDEX product_outbox__uq_outbox_id (outbox_id=?)",
+    ),
+    "whose try a message is": (
+        lambda tx: tx.product_outbox.grips([outbox_id()]),
+        "INDEX product_outbox__uq_outbox_id (outbox_id=?)",
+    ),
+    "moving events": (
+        lambda tx: tx.product_outbox.move([a_message()], NOW),
+        "INDEX product_outbox__uq_outbox_id (outbox_id=?)",
+    ),
+    "events under way": (
+        lambda tx: tx.product_outbox.under_way(),
+        "COVERING INDEX product_outbox__idx_status_next_attempt_at (status=?)",
+    ),
+    "freeing what was set aside": (
+        lambda tx: tx.product_outbox.free([product_id()], NOW),
+        "INDEX product_outbox__idx_product_id_id_status (product_id=?)",
+    ),
+    "events that are superseded": (
+        lambda tx: tx.product_outbox.superseded(NOW, 50),
+        (
+            "INDEX product_outbox__idx_status_created_at (status=? AND created_at<?)",
+            "COVERING INDEX product_outbox__idx_product_id_id_status (product_id=? AND id>?)",
+        ),
+    ),
+    "a channel": (lambda tx: tx.channels.get(OutboxKind.PRODUCT), "INDEX outbox_channels__uq_outbox (outbox=?)"),
+    "the tries of a message": (
+        lambda tx: tx.attempts.of(outbox_id(), 20),
+        "INDEX outbox_attempts__idx_outbox_id (outbox_id=?)",
     ),
     "a seller by its id": (lambda tx: tx.sellers.get(SELLER), "INDEX sellers__uq_seller_id (seller_id=?)"),
     "the schedule of a seller": (
@@ -229,6 +318,18 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
 }
 # These group or sort a handful of rows that an index found, so a sort on top of it is right.
 ASKED_AND_SORTED: dict[str, tuple[Ask, str]] = {
+    "the next parts of a case": (
+        lambda tx: tx.quarantine.of_case(CASE, ItemNo(0), 100),
+        "INDEX held_parts__idx_case_id (case_id=?)",
+    ),
+    "how many parts cases hold": (
+        lambda tx: tx.quarantine.count_held([CASE]),
+        "INDEX held_parts__idx_case_id (case_id=?)",
+    ),
+    "the next missing products of a seller": (
+        lambda tx: tx.products.unseen_since(SELLER, NOW, 100),
+        "INDEX products__idx_seller_id_is_complete (seller_id=?)",
+    ),
     "permits that left the window, by agent": (
         lambda tx: tx.permits.expire(at(), Limits()),
         "COVERING INDEX permits__idx_answered_boot_us (answered_boot_us<?)",
@@ -263,10 +364,6 @@ TO_BE_ASKED = {
     "tasks by status and age": (
         "SELECT min(created_at) FROM crawler_tasks WHERE status = 'FAILED'",
         "COVERING INDEX crawler_tasks__idx_status_created_at",
-    ),
-    "outbox lag": (
-        "SELECT min(created_at) FROM product_outbox WHERE status = 'WAITING'",
-        "COVERING INDEX product_outbox__idx_status_created_at",
     ),
     "complete products of a seller": (
         "SELECT * FROM products WHERE seller_id = :x AND is_complete = 1",

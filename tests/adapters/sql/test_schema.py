@@ -33,7 +33,7 @@ CRAWL = {
         "uq_outbox_id": "outbox_id",
         "idx_status_created_at": "status created_at",
         "idx_status_next_attempt_at": "status next_attempt_at",
-        "idx_product_id": "product_id",
+        "idx_product_id_id_status": "product_id id status",
     },
     "crawling_schedules": {
         "uq_schedule_id": "schedule_id",
@@ -51,7 +51,7 @@ CRAWL = {
         "uq_outbox_id": "outbox_id",
         "idx_status_created_at": "status created_at",
         "idx_status_next_attempt_at": "status next_attempt_at",
-        "idx_schedule_id": "schedule_id",
+        "idx_schedule_id_id_status": "schedule_id id status",
     },
 }
 POOL = {
@@ -102,6 +102,8 @@ SERVICE = {
     "pool_breaker": {"uq_marketplace": "marketplace"},
     "job_leases": {"uq_job": "job"},
     "setting_overrides": {"uq_name": "name"},
+    "outbox_channels": {"uq_outbox": "outbox"},
+    "outbox_attempts": {"idx_outbox_id": "outbox_id"},
     "activity": {},
     "audit": {
         "idx_subject_type_subject_id_id": "subject_type subject_id id",
@@ -109,7 +111,24 @@ SERVICE = {
         "idx_action_id": "action id",
     },
 }
-TABLES: dict[str, dict[str, str]] = {**CRAWL, **POOL, **SERVICE}
+CATALOG = {
+    "product_changes": {
+        "idx_product_id": "product_id",
+        "idx_seller_id": "seller_id",
+        "idx_execution_id": "execution_id",
+    },
+    "body_hashes": {},
+    "run_notes": {"uq_execution_id_kind_name": "execution_id kind name"},
+    "quarantine": {"uq_case_id": "case_id", "idx_status": "status", "idx_seller_id_status": "seller_id status"},
+    "held_parts": {
+        "uq_item_no_data_type": "item_no data_type",
+        "idx_execution_id_status": "execution_id status",
+        "idx_case_id": "case_id",
+    },
+    "removals": {"uq_removal_id": "removal_id", "idx_status": "status", "idx_seller_id_status": "seller_id status"},
+    "drift": {"uq_endpoint_path": "endpoint path"},
+}
+TABLES: dict[str, dict[str, str]] = {**CRAWL, **POOL, **SERVICE, **CATALOG}
 
 
 def seller(**changed: object) -> dict[str, object]:
@@ -125,8 +144,8 @@ def seller(**changed: object) -> dict[str, object]:
     return usual | changed
 
 
-def test_there_are_eight_crawl_tables_seven_pool_tables_and_the_services_own(migrated: Engine) -> None:
-    assert (len(CRAWL), len(POOL), len(SERVICE)) == (8, 7, 7)
+def test_there_are_eight_crawl_tables_seven_pool_tables_and_those_the_work_needs(migrated: Engine) -> None:
+    assert (len(CRAWL), len(POOL), len(SERVICE), len(CATALOG)) == (8, 7, 9, 7)
     assert set(inspect(migrated).get_table_names()) == set(TABLES) | {"alembic_version"}
 
 

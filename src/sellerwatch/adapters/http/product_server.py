@@ -12,10 +12,11 @@ from yarl import URL
 from sellerwatch.adapters.http.signing import signature_header, signing_keys
 from sellerwatch.kernel.retry_after import retry_after
 from sellerwatch.outbox.message import Message
-from sellerwatch.outbox.ports import Receipt
+from sellerwatch.outbox.receipt import Receipt
 
 #: More of an answer is not read; a longer one costs its connection, not our memory.
 LONGEST_BODY = 64 * 1024
+LARGE_BODY = 64 * 1024
 #: Shorter than the 5 s after which common servers hang up: else a POST may meet a connection that is just closing.
 _KEEP_ALIVE = 4.0
 
@@ -65,10 +66,11 @@ class HttpReceiver:
             self._session = None
 
     async def _post(self, message: Message, now: datetime) -> Receipt:
-        # As a stream: aiohttp takes large bodies in pieces only then.
         body = message.payload.encode()
+        # As a stream where it is large: aiohttp takes it in pieces only then.
+        data = body if len(body) <= LARGE_BODY else io.BytesIO(body)
         async with self._opened().post(
-            self._url, data=io.BytesIO(body), headers=self._headers(message, body, now), allow_redirects=False
+            self._url, data=data, headers=self._headers(message, body, now), allow_redirects=False
         ) as response:
             # The status decides: what happens to the rest of the answer changes nothing.
             said = b""
@@ -94,7 +96,9 @@ class HttpReceiver:
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
             limits = aiohttp.ClientTimeout(
-                total=3 * (self._connect + self._read), sock_connect=self._connect, sock_read=self._read
+                total=3 * (self._connect + self._read),
+                connect=self._connect,  # with finding the address, which `sock_connect` leaves out
+                sock_read=self._read,
             )
             self._session = aiohttp.ClientSession(
                 # How many are in flight is delivery's to decide.

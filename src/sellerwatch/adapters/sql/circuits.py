@@ -9,7 +9,8 @@ from typing import Any
 
 from sellerwatch.adapters.sql.statements import AnyRow, Db
 from sellerwatch.agents.breaker import Breaker
-from sellerwatch.agents.circuit import Circuit, CircuitState
+from sellerwatch.agents.circuit import Circuit
+from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.ids import WorkerId
 
 CIRCUITS = """

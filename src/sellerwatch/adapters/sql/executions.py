@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from sellerwatch.adapters.sql.statements import AnyRow, Db
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
-from sellerwatch.crawling.ports import WorkerInfo
+from sellerwatch.crawling.ports import NoteKind, WorkerInfo
 from sellerwatch.kernel.ids import ExecutionId, ScheduleId, SellerId, WorkerId
 
 SELECT = """SELECT execution_id, schedule_id, seller_id, created_at, status, total_tasks_created, completed_tasks,
@@ -31,6 +31,18 @@ UPDATE crawling_schedule_executions SET open_seller_id = :open_seller_id, status
     completed_at = :completed_at, deadline_at = :deadline_at, error_message = :error_message
 WHERE execution_id = :execution_id
 """
+
+AT_WORK = f"""{SELECT} e WHERE status = 'RUNNING' AND NOT EXISTS (
+    SELECT 1 FROM run_notes n WHERE n.execution_id = e.execution_id AND n.kind = 'paused') ORDER BY id"""
+
+OF_RUN = "SELECT kind, name, number FROM run_notes WHERE execution_id = :execution_id"
+
+ADD_NOTE = """
+INSERT INTO run_notes (execution_id, kind, name, number) VALUES (:execution_id, :kind, :name, :number)
+ON CONFLICT (execution_id, kind, name) DO UPDATE SET number = run_notes.number + excluded.number
+"""
+
+CLEAR_NOTES = "DELETE FROM run_notes WHERE execution_id = :execution_id AND kind = :kind"
 
 ENTER = """
 INSERT INTO workers (worker_id, role, host, pid, boot_id, started_at, heartbeat_at)
@@ -65,6 +77,9 @@ class SqlExecutions:
     def running(self) -> Sequence[Execution]:
         return [_execution(row) for row in self._db.rows(f"{SELECT} WHERE status = 'RUNNING' ORDER BY id")]
 
+    def at_work(self) -> Sequence[Execution]:
+        return [_execution(row) for row in self._db.rows(AT_WORK)]
+
     def newest(self, *, seller_id: SellerId | None, status: ExecutionStatus | None, limit: int) -> Sequence[Execution]:
         given = {"seller_id": seller_id, "status": status}
         where = " AND ".join(f"{name} = :{name}" for name, value in given.items() if value is not None)
@@ -72,6 +87,29 @@ class SqlExecutions:
             f"{SELECT} {f'WHERE {where}' if where else ''} ORDER BY id DESC LIMIT :limit", given | {"limit": limit}
         )
         return [_execution(row) for row in rows]
+
+
+class SqlRunNotes:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def of(self, execution_id: ExecutionId) -> dict[NoteKind, dict[str, int]]:
+        found: dict[NoteKind, dict[str, int]] = {kind: {} for kind in NoteKind}
+        for kind, name, number in self._db.rows(OF_RUN, {"execution_id": execution_id}):
+            found[NoteKind(kind)][name] = number
+        return found
+
+    def add(self, execution_id: ExecutionId, notes: Mapping[tuple[NoteKind, str], int]) -> None:
+        self._db.many(
+            ADD_NOTE,
+            [
+                {"execution_id": execution_id, "kind": kind, "name": name, "number": number}
+                for (kind, name), number in notes.items()
+            ],
+        )
+
+    def clear(self, execution_id: ExecutionId, kind: NoteKind) -> int:
+        return self._db.run(CLEAR_NOTES, {"execution_id": execution_id, "kind": kind})
 
 
 class SqlWorkers:

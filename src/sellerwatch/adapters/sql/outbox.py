@@ -8,13 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
 
 from sellerwatch.adapters.sql.statements import AnyRow, Db, Params
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, ProductId, PublicId, ScheduleId, SellerId, WorkerId
-from sellerwatch.outbox.message import Message, MessageStatus
-
-Kind = Literal["product", "scheduler"]
+from sellerwatch.outbox.message import Grip, Message, MessageStatus, OutboxKind
 
 # What a message is made of, in the order `_message` reads it.
 COLUMNS = """o.outbox_id, o.{subject}, o.seller_id, o.event_type, o.payload, o.created_at, o.next_attempt_at, o.status,
@@ -67,6 +64,19 @@ UPDATE {outbox} SET {set_of_a_product} event_type = :event_type, payload = :payl
 WHERE outbox_id = :outbox_id
 """
 
+# Everything that can change of a message whose body stays: a large one is not bound and compared again.
+MOVE = """
+UPDATE {outbox} SET {set_attempted} status = :status, retry_count = :retry_count, error_message = :error_message,
+    worker_id = :worker_id, next_attempt_at = :next_attempt_at, updated_at = :updated_at, sent_at = :sent_at
+WHERE outbox_id = :outbox_id
+"""
+
+# Which of some messages are being sent, by whom and at which try.
+GRIPS = """
+SELECT o.outbox_id, o.worker_id, o.retry_count FROM {outbox} o
+WHERE o.outbox_id IN (:outbox_ids) AND o.status = 'SENDING'
+"""
+
 # What one worker is sending.
 HELD_BY = "SELECT {columns} FROM {outbox} o WHERE o.status = 'SENDING' AND o.worker_id = :worker_id ORDER BY o.id"
 
@@ -86,20 +96,38 @@ UNFINISHED = "SELECT COUNT(*) FROM {outbox} WHERE status IN ('WAITING', 'SENDING
 # How many of those wait behind one that failed for good; counted from the failures, which are few.
 HELD_BACK = """
 SELECT COUNT(*) FROM (
-    SELECT DISTINCT w.id FROM {outbox} f JOIN {outbox} w ON w.{subject} = f.{subject} AND w.id > f.id
-    WHERE f.status = 'FAILED' AND w.status = 'WAITING') held
+    SELECT DISTINCT w.id FROM {outbox} f CROSS JOIN {outbox} w
+    WHERE w.{subject} = f.{subject} AND w.id > f.id AND f.status = 'FAILED' AND w.status = 'WAITING') held
 """
 
-# The newest there are, for those who look; `{where}` holds only what is asked for.
-NEWEST = "SELECT {columns} FROM {outbox} o {where} LIMIT :limit"
+# How many are being sent.
+UNDER_WAY = "SELECT COUNT(*) FROM {outbox} WHERE status = 'SENDING'"
 
-# For each of some messages that wait, the first before it in its line that failed for good.
-HOLDERS = """
-SELECT w.outbox_id, (
-    SELECT f.outbox_id FROM {outbox} f
-    WHERE f.{subject} = w.{subject} AND f.id < w.id AND f.status = 'FAILED' ORDER BY f.id LIMIT 1)
-FROM {outbox} w WHERE w.status = 'WAITING' AND w.outbox_id IN (:outbox_ids)
+# Of the first that are due, those behind one that failed for good: others leave, so these gather at the head.
+BEHIND_FAILED = """
+SELECT held.id FROM (
+    SELECT w.id, w.{subject} AS subject_id FROM {outbox} w WHERE w.status = 'WAITING' AND w.next_attempt_at <= :now
+    ORDER BY w.next_attempt_at, w.id LIMIT :limit) held
+WHERE EXISTS (
+    SELECT 1 FROM {outbox} f WHERE f.{subject} = held.subject_id AND f.id < held.id AND f.status = 'FAILED')
 """
+
+SET_ASIDE = "UPDATE {outbox} SET next_attempt_at = :until, updated_at = :now WHERE id = :id AND status = 'WAITING'"
+
+# One that was ever sent has a time of its own to wait for. The CASE leaves but one index to go by, the subject's.
+FREE = """
+UPDATE {outbox} SET next_attempt_at = :now, updated_at = :now
+WHERE {subject} = :subject_id AND CASE status WHEN 'WAITING' THEN next_attempt_at END > :now AND NOT ({attempted})
+"""
+
+# Over, old, and not the last that the receiver of its subject was told.
+SUPERSEDED = """
+SELECT o.outbox_id FROM {outbox} o WHERE o.status IN ('COMPLETED', 'DISCARDED') AND o.created_at < :before AND EXISTS (
+    SELECT 1 FROM {outbox} n WHERE n.{subject} = o.{subject} AND n.id > o.id AND n.status = 'COMPLETED')
+LIMIT :limit
+"""
+
+FORGET = "DELETE FROM {outbox} WHERE outbox_id IN (:outbox_ids) AND status IN ('COMPLETED', 'DISCARDED')"
 
 # Take back a message that nobody has seen.
 REMOVE = "DELETE FROM {outbox} WHERE outbox_id = :outbox_id AND status = 'WAITING' AND NOT ({attempted})"
@@ -114,62 +142,68 @@ class _Statements:
     next_due: str
     get_many: str
     save: str
+    move: str
+    grips: str
     held_by: str
     held_by_lapsed: str
     latest_of: str
     unfinished: str
     held_back: str
     remove: str
-    newest: str
-    holders: str
+    under_way: str
+    behind_failed: str
+    set_aside: str
+    free: str
+    superseded: str
+    forget: str
 
     @classmethod
-    def of(cls, outbox: str, subject: str, add: str, attempted: str, of_a_product: str, setting: str) -> _Statements:
-        def made(statement: str) -> str:
-            for name, text in (
-                ("columns", COLUMNS),
-                ("first_in_line", FIRST_IN_LINE),
-                ("outbox", outbox),
-                ("subject", subject),
-                ("attempted", attempted),
-                ("of_a_product", of_a_product),
-                ("set_of_a_product", setting),
-            ):
-                statement = statement.replace(f"{{{name}}}", text)
-            return statement
+    def of(cls, kind: OutboxKind, add: str) -> _Statements:
+        sent = (DUE, NEXT_DUE, GET_MANY, SAVE, MOVE, GRIPS, HELD_BY, HELD_BY_LAPSED, LATEST_OF, UNFINISHED, HELD_BACK)
+        kept = (REMOVE, UNDER_WAY, BEHIND_FAILED, SET_ASIDE, FREE, SUPERSEDED, FORGET)
+        return cls(add, *(for_table(statement, kind) for statement in (*sent, *kept)))
 
-        others = (DUE, NEXT_DUE, GET_MANY, SAVE, HELD_BY, HELD_BY_LAPSED, LATEST_OF, UNFINISHED, HELD_BACK, REMOVE)
-        return cls(add, *map(made, (*others, NEWEST, HOLDERS)))
+
+def for_table(statement: str, kind: OutboxKind) -> str:
+    """A statement that is written once, for one of the two tables."""
+    for name, text in (("columns", COLUMNS), ("first_in_line", FIRST_IN_LINE), *PARTS[kind].items()):
+        statement = statement.replace(f"{{{name}}}", text)
+    return statement
 
 
 # A schedule's message is never merged, so whether it was attempted is not kept of it.
-STATEMENTS: Mapping[Kind, _Statements] = {
-    "product": _Statements.of(
-        "product_outbox",
-        "product_id",
-        ADD_TO_PRODUCT,
-        "attempted",
-        "o.item_no, o.version, o.execution_id",
-        "attempted = :attempted, version = :version,",
-    ),
-    "scheduler": _Statements.of(
-        "scheduler_outbox",
-        "schedule_id",
-        ADD_TO_SCHEDULER,
-        "retry_count > 0 OR status <> 'WAITING'",
-        "NULL, 0, NULL",
-        "",
-    ),
+PARTS: Mapping[OutboxKind, Mapping[str, str]] = {
+    OutboxKind.PRODUCT: {
+        "outbox": "product_outbox",
+        "subject": "product_id",
+        "attempted": "attempted",
+        "of_a_product": "o.item_no, o.version, o.execution_id",
+        "set_of_a_product": "attempted = :attempted, version = :version,",
+        "set_attempted": "attempted = :attempted,",
+    },
+    OutboxKind.SCHEDULER: {
+        "outbox": "scheduler_outbox",
+        "subject": "schedule_id",
+        "attempted": "retry_count > 0 OR status <> 'WAITING'",
+        "of_a_product": "NULL, 0, NULL",
+        "set_of_a_product": "",
+        "set_attempted": "",
+    },
+}
+
+STATEMENTS: Mapping[OutboxKind, _Statements] = {
+    OutboxKind.PRODUCT: _Statements.of(OutboxKind.PRODUCT, ADD_TO_PRODUCT),
+    OutboxKind.SCHEDULER: _Statements.of(OutboxKind.SCHEDULER, ADD_TO_SCHEDULER),
 }
 
 
 class SqlOutbox:
     """Implements `outbox.ports.Outbox`."""
 
-    def __init__(self, db: Db, kind: Kind) -> None:
+    def __init__(self, db: Db, kind: OutboxKind) -> None:
         self._db = db
         self._sql = STATEMENTS[kind]
-        self._subject: type[PublicId] = ProductId if kind == "product" else ScheduleId
+        self._kind = kind
 
     def add(self, message: Message) -> None:
         self._db.run(self._sql.add, {**_values(message, message.created_at), **_fixed(message)})
@@ -186,6 +220,13 @@ class SqlOutbox:
     def save(self, messages: Sequence[Message], now: datetime) -> None:
         self._db.many(self._sql.save, [_values(message, now) for message in messages])
 
+    def move(self, messages: Sequence[Message], now: datetime) -> None:
+        self._db.many(self._sql.move, [_moved(message, now) for message in messages])
+
+    def grips(self, outbox_ids: Sequence[OutboxId]) -> Mapping[OutboxId, Grip]:
+        rows = self._db.rows(self._sql.grips, outbox_ids=outbox_ids) if outbox_ids else ()
+        return {OutboxId(row[0]): (WorkerId(row[1]), row[2]) for row in rows}
+
     def held_by(self, worker_id: WorkerId) -> Sequence[Message]:
         return self._found(self._db.rows(self._sql.held_by, {"worker_id": worker_id}))
 
@@ -199,17 +240,8 @@ class SqlOutbox:
     def latest_of(self, subject_id: PublicId, limit: int) -> Sequence[Message]:
         return self._found(self._db.rows(self._sql.latest_of, {"subject_id": subject_id, "limit": limit}))
 
-    def newest(self, *, seller_id: SellerId | None, status: MessageStatus | None, limit: int) -> Sequence[Message]:
-        given = {"seller_id": seller_id, "status": status}
-        asked = [f"o.{name} = :{name}" for name, value in given.items() if value is not None]
-        # By state an index gives the order; without one the inner id does.
-        order = "ORDER BY o.created_at DESC, o.id DESC" if status else "ORDER BY o.id DESC"
-        where = f"WHERE {' AND '.join(asked)} {order}" if asked else order
-        return self._found(self._db.rows(self._sql.newest.replace("{where}", where), given | {"limit": limit}))
-
-    def holders(self, outbox_ids: Sequence[OutboxId]) -> dict[OutboxId, OutboxId]:
-        rows = self._db.rows(self._sql.holders, outbox_ids=outbox_ids) if outbox_ids else ()
-        return {OutboxId(row[0]): OutboxId(row[1]) for row in rows if row[1] is not None}
+    def under_way(self) -> int:
+        return int(self._db.value(self._sql.under_way))
 
     def pending(self) -> int:
         return int(self._db.value(self._sql.unfinished)) - int(self._db.value(self._sql.held_back))
@@ -217,16 +249,31 @@ class SqlOutbox:
     def remove(self, outbox_id: OutboxId) -> None:
         self._db.run(self._sql.remove, {"outbox_id": outbox_id})
 
+    def set_aside(self, now: datetime, until: datetime, limit: int) -> int:
+        rows = self._db.rows(self._sql.behind_failed, {"now": now, "limit": limit})
+        return self._db.many(self._sql.set_aside, [{"id": row[0], "now": now, "until": until} for row in rows])
+
+    def free(self, subject_ids: Sequence[PublicId], now: datetime) -> None:
+        self._db.many(self._sql.free, [{"subject_id": subject_id, "now": now} for subject_id in subject_ids])
+
+    def superseded(self, before: datetime, limit: int) -> Sequence[OutboxId]:
+        return [OutboxId(row[0]) for row in self._db.rows(self._sql.superseded, {"before": before, "limit": limit})]
+
+    def forget(self, outbox_ids: Sequence[OutboxId]) -> int:
+        return self._db.run(self._sql.forget, outbox_ids=outbox_ids) if outbox_ids else 0
+
     def _found(self, rows: Sequence[AnyRow]) -> Sequence[Message]:
-        return [_message(row, self._subject) for row in rows]
+        return [message_of(row, self._kind) for row in rows]
 
 
 def _values(message: Message, now: datetime) -> dict[str, object]:
+    body = {"event_type": message.event_type, "version": message.version, "payload": message.payload}
+    return _moved(message, now) | body
+
+
+def _moved(message: Message, now: datetime) -> dict[str, object]:
     return {
         "outbox_id": message.outbox_id,
-        "event_type": message.event_type,
-        "version": message.version,
-        "payload": message.payload,
         "status": message.status.value,
         "retry_count": message.retry_count,
         "attempted": message.attempted,
@@ -248,10 +295,11 @@ def _fixed(message: Message) -> Params:
     }
 
 
-def _message(row: AnyRow, subject: type[PublicId]) -> Message:
+def message_of(row: AnyRow, kind: OutboxKind) -> Message:
+    """A message from `COLUMNS`."""
     return Message(
         outbox_id=OutboxId(row[0]),
-        subject_id=subject(row[1]),
+        subject_id=ProductId(row[1]) if kind is OutboxKind.PRODUCT else ScheduleId(row[1]),
         seller_id=SellerId(row[2]),
         event_type=row[3],
         payload=row[4],

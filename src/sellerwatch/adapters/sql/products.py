@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import zstandard
 
 from sellerwatch.adapters.sql.statements import AnyRow, Db
-from sellerwatch.catalog.ports import ProductCounts, RawPart
-from sellerwatch.catalog.product import PartType, Product
+from sellerwatch.catalog.ports import ListStanding, PartKey, ProductCounts, RawPart, StoredBody
+from sellerwatch.catalog.product import PartType, Product, ProductState
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, SellerId
 
 SELECT = """SELECT product_id, item_no, seller_id, created_at, updated_at, minishop_data_hash, detail_data_hash,
@@ -37,18 +38,64 @@ VALUES (:product_id, :data_type, :raw_hash, :raw_json, :created_at)
 """
 
 # The newest body of each part.
-LATEST_RAW = """
-SELECT data_type, raw_json FROM product_raw_data WHERE id IN (
-    SELECT MAX(id) FROM product_raw_data WHERE product_id = :product_id GROUP BY data_type)
+LATEST_RAWS = """
+SELECT product_id, data_type, raw_json FROM product_raw_data WHERE id IN (
+    SELECT MAX(id) FROM product_raw_data WHERE product_id IN (:product_ids) GROUP BY product_id, data_type)
 """
 
-COUNT_SEEN = "SELECT COUNT(*) FROM products WHERE seller_id = :seller_id AND last_seen_execution = :execution_id"
+BODIES_OF = """
+SELECT data_type, raw_hash, raw_json, created_at FROM product_raw_data
+WHERE product_id = :product_id {of_a_part} ORDER BY id DESC LIMIT :limit
+"""
+
+# Old bodies that have a newer one of their part: the newest is what the product is made of.
+OLD_RAWS = """
+SELECT old.id FROM product_raw_data old WHERE old.created_at < :before AND EXISTS (
+    SELECT 1 FROM product_raw_data newer
+    WHERE newer.product_id = old.product_id AND newer.data_type = old.data_type AND newer.id > old.id)
+ORDER BY old.id LIMIT :limit
+"""
+
+BODY_HASHES = "SELECT item_no, detail_hash, option_hash FROM body_hashes WHERE item_no IN (:items)"
+
+KEEP_BODY_HASH = """
+INSERT INTO body_hashes (item_no, {column}) VALUES (:item_no, :hash)
+ON CONFLICT (item_no) DO UPDATE SET {column} = excluded.{column}
+"""
+
+KEEP_DETAIL_HASH = KEEP_BODY_HASH.replace("{column}", "detail_hash")
+KEEP_OPTION_HASH = KEEP_BODY_HASH.replace("{column}", "option_hash")
+
+FORGET_BODY_HASHES = "DELETE FROM body_hashes WHERE item_no IN (:items)"
+
+# A run's list against what we have, in one walk over the seller's products.
+LIST_STANDING = """
+SELECT COALESCE(SUM(version > 0 AND deleted_at IS NULL), 0), COALESCE(SUM(last_seen_execution = :execution_id), 0),
+    COALESCE(SUM(version > 0 AND deleted_at IS NULL AND COALESCE(last_seen_execution, '') <> :execution_id), 0)
+FROM products WHERE seller_id = :seller_id
+"""
+
+MISSING = f"""{SELECT} WHERE seller_id = :seller_id AND version > 0 AND deleted_at IS NULL
+    AND COALESCE(last_seen_execution, '') <> :execution_id ORDER BY item_no"""
+
+_UNSEEN = """seller_id = :seller_id AND version > 0 AND deleted_at IS NULL
+    AND (last_seen_at IS NULL OR last_seen_at < :since)"""
+
+UNSEEN_SINCE = f"{SELECT} WHERE {_UNSEEN} ORDER BY item_no LIMIT :limit"
+
+COUNT_UNSEEN_SINCE = f"SELECT COUNT(*) FROM products WHERE {_UNSEEN}"
 
 COUNTS = """
 SELECT COALESCE(SUM(deleted_at IS NULL), 0), COALESCE(SUM(deleted_at IS NULL AND is_complete), 0),
     COALESCE(SUM(deleted_at IS NOT NULL), 0)
 FROM products WHERE seller_id = :seller_id
 """
+
+_STATES = {
+    ProductState.COMPLETE: "is_complete = 1 AND deleted_at IS NULL",
+    ProductState.INCOMPLETE: "is_complete = 0 AND deleted_at IS NULL",
+    ProductState.DELETED: "deleted_at IS NOT NULL",
+}
 
 #: Level 1: bodies are written once and rarely read; speed counts more than the last tenth of the size.
 _LEVEL = 1
@@ -85,16 +132,71 @@ class SqlProducts:
             ],
         )
 
-    def latest_raw(self, product_id: ProductId) -> dict[PartType, bytes]:
+    def latest_raws(self, product_ids: Sequence[ProductId]) -> dict[ProductId, dict[PartType, bytes]]:
+        found: dict[ProductId, dict[PartType, bytes]] = {product_id: {} for product_id in product_ids}
         expand = zstandard.ZstdDecompressor().decompress
-        rows = self._db.rows(LATEST_RAW, {"product_id": product_id})
-        return {PartType(row[0]): expand(row[1]) for row in rows}
+        for product_id, part, body in self._db.rows(LATEST_RAWS, product_ids=product_ids) if product_ids else ():
+            found[ProductId(product_id)][PartType(part)] = expand(body)
+        return found
 
-    def count_seen(self, seller_id: SellerId, execution_id: ExecutionId) -> int:
-        return int(self._db.value(COUNT_SEEN, {"seller_id": seller_id, "execution_id": execution_id}))
+    def bodies_of(self, product_id: ProductId, part: PartType | None, limit: int) -> Sequence[StoredBody]:
+        sql = BODIES_OF.replace("{of_a_part}", "AND data_type = :part" if part else "")
+        expand = zstandard.ZstdDecompressor().decompress
+        rows = self._db.rows(sql, {"product_id": product_id, "part": part, "limit": limit})
+        return [StoredBody(PartType(row[0]), row[1], expand(row[2]), row[3]) for row in rows]
 
-    def count(self, seller_id: SellerId | None = None) -> int:
-        where = "WHERE seller_id = :seller_id" if seller_id else ""
+    def old_raws(self, before: datetime, limit: int) -> Sequence[int]:
+        return [row[0] for row in self._db.rows(OLD_RAWS, {"before": before, "limit": limit})]
+
+    def forget_raws(self, rows: Sequence[int]) -> int:
+        return self._db.run("DELETE FROM product_raw_data WHERE id IN (:rows)", rows=rows)
+
+    def body_hashes(self, items: Sequence[ItemNo]) -> dict[PartKey, str]:
+        found: dict[PartKey, str] = {}
+        for item, detail, option in self._db.rows(BODY_HASHES, items=items) if items else ():
+            if detail is not None:
+                found[ItemNo(item), PartType.DETAIL] = detail
+            if option is not None:
+                found[ItemNo(item), PartType.OPTION] = option
+        return found
+
+    def keep_body_hashes(self, hashes: Mapping[PartKey, str]) -> None:
+        for part, sql in ((PartType.DETAIL, KEEP_DETAIL_HASH), (PartType.OPTION, KEEP_OPTION_HASH)):
+            self._db.many(sql, [{"item_no": item, "hash": hashes[item, of]} for item, of in hashes if of is part])
+
+    def forget_body_hashes(self, items: Sequence[ItemNo]) -> None:
+        self._db.run(FORGET_BODY_HASHES, items=items)
+
+    def list_standing(self, seller_id: SellerId, execution_id: ExecutionId) -> ListStanding:
+        row = self._db.row(LIST_STANDING, {"seller_id": seller_id, "execution_id": execution_id}) or (0, 0, 0)
+        return ListStanding(told=int(row[0]), seen=int(row[1]), missing=int(row[2]))
+
+    def missing(self, seller_id: SellerId, execution_id: ExecutionId) -> Sequence[Product]:
+        given = {"seller_id": seller_id, "execution_id": execution_id}
+        return [_product(row) for row in self._db.rows(MISSING, given)]
+
+    def unseen_since(self, seller_id: SellerId, since: datetime, limit: int) -> Sequence[Product]:
+        given = {"seller_id": seller_id, "since": since, "limit": limit}
+        return [_product(row) for row in self._db.rows(UNSEEN_SINCE, given)]
+
+    def count_unseen_since(self, seller_id: SellerId, since: datetime) -> int:
+        return int(self._db.value(COUNT_UNSEEN_SINCE, {"seller_id": seller_id, "since": since}))
+
+    def newest(
+        self, *, seller_id: SellerId | None, state: ProductState | None, after: int | None, limit: int
+    ) -> Sequence[tuple[int, Product]]:
+        asked = ["id > :after"] if after is not None else []
+        asked += ["seller_id = :seller_id"] if seller_id else []
+        asked += [_STATES[state]] if state else []
+        where = f"WHERE {' AND '.join(asked)}" if asked else ""
+        given = {"after": after, "seller_id": seller_id, "limit": limit}
+        rows = self._db.rows(f"{SELECT.replace('SELECT ', 'SELECT id, ')} {where} ORDER BY id LIMIT :limit", given)
+        return [(row[0], _product(row[1:])) for row in rows]
+
+    def count(self, seller_id: SellerId | None = None, state: ProductState | None = None) -> int:
+        asked = ["seller_id = :seller_id"] if seller_id else []
+        asked += [_STATES[state]] if state else []
+        where = f"WHERE {' AND '.join(asked)}" if asked else ""
         return int(self._db.value(f"SELECT COUNT(*) FROM products {where}", {"seller_id": seller_id}))
 
     def counts(self, seller_id: SellerId) -> ProductCounts:

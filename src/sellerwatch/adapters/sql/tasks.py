@@ -48,6 +48,14 @@ WHERE execution_id = :execution_id AND item_no IN (:items) AND status IN (:state
 COUNT_LISTS = """SELECT COUNT(*) FROM crawler_tasks
 WHERE execution_id = :execution_id AND item_no IS NULL AND task_type = 'MINISHOP'"""
 
+COUNT_OPEN_LISTS = f"{COUNT_LISTS} AND status IN (:states)"
+
+# Pages that were to be read and that no task of the run has read.
+UNREAD_PAGES = """SELECT COUNT(DISTINCT page_no) FROM crawler_tasks f
+WHERE execution_id = :execution_id AND item_no IS NULL AND task_type = 'MINISHOP' AND NOT EXISTS (
+    SELECT 1 FROM crawler_tasks c WHERE c.execution_id = f.execution_id AND c.item_no IS NULL
+        AND c.task_type = 'MINISHOP' AND c.page_no = f.page_no AND c.status = 'COMPLETED')"""
+
 # Tasks whose worker is gone or silent.
 HELD_BY_LAPSED = f"""{SELECT} WHERE status = 'IN_PROGRESS' AND worker_id NOT IN (
     SELECT worker_id FROM workers WHERE stopped_at IS NULL AND heartbeat_at > :beat_before)"""
@@ -56,6 +64,9 @@ HELD_BY_LAPSED = f"""{SELECT} WHERE status = 'IN_PROGRESS' AND worker_id NOT IN 
 ERRORS = """SELECT COALESCE(error_message, ''), COUNT(*) FROM crawler_tasks
 WHERE execution_id = :execution_id AND status = 'FAILED'
 GROUP BY error_message ORDER BY COUNT(*) DESC, error_message LIMIT :limit"""
+
+COUNT_BY_STATUS = """SELECT status, COUNT(*) FROM crawler_tasks
+WHERE seller_id = :seller_id AND created_at >= :since AND created_at < :until GROUP BY status"""
 
 TALLY = """SELECT task_type, status, COUNT(*) FROM crawler_tasks WHERE execution_id = :execution_id
 GROUP BY task_type, status"""
@@ -137,8 +148,13 @@ class SqlTasks:
         rows = self._db.rows(OPEN_ITEMS, {"execution_id": execution_id}, items=items, states=OPEN_STATES)
         return {ItemNo(item): number for item, number in rows}
 
-    def count_lists(self, execution_id: ExecutionId) -> int:
+    def count_lists(self, execution_id: ExecutionId, *, is_open: bool = False) -> int:
+        if is_open:
+            return int(self._db.rows(COUNT_OPEN_LISTS, {"execution_id": execution_id}, states=OPEN_STATES)[0][0])
         return int(self._db.value(COUNT_LISTS, {"execution_id": execution_id}))
+
+    def unread_pages(self, execution_id: ExecutionId) -> int:
+        return int(self._db.value(UNREAD_PAGES, {"execution_id": execution_id}))
 
     def held_by_lapsed(self, beat_before: datetime) -> Sequence[Task]:
         return [_task(row) for row in self._db.rows(HELD_BY_LAPSED, {"beat_before": beat_before})]
@@ -176,6 +192,10 @@ class SqlTasks:
     def errors(self, execution_id: ExecutionId, limit: int) -> Sequence[tuple[str, int]]:
         rows = self._db.rows(ERRORS, {"execution_id": execution_id, "limit": limit})
         return [(row[0], row[1]) for row in rows]
+
+    def count_by_status(self, seller_id: SellerId, since: datetime, until: datetime) -> dict[TaskStatus, int]:
+        rows = self._db.rows(COUNT_BY_STATUS, {"seller_id": seller_id, "since": since, "until": until})
+        return {TaskStatus(row[0]): row[1] for row in rows}
 
     def tally(self, execution_id: ExecutionId) -> dict[tuple[str, str], int]:
         return {(row[0], row[1]): row[2] for row in self._db.rows(TALLY, {"execution_id": execution_id})}

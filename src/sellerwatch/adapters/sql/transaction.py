@@ -8,18 +8,23 @@ from sqlalchemy import Connection
 
 from sellerwatch.adapters.sql.agents import SqlAgents
 from sellerwatch.adapters.sql.audit import SqlAuditTrail
+from sellerwatch.adapters.sql.channels import SqlAttempts, SqlChannels
 from sellerwatch.adapters.sql.circuits import SqlCircuits
-from sellerwatch.adapters.sql.executions import SqlExecutions, SqlWorkers
+from sellerwatch.adapters.sql.executions import SqlExecutions, SqlRunNotes, SqlWorkers
+from sellerwatch.adapters.sql.history import SqlHistory
 from sellerwatch.adapters.sql.leases import SqlLeases
 from sellerwatch.adapters.sql.outbox import SqlOutbox
+from sellerwatch.adapters.sql.outbox_view import SqlOutboxView
 from sellerwatch.adapters.sql.overrides import SqlOverrides
 from sellerwatch.adapters.sql.permits import SqlPermits
 from sellerwatch.adapters.sql.pool_report import SqlPoolReport
 from sellerwatch.adapters.sql.products import SqlProducts
+from sellerwatch.adapters.sql.quarantine import SqlDrift, SqlQuarantine, SqlRemovals
 from sellerwatch.adapters.sql.sellers import SqlSchedules, SqlSellers
 from sellerwatch.adapters.sql.statements import Db
 from sellerwatch.adapters.sql.tasks import SqlTasks
 from sellerwatch.adapters.sql.tokens import SqlTokens
+from sellerwatch.outbox.message import OutboxKind
 
 
 class Transaction:
@@ -39,6 +44,26 @@ class Transaction:
     @cached_property
     def executions(self) -> SqlExecutions:
         return SqlExecutions(self.db)
+
+    @cached_property
+    def run_notes(self) -> SqlRunNotes:
+        return SqlRunNotes(self.db)
+
+    @cached_property
+    def history(self) -> SqlHistory:
+        return SqlHistory(self.db)
+
+    @cached_property
+    def quarantine(self) -> SqlQuarantine:
+        return SqlQuarantine(self.db)
+
+    @cached_property
+    def removals(self) -> SqlRemovals:
+        return SqlRemovals(self.db)
+
+    @cached_property
+    def drift(self) -> SqlDrift:
+        return SqlDrift(self.db)
 
     @cached_property
     def tasks(self) -> SqlTasks:
@@ -82,11 +107,25 @@ class Transaction:
 
     @cached_property
     def product_outbox(self) -> SqlOutbox:
-        return SqlOutbox(self.db, "product")
+        return SqlOutbox(self.db, OutboxKind.PRODUCT)
 
     @cached_property
     def scheduler_outbox(self) -> SqlOutbox:
-        return SqlOutbox(self.db, "scheduler")
+        return SqlOutbox(self.db, OutboxKind.SCHEDULER)
+
+    def outbox(self, kind: OutboxKind) -> SqlOutbox:
+        return self.product_outbox if kind is OutboxKind.PRODUCT else self.scheduler_outbox
+
+    def outbox_view(self, kind: OutboxKind) -> SqlOutboxView:
+        return SqlOutboxView(self.db, kind)
+
+    @cached_property
+    def channels(self) -> SqlChannels:
+        return SqlChannels(self.db)
+
+    @cached_property
+    def attempts(self) -> SqlAttempts:
+        return SqlAttempts(self.db)
 
     @cached_property
     def audit(self) -> SqlAuditTrail:

@@ -13,10 +13,13 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from sellerwatch.agents.token import InvalidToken
 from sellerwatch.catalog.facts import DetailFacts, ListFacts, OptionFacts
+from sellerwatch.catalog.product import PartType
 from sellerwatch.kernel.ids import ItemNo, SellerId, UserAgentId
 from sellerwatch.kernel.retry_after import retry_after
 from sellerwatch.marketplaces.mustit import parse
 from sellerwatch.marketplaces.mustit.cookies import Cookie, read_cookies
+from sellerwatch.marketplaces.mustit.fields import unknown_fields
+from sellerwatch.marketplaces.mustit.picking import decode
 from sellerwatch.marketplaces.mustit.urls import Urls
 from sellerwatch.marketplaces.ports import (
     Answer,
@@ -39,6 +42,7 @@ MOST_REDIRECTS = 5
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 _AGENTS_REMEMBERED = 1_000
+_ENDPOINTS = {PartType.MINISHOP: parse.LIST, PartType.DETAIL: parse.DETAIL, PartType.OPTION: parse.OPTIONS}
 _KINDS = {
     401: AnswerKind.UNAUTHORISED,
     403: AnswerKind.UNAUTHORISED,
@@ -94,6 +98,9 @@ class MustitMarketplace:
 
     def read_options(self, body: bytes, item_no: ItemNo) -> OptionFacts:
         return parse.read_options(body, item_no)
+
+    def unknown_fields(self, part: PartType, body: bytes) -> tuple[str, ...]:
+        return unknown_fields(_ENDPOINTS[part], decode(body))
 
     async def fetch(self, url: str, identity: Identity, now: datetime) -> Answer:
         """One GET of a path as this identity.

@@ -31,6 +31,7 @@ from sellerwatch.catalog.facts import (
 )
 from sellerwatch.kernel.ids import InvalidSellerId, ItemNo, SellerId
 from sellerwatch.marketplaces.mustit.picking import (
+    Garbled,
     Json,
     Wrong,
     array,
@@ -87,7 +88,7 @@ def read_list(body: bytes) -> ListPage:
             except Wrong as wrong:
                 raise wrong.under(f"items[{index}]") from None
     except Wrong as wrong:
-        raise Unparsable(LIST, str(wrong)) from None
+        raise _unparsable(LIST, wrong) from None
     return ListPage(total, tuple(entries.values()))
 
 
@@ -96,7 +97,7 @@ def read_entry(raw: bytes) -> ListFacts:
     try:
         return _entry(decode(raw))
     except Wrong as wrong:
-        raise Unparsable(LIST, str(wrong)) from None
+        raise _unparsable(LIST, wrong) from None
 
 
 def read_detail(body: bytes, item_no: ItemNo) -> DetailFacts:
@@ -125,7 +126,7 @@ def read_detail(body: bytes, item_no: ItemNo) -> DetailFacts:
             text(more, "descriptionMarkUp", DETAIL_INFO),
         )
     except Wrong as wrong:
-        raise Unparsable(DETAIL, str(wrong)) from None
+        raise _unparsable(DETAIL, wrong) from None
 
 
 def read_options(body: bytes, item_no: ItemNo) -> OptionFacts:
@@ -141,8 +142,12 @@ def read_options(body: bytes, item_no: ItemNo) -> OptionFacts:
                 raise wrong.under(f"[{index}]") from None
             options[option.option_no] = option
     except Wrong as wrong:
-        raise Unparsable(OPTIONS, str(wrong)) from None
+        raise _unparsable(OPTIONS, wrong) from None
     return OptionFacts(tuple(sorted(options.values(), key=_option_no)))
+
+
+def _unparsable(endpoint: str, wrong: Wrong) -> Unparsable:
+    return Unparsable(endpoint, str(wrong), isinstance(wrong, Garbled))
 
 
 def _entry(value: Any) -> ListFacts:
@@ -192,7 +197,7 @@ def _modules(detail: Json) -> dict[str, Json]:
 def _be_about(item_no: ItemNo, data: Json, place: str = "") -> None:
     number = positive(data, "itemNo", place)
     if number != item_no:
-        raise Wrong("itemNo", f"{number}, though {item_no} was asked for").under(place)
+        raise Garbled("itemNo", f"{number}, though {item_no} was asked for").under(place)
 
 
 def _seller_id(info: Json) -> SellerId:

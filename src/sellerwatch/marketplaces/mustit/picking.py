@@ -38,10 +38,14 @@ class Wrong(Exception):
 
     def under(self, place: str) -> Wrong:
         """The same, seen from one level further out: `itemNo` of `items[3]` is `items[3].itemNo`."""
-        return Wrong(_joined(place, self.where), self.what)
+        return type(self)(_joined(place, self.where), self.what)
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}" if self.where else self.what
+
+
+class Garbled(Wrong):
+    """Not the answer to what was asked: no JSON at all, or about another item. That may pass by itself."""
 
 
 def decode(body: bytes) -> Any:
@@ -56,7 +60,7 @@ def decode(body: bytes) -> Any:
             problem = f"{error.msg.partition(':')[0]}, at character {error.pos}"
         else:
             problem = f"it begins with {begin.decode('utf-8', 'replace')[:_SHOWN]!r}"
-        raise Wrong("", f"not JSON ({problem})") from None
+        raise Garbled("", f"not JSON ({problem})") from None
 
 
 def as_object(value: Any, where: str = "") -> Json:

@@ -43,6 +43,21 @@ def drop_tables(*names: str) -> None:
         op.drop_table(name, if_exists=True)
 
 
+def create_index(table: str, name: str, *columns: str) -> None:
+    """On a table that is there already, unless the index is."""
+    if name not in _indexes(table):
+        op.create_index(name, table, columns)
+
+
+def drop_index(table: str, name: str) -> None:
+    if name in _indexes(table):
+        op.drop_index(name, table)
+
+
+def _indexes(table: str) -> set[str | None]:
+    return {index["name"] for index in inspect(op.get_bind()).get_indexes(table)}
+
+
 def unique(name: str, *columns: str) -> Index:
     return Index(name, *columns, unique=True)
 

@@ -191,7 +191,8 @@ product_outbox = table(
     Index("product_outbox__uq_outbox_id", "outbox_id", unique=True),
     Index("product_outbox__idx_status_created_at", "status", "created_at"),
     Index("product_outbox__idx_status_next_attempt_at", "status", "next_attempt_at"),
-    Index("product_outbox__idx_product_id", "product_id"),
+    # Knows by itself whether anybody stands before a message, however long the history of its product is.
+    Index("product_outbox__idx_product_id_id_status", "product_id", "id", "status"),
 )
 
 scheduler_outbox = table(
@@ -214,5 +215,6 @@ scheduler_outbox = table(
     Index("scheduler_outbox__uq_outbox_id", "outbox_id", unique=True),
     Index("scheduler_outbox__idx_status_created_at", "status", "created_at"),
     Index("scheduler_outbox__idx_status_next_attempt_at", "status", "next_attempt_at"),
-    Index("scheduler_outbox__idx_schedule_id", "schedule_id"),
+    # Knows by itself whether anybody stands before a message, however long the history of its schedule is.
+    Index("scheduler_outbox__idx_schedule_id_id_status", "schedule_id", "id", "status"),
 )

@@ -1,10 +1,11 @@
-"""What the service keeps about itself: permits, processes, leases of jobs, changed settings, and what happened."""
+"""What the service keeps about itself: permits, processes, leases of jobs, changed settings, the ways out,
+and what happened."""
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Index, Integer, String, Text
+from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, String, Text
 
-from sellerwatch.adapters.sql.schema.types import Code, LongText, PublicId, Time, Word, row_id, table
+from sellerwatch.adapters.sql.schema.types import Code, LongText, PublicId, Time, Word, count, row_id, table
 
 # One row for each request that may leave, written before it does. Wall time can be set, so each stamp has the boot it
 # belongs to and that boot's monotonic clock beside it. The highest id is remembered in a file beside the database, to
@@ -74,6 +75,44 @@ setting_overrides = table(
     Column("changed_by", String(100), nullable=False),
     Column("changed_at", Time, nullable=False),
     Index("setting_overrides__uq_name", "name", unique=True),
+)
+
+# The way from an outbox to its receiver, one row each; all processes go by it.
+outbox_channels = table(
+    "outbox_channels",
+    row_id(),
+    Column("outbox", Code, nullable=False),
+    Column("state", Code, nullable=False),
+    count("failure_count"),
+    count("opening_count"),
+    # Null: as many as the settings allow.
+    Column("most_in_flight", Integer),
+    Column("opened_at", Time),
+    Column("closed_at", Time),
+    Column("not_before", Time),
+    Column("probe_outbox_id", PublicId),
+    Column("reason", Text),
+    Column("next_send_at", Time),
+    Column("paused_at", Time),
+    Column("paused_by", String(100)),
+    Column("updated_at", Time, nullable=False),
+    Index("outbox_channels__uq_outbox", "outbox", unique=True),
+)
+
+# Every try of every message. Written in the order of time, so retention needs no index beside the id.
+outbox_attempts = table(
+    "outbox_attempts",
+    row_id(),
+    Column("outbox", Code, nullable=False),
+    Column("outbox_id", PublicId, nullable=False),
+    Column("try_number", Integer, nullable=False),
+    Column("attempted_at", Time, nullable=False),
+    Column("duration_ms", Integer),
+    Column("http_status_code", Integer),
+    Column("verdict", Code, nullable=False),
+    Column("is_counted", Boolean, nullable=False),
+    Column("answer", Text),
+    Index("outbox_attempts__idx_outbox_id", "outbox_id"),
 )
 
 # Read by id from where the reader left off, which must stay true when old rows are deleted.

@@ -1,0 +1,71 @@
+"""Products' histories in SQL. Changes are zstd-compressed JSON: the first of a product is all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import orjson
+import zstandard
+
+from sellerwatch.adapters.sql.statements import Db
+from sellerwatch.catalog.differences import Change
+from sellerwatch.catalog.ports import HistoryEntry
+from sellerwatch.catalog.product import ProductEvent
+from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, ProductId, SellerId
+
+ADD = """
+INSERT INTO product_changes (product_id, item_no, seller_id, execution_id, outbox_id, event_type, version, changes,
+    created_at)
+VALUES (:product_id, :item_no, :seller_id, :execution_id, :outbox_id, :event_type, :version, :changes, :created_at)
+"""
+
+OF_PRODUCT = """
+SELECT product_id, item_no, seller_id, execution_id, outbox_id, event_type, version, changes, created_at
+FROM product_changes WHERE product_id = :product_id ORDER BY id DESC LIMIT :limit
+"""
+
+_LEVEL = 1
+_ALL = 2**31
+
+
+class SqlHistory:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def add(self, entries: Iterable[HistoryEntry]) -> None:
+        compress = zstandard.ZstdCompressor(level=_LEVEL).compress
+        self._db.many(
+            ADD,
+            [
+                {
+                    "product_id": entry.product_id,
+                    "item_no": entry.item_no,
+                    "seller_id": entry.seller_id,
+                    "execution_id": entry.execution_id,
+                    "outbox_id": entry.outbox_id,
+                    "event_type": entry.event,
+                    "version": entry.version,
+                    "changes": compress(orjson.dumps([(c.field, c.before, c.after) for c in entry.changes])),
+                    "created_at": entry.created_at,
+                }
+                for entry in entries
+            ],
+        )
+
+    def of_product(self, product_id: ProductId, limit: int | None = None) -> Sequence[HistoryEntry]:
+        expand = zstandard.ZstdDecompressor().decompress
+        rows = self._db.rows(OF_PRODUCT, {"product_id": product_id, "limit": _ALL if limit is None else limit})
+        return [
+            HistoryEntry(
+                product_id=ProductId(row[0]),
+                item_no=ItemNo(row[1]),
+                seller_id=SellerId(row[2]),
+                execution_id=None if row[3] is None else ExecutionId(row[3]),
+                outbox_id=None if row[4] is None else OutboxId(row[4]),
+                event=ProductEvent(row[5]),
+                version=row[6],
+                changes=tuple(Change(*change) for change in orjson.loads(expand(row[7]))),
+                created_at=row[8],
+            )
+            for row in reversed(rows)
+        ]

@@ -1,0 +1,231 @@
+"""What waits for a person, in SQL: quarantine cases with their held parts, removals, and the drift report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from datetime import datetime
+
+import zstandard
+
+from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.catalog.ports import PartKey, UnknownField
+from sellerwatch.catalog.product import PartType
+from sellerwatch.catalog.quarantine import Case, CaseKind, CaseStatus, HeldPart, HeldStatus
+from sellerwatch.catalog.removal import Removal, RemovalReason, RemovalStatus
+from sellerwatch.kernel.ids import CaseId, ExecutionId, ItemNo, RemovalId, SellerId
+
+CASE = """SELECT case_id, seller_id, execution_id, data_type, kind, field, created_at, updated_at, status,
+    sample_item_no, sample_before, sample_after, decided_by FROM quarantine"""
+
+ADD_CASE = """
+INSERT INTO quarantine (case_id, seller_id, execution_id, data_type, kind, field, created_at, updated_at, status,
+    sample_item_no, sample_before, sample_after, decided_by)
+VALUES (:case_id, :seller_id, :execution_id, :part, :kind, :field, :created_at, :updated_at, :status, :sample_item,
+    :sample_before, :sample_after, :decided_by)
+"""
+
+SAVE_CASE = """
+UPDATE quarantine SET status = :status, updated_at = :updated_at, decided_by = :decided_by WHERE case_id = :case_id
+"""
+
+HELD = "SELECT item_no, data_type, status, seller_id, execution_id, hash, created_at, case_id, {body} FROM held_parts"
+
+# A part has one row: what comes later takes its place.
+PUT = """
+INSERT INTO held_parts (item_no, data_type, status, case_id, seller_id, execution_id, hash, raw_json, created_at)
+VALUES (:item_no, :part, :status, :case_id, :seller_id, :execution_id, :hash, :body, :created_at)
+ON CONFLICT (item_no, data_type) DO UPDATE SET status = excluded.status, case_id = excluded.case_id,
+    seller_id = excluded.seller_id, execution_id = excluded.execution_id, hash = excluded.hash,
+    raw_json = excluded.raw_json, created_at = excluded.created_at
+"""
+
+FREE = "DELETE FROM held_parts WHERE item_no = :item_no AND data_type = :part"
+
+DROP = "UPDATE held_parts SET status = 'DROPPED', raw_json = NULL WHERE case_id = :case_id AND status = 'HELD'"
+
+ITEMS_OF_CASE = """
+SELECT item_no FROM held_parts WHERE case_id = :case_id AND status = 'HELD' ORDER BY item_no LIMIT :limit
+"""
+
+COUNT_HELD = """
+SELECT case_id, COUNT(*) FROM held_parts WHERE case_id IN (:case_ids) AND status = 'HELD' GROUP BY case_id
+"""
+
+REMOVAL = """SELECT removal_id, seller_id, execution_id, reason, told, missing, unseen_since, created_at, status,
+    decided_at, decided_by FROM removals"""
+
+ADD_REMOVAL = """
+INSERT INTO removals (removal_id, seller_id, execution_id, reason, told, missing, unseen_since, created_at, status,
+    decided_at, decided_by)
+VALUES (:removal_id, :seller_id, :execution_id, :reason, :told, :missing, :unseen_since, :created_at, :status,
+    :decided_at, :decided_by)
+"""
+
+SAVE_REMOVAL = """
+UPDATE removals SET status = :status, decided_at = :decided_at, decided_by = :decided_by WHERE removal_id = :removal_id
+"""
+
+NOTE_DRIFT = """
+INSERT INTO drift (endpoint, path, times, item_no, first_seen_at, last_seen_at)
+VALUES (:endpoint, :path, 1, :item_no, :now, :now)
+ON CONFLICT (endpoint, path) DO UPDATE SET times = drift.times + 1, last_seen_at = excluded.last_seen_at
+"""
+
+DRIFT = "SELECT endpoint, path, times, item_no, first_seen_at, last_seen_at FROM drift ORDER BY endpoint, path"
+
+LONGEST_PATH = 255
+
+
+class SqlQuarantine:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def open_cases(self, seller_id: SellerId) -> Sequence[Case]:
+        where = "WHERE seller_id = :seller_id AND status = 'OPEN' ORDER BY id"
+        return [_case(row) for row in self._db.rows(f"{CASE} {where}", {"seller_id": seller_id})]
+
+    def get(self, case_id: CaseId) -> Case | None:
+        row = self._db.row(f"{CASE} WHERE case_id = :case_id", {"case_id": case_id})
+        return None if row is None else _case(row)
+
+    def add(self, case: Case) -> None:
+        self._db.run(ADD_CASE, asdict(case))
+
+    def save(self, case: Case) -> None:
+        self._db.run(SAVE_CASE, asdict(case))
+
+    def newest(self, *, seller_id: SellerId | None, status: CaseStatus | None, limit: int) -> Sequence[Case]:
+        return [_case(row) for row in _newest(self._db, CASE, seller_id, status, limit)]
+
+    def held(self, items: Sequence[ItemNo]) -> dict[PartKey, HeldPart]:
+        sql = f"{HELD.replace('{body}', 'NULL')} WHERE item_no IN (:items)"
+        found = [_held(row) for row in self._db.rows(sql, items=items)] if items else ()
+        return {(part.item_no, part.part): part for part in found}
+
+    def pending(self, execution_id: ExecutionId, part: PartType | None) -> Sequence[HeldPart]:
+        where = "WHERE execution_id = :execution_id AND status = 'PENDING'"
+        where += " AND data_type = :part" if part else ""
+        return self._bodies(f"{where} ORDER BY id", execution_id=execution_id, part=part)
+
+    def pending_runs(self) -> Sequence[ExecutionId]:
+        rows = self._db.rows("SELECT DISTINCT execution_id FROM held_parts WHERE status = 'PENDING'")
+        return [ExecutionId(row[0]) for row in rows]
+
+    def of_case(self, case_id: CaseId, after: ItemNo, limit: int) -> Sequence[HeldPart]:
+        where = "WHERE case_id = :case_id AND status = 'HELD' AND item_no > :after ORDER BY item_no LIMIT :limit"
+        return self._bodies(where, case_id=case_id, after=after, limit=limit)
+
+    def items_of_case(self, case_id: CaseId, limit: int) -> Sequence[ItemNo]:
+        return [ItemNo(row[0]) for row in self._db.rows(ITEMS_OF_CASE, {"case_id": case_id, "limit": limit})]
+
+    def count_held(self, case_ids: Sequence[CaseId]) -> dict[CaseId, int]:
+        rows = self._db.rows(COUNT_HELD, case_ids=case_ids) if case_ids else ()
+        return {CaseId(row[0]): row[1] for row in rows}
+
+    def put(self, parts: Iterable[HeldPart]) -> None:
+        compress = zstandard.ZstdCompressor(level=1).compress
+        self._db.many(PUT, [{**asdict(part), "body": compress(part.body)} for part in parts])
+
+    def free(self, keys: Iterable[PartKey]) -> None:
+        self._db.many(FREE, [{"item_no": item, "part": part} for item, part in keys])
+
+    def drop(self, case_id: CaseId) -> int:
+        return self._db.run(DROP, {"case_id": case_id})
+
+    def _bodies(self, where: str, **given: object) -> Sequence[HeldPart]:
+        return [_held(row) for row in self._db.rows(f"{HELD.replace('{body}', 'raw_json')} {where}", given)]
+
+
+class SqlRemovals:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def held_of(self, seller_id: SellerId) -> Removal | None:
+        where = "WHERE seller_id = :seller_id AND status = 'HELD'"
+        row = self._db.row(f"{REMOVAL} {where}", {"seller_id": seller_id})
+        return None if row is None else _removal(row)
+
+    def get(self, removal_id: RemovalId) -> Removal | None:
+        row = self._db.row(f"{REMOVAL} WHERE removal_id = :removal_id", {"removal_id": removal_id})
+        return None if row is None else _removal(row)
+
+    def add(self, removal: Removal) -> None:
+        self._db.run(ADD_REMOVAL, asdict(removal))
+
+    def save(self, removal: Removal) -> None:
+        self._db.run(SAVE_REMOVAL, asdict(removal))
+
+    def newest(self, *, seller_id: SellerId | None, status: RemovalStatus | None, limit: int) -> Sequence[Removal]:
+        return [_removal(row) for row in _newest(self._db, REMOVAL, seller_id, status, limit)]
+
+
+class SqlDrift:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def note(self, endpoint: str, paths: Iterable[str], item_no: ItemNo | None, now: datetime) -> None:
+        given = {"endpoint": endpoint, "item_no": item_no, "now": now}
+        self._db.many(NOTE_DRIFT, [given | {"path": path[:LONGEST_PATH]} for path in paths])
+
+    def all(self) -> Sequence[UnknownField]:
+        return [
+            UnknownField(row[0], row[1], row[2], None if row[3] is None else ItemNo(row[3]), row[4], row[5])
+            for row in self._db.rows(DRIFT)
+        ]
+
+
+def _newest(db: Db, select: str, seller_id: SellerId | None, status: str | None, limit: int) -> Sequence[AnyRow]:
+    given = {"seller_id": seller_id, "status": status}
+    where = " AND ".join(f"{name} = :{name}" for name, value in given.items() if value is not None)
+    return db.rows(
+        f"{select} {f'WHERE {where}' if where else ''} ORDER BY id DESC LIMIT :limit", given | {"limit": limit}
+    )
+
+
+def _case(row: AnyRow) -> Case:
+    return Case(
+        case_id=CaseId(row[0]),
+        seller_id=SellerId(row[1]),
+        execution_id=ExecutionId(row[2]),
+        part=PartType(row[3]),
+        kind=CaseKind(row[4]),
+        field=row[5],
+        created_at=row[6],
+        updated_at=row[7],
+        status=CaseStatus(row[8]),
+        sample_item=None if row[9] is None else ItemNo(row[9]),
+        sample_before=row[10],
+        sample_after=row[11],
+        decided_by=row[12],
+    )
+
+
+def _held(row: AnyRow) -> HeldPart:
+    return HeldPart(
+        item_no=ItemNo(row[0]),
+        part=PartType(row[1]),
+        status=HeldStatus(row[2]),
+        seller_id=SellerId(row[3]),
+        execution_id=ExecutionId(row[4]),
+        hash=row[5],
+        created_at=row[6],
+        case_id=None if row[7] is None else CaseId(row[7]),
+        body=b"" if row[8] is None else zstandard.ZstdDecompressor().decompress(row[8]),
+    )
+
+
+def _removal(row: AnyRow) -> Removal:
+    return Removal(
+        removal_id=RemovalId(row[0]),
+        seller_id=SellerId(row[1]),
+        execution_id=ExecutionId(row[2]),
+        reason=RemovalReason(row[3]),
+        told=row[4],
+        missing=row[5],
+        unseen_since=row[6],
+        created_at=row[7],
+        status=RemovalStatus(row[8]),
+        decided_at=row[9],
+        decided_by=row[10],
+    )

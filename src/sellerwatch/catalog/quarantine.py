@@ -1,0 +1,177 @@
+"""Quarantine: what looks like a fault of the marketplace's pages, or of our reading, waits for a person.
+
+Two things raise a case of a seller: answers that are not the contract's any more, and a field that changes in more
+products of one run than a shop changes by itself. What is held leaves its product, hashes and history as they were, and
+keeps the body. A release takes it in with today's parser; a drop remembers its hash, so that it is not held again.
+
+The first parts of a run wait until enough of them have been judged: by then a redesign has shown itself. That is the
+limit of it: a field that drifts slowly, in fewer products than the share, passes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+
+from sellerwatch.catalog.differences import Change, ChangeKind
+from sellerwatch.catalog.product import PartType
+from sellerwatch.kernel.errors import NotFound
+from sellerwatch.kernel.ids import CaseId, ExecutionId, ItemNo, SellerId
+from sellerwatch.kernel.lifecycle import Lifecycle
+
+LONGEST_FIELD = 255
+LONGEST_SAMPLE = 500
+_NUMBER = re.compile(r"\d+")
+
+
+class CaseKind(StrEnum):
+    SHARE = "SHARE"
+    UNREADABLE = "UNREADABLE"
+
+
+class CaseStatus(StrEnum):
+    OPEN = "OPEN"
+    RELEASED = "RELEASED"
+    DROPPED = "DROPPED"
+
+
+CASE_LIFE = Lifecycle(
+    noun="quarantine case",
+    first=CaseStatus.OPEN,
+    moves={
+        (CaseStatus.OPEN, "release"): CaseStatus.RELEASED,
+        (CaseStatus.OPEN, "drop"): CaseStatus.DROPPED,
+    },
+    resting=frozenset({CaseStatus.RELEASED, CaseStatus.DROPPED}),
+)
+
+
+@dataclass(eq=False)
+class CaseNotFound(NotFound):
+    case_id: str
+
+
+@dataclass(frozen=True)
+class Case:
+    """Why parts of a seller's products are held, with a sample of what is strange."""
+
+    case_id: CaseId
+    seller_id: SellerId
+    execution_id: ExecutionId
+    part: PartType
+    kind: CaseKind
+    field: str
+    created_at: datetime
+    updated_at: datetime
+    status: CaseStatus = CASE_LIFE.first
+    sample_item: ItemNo | None = None
+    sample_before: str | None = None
+    sample_after: str | None = None
+    decided_by: str | None = None
+
+    def decide(self, verb: str, by: str, now: datetime) -> Case:
+        return replace(self, status=CASE_LIFE.after(self.status, verb, self.case_id), decided_by=by, updated_at=now)
+
+    def covers(self, part: PartType, fields: Iterable[str]) -> bool:
+        return self.kind is CaseKind.SHARE and self.part is part and self.field in fields
+
+
+class HeldStatus(StrEnum):
+    """PENDING: until enough of its run have been judged. HELD: until a person decides. DROPPED: the hash is left."""
+
+    PENDING = "PENDING"
+    HELD = "HELD"
+    DROPPED = "DROPPED"
+
+
+@dataclass(frozen=True)
+class HeldPart:
+    """A part that is not taken in for now. `hash` is its facts', or its body's where those could not be read."""
+
+    item_no: ItemNo
+    part: PartType
+    status: HeldStatus
+    seller_id: SellerId
+    execution_id: ExecutionId
+    hash: str
+    created_at: datetime
+    case_id: CaseId | None = None
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class DriftRules:
+    """More than `share` percent of the judged and more than `products` with the same field changed: that is held.
+
+    `exempt` kinds of change never raise a case: a shop may well change all its prices overnight.
+    """
+
+    share: int = 30
+    products: int = 20
+    first: int = 50
+    exempt: frozenset[ChangeKind] = frozenset({ChangeKind.PRICE, ChangeKind.STOCK})
+    unreadable: int = 10
+
+    def telling(self, changes: Iterable[Change]) -> frozenset[str]:
+        """The fields that count."""
+        return frozenset(c.general_field[:LONGEST_FIELD] for c in changes if c.kind not in self.exempt)
+
+
+@dataclass
+class Tally:
+    """What a run has found out so far; each group adds to it, and `added` is what it has to write down."""
+
+    judged: dict[PartType, int] = field(default_factory=dict)
+    changed: dict[str, int] = field(default_factory=dict)
+    unreadable: dict[str, int] = field(default_factory=dict)
+    added: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def judge(self, part: PartType, number: int = 1) -> None:
+        self.judged[part] = self.judged.get(part, 0) + number
+        self._add("judged", part, number)
+
+    def change(self, part: PartType, fields: Iterable[str]) -> None:
+        for name in fields:
+            key = f"{part} {name}"
+            self.changed[key] = self.changed.get(key, 0) + 1
+            self._add("changed", key, 1)
+
+    def fail_to_read(self, problem: str) -> int:
+        """One more answer that could not be read for this reason; says how many that makes."""
+        self.unreadable[problem] = self.unreadable.get(problem, 0) + 1
+        self._add("unreadable", problem, 1)
+        return self.unreadable[problem]
+
+    def strange(self, part: PartType, fields: Iterable[str], rules: DriftRules) -> list[str]:
+        """Those of these fields that changed in too many products of the run."""
+        judged = self.judged.get(part, 0)
+        counts = {name: self.changed.get(f"{part} {name}", 0) for name in sorted(fields)}
+        return [name for name, n in counts.items() if n > rules.products and n * 100 > judged * rules.share]
+
+    def knows_enough(self, part: PartType, rules: DriftRules) -> bool:
+        return self.judged.get(part, 0) >= rules.first
+
+    def _add(self, kind: str, name: str, number: int) -> None:
+        self.added[kind, name] = self.added.get((kind, name), 0) + number
+
+
+def problem_kind(part: PartType, problem: str) -> str:
+    """One kind of parser's error, whichever item or number it was met with."""
+    return f"{part} {_NUMBER.sub('#', problem)}"[:LONGEST_FIELD]
+
+
+def sample_of(changes: Sequence[Change], fields: Iterable[str]) -> tuple[str, str]:
+    """Before and after of the first change that counts, short enough for an alert."""
+    wanted = set(fields)
+    for change in changes:
+        if change.general_field in wanted:
+            return _short(change.before), _short(change.after)
+    return "", ""
+
+
+def _short(value: object) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= LONGEST_SAMPLE else f"{text[: LONGEST_SAMPLE - 1]}…"

@@ -1,0 +1,157 @@
+"""The state of one transaction that absorbs a group of endings, thrown away with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sellerwatch.agents.breaker import BreakerRules
+from sellerwatch.catalog.absorb import Shelf
+from sellerwatch.catalog.announce import Announcer
+from sellerwatch.catalog.policies import NO_POLICIES, Policies
+from sellerwatch.catalog.product import PartType
+from sellerwatch.catalog.quarantine import Case, DriftRules, Tally
+from sellerwatch.catalog.removal import Brake
+from sellerwatch.crawling.execution import Execution
+from sellerwatch.crawling.ports import CrawlTx, NoteKind
+from sellerwatch.crawling.task import Task
+from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId
+from sellerwatch.kernel.notices import Notice
+from sellerwatch.marketplaces.ports import Marketplace
+
+
+@dataclass(frozen=True)
+class CrawlRules:
+    """What processing goes by; from the settings."""
+
+    marketplace: Marketplace
+    page_size: int = 500
+    task_retries: int = 2
+    breaker: BreakerRules = field(default_factory=BreakerRules)
+    drift: DriftRules = field(default_factory=DriftRules)
+    brake: Brake = field(default_factory=Brake)
+    policies: Policies = NO_POLICIES
+
+
+@dataclass
+class Run:
+    """One run as the group finds and changes it."""
+
+    execution: Execution
+    tally: Tally
+    cases: list[Case]
+    added: int = 0
+    completed: int = 0
+    failed: int = 0
+    list_total: int | None = None
+    a_list_ended: bool = False
+    follow_ups: list[Task] = field(default_factory=list)
+    ended_items: dict[ItemNo, None] = field(default_factory=dict)
+    foreign: dict[ItemNo, None] = field(default_factory=dict)
+    proved: list[ItemNo] = field(default_factory=list)
+    was_paused: bool = False
+    paused: str | None = None
+
+    @property
+    def is_paused(self) -> bool:
+        return self.was_paused or self.paused is not None
+
+    @property
+    def is_over(self) -> bool:
+        """Ended from outside: what it still had in flight is taken in, but nothing is added to it or tried again."""
+        return not self.execution.is_open
+
+    @property
+    def ends(self) -> bool:
+        """With what the group has done to it there is nothing left to do."""
+        return self.execution.would_end(added=self.added, completed=self.completed, failed=self.failed)
+
+    def written_notes(self) -> dict[tuple[NoteKind, str], int]:
+        notes = {(NoteKind(kind), name): number for (kind, name), number in self.tally.added.items()}
+        notes |= {(NoteKind.FOREIGN, str(item)): 1 for item in self.foreign}
+        return notes | ({(NoteKind.PAUSED, self.paused[:255]): 1} if self.paused else {})
+
+
+@dataclass
+class Group:
+    """Everything a group knows and does, until it is written."""
+
+    tx: CrawlTx
+    rules: CrawlRules
+    ids: Iterator[str]
+    now: datetime
+    shelf: Shelf
+    runs: dict[ExecutionId, Run]
+    tasks: list[Task] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+    again: int = 0
+    events: int = 0
+    products: int = 0
+
+    @classmethod
+    def begin(
+        cls,
+        tx: CrawlTx,
+        rules: CrawlRules,
+        ids: Iterator[str],
+        now: datetime,
+        runs: Iterable[ExecutionId],
+        items: Iterable[ItemNo],
+    ) -> Group:
+        shelf = Shelf(tx.products.of_items(list(dict.fromkeys(items))))
+        return cls(tx, rules, ids, now, shelf, {run.execution.execution_id: run for run in _load(tx, runs)})
+
+    @property
+    def announcer(self) -> Announcer:
+        tx, rules = self.tx, self.rules
+        return Announcer(
+            self.shelf, tx.products, tx.product_outbox, tx.history, rules.marketplace, self.now, rules.policies
+        )
+
+    def announce(self, item: ItemNo, execution_id: ExecutionId | None) -> None:
+        outbox_id = OutboxId(next(self.ids))
+        self.events += self.announcer.announce(self.shelf.products[item], outbox_id, execution_id) is not None
+
+    def announce_removal(self, item: ItemNo, execution_id: ExecutionId | None) -> None:
+        self.announcer.announce_removal(self.shelf.products[item], OutboxId(next(self.ids)), execution_id)
+        self.events += 1
+
+    def write_products(self) -> None:
+        """What stands on the shelf so far: questions to the database that follow will find it."""
+        tx, shelf = self.tx, self.shelf
+        added, changed = shelf.take_products()
+        tx.products.add(added)
+        tx.products.save(changed)
+        self.products += len(added)
+
+    def write(self) -> None:
+        """Everything that is left."""
+        tx, shelf = self.tx, self.shelf
+        self.write_products()
+        tx.products.keep_raw(shelf.raws)
+        tx.products.keep_body_hashes(shelf.body_hashes)
+        tx.history.add(shelf.history)
+        if shelf.deleted:
+            tx.products.forget_body_hashes(shelf.deleted)
+            tx.quarantine.free([(item, part) for item in shelf.deleted for part in PartType])
+        for run in self.runs.values():
+            notes = run.written_notes()
+            if notes:
+                tx.run_notes.add(run.execution.execution_id, notes)
+            execution = run.execution
+            tx.executions.save(execution.record(self.now, added=run.added, completed=run.completed, failed=run.failed))
+
+
+def _load(tx: CrawlTx, runs: Iterable[ExecutionId]) -> Iterator[Run]:
+    for execution_id in sorted(set(runs)):
+        execution = tx.executions.get(execution_id)
+        if execution is not None:
+            notes = tx.run_notes.of(execution_id)
+            tally = Tally(
+                judged={PartType(name): number for name, number in notes[NoteKind.JUDGED].items()},
+                changed=notes[NoteKind.CHANGED],
+                unreadable=notes[NoteKind.UNREADABLE],
+            )
+            cases = list(tx.quarantine.open_cases(execution.seller_id))
+            yield Run(execution, tally, cases, was_paused=bool(notes[NoteKind.PAUSED]))

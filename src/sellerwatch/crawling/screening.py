@@ -1,0 +1,249 @@
+"""Changed parts of products that were told are judged before they are taken in (`catalog/quarantine.py` says how).
+
+A group is counted as a whole and then judged: what it brings counts for and against all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sellerwatch.catalog.absorb import Part, absorb_part, read_part
+from sellerwatch.catalog.differences import Change, differences
+from sellerwatch.catalog.facts import DetailFacts, part_data
+from sellerwatch.catalog.product import ForeignProduct, PartType, Product
+from sellerwatch.catalog.quarantine import (
+    Case,
+    CaseKind,
+    HeldPart,
+    HeldStatus,
+    problem_kind,
+    sample_of,
+)
+from sellerwatch.crawling.group import Group, Run
+from sellerwatch.crawling.outcome import Ending, Unread
+from sellerwatch.kernel.ids import CaseId, ItemNo
+from sellerwatch.kernel.notices import Notice
+from sellerwatch.marketplaces.ports import Unparsable
+
+#: Who decided a case that nobody had to decide.
+BY_ITSELF = "overtaken"
+
+
+@dataclass(frozen=True, slots=True)
+class _Suspect:
+    """A part whose facts differ from what its product is known by."""
+
+    part: Part
+    changes: Sequence[Change]
+    fields: frozenset[str]
+
+
+def screen(group: Group, endings: Sequence[Ending]) -> None:
+    """Judge what the group brings; afterwards the shelf knows which parts it must not take in."""
+    parts = list(_read_parts(group, endings))
+    changed = [part for run, part in parts if _differs(group, run, part)]
+    products = group.shelf.products
+    watched = [part.item_no for run, part in parts if run.cases]
+    standing = group.tx.quarantine.held([*watched, *(part.item_no for part in changed)]) if watched or changed else {}
+    if changed:
+        group.shelf.stored = group.tx.products.latest_raws([products[part.item_no].product_id for part in changed])
+    for run, part in parts:
+        run.tally.judge(part.type)
+    suspects: list[tuple[Run, _Suspect]] = []
+    for run, part in parts:
+        if not _differs(group, run, part):
+            continue
+        held = standing.get(part.key)
+        if held is not None and held.status is HeldStatus.DROPPED and held.hash == part.digest:
+            group.shelf.withheld[part.key] = None
+            continue
+        suspect = _suspect(group, part, products[part.item_no])
+        run.tally.change(part.type, suspect.fields)
+        suspects.append((run, suspect))
+    for run, suspect in suspects:
+        _judge(group, run, suspect, is_last=False)
+    group.tx.quarantine.put([held for held in group.shelf.withheld.values() if held is not None])
+    _free_obsolete(group, [part for _, part in parts], standing.values())
+
+
+def hold_unreadable(group: Group, run: Run, unread: Unread) -> None:
+    """Keep an answer that our parser could not read, and say so once; many of one kind pause the run."""
+    problem = problem_kind(unread.part, unread.problem)
+    number = run.tally.fail_to_read(problem)
+    held = group.tx.quarantine.held([unread.item_no]) if unread.item_no is not None else {}
+    known = None if unread.item_no is None else held.get((unread.item_no, unread.part))
+    if known is None or known.status is not HeldStatus.DROPPED or known.hash != unread.hash:
+        case = _case_of(group, run, unread.part, CaseKind.UNREADABLE, problem, unread.item_no, ("", unread.problem))
+        if unread.item_no is not None:
+            part = _held(run, unread.item_no, unread.part, unread.hash, unread.body, group, case)
+            group.tx.quarantine.put([part])
+    if number >= group.rules.drift.unreadable and not run.is_paused and not run.is_over:
+        run.paused = f"{number} answers could not be read: {unread.problem}"
+        seller = run.execution.seller_id
+        text = f"The run of {seller} is paused: {run.paused}. Release or drop its quarantine to go on."
+        group.notices.append(Notice("run.paused", run.execution.execution_id, text))
+
+
+def settle_pending(group: Group, run: Run, parts: Iterable[PartType]) -> None:
+    """Enough of the run has been judged, or all of it: what waited for that is taken in, or held."""
+    execution_id = run.execution.execution_id
+    pending = [held for part in parts for held in group.tx.quarantine.pending(execution_id, part)]
+    if not pending:
+        return
+    reach(group, pending)
+    for held in pending:
+        suspect = _suspect_again(group, held)
+        if suspect is None:
+            continue
+        if _judge(group, run, suspect, is_last=True):
+            moved = group.shelf.withheld[held.item_no, held.part]
+            group.tx.quarantine.put([moved] if moved is not None else [])
+        else:
+            take_in(group, run, suspect.part)
+
+
+def close_overtaken(group: Group, run: Run) -> None:
+    """A run has ended: cases under which nothing is held any more, and which it did not meet again, are over."""
+    held = group.tx.quarantine.count_held([case.case_id for case in run.cases])
+    for case in run.cases:
+        if not held.get(case.case_id) and case.field not in run.tally.unreadable:
+            group.tx.quarantine.save(case.decide("release", BY_ITSELF, group.now))
+
+
+def reach(group: Group, held: Sequence[HeldPart]) -> None:
+    """Put the products of these on the shelf, with their bodies."""
+    missing = [h.item_no for h in held if h.item_no not in group.shelf.products]
+    group.shelf.products.update(group.tx.products.of_items(missing))
+    ids = [group.shelf.products[h.item_no].product_id for h in held if h.item_no in group.shelf.products]
+    group.shelf.stored = {**group.tx.products.latest_raws(ids), **group.shelf.stored}
+
+
+def take_in(group: Group, run: Run, part: Part) -> None:
+    """A part that was held after all."""
+    group.shelf.withheld.pop(part.key, None)
+    group.tx.quarantine.free([part.key])
+    try:
+        absorb_part(group.shelf, part, run.execution.seller_id, group.now)
+    except ForeignProduct:
+        return
+    run.ended_items[part.item_no] = None
+
+
+def part_of(group: Group, held: HeldPart) -> Part:
+    """A held body read by today's parser."""
+    facts = read_part(group.rules.marketplace, held.part, held.item_no, held.body)
+    return Part.of(held.part, held.item_no, facts, held.body)
+
+
+def _read_parts(group: Group, endings: Sequence[Ending]) -> Iterator[tuple[Run, Part]]:
+    for ending in endings:
+        run = group.runs.get(ending.claim.task.execution_id)
+        if run is not None:
+            yield from ((run, part) for part in ending.parts)
+
+
+def _differs(group: Group, run: Run, part: Part) -> bool:
+    """A change of a product of this seller that the receiver knows; anything else has nothing to be judged by."""
+    product, seller_id = group.shelf.products.get(part.item_no), run.execution.seller_id
+    if product is None or part.digest is None or product.version == 0 or product.is_deleted:
+        return False
+    if product.seller_id != seller_id or (isinstance(part.facts, DetailFacts) and part.facts.seller_id != seller_id):
+        return False
+    known = product.hash_of(part.type)
+    return known is not None and known != part.digest
+
+
+def _suspect(group: Group, part: Part, product: Product) -> _Suspect:
+    old = group.shelf.stored.get(product.product_id, {}).get(part.type)
+    before: dict[str, Any] = {}
+    if old is not None:
+        try:
+            before = part_data(read_part(group.rules.marketplace, part.type, part.item_no, old))
+        except Unparsable:
+            # Today's parser wants more than the one that read it: then everything about it is new.
+            before = {}
+    changes = differences(before, part_data(part.facts)) if part.facts is not None else []
+    return _Suspect(part, changes, group.rules.drift.telling(changes))
+
+
+def _suspect_again(group: Group, held: HeldPart) -> _Suspect | None:
+    product = group.shelf.products.get(held.item_no)
+    if product is None or product.is_deleted:
+        group.tx.quarantine.free([(held.item_no, held.part)])
+        return None
+    return _suspect(group, part_of(group, held), product)
+
+
+def _judge(group: Group, run: Run, suspect: _Suspect, *, is_last: bool) -> bool:
+    """Whether it is withheld: under a case, or until more has been judged."""
+    part, rules = suspect.part, group.rules.drift
+    case = next((c for c in run.cases if c.covers(part.type, suspect.fields)), None)
+    strange = [] if case else run.tally.strange(part.type, suspect.fields, rules)
+    if strange:
+        sample = sample_of(suspect.changes, strange)
+        case = _case_of(group, run, part.type, CaseKind.SHARE, strange[0], part.item_no, sample)
+    if case is None and (is_last or run.tally.knows_enough(part.type, rules)):
+        return False
+    digest = part.digest or ""
+    group.shelf.withheld[part.key] = _held(run, part.item_no, part.type, digest, part.body, group, case)
+    return True
+
+
+def _held(
+    run: Run, item_no: ItemNo, part: PartType, digest: str, body: bytes, group: Group, case: Case | None
+) -> HeldPart:
+    return HeldPart(
+        item_no=item_no,
+        part=part,
+        status=HeldStatus.HELD if case else HeldStatus.PENDING,
+        seller_id=run.execution.seller_id,
+        execution_id=run.execution.execution_id,
+        hash=digest,
+        created_at=group.now,
+        case_id=case.case_id if case else None,
+        body=body,
+    )
+
+
+def _case_of(
+    group: Group,
+    run: Run,
+    part: PartType,
+    kind: CaseKind,
+    field: str,
+    item: ItemNo | None,
+    sample: tuple[str, str],
+) -> Case:
+    """The seller's open case of this, or a new one that a person hears of."""
+    for case in run.cases:
+        if (case.part, case.kind, case.field) == (part, kind, field):
+            return case
+    seller, now = run.execution.seller_id, group.now
+    case = Case(
+        case_id=CaseId(next(group.ids)),
+        seller_id=seller,
+        execution_id=run.execution.execution_id,
+        part=part,
+        kind=kind,
+        field=field,
+        created_at=now,
+        updated_at=now,
+        sample_item=item,
+        sample_before=sample[0],
+        sample_after=sample[1],
+    )
+    group.tx.quarantine.add(case)
+    run.cases.append(case)
+    about = "could not be read" if kind is CaseKind.UNREADABLE else "changed in too many products at once"
+    shown = f"item {item}: {sample[0]!r} became {sample[1]!r}" if kind is CaseKind.SHARE else sample[1]
+    text = f"Products of {seller} are held: {field} {about} ({shown})."
+    group.notices.append(Notice("quarantine.opened", case.case_id, text))
+    return case
+
+
+def _free_obsolete(group: Group, parts: Sequence[Part], standing: Iterable[HeldPart]) -> None:
+    """What stood for a part that now reads as good or as known has been overtaken."""
+    read = {part.key for part in parts if part.key not in group.shelf.withheld}
+    group.tx.quarantine.free([(h.item_no, h.part) for h in standing if (h.item_no, h.part) in read])

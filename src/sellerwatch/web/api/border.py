@@ -1,0 +1,124 @@
+"""What every request passes before a route sees it: a cap on its body, and headers on whatever is answered.
+
+Plain ASGI, because it must see bodies before the framework reads them into memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sellerwatch.kernel.clock import Clock
+from sellerwatch.kernel.errors import TooLarge, TooManyRequests
+from sellerwatch.web.api.errors import refusal
+
+LARGEST_BODY = 1_000_000
+MOST_CLIENTS = 10_000
+
+HEADERS = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "strict-transport-security": "max-age=31536000",
+    "cache-control": "no-store",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+}
+
+
+class BodyTooLarge(TooLarge):
+    """More than any request of ours needs."""
+
+
+@dataclass(eq=False)
+class TooManyCalls(TooManyRequests):
+    """A client that asks faster than the setting allows."""
+
+    seconds: float
+
+    @property
+    def retry_after(self) -> float:  # type: ignore[override]
+        return self.seconds
+
+
+class Allowance:
+    """How often each client may still ask: a bucket that refills over a minute. Clients not heard of longest are
+    forgotten first, which gives them a full bucket: the cap on memory is worth that."""
+
+    def __init__(self, per_minute: int, clock: Clock) -> None:
+        self._full, self._clock = float(per_minute), clock
+        self._left: dict[str, tuple[float, float]] = {}
+
+    def spend(self, client: str) -> float | None:
+        """None: it may ask. Else after how many seconds it may again."""
+        now = self._clock.monotonic()
+        left, at = self._left.pop(client, (self._full, now))
+        left = min(self._full, left + (now - at) * self._full / 60)
+        self._left[client] = (max(0.0, left - 1) if left >= 1 else left, now)
+        if len(self._left) > MOST_CLIENTS:
+            del self._left[next(iter(self._left))]
+        return None if left >= 1 else (1 - left) * 60 / self._full
+
+
+class Border:
+    def __init__(self, app: ASGIApp, allowance: Allowance) -> None:
+        self._app = app
+        self._allowance = allowance
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        request = Request(scope)
+        wait = self._allowance.spend(request.client.host if request.client else "")
+        if wait is not None:
+            await refusal(request, TooManyCalls(round(wait, 3)))(scope, receive, send_with_headers)
+            return
+        stated = request.headers.get("content-length", "0")
+        body, whole = b"", False
+        if stated.isdigit() and int(stated) <= LARGEST_BODY:
+            body, whole = await _read(receive)
+        if not whole:
+            await refusal(request, BodyTooLarge())(scope, receive, send_with_headers)
+            return
+        await self._app(scope, _again(body, receive), send_with_headers)
+
+
+async def _read(receive: Receive) -> tuple[bytes, bool]:
+    """The body, as long as it is not too large; a stated length may be a lie."""
+    parts, size = [], 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return b"", True
+        part = message.get("body", b"")
+        parts.append(part)
+        size += len(part)
+        if size > LARGEST_BODY:
+            return b"", False
+        if not message.get("more_body"):
+            return b"".join(parts), True
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """The body that was read, once more; then whatever comes after it."""
+    given = False
+
+    async def receive_again() -> Message:
+        nonlocal given
+        if not given:
+            given = True
+            return {"type": "http.request", "body": body, "more_body": False}
+        return await receive()
+
+    return receive_again

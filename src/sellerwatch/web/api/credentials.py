@@ -1,0 +1,125 @@
+"""Who asks: JWTs of people and programs, and the keys of the internal endpoints.
+
+The algorithm is pinned, so a token cannot choose how it is checked. Times are checked against the clock the service
+goes by, not the library's own.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+import jwt
+from jwt.types import Options
+
+from sellerwatch.kernel.errors import Forbidden, Unauthenticated
+
+ALGORITHM = "HS256"
+REQUIRED = ("sub", "role", "iss", "aud", "iat", "exp")
+#: Clocks of two machines differ a little.
+LEEWAY = timedelta(seconds=10)
+LONGEST_TOKEN = 4096
+LONGEST_SUBJECT = 90
+
+
+class Role(StrEnum):
+    VIEWER = "viewer"
+    ADMIN = "admin"
+
+
+@dataclass(eq=False)
+class NotLoggedIn(Unauthenticated):
+    """No credential, or one that is not valid; which of its checks failed is for the log."""
+
+
+@dataclass(eq=False)
+class TokenExpired(Unauthenticated):
+    """It was valid once."""
+
+
+@dataclass(eq=False)
+class RoleNeeded(Forbidden):
+    """Known, but not allowed to do this."""
+
+    role: str
+
+
+@dataclass(eq=False)
+class WrongApiKey(Unauthenticated):
+    """No key, or none of the valid ones."""
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks. `actor` is what the audit trail says."""
+
+    name: str
+    role: Role
+
+    @property
+    def actor(self) -> str:
+        return f"api:{self.name}"
+
+    def must_be(self, role: Role) -> None:
+        if role is Role.ADMIN and self.role is not Role.ADMIN:
+            raise RoleNeeded(role=role)
+
+
+@dataclass(frozen=True, repr=False)
+class Credentials:
+    """What is accepted. The secrets never show."""
+
+    secret: str
+    issuer: str
+    audience: str
+    api_keys: Sequence[str] = ()
+
+    def __repr__(self) -> str:
+        return f"Credentials({self.issuer!r}, {self.audience!r}, hidden)"
+
+    def issue(self, name: str, role: Role, lifetime: timedelta, now: datetime) -> str:
+        claims = {
+            "sub": name,
+            "role": str(role),
+            "iss": self.issuer,
+            "aud": self.audience,
+            "iat": int(now.timestamp()),
+            "exp": int((now + lifetime).timestamp()),
+        }
+        return jwt.encode(claims, self.secret, algorithm=ALGORITHM)
+
+    def read(self, token: str, now: datetime) -> Caller:
+        """Whose token this is, or why it is none."""
+        if len(token) > LONGEST_TOKEN:
+            raise NotLoggedIn
+        options: Options = {"require": list(REQUIRED), "verify_exp": False, "verify_nbf": False, "verify_iat": False}
+        try:
+            claims = jwt.decode(
+                token,
+                self.secret,
+                algorithms=[ALGORITHM],
+                issuer=self.issuer,
+                audience=self.audience,
+                options=options,
+            )
+            expires, begins = float(claims["exp"]), float(claims.get("nbf", 0))
+            issued, name, role = float(claims["iat"]), str(claims["sub"]), Role(claims["role"])
+        except (jwt.InvalidTokenError, ValueError, TypeError):
+            raise NotLoggedIn from None
+        second, slack = now.timestamp(), LEEWAY.total_seconds()
+        if expires <= second:
+            raise TokenExpired
+        if begins > second + slack or issued > second + slack or not 0 < len(name) <= LONGEST_SUBJECT:
+            raise NotLoggedIn
+        return Caller(name, role)
+
+    def check_key(self, given: str | None) -> None:
+        """Constant time over all valid keys: how long it takes says nothing about any of them."""
+        found = False
+        for key in self.api_keys:
+            found |= hmac.compare_digest(key.encode(), (given or "").encode())
+        if not found:
+            raise WrongApiKey

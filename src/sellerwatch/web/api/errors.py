@@ -1,0 +1,181 @@
+"""One shape for every refusal, the framework's own included: a code that never changes, and a sentence for people."""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from sellerwatch.kernel.errors import (
+    Conflict,
+    Failed,
+    Forbidden,
+    Invalid,
+    NotFound,
+    SellerwatchError,
+    TooLarge,
+    TooManyRequests,
+    Unauthenticated,
+    Unavailable,
+)
+from sellerwatch.kernel.ids import PublicId
+from sellerwatch.kernel.store import StoreFailed
+from sellerwatch.kernel.wording import catalogue, word
+from sellerwatch.web.api.parts import parts_of
+from sellerwatch.web.api.shapes import Told, stamp
+
+log = logging.getLogger(__name__)
+
+#: The most special kind first: the first that fits says the status.
+STATUSES: tuple[tuple[type[SellerwatchError], int], ...] = (
+    (Invalid, 400),
+    (Unauthenticated, 401),
+    (Forbidden, 403),
+    (NotFound, 404),
+    (Conflict, 409),
+    (TooLarge, 413),
+    (TooManyRequests, 429),
+    (Unavailable, 503),
+    (StoreFailed, 503),
+    (Failed, 502),
+)
+
+
+class FieldProblem(Told):
+    """What is wrong with one field of what was sent."""
+
+    field: str
+    problem: str
+
+
+class Refusal(Told):
+    """Every answer that is no success."""
+
+    error_code: str
+    message: str
+    timestamp: str
+    path: str
+    details: Any = None
+
+
+@dataclass(eq=False)
+class InvalidRequest(Invalid):
+    """A request that cannot be read: malformed JSON, wrong types, missing or unknown fields."""
+
+    problems: tuple[FieldProblem, ...] = ()
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"first": f"{self.problems[0].field}: {self.problems[0].problem}" if self.problems else "unreadable"}
+
+
+class NoSuchPath(NotFound):
+    """Nothing is served there."""
+
+
+class MethodNotAllowed(Invalid):
+    """The path is served, but not by this method."""
+
+
+@dataclass(eq=False)
+class InternalError(Failed):
+    """Our own bug. The id finds the line in the log; nothing more is said outside."""
+
+    log_id: str
+
+
+def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """For OpenAPI: the statuses a route may refuse with."""
+    return {status: {"model": Refusal} for status in statuses}
+
+
+def answer_refusals(app: FastAPI) -> None:
+    """Every way in which a request can fail is answered here."""
+    app.add_exception_handler(SellerwatchError, _refused)
+    app.add_exception_handler(RequestValidationError, _unreadable)
+    app.add_exception_handler(HTTPException, _framework)
+    app.add_exception_handler(Exception, _broken)
+
+
+def refusal(request: Request, error: SellerwatchError, status: int | None = None) -> JSONResponse:
+    """The answer to a refusal, in the reader's language."""
+    status = status or next((number for kind, number in STATUSES if isinstance(error, kind)), 500)
+    headers = {}
+    retry_after = getattr(error, "retry_after", None)
+    if retry_after is not None:
+        headers["Retry-After"] = str(max(1, math.ceil(retry_after)))
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    body = Refusal(
+        error_code=error.code,
+        message=word(error.code, error.facts, catalogue(language_of(request))),
+        timestamp=stamp(_now(request)),
+        path=request.url.path,
+        details=_details(error),
+    )
+    return JSONResponse(body.model_dump(by_alias=True, exclude_none=True), status, headers)
+
+
+def language_of(request: Request) -> str:
+    """The first language the reader asks for that we speak; else the configured one."""
+    asked = request.headers.get("accept-language", "")
+    for each in asked.split(","):
+        language = each.partition(";")[0].strip().lower().partition("-")[0]
+        if language in ("en", "ko"):
+            return language
+    return parts_of(request).settings.language
+
+
+def _details(error: SellerwatchError) -> Any:
+    if isinstance(error, InvalidRequest):
+        return [problem.model_dump(by_alias=True) for problem in error.problems]
+    facts = {name: value for name, value in error.facts.items() if isinstance(value, str | int | float | bool)}
+    first, *rest = [*facts] or [""]
+    camel = {name: f"{name.split('_')[0]}{''.join(w.title() for w in name.split('_')[1:])}" for name in facts}
+    return {camel[name]: facts[name] for name in (first, *rest) if name} or None
+
+
+async def _refused(request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, SellerwatchError):
+        raise error
+    return refusal(request, error)
+
+
+async def _unreadable(request: Request, error: Exception) -> JSONResponse:
+    problems = error.errors() if isinstance(error, RequestValidationError) else []
+    found = tuple(
+        FieldProblem(field=".".join(str(place) for place in problem["loc"][1:]) or "body", problem=problem["msg"])
+        for problem in problems
+    )
+    return refusal(request, InvalidRequest(found))
+
+
+async def _framework(request: Request, error: Exception) -> JSONResponse:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    if status == 404:
+        return refusal(request, NoSuchPath())
+    if status == 405:
+        answer = refusal(request, MethodNotAllowed(), 405)
+        allowed = (getattr(error, "headers", None) or {}).get("Allow")
+        if allowed:
+            answer.headers["Allow"] = allowed
+        return answer
+    return refusal(request, InvalidRequest((FieldProblem(field="request", problem=str(error)),)), status)
+
+
+async def _broken(request: Request, error: Exception) -> JSONResponse:
+    """A bug: everything goes to the log, nothing of it outside."""
+    log_id = PublicId.generate(parts_of(request).ids)
+    log.error("a request broke", exc_info=error, extra={"log_id": log_id, "path": request.url.path})
+    return refusal(request, InternalError(log_id), 500)
+
+
+def _now(request: Request) -> datetime:
+    return parts_of(request).clock.now()

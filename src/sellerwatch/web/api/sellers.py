@@ -1,0 +1,232 @@
+"""/api/v1/sellers: whom we keep in step, and how often."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request
+from pydantic import Field, StrictBool, StrictInt, StrictStr
+
+from sellerwatch.crawling.execution import Execution
+from sellerwatch.crawling.operate import deactivate_seller, run_now
+from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.crawling.trigger import trigger
+from sellerwatch.kernel.ids import SellerId
+from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
+from sellerwatch.schedules.schedule import Schedule
+from sellerwatch.sellers import register
+from sellerwatch.sellers.seller import Seller, SellerNotFound, SellerStatus
+from sellerwatch.web.api.errors import FieldProblem, InvalidRequest, refusals
+from sellerwatch.web.api.parts import Desk, parts_of
+from sellerwatch.web.api.shapes import Given, Page, PageNumber, PageSize, Stamp, Told
+from sellerwatch.web.api.who import Admin, Viewer
+
+router = APIRouter(prefix="/sellers", tags=["sellers"])
+
+SellerPath = Annotated[
+    str, Path(alias="sellerId", min_length=1, max_length=SellerId.LONGEST, examples=["seller_12345"])
+]
+
+
+class IntervalBody(Given):
+    amount: StrictInt = Field(examples=[6])
+    unit: StrictStr = Field(examples=["HOURS"], description="DAYS or HOURS, in any case.")
+
+
+class IntervalShown(Told):
+    amount: int
+    unit: IntervalUnit
+
+
+class RegisterBody(Given):
+    seller_id: StrictStr = Field(examples=["seller_12345"])
+    name: StrictStr = Field(examples=["럭셔리하우스"])
+    crawling_interval_days: StrictInt | None = Field(None, examples=[1])
+    interval: IntervalBody | None = None
+    crawl_now: StrictBool = False
+
+
+class ChangeIntervalBody(Given):
+    crawling_interval_days: StrictInt | None = Field(None, examples=[7])
+    interval: IntervalBody | None = None
+
+
+class SellerResponse(Told):
+    seller_id: str
+    name: str
+    status: SellerStatus
+    crawling_interval_days: int | None
+    interval: IntervalShown
+    total_product_count: int
+    created_at: Stamp
+    updated_at: Stamp
+
+    @classmethod
+    def of(cls, seller: Seller) -> SellerResponse:
+        return cls(**_seller(seller))
+
+
+class ScheduleShown(Told):
+    schedule_id: str
+    status: str
+    expression: str
+    next_run_at: Stamp | None
+
+
+class LastRun(Told):
+    execution_id: str
+    status: str
+    created_at: Stamp
+    completed_at: Stamp | None
+
+
+class SellerDetail(SellerResponse):
+    schedule: ScheduleShown | None
+    last_execution: LastRun | None
+    products_present: int
+    products_complete: int
+    products_deleted: int
+
+
+class Started(Told):
+    execution_id: str
+    task_count: int
+
+
+@router.post("", status_code=201, responses=refusals(409))
+async def register_seller(body: RegisterBody, request: Request, caller: Admin) -> SellerResponse:
+    """Register a seller. Its first run is due one interval later, or at once with `crawlNow`."""
+    seller_id = SellerId.parse(body.seller_id)
+    interval = _interval(body.crawling_interval_days, body.interval) or CrawlingInterval.of_days(1)
+
+    def work(tx: CrawlTx, desk: Desk) -> Seller:
+        made = register.register(tx, seller_id, body.name, interval, actor=desk.actor, ids=desk.ids, now=desk.now)
+        if body.crawl_now:
+            run_now(tx, seller_id, actor=desk.actor, now=desk.now)
+        return made
+
+    return SellerResponse.of(await parts_of(request).change(caller.actor, work))
+
+
+@router.get("")
+async def list_sellers(
+    request: Request,
+    _: Viewer,
+    status: Annotated[SellerStatus | None, Query()] = None,
+    page: PageNumber = 0,
+    size: PageSize = 20,
+) -> Page[SellerResponse]:
+    """Sellers by their id."""
+    found, total = await parts_of(request).read(
+        lambda tx: tx.sellers.page(status=status, offset=page * size, limit=size)
+    )
+    return Page[SellerResponse].of([SellerResponse.of(seller) for seller in found], page, size, total)
+
+
+@router.get("/{sellerId}", responses=refusals(404))
+async def get_seller(seller_id: SellerPath, request: Request, _: Viewer) -> SellerDetail:
+    """One seller, with its schedule, its last run and how many products are known."""
+    wanted = SellerId.parse(seller_id)
+
+    def work(tx: CrawlTx) -> SellerDetail:
+        seller, schedule = tx.sellers.get(wanted), tx.schedules.of_seller(wanted)
+        if seller is None:
+            raise SellerNotFound(seller_id=wanted)
+        runs, counts = tx.executions.newest(seller_id=wanted, status=None, limit=1), tx.products.counts(wanted)
+        return SellerDetail(
+            **_seller(seller),
+            schedule=None if schedule is None else _schedule(schedule),
+            last_execution=_last(runs[0]) if runs else None,
+            products_present=counts.present,
+            products_complete=counts.complete,
+            products_deleted=counts.deleted,
+        )
+
+    return await parts_of(request).read(work)
+
+
+@router.patch("/{sellerId}/interval", responses=refusals(404, 409))
+async def change_interval(
+    seller_id: SellerPath, body: ChangeIntervalBody, request: Request, caller: Admin
+) -> SellerResponse:
+    """Change how often a seller is crawled; an INACTIVE one is refused."""
+    wanted, interval = SellerId.parse(seller_id), _interval(body.crawling_interval_days, body.interval)
+    if interval is None:
+        raise _invalid("crawlingIntervalDays", "one of crawlingIntervalDays and interval is needed")
+
+    def work(tx: CrawlTx, desk: Desk) -> Seller:
+        return register.update_interval(tx, wanted, interval, actor=desk.actor, ids=desk.ids, now=desk.now)
+
+    return SellerResponse.of(await parts_of(request).change(caller.actor, work))
+
+
+@router.post("/{sellerId}/activate", responses=refusals(404, 409))
+async def activate_seller(seller_id: SellerPath, request: Request, caller: Admin) -> SellerResponse:
+    """Crawl it again."""
+    wanted = SellerId.parse(seller_id)
+
+    def work(tx: CrawlTx, desk: Desk) -> Seller:
+        return register.activate(tx, wanted, actor=desk.actor, ids=desk.ids, now=desk.now)
+
+    return SellerResponse.of(await parts_of(request).change(caller.actor, work))
+
+
+@router.post("/{sellerId}/deactivate", responses=refusals(404, 409))
+async def deactivate(seller_id: SellerPath, request: Request, caller: Admin) -> SellerResponse:
+    """Not crawled any more; a run that is going is ended with it."""
+    wanted, rules = SellerId.parse(seller_id), parts_of(request).service.crawl.rules
+
+    def work(tx: CrawlTx, desk: Desk) -> Seller:
+        return deactivate_seller(tx, wanted, rules, actor=desk.actor, ids=desk.ids, now=desk.now)[0]
+
+    return SellerResponse.of(await parts_of(request).change(caller.actor, work))
+
+
+@router.post("/{sellerId}/crawl", status_code=202, responses=refusals(404, 409, 502))
+async def crawl_now(seller_id: SellerPath, request: Request, caller: Admin) -> Started:
+    """Start a run now."""
+    parts = parts_of(request)
+    started = await trigger(parts.service.crawl, SellerId.parse(seller_id), caller.actor)
+    parts.service.nudge()
+    return Started(execution_id=started.execution_id, task_count=started.task_count)
+
+
+def _interval(days: int | None, interval: IntervalBody | None) -> CrawlingInterval | None:
+    if days is not None and interval is not None:
+        raise _invalid("interval", "give crawlingIntervalDays or interval, not both")
+    if interval is not None:
+        return CrawlingInterval.parse(interval.amount, interval.unit)
+    return None if days is None else CrawlingInterval.of_days(days)
+
+
+def _invalid(field: str, problem: str) -> InvalidRequest:
+    return InvalidRequest((FieldProblem(field=field, problem=problem),))
+
+
+def _seller(seller: Seller) -> dict[str, Any]:
+    interval = seller.interval
+    return {
+        "seller_id": seller.seller_id,
+        "name": seller.name,
+        "status": seller.status,
+        "crawling_interval_days": interval.amount if interval.unit is IntervalUnit.DAYS else None,
+        "interval": IntervalShown(amount=interval.amount, unit=interval.unit),
+        "total_product_count": seller.total_product_count,
+        "created_at": seller.created_at,
+        "updated_at": seller.updated_at,
+    }
+
+
+def _schedule(schedule: Schedule) -> ScheduleShown:
+    return ScheduleShown(
+        schedule_id=schedule.schedule_id,
+        status=schedule.status,
+        expression=schedule.expression,
+        next_run_at=schedule.next_run_at,
+    )
+
+
+def _last(run: Execution) -> LastRun:
+    return LastRun(
+        execution_id=run.execution_id, status=run.status, created_at=run.created_at, completed_at=run.completed_at
+    )

@@ -1,0 +1,63 @@
+"""What every body of the API has in common: camelCase names, times in UTC with a Z, and no field nobody knows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Generic, TypeVar
+
+from fastapi import Query
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
+from pydantic.alias_generators import to_camel
+
+T = TypeVar("T")
+
+LARGEST_PAGE = 100
+
+
+def stamp(moment: datetime) -> str:
+    """Microseconds always, and Z: one moment has one spelling."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+Stamp = Annotated[datetime, PlainSerializer(stamp, return_type=str), Field(examples=["2026-11-15T06:04:05.123456Z"])]
+
+
+class Told(BaseModel):
+    """A body we send."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True)
+
+
+class Given(BaseModel):
+    """A body we are sent: types are not guessed, and a field nobody knows is refused."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", strict=True, frozen=True)
+
+
+class Page(Told, Generic[T]):
+    """One page of a list that is counted."""
+
+    content: list[T]
+    page: int
+    size: int
+    total_elements: int
+    total_pages: int
+
+    @classmethod
+    def of(cls, content: list[T], page: int, size: int, total: int) -> Page[T]:
+        return cls(content=content, page=page, size=size, total_elements=total, total_pages=-(-total // size))
+
+
+class Slice(Told, Generic[T]):
+    """One piece of a list that grows without end: `next` leads to the piece behind it, null at the end."""
+
+    content: list[T]
+    next: str | None
+
+
+PageNumber = Annotated[int, Query(alias="page", ge=0, le=1_000_000, description="Counted from 0.")]
+PageSize = Annotated[int, Query(alias="size", ge=1, le=LARGEST_PAGE, description="Entries of a page.")]
+
+
+def camel(fields: dict[str, Any]) -> dict[str, Any]:
+    return {to_camel(name): value for name, value in fields.items()}

@@ -1,0 +1,39 @@
+"""Who may: dependencies of the routes. A route without one of them is open to everybody."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Request
+from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
+
+from sellerwatch.web.api.credentials import Caller, NotLoggedIn, Role
+from sellerwatch.web.api.parts import parts_of
+
+bearer = HTTPBearer(auto_error=False, bearerFormat="JWT", description="`sellerwatch auth token --role admin`")
+api_key = APIKeyHeader(name="X-API-Key", auto_error=False, description="One of SELLERWATCH_INTERNAL_API_KEYS")
+
+
+async def _caller(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> Caller:
+    if given is None:
+        raise NotLoggedIn
+    parts = parts_of(request)
+    return parts.credentials.read(given.credentials, parts.clock.now())
+
+
+async def _admin(caller: Annotated[Caller, Depends(_caller)]) -> Caller:
+    caller.must_be(Role.ADMIN)
+    return caller
+
+
+async def _internal(request: Request, given: Annotated[str | None, Depends(api_key)]) -> Caller:
+    parts_of(request).credentials.check_key(given)
+    return Caller("internal", Role.ADMIN)
+
+
+#: Anybody who is logged in.
+Viewer = Annotated[Caller, Depends(_caller)]
+#: Whoever may change things.
+Admin = Annotated[Caller, Depends(_admin)]
+#: The scheduler outside.
+Internal = Annotated[Caller, Depends(_internal)]

@@ -1,0 +1,82 @@
+"""Serving the API in the process and on the event loop of the service."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from sellerwatch.compose import jwt_secret
+from sellerwatch.kernel.errors import Failed
+from sellerwatch.web.api.app import make_app
+from sellerwatch.web.api.credentials import Credentials
+from sellerwatch.web.api.parts import Parts
+
+if TYPE_CHECKING:
+    from sellerwatch.crawling.service import Service
+    from sellerwatch.settings import Settings
+
+#: How long answers under way may take once we are told to stop.
+GRACE = 3
+
+
+@dataclass(eq=False)
+class PortUnusable(Failed):
+    """The API cannot listen where it is told to."""
+
+    address: str
+    problem: str
+
+
+class _Server(uvicorn.Server):
+    """Signals belong to the command that serves, not to the server."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def credentials_of(settings: Settings) -> Credentials:
+    keys = settings.internal_api_keys
+    given = keys.get_secret_value().split(",") if keys is not None else []
+    return Credentials(
+        secret=jwt_secret(settings),
+        issuer=settings.jwt_issuer,
+        audience=settings.jwt_audience,
+        api_keys=tuple(key.strip() for key in given if key.strip()),
+    )
+
+
+@contextlib.asynccontextmanager
+async def api_of(service: Service, settings: Settings) -> AsyncIterator[str]:
+    """The API listens while the block runs; gives its address. A port that is taken is said before anything starts."""
+    listening = _listen(settings.host, settings.port)
+    app = make_app(Parts(service, settings, credentials_of(settings)))
+    config = uvicorn.Config(
+        app, lifespan="off", log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=GRACE
+    )
+    server = _Server(config)
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    host, port = listening.getsockname()[:2]
+    try:
+        yield f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    finally:
+        server.should_exit = True
+        await serving
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+    except OSError as error:
+        problem = error.strerror or str(error)
+        raise PortUnusable(address=f"{host}:{port}", problem=problem) from None
+    return listening

@@ -1,0 +1,187 @@
+"""`sellerwatch quarantine`: what is held and why, taking it in, dropping it, and the drift report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.builders import NOW, task_id
+
+from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.crawling.operate_catalog import BATCH
+from sellerwatch.kernel.ids import ItemNo
+from sellerwatch.simulator.rendering import Redesign
+
+from .conftest import Run, refused
+from .prepared import Office
+from .shop import ONE, Shop
+
+PRODUCTS = 25
+#: Any UUID does: there is no such case.
+NOBODYS = task_id(9)
+
+
+@pytest.fixture
+def office(run: Run, inline_store: SqlStore, database_file: Path) -> Office:
+    return Office(run, inline_store, database_file)
+
+
+@pytest.fixture
+def renamed(office: Office) -> Shop:
+    """All products of a seller got another name in one run: held."""
+    shop = Shop.open(office, PRODUCTS)
+    shop.crawl()
+    for item in shop.items:
+        shop.change(item, name=f"{shop.sold(item).name} [특가] 🎁")
+    shop.crawl()
+    return shop
+
+
+@pytest.fixture
+def redesigned(office: Office) -> Shop:
+    """The marketplace renamed fields: the details of the second run cannot be read, and it pauses."""
+    shop = Shop.open(office, 60)
+    shop.crawl()
+    shop.practice.renderer.redesign(Redesign())
+    shop.crawl()
+    return shop
+
+
+def case_of(shop: Shop) -> str:
+    (case,) = shop.office.json("quarantine", "list")["content"]
+    return str(case["caseId"])
+
+
+def test_an_empty_quarantine_says_so(office: Office) -> None:
+    assert "Nothing is in quarantine" in office.said("quarantine", "list")
+    assert office.json("quarantine", "list") == {"content": [], "limit": 20}
+    assert "No unknown field" in office.said("quarantine", "drift")
+    assert office.json("quarantine", "drift") == {"content": []}
+
+
+def test_a_case_says_why_with_a_sample_and_how_much_is_held(renamed: Shop) -> None:
+    office = renamed.office
+    (case,) = office.json("quarantine", "list", "--seller", ONE, "--status", "open")["content"]
+    assert (case["kind"], case["part"], case["field"], case["status"]) == ("SHARE", "DETAIL", "name", "OPEN")
+    assert case["held"] == PRODUCTS
+    shown = office.json("quarantine", "show", case["caseId"])
+    assert shown["items"] == sorted(renamed.items)[:20]
+    assert shown["sampleAfter"] == f"{shown['sampleBefore']} [특가] 🎁"
+    assert shown["sampleItemNo"] in renamed.items
+    said = office.said("quarantine", "show", case["caseId"])
+    for part in ("name changed in too many products", "[특가] 🎁", f"and {PRODUCTS - 20} more", "quarantine release"):
+        assert part in said
+    assert case["caseId"] in office.said("quarantine", "list")
+    assert "All of them: sellerwatch quarantine list" in office.said("quarantine", "list", "--status", "DROPPED")
+    assert "no seller nobody" in refused(office("quarantine", "list", "--seller", "nobody"), 1)
+
+
+def test_products_show_names_the_case_that_holds_a_part(renamed: Shop) -> None:
+    item = str(renamed.items[0])
+    (held,) = renamed.office.json("products", "show", item)["held"]
+    assert (held["part"], held["status"], held["caseId"]) == ("DETAIL", "HELD", case_of(renamed))
+    assert f"sellerwatch quarantine show {case_of(renamed)}" in renamed.office.said("products", "show", item)
+
+
+def test_a_release_takes_everything_in_and_tells_it(renamed: Shop) -> None:
+    office, case = renamed.office, case_of(renamed)
+    assert {tuple(renamed.events(item)) for item in renamed.items} == {("PRODUCT_CREATED",)}
+    released = office.json("quarantine", "release", case)
+    assert (released["status"], released["held"]) == ("RELEASED", 0)
+    assert (released["taken"], released["events"], released["unreadable"]) == (PRODUCTS, PRODUCTS, 0)
+    for item in renamed.items:
+        assert renamed.events(item) == ["PRODUCT_CREATED", "PRODUCT_UPDATED"]
+        assert office.json("products", "show", str(item))["productData"] == renamed.truth(item)
+    (entry,) = office.trail()
+    assert (entry.action, entry.subject_type, entry.subject_id) == ("quarantine.release", "case", case)
+    assert [e["action"] for e in office.json("audit", "list", "--subject", f"case:{case}")["content"]] == [
+        "quarantine.release"
+    ]
+    assert "to release it must be OPEN" in refused(office("quarantine", "release", case), 1)
+
+
+@pytest.mark.parametrize("products", [BATCH, BATCH + 30])
+def test_a_release_goes_on_over_more_than_one_step(office: Office, products: int) -> None:
+    shop = Shop.open(office, products)
+    shop.crawl()
+    for item in shop.items:
+        shop.change(item, name=f"{shop.sold(item).name} 신상")
+    shop.crawl()
+    said = office.said("quarantine", "release", case_of(shop))
+    assert f"{products} part(s) taken in, {products} event(s) written; the case is RELEASED" in said
+
+
+def test_a_drop_leaves_the_products_and_does_not_hold_the_same_again(renamed: Shop) -> None:
+    office, case = renamed.office, case_of(renamed)
+    assert f"{PRODUCTS} held part(s) dropped" in office.said("quarantine", "drop", case)
+    (entry,) = office.trail()
+    assert entry.action == "quarantine.drop"
+    assert {tuple(renamed.events(item)) for item in renamed.items} == {("PRODUCT_CREATED",)}
+    assert office.json("quarantine", "show", case)["status"] == "DROPPED"
+    item = str(renamed.items[0])
+    assert "was dropped with the case" in office.said("products", "show", item)
+    renamed.crawl()
+    assert case_of(renamed) == case
+    assert {tuple(renamed.events(item)) for item in renamed.items} == {("PRODUCT_CREATED",)}
+    assert "to drop it must be OPEN" in refused(office("quarantine", "drop", case), 1)
+
+
+def test_what_cannot_be_read_pauses_the_run_which_says_so(redesigned: Shop) -> None:
+    office, case = redesigned.office, case_of(redesigned)
+    (run, _) = office.json("executions", "list")["content"]
+    shown = office.json("executions", "show", run["executionId"])
+    assert (run["status"], shown["foreignItems"]) == ("RUNNING", 0)
+    assert "answers could not be read" in shown["paused"]
+    assert shown["unreadable"][0]["count"] >= 10
+    said = office.said("executions", "show", run["executionId"])
+    assert "It is paused: " in said
+    assert f"sellerwatch quarantine list --seller {ONE}" in said
+    assert "cannot be read" in office.said("quarantine", "show", case)
+
+
+def test_a_release_that_still_cannot_be_read_stays_held_with_exit_code_3(redesigned: Shop) -> None:
+    office, case = redesigned.office, case_of(redesigned)
+    held = office.json("quarantine", "show", case)["held"]
+    released = office.json("quarantine", "release", case, code=3)
+    assert (released["status"], released["taken"], released["unreadable"]) == ("OPEN", 0, held)
+    done = office("quarantine", "release", case)
+    assert done.returncode == 3
+    assert f"{held} cannot be read by today's parser either" in done.stdout
+    assert office.trail() == []
+
+
+def test_dropping_lets_a_paused_run_go_on(redesigned: Shop) -> None:
+    office = redesigned.office
+    office.said("quarantine", "drop", case_of(redesigned))
+    (run, _) = office.json("executions", "list")["content"]
+    assert office.json("executions", "show", run["executionId"])["paused"] is None
+    redesigned.practice.renderer.redesign(None)
+    redesigned.wait(redesigned.practice.go_on())
+    (run, _) = office.json("executions", "list")["content"]
+    assert run["status"] == "COMPLETED"
+
+
+def test_the_run_shows_what_it_judged_and_which_fields_changed(renamed: Shop) -> None:
+    (run, _) = renamed.office.json("executions", "list")["content"]
+    shown = renamed.office.json("executions", "show", run["executionId"])
+    assert shown["judged"] == {"DETAIL": PRODUCTS, "MINISHOP": PRODUCTS, "OPTION": PRODUCTS}
+    assert shown["changedFields"] == [{"part": "DETAIL", "field": "name", "products": PRODUCTS}]
+    assert (shown["paused"], shown["unreadable"]) == (None, [])
+    said = renamed.office.said("executions", "show", run["executionId"])
+    assert "Changed fields" in said
+    assert f"DETAIL {PRODUCTS}" in said
+
+
+@pytest.mark.parametrize("command", ["show", "release", "drop"])
+def test_an_unknown_case_is_one_sentence_and_no_uuid_is_bad_usage(office: Office, command: str) -> None:
+    assert f"There is no quarantine case {NOBODYS}; " in refused(office("quarantine", command, NOBODYS), 1)
+    assert "UUID" in refused(office("quarantine", command, "x"), 2)
+
+
+def test_the_drift_report_lists_unknown_fields_with_how_often_they_were_met(office: Office) -> None:
+    office.do(lambda tx: tx.drift.note("PRODUCT_DETAIL", ["moduleList[].data.배송예정일"], ItemNo(7), NOW))
+    office.do(lambda tx: tx.drift.note("PRODUCT_DETAIL", ["moduleList[].data.배송예정일"], ItemNo(8), NOW))
+    (field,) = office.json("quarantine", "drift")["content"]
+    assert (field["endpoint"], field["field"]) == ("PRODUCT_DETAIL", "moduleList[].data.배송예정일")
+    assert (field["answers"], field["firstItemNo"]) == (2, 7)
+    assert "배송예정일" in office.said("quarantine", "drift")

@@ -1,0 +1,128 @@
+"""`sellerwatch removals`: products gone from a list, many at once; a person confirms or refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.builders import task_id
+
+from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.crawling.operate_catalog import BATCH
+from sellerwatch.kernel.ids import ItemNo
+
+from .conftest import Run, refused
+from .prepared import Office
+from .shop import ONE, Shop
+
+PRODUCTS = 30
+GONE = 24
+#: Any UUID does: there is no such removal.
+NOBODYS = task_id(9)
+
+
+@pytest.fixture
+def office(run: Run, inline_store: SqlStore, database_file: Path) -> Office:
+    return Office(run, inline_store, database_file)
+
+
+@pytest.fixture
+def shop(office: Office) -> Shop:
+    return Shop.open(office, PRODUCTS)
+
+
+@pytest.fixture
+def gone(shop: Shop) -> list[ItemNo]:
+    """Most products of the seller left its list at once."""
+    shop.crawl()
+    leaving = sorted(shop.items)[:GONE]
+    for item in leaving:
+        shop.practice.world.vanish(item)
+    shop.crawl()
+    return leaving
+
+
+def held(shop: Shop) -> str:
+    (removal,) = shop.office.json("removals", "list", "--status", "HELD")["content"]
+    return str(removal["removalId"])
+
+
+def test_with_nothing_held_the_list_says_so(office: Office) -> None:
+    assert "No removal is held" in office.said("removals", "list")
+    assert office.json("removals", "list") == {"content": [], "limit": 20}
+
+
+def test_a_held_removal_says_how_many_and_names_the_first(shop: Shop, gone: list[ItemNo]) -> None:
+    office = shop.office
+    (removal,) = office.json("removals", "list", "--seller", ONE)["content"]
+    assert (removal["reason"], removal["status"]) == ("MANY", "HELD")
+    assert (removal["missing"], removal["told"]) == (GONE, PRODUCTS)
+    assert {tuple(shop.events(item)) for item in gone} == {("PRODUCT_CREATED",)}
+    shown = office.json("removals", "show", removal["removalId"])
+    assert shown["stillMissing"] == GONE
+    assert [item["itemNo"] for item in shown["items"]] == gone[:20]
+    name = office.json("products", "show", str(gone[0]))["name"]
+    assert shown["items"][0]["name"] == name
+    said = office.said("removals", "show", removal["removalId"])
+    for part in (f"{GONE} of {PRODUCTS}", f"The first 20 of {GONE}", name[:20], "removals confirm", "removals refuse"):
+        assert part in said
+    assert removal["removalId"] in office.said("removals", "list")
+    assert "All of them: sellerwatch removals list" in office.said("removals", "list", "--status", "REFUSED")
+    assert "no seller nobody" in refused(office("removals", "list", "--seller", "nobody"), 1)
+
+
+def test_a_dry_run_changes_nothing(shop: Shop, gone: list[ItemNo]) -> None:
+    office, removal = shop.office, held(shop)
+    before = office.everything()
+    answer = office.json("removals", "confirm", removal, "--dry-run")
+    assert (answer["dryRun"], answer["removed"], answer["stillMissing"]) == (True, 0, GONE)
+    assert f"{GONE} product(s) would be told as gone. Nothing was changed." in office.said(
+        "removals", "confirm", removal, "--dry-run"
+    )
+    assert office.everything() == before
+
+
+def test_confirmed_products_are_told_as_gone_and_it_is_on_the_trail(shop: Shop, gone: list[ItemNo]) -> None:
+    office, removal = shop.office, held(shop)
+    answer = office.json("removals", "confirm", removal)
+    assert (answer["status"], answer["removed"], answer["stillMissing"]) == ("CONFIRMED", GONE, 0)
+    assert {tuple(shop.events(item)) for item in gone} == {("PRODUCT_CREATED", "PRODUCT_DELETED")}
+    assert {tuple(shop.events(item)) for item in shop.items} == {("PRODUCT_CREATED",)}
+    (entry,) = office.trail()
+    assert (entry.action, entry.subject_type, entry.subject_id) == ("removal.confirm", "removal", removal)
+    listed = office.json("products", "list", "--state", "DELETED", "--limit", "100")["content"]
+    assert sorted(product["itemNo"] for product in listed) == gone
+    shown = office.json("products", "show", str(gone[0]))
+    assert (shown["state"], shown["productData"]["itemNo"]) == ("DELETED", gone[0])
+    assert "PRODUCT_DELETED" in office.said("products", "history", str(gone[0]))
+    assert office.json("products", "diff", str(gone[0]))["toVersion"] == 1
+    assert "to confirm it must be HELD" in refused(office("removals", "confirm", removal), 1)
+    assert "to confirm it must be HELD" in refused(office("removals", "confirm", removal, "--dry-run"), 1)
+
+
+@pytest.mark.parametrize("number", [BATCH, BATCH + 10])
+def test_a_confirmation_goes_on_over_more_than_one_step(office: Office, number: int) -> None:
+    shop = Shop.open(office, BATCH + 20)
+    shop.crawl()
+    for item in shop.items[:number]:
+        shop.practice.world.vanish(item)
+    shop.crawl()
+    said = office.said("removals", "confirm", held(shop))
+    assert f"{number} product(s) of {ONE} were told as gone; the removal is CONFIRMED" in said
+
+
+def test_refused_products_stay_and_are_asked_about_again(shop: Shop, gone: list[ItemNo]) -> None:
+    office, removal = shop.office, held(shop)
+    assert "nothing was told" in office.said("removals", "refuse", removal)
+    (entry,) = office.trail()
+    assert entry.action == "removal.refuse"
+    assert {tuple(shop.events(item)) for item in gone} == {("PRODUCT_CREATED",)}
+    assert "to refuse it must be HELD" in refused(office("removals", "refuse", removal), 1)
+    shop.crawl()
+    assert held(shop) != removal
+
+
+@pytest.mark.parametrize("command", ["show", "confirm", "refuse"])
+def test_an_unknown_removal_is_one_sentence_and_no_uuid_is_bad_usage(office: Office, command: str) -> None:
+    assert f"There is no removal {NOBODYS}; " in refused(office("removals", command, NOBODYS), 1)
+    assert "UUID" in refused(office("removals", command, "x"), 2)

@@ -1,0 +1,128 @@
+"""kill -9 between any two steps of delivery: the next sender completes it, no event is lost, none takes effect twice.
+
+A step is a passage through a door: a transaction or a delivery, each a place to die before it, and after it while the
+sender does not know yet. The walk dies at every one of them in turn, whatever the receiver does meanwhile: sending,
+failing, opening the circuit, probing, the ramp.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from tests.builders import LATER
+from tests.outbox.practice import LAPSE, Practice, Running
+from tests.simulation.doors import Killed, Life, MortalReceiver, MortalStore
+from tests.simulation.stage import copy_in_memory
+
+from sellerwatch.kernel.backoff import Backoff
+from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop
+from sellerwatch.outbox.message import MessageStatus
+from sellerwatch.outbox.rules import DeliveryRules
+from sellerwatch.simulator.luck import dice
+from sellerwatch.simulator.product_server import Mode
+
+#: Two failures open the circuit, so that a short story has all of it.
+RULES = DeliveryRules(
+    concurrency=3,
+    tries=50,
+    backoff=Backoff(5, 20),
+    failures=2,
+    opened=Backoff(5, 20),
+    patience=timedelta(seconds=25),
+)
+MOODS = [Mode.WELL, Mode.ERROR, Mode.ERROR_AFTER, Mode.DROP_AFTER, Mode.HANG, Mode.THROTTLE]
+#: More than any story needs: whoever waits longer waits for ever.
+PATIENCE = 24 * 3600.0
+
+
+async def live(practice: Practice, life: Life) -> None:
+    """A sender: delivers until nothing is left, or until its life is over."""
+    bystanders = asyncio.all_tasks()
+    store = MortalStore(practice.store, practice.clock, life)
+    receiver = MortalReceiver(practice.wire, life)
+    delivery = await practice.delivery(RULES, store=store, receiver=receiver)
+
+    async def tend() -> None:
+        while True:
+            await practice.beat(delivery)
+            await delivery.recover(LAPSE)
+            await practice.clock.sleep(10)
+
+    async def drained() -> None:
+        end = practice.clock.monotonic() + PATIENCE
+        counting = await practice.delivery(RULES)
+        while await counting.pending():
+            assert practice.clock.monotonic() < end, "it waits for ever"
+            await practice.clock.sleep(1)
+
+    running = Running(delivery)
+    await running.__aenter__()
+    done, over = asyncio.create_task(drained()), asyncio.create_task(life.over.wait())
+    tending = asyncio.create_task(tend())
+    await asyncio.wait((done, over), return_when=asyncio.FIRST_COMPLETED)
+    if not life.over.is_set():
+        await done
+        tending.cancel()
+        running.stop.set()
+        await asyncio.wait([running.task])
+    dying = asyncio.all_tasks() - bystanders
+    for task in dying:
+        task.cancel()
+    await asyncio.gather(*dying, return_exceptions=True)
+    if running.task.done() and not running.task.cancelled():
+        trouble = running.task.exception()
+        assert trouble is None or isinstance(trouble, Killed), trouble
+
+
+def story(template: Path, mood: Mode, *ends: int) -> list[str]:
+    """Lives that end at these steps, one after the other, and a last one that is let live; returns its steps."""
+    loop = VirtualLoop(LATER)
+    store = copy_in_memory(template, VirtualClock(loop))
+    practice = Practice(store, seed=3, loop=loop)
+
+    async def told() -> list[str]:
+        practice.wire.latency = 0.3
+        for _ in range(2):
+            await practice.tell(1, 2, 3, 4)
+        practice.behave(mood, requests=5, wait=7)
+        for ends_at in ends:
+            await live(practice, Life(ends_at))
+            await practice.clock.sleep(LAPSE.total_seconds() + 1)
+        last = Life()
+        await live(practice, last)
+        assert {m.status for m in await practice.messages()} == {MessageStatus.COMPLETED}
+        assert (await practice.verdicts()).count("DELIVERED") == 8
+        return last.steps
+
+    try:
+        steps = practice.run(told())
+    finally:
+        store.close()
+    practice.check_everything_arrived()
+    return steps
+
+
+@pytest.mark.parametrize("mood", MOODS)
+def test_killed_at_any_step_of_delivery_everything_arrives_once_and_in_order(
+    migrated_template: Path, mood: Mode
+) -> None:
+    steps = story(migrated_template, mood)
+    assert set(steps) == {f"{when} a {kind}" for when in ("before", "after") for kind in ("transaction", "delivery")}
+    harmed = []
+    for end in range(1, len(steps) + 1):
+        try:
+            story(migrated_template, mood, end)
+        except AssertionError as harm:
+            harmed.append(f"killed at step {end}, {steps[end - 1]}: {harm}")
+    assert harmed == []
+
+
+@pytest.mark.parametrize("mood", [Mode.ERROR_AFTER, Mode.THROTTLE])
+def test_killed_at_any_three_steps_of_delivery_everything_still_arrives(migrated_template: Path, mood: Mode) -> None:
+    steps = story(migrated_template, mood)
+    luck = dice("three deaths", mood.value)
+    for _ in range(25):
+        story(migrated_template, mood, *luck.choices(range(1, len(steps) + 1), k=3))

@@ -1,0 +1,337 @@
+"""A product is told as gone only when that is proved; many at once wait for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.simulation.altered import Altered
+from tests.simulation.stage import Stage, play, settings_of
+
+from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.catalog.removal import RemovalReason, RemovalStatus
+from sellerwatch.crawling.operate_catalog import confirm_removal, refuse_removal
+from sellerwatch.crawling.service import Service
+from sellerwatch.kernel.errors import IllegalMove
+from sellerwatch.kernel.ids import Draw, ItemNo, RemovalId
+from sellerwatch.outbox.event import read_event
+from sellerwatch.outbox.message import OutboxKind
+from sellerwatch.outbox.ports import Choice
+
+PAGES = settings_of(PAGE_SIZE=10)
+
+
+def told(stage: Stage, event_type: str) -> list[int]:
+    return [e.item_no for e in stage.simulator.product_server.events() if e.event_type == event_type]
+
+
+def items(stage: Stage) -> list[int]:
+    return list(stage.simulator.world.listing(stage.sellers[0]))
+
+
+def without(*gone: int, short: bool = True) -> Callable[[int, Any], Any]:
+    """A list that lacks these; its total too, unless it is wrong."""
+
+    def change(_: int, page: Any) -> Any:
+        count = page["count"] - (len(gone) if short else 0)
+        return {**page, "count": count, "items": [e for e in page["items"] if e["itemNo"] not in gone]}
+
+    return change
+
+
+async def decide(stage: Stage, service: Service, verb: str) -> RemovalId:
+    """The operator's word on the one removal that is held."""
+    (removal,) = await stage.store.read(
+        lambda tx: tx.removals.newest(seller_id=None, status=RemovalStatus.HELD, limit=10)
+    )
+    rules, draw, now = service.crawl.rules, Draw(stage.ids), stage.clock.now()
+
+    def work(tx: Transaction) -> None:
+        if verb == "refuse":
+            refuse_removal(tx, removal.removal_id, actor="kim", now=now)
+        else:
+            ids = draw.replay()
+            while confirm_removal(tx, removal.removal_id, rules, actor="kim", ids=ids, now=now).left:
+                pass
+
+    await stage.store.transact(work)
+    service.nudge()
+    await stage.settle(service)
+    return removal.removal_id
+
+
+async def removals(stage: Stage) -> list[tuple[RemovalReason, RemovalStatus, int]]:
+    found = await stage.store.read(lambda tx: tx.removals.newest(seller_id=None, status=None, limit=10))
+    return [(removal.reason, removal.status, removal.missing) for removal in found]
+
+
+def test_a_product_that_is_gone_is_proved_by_its_detail_and_told_in_the_same_run(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            await stage.crawl(service, sellers)
+            gone = items(stage)[7]
+            last = stage.simulator.product_server.product(gone)
+            stage.simulator.world.vanish(gone)
+            await stage.crawl(service, sellers)
+            (event,) = stage.simulator.product_server.events(30)
+            assert (event.item_no, event.event_type, event.version) == (gone, "PRODUCT_DELETED", 2)
+            (message,) = await stage.store.read(lambda tx: tx.outbox_view(OutboxKind.PRODUCT).newest(Choice(), 1))
+            body = read_event(message.payload)
+            assert (body.changes, body.product_data) == ((), last)
+            stage.check_world()
+            await stage.crawl(service, sellers)
+            assert len(stage.simulator.product_server.events()) == 31, "it is told once"
+        await stage.check_books()
+
+    play(migrated_template, story, settings=PAGES, sellers=1, products=30)
+
+
+def test_a_product_that_comes_back_is_created_again_at_the_next_version(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        door = stage.transport = Altered(stage.transport)
+        async with stage.serving() as service:
+            await stage.crawl(service, sellers)
+            item = items(stage)[3]
+            door.lists, door.details = without(item), lambda d: 404 if str(item) in str(d) else d
+            await stage.crawl(service, sellers)
+            assert told(stage, "PRODUCT_DELETED") == [item]
+            door.stop()
+            await stage.crawl(service, sellers)
+            event = stage.simulator.product_server.events()[-1]
+            assert (event.item_no, event.event_type, event.version) == (item, "PRODUCT_CREATED", 3)
+            stage.check_world()
+
+    play(migrated_template, story, sellers=1, products=10)
+
+
+def test_one_that_is_off_the_list_but_still_answers_is_gone_after_two_complete_lists(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        door = stage.transport = Altered(stage.transport)
+        async with stage.serving() as service:
+            await stage.crawl(service, sellers)
+            item = items(stage)[3]
+            door.lists = without(item)
+            await stage.crawl(service, sellers)
+            assert told(stage, "PRODUCT_DELETED") == []
+            await stage.crawl(service, sellers)
+            assert told(stage, "PRODUCT_DELETED") == [item]
+        stage.check_manners()
+
+    play(migrated_template, story, sellers=1, products=10)
+
+
+def test_one_that_is_seen_in_between_begins_anew(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        door = stage.transport = Altered(stage.transport)
+        async with stage.serving() as service:
+            await stage.crawl(service, sellers)
+            item = items(stage)[3]
+            for lists in (without(item), lambda _, page: page, without(item)):
+                door.lists = lists
+                await stage.crawl(service, sellers)
+            assert told(stage, "PRODUCT_DELETED") == []
+            stage.check_world()
+
+    play(migrated_template, story, sellers=1, products=10)
+
+
+def a_page_that_fails(number: int, page: Any) -> Any:
+    return 500 if number == 1 else page
+
+
+def a_page_that_is_cut_short(number: int, page: Any) -> Any:
+    return {**page, "items": page["items"][:4]} if number == 1 else page
+
+
+def a_total_that_is_too_large(_: int, page: Any) -> Any:
+    return {**page, "count": page["count"] + 3, "items": page["items"][1:]}
+
+
+def items_that_come_twice(_: int, page: Any) -> Any:
+    return {**page, "items": [*page["items"][1:], *page["items"][1:]]}
+
+
+def a_page_of_another_shape(number: int, page: Any) -> Any:
+    return {"result": page} if number == 1 else page
+
+
+@pytest.mark.parametrize(
+    "lists",
+    [
+        a_page_that_fails,
+        a_page_that_is_cut_short,
+        a_total_that_is_too_large,
+        items_that_come_twice,
+        a_page_of_another_shape,
+    ],
+)
+def test_a_list_that_was_not_read_whole_removes_nothing(
+    migrated_template: Path, lists: Callable[[int, Any], Any]
+) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        door = stage.transport = Altered(stage.transport)
+        async with stage.serving() as service:
+            await stage.crawl(service, sellers)
+            door.lists = lists
+            for _ in range(3):
+                await stage.crawl(service, sellers)
+            assert told(stage, "PRODUCT_DELETED") == []
+            assert await removals(stage) == []
+            assert stage.simulator.compare() == []
+            door.stop()
+            await stage.crawl(service, sellers)
+            stage.check_world()
+
+    play(migrated_template, story, settings=PAGES, sellers=1, products=30)
+
+
+def test_a_total_that_is_too_small_hides_nothing_as_pages_are_read_until_one_is_not_full(
+    migrated_template: Path,
+) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        door = stage.transport = Altered(stage.transport)
+        async with stage.serving() as service:
+            await stage.crawl(service, sellers)
+            door.lists = lambda _, page: {**page, "count": 12}
+            for _ in range(3):
+                await stage.crawl(service, sellers)
+            assert told(stage, "PRODUCT_DELETED") == []
+            stage.check_world()
+
+    play(migrated_template, story, settings=PAGES, sellers=1, products=35)
+
+
+def test_an_item_that_moves_to_a_page_already_read_is_not_lost_and_not_removed(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        door = stage.transport = Altered(stage.transport)
+        async with stage.serving() as service:
+            await stage.crawl(service, sellers)
+            moves = iter(items(stage)[-3:])
+
+            def shifting(number: int, page: Any) -> Any:
+                if number == 0 and (item := next(moves, None)) is not None:
+                    stage.simulator.world.bump(item)
+                return page
+
+            door.lists = shifting
+            for _ in range(3):
+                await stage.crawl(service, sellers)
+            assert told(stage, "PRODUCT_DELETED") == []
+            assert len(told(stage, "PRODUCT_CREATED")) == 30
+            stage.check_world()
+
+    play(migrated_template, story, settings=PAGES, sellers=1, products=30)
+
+
+def test_items_of_other_sellers_on_a_list_are_explained_and_hinder_no_removal(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        door = stage.transport = Altered(stage.transport)
+        async with stage.serving() as service:
+            await stage.crawl(service, sellers)
+            stranger = stage.simulator.world.listing(sellers[1])[0]
+            entry = {"itemNo": stranger, "name": "남의 것", "imageUrlList": [], "tagList": []}
+
+            def mixed(_: int, page: Any) -> Any:
+                mine = {e["itemNo"] for e in page["items"]} & set(items(stage))
+                return {**page, "count": page["count"] + 1, "items": [*page["items"], entry]} if mine else page
+
+            door.lists = mixed
+            gone = items(stage)[2]
+            stage.simulator.world.vanish(gone)
+            asked = len(door.asked)
+            await stage.crawl(service, sellers[:1])
+            lists = [path for path in door.asked[asked:] if "mini-shop" in path]
+            assert told(stage, "PRODUCT_DELETED") == [gone]
+            assert len(lists) == 2, "the total and one page: the count is explained, nothing is read again"
+            stage.check_world()
+
+    play(migrated_template, story, sellers=2, products=8)
+
+
+def test_many_at_once_are_held_until_a_person_confirms_them(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            await stage.crawl(service, sellers)
+            gone = items(stage)[:12]
+            for item in gone:
+                stage.simulator.world.vanish(item)
+            for _ in range(2):
+                await stage.crawl(service, sellers)
+            assert told(stage, "PRODUCT_DELETED") == []
+            assert await removals(stage) == [
+                (RemovalReason.MANY, RemovalStatus.HELD, 12),
+                (RemovalReason.MANY, RemovalStatus.SUPERSEDED, 12),
+            ]
+            removal_id = await decide(stage, service, "confirm")
+            assert sorted(told(stage, "PRODUCT_DELETED")) == sorted(gone)
+            stage.check_world()
+            now = stage.clock.now()
+            with pytest.raises(IllegalMove):
+                await stage.store.transact(lambda tx: refuse_removal(tx, removal_id, actor="kim", now=now))
+
+    play(migrated_template, story, sellers=1, products=40)
+
+
+def test_refused_ones_stay_and_one_that_is_seen_again_drops_out(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        door = stage.transport = Altered(stage.transport)
+        async with stage.serving() as service:
+            await stage.crawl(service, sellers)
+            missing = items(stage)[:12]
+            door.lists = without(*missing)
+            await stage.crawl(service, sellers)
+            await decide(stage, service, "refuse")
+            assert told(stage, "PRODUCT_DELETED") == []
+            await stage.crawl(service, sellers)
+            # Held again; half of them are back before anybody looks.
+            door.lists = without(*missing[:6], short=False)
+            await stage.crawl(service, sellers)
+            await decide(stage, service, "confirm")
+            assert sorted(told(stage, "PRODUCT_DELETED")) == sorted(missing[:6])
+
+    play(migrated_template, story, sellers=1, products=40)
+
+
+@pytest.mark.parametrize("products", [3, 40])
+def test_an_empty_list_is_held_whatever_the_number(migrated_template: Path, products: int) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            await stage.crawl(service, sellers)
+            for item in items(stage):
+                stage.simulator.world.vanish(item)
+            (run,) = await stage.crawl(service, sellers)
+            assert run.total_tasks_created == 0
+            assert await removals(stage) == [(RemovalReason.EMPTY_LIST, RemovalStatus.HELD, products)]
+            assert told(stage, "PRODUCT_DELETED") == []
+            await decide(stage, service, "confirm")
+            assert len(told(stage, "PRODUCT_DELETED")) == products
+            stage.check_world()
+
+    play(migrated_template, story, sellers=1, products=products)
+
+
+def test_ten_products_or_a_fifth_may_go_by_themselves(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            await stage.crawl(service, sellers)
+            for item in items(stage)[:10]:
+                stage.simulator.world.vanish(ItemNo(item))
+            await stage.crawl(service, sellers)
+            assert len(told(stage, "PRODUCT_DELETED")) == 10
+            stage.check_world()
+
+    play(migrated_template, story, sellers=1, products=12)

@@ -1,0 +1,131 @@
+"""The endpoints of the papers: sellers, the scheduler's trigger, and a seller's day in numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.builders import NOW
+
+from .conftest import KEYS, Office
+
+BODY = {"sellerId": "seller_0001", "name": "럭셔리하우스 👜"}
+
+
+async def register(office: Office, **more: Any) -> Any:
+    done = await office.admin.post("/api/v1/sellers", {**BODY, **more})
+    assert done.status == 201, done.body
+    return done.json
+
+
+async def test_a_seller_is_registered_and_found_again(office: Office) -> None:
+    made = await register(office)
+    assert made == {
+        "sellerId": "seller_0001",
+        "name": "럭셔리하우스 👜",
+        "status": "ACTIVE",
+        "crawlingIntervalDays": 1,
+        "interval": {"amount": 1, "unit": "DAYS"},
+        "totalProductCount": 0,
+        "createdAt": made["createdAt"],
+        "updatedAt": made["createdAt"],
+    }
+    assert made["createdAt"] == NOW.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    found = (await office.viewer.get("/api/v1/sellers/seller_0001")).json
+    assert {name: found[name] for name in made} == made
+    assert (found["schedule"]["status"], found["lastExecution"], found["productsPresent"]) == ("ACTIVE", None, 0)
+    page = (await office.viewer.get("/api/v1/sellers", status="ACTIVE")).json
+    assert page == {"content": [made], "page": 0, "size": 20, "totalElements": 1, "totalPages": 1}
+
+
+async def test_an_hourly_seller_has_no_days(office: Office) -> None:
+    made = await register(office, interval={"amount": 6, "unit": "hours"})
+    assert (made["crawlingIntervalDays"], made["interval"]) == (None, {"amount": 6, "unit": "HOURS"})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"sellerId": "x"},
+        {**BODY, "crawlingIntervalDays": 0},
+        {**BODY, "crawlingIntervalDays": 31},
+        {**BODY, "crawlingIntervalDays": "1"},
+        {**BODY, "crawlingIntervalDays": True},
+        {**BODY, "crawlingIntervalDays": 1, "interval": {"amount": 1, "unit": "DAYS"}},
+        {**BODY, "interval": {"amount": 24, "unit": "HOURS"}},
+        {**BODY, "interval": {"amount": 1, "unit": "WEEKS"}},
+        {**BODY, "name": "  "},
+        {**BODY, "sellerId": ""},
+        {**BODY, "sellerId": 7},
+        {**BODY, "surprise": 1},
+        [],
+        "text",
+    ],
+)
+async def test_bad_input_is_refused_with_400_and_changes_nothing(office: Office, body: Any) -> None:
+    refused = await office.admin.post("/api/v1/sellers", body)
+    assert refused.status == 400
+    assert set(refused.json) <= {"errorCode", "message", "timestamp", "path", "details"}
+    assert refused.json["path"] == "/api/v1/sellers"
+    assert (await office.viewer.get("/api/v1/sellers")).json["totalElements"] == 0
+
+
+async def test_a_second_of_the_same_id_is_a_conflict(office: Office) -> None:
+    await register(office)
+    again = await office.admin.post("/api/v1/sellers", BODY)
+    assert (again.status, again.json["errorCode"]) == (409, "SELLER_EXISTS")
+    assert again.json["details"] == {"sellerId": "seller_0001"}
+
+
+async def test_an_unknown_seller_is_not_found_wherever_it_is_named(office: Office) -> None:
+    asked = [
+        await office.viewer.get("/api/v1/sellers/nobody"),
+        await office.admin.patch("/api/v1/sellers/nobody/interval", {"crawlingIntervalDays": 2}),
+        await office.admin.post("/api/v1/sellers/nobody/activate"),
+        await office.admin.post("/api/v1/sellers/nobody/deactivate"),
+        await office.admin.post("/api/v1/sellers/nobody/crawl"),
+        await office.viewer.get("/api/v1/metrics/crawling", sellerId="nobody"),
+    ]
+    assert {(reply.status, reply.json["errorCode"]) for reply in asked} == {(404, "SELLER_NOT_FOUND")}
+
+
+async def test_interval_and_state_change_and_what_is_already_so_is_refused(office: Office) -> None:
+    await register(office)
+    changed = await office.admin.patch("/api/v1/sellers/seller_0001/interval", {"crawlingIntervalDays": 7})
+    assert (changed.status, changed.json["crawlingIntervalDays"]) == (200, 7)
+    assert (await office.admin.post("/api/v1/sellers/seller_0001/activate")).status == 409
+    off = await office.admin.post("/api/v1/sellers/seller_0001/deactivate")
+    assert (off.status, off.json["status"]) == (200, "INACTIVE")
+    refused = await office.admin.patch("/api/v1/sellers/seller_0001/interval", {"crawlingIntervalDays": 2})
+    assert refused.status == 409
+    crawl = await office.admin.post("/api/v1/sellers/seller_0001/crawl")
+    assert (crawl.status, crawl.json["errorCode"]) == (409, "SELLER_INACTIVE")
+    assert (await office.admin.post("/api/v1/sellers/seller_0001/activate")).json["status"] == "ACTIVE"
+    assert (await office.admin.patch("/api/v1/sellers/seller_0001/interval", {})).status == 400
+
+
+async def test_a_run_is_started_once_and_the_second_is_told_which_is_going(office: Office) -> None:
+    await register(office)
+    started = await office.admin.post("/api/v1/sellers/seller_0001/crawl")
+    assert (started.status, started.json["taskCount"]) == (202, 1)
+    body, key = {"sellerId": "seller_0001"}, {"x-api-key": KEYS[1]}
+    again = await office.nobody.ask("POST", "/api/internal/crawling/trigger", body, headers=key)
+    assert (again.status, again.json["errorCode"]) == (409, "CRAWL_IN_PROGRESS")
+    assert again.json["details"]["executionId"] == started.json["executionId"]
+    day = (await office.viewer.get("/api/v1/metrics/crawling", sellerId="seller_0001")).json
+    assert day["taskStats"] == {"total": 1, "completed": 0, "failed": 0, "inProgress": 0}
+    assert (day["date"], day["successRate"], day["progressRate"]) == (NOW.date().isoformat(), 0.0, 0.0)
+
+
+@pytest.mark.parametrize("key", [None, "", "first-internal-ke", "first-internal-key ", "FIRST-INTERNAL-KEY"])
+async def test_the_internal_endpoint_takes_only_its_keys(office: Office, key: str | None) -> None:
+    headers = {} if key is None else {"x-api-key": key}
+    refused = await office.admin.ask("POST", "/api/internal/crawling/trigger", {"sellerId": "x"}, headers=headers)
+    assert (refused.status, refused.json["errorCode"]) == (401, "WRONG_API_KEY")
+
+
+async def test_what_was_done_through_the_api_names_its_caller_on_the_trail(office: Office) -> None:
+    await register(office)
+    trail = await office.service.crawl.store.read(lambda tx: tx.audit.newest(limit=10))
+    assert "api:admin@practice" in {entry.actor for entry in trail}
