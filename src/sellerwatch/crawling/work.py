@@ -174,14 +174,19 @@ class Worker:
         self._wake.clear()
 
     def _depart(self) -> None:
-        """What is at hand, as far as there are slots; a list page only while few others are under way."""
-        while self._at_hand and len(self._in_flight) < self._crawl.tuning.concurrency:
-            taken = next((one for one in self._at_hand if self._pages < PAGES or not one.is_page), None)
-            if taken is None:
-                return
+        """What is at hand, as far as there are slots."""
+        while (taken := self._next()) is not None:
+            self._in_flight[taken.task.task_id] = asyncio.create_task(self._keep_fetching(taken))
+
+    def _next(self) -> Claim | None:
+        """What may leave now, if there is a slot; a list page only while few others are under way."""
+        if len(self._in_flight) >= self._crawl.tuning.concurrency:
+            return None
+        taken = next((one for one in self._at_hand if self._pages < PAGES or not one.is_page), None)
+        if taken is not None:
             self._at_hand.remove(taken)
             self._pages += taken.is_page
-            self._in_flight[taken.task.task_id] = asyncio.create_task(self._fetch(taken))
+        return taken
 
     def _give_up(self, row: int) -> None:
         """The marketplace does not want this agent now: what is at hand for it goes back unsent, its permits spent."""
@@ -189,6 +194,14 @@ class Worker:
         if len(welcome) < len(self._at_hand):
             self._at_hand = deque(welcome)
             self._unsure = True
+
+    async def _keep_fetching(self, taken: Claim) -> None:
+        """One after the other in this slot, while something is at hand."""
+        slot = self._in_flight[taken.task.task_id]
+        await self._fetch(taken)
+        while (following := self._next()) is not None:
+            self._in_flight[following.task.task_id] = slot
+            await self._fetch(following)
 
     async def _fetch(self, taken: Claim) -> None:
         crawl, grant = self._crawl, taken.permit.grant
@@ -207,7 +220,6 @@ class Worker:
             self._give_up(grant.candidate.row)
         self._results.append(_Result(taken, answer, problem, took, crawl.clock.now()))
         del self._in_flight[taken.task.task_id]
-        self._depart()
         self._arrived.set()
         if self._wanted():
             self._wake.set()
