@@ -64,6 +64,10 @@ class Products(Protocol):
 
     def save(self, products: Iterable[Product]) -> None: ...
 
+    def note_listed(self, products: Iterable[Product]) -> None:
+        """Write of these only when and in which run they stood on a list."""
+        ...
+
     def keep_raw(self, parts: Iterable[RawPart]) -> None: ...
 
     def latest_raws(self, product_ids: Sequence[ProductId]) -> dict[ProductId, dict[PartType, bytes]]:

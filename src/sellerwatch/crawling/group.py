@@ -120,9 +120,10 @@ class Group:
     def write_products(self) -> None:
         """What stands on the shelf so far: questions to the database that follow will find it."""
         tx, shelf = self.tx, self.shelf
-        added, changed = shelf.take_products()
+        added, changed, listed = shelf.take_products()
         tx.products.add(added)
         tx.products.save(changed)
+        tx.products.note_listed(listed)
         self.products += len(added)
 
     def write(self) -> None:
@@ -132,6 +133,7 @@ class Group:
         tx.products.keep_raw(shelf.raws)
         tx.products.keep_body_hashes(shelf.body_hashes)
         tx.history.add(shelf.history)
+        tx.product_outbox.add_all(shelf.take_messages())
         if shelf.deleted:
             tx.products.forget_body_hashes(shelf.deleted)
             tx.quarantine.free([(item, part) for item in shelf.deleted for part in PartType])

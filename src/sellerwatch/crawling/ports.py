@@ -27,6 +27,10 @@ class Tasks(Protocol):
 
     def get_many(self, task_ids: Sequence[TaskId]) -> dict[TaskId, Task]: ...
 
+    def attempts_held(self, worker_id: WorkerId, task_ids: Sequence[TaskId]) -> dict[TaskId, int]:
+        """The guard of every outcome: which of these this worker still holds, and at which attempt."""
+        ...
+
     def save(self, tasks: Iterable[Task], now: datetime) -> None: ...
 
     def ready(self, execution_id: ExecutionId, now: datetime, limit: int) -> Sequence[Task]:

@@ -32,6 +32,12 @@ UPDATE products SET seller_id = :seller_id, updated_at = :updated_at, minishop_d
 WHERE item_no = :item_no
 """
 
+NOTE_LISTED = """
+UPDATE products SET last_seen_at = :last_seen_at, last_seen_execution = :last_seen_execution,
+    missing_runs = :missing_runs
+WHERE item_no = :item_no
+"""
+
 KEEP_RAW = """
 INSERT INTO product_raw_data (product_id, data_type, raw_hash, raw_json, created_at)
 VALUES (:product_id, :data_type, :raw_hash, :raw_json, :created_at)
@@ -115,6 +121,20 @@ class SqlProducts:
 
     def save(self, products: Iterable[Product]) -> None:
         self._db.many(SAVE, map(_params, products))
+
+    def note_listed(self, products: Iterable[Product]) -> None:
+        self._db.many(
+            NOTE_LISTED,
+            [
+                {
+                    "item_no": product.item_no,
+                    "last_seen_at": product.last_seen_at,
+                    "last_seen_execution": product.last_seen_execution,
+                    "missing_runs": product.missing_runs,
+                }
+                for product in products
+            ],
+        )
 
     def keep_raw(self, parts: Iterable[RawPart]) -> None:
         compress = zstandard.ZstdCompressor(level=_LEVEL).compress

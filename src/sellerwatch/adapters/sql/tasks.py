@@ -31,6 +31,9 @@ UPDATE crawler_tasks SET status = ?, retry_count = ?, error_message = ?, publish
 WHERE task_id = ?
 """
 
+ATTEMPTS_HELD = """SELECT task_id, attempt FROM crawler_tasks
+WHERE task_id IN (:ids) AND status = 'IN_PROGRESS' AND worker_id = :worker_id"""
+
 # What one run has to do now: in the order of the index, so that nobody locks what it does not take.
 READY = f"""{SELECT} WHERE execution_id = :execution_id AND status = :status AND available_at <= :now
 ORDER BY available_at, id LIMIT :limit"""
@@ -105,6 +108,10 @@ class SqlTasks:
     def get_many(self, task_ids: Sequence[TaskId]) -> dict[TaskId, Task]:
         rows = self._db.rows(f"{SELECT} WHERE task_id IN (:ids)", ids=task_ids)
         return {TaskId(row[0]): _task(row) for row in rows}
+
+    def attempts_held(self, worker_id: WorkerId, task_ids: Sequence[TaskId]) -> dict[TaskId, int]:
+        rows = self._db.rows(ATTEMPTS_HELD, {"worker_id": worker_id}, ids=task_ids)
+        return {TaskId(row[0]): row[1] for row in rows}
 
     def save(self, tasks: Iterable[Task], now: datetime) -> None:
         self._db.many(
@@ -201,19 +208,25 @@ class SqlTasks:
         return {(row[0], row[1]): row[2] for row in self._db.rows(TALLY, {"execution_id": execution_id})}
 
 
+# Looked up in a dictionary, an enumeration's member costs a tenth of calling the class.
+_TYPES = {str(each): each for each in TaskType}
+_PURPOSES = {str(each): each for each in Purpose}
+_STATUSES = {str(each): each for each in TaskStatus}
+
+
 def _task(row: AnyRow) -> Task:
     return Task(
         task_id=TaskId(row[0]),
         execution_id=ExecutionId(row[1]),
         seller_id=SellerId(row[2]),
-        task_type=TaskType(row[3]),
+        task_type=_TYPES[row[3]],
         request_url=RequestUrl(row[4]),
         created_at=row[5],
         available_at=row[6],
-        purpose=Purpose(row[7]),
+        purpose=_PURPOSES[row[7]],
         item_no=None if row[8] is None else ItemNo(row[8]),
         page_no=row[9],
-        status=TaskStatus(row[10]),
+        status=_STATUSES[row[10]],
         retry_count=row[11],
         error_message=row[12],
         published_at=row[13],
