@@ -65,7 +65,7 @@ def test_crawl_says_that_a_run_is_paused_and_what_to_do_and_goes_on_after_the_ca
         simulator.ask("redesign?on=false", "POST")
     assert paused.returncode == 1, paused.stderr
     assert "is paused" in paused.stderr
-    assert "sellerwatch quarantine list --seller seller_0002" in paused.stderr.replace("\n", " ")
+    assert "sellerwatch quarantine list --seller seller_0002" in paused.stderr
     (case,) = json.loads(run(tmp_path, "quarantine", "list", "--json", **settings).stdout)["content"]
     assert run(tmp_path, "quarantine", "drop", case["caseId"], **settings).returncode == 0
     done = run(tmp_path, "crawl", "seller_0002", "--json", **settings)

@@ -104,6 +104,7 @@ async def _say_paused(service: Service, found: list[Execution]) -> None:
                 f"The run of {run.seller_id} is paused: {reason}. "
                 f"Decide its case (`sellerwatch quarantine list --seller {run.seller_id}`), then it goes on.",
                 highlight=False,
+                soft_wrap=True,
             )
 
 
