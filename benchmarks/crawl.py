@@ -32,6 +32,7 @@ RAISED = {
 
 async def ours(url: str, database: Path, phases: Sequence[str], changed: tuple[int, str]) -> list[dict[str, float]]:
     """Our service: registers the seller, crawls it, delivers nothing (the wire of delivery is another benchmark)."""
+    from sellerwatch.cli.running import at_work
     from sellerwatch.compose import open_service
     from sellerwatch.crawling.trigger import trigger
     from sellerwatch.kernel.ids import Draw, SellerId
@@ -41,9 +42,8 @@ async def ours(url: str, database: Path, phases: Sequence[str], changed: tuple[i
     values = {"DATABASE_URL": f"sqlite:///{database}", "MARKETPLACE_URL": url} | RAISED
     settings = load({f"SELLERWATCH_{name}": str(value) for name, value in values.items()}).settings
     measured = []
-    async with open_service(settings, schedules=False) as service:
+    async with open_service(settings, schedules=False) as service, at_work(service):
         crawl = service.crawl
-        running = asyncio.create_task(service.run())
         draw, now, seller = Draw(crawl.ids), crawl.clock.now(), SellerId(job.SELLER)
         await crawl.store.transact(
             lambda tx: register(tx, seller, "bench", None, actor="bench", ids=draw.replay(), now=now)
@@ -59,8 +59,6 @@ async def ours(url: str, database: Path, phases: Sequence[str], changed: tuple[i
                     break
                 await asyncio.sleep(0.05)
             measured.append(meter.read(service.progress.completed - before))
-        service.stop.set()
-        await running
     return measured
 
 

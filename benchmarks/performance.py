@@ -78,7 +78,7 @@ def large(args: argparse.Namespace) -> Results:
 
 def latency(args: argparse.Namespace) -> Results:
     say("100 ms latency ...")
-    with marketplace(2 * args.products, latency_ms=LATENCY_MS) as market:
+    with marketplace(4 * args.products, latency_ms=LATENCY_MS) as market:
         return contest.by_name(compete("sellerwatch", market, phases=("first",)))
 
 

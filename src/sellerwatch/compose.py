@@ -260,15 +260,16 @@ def _delivery_rules(settings: Settings) -> DeliveryRules:
 async def _network(
     settings: Settings, transport: Transport | None, receiver: Receiver | None
 ) -> AsyncIterator[tuple[Transport, Receiver | None]]:
-    """The HTTP adapters, made only where nothing else was passed in: aiohttp is not for those who simulate."""
+    """The HTTP adapters, made only where nothing else was passed in: aiohttp is for those who deliver."""
     if transport is not None:
         yield transport, receiver
         return
-    from sellerwatch.adapters.http.product_server import HttpReceiver  # noqa: PLC0415
     from sellerwatch.adapters.http.transport import HttpTransport  # noqa: PLC0415
 
     posting = None
     if receiver is None and settings.product_server_url is not None:
+        from sellerwatch.adapters.http.product_server import HttpReceiver  # noqa: PLC0415
+
         secret = settings.product_server_secret
         posting = HttpReceiver(
             settings.product_server_url,

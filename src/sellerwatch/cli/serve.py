@@ -75,7 +75,8 @@ async def _serve(settings: Settings) -> None:
         stop_on_signals(service.stop.set)
         where = {"api": address, "marketplace": settings.marketplace_url}
         log.info("serving", extra={**where, "worker": service.crawl.worker_id})
-        await service.run()
+        async with at_work(service) as running:
+            await running
         log.info("stopped", extra={"completed": service.progress.completed, "failed": service.progress.failed})
 
 

@@ -34,6 +34,10 @@ class Claim:
     def candidate(self) -> Candidate:
         return self.permit.grant.candidate
 
+    @property
+    def is_page(self) -> bool:
+        return self.task.task_type is TaskType.MINISHOP
+
 
 @dataclass(frozen=True, slots=True)
 class Claims:

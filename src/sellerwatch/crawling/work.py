@@ -34,6 +34,9 @@ from sellerwatch.marketplaces.ports import Answer, AnswerKind
 log = logging.getLogger(__name__)
 
 GROUP = 100
+#: A list page holds hundreds of products: a group is full with one, and so many are on their way at a time.
+GROUP_PARTS = 500
+PAGES = 10
 GROUP_DELAY = 0.01
 #: Results that wait for their transaction before claiming waits for them.
 BUFFER = 200
@@ -67,6 +70,7 @@ class Worker:
         self._sessions = Sessions(crawl, self.nudge)
         self._at_hand: deque[Claim] = deque()
         self._in_flight: dict[TaskId, asyncio.Task[None]] = {}
+        self._pages = 0
         self._results: list[_Result] = []
         self._wake = asyncio.Event()
         self._arrived = asyncio.Event()
@@ -170,9 +174,13 @@ class Worker:
         self._wake.clear()
 
     def _depart(self) -> None:
-        """What is at hand, as far as there are slots."""
+        """What is at hand, as far as there are slots; a list page only while few others are under way."""
         while self._at_hand and len(self._in_flight) < self._crawl.tuning.concurrency:
-            taken = self._at_hand.popleft()
+            taken = next((one for one in self._at_hand if self._pages < PAGES or not one.is_page), None)
+            if taken is None:
+                return
+            self._at_hand.remove(taken)
+            self._pages += taken.is_page
             self._in_flight[taken.task.task_id] = asyncio.create_task(self._fetch(taken))
 
     def _give_up(self, row: int) -> None:
@@ -227,15 +235,22 @@ class Worker:
 
     async def _absorb_group(self) -> None:
         """The oldest results, as one transaction; they leave the buffer only when it is committed."""
-        results = self._results[:GROUP]
-        endings = [self._judged(result) for result in results]
+        endings: list[Ending] = []
+        parts = 0
+        for result in self._results[:GROUP]:
+            endings.append(self._judged(result))
+            parts += len(endings[-1].parts)
+            if parts >= GROUP_PARTS:
+                break
         try:
             await self._write_all(endings)
         except StoreFailed:
             log.exception("results cannot be stored; they are kept and tried again")
             await self._crawl.clock.sleep(REPAIR_PAUSE)
             return
-        del self._results[: len(results)]
+        del self._results[: len(endings)]
+        self._pages -= sum(ending.claim.is_page for ending in endings)
+        self._depart()
         self._wake.set()
 
     async def _write_all(self, endings: list[Ending]) -> None:
