@@ -33,6 +33,14 @@ class Tasks(Protocol):
 
     def save(self, tasks: Iterable[Task], now: datetime) -> None: ...
 
+    def start(self, tasks: Iterable[Task], now: datetime) -> None:
+        """Write tasks that were started at `now`, and nothing else about them."""
+        ...
+
+    def end(self, tasks: Iterable[Task], now: datetime) -> None:
+        """Write tasks that completed or failed at `now` after having been in hand."""
+        ...
+
     def ready(self, execution_id: ExecutionId, now: datetime, limit: int) -> Sequence[Task]:
         """Tasks of one run that may be started now, earliest first."""
         ...

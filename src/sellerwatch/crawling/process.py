@@ -110,7 +110,8 @@ def end_failed(
 def _finish(group: Group, enough: dict[ExecutionId, frozenset[PartType]]) -> None:
     """Write what the tasks' ends lead to, in the order in which one thing depends on another."""
     tx = group.tx
-    tx.tasks.save(group.tasks, group.now)
+    tx.tasks.save([task for task in group.tasks if task.is_open], group.now)
+    tx.tasks.end([task for task in group.tasks if not task.is_open], group.now)
     for execution_id, run in group.runs.items():
         run.added += tx.tasks.add(run.follow_ups)
         if run.list_total is not None:

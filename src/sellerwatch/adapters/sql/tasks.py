@@ -31,6 +31,21 @@ UPDATE crawler_tasks SET status = ?, retry_count = ?, error_message = ?, publish
 WHERE task_id = ?
 """
 
+# Taken by a worker: nothing else about a task changes then.
+START = """
+UPDATE crawler_tasks SET status = :status, published_at = :published_at, started_at = :now,
+    publish_count = :publish_count, attempt = :attempt, worker_id = :worker_id, requests_made = :requests_made,
+    agent_id = :agent_row, updated_at = :now
+WHERE task_id = :task_id
+"""
+
+# Over, for better or worse.
+END = """
+UPDATE crawler_tasks SET status = :status, error_message = :error_message, completed_at = :now, worker_id = NULL,
+    lost_leases = :lost_leases, updated_at = :now
+WHERE task_id = :task_id
+"""
+
 ATTEMPTS_HELD = """SELECT task_id, attempt FROM crawler_tasks
 WHERE task_id IN (:ids) AND status = 'IN_PROGRESS' AND worker_id = :worker_id"""
 
@@ -134,6 +149,40 @@ class SqlTasks:
                     now,
                     task.task_id,
                 )
+                for task in tasks
+            ],
+        )
+
+    def start(self, tasks: Iterable[Task], now: datetime) -> None:
+        self._db.many(
+            START,
+            [
+                {
+                    "task_id": task.task_id,
+                    "status": task.status,
+                    "published_at": task.published_at,
+                    "publish_count": task.publish_count,
+                    "attempt": task.attempt,
+                    "worker_id": task.worker_id,
+                    "requests_made": task.requests_made,
+                    "agent_row": task.agent_row,
+                    "now": now,
+                }
+                for task in tasks
+            ],
+        )
+
+    def end(self, tasks: Iterable[Task], now: datetime) -> None:
+        self._db.many(
+            END,
+            [
+                {
+                    "task_id": task.task_id,
+                    "status": task.status,
+                    "error_message": task.error_message,
+                    "lost_leases": task.lost_leases,
+                    "now": now,
+                }
                 for task in tasks
             ],
         )
