@@ -69,10 +69,6 @@ class Shelf:
     messages: list[Message] = field(default_factory=list)
     listed: set[ItemNo] = field(default_factory=set)
 
-    def has_all_of(self, item: ItemNo) -> bool:
-        """Whether the facts of all its parts are at hand."""
-        return all((item, part) in self.facts for part in PartType)
-
     def put(self, product: Product, *, new: bool = False) -> None:
         self.products[product.item_no] = product
         (self.added if new else self.touched).add(product.item_no)

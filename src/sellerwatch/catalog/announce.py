@@ -201,7 +201,7 @@ def current(shelf: Shelf, product: Product, products: Products, reader: Reader) 
         nonlocal stored
         facts: Facts | None = shelf.facts.get((product.item_no, type_))
         if facts is None:
-            if stored is None:
+            if stored is None or type_ not in stored:
                 stored = products.latest_raws([product.product_id])[product.product_id]
             facts = shelf.facts[product.item_no, type_] = read_part(reader, type_, product.item_no, stored[type_])
         return facts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -101,6 +101,17 @@ class Group:
     ) -> Group:
         shelf = Shelf(tx.products.of_items(list(dict.fromkeys(items))))
         return cls(tx, rules, ids, now, shelf, {run.execution.execution_id: run for run in _load(tx, runs)})
+
+    def fetch_bodies(self, items: Sequence[ItemNo]) -> None:
+        """The stored bodies of those parts of these products that this group has not read itself."""
+        products, shelf = self.shelf.products, self.shelf
+        stored = {product_id: dict(bodies) for product_id, bodies in shelf.stored.items()}
+        for part in PartType:
+            lacking = [products[item].product_id for item in items if (item, part) not in shelf.facts]
+            wanted = [product_id for product_id in lacking if part not in stored.get(product_id, ())]
+            for product_id, bodies in self.tx.products.latest_raws(wanted, part).items():
+                stored.setdefault(product_id, {}).update(bodies)
+        shelf.stored = stored
 
     @property
     def announcer(self) -> Announcer:

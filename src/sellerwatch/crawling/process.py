@@ -253,7 +253,6 @@ def _announce_due(group: Group, run: Run) -> None:
     due = [item for item in run.ended_items if item in products and products[item].due_event() is not None]
     still_open = group.tx.tasks.open_items(execution_id, due) if due else {}
     whole = [item for item in due if item not in still_open]
-    unread = [products[item].product_id for item in whole if not group.shelf.has_all_of(item)]
-    group.shelf.stored = {**group.tx.products.latest_raws(unread), **group.shelf.stored}
+    group.fetch_bodies(whole)
     for item in whole:
         group.announce(item, execution_id)

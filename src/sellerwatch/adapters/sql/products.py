@@ -46,7 +46,7 @@ VALUES (:product_id, :data_type, :raw_hash, :raw_json, :created_at)
 # The newest body of each part.
 LATEST_RAWS = """
 SELECT product_id, data_type, raw_json FROM product_raw_data WHERE id IN (
-    SELECT MAX(id) FROM product_raw_data WHERE product_id IN (:product_ids) GROUP BY product_id, data_type)
+    SELECT MAX(id) FROM product_raw_data WHERE product_id IN (:product_ids) {of_a_part} GROUP BY product_id, data_type)
 """
 
 BODIES_OF = """
@@ -152,11 +152,15 @@ class SqlProducts:
             ],
         )
 
-    def latest_raws(self, product_ids: Sequence[ProductId]) -> dict[ProductId, dict[PartType, bytes]]:
+    def latest_raws(
+        self, product_ids: Sequence[ProductId], part: PartType | None = None
+    ) -> dict[ProductId, dict[PartType, bytes]]:
         found: dict[ProductId, dict[PartType, bytes]] = {product_id: {} for product_id in product_ids}
-        expand = zstandard.ZstdDecompressor().decompress
-        for product_id, part, body in self._db.rows(LATEST_RAWS, product_ids=product_ids) if product_ids else ():
-            found[ProductId(product_id)][PartType(part)] = expand(body)
+        if product_ids:
+            expand = zstandard.ZstdDecompressor().decompress
+            sql = LATEST_RAWS.replace("{of_a_part}", "AND data_type = :part" if part else "")
+            for product_id, of, body in self._db.rows(sql, {"part": part} if part else {}, product_ids=product_ids):
+                found[ProductId(product_id)][PartType(of)] = expand(body)
         return found
 
     def bodies_of(self, product_id: ProductId, part: PartType | None, limit: int) -> Sequence[StoredBody]:
