@@ -119,7 +119,7 @@ class Demand:
     def ready(self, run: ExecutionId, now: datetime, limit: int) -> Sequence[Task]:
         return [self._TASK] * limit
 
-    def save(self, tasks: Sequence[Task], now: datetime) -> None:
+    def start(self, tasks: Sequence[Task], now: datetime) -> None:
         """Nobody asks for them again."""
 
 

@@ -58,7 +58,7 @@ def test_an_unknown_item_on_a_page_becomes_a_product_of_the_pages_seller() -> No
     assert (product.product_id, product.item_no, product.seller_id) == (product_id(9), ITEM, SELLER)
     assert (product.last_seen_execution, product.last_seen_at) == (execution_id(2), LATER)
     assert product.minishop_hash == entry().digest
-    assert shelf.take_products() == ([product], [])
+    assert shelf.take_products() == ([product], [], [])
 
 
 def test_a_known_item_is_the_same_product_and_seen_in_this_run() -> None:
@@ -68,7 +68,7 @@ def test_a_known_item_is_the_same_product_and_seen_in_this_run() -> None:
     assert product is not None
     assert (product.product_id, product.last_seen_execution) == (known.product_id, execution_id(2))
     assert not product.is_changed
-    assert shelf.take_products() == ([], [product])
+    assert shelf.take_products() == ([], [], [product])
     assert shelf.raws == [], "a body is kept only when its part changed"
 
 
@@ -76,7 +76,7 @@ def test_an_item_that_stands_twice_on_the_list_of_a_run_is_one_product() -> None
     shelf = shelf_of()
     first, second = listed(shelf), listed(shelf)
     assert first == second
-    assert shelf.take_products() == ([first], [])
+    assert shelf.take_products() == ([first], [], [])
     assert len(shelf.raws) == 1
 
 
@@ -93,14 +93,14 @@ def test_all_three_parts_complete_a_product_and_their_bodies_are_kept_as_they_ca
         (product_id(9), PartType.DETAIL, detail().digest, b"detail", LATER),
         (product_id(9), PartType.OPTION, options().digest, b"options", LATER),
     ]
-    assert shelf.take_products() == ([product], []), "a product that is new is added, whatever else happened to it"
+    assert shelf.take_products() == ([product], [], []), "a product that is new is added, whatever else happened to it"
 
 
 def test_a_part_that_is_as_it_was_changes_and_writes_nothing() -> None:
     known = a_complete_product(detail_hash=detail().digest)
     shelf = shelf_of(known)
     assert absorb_part(shelf, detail(), SELLER, LATER) is known
-    assert shelf.take_products() == ([], [])
+    assert shelf.take_products() == ([], [], [])
     assert shelf.raws == []
 
 
@@ -110,7 +110,7 @@ def test_a_part_that_changed_is_kept_and_the_product_has_something_to_tell() -> 
     assert product is not None
     assert (product.due_event(), product.detail_hash) == (ProductEvent.UPDATED, detail(stock=99).digest)
     assert [raw.part for raw in shelf.raws] == [PartType.DETAIL]
-    assert shelf.take_products() == ([], [product])
+    assert shelf.take_products() == ([], [product], [])
 
 
 def test_the_facts_of_a_part_are_at_hand_for_its_event_whether_or_not_it_changed() -> None:
@@ -123,7 +123,7 @@ def test_the_facts_of_a_part_are_at_hand_for_its_event_whether_or_not_it_changed
 def test_a_part_of_a_product_that_is_not_there_is_left(part: Part) -> None:
     shelf = shelf_of()
     assert absorb_part(shelf, part, SELLER, LATER) is None
-    assert shelf.take_products() == ([], [])
+    assert shelf.take_products() == ([], [], [])
     assert shelf.raws == []
 
 
@@ -132,7 +132,7 @@ def test_an_item_whose_detail_named_another_seller_is_never_taken_from_it() -> N
     shelf = shelf_of(owned)
     assert listed(shelf, entry(tags=("stolen",))) is None
     assert shelf.products[ITEM] is owned
-    assert shelf.take_products() == ([], [])
+    assert shelf.take_products() == ([], [], [])
     assert shelf.raws == []
 
 
@@ -152,7 +152,7 @@ def test_a_detail_of_anothers_product_does_not_touch_what_its_owner_knows_of_it(
     with pytest.raises(ForeignProduct):
         absorb_part(shelf, detail(seller_id=OTHER, stock=0), SELLER, LATER)
     assert shelf.products[ITEM] is owned
-    assert shelf.take_products() == ([], [])
+    assert shelf.take_products() == ([], [], [])
 
 
 def test_until_a_detail_has_said_whose_it_is_a_product_stands_with_whoever_showed_it_first() -> None:
@@ -183,6 +183,6 @@ def test_what_is_written_stands_in_a_fixed_order() -> None:
         listed(shelf, entry(item_no=ItemNo(900000000 + number)))
     for number in (2, 3, 1):
         shelf.put(a_product(number, updated_at=NOW))
-    added, saved = shelf.take_products()
+    added, saved, _ = shelf.take_products()
     assert [product.item_no % 10 for product in added] == [7, 8, 9]
     assert [product.item_no % 10 for product in saved] == [1, 2, 3]

@@ -64,9 +64,11 @@ class Shop:
             product = shelf.products[self.item]
             announcer = Announcer(shelf, tx.products, tx.product_outbox, tx.history, self.market, now, self.policies)
             told = announcer.announce(product, OutboxId(next(drawn)), execution_id())
-            added, saved = shelf.take_products()
+            added, saved, listed = shelf.take_products()
             tx.products.add(added)
             tx.products.save(saved)
+            tx.products.note_listed(listed)
+            tx.product_outbox.add_all(shelf.take_messages())
             tx.products.keep_raw(shelf.raws)
             tx.history.add(shelf.history)
             return told

@@ -53,6 +53,25 @@ def test_crawl_exits_with_3_when_some_of_its_tasks_failed(
     assert told["failed"] > 0
 
 
+def test_crawl_says_that_a_run_is_paused_and_what_to_do_and_goes_on_after_the_case_is_decided(
+    tmp_path: Path, database_file: Path, simulator: SimulatorProcess
+) -> None:
+    settings = simulator.settings(database_file)
+    assert run(tmp_path, "sellers", "add", "seller_0002", "--name", "x", **settings).returncode == 0
+    simulator.ask("redesign?on=true", "POST")
+    try:
+        paused = run(tmp_path, "crawl", "seller_0002", "--json", **settings | {"MAX_CONCURRENCY": 10})
+    finally:
+        simulator.ask("redesign?on=false", "POST")
+    assert paused.returncode == 1, paused.stderr
+    assert "is paused" in paused.stderr
+    assert "sellerwatch quarantine list --seller seller_0002" in paused.stderr
+    (case,) = json.loads(run(tmp_path, "quarantine", "list", "--json", **settings).stdout)["content"]
+    assert run(tmp_path, "quarantine", "drop", case["caseId"], **settings).returncode == 0
+    done = run(tmp_path, "crawl", "seller_0002", "--json", **settings)
+    assert (done.returncode, json.loads(done.stdout)["executions"][0]["status"]) == (3, "COMPLETED")
+
+
 def test_crawl_exits_with_1_when_the_run_could_not_be_started_and_keeps_the_failed_run(
     tmp_path: Path, database_file: Path, simulator: SimulatorProcess
 ) -> None:

@@ -148,10 +148,12 @@ def test_bodies_past_their_time_go_once_a_day_and_the_newest_of_each_part_stays(
                 for item in list(stage.simulator.world.listing(sellers[0])):
                     stage.simulator.world.change(item, Random(number), "reprice")
                 await stage.crawl(service, sellers)
+            await stage.clock.sleep(5)
             assert await stage.count("SELECT COUNT(*) FROM product_raw_data") == 4 * 3 + 3 * 4
-            await stage.clock.sleep(49 * 3600)
+        await stage.clock.sleep(49 * 3600)
+        async with stage.serving():
+            await stage.clock.sleep(5)
             assert await stage.count("SELECT COUNT(*) FROM product_raw_data") == 4 * 3
             stage.check_world()
 
-    settings = settings_of(RAW_BODY_DAYS=1, TENDING_INTERVAL_SECONDS=3600, VISIBILITY_SECONDS=3600)
-    play(migrated_template, story, settings=settings, sellers=1, products=4)
+    play(migrated_template, story, settings=settings_of(RAW_BODY_DAYS=1), sellers=1, products=4)

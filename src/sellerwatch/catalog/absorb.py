@@ -14,6 +14,7 @@ from sellerwatch.catalog.ports import HistoryEntry, PartKey, RawPart, Reader
 from sellerwatch.catalog.product import ForeignProduct, PartType, Product
 from sellerwatch.catalog.quarantine import HeldPart
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, SellerId
+from sellerwatch.outbox.message import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +66,24 @@ class Shelf:
     body_hashes: dict[PartKey, str] = field(default_factory=dict)
     history: list[HistoryEntry] = field(default_factory=list)
     deleted: list[ItemNo] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+    listed: set[ItemNo] = field(default_factory=set)
 
     def put(self, product: Product, *, new: bool = False) -> None:
         self.products[product.item_no] = product
         (self.added if new else self.touched).add(product.item_no)
 
-    def take_products(self) -> tuple[list[Product], list[Product]]:
-        """Products to add and products to save, each in a fixed order; handed out once."""
-        added, changed = sorted(self.added), sorted(self.touched - self.added)
-        self.added, self.touched = set(), set()
-        return [self.products[i] for i in added], [self.products[i] for i in changed]
+    def take_messages(self) -> list[Message]:
+        """Events to add; handed out once."""
+        taken, self.messages = self.messages, []
+        return taken
+
+    def take_products(self) -> tuple[list[Product], list[Product], list[Product]]:
+        """Products to add, to save, and to note as listed, each in a fixed order; handed out once."""
+        taken = sorted(self.added), sorted(self.touched - self.added), sorted(self.listed - self.touched - self.added)
+        self.added, self.touched, self.listed = set(), set(), set()
+        added, changed, listed = ([self.products[item] for item in items] for items in taken)
+        return added, changed, listed
 
 
 def absorb_entry(
@@ -88,7 +97,9 @@ def absorb_entry(
     if known is not None and known.seller_id != seller_id and known.detail_hash is not None:
         return None
     product = known or Product.create(product_id, part.item_no, seller_id, now)
-    product = product.be_listed(execution_id, now) if product.seller_id == seller_id else product
+    if product.seller_id == seller_id:
+        product = shelf.products[part.item_no] = product.be_listed(execution_id, now)
+        shelf.listed.add(part.item_no)
     return _keep(shelf, product, part, now, new=known is None)
 
 

@@ -13,8 +13,8 @@ from datetime import datetime
 from typing import Any
 
 from sellerwatch.catalog.absorb import Shelf, read_part
-from sellerwatch.catalog.differences import Change, differences
-from sellerwatch.catalog.facts import BLANK, Facts, product_data
+from sellerwatch.catalog.differences import Change, creation, differences
+from sellerwatch.catalog.facts import Facts, product_data
 from sellerwatch.catalog.history import State, states
 from sellerwatch.catalog.policies import NO_POLICIES, Policies
 from sellerwatch.catalog.ports import History, HistoryEntry, Products, Reader
@@ -57,7 +57,7 @@ class Announcer:
             return None
         data = current(self.shelf, product, self.products, self.reader)
         if event is ProductEvent.CREATED:
-            found = differences(BLANK, data)
+            found = creation(data)
             return self._write(product, event, (), found, data, outbox_id, execution_id)
         newest = self._newest(product)
         since_newest = differences(read_event(newest[0].payload).product_data, data)
@@ -85,6 +85,8 @@ class Announcer:
         return self._write(product, ProductEvent.DELETED, (), (), known, outbox_id, execution_id)
 
     def _newest(self, product: Product) -> Sequence[Message]:
+        if any(message.subject_id == product.product_id for message in self.shelf.messages):
+            self.outbox.add_all(self.shelf.take_messages())
         newest = self.outbox.latest_of(product.product_id, LOOK_BACK)
         if not newest:
             raise LastEventMissing(item_no=product.item_no, version=product.version)
@@ -162,7 +164,7 @@ class Announcer:
             version=announced.version,
             execution_id=execution_id,
         )
-        self.outbox.add(message)
+        self.shelf.messages.append(message)
         self._remember(announced, event, found, outbox_id, execution_id)
         return message
 
@@ -199,7 +201,7 @@ def current(shelf: Shelf, product: Product, products: Products, reader: Reader) 
         nonlocal stored
         facts: Facts | None = shelf.facts.get((product.item_no, type_))
         if facts is None:
-            if stored is None:
+            if stored is None or type_ not in stored:
                 stored = products.latest_raws([product.product_id])[product.product_id]
             facts = shelf.facts[product.item_no, type_] = read_part(reader, type_, product.item_no, stored[type_])
         return facts

@@ -74,6 +74,12 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Cha
     return list(_between("", before, after))
 
 
+def creation(data: Mapping[str, Any]) -> list[Change]:
+    """`differences` from a product of which nothing is known, without comparing anything."""
+    found = [Change(name, None, value) for name, value in data.items() if name != "options" and value is not None]
+    return found + [Change(f"options[{option['optionNo']}]", None, option) for option in data["options"]]
+
+
 def replay(state: Mapping[str, Any], changes: Iterable[Change]) -> dict[str, Any]:
     """The state that these changes lead to: `replay(a, differences(a, b)) == b` for any two states of a product."""
     after = {**state, "options": {option["optionNo"]: option for option in state.get("options") or ()}}

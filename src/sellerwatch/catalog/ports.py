@@ -64,10 +64,16 @@ class Products(Protocol):
 
     def save(self, products: Iterable[Product]) -> None: ...
 
+    def note_listed(self, products: Iterable[Product]) -> None:
+        """Write of these only when and in which run they stood on a list."""
+        ...
+
     def keep_raw(self, parts: Iterable[RawPart]) -> None: ...
 
-    def latest_raws(self, product_ids: Sequence[ProductId]) -> dict[ProductId, dict[PartType, bytes]]:
-        """The body of each part that was kept last."""
+    def latest_raws(
+        self, product_ids: Sequence[ProductId], part: PartType | None = None
+    ) -> dict[ProductId, dict[PartType, bytes]]:
+        """The body of each part, or of this one, that was kept last."""
         ...
 
     def bodies_of(self, product_id: ProductId, part: PartType | None, limit: int) -> Sequence[StoredBody]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Self
 
+from sellerwatch.kernel.copies import altered
 from sellerwatch.kernel.errors import Conflict, NotFound
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, SellerId
 from sellerwatch.kernel.lifecycle import Lifecycle
@@ -128,18 +129,18 @@ class Product:
         if not has_changed(self.hash_of(part), digest):
             return self, False
         if part is PartType.MINISHOP:
-            return replace(self, minishop_hash=digest, is_changed=True, updated_at=now), True
+            return altered(self, minishop_hash=digest, is_changed=True, updated_at=now), True
         if part is PartType.DETAIL:
-            return replace(self, detail_hash=digest, is_changed=True, updated_at=now), True
-        return replace(self, option_hash=digest, is_changed=True, updated_at=now), True
+            return altered(self, detail_hash=digest, is_changed=True, updated_at=now), True
+        return altered(self, option_hash=digest, is_changed=True, updated_at=now), True
 
     def be_listed(self, execution_id: ExecutionId, now: datetime) -> Product:
         """It stood on a list page of this run: it is there, whatever earlier runs missed."""
-        return replace(self, last_seen_at=now, last_seen_execution=execution_id, missing_runs=0)
+        return altered(self, last_seen_at=now, last_seen_execution=execution_id, missing_runs=0)
 
     def belong_to(self, owner: SellerId, now: datetime) -> Product:
         """The detail says whose it is; a list page does not. Until then it stands with whoever's page showed it."""
-        return self if owner == self.seller_id else replace(self, seller_id=owner, updated_at=now)
+        return self if owner == self.seller_id else altered(self, seller_id=owner, updated_at=now)
 
     def due_event(self) -> ProductEvent | None:
         """What the receiver must be told now. Nothing of an incomplete product, nothing where nothing changed."""
@@ -151,25 +152,25 @@ class Product:
 
     def be_unchanged(self, now: datetime) -> Product:
         """What changed since the last event was changed back: there is nothing to tell."""
-        return replace(self, is_changed=False, updated_at=now)
+        return altered(self, is_changed=False, updated_at=now)
 
     def take_back(self, now: datetime) -> Product:
         """The last event was withdrawn before anybody saw it, and gives its version back."""
         if self.version < 2:
             raise EventOutOfOrder(self.item_no, "taking back", self.state, self.version)
-        return replace(self, version=self.version - 1, is_changed=False, updated_at=now)
+        return altered(self, version=self.version - 1, is_changed=False, updated_at=now)
 
     def announce(self, event: ProductEvent, now: datetime) -> Product:
         """One more event of this item; a deletion ends it, a creation brings it (back)."""
         creates = event is ProductEvent.CREATED
         if not self.is_complete or creates != (self.version == 0 or self.is_deleted):
             raise EventOutOfOrder(self.item_no, event, self.state, self.version)
-        told = replace(self, version=self.version + 1, is_changed=False, updated_at=now)
+        told = altered(self, version=self.version + 1, is_changed=False, updated_at=now)
         if event is ProductEvent.DELETED:
             # Its hashes go with it: should it come back, it is complete when all its parts were read again.
-            return replace(told, deleted_at=now, minishop_hash=None, detail_hash=None, option_hash=None)
-        return replace(told, deleted_at=None, missing_runs=0)
+            return altered(told, deleted_at=now, minishop_hash=None, detail_hash=None, option_hash=None)
+        return altered(told, deleted_at=None, missing_runs=0)
 
     def miss(self, now: datetime) -> Product:
         """A complete list of its seller did not have it."""
-        return replace(self, missing_runs=self.missing_runs + 1, updated_at=now)
+        return altered(self, missing_runs=self.missing_runs + 1, updated_at=now)

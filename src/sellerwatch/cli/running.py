@@ -13,6 +13,7 @@ from sellerwatch.kernel.ids import ExecutionId
 
 if TYPE_CHECKING:
     from sellerwatch.crawling.execution import Execution
+    from sellerwatch.crawling.ports import CrawlTx
     from sellerwatch.crawling.service import Service
 
 T = TypeVar("T")
@@ -53,19 +54,19 @@ async def at_work(service: Service) -> AsyncIterator[asyncio.Task[None]]:
         await running
 
 
-async def executions(service: Service, ids: Sequence[ExecutionId]) -> list[Execution]:
-    """These runs as they stand now."""
-    found = await service.crawl.store.read(lambda tx: [tx.executions.get(id_) for id_ in ids])
+def _these(tx: CrawlTx, ids: Sequence[ExecutionId]) -> list[Execution]:
+    found = [tx.executions.get(id_) for id_ in ids]
     return [execution for execution in found if execution is not None]
 
 
 async def follow(
     service: Service, running: asyncio.Task[None], ids: Sequence[ExecutionId], show: Callable[[list[Execution]], None]
 ) -> list[Execution]:
-    """Look at the runs until all are over, the service stops, or it breaks."""
+    """Look at the runs until all are over or paused, the service stops, or it breaks."""
     while True:
-        found = await executions(service, ids)
+        found, at_work = await service.crawl.store.read(lambda tx: (_these(tx, ids), tx.executions.at_work()))
         show(found)
-        if running.done() or service.stop.is_set() or not any(execution.is_open for execution in found):
+        going = {run.execution_id for run in at_work}
+        if running.done() or service.stop.is_set() or not any(run.execution_id in going for run in found):
             return found
         await service.crawl.clock.sleep(LOOK)

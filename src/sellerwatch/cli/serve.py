@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from sellerwatch.crawling.execution import Execution
+    from sellerwatch.crawling.ports import CrawlTx, NoteKind
     from sellerwatch.crawling.service import Service
     from sellerwatch.kernel.ids import ExecutionId, SellerId
     from sellerwatch.sellers.ports import SellersTx
@@ -43,7 +45,7 @@ def crawl(
 
     A seller that is being crawled already is not started again: the run that is going is joined.
 
-    Exit code: 0 every task succeeded; 3 some failed; 1 a run could not be started or was ended.
+    Exit code: 0 every task succeeded; 3 some failed; 1 a run could not be started, was ended, or is paused.
 
     \b
     sellerwatch crawl seller_12345
@@ -87,8 +89,28 @@ async def _crawl(settings: Settings, names: list[str], as_json: bool) -> int:
         await service.crawl.store.read(lambda tx: _must_be_known(tx, ids))
         async with at_work(service) as running:
             found = await _follow_runs(service, running, ids)
+            await _say_paused(service, found)
             await _deliver_rest(service, running)
             return _report(found, as_json)
+
+
+async def _say_paused(service: Service, found: list[Execution]) -> None:
+    """A run that a person has to look at goes on by itself afterwards, with or without us."""
+    from sellerwatch.crawling.ports import NoteKind  # noqa: PLC0415
+
+    for run in found:
+        notes = await service.crawl.store.read(partial(_notes_of, execution_id=run.execution_id))
+        for reason in notes[NoteKind.PAUSED] if run.is_open else ():
+            err.print(
+                f"The run of {run.seller_id} is paused: {reason}. "
+                f"Decide its case (`sellerwatch quarantine list --seller {run.seller_id}`), then it goes on.",
+                highlight=False,
+                soft_wrap=True,
+            )
+
+
+def _notes_of(tx: CrawlTx, execution_id: ExecutionId) -> dict[NoteKind, dict[str, int]]:
+    return tx.run_notes.of(execution_id)
 
 
 async def _deliver_rest(service: Service, running: asyncio.Task[None]) -> None:

@@ -90,7 +90,7 @@ def claim(tx: CrawlTx, worker_id: WorkerId, wanted: int, turn: int, at: Moment, 
     grants = lending.grants[: len(tasks)]
     started = [_started(task, worker_id, now, grant.candidate.row) for task, grant in zip(tasks, grants, strict=True)]
     permits = tx.permits.reserve(grants, [task.task_id for task in started], worker_id, at)
-    tx.tasks.save(started, now)
+    tx.tasks.start(started, now)
     notices = gate.notices + _start_probes(tx, gate, grants, worker_id, terms.breaker, now)
     known = tx.products.body_hashes([task.item_no for task in started if task.item_no is not None])
     taken = tuple(

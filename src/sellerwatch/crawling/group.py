@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -102,6 +102,17 @@ class Group:
         shelf = Shelf(tx.products.of_items(list(dict.fromkeys(items))))
         return cls(tx, rules, ids, now, shelf, {run.execution.execution_id: run for run in _load(tx, runs)})
 
+    def fetch_bodies(self, items: Sequence[ItemNo]) -> None:
+        """The stored bodies of those parts of these products that this group has not read itself."""
+        products, shelf = self.shelf.products, self.shelf
+        stored = {product_id: dict(bodies) for product_id, bodies in shelf.stored.items()}
+        for part in PartType:
+            lacking = [products[item].product_id for item in items if (item, part) not in shelf.facts]
+            wanted = [product_id for product_id in lacking if part not in stored.get(product_id, ())]
+            for product_id, bodies in self.tx.products.latest_raws(wanted, part).items():
+                stored.setdefault(product_id, {}).update(bodies)
+        shelf.stored = stored
+
     @property
     def announcer(self) -> Announcer:
         tx, rules = self.tx, self.rules
@@ -120,9 +131,10 @@ class Group:
     def write_products(self) -> None:
         """What stands on the shelf so far: questions to the database that follow will find it."""
         tx, shelf = self.tx, self.shelf
-        added, changed = shelf.take_products()
+        added, changed, listed = shelf.take_products()
         tx.products.add(added)
         tx.products.save(changed)
+        tx.products.note_listed(listed)
         self.products += len(added)
 
     def write(self) -> None:
@@ -132,6 +144,7 @@ class Group:
         tx.products.keep_raw(shelf.raws)
         tx.products.keep_body_hashes(shelf.body_hashes)
         tx.history.add(shelf.history)
+        tx.product_outbox.add_all(shelf.take_messages())
         if shelf.deleted:
             tx.products.forget_body_hashes(shelf.deleted)
             tx.quarantine.free([(item, part) for item in shelf.deleted for part in PartType])

@@ -27,7 +27,19 @@ class Tasks(Protocol):
 
     def get_many(self, task_ids: Sequence[TaskId]) -> dict[TaskId, Task]: ...
 
+    def attempts_held(self, worker_id: WorkerId, task_ids: Sequence[TaskId]) -> dict[TaskId, int]:
+        """The guard of every outcome: which of these this worker still holds, and at which attempt."""
+        ...
+
     def save(self, tasks: Iterable[Task], now: datetime) -> None: ...
+
+    def start(self, tasks: Iterable[Task], now: datetime) -> None:
+        """Write tasks that were started at `now`, and nothing else about them."""
+        ...
+
+    def end(self, tasks: Iterable[Task], now: datetime) -> None:
+        """Write tasks that completed or failed at `now` after having been in hand."""
+        ...
 
     def ready(self, execution_id: ExecutionId, now: datetime, limit: int) -> Sequence[Task]:
         """Tasks of one run that may be started now, earliest first."""

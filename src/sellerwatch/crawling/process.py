@@ -49,14 +49,14 @@ def absorb(
 ) -> Absorbed:
     """Write a group of endings. One that is not ours any more is skipped; its permit and its agent still count."""
     notices = charge(tx, [ending.charge for ending in endings], forgiven, worker_id, rules.breaker, at)
-    tasks = tx.tasks.get_many([ending.claim.task.task_id for ending in endings])
-    ours = [e for e in endings if _is_ours(tasks.get(e.claim.task.task_id), e, worker_id)]
+    held = tx.tasks.attempts_held(worker_id, [ending.claim.task.task_id for ending in endings])
+    ours = [e for e in endings if held.get(e.claim.task.task_id) == e.claim.task.attempt]
     runs = (ending.claim.task.execution_id for ending in ours)
     group = Group.begin(tx, rules, ids, at.now, runs, _items(ours))
     enough = {run: _judged_enough(group, run) for run in group.runs}
     screen(group, ours)
     for ending in ours:
-        _end_task(group, ending, tasks[ending.claim.task.task_id])
+        _end_task(group, ending, ending.claim.task)
     for ending in ours:
         if ending.unknown:
             tx.drift.note(ending.claim.task.task_type, ending.unknown, ending.claim.task.item_no, at.now)
@@ -77,7 +77,7 @@ def abandon(tx: CrawlTx, ending: Ending, worker_id: WorkerId, problem: str, at: 
     now = at.now
     tx.permits.answer([ending.claim.permit.number], at)
     task = tx.tasks.get(ending.claim.task.task_id)
-    if task is None or not _is_ours(task, ending, worker_id):
+    if task is None or not task.is_held_by(worker_id, ending.claim.task.attempt):
         return
     tx.tasks.save([task.fail(problem, now)], now)
     execution = tx.executions.get(task.execution_id)
@@ -110,7 +110,8 @@ def end_failed(
 def _finish(group: Group, enough: dict[ExecutionId, frozenset[PartType]]) -> None:
     """Write what the tasks' ends lead to, in the order in which one thing depends on another."""
     tx = group.tx
-    tx.tasks.save(group.tasks, group.now)
+    tx.tasks.save([task for task in group.tasks if task.is_open], group.now)
+    tx.tasks.end([task for task in group.tasks if not task.is_open], group.now)
     for execution_id, run in group.runs.items():
         run.added += tx.tasks.add(run.follow_ups)
         if run.list_total is not None:
@@ -130,10 +131,6 @@ def _finish(group: Group, enough: dict[ExecutionId, frozenset[PartType]]) -> Non
 def _judged_enough(group: Group, execution_id: ExecutionId) -> frozenset[PartType]:
     tally = group.runs[execution_id].tally
     return frozenset(part for part in PartType if tally.knows_enough(part, group.rules.drift))
-
-
-def _is_ours(task: Task | None, ending: Ending, worker_id: WorkerId) -> bool:
-    return task is not None and task.is_held_by(worker_id, ending.claim.task.attempt)
 
 
 def _items(endings: Iterable[Ending]) -> Iterator[ItemNo]:
@@ -255,6 +252,7 @@ def _announce_due(group: Group, run: Run) -> None:
     products, execution_id = group.shelf.products, run.execution.execution_id
     due = [item for item in run.ended_items if item in products and products[item].due_event() is not None]
     still_open = group.tx.tasks.open_items(execution_id, due) if due else {}
-    for item in due:
-        if item not in still_open:
-            group.announce(item, execution_id)
+    whole = [item for item in due if item not in still_open]
+    group.fetch_bodies(whole)
+    for item in whole:
+        group.announce(item, execution_id)

@@ -24,6 +24,8 @@ class Outbox(Protocol):
 
     def add(self, message: Message) -> None: ...
 
+    def add_all(self, messages: Sequence[Message]) -> None: ...
+
     def due(self, now: datetime, limit: int) -> Sequence[Message]:
         """WAITING, due, oldest first, and first in line: no earlier message of the same subject is unfinished.
 

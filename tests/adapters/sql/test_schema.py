@@ -112,11 +112,7 @@ SERVICE = {
     },
 }
 CATALOG = {
-    "product_changes": {
-        "idx_product_id": "product_id",
-        "idx_seller_id": "seller_id",
-        "idx_execution_id": "execution_id",
-    },
+    "product_changes": {"idx_product_id": "product_id"},
     "body_hashes": {},
     "run_notes": {"uq_execution_id_kind_name": "execution_id kind name"},
     "quarantine": {"uq_case_id": "case_id", "idx_status": "status", "idx_seller_id_status": "seller_id status"},

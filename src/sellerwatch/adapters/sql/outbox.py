@@ -206,7 +206,10 @@ class SqlOutbox:
         self._kind = kind
 
     def add(self, message: Message) -> None:
-        self._db.run(self._sql.add, {**_values(message, message.created_at), **_fixed(message)})
+        self.add_all([message])
+
+    def add_all(self, messages: Sequence[Message]) -> None:
+        self._db.many(self._sql.add, [{**_values(each, each.created_at), **_fixed(each)} for each in messages])
 
     def due(self, now: datetime, limit: int) -> Sequence[Message]:
         return self._found(self._db.rows(self._sql.due, {"now": now, "limit": limit})) if limit > 0 else ()

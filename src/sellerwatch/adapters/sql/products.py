@@ -32,6 +32,12 @@ UPDATE products SET seller_id = :seller_id, updated_at = :updated_at, minishop_d
 WHERE item_no = :item_no
 """
 
+NOTE_LISTED = """
+UPDATE products SET last_seen_at = :last_seen_at, last_seen_execution = :last_seen_execution,
+    missing_runs = :missing_runs
+WHERE item_no = :item_no
+"""
+
 KEEP_RAW = """
 INSERT INTO product_raw_data (product_id, data_type, raw_hash, raw_json, created_at)
 VALUES (:product_id, :data_type, :raw_hash, :raw_json, :created_at)
@@ -40,7 +46,7 @@ VALUES (:product_id, :data_type, :raw_hash, :raw_json, :created_at)
 # The newest body of each part.
 LATEST_RAWS = """
 SELECT product_id, data_type, raw_json FROM product_raw_data WHERE id IN (
-    SELECT MAX(id) FROM product_raw_data WHERE product_id IN (:product_ids) GROUP BY product_id, data_type)
+    SELECT MAX(id) FROM product_raw_data WHERE product_id IN (:product_ids) {of_a_part} GROUP BY product_id, data_type)
 """
 
 BODIES_OF = """
@@ -116,6 +122,20 @@ class SqlProducts:
     def save(self, products: Iterable[Product]) -> None:
         self._db.many(SAVE, map(_params, products))
 
+    def note_listed(self, products: Iterable[Product]) -> None:
+        self._db.many(
+            NOTE_LISTED,
+            [
+                {
+                    "item_no": product.item_no,
+                    "last_seen_at": product.last_seen_at,
+                    "last_seen_execution": product.last_seen_execution,
+                    "missing_runs": product.missing_runs,
+                }
+                for product in products
+            ],
+        )
+
     def keep_raw(self, parts: Iterable[RawPart]) -> None:
         compress = zstandard.ZstdCompressor(level=_LEVEL).compress
         self._db.many(
@@ -132,11 +152,15 @@ class SqlProducts:
             ],
         )
 
-    def latest_raws(self, product_ids: Sequence[ProductId]) -> dict[ProductId, dict[PartType, bytes]]:
+    def latest_raws(
+        self, product_ids: Sequence[ProductId], part: PartType | None = None
+    ) -> dict[ProductId, dict[PartType, bytes]]:
         found: dict[ProductId, dict[PartType, bytes]] = {product_id: {} for product_id in product_ids}
-        expand = zstandard.ZstdDecompressor().decompress
-        for product_id, part, body in self._db.rows(LATEST_RAWS, product_ids=product_ids) if product_ids else ():
-            found[ProductId(product_id)][PartType(part)] = expand(body)
+        if product_ids:
+            expand = zstandard.ZstdDecompressor().decompress
+            sql = LATEST_RAWS.replace("{of_a_part}", "AND data_type = :part" if part else "")
+            for product_id, of, body in self._db.rows(sql, {"part": part} if part else {}, product_ids=product_ids):
+                found[ProductId(product_id)][PartType(of)] = expand(body)
         return found
 
     def bodies_of(self, product_id: ProductId, part: PartType | None, limit: int) -> Sequence[StoredBody]:

@@ -31,6 +31,24 @@ UPDATE crawler_tasks SET status = ?, retry_count = ?, error_message = ?, publish
 WHERE task_id = ?
 """
 
+# Taken by a worker: nothing else about a task changes then.
+START = """
+UPDATE crawler_tasks SET status = :status, published_at = :published_at, started_at = :now,
+    publish_count = :publish_count, attempt = :attempt, worker_id = :worker_id, requests_made = :requests_made,
+    agent_id = :agent_row, updated_at = :now
+WHERE task_id = :task_id
+"""
+
+# Over, for better or worse.
+END = """
+UPDATE crawler_tasks SET status = :status, error_message = :error_message, completed_at = :now, worker_id = NULL,
+    lost_leases = :lost_leases, updated_at = :now
+WHERE task_id = :task_id
+"""
+
+ATTEMPTS_HELD = """SELECT task_id, attempt FROM crawler_tasks
+WHERE task_id IN (:ids) AND status = 'IN_PROGRESS' AND worker_id = :worker_id"""
+
 # What one run has to do now: in the order of the index, so that nobody locks what it does not take.
 READY = f"""{SELECT} WHERE execution_id = :execution_id AND status = :status AND available_at <= :now
 ORDER BY available_at, id LIMIT :limit"""
@@ -106,6 +124,10 @@ class SqlTasks:
         rows = self._db.rows(f"{SELECT} WHERE task_id IN (:ids)", ids=task_ids)
         return {TaskId(row[0]): _task(row) for row in rows}
 
+    def attempts_held(self, worker_id: WorkerId, task_ids: Sequence[TaskId]) -> dict[TaskId, int]:
+        rows = self._db.rows(ATTEMPTS_HELD, {"worker_id": worker_id}, ids=task_ids)
+        return {TaskId(row[0]): row[1] for row in rows}
+
     def save(self, tasks: Iterable[Task], now: datetime) -> None:
         self._db.many(
             SAVE,
@@ -127,6 +149,40 @@ class SqlTasks:
                     now,
                     task.task_id,
                 )
+                for task in tasks
+            ],
+        )
+
+    def start(self, tasks: Iterable[Task], now: datetime) -> None:
+        self._db.many(
+            START,
+            [
+                {
+                    "task_id": task.task_id,
+                    "status": task.status,
+                    "published_at": task.published_at,
+                    "publish_count": task.publish_count,
+                    "attempt": task.attempt,
+                    "worker_id": task.worker_id,
+                    "requests_made": task.requests_made,
+                    "agent_row": task.agent_row,
+                    "now": now,
+                }
+                for task in tasks
+            ],
+        )
+
+    def end(self, tasks: Iterable[Task], now: datetime) -> None:
+        self._db.many(
+            END,
+            [
+                {
+                    "task_id": task.task_id,
+                    "status": task.status,
+                    "error_message": task.error_message,
+                    "lost_leases": task.lost_leases,
+                    "now": now,
+                }
                 for task in tasks
             ],
         )
@@ -201,19 +257,25 @@ class SqlTasks:
         return {(row[0], row[1]): row[2] for row in self._db.rows(TALLY, {"execution_id": execution_id})}
 
 
+# Looked up in a dictionary, an enumeration's member costs a tenth of calling the class.
+_TYPES = {str(each): each for each in TaskType}
+_PURPOSES = {str(each): each for each in Purpose}
+_STATUSES = {str(each): each for each in TaskStatus}
+
+
 def _task(row: AnyRow) -> Task:
     return Task(
         task_id=TaskId(row[0]),
         execution_id=ExecutionId(row[1]),
         seller_id=SellerId(row[2]),
-        task_type=TaskType(row[3]),
+        task_type=_TYPES[row[3]],
         request_url=RequestUrl(row[4]),
         created_at=row[5],
         available_at=row[6],
-        purpose=Purpose(row[7]),
+        purpose=_PURPOSES[row[7]],
         item_no=None if row[8] is None else ItemNo(row[8]),
         page_no=row[9],
-        status=TaskStatus(row[10]),
+        status=_STATUSES[row[10]],
         retry_count=row[11],
         error_message=row[12],
         published_at=row[13],

@@ -32,8 +32,6 @@ product_changes = table(
     Column("changes", LongBytes, nullable=False),
     Column("created_at", Time, nullable=False),
     Index("product_changes__idx_product_id", "product_id"),
-    Index("product_changes__idx_seller_id", "seller_id"),
-    Index("product_changes__idx_execution_id", "execution_id"),
 )
 
 # The hash of the body each part was last read from: an equal one is not read again. Apart from the products, because a

@@ -49,8 +49,6 @@ def _what_changed() -> None:
         need("changes", LONG_BYTES),
         need("created_at", TIME),
         Index("product_changes__idx_product_id", "product_id"),
-        Index("product_changes__idx_seller_id", "seller_id"),
-        Index("product_changes__idx_execution_id", "execution_id"),
     )
     create_table(
         "body_hashes",
