@@ -103,8 +103,8 @@ _STATES = {
     ProductState.DELETED: "deleted_at IS NOT NULL",
 }
 
-#: Level 1: bodies are written once and rarely read; speed counts more than the last tenth of the size.
-_LEVEL = 1
+#: Bodies are written once and rarely read: speed counts more than the last seventh of the size.
+_LEVEL = -1
 
 
 class SqlProducts:
