@@ -17,7 +17,13 @@ SAID = "Keeps a product server in step with marketplace sellers. Refusals have o
 
 def make_app(parts: Parts) -> FastAPI:
     app = FastAPI(
-        title="Sellerwatch", version=version("sellerwatch"), description=SAID, docs_url="/docs", redoc_url=None
+        title="Sellerwatch",
+        version=version("sellerwatch"),
+        description=SAID,
+        docs_url="/docs",
+        redoc_url=None,
+        # A redirect would be built from the Host header, which anybody may write.
+        redirect_slashes=False,
     )
     app.state.parts = parts
     answer_refusals(app)

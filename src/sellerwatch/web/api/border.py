@@ -12,8 +12,9 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sellerwatch.kernel.clock import Clock
-from sellerwatch.kernel.errors import TooLarge, TooManyRequests
-from sellerwatch.web.api.errors import refusal
+from sellerwatch.kernel.errors import SellerwatchError, TooLarge, TooManyRequests
+from sellerwatch.web.api.bodies import check_body
+from sellerwatch.web.api.errors import broken, options, refusal
 
 LARGEST_BODY = 1_000_000
 MOST_CLIENTS = 10_000
@@ -63,6 +64,8 @@ class Allowance:
 
 
 class Border:
+    """The outermost layer: whatever happens inside, what leaves is an answer in our shape with our headers."""
+
     def __init__(self, app: ASGIApp, allowance: Allowance) -> None:
         self._app = app
         self._allowance = allowance
@@ -71,27 +74,49 @@ class Border:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        begun, headed = False, scope["method"] == "HEAD"
 
         async def send_with_headers(message: Message) -> None:
+            nonlocal begun
             if message["type"] == "http.response.start":
+                begun = True
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
+            elif headed:
+                message = {**message, "body": b""}
             await send(message)
 
         request = Request(scope)
+        try:
+            body = await self._admit(request, receive)
+            if scope["method"] == "OPTIONS":
+                await options(request)(scope, receive, send_with_headers)
+                return
+            inner = {**scope, "method": "GET"} if headed else scope
+            await self._app(inner, _again(body, receive), send_with_headers)
+        except SellerwatchError as error:
+            await refusal(request, error)(scope, receive, send_with_headers)
+        except Exception as error:
+            # Beyond this layer the framework would answer, without the headers.
+            if begun:
+                raise
+            await (await broken(request, error))(scope, receive, send_with_headers)
+
+    async def _admit(self, request: Request, receive: Receive) -> bytes:
+        """The body of a request that may pass."""
         wait = self._allowance.spend(request.client.host if request.client else "")
         if wait is not None:
-            await refusal(request, TooManyCalls(round(wait, 3)))(scope, receive, send_with_headers)
-            return
+            raise TooManyCalls(round(wait, 3))
         stated = request.headers.get("content-length", "0")
-        body, whole = b"", False
-        if stated.isdigit() and int(stated) <= LARGEST_BODY:
-            body, whole = await _read(receive)
+        if not (stated.isascii() and stated.isdigit() and len(stated) < 16 and int(stated) <= LARGEST_BODY):
+            raise BodyTooLarge
+        body, whole = await _read(receive)
         if not whole:
-            await refusal(request, BodyTooLarge())(scope, receive, send_with_headers)
-            return
-        await self._app(scope, _again(body, receive), send_with_headers)
+            raise BodyTooLarge
+        if body:
+            check_body(body)
+        return body
 
 
 async def _read(receive: Receive) -> tuple[bytes, bool]:

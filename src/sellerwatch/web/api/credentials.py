@@ -105,9 +105,9 @@ class Credentials:
                 audience=self.audience,
                 options=options,
             )
-            expires, begins = float(claims["exp"]), float(claims.get("nbf", 0))
-            issued, name, role = float(claims["iat"]), str(claims["sub"]), Role(claims["role"])
-        except (jwt.InvalidTokenError, ValueError, TypeError):
+            expires, begins, issued = _second(claims["exp"]), _second(claims.get("nbf", 0)), _second(claims["iat"])
+            name, role = str(claims["sub"]), Role(claims["role"])
+        except (jwt.InvalidTokenError, ValueError, TypeError, RecursionError):
             raise NotLoggedIn from None
         second, slack = now.timestamp(), LEEWAY.total_seconds()
         if expires <= second:
@@ -123,3 +123,11 @@ class Credentials:
             found |= hmac.compare_digest(key.encode(), (given or "").encode())
         if not found:
             raise WrongApiKey
+
+
+def _second(claim: object) -> float:
+    """A time as a token may state it: a number, and one that a clock can show. NaN is later than nothing and earlier
+    than nothing: a token with it would never expire."""
+    if isinstance(claim, bool) or not isinstance(claim, int | float) or not abs(claim) < 1e12:
+        raise ValueError("not a time")
+    return float(claim)

@@ -12,6 +12,8 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import Match
 
 from sellerwatch.kernel.errors import (
     Conflict,
@@ -46,6 +48,9 @@ STATUSES: tuple[tuple[type[SellerwatchError], int], ...] = (
     (StoreFailed, 503),
     (Failed, 502),
 )
+
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
 class FieldProblem(Told):
@@ -101,7 +106,7 @@ def answer_refusals(app: FastAPI) -> None:
     app.add_exception_handler(SellerwatchError, _refused)
     app.add_exception_handler(RequestValidationError, _unreadable)
     app.add_exception_handler(HTTPException, _framework)
-    app.add_exception_handler(Exception, _broken)
+    app.add_exception_handler(Exception, broken)
 
 
 def refusal(request: Request, error: SellerwatchError, status: int | None = None) -> JSONResponse:
@@ -117,7 +122,7 @@ def refusal(request: Request, error: SellerwatchError, status: int | None = None
         error_code=error.code,
         message=word(error.code, error.facts, catalogue(language_of(request))),
         timestamp=stamp(_now(request)),
-        path=request.url.path,
+        path=request.scope["path"],
         details=_details(error),
     )
     return JSONResponse(body.model_dump(by_alias=True, exclude_none=True), status, headers)
@@ -163,17 +168,34 @@ async def _framework(request: Request, error: Exception) -> JSONResponse:
         return refusal(request, NoSuchPath())
     if status == 405:
         answer = refusal(request, MethodNotAllowed(), 405)
-        allowed = (getattr(error, "headers", None) or {}).get("Allow")
-        if allowed:
-            answer.headers["Allow"] = allowed
+        answer.headers["Allow"] = ", ".join(_taken(request))
         return answer
     return refusal(request, InvalidRequest((FieldProblem(field="request", problem=str(error)),)), status)
 
 
-async def _broken(request: Request, error: Exception) -> JSONResponse:
+def options(request: Request) -> Response:
+    """What a path takes; pages of other origins get no leave, so there is nothing more to say."""
+    taken = _taken(request)
+    if len(taken) == 1:
+        return refusal(request, NoSuchPath())
+    return Response(status_code=204, headers={"Allow": ", ".join(taken)})
+
+
+def _taken(request: Request) -> list[str]:
+    """Every method of a path: the framework itself names those of the first route it meets."""
+    routes = request.app.router.routes
+    found = {
+        method
+        for method in METHODS
+        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
+    }
+    return sorted({"OPTIONS", *found, *(("HEAD",) if "GET" in found else ())})
+
+
+async def broken(request: Request, error: Exception) -> JSONResponse:
     """A bug: everything goes to the log, nothing of it outside."""
     log_id = PublicId.generate(parts_of(request).ids)
-    log.error("a request broke", exc_info=error, extra={"log_id": log_id, "path": request.url.path})
+    log.error("a request broke", exc_info=error, extra={"log_id": log_id, "path": request.scope["path"]})
     return refusal(request, InternalError(log_id), 500)
 
 
