@@ -41,6 +41,7 @@ bench: setup ## Measurements, side by side
 docs: setup ## Write the generated pages anew
 	@$(PY) scripts/make_lifecycles.py
 	@$(PY) scripts/make_settings.py
+	@$(PY) scripts/make_errors.py
 	@$(PY) scripts/make_user_agents.py
 
 lock: .tools/bin/uv ## Resolve the locks anew (hashes inside, addresses not)
