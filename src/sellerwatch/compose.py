@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from sqlalchemy import Engine
 
 from sellerwatch.adapters.keyfile import jwt_secret_beside, token_keys_beside
+from sellerwatch.adapters.passwords import Argon2Passwords
 from sellerwatch.adapters.permit_mark import PermitMark
 from sellerwatch.adapters.sealing import AesGcmSealer, parse_keys
 from sellerwatch.adapters.sql.engine import DRIVER_ERRORS, answering, check_reachable, database_path, make_engine, shown
@@ -274,6 +275,11 @@ def jwt_secret(settings: Settings) -> str:
         return settings.jwt_secret.get_secret_value()
     path = database_path(make_engine(settings.database_url))
     return base64.b64encode(os.urandom(32)).decode() if path is None else jwt_secret_beside(path)
+
+
+def open_passwords() -> Argon2Passwords:
+    """Nothing is hashed yet."""
+    return Argon2Passwords()
 
 
 def schema_status(environment: Mapping[str, str]) -> tuple[str, SchemaStatus]:

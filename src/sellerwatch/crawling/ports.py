@@ -12,8 +12,10 @@ from sellerwatch.agents.ports import AgentsTx
 from sellerwatch.catalog.ports import Drift, History, Products, Quarantine, Removals
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.task import Task, TaskStatus
+from sellerwatch.kernel.activity import ActivityLog
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
 from sellerwatch.outbox.ports import Outbox
+from sellerwatch.oversight.ports import AnswersTx, CountsTx, UsersTx
 from sellerwatch.sellers.ports import SellersTx
 
 
@@ -171,7 +173,10 @@ class Overrides(Protocol):
     def unset(self, name: str) -> bool: ...
 
 
-class CrawlTx(SellersTx, AgentsTx, Protocol):
+class CrawlTx(SellersTx, AgentsTx, UsersTx, AnswersTx, CountsTx, Protocol):
+    @property
+    def activity(self) -> ActivityLog: ...
+
     @property
     def tasks(self) -> Tasks: ...
 

@@ -95,6 +95,26 @@ ENGLISH: Mapping[str, str] = {
     "PORT_UNUSABLE": "The API cannot listen on {address}: {problem}; set SELLERWATCH_HOST and SELLERWATCH_PORT.",
     "UNREADABLE_TTL": "'{given}' is no time for a token: write 30m, 12h or 7d, at most 365d.",
     "FOREIGN_PRODUCT": "Item {item_no} belongs to the seller {owner}, not to {seller_id}; it is left alone.",
+    "USER_NOT_FOUND": "There is no user {name}; `sellerwatch auth user list` shows those there are.",
+    "USER_EXISTS": "There is a user {name} already.",
+    "INVALID_USER_NAME": (
+        "'{given}' is no name for a user: 1 to 64 small letters, digits and . _ @ -, a letter or digit first."
+    ),
+    "INVALID_PASSWORD": "A password must be {shortest} to {longest} printable characters and not the user's name.",
+    "PASSWORDS_DIFFER": "The two passwords differ; nothing was changed.",
+    "NO_PASSWORD": "No password was given: type it at the prompt, or pipe it in as one line.",
+    "WRONG_LOGIN": "User or password is wrong.",
+    "TOO_MANY_LOGINS": "Too many failed log-ins; the next try may come in {seconds} s.",
+    "LOGINS_BUSY": "Too many people are logging in at this moment; try again in {seconds} s.",
+    "PASSWORD_MUST_CHANGE": "This password was for once: choose another by POST /api/v1/auth/password.",
+    "INVALID_IDEMPOTENCY_KEY": "An Idempotency-Key must be 1 to {longest} printable ASCII characters.",
+    "IDEMPOTENCY_KEY_USED": "This Idempotency-Key was used for another request; take a new one.",
+    "REQUEST_UNDER_WAY": "The first request with this Idempotency-Key is still being worked on.",
+    "OUTCOME_UNKNOWN": (
+        "The first request with this Idempotency-Key was cut off, and nobody knows how far it came: look, then use a "
+        "new key."
+    ),
+    "TOO_MANY_STREAMS": "There are {most} open streams already; try again later.",
 }
 
 #: Facts stand where no particle has to follow their last sound: `{x}` is quoted, or followed by a noun of our own.
@@ -108,7 +128,7 @@ KOREAN: Mapping[str, str] = {
     "UNKNOWN_UNIT": "주기의 단위는 DAYS 또는 HOURS입니다. 받은 값: '{given}'.",
     "INVALID_SELLER_NAME": "판매자 이름은 1~{longest}자여야 합니다.",
     "INVALID_PRODUCT_COUNT": "상품 수는 음수일 수 없습니다({given}).",
-    "SELLER_NOT_FOUND": "판매자 {seller_id}: 등록되어 있지 않습니다. `sellerwatch sellers list`로 목록을 볼 수 있습니다.",
+    "SELLER_NOT_FOUND": "판매자 {seller_id}: 등록되어 있지 않습니다. 목록은 `sellerwatch sellers list`에 있습니다.",
     "SELLER_EXISTS": "판매자 {seller_id}: 이미 등록되어 있습니다.",
     "SELLER_INACTIVE": "판매자 {seller_id}: INACTIVE 상태라 수집하지 않습니다. 먼저 활성화하십시오.",
     "INVALID_REQUEST_URL": "'{given}' 값은 {task_type} 종류의 요청이 아닙니다. 다음 형식이어야 합니다: {pattern}.",
@@ -119,7 +139,7 @@ KOREAN: Mapping[str, str] = {
     "NOTHING_TO_RETRY": "실행 {execution_id}: 실패한 작업이 없어 다시 시도할 것이 없습니다.",
     "CRAWL_IN_PROGRESS": "판매자 {seller_id}: 이미 수집 중입니다(실행 {execution_id}).",
     "COUNTS_WRONG": "실행 {execution_id}: 집계가 어긋나게 됩니다. {problem}.",
-    "EVENT_OUT_OF_ORDER": "상품 {item_no}: {event} 이벤트의 차례가 아닙니다. 지금 상태는 {state}, 버전은 {version}입니다.",
+    "EVENT_OUT_OF_ORDER": "상품 {item_no}: {event} 이벤트의 차례가 아닙니다. 상태 {state}, 버전 {version}.",
     "INVALID_PAYLOAD": "메시지의 내용은 JSON 객체 하나여야 합니다. {problem}.",
     "MESSAGE_NOT_FOUND": "아웃박스 메시지 {outbox_id}: 찾을 수 없습니다.",
     "TRIES_SPENT": "메시지 {outbox_id}: {tries}회 시도 끝에 실패했습니다. 다시 보내거나 버리십시오.",
@@ -132,7 +152,7 @@ KOREAN: Mapping[str, str] = {
     ),
     "UNREADABLE_REST": "'{given}' 값은 시간이 아닙니다. 30m, 2h처럼 숫자와 s, m, h, d로 적으십시오. 최대 365d입니다.",
     "UNKNOWN_LIMIT": "'{given}' 한도는 없습니다. 쓸 수 있는 이름: {known}.",
-    "FIXED_SETTING": "{name} 설정은 실행 중에 바꿀 수 없습니다. SELLERWATCH_{name} 값을 정하고 서비스를 다시 시작하십시오.",
+    "FIXED_SETTING": "{name} 설정은 실행 중에 바꿀 수 없습니다. SELLERWATCH_{name} 값을 정하고 다시 시작하십시오.",
     "INVALID_LIMIT": "{name} 설정에 '{value}' 값을 쓸 수 없습니다. {problem}.",
     "NOT_OVERRIDDEN": "{name} 설정은 `limits set`으로 바뀐 적이 없어 되돌릴 것이 없습니다.",
     "AGENT_EXISTS": "같은 user-agent 문자열의 에이전트가 이미 있습니다: {user_agent}",
@@ -192,6 +212,26 @@ KOREAN: Mapping[str, str] = {
     ),
     "UNREADABLE_TTL": "'{given}' 값은 토큰의 유효 시간이 아닙니다. 30m, 12h, 7d처럼 적으십시오. 최대 365d입니다.",
     "FOREIGN_PRODUCT": "상품 {item_no}: 판매자 {seller_id} 것이 아니라 판매자 {owner} 것이므로 건드리지 않습니다.",
+    "USER_NOT_FOUND": "사용자 {name}: 찾을 수 없습니다. 목록은 `sellerwatch auth user list`에 있습니다.",
+    "USER_EXISTS": "사용자 {name}: 이미 있습니다.",
+    "INVALID_USER_NAME": (
+        "'{given}' 값은 사용자 이름이 아닙니다. 영문 소문자나 숫자로 시작하고 소문자, 숫자, . _ @ - 만 쓴 1~64자여야 "
+        "합니다."
+    ),
+    "INVALID_PASSWORD": "비밀번호는 출력 가능한 문자 {shortest}~{longest}자여야 하고 사용자 이름과 달라야 합니다.",
+    "PASSWORDS_DIFFER": "두 비밀번호가 다릅니다. 아무것도 바꾸지 않았습니다.",
+    "NO_PASSWORD": "비밀번호가 없습니다. 물음에 답해 입력하거나 한 줄로 파이프해 주십시오.",
+    "WRONG_LOGIN": "사용자 또는 비밀번호가 잘못되었습니다.",
+    "TOO_MANY_LOGINS": "로그인 실패가 너무 많습니다. {seconds}초 뒤에 다시 시도하십시오.",
+    "LOGINS_BUSY": "지금 로그인하는 사람이 너무 많습니다. {seconds}초 뒤에 다시 시도하십시오.",
+    "PASSWORD_MUST_CHANGE": "한 번만 쓰는 비밀번호입니다. POST /api/v1/auth/password로 새 비밀번호를 정하십시오.",
+    "INVALID_IDEMPOTENCY_KEY": "Idempotency-Key 값은 출력 가능한 ASCII 문자 1~{longest}자여야 합니다.",
+    "IDEMPOTENCY_KEY_USED": "이 Idempotency-Key 값은 다른 요청에 쓰였습니다. 새 값을 쓰십시오.",
+    "REQUEST_UNDER_WAY": "이 Idempotency-Key 값의 첫 요청을 아직 처리하고 있습니다.",
+    "OUTCOME_UNKNOWN": (
+        "이 Idempotency-Key 값의 첫 요청이 도중에 끊겨 어디까지 되었는지 알 수 없습니다. 확인한 뒤 새 값을 쓰십시오."
+    ),
+    "TOO_MANY_STREAMS": "열린 스트림이 이미 {most}개입니다. 나중에 다시 시도하십시오.",
 }
 
 CATALOGUES: Mapping[str, Mapping[str, str]] = {"en": ENGLISH, "ko": KOREAN}

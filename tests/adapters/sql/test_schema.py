@@ -102,7 +102,7 @@ SERVICE = {
     "pool_breaker": {"uq_marketplace": "marketplace"},
     "job_leases": {"uq_job": "job"},
     "setting_overrides": {"uq_name": "name"},
-    "activity": {},
+    "activity": {"idx_subject_id_at": "subject_id at"},
     "audit": {
         "idx_subject_type_subject_id_id": "subject_type subject_id id",
         "idx_actor_id": "actor id",
@@ -126,7 +126,12 @@ CATALOG = {
     "removals": {"uq_removal_id": "removal_id", "idx_status": "status", "idx_seller_id_status": "seller_id status"},
     "drift": {"uq_endpoint_path": "endpoint path"},
 }
-TABLES: dict[str, dict[str, str]] = {**CRAWL, **POOL, **SERVICE, **CATALOG}
+PEOPLE = {
+    "users": {"uq_name": "name"},
+    "login_attempts": {"uq_who_hash": "who_hash", "idx_last_at": "last_at"},
+    "idempotency_keys": {"uq_key_hash": "key_hash", "idx_created_at": "created_at"},
+}
+TABLES: dict[str, dict[str, str]] = {**CRAWL, **POOL, **SERVICE, **CATALOG, **PEOPLE}
 
 
 def seller(**changed: object) -> dict[str, object]:
@@ -143,7 +148,7 @@ def seller(**changed: object) -> dict[str, object]:
 
 
 def test_there_are_eight_crawl_tables_seven_pool_tables_and_those_the_work_needs(migrated: Engine) -> None:
-    assert (len(CRAWL), len(POOL), len(SERVICE), len(CATALOG)) == (8, 7, 7, 7)
+    assert (len(CRAWL), len(POOL), len(SERVICE), len(CATALOG), len(PEOPLE)) == (8, 7, 7, 7, 3)
     assert set(inspect(migrated).get_table_names()) == set(TABLES) | {"alembic_version"}
 
 

@@ -6,12 +6,12 @@ from importlib.metadata import version
 
 from fastapi import APIRouter, FastAPI
 
-from sellerwatch.web.api import crawling_metrics, internal, sellers
+from sellerwatch.web.api import auth, crawling_metrics, internal, sellers
 from sellerwatch.web.api.border import Allowance, Border
 from sellerwatch.web.api.errors import answer_refusals, refusals
 from sellerwatch.web.api.parts import Parts
 
-ROUTERS = (sellers.router, crawling_metrics.router)
+ROUTERS = (auth.router, sellers.router, crawling_metrics.router)
 SAID = "Keeps a product server in step with marketplace sellers. Refusals have one shape; times are ISO-8601 in UTC."
 
 

@@ -10,15 +10,25 @@ from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBea
 from sellerwatch.web.api.credentials import Caller, NotLoggedIn, Role
 from sellerwatch.web.api.parts import parts_of
 
-bearer = HTTPBearer(auto_error=False, bearerFormat="JWT", description="`sellerwatch auth token --role admin`")
-api_key = APIKeyHeader(name="X-API-Key", auto_error=False, description="One of SELLERWATCH_INTERNAL_API_KEYS")
+bearer = HTTPBearer(
+    auto_error=False,
+    bearerFormat="JWT",
+    description="From POST /api/v1/auth/login, or `sellerwatch auth token --role admin`.",
+)
+api_key = APIKeyHeader(name="X-API-Key", auto_error=False, description="One of SELLERWATCH_INTERNAL_API_KEYS.")
 
 
 async def _caller(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> Caller:
     if given is None:
         raise NotLoggedIn
     parts = parts_of(request)
-    return parts.credentials.read(given.credentials, parts.clock.now())
+    caller = parts.credentials.read(given.credentials, parts.clock.now())
+    if caller.version is None:
+        return caller
+    user = await parts.read(lambda tx: tx.users.get(caller.name))
+    if user is None or user.version != caller.version:
+        raise NotLoggedIn
+    return caller
 
 
 async def _admin(caller: Annotated[Caller, Depends(_caller)]) -> Caller:
