@@ -9,6 +9,7 @@ from fastapi import APIRouter, FastAPI
 from sellerwatch.web.api import auth, crawling_metrics, internal, sellers
 from sellerwatch.web.api.border import Allowance, Border
 from sellerwatch.web.api.errors import answer_refusals, refusals
+from sellerwatch.web.api.once import Once
 from sellerwatch.web.api.parts import Parts
 
 ROUTERS = (auth.router, sellers.router, crawling_metrics.router)
@@ -32,5 +33,6 @@ def make_app(parts: Parts) -> FastAPI:
         api.include_router(router)
     app.include_router(api)
     app.include_router(internal.router)
+    app.add_middleware(Once, parts=parts)
     app.add_middleware(Border, allowance=Allowance(parts.settings.api_requests_per_minute, parts.clock))
     return app

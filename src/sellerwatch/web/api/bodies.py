@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 import orjson
+from starlette.types import Message, Receive
 
 from sellerwatch.web.api.errors import FieldProblem, InvalidRequest
 
@@ -47,3 +48,17 @@ def _without_nul(value: Any) -> None:
     elif isinstance(value, list):
         for inner in value:
             _without_nul(inner)
+
+
+def again(body: bytes, receive: Receive) -> Receive:
+    """The body that was read, once more; then whatever comes after it."""
+    given = False
+
+    async def receive_again() -> Message:
+        nonlocal given
+        if not given:
+            given = True
+            return {"type": "http.request", "body": body, "more_body": False}
+        return await receive()
+
+    return receive_again

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sellerwatch.kernel.clock import Clock
 from sellerwatch.kernel.errors import SellerwatchError, TooLarge, TooManyRequests
-from sellerwatch.web.api.bodies import check_body
+from sellerwatch.web.api.bodies import again, check_body
 from sellerwatch.web.api.errors import broken, options, refusal
 
 LARGEST_BODY = 1_000_000
@@ -94,7 +94,7 @@ class Border:
                 await options(request)(scope, receive, send_with_headers)
                 return
             inner = {**scope, "method": "GET"} if headed else scope
-            await self._app(inner, _again(body, receive), send_with_headers)
+            await self._app(inner, again(body, receive), send_with_headers)
         except SellerwatchError as error:
             await refusal(request, error)(scope, receive, send_with_headers)
         except Exception as error:
@@ -133,17 +133,3 @@ async def _read(receive: Receive) -> tuple[bytes, bool]:
             return b"", False
         if not message.get("more_body"):
             return b"".join(parts), True
-
-
-def _again(body: bytes, receive: Receive) -> Receive:
-    """The body that was read, once more; then whatever comes after it."""
-    given = False
-
-    async def receive_again() -> Message:
-        nonlocal given
-        if not given:
-            given = True
-            return {"type": "http.request", "body": body, "more_body": False}
-        return await receive()
-
-    return receive_again
