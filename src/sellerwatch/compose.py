@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import random
+import shutil
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
@@ -18,7 +19,7 @@ from sellerwatch.adapters.passwords import Argon2Passwords
 from sellerwatch.adapters.permit_mark import PermitMark
 from sellerwatch.adapters.sealing import AesGcmSealer, parse_keys
 from sellerwatch.adapters.sql.engine import DRIVER_ERRORS, answering, check_reachable, database_path, make_engine, shown
-from sellerwatch.adapters.sql.migrate import SchemaStatus, downgrade, require_current, status, upgrade
+from sellerwatch.adapters.sql.migrate import SchemaStatus, downgrade, history, require_current, status, upgrade
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore, ThreadRunner
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.breaker import BreakerRules
@@ -280,6 +281,17 @@ def jwt_secret(settings: Settings) -> str:
 def open_passwords() -> Argon2Passwords:
     """Nothing is hashed yet."""
     return Argon2Passwords()
+
+
+def schema_head() -> str:
+    """The revision this program was written for."""
+    return history()[-1]
+
+
+def disk_left(settings: Settings) -> int | None:
+    """Bytes that can still be written where the database is; None for one in memory."""
+    path = database_path(make_engine(settings.database_url))
+    return None if path is None else shutil.disk_usage(path.parent).free
 
 
 def schema_status(environment: Mapping[str, str]) -> tuple[str, SchemaStatus]:

@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 from fastapi import APIRouter, FastAPI
 
-from sellerwatch.web.api import auth, crawling_metrics, internal, sellers
+from sellerwatch.web.api import auth, crawling_metrics, health, internal, monitor, sellers
 from sellerwatch.web.api.border import Allowance, Border
 from sellerwatch.web.api.errors import answer_refusals, refusals
 from sellerwatch.web.api.once import Once
@@ -32,7 +32,10 @@ def make_app(parts: Parts) -> FastAPI:
     for router in ROUTERS:
         api.include_router(router)
     app.include_router(api)
-    app.include_router(internal.router)
+    for router in (internal.router, health.router, monitor.router):
+        app.include_router(router)
     app.add_middleware(Once, parts=parts)
     app.add_middleware(Border, allowance=Allowance(parts.settings.api_requests_per_minute, parts.clock))
+    app.state.monitor = monitor.Monitor(parts.clock)
+    app.add_middleware(monitor.Meter, monitor=app.state.monitor, clock=parts.clock)
     return app

@@ -93,8 +93,9 @@ class Border:
             if scope["method"] == "OPTIONS":
                 await options(request)(scope, receive, send_with_headers)
                 return
-            inner = {**scope, "method": "GET"} if headed else scope
-            await self._app(inner, again(body, receive), send_with_headers)
+            if headed:
+                scope["method"] = "GET"
+            await self._app(scope, again(body, receive), send_with_headers)
         except SellerwatchError as error:
             await refusal(request, error)(scope, receive, send_with_headers)
         except Exception as error:
