@@ -32,6 +32,7 @@ from sellerwatch.catalog.removal import Brake
 from sellerwatch.crawling.context import Crawl, Tuning
 from sellerwatch.crawling.group import CrawlRules
 from sellerwatch.crawling.service import Service
+from sellerwatch.crawling.telling import TellingAlerts
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock, SystemClock
 from sellerwatch.kernel.ids import Ids, ItemNo, SellerId, WorkerId
@@ -40,9 +41,9 @@ from sellerwatch.marketplaces.mustit.urls import Urls
 from sellerwatch.marketplaces.ports import Marketplace, Transport
 from sellerwatch.marketplaces.robots import Robots
 from sellerwatch.outbox.deliver import Delivery
-from sellerwatch.outbox.ports import Receiver
+from sellerwatch.outbox.ports import Outbox, OutboxTx, Receiver
 from sellerwatch.outbox.turn import DeliveryRules
-from sellerwatch.oversight.alerts import Alert, AlertQueue, LogAlerts
+from sellerwatch.oversight.alerts import Alert, AlertQueue, Alerts, LogAlerts
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.schedules.embedded import EmbeddedScheduler
 from sellerwatch.settings import TUNABLE, Settings, load
@@ -99,7 +100,7 @@ async def open_service(
         crawl = _crawl(settings, own_store, marketplace, clock, ids, luck, sealer, worker_id, robots)
         deliveries = (
             Delivery(own_store, receiver, clock, luck, worker_id, _delivery_rules(settings)),
-            Delivery(own_store, EmbeddedScheduler(), clock, luck, worker_id, outbox=lambda tx: tx.scheduler_outbox),
+            Delivery(own_store, EmbeddedScheduler(), clock, luck, worker_id, outbox=scheduler_outbox, name="scheduler"),
         )
         tending = timedelta(seconds=settings.tending_interval_seconds)
         try:
@@ -131,7 +132,7 @@ def _crawl(
         worker_id=worker_id,
         rules=crawl_rules(settings, marketplace),
         tuning=_retuned(settings, {}),
-        alerts=_alerts(settings),
+        alerts=AlertQueue(TellingAlerts(store, _receiver_of_alerts(settings))),
         circuit=Circuit(threshold=settings.circuit_failures, timeout=timedelta(seconds=settings.circuit_open_seconds)),
         robots=robots,
         mark=None if path is None else PermitMark(path),
@@ -210,18 +211,22 @@ def lost_permits(settings: Settings, highest: int) -> bool:
 async def send_alerts(settings: Settings, alerts: Sequence[Alert]) -> None:
     """What a command did that others should hear of. Whoever typed it needs no log of it."""
     if settings.alert_webhook_url is not None:
-        queue = _alerts(settings)
+        queue = AlertQueue(_receiver_of_alerts(settings))
         for alert in alerts:
             queue.post(alert)
         await queue.flush()
 
 
-def _alerts(settings: Settings) -> AlertQueue:
+def _receiver_of_alerts(settings: Settings) -> Alerts:
     if settings.alert_webhook_url is None:
-        return AlertQueue(LogAlerts())
+        return LogAlerts()
     from sellerwatch.adapters.http.webhook import WebhookAlerts  # noqa: PLC0415
 
-    return AlertQueue(WebhookAlerts(settings.alert_webhook_url))
+    return WebhookAlerts(settings.alert_webhook_url)
+
+
+def scheduler_outbox(tx: OutboxTx) -> Outbox:
+    return tx.scheduler_outbox
 
 
 def _delivery_rules(settings: Settings) -> DeliveryRules:

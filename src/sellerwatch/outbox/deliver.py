@@ -13,8 +13,9 @@ import random
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
+from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock
 from sellerwatch.kernel.errors import Failed
@@ -28,8 +29,19 @@ log = logging.getLogger(__name__)
 
 #: Outcomes wait this long for others to share a transaction with, unless half of the slots are free by then.
 LINGER = 0.01
+#: How often at most it is told how many arrived.
+TELL_EVERY = timedelta(seconds=1)
 _TROUBLE = Backoff(first=1.0, longest=30.0)
 _RULES = DeliveryRules()
+
+
+@dataclass(frozen=True)
+class _Told:
+    """How far whoever watches has been told."""
+
+    delivered: int = 0
+    failed: int = 0
+    at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +70,7 @@ class Delivery:
         worker_id: WorkerId,
         rules: DeliveryRules = _RULES,
         outbox: Callable[[OutboxTx], Outbox] = product_outbox,
+        name: str = "product",
     ) -> None:
         self._store = store
         self._receiver = receiver
@@ -66,6 +79,7 @@ class Delivery:
         self._worker_id = worker_id
         self._rules = rules
         self._outbox = outbox
+        self._name = name
         self._wake = asyncio.Event()
         self._flying: dict[OutboxId, _Flight] = {}
         self._ended: list[Outcome] = []
@@ -75,6 +89,7 @@ class Delivery:
         self.delivered = 0
         self.retried = 0
         self.failed = 0
+        self._told = _Told()
 
     def nudge(self) -> None:
         """There may be something new to send. Called on the loop's own thread, after the commit that wrote it."""
@@ -143,9 +158,15 @@ class Delivery:
             again, self._unsettled = self._unsettled, []
             await self._settle_singly(again)
         outcomes, self._ended = self._ended, []
-        now, room = self._clock.now(), self._room()
+        now, room, news = self._clock.now(), self._room(), self._news()
+
+        def work(tx: OutboxTx) -> Turn:
+            if news is not None:
+                tx.activity.add(news)
+            return take_turn(self._outbox(tx), outcomes, room, now)
+
         try:
-            turn = await self._store.transact(lambda tx: take_turn(self._outbox(tx), outcomes, room, now))
+            turn = await self._store.transact(work)
         except Exception as error:
             log.exception("an outbox turn failed", extra={"outcomes": len(outcomes)})
             self._unsure = True
@@ -157,6 +178,8 @@ class Delivery:
             return _TROUBLE.wait(self._troubles, self._luck).total_seconds()
         self._unsure = False
         self._troubles = 0
+        if news is not None:
+            self._told = _Told(self.delivered, self.failed, now)
         self._count(turn.settled)
         for message in turn.claimed:
             self._start(message, receiver)
@@ -167,8 +190,19 @@ class Delivery:
         known = frozenset((*self._flying, *(outcome.claimed.outbox_id for outcome in self._unsettled)))
         return Room(self._worker_id, slots, known if self._unsure or not known else None)
 
+    def _news(self) -> Activity | None:
+        """What arrived or failed for good since that was last told, at most once a second."""
+        now, told = self._clock.now(), self._told
+        delivered, failed = self.delivered - told.delivered, self.failed - told.failed
+        if not (delivered or failed) or (told.at is not None and abs(now - told.at) < TELL_EVERY):
+            return None
+        data = {"delivered": delivered, "failed": failed}
+        return Activity(now, "outbox.delivered", "outbox", self._name, data)
+
     def _until_next(self, turn: Turn) -> float:
         longest = _TROUBLE.longest if self._unsettled else self._rules.interval
+        if (self.delivered, self.failed) != (self._told.delivered, self._told.failed):
+            longest = min(longest, TELL_EVERY.total_seconds())
         if not turn.drained:
             return 0.0 if len(self._flying) < self._rules.concurrency else longest
         if turn.next_due is None:

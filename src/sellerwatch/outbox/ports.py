@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 
+from sellerwatch.kernel.activity import ActivityLog
 from sellerwatch.kernel.ids import OutboxId, PublicId, SellerId, WorkerId
 from sellerwatch.outbox.message import Message, MessageStatus
 
@@ -124,3 +125,6 @@ class OutboxTx(Protocol):
 
     @property
     def scheduler_outbox(self) -> Outbox: ...
+
+    @property
+    def activity(self) -> ActivityLog: ...
