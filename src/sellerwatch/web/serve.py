@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 #: How long answers under way may take once we are told to stop.
 GRACE = 3
+BACKLOG = 2048
 
 
 @dataclass(eq=False)
@@ -91,6 +92,8 @@ async def api_of(service: Service, settings: Settings, *, must_change: bool = Tr
     try:
         yield Serving(f"http://{f'[{host}]' if ':' in host else host}:{port}", password)
     finally:
+        # Open streams end first: the server would wait for them.
+        app.state.stream.close()
         server.should_exit = True
         await serving
 
@@ -101,6 +104,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listening = socket.socket(family, kind, protocol)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
+        # From here on connections wait for the server, should it not be at work yet.
+        listening.listen(BACKLOG)
     except OSError as error:
         problem = error.strerror or str(error)
         raise PortUnusable(address=f"{host}:{port}", problem=problem) from None

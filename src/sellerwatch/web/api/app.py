@@ -6,13 +6,13 @@ from importlib.metadata import version
 
 from fastapi import APIRouter, FastAPI
 
-from sellerwatch.web.api import auth, crawling_metrics, health, internal, monitor, sellers
+from sellerwatch.web.api import auth, crawling_metrics, events, health, internal, monitor, sellers
 from sellerwatch.web.api.border import Allowance, Border
 from sellerwatch.web.api.errors import answer_refusals, refusals
 from sellerwatch.web.api.once import Once
 from sellerwatch.web.api.parts import Parts
 
-ROUTERS = (auth.router, sellers.router, crawling_metrics.router)
+ROUTERS = (auth.router, sellers.router, crawling_metrics.router, events.router)
 SAID = "Keeps a product server in step with marketplace sellers. Refusals have one shape; times are ISO-8601 in UTC."
 
 
@@ -27,6 +27,7 @@ def make_app(parts: Parts) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.parts = parts
+    app.state.stream = events.Stream(parts)
     answer_refusals(app)
     api = APIRouter(prefix="/api/v1", responses=refusals(400, 401, 403, 413, 429, 500, 503))
     for router in ROUTERS:
