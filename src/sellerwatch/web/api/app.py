@@ -8,6 +8,7 @@ from fastapi import APIRouter, FastAPI
 
 from sellerwatch.web.api import auth, crawling_metrics, events, health, internal, monitor, sellers
 from sellerwatch.web.api.border import Allowance, Border
+from sellerwatch.web.api.description import describe
 from sellerwatch.web.api.errors import answer_refusals, refusals
 from sellerwatch.web.api.once import Once
 from sellerwatch.web.api.parts import Parts
@@ -21,7 +22,8 @@ def make_app(parts: Parts) -> FastAPI:
         title="Sellerwatch",
         version=version("sellerwatch"),
         description=SAID,
-        docs_url="/docs",
+        docs_url=None,
+        openapi_url=None,
         redoc_url=None,
         # A redirect would be built from the Host header, which anybody may write.
         redirect_slashes=False,
@@ -35,6 +37,7 @@ def make_app(parts: Parts) -> FastAPI:
     app.include_router(api)
     for router in (internal.router, health.router, monitor.router):
         app.include_router(router)
+    describe(app)
     app.add_middleware(Once, parts=parts)
     app.add_middleware(Border, allowance=Allowance(parts.settings.api_requests_per_minute, parts.clock))
     app.state.monitor = monitor.Monitor(parts.clock)

@@ -192,6 +192,7 @@ router = APIRouter(tags=["events"])
 
 @router.get(
     "/events",
+    status_code=200,
     response_class=EventStream,
     responses={
         200: {
