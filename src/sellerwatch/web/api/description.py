@@ -114,10 +114,11 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
     if method == "post" and not path.startswith(OPEN):
         answers.setdefault("409", _refusal(CONFLICT))
         operation.setdefault("parameters", []).append(KEY)
-    for answer in answers.values():
-        for content in answer.get("content", {}).values():
-            if content.get("schema", {}).get("$ref", "").endswith("/Refusal"):
-                content["schema"] = REFUSAL
+    for status, answer in answers.items():
+        # A refusal is JSON, whatever the route gives when all is well.
+        models = [content.get("schema", {}).get("$ref", "") for content in answer.get("content", {}).values()]
+        if int(status) >= 400 and (not models or any(model.endswith("/Refusal") for model in models)):
+            answer["content"] = {"application/json": {"schema": REFUSAL}}
 
 
 def _refusal(said: str) -> dict[str, Any]:

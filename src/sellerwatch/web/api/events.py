@@ -199,8 +199,13 @@ router = APIRouter(tags=["events"])
             "description": "Frames with id, event and data, until either side ends it.",
             "content": {
                 "text/event-stream": {
-                    "schema": {"type": "string"},
-                    "example": 'id: 7\nevent: execution.completed\ndata: {"kind": "execution.completed", ...}\n\n',
+                    "schema": {
+                        "type": "object",
+                        "description": "One frame. `data` is JSON: at, kind, subjectType, subjectId, data.",
+                        "properties": {name: {"type": "string"} for name in ("id", "event", "data")},
+                        "required": ["event", "data"],
+                    },
+                    "example": {"id": "7", "event": "execution.completed", "data": '{"kind": "execution.completed"}'},
                 }
             },
         }
