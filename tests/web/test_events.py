@@ -148,3 +148,14 @@ async def test_only_so_many_watch_at_once(office: Office) -> None:
     stream._watchers.update(events.Watcher(0) for _ in range(events.MOST_STREAMS))
     with pytest.raises(events.TooManyStreams):
         await stream.join()
+
+
+async def test_who_asks_for_the_head_of_the_stream_gets_no_stream(api: Served) -> None:
+    async with (
+        asyncio.timeout(20),
+        aiohttp.ClientSession() as session,
+        session.head(f"{api.address}/api/v1/events", headers=api.headers()) as response,
+    ):
+        assert (response.status, await response.read()) == (200, b"")
+        async with session.head(f"{api.address}/api/v1/sellers", headers=api.headers()) as another:
+            assert (another.status, await another.read()) == (200, b"")

@@ -172,3 +172,28 @@ async def test_a_key_that_is_none_is_refused(office: Office, inline_store: SqlSt
 async def test_a_log_in_is_never_kept(office: Office, inline_store: SqlStore) -> None:
     await post(office.admin, "k1", {"user": "x", "password": "x"}, "/api/v1/auth/login")
     assert (await everything(inline_store))["idempotency_keys"] == []
+
+
+class Forgetful:
+    """A store that loses the second transaction: the effect is there, its answer cannot be kept."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store, self.times = store, 0
+
+    async def transact(self, work: Any) -> Any:
+        self.times += 1
+        if self.times > 1:
+            raise OSError("full")
+        return await self._store.transact(work)
+
+
+async def test_an_answer_that_could_not_be_kept_is_unknown_and_not_under_way_for_ever(
+    office: Office, gate: Gate, inline_store: SqlStore
+) -> None:
+    gate.leave.set()
+    losing = replace(office.service.crawl, store=Forgetful(inline_store))  # type: ignore[arg-type]
+    app = make_app(replace(office.parts, service=replace(office.service, crawl=losing)))
+    app.include_router(gate.router)
+    assert (await post(Api(app, office.admin.token), "k1", None, "/api/v1/gate")).status == 500
+    again = await post(office.admin, "k1", None, "/api/v1/gate")
+    assert (again.json["errorCode"], gate.times) == ("OUTCOME_UNKNOWN", 1)

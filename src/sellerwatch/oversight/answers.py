@@ -8,7 +8,7 @@ most once, never twice. An answer that says that nothing was done frees its key.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -83,8 +83,10 @@ def fingerprint_of(path: str, query: bytes, body: bytes) -> bytes:
     return hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).digest()
 
 
-def claim(tx: AnswersTx, wanted: Claim, now: datetime, silent_after: timedelta) -> KeptAnswer | None:
-    """None: it is ours to do. Else the answer that was given."""
+def claim(
+    tx: AnswersTx, wanted: Claim, now: datetime, silent_after: timedelta, at_work: Set[str] = frozenset()
+) -> KeptAnswer | None:
+    """None: it is ours to do. Else the answer that was given. `at_work`: claims this process works on at the moment."""
     found = tx.answers.get(wanted.key)
     if found is not None and now - found.created_at >= KEPT:
         tx.answers.free(found.claim)
@@ -98,10 +100,11 @@ def claim(tx: AnswersTx, wanted: Claim, now: datetime, silent_after: timedelta) 
         return found
     if found.claim.claim_id == wanted.claim_id:
         return None
-    same = found.claim.worker_id == wanted.worker_id
-    if same or tx.answers.is_alive(found.claim.worker_id, now - silent_after):
-        raise RequestUnderWay
-    raise OutcomeUnknown
+    if found.claim.worker_id == wanted.worker_id:
+        going = found.claim.claim_id in at_work
+    else:
+        going = tx.answers.is_alive(found.claim.worker_id, now - silent_after)
+    raise RequestUnderWay if going else OutcomeUnknown
 
 
 def keep(tx: AnswersTx, held: Claim, status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> None:

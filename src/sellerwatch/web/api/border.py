@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sellerwatch.kernel.clock import Clock
 from sellerwatch.kernel.errors import SellerwatchError, TooLarge, TooManyRequests
+from sellerwatch.oversight.logins import network
 from sellerwatch.web.api.bodies import again, check_body
 from sellerwatch.web.api.errors import broken, options, refusal
 
@@ -75,17 +76,19 @@ class Border:
             await self._app(scope, receive, send)
             return
         begun, headed = False, scope["method"] == "HEAD"
+        # The server goes by the method it was sent, the routes by the one they have.
+        inner = {**scope, "method": "GET"} if headed else scope
 
         async def send_with_headers(message: Message) -> None:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
+                scope.update({name: inner[name] for name in ("endpoint", "path_params") if name in inner})
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
-            elif headed:
-                message = {**message, "body": b""}
-            await send(message)
+            if not headed or message["type"] == "http.response.start":
+                await send(message)
 
         request = Request(scope)
         try:
@@ -93,9 +96,8 @@ class Border:
             if scope["method"] == "OPTIONS":
                 await options(request)(scope, receive, send_with_headers)
                 return
-            if headed:
-                scope["method"] = "GET"
-            await self._app(scope, again(body, receive), send_with_headers)
+            # Whoever asks for the head only is gone by the time a stream has something to say.
+            await self._app(inner, again(body, _gone if headed else receive), send_with_headers)
         except SellerwatchError as error:
             await refusal(request, error)(scope, receive, send_with_headers)
         except Exception as error:
@@ -103,10 +105,13 @@ class Border:
             if begun:
                 raise
             await (await broken(request, error))(scope, receive, send_with_headers)
+        finally:
+            if headed and begun:
+                await send({"type": "http.response.body", "body": b""})
 
     async def _admit(self, request: Request, receive: Receive) -> bytes:
         """The body of a request that may pass."""
-        wait = self._allowance.spend(request.client.host if request.client else "")
+        wait = self._allowance.spend(network(request.client.host) if request.client else "")
         if wait is not None:
             raise TooManyCalls(round(wait, 3))
         stated = request.headers.get("content-length", "0")
@@ -118,6 +123,10 @@ class Border:
         if body:
             check_body(body)
         return body
+
+
+async def _gone() -> Message:
+    return {"type": "http.disconnect"}
 
 
 async def _read(receive: Receive) -> tuple[bytes, bool]:

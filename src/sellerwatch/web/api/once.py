@@ -6,6 +6,7 @@ secrets, and asking twice does no harm. The rules are `oversight/answers.py`.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -26,6 +27,8 @@ from sellerwatch.web.api.credentials import NotLoggedIn
 if TYPE_CHECKING:
     from sellerwatch.web.api.parts import Parts
 
+log = logging.getLogger(__name__)
+
 HEADER = "idempotency-key"
 REPLAYED = "Idempotency-Replayed"
 OPEN = "/api/v1/auth/"
@@ -38,6 +41,7 @@ NOBODY = WorkerId("00000000-0000-0000-0000-000000000000")
 class Once:
     def __init__(self, app: ASGIApp, parts: Parts) -> None:
         self._app, self._parts = app, parts
+        self._at_work: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         claim = None
@@ -51,12 +55,18 @@ class Once:
             await self._app(scope, receive, send)
             return
         parts, now = self._parts, self._parts.clock.now()
-        silent_after = parts.service.crawl.visibility
-        kept = await parts.service.crawl.store.transact(lambda tx: answers.claim(tx, claim, now, silent_after))
-        if kept is not None:
-            await _replay(kept)(scope, receive, send)
-            return
-        await self._work(claim, scope, receive, send)
+        silent_after, at_work = parts.service.crawl.visibility, frozenset(self._at_work)
+        self._at_work.add(claim.claim_id)
+        try:
+            kept = await parts.service.crawl.store.transact(
+                lambda tx: answers.claim(tx, claim, now, silent_after, at_work)
+            )
+            if kept is not None:
+                await _replay(kept)(scope, receive, send)
+            else:
+                await self._work(claim, scope, receive, send)
+        finally:
+            self._at_work.discard(claim.claim_id)
 
     async def _work(self, claim: Claim, scope: Scope, receive: Receive, send: Send) -> None:
         """The answer is kept before it is sent: whoever has seen it can have it again."""
@@ -79,8 +89,12 @@ class Once:
             await send(message)
 
     async def _give_up(self, claim: Claim) -> None:
-        """It broke in the middle: nobody works on it any more, and nobody knows what it did."""
-        await self._parts.service.crawl.store.transact(partial(_let_go, claim=claim, now=self._parts.clock.now()))
+        """It broke in the middle: nobody works on it any more, and nobody knows what it did. Where not even that can be
+        written, this process knows that it is not at work on it, and others learn it when this one is gone."""
+        try:
+            await self._parts.service.crawl.store.transact(partial(_let_go, claim=claim, now=self._parts.clock.now()))
+        except Exception:
+            log.exception("a request that broke could not be noted")
 
     def _claim(self, request: Request, caller: str, key: str, body: bytes) -> Claim:
         scope = request.scope
