@@ -23,6 +23,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, Va
 from sellerwatch.catalog.differences import ChangeKind
 from sellerwatch.catalog.policies import InvalidPolicy, parse_policies
 from sellerwatch.kernel.errors import Invalid
+from sellerwatch.oversight.users import FIRST, InvalidPassword, check_password
 
 PREFIX = "SELLERWATCH_"
 CONFIG = "CONFIG"
@@ -97,6 +98,14 @@ def _long(secret: SecretStr) -> SecretStr:
     return secret
 
 
+def _password(secret: SecretStr) -> SecretStr:
+    try:
+        check_password(secret.get_secret_value(), FIRST)
+    except InvalidPassword as invalid:
+        raise ValueError(str(invalid)[:-1]) from None
+    return secret
+
+
 def _policies(text: str) -> str:
     try:
         parse_policies(text)
@@ -155,6 +164,10 @@ class Settings(BaseModel):
     )
     jwt_issuer: str = Field("sellerwatch", min_length=1, description="Who issues API tokens.")
     jwt_audience: str = Field("sellerwatch", min_length=1, description="Whom API tokens are for.")
+    admin_password: Annotated[SecretStr, AfterValidator(_password)] | None = Field(
+        None, description="Of the first user, admin, made on the first start; none: a one-time one is printed."
+    )
+    login_seconds: Seconds = Field(3600, le=86400, description="How long a log-in is valid.")
     internal_api_keys: SecretStr | None = Field(None, description="Keys of /api/internal, separated by commas.")
     host: str = Field("127.0.0.1", min_length=1, description="Address the API listens on.")
     port: int = Field(8080, ge=0, le=65535, description="Port the API listens on.")
@@ -234,7 +247,7 @@ TUNABLE = (
     "host_requests_per_second",
 )
 
-SECRETS = frozenset({"product_server_secret", "token_keys", "jwt_secret", "internal_api_keys"})
+SECRETS = frozenset({"product_server_secret", "token_keys", "jwt_secret", "internal_api_keys", "admin_password"})
 
 
 @dataclass(frozen=True)

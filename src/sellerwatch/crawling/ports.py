@@ -15,6 +15,7 @@ from sellerwatch.crawling.task import Task, TaskStatus
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.outbox.ports import OutboxTx, OutboxView
+from sellerwatch.oversight.ports import AnswersTx, CountsTx, UsersTx
 from sellerwatch.sellers.ports import SellersTx
 
 
@@ -184,7 +185,7 @@ class Overrides(Protocol):
     def unset(self, name: str) -> bool: ...
 
 
-class CrawlTx(SellersTx, AgentsTx, OutboxTx, Protocol):
+class CrawlTx(SellersTx, AgentsTx, OutboxTx, UsersTx, AnswersTx, CountsTx, Protocol):
     @property
     def tasks(self) -> Tasks: ...
 

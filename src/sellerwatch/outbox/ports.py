@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from sellerwatch.kernel.activity import ActivityLog
 from sellerwatch.kernel.ids import OutboxId, PublicId, SellerId, WorkerId
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import Grip, Message, MessageStatus, OutboxKind
@@ -186,3 +187,6 @@ class OutboxTx(Protocol):
 
     @property
     def attempts(self) -> Attempts: ...
+
+    @property
+    def activity(self) -> ActivityLog: ...

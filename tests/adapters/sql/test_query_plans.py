@@ -6,6 +6,7 @@ use. Questions that no repository asks yet are written here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -31,6 +32,7 @@ from tests.builders import (
 )
 from tests.recorded import asked, plan
 
+from sellerwatch.adapters.sql.activity import ADD_UNLESS
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.limits import Limits
 from sellerwatch.catalog.product import PartType, ProductState
@@ -97,6 +99,18 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
     "saving a run": (
         lambda tx: tx.executions.save(an_execution()),
         f"INDEX {RUNS}uq_execution_id (execution_id=?)",
+    ),
+    "what happened behind a number": (lambda tx: tx.activity.after(7, 500), "USING INTEGER PRIMARY KEY (rowid>?)"),
+    "a person": (lambda tx: tx.users.get("minji"), "INDEX users__uq_name (name=?)"),
+    "failed log-ins": (lambda tx: tx.logins.get([b"x" * 32]), "INDEX login_attempts__uq_who_hash (who_hash=?)"),
+    "log-ins to forget": (
+        lambda tx: tx.logins.forget(NOW, 500),
+        (BY_ROW, "COVERING INDEX login_attempts__idx_last_at (last_at<?)"),
+    ),
+    "a kept answer": (lambda tx: tx.answers.get(b"x" * 32), "INDEX idempotency_keys__uq_key_hash (key_hash=?)"),
+    "answers to forget": (
+        lambda tx: tx.answers.forget(NOW, 500),
+        (BY_ROW, "COVERING INDEX idempotency_keys__idx_created_at (created_at<?)"),
     ),
     "the products of a group": (
         lambda tx: tx.products.of_items(ITEMS),
@@ -419,6 +433,14 @@ def test_what_is_grouped_or_sorted_is_found_by_an_index_first(migrated: Engine, 
     ask, index = ASKED_AND_SORTED[name]
     found = plans(migrated, ask)
     assert index in found
+    assert "SCAN" not in found
+
+
+def test_what_was_told_of_a_subject_lately_is_found_by_its_index(migrated: Engine) -> None:
+    """Asked with every group that is absorbed. Explained by its inner question: what inserts is not recorded."""
+    inner = ADD_UNLESS.partition("NOT EXISTS (")[2].rpartition(")")[0]
+    found = plan(migrated, re.sub(r":\w+", "'x'", inner))
+    assert "INDEX activity__idx_subject_id_at (subject_id=? AND at>?)" in found
     assert "SCAN" not in found
 
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import orjson
 
+from sellerwatch.adapters.sql.activity import SqlActivity
 from sellerwatch.adapters.sql.statements import Db
+from sellerwatch.kernel.activity import Activity
 from sellerwatch.oversight.audit import AuditEntry
 
 # Append one entry.
@@ -26,8 +28,13 @@ SELECT at, actor, action, subject_type, subject_id, state_before, state_after, n
 class SqlAuditTrail:
     def __init__(self, db: Db) -> None:
         self._db = db
+        self._activity = SqlActivity(db)
 
     def record(self, entry: AuditEntry) -> None:
+        """Also told to whoever watches; of people who log in only the trail knows."""
+        if entry.subject_type != "user":
+            told = {"actor": entry.actor, "note": entry.note}
+            self._activity.add(Activity(entry.at, entry.action, entry.subject_type, entry.subject_id, told))
         self._db.run(
             RECORD,
             {
