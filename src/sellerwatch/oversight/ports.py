@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
+from sellerwatch.kernel.paging import Piece, Place
 from sellerwatch.oversight.audit import AuditEntry
+
+
+@dataclass(frozen=True)
+class AuditChoice:
+    """Which entries: what is given narrows it."""
+
+    subject_type: str | None = None
+    subject_id: str | None = None
+    actor: str | None = None
+    action: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
 
 
 class AuditTrail(Protocol):
@@ -16,6 +31,10 @@ class AuditTrail(Protocol):
     def newest(
         self, *, limit: int, subject_type: str | None = None, subject_id: str | None = None, actor: str | None = None
     ) -> Sequence[AuditEntry]: ...
+
+    def page(self, choice: AuditChoice, place: Place | None, limit: int) -> Piece[AuditEntry]:
+        """Newest first, behind a place."""
+        ...
 
 
 class AuditTx(Protocol):
