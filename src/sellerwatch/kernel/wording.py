@@ -99,6 +99,7 @@ ENGLISH: Mapping[str, str] = {
     ),
     "ROBOTS_FORBID": "The robots.txt disallows {path}, and SELLERWATCH_ROBOTS_CHECK is obey: nothing is crawled.",
     "INVALID_REQUEST": "The request cannot be read: {first}.",
+    "INVALID_CURSOR": "'{given}' is not a cursor of this list; leave it out to begin anew.",
     "NO_SUCH_PATH": "There is nothing at this path; /docs shows what there is.",
     "METHOD_NOT_ALLOWED": "This path does not take this method; /docs shows which it takes.",
     "INTERNAL_ERROR": "Something broke inside; the log line {log_id} says what.",

@@ -6,12 +6,40 @@ from importlib.metadata import version
 
 from fastapi import APIRouter, FastAPI
 
-from sellerwatch.web.api import crawling_metrics, internal, sellers
+from sellerwatch.web.api import (
+    agents,
+    audit,
+    crawling_metrics,
+    executions,
+    internal,
+    limits,
+    outbox,
+    products,
+    quarantine,
+    removals,
+    schedules,
+    sellers,
+    tasks,
+)
 from sellerwatch.web.api.border import Allowance, Border
 from sellerwatch.web.api.errors import answer_refusals, refusals
 from sellerwatch.web.api.parts import Parts
 
-ROUTERS = (sellers.router, crawling_metrics.router)
+ROUTERS = (
+    sellers.router,
+    crawling_metrics.router,
+    executions.router,
+    tasks.router,
+    products.router,
+    outbox.router,
+    agents.router,
+    agents.status_router,
+    limits.router,
+    quarantine.router,
+    removals.router,
+    schedules.router,
+    audit.router,
+)
 SAID = "Keeps a product server in step with marketplace sellers. Refusals have one shape; times are ISO-8601 in UTC."
 
 
