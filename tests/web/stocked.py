@@ -41,7 +41,7 @@ async def see(office: Office, work: Callable[[Transaction], T]) -> T:
 
 
 async def register_seller(office: Office, seller_id: SellerId = SELLER, seed: int = 1) -> None:
-    draw = Draw(ids(seed))
+    draw = Draw(ids(1000 + seed))
     await do(office, lambda tx: register(tx, seller_id, NAME, None, actor="test", ids=draw.replay(), now=NOW))
 
 

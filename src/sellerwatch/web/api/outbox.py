@@ -239,7 +239,7 @@ async def get_message(outbox_id: MessagePath, request: Request, _: Viewer) -> Me
     def work(tx: CrawlTx) -> MessageDetail:
         kind, found = find_message(tx, wanted)
         holders = tx.outbox_view(kind).holders([wanted])
-        return MessageDetail(**_message(found, holders), payload=orjson.loads(found.payload))
+        return MessageDetail(**_message(found, holders) | {"payload": orjson.loads(found.payload)})
 
     return await parts_of(request).read(work)
 
