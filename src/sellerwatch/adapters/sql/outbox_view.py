@@ -46,7 +46,7 @@ HOLDERS = """
 SELECT w.outbox_id, (
     SELECT f.outbox_id FROM {outbox} f
     WHERE f.{subject} = w.{subject} AND f.id < w.id AND f.status = 'FAILED' ORDER BY f.id LIMIT 1)
-FROM {outbox} w WHERE w.status = 'WAITING' AND w.outbox_id IN (:outbox_ids)
+FROM {outbox} w WHERE +w.status = 'WAITING' AND w.outbox_id IN (:outbox_ids)
 """
 
 FAILED_OF = "SELECT outbox_id FROM {outbox} WHERE {subject} = :subject_id AND status = 'FAILED' ORDER BY id"

@@ -24,6 +24,7 @@ from sellerwatch.web.api import (
 from sellerwatch.web.api.border import Allowance, Border
 from sellerwatch.web.api.errors import answer_refusals, refusals
 from sellerwatch.web.api.parts import Parts
+from sellerwatch.web.api.turnstile import Turnstile
 
 ROUTERS = (
     sellers.router,
@@ -54,5 +55,6 @@ def make_app(parts: Parts) -> FastAPI:
         api.include_router(router)
     app.include_router(api)
     app.include_router(internal.router)
+    app.add_middleware(Turnstile, clock=parts.clock, is_busy=lambda: parts.service.worker.is_busy)
     app.add_middleware(Border, allowance=Allowance(parts.settings.api_requests_per_minute, parts.clock))
     return app

@@ -1,0 +1,60 @@
+"""Readers beside a running crawl: while one is at work, reading takes no more than its fair share of the process.
+
+Both live on one event loop, and hundreds of readers would leave a crawl a few hundredths of it. So while the crawl is
+busy they pass one at a time, in the order they came, and after each the door stays shut for as long as it took: half of
+the time is the crawl's. While nothing is crawled nobody waits. Only reading is held up; a change is rare, and may wait
+for the marketplace. A stream passes as soon as it has begun.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sellerwatch.kernel.clock import Clock
+
+READING = ("GET", "HEAD")
+UNDER = "/api/v1/"
+
+
+class Turnstile:
+    def __init__(self, app: ASGIApp, clock: Clock, is_busy: Callable[[], bool]) -> None:
+        self._app, self._clock, self._is_busy = app, clock, is_busy
+        self._door = asyncio.Lock()
+        self._resting: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        reads = scope["type"] == "http" and scope["method"] in READING and scope["path"].startswith(UNDER)
+        if not reads or not self._is_busy():
+            await self._app(scope, receive, send)
+            return
+        await self._door.acquire()
+        began, passed = self._clock.monotonic(), False
+
+        def leave() -> None:
+            nonlocal passed
+            if not passed:
+                passed = True
+                took = self._clock.monotonic() - began if self._is_busy() else 0.0
+                rest = asyncio.create_task(self._open_after(took))
+                self._resting.add(rest)
+                rest.add_done_callback(self._resting.discard)
+
+        async def send_and_leave(message: Message) -> None:
+            """An answer that begins is made already; what is left of it is the network's."""
+            if message["type"] == "http.response.start":
+                leave()
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_and_leave)
+        finally:
+            leave()
+
+    async def _open_after(self, seconds: float) -> None:
+        try:
+            await self._clock.sleep(seconds)
+        finally:
+            self._door.release()
