@@ -454,8 +454,8 @@ def show(measured: list[Measured], beside: list[Beside]) -> None:
                 console.print(f"  {one.name}: {plan}", style="dim", soft_wrap=True, markup=False, highlight=False)
     for run in beside:
         console.print(
-            f"{run.readers} readers: {run.rate:,.0f} tasks/s ({run.tasks:,} in {run.seconds:.1f} s, CPU {run.cpu:.1f} s), "
-            f"{run.answers:,} answers, {run.wrong} wrong"
+            f"{run.readers} readers: {run.rate:,.0f} tasks/s ({run.tasks:,} in {run.seconds:.1f} s, "
+            f"CPU {run.cpu:.1f} s), {run.answers:,} answers, {run.wrong} wrong"
         )
     if len(beside) == 2:
         kept = 100 * beside[1].rate / beside[0].rate

@@ -1,9 +1,9 @@
 """Readers beside a running crawl: while one is at work, reading takes no more than its fair share of the process.
 
 Both live on one event loop, and hundreds of readers would leave a crawl a few hundredths of it. So while the crawl is
-busy they pass one at a time, in the order they came, and after each the door stays shut for as long as it took: half of
-the time is the crawl's. While nothing is crawled nobody waits. Only reading is held up; a change is rare, and may wait
-for the marketplace. A stream passes as soon as it has begun.
+busy they pass one at a time, in the order they came, and after each the door stays shut for some times as long as it
+took: the rest of the time is the crawl's. While nothing is crawled nobody waits. Only reading is held up; a change is
+rare, and may wait for the marketplace. A stream passes as soon as it has begun.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from sellerwatch.kernel.clock import Clock
 
 READING = ("GET", "HEAD")
 UNDER = "/api/v1/"
+#: Seconds of rest for each of reading, by the wall's time. A busy machine gives a process only a part of that, so it is
+#: more than the one that would make halves.
+REST = 3.0
 
 
 class Turnstile:
@@ -38,7 +41,7 @@ class Turnstile:
             if not passed:
                 passed = True
                 took = self._clock.monotonic() - began if self._is_busy() else 0.0
-                rest = asyncio.create_task(self._open_after(took))
+                rest = asyncio.create_task(self._open_after(REST * took))
                 self._resting.add(rest)
                 rest.add_done_callback(self._resting.discard)
 
