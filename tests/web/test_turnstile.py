@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 from tests.builders import NOW, StoppedClock
 
-from sellerwatch.web.api.turnstile import REST, Turnstile
+from sellerwatch.web.api.turnstile import LINGER, MOST, REST, Turnstile
 
 
 class Answering:
@@ -44,7 +45,7 @@ async def test_while_a_crawl_is_at_work_readers_pass_one_at_a_time_in_order() ->
     paths = [f"/api/v1/tasks/{number}" for number in range(5)]
     await asyncio.gather(*(ask(door, path) for path in paths))
     assert (app.most, app.answered) == (1, paths)
-    await asyncio.sleep(0)
+    await asyncio.sleep(0.01)
     assert (clock.time - NOW).total_seconds() == 5 * (1 + REST)
 
 
@@ -55,6 +56,18 @@ async def test_one_that_breaks_lets_the_next_pass() -> None:
     ends = await asyncio.gather(ask(door, "/api/v1/broken"), ask(door, "/api/v1/tasks"), return_exceptions=True)
     assert isinstance(ends[0], ValueError)
     assert app.answered == ["/api/v1/tasks"]
+
+
+async def test_a_crawl_counts_as_at_work_a_little_longer_than_it_is_seen_to_be() -> None:
+    clock = StoppedClock(NOW)
+    app = Answering(clock)
+    seen = iter([True, False, False])
+    door = Turnstile(app, clock, lambda: next(seen, False))
+    await asyncio.gather(*(ask(door, "/api/v1/tasks") for _ in range(3)))
+    assert app.most == 1
+    clock.time += timedelta(seconds=LINGER + 1)
+    await asyncio.gather(*(ask(door, "/api/v1/tasks") for _ in range(3 * MOST)))
+    assert app.most == MOST
 
 
 async def test_nobody_waits_while_nothing_is_crawled_and_changes_never_do() -> None:
