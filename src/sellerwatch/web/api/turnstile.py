@@ -1,8 +1,8 @@
 """Readers beside a running crawl: while one is at work, reading takes no more than its fair share of the process.
 
 Both live on one event loop, and hundreds of readers would leave a crawl a few hundredths of it. So while the crawl is
-busy they pass one at a time, in the order they came, and after each the door stays shut for some times as long as it
-took: the rest of the time is the crawl's. While nothing is crawled a few pass at once, so that a crowd that is inside
+busy they pass one at a time, in the order they came, and after each the door stays shut for as long as it took:
+at least half of the time is the crawl's. While nothing is crawled a few pass at once, so that a crowd that is inside
 when a crawl begins is soon out. Only reading is held up; a change is rare, and may wait for the marketplace. A stream
 has passed as soon as it has begun.
 """
@@ -18,9 +18,8 @@ from sellerwatch.kernel.clock import Clock
 
 READING = ("GET", "HEAD")
 UNDER = "/api/v1/"
-#: Seconds of rest for each of reading, by the wall's time. A busy machine gives a process only a part of that, so it is
-#: more than the one that would make halves.
-REST = 3.0
+#: Seconds of rest for each of reading: halves, and more for the crawl, whose own work goes on while somebody reads.
+REST = 1.0
 #: A crawl counts as at work for so long after it was last seen to be: between two claims nothing is under way.
 LINGER = 2.0
 #: Readers inside at once while nothing is crawled.
