@@ -430,7 +430,8 @@ async def crawl_beside(url: str, database: Path, readers: int) -> Beside:
     process.stdin.write(b"stop\n")
     await process.stdin.drain()
     await process.wait()
-    return Beside(readers, *json.loads(said), answers, wrong)
+    tasks, seconds, cpu = json.loads(said)
+    return Beside(readers, tasks, seconds, cpu, answers, wrong)
 
 
 def show(measured: list[Measured], beside: list[Beside]) -> None:

@@ -9,8 +9,8 @@ from .conftest import Office
 
 PAGE = Path(__file__).parents[2] / "docs/api.md"
 ROW = re.compile(r"^\| ((?:GET|POST|PUT|PATCH|DELETE)[A-Z*, ]*) \| ([^|]+) \|", re.MULTILINE)
-NOUNS = ("sellers", "executions", "tasks", "products", "outbox", "agents", "user-agents", "limits", "quarantine")
-NOUNS += ("removals", "schedules", "audit")
+CRAWLS = ("sellers", "schedules", "executions", "tasks", "agents", "user-agents", "limits", "audit")
+NOUNS = (*CRAWLS, "products", "outbox", "quarantine", "removals")
 
 
 def documented(text: str) -> set[tuple[str, str]]:

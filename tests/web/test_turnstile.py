@@ -32,10 +32,13 @@ class Answering:
 
 
 async def ask(door: Turnstile, path: str, method: str = "GET") -> None:
+    async def receive() -> Any:
+        return {"type": "http.request"}
+
     async def send(_: Any) -> None:
         return None
 
-    await door({"type": "http", "method": method, "path": path}, send, send)
+    await door({"type": "http", "method": method, "path": path}, receive, send)
 
 
 async def test_while_a_crawl_is_at_work_readers_pass_one_at_a_time_in_order() -> None:
