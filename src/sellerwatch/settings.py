@@ -11,7 +11,7 @@ import binascii
 import difflib
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -27,6 +27,8 @@ from sellerwatch.oversight.users import FIRST, InvalidPassword, check_password
 
 PREFIX = "SELLERWATCH_"
 CONFIG = "CONFIG"
+#: All limits that would hold with these overrides; refuses what is wrong.
+InForce = Callable[[Mapping[str, str]], Mapping[str, Any]]
 _CREDENTIALS = re.compile(r"//[^/]*@")
 
 
@@ -247,6 +249,31 @@ TUNABLE = (
     "host_requests_per_second",
 )
 
+
+@dataclass(eq=False)
+class UnknownLimit(Invalid):
+    """No limit of that name; `known` is the nearest, or all there are."""
+
+    given: str
+    known: tuple[str, ...]
+
+
+@dataclass(eq=False)
+class FixedSetting(Invalid):
+    """A setting that is read once, when the service starts."""
+
+    name: str
+
+
+@dataclass(eq=False)
+class InvalidLimit(Invalid):
+    """A value that the settings as a whole do not allow."""
+
+    name: str
+    value: str
+    problem: str
+
+
 SECRETS = frozenset({"product_server_secret", "token_keys", "jwt_secret", "internal_api_keys", "admin_password"})
 
 
@@ -277,6 +304,41 @@ def load(environment: Mapping[str, str], overrides: Mapping[str, str] | None = N
     if settings is None or faults:
         raise InvalidSettings(faults=tuple(faults))
     return Loaded(settings, origins)
+
+
+def tuned(settings: Settings, overrides: Mapping[str, str]) -> Settings:
+    """The settings with limits changed at run time, or `InvalidSettings` with every fault there is."""
+    faults: list[Fault] = []
+    changed = _validated(settings.model_dump() | dict(overrides), faults)
+    if changed is None:
+        raise InvalidSettings(faults=tuple(faults))
+    return changed
+
+
+def limit_name(given: str) -> str:
+    """A limit's name in any case, with or without the prefix of the environment."""
+    name = given.strip().lower().replace("-", "_").removeprefix(PREFIX.lower())
+    if name in TUNABLE:
+        return name
+    if name in Settings.model_fields:
+        raise FixedSetting(name=name.upper())
+    near = difflib.get_close_matches(name, TUNABLE, n=1) or list(TUNABLE)
+    raise UnknownLimit(given=given[:100], known=tuple(one.upper() for one in near))
+
+
+def limit_checked(name: str, value: str, in_force: InForce) -> InForce:
+    """`in_force`, with a refusal in one sentence where the new value alone is at fault."""
+
+    def check(overrides: Mapping[str, str]) -> Mapping[str, Any]:
+        try:
+            return in_force(overrides)
+        except InvalidSettings as invalid:
+            if [fault.name for fault in invalid.faults] != [PREFIX + name.upper()]:
+                raise
+            problem = invalid.faults[0].problem.partition(" (it is")[0]
+            raise InvalidLimit(name=name.upper(), value=value[:100], problem=problem) from None
+
+    return check
 
 
 def warnings(settings: Settings) -> list[Fault]:

@@ -99,6 +99,7 @@ ENGLISH: Mapping[str, str] = {
     ),
     "ROBOTS_FORBID": "The robots.txt disallows {path}, and SELLERWATCH_ROBOTS_CHECK is obey: nothing is crawled.",
     "INVALID_REQUEST": "The request cannot be read: {first}.",
+    "INVALID_CURSOR": "'{given}' is not a cursor of this list; leave it out to begin anew.",
     "NO_SUCH_PATH": "There is nothing at this path; /docs shows what there is.",
     "METHOD_NOT_ALLOWED": "This path does not take this method; /docs shows which it takes.",
     "INTERNAL_ERROR": "Something broke inside; the log line {log_id} says what.",
@@ -248,6 +249,18 @@ KOREAN: Mapping[str, str] = {
         "이 Idempotency-Key 값의 첫 요청이 도중에 끊겨 어디까지 되었는지 알 수 없습니다. 확인한 뒤 새 값을 쓰십시오."
     ),
     "TOO_MANY_STREAMS": "열린 스트림이 이미 {most}개입니다. 나중에 다시 시도하십시오.",
+    "BODY_NOT_FOUND": "상품 {item_no}: 보관된 본문이 없습니다. {part} 본문은 {kept}개이며 가장 새 것이 1번입니다.",
+    "CHOSEN_TWICE": "ID 또는 --all-failed 같은 선택 조건 중 하나만 지정하십시오.",
+    "FILE_UNWRITABLE": "파일 {path}: 쓸 수 없습니다. {problem}.",
+    "INVALID_CURSOR": "'{given}' 값은 이 목록의 커서가 아닙니다. 처음부터 보려면 빼고 요청하십시오.",
+    "INVALID_TARGET": "{target}: 내보낼 수 없습니다. {problem}.",
+    "NOTHING_CHOSEN": "대상 메시지를 지정하십시오. ID 또는 --all-failed, --seller, --type, --since, --until.",
+    "NOTHING_TO_RESUME": "{outbox} 아웃박스: 멈춰 있지 않고 차단기도 열려 있지 않아 재개할 것이 없습니다.",
+    "NOTHING_TO_TELL": "판매자 {seller_id}: 다시 시도할 것이 없습니다. 스케줄러가 이미 알고 있거나 지금 전달 중입니다.",
+    "OUTBOX_PAUSED": "{outbox} 아웃박스: 이미 멈춰 있습니다. 멈춘 사람: {by}.",
+    "PYARROW_MISSING": "Parquet에는 pyarrow 패키지가 필요합니다. pip install 'sellerwatch[parquet]' 명령으로 설치하거나 csv, jsonl로 내보내십시오.",
+    "UNREADABLE_TIME": "'{given}' 값은 시각이 아닙니다. 2026-11-15, 2026-11-15T06:00(별도 표기가 없으면 UTC) 또는 90m, 2h, 3d처럼 얼마 전인지 적으십시오.",
+    "VERSION_NOT_FOUND": "상품 {item_no}: 이력에 버전 {version}이 없습니다. 있는 버전: {known}.",
 }
 
 CATALOGUES: Mapping[str, Mapping[str, str]] = {"en": ENGLISH, "ko": KOREAN}

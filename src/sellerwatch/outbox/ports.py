@@ -9,6 +9,7 @@ from typing import Protocol
 
 from sellerwatch.kernel.activity import ActivityLog
 from sellerwatch.kernel.ids import OutboxId, PublicId, SellerId, WorkerId
+from sellerwatch.kernel.paging import Piece, Place
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import Grip, Message, MessageStatus, OutboxKind
 from sellerwatch.outbox.receipt import Attempt, Receipt
@@ -154,6 +155,10 @@ class OutboxView(Protocol):
 
     def newest(self, choice: Choice, limit: int) -> Sequence[Message]:
         """Newest first."""
+        ...
+
+    def page(self, choice: Choice, place: Place | None, limit: int) -> Piece[Message]:
+        """Newest first, behind a place."""
         ...
 
     def ids(self, choice: Choice, limit: int) -> Sequence[OutboxId]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from sellerwatch.kernel.ids import WorkerId
+from sellerwatch.kernel.paging import Piece, Place
 from sellerwatch.oversight.audit import AuditEntry
 
 if TYPE_CHECKING:
@@ -14,6 +16,18 @@ if TYPE_CHECKING:
     from sellerwatch.oversight.logins import Failures
     from sellerwatch.oversight.tallies import Tallies, Vitals
     from sellerwatch.oversight.users import User
+
+
+@dataclass(frozen=True)
+class AuditChoice:
+    """Which entries: what is given narrows it."""
+
+    subject_type: str | None = None
+    subject_id: str | None = None
+    actor: str | None = None
+    action: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
 
 
 class AuditTrail(Protocol):
@@ -24,6 +38,10 @@ class AuditTrail(Protocol):
     def newest(
         self, *, limit: int, subject_type: str | None = None, subject_id: str | None = None, actor: str | None = None
     ) -> Sequence[AuditEntry]: ...
+
+    def page(self, choice: AuditChoice, place: Place | None, limit: int) -> Piece[AuditEntry]:
+        """Newest first, behind a place."""
+        ...
 
 
 class AuditTx(Protocol):

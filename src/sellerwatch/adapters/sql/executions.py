@@ -8,15 +8,22 @@ from typing import Any
 
 from sellerwatch.adapters.sql.activity import SqlActivity
 from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.walk import of_seller, walk
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.ports import NoteKind, WorkerInfo
 from sellerwatch.crawling.telling import execution_told
 from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.ids import ExecutionId, ScheduleId, SellerId, WorkerId
+from sellerwatch.kernel.paging import Piece, Place
 
-SELECT = """SELECT execution_id, schedule_id, seller_id, created_at, status, total_tasks_created, completed_tasks,
-    failed_tasks, list_total, started_at, completed_at, deadline_at, error_message
-FROM crawling_schedule_executions"""
+TABLE = "crawling_schedule_executions"
+
+COLUMNS = """execution_id, schedule_id, seller_id, created_at, status, total_tasks_created, completed_tasks,
+    failed_tasks, list_total, started_at, completed_at, deadline_at, error_message"""
+
+SELECT = f"SELECT {COLUMNS} FROM {TABLE}"
+
+ROW = f"SELECT id, {COLUMNS} FROM {TABLE} WHERE id IN (:rows)"
 
 # `open_seller_id` is unique: two triggers of one seller cannot both get in.
 ADD = """
@@ -102,6 +109,11 @@ class SqlExecutions:
             f"{SELECT} {f'WHERE {where}' if where else ''} ORDER BY id DESC LIMIT :limit", given | {"limit": limit}
         )
         return [_execution(row) for row in rows]
+
+    def page(
+        self, *, seller_id: SellerId | None, status: ExecutionStatus | None, place: Place | None, limit: int
+    ) -> Piece[Execution]:
+        return walk(self._db, of_seller(TABLE, seller_id, status), ROW, _execution, place=place, limit=limit)
 
 
 class SqlRunNotes:

@@ -6,14 +6,49 @@ from importlib.metadata import version
 
 from fastapi import APIRouter, FastAPI
 
-from sellerwatch.web.api import auth, crawling_metrics, events, health, internal, monitor, sellers
+from sellerwatch.web.api import (
+    agents,
+    audit,
+    auth,
+    crawling_metrics,
+    events,
+    executions,
+    health,
+    internal,
+    limits,
+    monitor,
+    outbox,
+    products,
+    quarantine,
+    removals,
+    schedules,
+    sellers,
+    tasks,
+)
 from sellerwatch.web.api.border import Allowance, Border
 from sellerwatch.web.api.description import describe
 from sellerwatch.web.api.errors import answer_refusals, refusals
 from sellerwatch.web.api.once import Once
 from sellerwatch.web.api.parts import Parts
+from sellerwatch.web.api.turnstile import Turnstile
 
-ROUTERS = (auth.router, sellers.router, crawling_metrics.router, events.router)
+ROUTERS = (
+    auth.router,
+    sellers.router,
+    crawling_metrics.router,
+    executions.router,
+    tasks.router,
+    products.router,
+    outbox.router,
+    agents.router,
+    agents.status_router,
+    limits.router,
+    quarantine.router,
+    removals.router,
+    schedules.router,
+    audit.router,
+    events.router,
+)
 SAID = "Keeps a product server in step with marketplace sellers. Refusals have one shape; times are ISO-8601 in UTC."
 
 
@@ -39,6 +74,7 @@ def make_app(parts: Parts) -> FastAPI:
         app.include_router(router)
     describe(app)
     app.add_middleware(Once, parts=parts)
+    app.add_middleware(Turnstile, clock=parts.clock, is_busy=lambda: parts.service.worker.is_busy)
     app.add_middleware(Border, allowance=Allowance(parts.settings.api_requests_per_minute, parts.clock))
     app.state.monitor = monitor.Monitor(parts.clock)
     app.add_middleware(monitor.Meter, monitor=app.state.monitor, clock=parts.clock)
