@@ -47,6 +47,7 @@ bench: setup .bench/.ready ## Measurements, side by side (BENCH_ARGS="growth")
 docs: setup ## Write the generated pages anew
 	@$(PY) scripts/make_lifecycles.py
 	@$(PY) scripts/make_settings.py
+	@$(PY) scripts/make_errors.py
 	@$(PY) scripts/make_user_agents.py
 
 lock: .tools/bin/uv ## Resolve the locks anew (hashes inside, addresses not)

@@ -30,6 +30,7 @@ GATES = {
     "security": ["bandit", "-q", "-r", "src", "-c", "pyproject.toml"],
     "lifecycles": ["python", "scripts/make_lifecycles.py", "--check"],
     "settings": ["python", "scripts/make_settings.py", "--check"],
+    "errors": ["python", "scripts/make_errors.py", "--check"],
     "user agents": ["python", "scripts/make_user_agents.py", "--check"],
     "locks": ["python", "scripts/check_locks.py"],
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import random
+import shutil
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
@@ -15,10 +16,11 @@ from pydantic import ValidationError
 from sqlalchemy import Engine
 
 from sellerwatch.adapters.keyfile import jwt_secret_beside, token_keys_beside
+from sellerwatch.adapters.passwords import Argon2Passwords
 from sellerwatch.adapters.permit_mark import PermitMark
 from sellerwatch.adapters.sealing import AesGcmSealer, parse_keys
 from sellerwatch.adapters.sql.engine import DRIVER_ERRORS, answering, check_reachable, database_path, make_engine, shown
-from sellerwatch.adapters.sql.migrate import SchemaStatus, downgrade, require_current, status, upgrade
+from sellerwatch.adapters.sql.migrate import SchemaStatus, downgrade, history, require_current, status, upgrade
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore, ThreadRunner
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.breaker import BreakerRules
@@ -31,6 +33,7 @@ from sellerwatch.catalog.removal import Brake
 from sellerwatch.crawling.context import Crawl, Tuning
 from sellerwatch.crawling.group import CrawlRules
 from sellerwatch.crawling.service import Service
+from sellerwatch.crawling.telling import TellingAlerts
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock, SystemClock
 from sellerwatch.kernel.ids import Ids, ItemNo, SellerId, WorkerId
@@ -42,7 +45,7 @@ from sellerwatch.outbox.deliver import Delivery
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.outbox.ports import Receiver
 from sellerwatch.outbox.rules import DeliveryRules
-from sellerwatch.oversight.alerts import Alert, AlertQueue, LogAlerts
+from sellerwatch.oversight.alerts import Alert, AlertQueue, Alerts, LogAlerts
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.schedules.embedded import EmbeddedScheduler
 from sellerwatch.schedules.telling import heed
@@ -146,7 +149,7 @@ def _crawl(
         worker_id=worker_id,
         rules=crawl_rules(settings, marketplace),
         tuning=_retuned(settings, {}),
-        alerts=_alerts(settings),
+        alerts=AlertQueue(TellingAlerts(store, _receiver_of_alerts(settings))),
         circuit=Circuit(threshold=settings.circuit_failures, timeout=timedelta(seconds=settings.circuit_open_seconds)),
         robots=robots,
         mark=None if path is None else PermitMark(path),
@@ -226,18 +229,18 @@ def lost_permits(settings: Settings, highest: int) -> bool:
 async def send_alerts(settings: Settings, alerts: Sequence[Alert]) -> None:
     """What a command did that others should hear of. Whoever typed it needs no log of it."""
     if settings.alert_webhook_url is not None:
-        queue = _alerts(settings)
+        queue = AlertQueue(_receiver_of_alerts(settings))
         for alert in alerts:
             queue.post(alert)
         await queue.flush()
 
 
-def _alerts(settings: Settings) -> AlertQueue:
+def _receiver_of_alerts(settings: Settings) -> Alerts:
     if settings.alert_webhook_url is None:
-        return AlertQueue(LogAlerts())
+        return LogAlerts()
     from sellerwatch.adapters.http.webhook import WebhookAlerts  # noqa: PLC0415
 
-    return AlertQueue(WebhookAlerts(settings.alert_webhook_url))
+    return WebhookAlerts(settings.alert_webhook_url)
 
 
 def _delivery_rules(settings: Settings) -> DeliveryRules:
@@ -299,6 +302,22 @@ def jwt_secret(settings: Settings) -> str:
         return settings.jwt_secret.get_secret_value()
     path = database_path(make_engine(settings.database_url))
     return base64.b64encode(os.urandom(32)).decode() if path is None else jwt_secret_beside(path)
+
+
+def open_passwords() -> Argon2Passwords:
+    """Nothing is hashed yet."""
+    return Argon2Passwords()
+
+
+def schema_head() -> str:
+    """The revision this program was written for."""
+    return history()[-1]
+
+
+def disk_left(settings: Settings) -> int | None:
+    """Bytes that can still be written where the database is; None for one in memory."""
+    path = database_path(make_engine(settings.database_url))
+    return None if path is None else shutil.disk_usage(path.parent).free
 
 
 def schema_status(environment: Mapping[str, str]) -> tuple[str, SchemaStatus]:

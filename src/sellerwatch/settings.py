@@ -11,7 +11,7 @@ import binascii
 import difflib
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -23,9 +23,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, Va
 from sellerwatch.catalog.differences import ChangeKind
 from sellerwatch.catalog.policies import InvalidPolicy, parse_policies
 from sellerwatch.kernel.errors import Invalid
+from sellerwatch.oversight.users import FIRST, InvalidPassword, check_password
 
 PREFIX = "SELLERWATCH_"
 CONFIG = "CONFIG"
+#: All limits that would hold with these overrides; refuses what is wrong.
+InForce = Callable[[Mapping[str, str]], Mapping[str, Any]]
 _CREDENTIALS = re.compile(r"//[^/]*@")
 
 
@@ -97,6 +100,14 @@ def _long(secret: SecretStr) -> SecretStr:
     return secret
 
 
+def _password(secret: SecretStr) -> SecretStr:
+    try:
+        check_password(secret.get_secret_value(), FIRST)
+    except InvalidPassword as invalid:
+        raise ValueError(str(invalid)[:-1]) from None
+    return secret
+
+
 def _policies(text: str) -> str:
     try:
         parse_policies(text)
@@ -155,6 +166,10 @@ class Settings(BaseModel):
     )
     jwt_issuer: str = Field("sellerwatch", min_length=1, description="Who issues API tokens.")
     jwt_audience: str = Field("sellerwatch", min_length=1, description="Whom API tokens are for.")
+    admin_password: Annotated[SecretStr, AfterValidator(_password)] | None = Field(
+        None, description="Of the first user, admin, made on the first start; none: a one-time one is printed."
+    )
+    login_seconds: Seconds = Field(3600, le=86400, description="How long a log-in is valid.")
     internal_api_keys: SecretStr | None = Field(None, description="Keys of /api/internal, separated by commas.")
     host: str = Field("127.0.0.1", min_length=1, description="Address the API listens on.")
     port: int = Field(8080, ge=0, le=65535, description="Port the API listens on.")
@@ -234,7 +249,32 @@ TUNABLE = (
     "host_requests_per_second",
 )
 
-SECRETS = frozenset({"product_server_secret", "token_keys", "jwt_secret", "internal_api_keys"})
+
+@dataclass(eq=False)
+class UnknownLimit(Invalid):
+    """No limit of that name; `known` is the nearest, or all there are."""
+
+    given: str
+    known: tuple[str, ...]
+
+
+@dataclass(eq=False)
+class FixedSetting(Invalid):
+    """A setting that is read once, when the service starts."""
+
+    name: str
+
+
+@dataclass(eq=False)
+class InvalidLimit(Invalid):
+    """A value that the settings as a whole do not allow."""
+
+    name: str
+    value: str
+    problem: str
+
+
+SECRETS = frozenset({"product_server_secret", "token_keys", "jwt_secret", "internal_api_keys", "admin_password"})
 
 
 @dataclass(frozen=True)
@@ -264,6 +304,41 @@ def load(environment: Mapping[str, str], overrides: Mapping[str, str] | None = N
     if settings is None or faults:
         raise InvalidSettings(faults=tuple(faults))
     return Loaded(settings, origins)
+
+
+def tuned(settings: Settings, overrides: Mapping[str, str]) -> Settings:
+    """The settings with limits changed at run time, or `InvalidSettings` with every fault there is."""
+    faults: list[Fault] = []
+    changed = _validated(settings.model_dump() | dict(overrides), faults)
+    if changed is None:
+        raise InvalidSettings(faults=tuple(faults))
+    return changed
+
+
+def limit_name(given: str) -> str:
+    """A limit's name in any case, with or without the prefix of the environment."""
+    name = given.strip().lower().replace("-", "_").removeprefix(PREFIX.lower())
+    if name in TUNABLE:
+        return name
+    if name in Settings.model_fields:
+        raise FixedSetting(name=name.upper())
+    near = difflib.get_close_matches(name, TUNABLE, n=1) or list(TUNABLE)
+    raise UnknownLimit(given=given[:100], known=tuple(one.upper() for one in near))
+
+
+def limit_checked(name: str, value: str, in_force: InForce) -> InForce:
+    """`in_force`, with a refusal in one sentence where the new value alone is at fault."""
+
+    def check(overrides: Mapping[str, str]) -> Mapping[str, Any]:
+        try:
+            return in_force(overrides)
+        except InvalidSettings as invalid:
+            if [fault.name for fault in invalid.faults] != [PREFIX + name.upper()]:
+                raise
+            problem = invalid.faults[0].problem.partition(" (it is")[0]
+            raise InvalidLimit(name=name.upper(), value=value[:100], problem=problem) from None
+
+    return check
 
 
 def warnings(settings: Settings) -> list[Fault]:

@@ -86,3 +86,15 @@ def test_a_reader_that_goes_away_ends_it_without_a_word(tmp_path: Path) -> None:
 def test_times_are_told_as_distances(distance: object, said: str) -> None:
     time = None if distance is None else NOW - distance  # type: ignore[operator]
     assert ago(time, NOW) == said
+
+
+def test_a_refusal_is_said_in_the_language_of_the_setting(run: Run) -> None:
+    done = run("sellers", "show", "없는판매자", LANGUAGE="ko")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("오류: 판매자 없는판매자: 등록되어 있지 않습니다.")
+
+
+def test_wrong_settings_are_said_in_the_language_that_was_asked_for(run: Run) -> None:
+    done = run("sellers", "list", LANGUAGE="ko", PORT="x")
+    assert done.returncode == 2
+    assert done.stderr.startswith("오류: 설정에 잘못된 곳이 1군데 있습니다.")

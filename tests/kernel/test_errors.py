@@ -32,7 +32,7 @@ from sellerwatch.kernel.errors import (
     error_classes,
 )
 from sellerwatch.kernel.store import StoreFailed
-from sellerwatch.kernel.wording import ENGLISH, word
+from sellerwatch.kernel.wording import CATALOGUES, ENGLISH, KOREAN, word
 from sellerwatch.sellers.seller import SellerNotFound
 
 KINDS: list[type[SellerwatchError]] = [
@@ -98,6 +98,37 @@ def test_a_wording_uses_only_the_facts_its_error_has() -> None:
         if not placeholders(ENGLISH.get(c.code, "")) <= fact_names(c)
     }
     assert wrong == {}
+
+
+def test_both_languages_have_every_sentence_with_the_same_facts() -> None:
+    assert set(KOREAN) == set(ENGLISH)
+    assert {code: placeholders(text) for code, text in KOREAN.items()} == {
+        code: placeholders(text) for code, text in ENGLISH.items()
+    }
+
+
+def test_a_korean_sentence_is_korean_and_glues_no_particle_to_a_fact() -> None:
+    """Which particle follows depends on the fact's last sound, which nobody knows beforehand."""
+    glued = re.compile(r"\}[은는이가을를와과으로]+(?=[\s,.]|$)")
+    assert [code for code, text in KOREAN.items() if glued.search(text)] == []
+    assert [code for code, text in KOREAN.items() if not re.search("[가-힣]", text)] == []
+
+
+def test_every_korean_wording_can_be_said() -> None:
+    for error in raised_classes():
+        instance = an_instance(error)
+        sentence = word(instance.code, instance.facts, KOREAN)
+        assert "{" not in sentence
+        assert "  " not in sentence
+        assert " or " not in sentence
+
+
+def test_lists_are_joined_in_the_language_of_the_sentence() -> None:
+    facts = {"noun": "task", "name": "x", "verb": "put_back", "state": "FAILED", "needs": ("A", "B", "C")}
+    assert "A, B 또는 C 상태" in word("ILLEGAL_MOVE", facts, KOREAN)
+    assert "put back" in word("ILLEGAL_MOVE", facts, KOREAN)
+    assert "A, B or C" in word("ILLEGAL_MOVE", facts)
+    assert set(CATALOGUES) == {"en", "ko"}
 
 
 def test_every_wording_can_be_said() -> None:

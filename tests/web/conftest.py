@@ -11,6 +11,7 @@ import pytest
 from tests.builders import NOW, StoppedClock
 from tests.simulation.stage import settings_of, simulator_of
 
+from sellerwatch.adapters.passwords import Argon2Passwords
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.compose import open_service
 from sellerwatch.crawling.service import Service
@@ -20,6 +21,7 @@ from sellerwatch.simulator.transport import SimulatedTransport
 from sellerwatch.web.api.app import make_app
 from sellerwatch.web.api.credentials import Credentials, Role
 from sellerwatch.web.api.parts import Parts
+from sellerwatch.web.api.passwords import PasswordDesk
 
 from .caller import Api
 
@@ -37,6 +39,8 @@ class Office:
     service: Service
     simulator: Simulator
     credentials: Credentials
+    parts: Parts
+    clock: StoppedClock
 
     def with_token(self, token: str) -> Api:
         return replace(self.nobody, token=token)
@@ -61,8 +65,18 @@ async def office(inline_store: SqlStore) -> AsyncIterator[Office]:
         schedules=False,
     ) as service:
         credentials = Credentials(SECRET, settings.jwt_issuer, settings.jwt_audience, KEYS)
-        app = make_app(Parts(service, settings, credentials))
+        # Passwords that are hashed in a moment: how slow it is in earnest is no part of what is tested.
+        passwords = PasswordDesk(Argon2Passwords(memory_kib=64, passes=1))
+        parts = Parts(service, settings, credentials, passwords)
+        app = make_app(parts)
         tokens = {role: credentials.issue(f"{role}@practice", role, timedelta(hours=1), NOW) for role in Role}
         yield Office(
-            Api(app, tokens[Role.ADMIN]), Api(app, tokens[Role.VIEWER]), Api(app), service, simulator, credentials
+            Api(app, tokens[Role.ADMIN]),
+            Api(app, tokens[Role.VIEWER]),
+            Api(app),
+            service,
+            simulator,
+            credentials,
+            parts,
+            clock,
         )

@@ -13,6 +13,7 @@ from sellerwatch.catalog.product import PartType, Product, ProductEvent, Product
 from sellerwatch.catalog.quarantine import Case, CaseStatus, HeldPart
 from sellerwatch.catalog.removal import Removal, RemovalStatus
 from sellerwatch.kernel.ids import CaseId, ExecutionId, ItemNo, OutboxId, ProductId, RemovalId, SellerId
+from sellerwatch.kernel.paging import Piece, Place
 
 PartKey = tuple[ItemNo, PartType]
 
@@ -112,6 +113,12 @@ class Products(Protocol):
         """A page in the order of the inner ids, beginning behind `after`."""
         ...
 
+    def page(
+        self, *, seller_id: SellerId | None, state: ProductState | None, place: Place | None, limit: int
+    ) -> Piece[Product]:
+        """In the order in which they were first seen, behind a place."""
+        ...
+
     def count(self, seller_id: SellerId | None = None, state: ProductState | None = None) -> int: ...
 
     def counts(self, seller_id: SellerId) -> ProductCounts: ...
@@ -150,6 +157,12 @@ class Quarantine(Protocol):
     def save(self, case: Case) -> None: ...
 
     def newest(self, *, seller_id: SellerId | None, status: CaseStatus | None, limit: int) -> Sequence[Case]: ...
+
+    def page(
+        self, *, seller_id: SellerId | None, status: CaseStatus | None, place: Place | None, limit: int
+    ) -> Piece[Case]:
+        """Newest first, behind a place."""
+        ...
 
     def held(self, items: Sequence[ItemNo]) -> dict[PartKey, HeldPart]:
         """What stands of these products, without the bodies."""
@@ -194,6 +207,12 @@ class Removals(Protocol):
     def save(self, removal: Removal) -> None: ...
 
     def newest(self, *, seller_id: SellerId | None, status: RemovalStatus | None, limit: int) -> Sequence[Removal]: ...
+
+    def page(
+        self, *, seller_id: SellerId | None, status: RemovalStatus | None, place: Place | None, limit: int
+    ) -> Piece[Removal]:
+        """Newest first, behind a place."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,3 +174,24 @@ class Product:
     def miss(self, now: datetime) -> Product:
         """A complete list of its seller did not have it."""
         return altered(self, missing_runs=self.missing_runs + 1, updated_at=now)
+
+
+class PartName(StrEnum):
+    """The parts as people call them."""
+
+    LIST = "list"
+    DETAIL = "detail"
+    OPTIONS = "options"
+
+
+PARTS = {PartName.LIST: PartType.MINISHOP, PartName.DETAIL: PartType.DETAIL, PartName.OPTIONS: PartType.OPTION}
+NAMES = {part: name for name, part in PARTS.items()}
+
+
+@dataclass(eq=False)
+class BodyNotFound(NotFound):
+    """A body that is not kept, or not any more."""
+
+    item_no: int
+    part: str
+    kept: int

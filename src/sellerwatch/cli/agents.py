@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sellerwatch.agents.agent import LONGEST_REASON, Agent, AgentStatus
+from sellerwatch.agents.overview import Pool
 from sellerwatch.cli import desk
 from sellerwatch.cli.agents_shown import (
-    Pool,
     event_json,
     last_hour_json,
     pool_json,

@@ -10,9 +10,11 @@ from typing import Annotated
 
 import typer
 
+from sellerwatch.cli import auth_user
 from sellerwatch.kernel.errors import Invalid
 
-app = typer.Typer(no_args_is_help=True, help="Tokens for the API.")
+app = typer.Typer(no_args_is_help=True, help="Tokens for the API, and people who log in.")
+app.add_typer(auth_user.app, name="user")
 
 _TTL = re.compile(r"([0-9]{1,6})([smhd])")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}

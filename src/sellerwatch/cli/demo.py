@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from sellerwatch.sellers.ports import SellersTx
     from sellerwatch.settings import Settings
     from sellerwatch.simulator.simulator import Simulator
+    from sellerwatch.web.serve import Serving
 
 #: The demo's limits: the real limiter, set so that a stranger does not have to wait an hour.
 LIMITS = {"WINDOW_LIMIT": 80, "WINDOW_SECONDS": 10, "REQUESTS_PER_SECOND": 30}
@@ -107,9 +110,13 @@ async def _demo(plan: Plan, as_json: bool) -> int:
         database = Path(folder) / "demo.db"
         async with serve(simulator.answer) as server:
             settings = _settings(server.url, server.url + EVENTS_PATH, database)
-            async with open_service(settings, schedules=False) as service, at_work(service) as running:
+            async with (
+                open_service(settings, schedules=False) as service,
+                _api(plan, service, settings) as api,
+                at_work(service) as running,
+            ):
                 stop_on_signals(service.stop.set)
-                screen = Screen(simulator, service, server.url, database, quiet=as_json)
+                screen = Screen(simulator, service, server.url, database, api, quiet=as_json)
                 with screen:
                     summary = await _rounds(plan, service, running, simulator, screen)
             if as_json:
@@ -117,6 +124,24 @@ async def _demo(plan: Plan, as_json: bool) -> int:
             else:
                 _tell(summary)
     return 0 if summary["mismatches"] == 0 and not summary["violations"] else 1
+
+
+@asynccontextmanager
+async def _api(plan: Plan, service: Service, settings: Settings) -> AsyncIterator[Serving | None]:
+    """The API of a demo that stays up, on its usual port or, where that is taken, on any. The first password needs no
+    changing: it ends with the demo."""
+    if plan.once:
+        yield None
+        return
+    from sellerwatch.web.serve import PortUnusable, api_of  # noqa: PLC0415
+
+    async with AsyncExitStack() as stack:
+        try:
+            serving = await stack.enter_async_context(api_of(service, settings, must_change=False))
+        except PortUnusable:
+            anywhere = settings.model_copy(update={"port": 0})
+            serving = await stack.enter_async_context(api_of(service, anywhere, must_change=False))
+        yield serving
 
 
 async def _rounds(

@@ -19,16 +19,27 @@ if TYPE_CHECKING:
     from sellerwatch.crawling.execution import Execution
     from sellerwatch.crawling.service import Service
     from sellerwatch.simulator.simulator import Simulator
+    from sellerwatch.web.serve import Serving
 
 
 class Screen:
     """A live picture on a terminal; a line per round elsewhere; nothing when quiet and not on a terminal."""
 
-    def __init__(self, simulator: Simulator, service: Service, url: str, database: Path, *, quiet: bool) -> None:
+    def __init__(
+        self,
+        simulator: Simulator,
+        service: Service,
+        url: str,
+        database: Path,
+        api: Serving | None = None,
+        *,
+        quiet: bool,
+    ) -> None:
         self._simulator = simulator
         self._service = service
         self._database = database
         self._url = url
+        self._api = api
         self._round = 1
         self._agreed: int | None = None
         self._quiet = quiet and not err.is_terminal
@@ -46,6 +57,9 @@ class Screen:
     def __enter__(self) -> Self:
         if err.is_terminal:
             self._live.start()
+        elif not self._quiet:
+            for line in self._doors():
+                err.print(line, highlight=False, markup=False, soft_wrap=True)
         return self
 
     def __exit__(
@@ -116,10 +130,18 @@ class Screen:
             width=100,
         )
 
+    def _doors(self) -> list[str]:
+        """Where the API is and how to log in."""
+        if self._api is None:
+            return []
+        password = self._api.first_password
+        return [f"API: {self._api.address}  (described at {self._api.address}/docs)", f"log in: admin / {password}"]
+
     def _ways_in(self) -> list[Text]:
         """While it stays up, another terminal can look at it with the operator's commands."""
         export = f"export SELLERWATCH_DATABASE_URL=sqlite:///{self._database}"
         return [
+            *(Text(line, no_wrap=True) for line in self._doors()),
             Text("From another terminal: sellerwatch sellers list, executions list, tasks list ... after", style="dim"),
             Text(export, style="dim", no_wrap=True),
         ]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from rich.text import Text
 
-from sellerwatch.cli.output import err, out, print_json
+from sellerwatch.cli.output import out, print_error, print_json
 from sellerwatch.kernel.clock import Clock, SystemClock
 from sellerwatch.kernel.errors import Invalid
 from sellerwatch.kernel.ids import Draw, Ids
@@ -196,6 +196,6 @@ def report(handled: Handled, sentence: str, *, as_json: bool) -> None:
         if handled.done:
             say(sentence, "green")
         for r in handled.refused:
-            err.print(f"error: {r.error}", style="red", markup=False, highlight=False, soft_wrap=True)
+            print_error(r.error)
     if handled.refused:
         raise typer.Exit(3 if handled.done else 1)

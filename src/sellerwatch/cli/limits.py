@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +11,6 @@ import typer
 from sellerwatch.cli import desk
 from sellerwatch.cli.desk import AsJson, Desk, say
 from sellerwatch.cli.output import err, print_json, print_table
-from sellerwatch.kernel.errors import Invalid
 
 if TYPE_CHECKING:
     from sellerwatch.crawling.ports import CrawlTx
@@ -22,30 +19,6 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Look at the limits in force and change them while the service runs.")
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="As `limits show` names it.")]
-
-
-@dataclass(eq=False)
-class UnknownLimit(Invalid):
-    """No limit of that name; `known` is the nearest, or all there are."""
-
-    given: str
-    known: tuple[str, ...]
-
-
-@dataclass(eq=False)
-class FixedSetting(Invalid):
-    """A setting that is read once, when the service starts."""
-
-    name: str
-
-
-@dataclass(eq=False)
-class InvalidLimit(Invalid):
-    """A value that the settings as a whole do not allow."""
-
-    name: str
-    value: str
-    problem: str
 
 
 @app.command()
@@ -155,30 +128,12 @@ def _values(overrides: Mapping[str, str]) -> Mapping[str, Any]:
 
 
 def _checking(name: str, value: str) -> Any:
-    """`_values`, with a refusal in one sentence where the new value alone is at fault."""
+    from sellerwatch.settings import limit_checked  # noqa: PLC0415
 
-    def check(overrides: Mapping[str, str]) -> Mapping[str, Any]:
-        from sellerwatch.settings import PREFIX, InvalidSettings  # noqa: PLC0415
-
-        try:
-            return _values(overrides)
-        except InvalidSettings as invalid:
-            if [fault.name for fault in invalid.faults] != [PREFIX + name.upper()]:
-                raise
-            problem = invalid.faults[0].problem.partition(" (it is")[0]
-            raise InvalidLimit(name=name.upper(), value=value[:100], problem=problem) from None
-
-    return check
+    return limit_checked(name, value, _values)
 
 
 def _name(given: str) -> str:
-    """A limit's name in any case, with or without the prefix of the environment."""
-    from sellerwatch.settings import PREFIX, TUNABLE, Settings  # noqa: PLC0415
+    from sellerwatch.settings import limit_name  # noqa: PLC0415
 
-    name = desk.text(given).strip().lower().replace("-", "_").removeprefix(PREFIX.lower())
-    if name in TUNABLE:
-        return name
-    if name in Settings.model_fields:
-        raise FixedSetting(name=name.upper())
-    near = difflib.get_close_matches(name, TUNABLE, n=1) or list(TUNABLE)
-    raise UnknownLimit(given=given[:100], known=tuple(one.upper() for one in near))
+    return limit_name(desk.text(given))

@@ -30,7 +30,7 @@ from sellerwatch.cli import (
     simulator,
     tasks,
 )
-from sellerwatch.cli.output import err
+from sellerwatch.cli.output import print_error
 from sellerwatch.kernel.errors import Invalid, SellerwatchError
 
 app = typer.Typer(
@@ -89,7 +89,7 @@ def main() -> None:
     try:
         app()
     except SellerwatchError as error:
-        err.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        print_error(error)
         sys.exit(exit_code(error))
 
 

@@ -14,6 +14,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from sellerwatch.kernel.errors import SellerwatchError
+from sellerwatch.kernel.wording import catalogue, word
+
 #: Standard output: what was asked for. Standard error: everything said beside it.
 #: Into a pipe or a file nothing is folded at 80 columns: a line there is a record.
 out = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 200)
@@ -43,6 +46,24 @@ _COLOURS = {
     "DELETED": "red",
     "unknown": "red",
 }
+
+
+def print_error(error: SellerwatchError) -> None:
+    """One sentence on standard error, in the language of the setting LANGUAGE."""
+    language = _language()
+    sentence = word(error.code, error.facts, catalogue(language))
+    begin = "오류" if language == "ko" else "error"
+    err.print(f"{begin}: {sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
+
+
+def _language() -> str:
+    """As configured; where the settings themselves are wrong, what the variable says."""
+    from sellerwatch.settings import InvalidSettings, load  # noqa: PLC0415 - only a refusal pays for it
+
+    try:
+        return load(os.environ).settings.language
+    except InvalidSettings:
+        return os.environ.get("SELLERWATCH_LANGUAGE", "en")
 
 
 def print_json(value: Any) -> None:

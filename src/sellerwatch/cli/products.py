@@ -15,7 +15,7 @@ import typer
 
 from sellerwatch.catalog.differences import Change, differences
 from sellerwatch.catalog.history import last_change, state_at
-from sellerwatch.catalog.product import PartType, Product, ProductState
+from sellerwatch.catalog.product import NAMES, PARTS, BodyNotFound, PartName, Product, ProductState
 from sellerwatch.cli import desk
 from sellerwatch.cli.desk import AsJson, Desk, say, stamp
 from sellerwatch.cli.executions import must_be_known
@@ -31,7 +31,6 @@ from sellerwatch.cli.products_shown import (
     product_json,
     value,
 )
-from sellerwatch.kernel.errors import NotFound
 from sellerwatch.kernel.ids import InvalidItemNo, ItemNo, SellerId
 
 if TYPE_CHECKING:
@@ -52,31 +51,10 @@ ItemArgument = Annotated[str, typer.Argument(metavar="ITEM_NO", help="The market
 SellerOption = Annotated[str | None, typer.Option("--seller", help="Only products of this seller.")]
 
 
-class PartName(StrEnum):
-    """The parts as people call them."""
-
-    LIST = "list"
-    DETAIL = "detail"
-    OPTIONS = "options"
-
-
-PARTS = {PartName.LIST: PartType.MINISHOP, PartName.DETAIL: PartType.DETAIL, PartName.OPTIONS: PartType.OPTION}
-NAMES = {part: name for name, part in PARTS.items()}
-
-
 class Format(StrEnum):
     CSV = "csv"
     JSONL = "jsonl"
     PARQUET = "parquet"
-
-
-@dataclass(eq=False)
-class BodyNotFound(NotFound):
-    """A body that is not kept, or not any more."""
-
-    item_no: int
-    part: str
-    kept: int
 
 
 @app.command("list")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sellerwatch.catalog.product import Product
-from sellerwatch.catalog.removal import REMOVAL_LIFE, Removal, RemovalNotFound, RemovalReason, RemovalStatus
+from sellerwatch.catalog.removal import REMOVAL_LIFE, Removal, RemovalReason, RemovalStatus
 from sellerwatch.cli import desk
 from sellerwatch.cli.desk import AsJson, Desk, Limit, say, stamp
 from sellerwatch.cli.executions import must_be_known
@@ -189,15 +189,9 @@ def removal_json(removal: Removal) -> dict[str, Any]:
 
 
 def _looked_at(tx: CrawlTx, removal_id: RemovalId) -> tuple[Removal, int, Missing]:
-    """The removal, how many of its products are missing now, and the first of them with their names."""
-    from sellerwatch.crawling.known import told_data  # noqa: PLC0415
+    from sellerwatch.crawling.known import look_at_removal  # noqa: PLC0415
 
-    removal = tx.removals.get(removal_id)
-    if removal is None:
-        raise RemovalNotFound(removal_id=removal_id)
-    first = tx.products.unseen_since(removal.seller_id, removal.unseen_since, MOST_ITEMS)
-    still = tx.products.count_unseen_since(removal.seller_id, removal.unseen_since)
-    return removal, still, [(product, told_data(tx, product).get("name")) for product in first]
+    return look_at_removal(tx, removal_id, MOST_ITEMS)
 
 
 def _confirm(sitting: desk.Sitting, removal_id: RemovalId) -> Confirmed:

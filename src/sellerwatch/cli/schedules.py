@@ -11,7 +11,7 @@ from sellerwatch.cli import desk
 from sellerwatch.cli.desk import AsJson, Desk, Page, Size, say, stamp
 from sellerwatch.cli.output import ago, print_facts, print_json, print_table
 from sellerwatch.kernel.ids import SellerId
-from sellerwatch.schedules.missed import spread
+from sellerwatch.schedules.missed import next_starts, starts_at
 from sellerwatch.schedules.schedule import Schedule
 from sellerwatch.sellers.seller import SellerNotFound
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from sellerwatch.crawling.ports import CrawlTx
 
 app = typer.Typer(no_args_is_help=True, help="Look at when sellers are crawled; tell the scheduler once more.")
-
-NEXT_TIMES = 5
 
 
 @app.command("list")
@@ -90,7 +88,7 @@ def show(
     print_table(
         "Next runs",
         ("in", "exactly (UTC)"),
-        [(ago(time, now) if time > now else "now", time) for time in next_times(schedule)],
+        [(ago(time, now) if time > now else "now", time) for time in next_starts(schedule)],
         empty=f"No run is due: the seller is not crawled. Begin again: sellerwatch sellers activate {seller_id}",
     )
 
@@ -119,16 +117,6 @@ def retry(
     say(f"{messages} message(s) wait to be told; a running `sellerwatch serve` does it within a minute.", "green")
 
 
-def starts_at(schedule: Schedule) -> datetime | None:
-    """When the next run really starts: its time and the seller's own moment after it."""
-    return None if schedule.next_run_at is None else schedule.next_run_at + spread(schedule)
-
-
-def next_times(schedule: Schedule) -> list[datetime]:
-    first = starts_at(schedule)
-    return [] if first is None else [first + number * schedule.interval.length for number in range(NEXT_TIMES)]
-
-
 def schedule_json(schedule: Schedule) -> dict[str, Any]:
     """`nextRunAt` is when the next run is due, `nextStarts` when the next ones really start, spread over sellers."""
     return {
@@ -139,7 +127,7 @@ def schedule_json(schedule: Schedule) -> dict[str, Any]:
         "scheduleRule": schedule.rule,
         "scheduleExpression": schedule.expression,
         "nextRunAt": stamp(schedule.next_run_at),
-        "nextStarts": [stamp(time) for time in next_times(schedule)],
+        "nextStarts": [stamp(time) for time in next_starts(schedule)],
         "createdAt": stamp(schedule.created_at),
         "updatedAt": stamp(schedule.updated_at),
     }

@@ -71,13 +71,23 @@ async def _serve(settings: Settings) -> None:
     from sellerwatch.web.serve import api_of  # noqa: PLC0415
 
     log = logging.getLogger("sellerwatch")
-    async with open_service(settings) as service, api_of(service, settings) as address:
+    async with open_service(settings) as service, api_of(service, settings) as serving:
         stop_on_signals(service.stop.set)
-        where = {"api": address, "marketplace": settings.marketplace_url}
+        if serving.first_password is not None:
+            _tell_first_password(serving.first_password)
+        where = {"api": serving.address, "marketplace": settings.marketplace_url}
         log.info("serving", extra={**where, "worker": service.crawl.worker_id})
         async with at_work(service) as running:
             await running
         log.info("stopped", extra={"completed": service.progress.completed, "failed": service.progress.failed})
+
+
+def _tell_first_password(password: str) -> None:
+    """Past the log, which is kept and shipped: for the person who started it, once."""
+    err.print(f"First start: log in as admin with the one-time password {password}", highlight=False, markup=False)
+    err.print(
+        "It is shown only now; choose another by POST /api/v1/auth/password, or `sellerwatch auth user password`."
+    )
 
 
 async def _crawl(settings: Settings, names: list[str], as_json: bool) -> int:

@@ -16,6 +16,7 @@ from sellerwatch.catalog.removal import Brake
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.ports import CrawlTx, NoteKind
 from sellerwatch.crawling.task import Task
+from sellerwatch.crawling.telling import tell_progress
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.marketplaces.ports import Marketplace
@@ -153,7 +154,9 @@ class Group:
             if notes:
                 tx.run_notes.add(run.execution.execution_id, notes)
             execution = run.execution
-            tx.executions.save(execution.record(self.now, added=run.added, completed=run.completed, failed=run.failed))
+            saved = execution.record(self.now, added=run.added, completed=run.completed, failed=run.failed)
+            tx.executions.save(saved)
+            tell_progress(tx, saved, self.now)
 
 
 def _load(tx: CrawlTx, runs: Iterable[ExecutionId]) -> Iterator[Run]:

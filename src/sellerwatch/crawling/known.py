@@ -12,8 +12,9 @@ from sellerwatch.catalog.facts import part_data
 from sellerwatch.catalog.ports import Reader
 from sellerwatch.catalog.product import PartType, Product, ProductNotFound
 from sellerwatch.catalog.quarantine import HeldPart
+from sellerwatch.catalog.removal import Removal, RemovalNotFound
 from sellerwatch.crawling.ports import CrawlTx
-from sellerwatch.kernel.ids import ItemNo, OutboxId
+from sellerwatch.kernel.ids import ItemNo, OutboxId, RemovalId
 from sellerwatch.marketplaces.ports import Unparsable
 from sellerwatch.outbox.event import read_event
 from sellerwatch.outbox.message import Message, OutboxKind
@@ -63,6 +64,18 @@ def look_at(tx: CrawlTx, item_no: ItemNo, reader: Reader) -> LookedAt:
         None if last is None else holders.get(last.outbox_id),
         [held[item_no, part] for part in PartType if (item_no, part) in held],
     )
+
+
+def look_at_removal(
+    tx: CrawlTx, removal_id: RemovalId, limit: int
+) -> tuple[Removal, int, Sequence[tuple[Product, str | None]]]:
+    """A removal, how many of its products are missing now, and the first of them with their names."""
+    removal = tx.removals.get(removal_id)
+    if removal is None:
+        raise RemovalNotFound(removal_id=removal_id)
+    first = tx.products.unseen_since(removal.seller_id, removal.unseen_since, limit)
+    still = tx.products.count_unseen_since(removal.seller_id, removal.unseen_since)
+    return removal, still, [(product, told_data(tx, product).get("name")) for product in first]
 
 
 def told_data(tx: CrawlTx, product: Product) -> Mapping[str, Any]:

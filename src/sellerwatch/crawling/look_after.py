@@ -14,9 +14,12 @@ from sellerwatch.crawling.operate_catalog import settle_ended
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.put_back import PutBack, cancel_execution, put_back_lost
 from sellerwatch.crawling.sessions import renew_due
+from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.clock import moment
 from sellerwatch.kernel.ids import Draw, OutboxId
 from sellerwatch.outbox.message import OutboxKind
+from sellerwatch.oversight.answers import KEPT as ANSWERS_KEPT
+from sellerwatch.oversight.logins import FORGOTTEN as LOGINS_KEPT
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +29,8 @@ FORGOTTEN_AT_ONCE = 500
 HOUR = timedelta(hours=1)
 #: Transactions that one turn of forgetting takes at most.
 MOST_BATCHES = 100
+#: How long a watcher may be away and still be told all it missed.
+ACTIVITY_KEPT = timedelta(days=7)
 
 Job = Callable[[Crawl], Awaitable[object]]
 
@@ -49,7 +54,15 @@ async def put_back(crawl: Crawl) -> PutBack:
 
 async def recover(crawl: Crawl) -> int:
     now = crawl.clock.now()
-    return await crawl.store.transact(lambda tx: recover_rested(tx, now))
+
+    def work(tx: CrawlTx) -> int:
+        rested = tx.agents.rested(now).values()
+        back = recover_rested(tx, now)
+        for agent in rested if back else ():
+            tx.activity.add(Activity(now, "agent.recovered", "agent", agent.user_agent_id))
+        return back
+
+    return await crawl.store.transact(work)
 
 
 async def forget(crawl: Crawl) -> int:
@@ -101,6 +114,21 @@ async def forget_bodies(crawl: Crawl) -> int:
             return forgotten
 
 
+async def forget_traces(crawl: Crawl) -> int:
+    """What is kept for a while only: what happened, answers for an Idempotency-Key, failed log-ins. Some at a time, so
+    that no transaction is long; what is left is for the next turn."""
+    now = crawl.clock.now()
+
+    def work(tx: CrawlTx) -> int:
+        return (
+            tx.activity.forget(now - ACTIVITY_KEPT, FORGOTTEN_AT_ONCE)
+            + tx.answers.forget(now - ANSWERS_KEPT, FORGOTTEN_AT_ONCE)
+            + tx.logins.forget(now - LOGINS_KEPT, FORGOTTEN_AT_ONCE)
+        )
+
+    return await crawl.store.transact(work)
+
+
 def _forget_bodies(tx: CrawlTx, rows: Sequence[int]) -> int:
     return tx.products.forget_raws(rows)
 
@@ -138,6 +166,7 @@ JOBS: dict[str, Job] = {
     "forget": forget,
     "settle": settle,
     "forget_bodies": forget_bodies,
+    "forget_traces": forget_traces,
 }
 
 

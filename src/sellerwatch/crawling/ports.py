@@ -11,11 +11,23 @@ from typing import Protocol
 from sellerwatch.agents.ports import AgentsTx
 from sellerwatch.catalog.ports import Drift, History, Products, Quarantine, Removals
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
-from sellerwatch.crawling.task import Task, TaskStatus
+from sellerwatch.crawling.task import Task, TaskStatus, TaskType
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
+from sellerwatch.kernel.paging import Piece, Place
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.outbox.ports import OutboxTx, OutboxView
+from sellerwatch.oversight.ports import AnswersTx, CountsTx, UsersTx
 from sellerwatch.sellers.ports import SellersTx
+
+
+@dataclass(frozen=True)
+class TaskChoice:
+    """Which tasks: what is given narrows it."""
+
+    execution_id: ExecutionId | None = None
+    seller_id: SellerId | None = None
+    status: TaskStatus | None = None
+    task_type: TaskType | None = None
 
 
 class Tasks(Protocol):
@@ -78,6 +90,14 @@ class Tasks(Protocol):
         limit: int,
     ) -> Sequence[Task]: ...
 
+    def page(self, choice: TaskChoice, place: Place | None, limit: int) -> Piece[Task]:
+        """Newest first, behind a place."""
+        ...
+
+    def count(self, choice: TaskChoice) -> Mapping[tuple[SellerId, TaskType], int]:
+        """How many of a choice, by seller and type."""
+        ...
+
     def errors(self, execution_id: ExecutionId, limit: int) -> Sequence[tuple[str, int]]:
         """Why tasks of a run failed, each message with how many it hit; most frequent first."""
         ...
@@ -111,6 +131,12 @@ class Executions(Protocol):
     def newest(
         self, *, seller_id: SellerId | None, status: ExecutionStatus | None, limit: int
     ) -> Sequence[Execution]: ...
+
+    def page(
+        self, *, seller_id: SellerId | None, status: ExecutionStatus | None, place: Place | None, limit: int
+    ) -> Piece[Execution]:
+        """Newest first, behind a place."""
+        ...
 
 
 class NoteKind(StrEnum):
@@ -184,7 +210,7 @@ class Overrides(Protocol):
     def unset(self, name: str) -> bool: ...
 
 
-class CrawlTx(SellersTx, AgentsTx, OutboxTx, Protocol):
+class CrawlTx(SellersTx, AgentsTx, OutboxTx, UsersTx, AnswersTx, CountsTx, Protocol):
     @property
     def tasks(self) -> Tasks: ...
 

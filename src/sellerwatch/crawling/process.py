@@ -152,7 +152,8 @@ def _end_task(group: Group, ending: Ending, task: Task) -> None:
         group.again += 1
     elif ending.end is TaskEnd.DONE:
         note = _take_in(group, run, ending, task) if run is not None else None
-        group.tasks.append(replace(task.complete(now), error_message=note))
+        done = task.complete(now)
+        group.tasks.append(done if note is None else replace(done, error_message=note))
         _note_end(group, task, completed=1)
     else:
         failed = task.fail(ending.problem, now)

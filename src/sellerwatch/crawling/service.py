@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -62,6 +62,8 @@ class Service:
     schedules: bool = True
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     progress: Progress = field(default_factory=Progress)
+    #: When each job last came to its end, by the boot's clock: for whoever asks whether it still runs.
+    turns: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.worker = Worker(self.crawl, self._absorbed)
@@ -103,11 +105,12 @@ class Service:
             loops.append(self._every(SCHEDULER_TURN, self._start_due))
         return loops
 
-    async def _every(self, seconds: float, job: Callable[[], Awaitable[None]]) -> None:
+    async def _every(self, seconds: float, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """A job again and again; a failure is logged and the next turn is another chance."""
         while not self.stop.is_set():
             try:
                 await job()
+                self.turns[job.__name__.lstrip("_")] = self.crawl.clock.monotonic()
             except StoreFailed:
                 log.exception("a job failed; it runs again")
             try:

@@ -80,6 +80,11 @@ class Worker:
         self._departed: dict[int, int] = {}
         self._good = 0
 
+    @property
+    def is_busy(self) -> bool:
+        """Requests are under way, or their answers wait to be absorbed."""
+        return bool(self._in_flight or self._results)
+
     def nudge(self) -> None:
         """There may be work, or an agent for it: look now."""
         self._wake.set()

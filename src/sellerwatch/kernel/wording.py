@@ -1,7 +1,7 @@
 """Every sentence the program says to a person about a refusal or a failure: one catalogue, by code.
 
-An error carries its code and its facts; this module makes the sentence. Other languages are other catalogues with the
-same keys. A code without a wording is a defect a test finds; at run time it is still said, plainly.
+An error carries its code and its facts; this module makes the sentence. Each language is a catalogue with the same
+keys and the same facts. A code without a wording is a defect a test finds; at run time it is still said, plainly.
 """
 
 from __future__ import annotations
@@ -99,6 +99,7 @@ ENGLISH: Mapping[str, str] = {
     ),
     "ROBOTS_FORBID": "The robots.txt disallows {path}, and SELLERWATCH_ROBOTS_CHECK is obey: nothing is crawled.",
     "INVALID_REQUEST": "The request cannot be read: {first}.",
+    "INVALID_CURSOR": "'{given}' is not a cursor of this list; leave it out to begin anew.",
     "NO_SUCH_PATH": "There is nothing at this path; /docs shows what there is.",
     "METHOD_NOT_ALLOWED": "This path does not take this method; /docs shows which it takes.",
     "INTERNAL_ERROR": "Something broke inside; the log line {log_id} says what.",
@@ -111,10 +112,158 @@ ENGLISH: Mapping[str, str] = {
     "PORT_UNUSABLE": "The API cannot listen on {address}: {problem}; set SELLERWATCH_HOST and SELLERWATCH_PORT.",
     "UNREADABLE_TTL": "'{given}' is no time for a token: write 30m, 12h or 7d, at most 365d.",
     "FOREIGN_PRODUCT": "Item {item_no} belongs to the seller {owner}, not to {seller_id}; it is left alone.",
+    "USER_NOT_FOUND": "There is no user {name}; `sellerwatch auth user list` shows those there are.",
+    "USER_EXISTS": "There is a user {name} already.",
+    "INVALID_USER_NAME": (
+        "'{given}' is no name for a user: 1 to 64 small letters, digits and . _ @ -, a letter or digit first."
+    ),
+    "INVALID_PASSWORD": "A password must be {shortest} to {longest} printable characters and not the user's name.",
+    "PASSWORDS_DIFFER": "The two passwords differ; nothing was changed.",
+    "NO_PASSWORD": "No password was given: type it at the prompt, or pipe it in as one line.",
+    "WRONG_LOGIN": "User or password is wrong.",
+    "TOO_MANY_LOGINS": "Too many failed log-ins; the next try may come in {seconds} s.",
+    "LOGINS_BUSY": "Too many people are logging in at this moment; try again in {seconds} s.",
+    "PASSWORD_MUST_CHANGE": "This password was for once: choose another by POST /api/v1/auth/password.",
+    "INVALID_IDEMPOTENCY_KEY": "An Idempotency-Key must be 1 to {longest} printable ASCII characters.",
+    "IDEMPOTENCY_KEY_USED": "This Idempotency-Key was used for another request; take a new one.",
+    "REQUEST_UNDER_WAY": "The first request with this Idempotency-Key is still being worked on.",
+    "OUTCOME_UNKNOWN": (
+        "The first request with this Idempotency-Key was cut off, and nobody knows how far it came: look, then use a "
+        "new key."
+    ),
+    "TOO_MANY_STREAMS": "There are {most} open streams already; try again later.",
 }
 
+#: Facts stand where no particle has to follow their last sound: `{x}` is quoted, or followed by a noun of our own.
+KOREAN: Mapping[str, str] = {
+    "ILLEGAL_MOVE": "{noun} {name}: 지금 상태는 {state}입니다. {verb} 작업은 {needs} 상태에서만 할 수 있습니다.",
+    "INVALID_ID": "'{given}' 값은 {kind} 종류의 ID가 아닙니다. UUID여야 합니다.",
+    "INVALID_SELLER_ID": "판매자 ID는 출력 가능한 문자 1~{longest}자여야 합니다. 받은 값: '{given}'.",
+    "INVALID_ITEM_NO": "상품 번호는 양의 정수여야 합니다. 받은 값: '{given}'.",
+    "INVALID_INTERVAL": "{unit} 단위의 수집 주기는 1~{most} 사이의 정수여야 합니다. 받은 값: {amount}.",
+    "UNREADABLE_INTERVAL": "'{given}' 값은 주기가 아닙니다. 1d, 6h처럼 숫자와 d 또는 h로 적으십시오.",
+    "UNKNOWN_UNIT": "주기의 단위는 DAYS 또는 HOURS입니다. 받은 값: '{given}'.",
+    "INVALID_SELLER_NAME": "판매자 이름은 1~{longest}자여야 합니다.",
+    "INVALID_PRODUCT_COUNT": "상품 수는 음수일 수 없습니다({given}).",
+    "SELLER_NOT_FOUND": "판매자 {seller_id}: 등록되어 있지 않습니다. 목록은 `sellerwatch sellers list`에 있습니다.",
+    "SELLER_EXISTS": "판매자 {seller_id}: 이미 등록되어 있습니다.",
+    "SELLER_INACTIVE": "판매자 {seller_id}: INACTIVE 상태라 수집하지 않습니다. 먼저 활성화하십시오.",
+    "INVALID_REQUEST_URL": "'{given}' 값은 {task_type} 종류의 요청이 아닙니다. 다음 형식이어야 합니다: {pattern}.",
+    "TASK_NOT_FOUND": "작업 {task_id}: 찾을 수 없습니다.",
+    "RETRIES_SPENT": "작업 {task_id}: 재시도 {retries}회를 모두 썼습니다. 운영자가 다시 열 수 있습니다.",
+    "EXECUTION_NOT_FOUND": "실행 {execution_id}: 찾을 수 없습니다.",
+    "EXECUTION_OVER": "실행 {execution_id}: 이미 {status} 상태라 취소할 것이 없습니다.",
+    "NOTHING_TO_RETRY": "실행 {execution_id}: 실패한 작업이 없어 다시 시도할 것이 없습니다.",
+    "CRAWL_IN_PROGRESS": "판매자 {seller_id}: 이미 수집 중입니다(실행 {execution_id}).",
+    "COUNTS_WRONG": "실행 {execution_id}: 집계가 어긋나게 됩니다. {problem}.",
+    "EVENT_OUT_OF_ORDER": "상품 {item_no}: {event} 이벤트의 차례가 아닙니다. 상태 {state}, 버전 {version}.",
+    "INVALID_PAYLOAD": "메시지의 내용은 JSON 객체 하나여야 합니다. {problem}.",
+    "MESSAGE_NOT_FOUND": "아웃박스 메시지 {outbox_id}: 찾을 수 없습니다.",
+    "TRIES_SPENT": "메시지 {outbox_id}: {tries}회 시도 끝에 실패했습니다. 다시 보내거나 버리십시오.",
+    "AGENT_NOT_FOUND": "에이전트 {agent}: 찾을 수 없습니다. `sellerwatch agents list`로 목록을 볼 수 있습니다.",
+    "INVALID_AGENT_NAME": "'{given}' 값은 에이전트가 아닙니다. 번호(`sellerwatch agents list`) 또는 UUID를 적으십시오.",
+    "NO_TOKEN": "에이전트 {agent}: 토큰이 없습니다. 할 일이 생기면 받습니다.",
+    "REMOVED_LATELY": (
+        "그 user agent는 창에 요청이 남은 채 제거되었고 마켓플레이스가 아직 세고 있습니다. 다음 시각 이후에 "
+        "추가하십시오: {again_at}."
+    ),
+    "UNREADABLE_REST": "'{given}' 값은 시간이 아닙니다. 30m, 2h처럼 숫자와 s, m, h, d로 적으십시오. 최대 365d입니다.",
+    "UNKNOWN_LIMIT": "'{given}' 한도는 없습니다. 쓸 수 있는 이름: {known}.",
+    "FIXED_SETTING": "{name} 설정은 실행 중에 바꿀 수 없습니다. SELLERWATCH_{name} 값을 정하고 다시 시작하십시오.",
+    "INVALID_LIMIT": "{name} 설정에 '{value}' 값을 쓸 수 없습니다. {problem}.",
+    "NOT_OVERRIDDEN": "{name} 설정은 `limits set`으로 바뀐 적이 없어 되돌릴 것이 없습니다.",
+    "AGENT_EXISTS": "같은 user-agent 문자열의 에이전트가 이미 있습니다: {user_agent}",
+    "INVALID_USER_AGENT": "user-agent 문자열은 출력 가능한 ASCII 문자 1~{longest}자여야 합니다.",
+    "INVALID_SIGNING_SECRET": "서명 비밀값을 쓸 수 없습니다. {problem}.",
+    "INVALID_TOKEN": "봉인된 토큰이 아닙니다. {problem}.",
+    "PRODUCT_NOT_FOUND": "상품 {product}: 찾을 수 없습니다.",
+    "CASE_NOT_FOUND": "격리 건 {case_id}: 찾을 수 없습니다. `sellerwatch quarantine list`로 목록을 볼 수 있습니다.",
+    "REMOVAL_NOT_FOUND": "삭제 건 {removal_id}: 찾을 수 없습니다. `sellerwatch removals list`로 목록을 볼 수 있습니다.",
+    "INVALID_POLICY": "'{policy}' 값은 필드 정책이 아닙니다. {problem}.",
+    "INVALID_TEXT": "'{given}' 값은 UTF-8 텍스트가 아닙니다.",
+    "INVALID_SETTINGS": "설정에 잘못된 곳이 {number}군데 있습니다.\n{listed}",
+    "INVALID_DATABASE_URL": "SELLERWATCH_DATABASE_URL 값이 잘못되었습니다. {problem}.",
+    "DATABASE_UNAVAILABLE": "데이터베이스 {where}: 사용할 수 없습니다. {problem}.",
+    "PORT_IN_USE": "{host}:{port} 주소는 이미 쓰이고 있습니다. 그 프로그램을 멈추거나 다른 포트를 고르십시오.",
+    "ADDRESS_UNUSABLE": "{host}:{port} 주소에서 수신할 수 없습니다. {problem}.",
+    "UNKNOWN_PROFILE": "'{given}' 혼돈 프로필은 없습니다. 쓸 수 있는 이름: {known}.",
+    "UNPARSABLE": "{endpoint} 응답을 읽을 수 없습니다. {problem}.",
+    "TRANSPORT_FAILED": "요청이 실패했습니다. {problem}.",
+    "SCHEMA_MISSING": "데이터베이스에 아직 스키마가 없습니다. 실행하십시오: sellerwatch db upgrade",
+    "SCHEMA_BEHIND": (
+        "데이터베이스의 스키마는 {current}, 이 프로그램이 필요로 하는 것은 {head}입니다. 실행하십시오: "
+        "sellerwatch db upgrade"
+    ),
+    "SCHEMA_UNKNOWN": (
+        "이 프로그램이 모르는 스키마입니다({current}, 아는 것은 {head}까지). 더 새로운 sellerwatch나 다른 프로그램이 "
+        "만든 것입니다. sellerwatch를 올리거나 다른 데이터베이스를 지정하십시오."
+    ),
+    "SCHEMA_BUSY": (
+        "다른 프로세스가 {seconds}초 넘게 이 데이터베이스를 올리고 있습니다. 끝나기를 기다려 실행하십시오: "
+        "sellerwatch db upgrade"
+    ),
+    "NO_SUCH_REVISION": "'{revision}' 단계로 내려갈 수 없습니다. 갈 수 있는 곳: {possible}, 또는 -1로 한 단계.",
+    "KEY_FILE_UNUSABLE": "키 파일 {path}: 쓸 수 없습니다. {problem}.",
+    "NO_BUDGET": "지금 요청할 수 있는 에이전트가 없습니다. 약 {seconds}초 뒤에 가능합니다.",
+    "MARKETPLACE_UNAVAILABLE": "판매자 {seller_id}: 마켓플레이스가 상품 수를 알려 주지 않았습니다. {problem}.",
+    "LAST_EVENT_MISSING": "상품 {item_no}: 마지막 이벤트(버전 {version})가 아웃박스에 더 이상 없습니다.",
+    "POOL_BREAKER_OPEN": (
+        "수집이 멈춰 있습니다. 에이전트 {total}개 중 {available}개만 쓸 수 있습니다({percent}%). {seconds}초 뒤, 또는 "
+        "충분한 에이전트가 돌아오면 다시 시도합니다(`sellerwatch agents status`)."
+    ),
+    "ROBOTS_FORBID": (
+        "robots.txt가 {path} 경로를 금하고 SELLERWATCH_ROBOTS_CHECK 값이 obey이므로 아무것도 수집하지 않습니다."
+    ),
+    "INVALID_REQUEST": "요청을 읽을 수 없습니다. {first}.",
+    "NO_SUCH_PATH": "이 경로에는 아무것도 없습니다. 무엇이 있는지는 /docs에 있습니다.",
+    "METHOD_NOT_ALLOWED": "이 경로는 그 메서드를 받지 않습니다. 받는 메서드는 /docs에 있습니다.",
+    "INTERNAL_ERROR": "내부에서 문제가 생겼습니다. 로그의 {log_id} 줄에 까닭이 있습니다.",
+    "NOT_LOGGED_IN": "유효한 bearer 토큰이 필요합니다. `sellerwatch auth token`으로 만들 수 있습니다.",
+    "TOKEN_EXPIRED": "토큰이 만료되었습니다. 새로 받으십시오.",
+    "ROLE_NEEDED": "{role} 역할이 필요합니다.",
+    "WRONG_API_KEY": "X-API-Key 헤더에 유효한 키가 필요합니다.",
+    "TOO_MANY_CALLS": "이 주소에서 온 요청이 너무 많습니다. {seconds}초 뒤에 다시 보내십시오.",
+    "BODY_TOO_LARGE": "본문이 1 MB보다 큽니다.",
+    "PORT_UNUSABLE": (
+        "API가 {address} 주소에서 수신할 수 없습니다. {problem}. SELLERWATCH_HOST와 SELLERWATCH_PORT를 정하십시오."
+    ),
+    "UNREADABLE_TTL": "'{given}' 값은 토큰의 유효 시간이 아닙니다. 30m, 12h, 7d처럼 적으십시오. 최대 365d입니다.",
+    "FOREIGN_PRODUCT": "상품 {item_no}: 판매자 {seller_id} 것이 아니라 판매자 {owner} 것이므로 건드리지 않습니다.",
+    "USER_NOT_FOUND": "사용자 {name}: 찾을 수 없습니다. 목록은 `sellerwatch auth user list`에 있습니다.",
+    "USER_EXISTS": "사용자 {name}: 이미 있습니다.",
+    "INVALID_USER_NAME": (
+        "'{given}' 값은 사용자 이름이 아닙니다. 영문 소문자나 숫자로 시작하고 소문자, 숫자, . _ @ - 만 쓴 1~64자여야 "
+        "합니다."
+    ),
+    "INVALID_PASSWORD": "비밀번호는 출력 가능한 문자 {shortest}~{longest}자여야 하고 사용자 이름과 달라야 합니다.",
+    "PASSWORDS_DIFFER": "두 비밀번호가 다릅니다. 아무것도 바꾸지 않았습니다.",
+    "NO_PASSWORD": "비밀번호가 없습니다. 물음에 답해 입력하거나 한 줄로 파이프해 주십시오.",
+    "WRONG_LOGIN": "사용자 또는 비밀번호가 잘못되었습니다.",
+    "TOO_MANY_LOGINS": "로그인 실패가 너무 많습니다. {seconds}초 뒤에 다시 시도하십시오.",
+    "LOGINS_BUSY": "지금 로그인하는 사람이 너무 많습니다. {seconds}초 뒤에 다시 시도하십시오.",
+    "PASSWORD_MUST_CHANGE": "한 번만 쓰는 비밀번호입니다. POST /api/v1/auth/password로 새 비밀번호를 정하십시오.",
+    "INVALID_IDEMPOTENCY_KEY": "Idempotency-Key 값은 출력 가능한 ASCII 문자 1~{longest}자여야 합니다.",
+    "IDEMPOTENCY_KEY_USED": "이 Idempotency-Key 값은 다른 요청에 쓰였습니다. 새 값을 쓰십시오.",
+    "REQUEST_UNDER_WAY": "이 Idempotency-Key 값의 첫 요청을 아직 처리하고 있습니다.",
+    "OUTCOME_UNKNOWN": (
+        "이 Idempotency-Key 값의 첫 요청이 도중에 끊겨 어디까지 되었는지 알 수 없습니다. 확인한 뒤 새 값을 쓰십시오."
+    ),
+    "TOO_MANY_STREAMS": "열린 스트림이 이미 {most}개입니다. 나중에 다시 시도하십시오.",
+    "BODY_NOT_FOUND": "상품 {item_no}: 보관된 본문이 없습니다. {part} 본문은 {kept}개이며 가장 새 것이 1번입니다.",
+    "CHOSEN_TWICE": "ID 또는 --all-failed 같은 선택 조건 중 하나만 지정하십시오.",
+    "FILE_UNWRITABLE": "파일 {path}: 쓸 수 없습니다. {problem}.",
+    "INVALID_CURSOR": "'{given}' 값은 이 목록의 커서가 아닙니다. 처음부터 보려면 빼고 요청하십시오.",
+    "INVALID_TARGET": "{target}: 내보낼 수 없습니다. {problem}.",
+    "NOTHING_CHOSEN": "대상 메시지를 지정하십시오. ID 또는 --all-failed, --seller, --type, --since, --until.",
+    "NOTHING_TO_RESUME": "{outbox} 아웃박스: 멈춰 있지 않고 차단기도 열려 있지 않아 재개할 것이 없습니다.",
+    "NOTHING_TO_TELL": "판매자 {seller_id}: 다시 시도할 것이 없습니다. 스케줄러가 이미 알고 있거나 지금 전달 중입니다.",
+    "OUTBOX_PAUSED": "{outbox} 아웃박스: 이미 멈춰 있습니다. 멈춘 사람: {by}.",
+    "PYARROW_MISSING": "Parquet에는 pyarrow 패키지가 필요합니다. pip install 'sellerwatch[parquet]' 명령으로 설치하거나 csv, jsonl로 내보내십시오.",
+    "UNREADABLE_TIME": "'{given}' 값은 시각이 아닙니다. 2026-11-15, 2026-11-15T06:00(별도 표기가 없으면 UTC) 또는 90m, 2h, 3d처럼 얼마 전인지 적으십시오.",
+    "VERSION_NOT_FOUND": "상품 {item_no}: 이력에 버전 {version}이 없습니다. 있는 버전: {known}.",
+}
 
-CATALOGUES: Mapping[str, Mapping[str, str]] = {"en": ENGLISH}
+CATALOGUES: Mapping[str, Mapping[str, str]] = {"en": ENGLISH, "ko": KOREAN}
 
 
 def catalogue(language: str) -> Mapping[str, str]:
@@ -128,14 +277,15 @@ def word(code: str, facts: Mapping[str, object], catalogue: Mapping[str, str] = 
     if template is None:
         shown = ", ".join(f"{name}={value}" for name, value in facts.items())
         return f"{code.capitalize().replace('_', ' ')}{f' ({shown})' if shown else ''}."
-    return template.format_map({name: _shown(name, value) for name, value in facts.items()})
+    either, none = (" 또는 ", "없음") if catalogue is KOREAN else (" or ", "nothing")
+    return template.format_map({name: _shown(name, value, either, none) for name, value in facts.items()})
 
 
-def _shown(name: str, value: object) -> object:
+def _shown(name: str, value: object, either: str, none: str) -> object:
     """Lists as people say them (`a, b or c`), verbs without the underscore of their method."""
     if name == "verb":
         return str(value).replace("_", " ")
     if isinstance(value, tuple | list):
         texts = [str(v) for v in value]
-        return " or ".join(filter(None, [", ".join(texts[:-1]), *texts[-1:]])) or "nothing"
+        return either.join(filter(None, [", ".join(texts[:-1]), *texts[-1:]])) or none
     return value

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
+from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock
 from sellerwatch.kernel.errors import Failed
@@ -34,11 +35,22 @@ log = logging.getLogger(__name__)
 HELD_LOOK = 5.0
 #: Outcomes wait this long for others to share a transaction with, unless half of the slots are free by then.
 LINGER = 0.01
+#: How often at most it is told how many arrived.
+TELL_EVERY = timedelta(seconds=1)
 _TROUBLE = Backoff(first=1.0, longest=30.0)
 _RULES = DeliveryRules()
 
 
 TxT = TypeVar("TxT", bound=OutboxTx)
+
+
+@dataclass(frozen=True)
+class _Told:
+    """How far whoever watches has been told."""
+
+    delivered: int = 0
+    failed: int = 0
+    at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -96,6 +108,7 @@ class Delivery(Generic[TxT]):
         self.delivered = 0
         self.retried = 0
         self.failed = 0
+        self._told = _Told()
 
     def nudge(self) -> None:
         """There may be something new to send. Called on the loop's own thread, after the commit that wrote it."""
@@ -170,9 +183,11 @@ class Delivery(Generic[TxT]):
             again, self._unsettled = self._unsettled, []
             await self._settle_singly(again)
         outcomes, self._ended = self._ended, []
-        now, room = self._clock.now(), self._room()
+        now, room, news = self._clock.now(), self._room(), self._news()
 
         def work(tx: TxT) -> Turn:
+            if news is not None:
+                tx.activity.add(news)
             turn = take_turn(tx, self._kind, outcomes, room, self._rules, now)
             return replace(turn, settled=self._followed_up(tx, turn.settled, now))
 
@@ -189,6 +204,8 @@ class Delivery(Generic[TxT]):
             return _TROUBLE.wait(self._troubles, self._luck).total_seconds()
         self._unsure = False
         self._troubles = 0
+        if news is not None:
+            self._told = _Told(self.delivered, self.failed, now)
         self._heed(turn.settled)
         for message in turn.claimed:
             self._start(message, receiver)
@@ -199,10 +216,21 @@ class Delivery(Generic[TxT]):
         known = frozenset((*self._flying, *(outcome.claimed.outbox_id for outcome in self._unsettled)))
         return Room(self._worker_id, slots, known if self._unsure or not known else None)
 
+    def _news(self) -> Activity | None:
+        """What arrived or failed for good since that was last told, at most once a second."""
+        now, told = self._clock.now(), self._told
+        delivered, failed = self.delivered - told.delivered, self.failed - told.failed
+        if not (delivered or failed) or (told.at is not None and abs(now - told.at) < TELL_EVERY):
+            return None
+        data = {"delivered": delivered, "failed": failed}
+        return Activity(now, "outbox.delivered", "outbox", self._kind, data)
+
     def _until_next(self, turn: Turn) -> float:
         longest = _TROUBLE.longest if self._unsettled else self._rules.interval
         if turn.look_at is not None:
             return min(max((turn.look_at - self._clock.now()).total_seconds(), 0.0), longest, HELD_LOOK)
+        if (self.delivered, self.failed) != (self._told.delivered, self._told.failed):
+            longest = min(longest, TELL_EVERY.total_seconds())
         if not turn.drained:
             return 0.0 if len(self._flying) < self._rules.concurrency else longest
         if turn.next_due is None:

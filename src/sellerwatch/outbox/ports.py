@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from sellerwatch.kernel.activity import ActivityLog
 from sellerwatch.kernel.ids import OutboxId, PublicId, SellerId, WorkerId
+from sellerwatch.kernel.paging import Piece, Place
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import Grip, Message, MessageStatus, OutboxKind
 from sellerwatch.outbox.receipt import Attempt, Receipt
@@ -155,6 +157,10 @@ class OutboxView(Protocol):
         """Newest first."""
         ...
 
+    def page(self, choice: Choice, place: Place | None, limit: int) -> Piece[Message]:
+        """Newest first, behind a place."""
+        ...
+
     def ids(self, choice: Choice, limit: int) -> Sequence[OutboxId]:
         """Oldest first."""
         ...
@@ -186,3 +192,6 @@ class OutboxTx(Protocol):
 
     @property
     def attempts(self) -> Attempts: ...
+
+    @property
+    def activity(self) -> ActivityLog: ...

@@ -9,6 +9,8 @@ from datetime import datetime, timedelta
 from sellerwatch.schedules.schedule import Schedule
 
 LONGEST_SPREAD = timedelta(minutes=5)
+#: So many coming starts are shown.
+NEXT_STARTS = 5
 
 
 @dataclass(frozen=True)
@@ -35,3 +37,13 @@ def tick(schedule: Schedule, now: datetime) -> Tick | None:
         return None
     passed = (now - schedule.next_run_at) // schedule.interval.length
     return Tick(skipped=passed, next_run_at=schedule.next_run_at + (passed + 1) * schedule.interval.length)
+
+
+def starts_at(schedule: Schedule) -> datetime | None:
+    """When the next run really starts: its time and the seller's own moment after it."""
+    return None if schedule.next_run_at is None else schedule.next_run_at + spread(schedule)
+
+
+def next_starts(schedule: Schedule) -> list[datetime]:
+    first = starts_at(schedule)
+    return [] if first is None else [first + number * schedule.interval.length for number in range(NEXT_STARTS)]

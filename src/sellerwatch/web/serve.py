@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import socket
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import uvicorn
 
 from sellerwatch.compose import jwt_secret
 from sellerwatch.kernel.errors import Failed
+from sellerwatch.oversight.users import add_first
 from sellerwatch.web.api.app import make_app
 from sellerwatch.web.api.credentials import Credentials
 from sellerwatch.web.api.parts import Parts
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 #: How long answers under way may take once we are told to stop.
 GRACE = 3
+BACKLOG = 2048
 
 
 @dataclass(eq=False)
@@ -52,11 +55,34 @@ def credentials_of(settings: Settings) -> Credentials:
     )
 
 
+@dataclass(frozen=True)
+class Serving:
+    """Where the API listens; on the very first start also the password that was made for the first user."""
+
+    address: str
+    first_password: str | None = field(default=None, repr=False)
+
+
+async def first_user(parts: Parts, *, must_change: bool = True) -> str | None:
+    """Where nobody can log in yet, `admin` is made: with the configured password, or with one that is returned, to be
+    shown once and kept nowhere. It is good for choosing another (unless whoever asks will be gone soon anyway)."""
+    if await parts.read(lambda tx: tx.users.everyone()):
+        return None
+    configured = parts.settings.admin_password
+    password = secrets.token_urlsafe(12) if configured is None else configured.get_secret_value()
+    hashed, change = await parts.passwords.hash(password), configured is None and must_change
+    now = parts.clock.now()
+    made = await parts.change("setup", lambda tx, _: add_first(tx, hashed, now=now, must_change=change))
+    return password if made is not None and configured is None else None
+
+
 @contextlib.asynccontextmanager
-async def api_of(service: Service, settings: Settings) -> AsyncIterator[str]:
-    """The API listens while the block runs; gives its address. A port that is taken is said before anything starts."""
+async def api_of(service: Service, settings: Settings, *, must_change: bool = True) -> AsyncIterator[Serving]:
+    """The API listens while the block runs. A port that is taken is said before anything starts."""
     listening = _listen(settings.host, settings.port)
-    app = make_app(Parts(service, settings, credentials_of(settings)))
+    parts = Parts(service, settings, credentials_of(settings))
+    password = await first_user(parts, must_change=must_change)
+    app = make_app(parts)
     config = uvicorn.Config(
         app, lifespan="off", log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=GRACE
     )
@@ -64,8 +90,10 @@ async def api_of(service: Service, settings: Settings) -> AsyncIterator[str]:
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     host, port = listening.getsockname()[:2]
     try:
-        yield f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        yield Serving(f"http://{f'[{host}]' if ':' in host else host}:{port}", password)
     finally:
+        # Open streams end first: the server would wait for them.
+        app.state.stream.close()
         server.should_exit = True
         await serving
 
@@ -76,6 +104,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listening = socket.socket(family, kind, protocol)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
+        # From here on connections wait for the server, should it not be at work yet.
+        listening.listen(BACKLOG)
     except OSError as error:
         problem = error.strerror or str(error)
         raise PortUnusable(address=f"{host}:{port}", problem=problem) from None

@@ -32,7 +32,7 @@ from sellerwatch.adapters.sql.migrate import (
 from sellerwatch.adapters.sql.schema import metadata
 
 OTHERS = ("alembic_version", "sqlite_sequence")
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
 HEAD = REVISIONS[-1]
 NEXT = "0099"
 BREAKS = """

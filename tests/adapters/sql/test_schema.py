@@ -104,7 +104,7 @@ SERVICE = {
     "setting_overrides": {"uq_name": "name"},
     "outbox_channels": {"uq_outbox": "outbox"},
     "outbox_attempts": {"idx_outbox_id": "outbox_id"},
-    "activity": {},
+    "activity": {"idx_subject_id_at": "subject_id at"},
     "audit": {
         "idx_subject_type_subject_id_id": "subject_type subject_id id",
         "idx_actor_id": "actor id",
@@ -124,7 +124,12 @@ CATALOG = {
     "removals": {"uq_removal_id": "removal_id", "idx_status": "status", "idx_seller_id_status": "seller_id status"},
     "drift": {"uq_endpoint_path": "endpoint path"},
 }
-TABLES: dict[str, dict[str, str]] = {**CRAWL, **POOL, **SERVICE, **CATALOG}
+PEOPLE = {
+    "users": {"uq_name": "name"},
+    "login_attempts": {"uq_who_hash": "who_hash", "idx_last_at": "last_at"},
+    "idempotency_keys": {"uq_key_hash": "key_hash", "idx_created_at": "created_at"},
+}
+TABLES: dict[str, dict[str, str]] = {**CRAWL, **POOL, **SERVICE, **CATALOG, **PEOPLE}
 
 
 def seller(**changed: object) -> dict[str, object]:
@@ -141,7 +146,7 @@ def seller(**changed: object) -> dict[str, object]:
 
 
 def test_there_are_eight_crawl_tables_seven_pool_tables_and_those_the_work_needs(migrated: Engine) -> None:
-    assert (len(CRAWL), len(POOL), len(SERVICE), len(CATALOG)) == (8, 7, 9, 7)
+    assert (len(CRAWL), len(POOL), len(SERVICE), len(CATALOG), len(PEOPLE)) == (8, 7, 9, 7, 3)
     assert set(inspect(migrated).get_table_names()) == set(TABLES) | {"alembic_version"}
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import orjson
 
-from sellerwatch.adapters.sql.statements import Db
+from sellerwatch.adapters.sql.activity import SqlActivity
+from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.walk import Walk, walk
+from sellerwatch.kernel.activity import Activity
+from sellerwatch.kernel.paging import Piece, Place
 from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.oversight.ports import AuditChoice
 
 # Append one entry.
 RECORD = """
@@ -23,11 +28,29 @@ SELECT at, actor, action, subject_type, subject_id, state_before, state_after, n
 """
 
 
+ROW = """SELECT id, at, actor, action, subject_type, subject_id, state_before, state_after, note FROM audit
+WHERE id IN (:rows)"""
+
+INDEXED = ("subject_type", "subject_id", "actor", "action")
+
+
+def _found_by(asked: Collection[str]) -> tuple[str, ...]:
+    """The index that finds the fewest; a subject's has its id behind its type, so it serves only both."""
+    if {"subject_type", "subject_id"} <= set(asked):
+        return ("subject_type", "subject_id")
+    return tuple(name for name in ("actor", "action") if name in asked)[:1]
+
+
 class SqlAuditTrail:
     def __init__(self, db: Db) -> None:
         self._db = db
+        self._activity = SqlActivity(db)
 
     def record(self, entry: AuditEntry) -> None:
+        """Also told to whoever watches; of people who log in only the trail knows."""
+        if entry.subject_type != "user":
+            told = {"actor": entry.actor, "note": entry.note}
+            self._activity.add(Activity(entry.at, entry.action, entry.subject_type, entry.subject_id, told))
         self._db.run(
             RECORD,
             {
@@ -48,10 +71,22 @@ class SqlAuditTrail:
         given = {"subject_type": subject_type, "subject_id": subject_id, "actor": actor}
         asked = [f"{name} = :{name}" for name, value in given.items() if value is not None]
         statement = NEWEST.replace("{where}", f"WHERE {' AND '.join(asked)}" if asked else "")
-        return [
-            AuditEntry(r[0], r[1], r[2], r[3], r[4], _object(r[5]), _object(r[6]), r[7])
-            for r in self._db.rows(statement, given | {"limit": limit})
-        ]
+        return [_entry(row) for row in self._db.rows(statement, given | {"limit": limit})]
+
+    def page(self, choice: AuditChoice, place: Place | None, limit: int) -> Piece[AuditEntry]:
+        given = vars(choice)
+        asked = {name: f"w.{name} = :{name}" for name in INDEXED if given[name] is not None}
+        found_by = _found_by(asked)
+        times = {"since": "w.at >= :since", "until": "w.at < :until"}
+        looked_at = " AND ".join(text for name, text in times.items() if given[name] is not None)
+        only = {name: text for name, text in asked.items() if name not in found_by}
+        only |= {"at": looked_at} if looked_at else {}
+        way = Walk("audit", given, [asked[name] for name in found_by], only, time="at", since=choice.since)
+        return walk(self._db, way, ROW, _entry, place=place, limit=limit)
+
+
+def _entry(row: AnyRow) -> AuditEntry:
+    return AuditEntry(row[0], row[1], row[2], row[3], row[4], _object(row[5]), _object(row[6]), row[7])
 
 
 def _text(value: Mapping[str, Any] | None) -> str | None:

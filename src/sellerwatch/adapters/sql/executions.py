@@ -6,14 +6,24 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from sellerwatch.adapters.sql.activity import SqlActivity
 from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.walk import of_seller, walk
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.ports import NoteKind, WorkerInfo
+from sellerwatch.crawling.telling import execution_told
+from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.ids import ExecutionId, ScheduleId, SellerId, WorkerId
+from sellerwatch.kernel.paging import Piece, Place
 
-SELECT = """SELECT execution_id, schedule_id, seller_id, created_at, status, total_tasks_created, completed_tasks,
-    failed_tasks, list_total, started_at, completed_at, deadline_at, error_message
-FROM crawling_schedule_executions"""
+TABLE = "crawling_schedule_executions"
+
+COLUMNS = """execution_id, schedule_id, seller_id, created_at, status, total_tasks_created, completed_tasks,
+    failed_tasks, list_total, started_at, completed_at, deadline_at, error_message"""
+
+SELECT = f"SELECT {COLUMNS} FROM {TABLE}"
+
+ROW = f"SELECT id, {COLUMNS} FROM {TABLE} WHERE id IN (:rows)"
 
 # `open_seller_id` is unique: two triggers of one seller cannot both get in.
 ADD = """
@@ -31,6 +41,8 @@ UPDATE crawling_schedule_executions SET open_seller_id = :open_seller_id, status
     completed_at = :completed_at, deadline_at = :deadline_at, error_message = :error_message
 WHERE execution_id = :execution_id
 """
+
+STATUS = "SELECT status FROM crawling_schedule_executions WHERE execution_id = :id"
 
 AT_WORK = f"""{SELECT} e WHERE status = 'RUNNING' AND NOT EXISTS (
     SELECT 1 FROM run_notes n WHERE n.execution_id = e.execution_id AND n.kind = 'paused') ORDER BY id"""
@@ -62,9 +74,19 @@ class SqlExecutions:
 
     def add(self, execution: Execution) -> None:
         self._db.run(ADD, _params(execution))
+        self._tell(execution)
 
     def save(self, execution: Execution) -> None:
+        """Whoever watches is told when it begins, ends or begins again."""
+        was = self._db.value(STATUS, {"id": execution.execution_id})
         self._db.run(SAVE, _params(execution))
+        if was is not None and was != execution.status:
+            self._tell(execution)
+
+    def _tell(self, execution: Execution) -> None:
+        at = execution.completed_at or execution.started_at or execution.created_at
+        kind, told = f"execution.{execution.status.lower()}", execution_told(execution)
+        SqlActivity(self._db).add(Activity(at, kind, "execution", execution.execution_id, told))
 
     def get(self, execution_id: ExecutionId) -> Execution | None:
         row = self._db.row(f"{SELECT} WHERE execution_id = :id", {"id": execution_id})
@@ -87,6 +109,11 @@ class SqlExecutions:
             f"{SELECT} {f'WHERE {where}' if where else ''} ORDER BY id DESC LIMIT :limit", given | {"limit": limit}
         )
         return [_execution(row) for row in rows]
+
+    def page(
+        self, *, seller_id: SellerId | None, status: ExecutionStatus | None, place: Place | None, limit: int
+    ) -> Piece[Execution]:
+        return walk(self._db, of_seller(TABLE, seller_id, status), ROW, _execution, place=place, limit=limit)
 
 
 class SqlRunNotes:

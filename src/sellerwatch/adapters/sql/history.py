@@ -24,7 +24,7 @@ SELECT product_id, item_no, seller_id, execution_id, outbox_id, event_type, vers
 FROM product_changes WHERE product_id = :product_id ORDER BY id DESC LIMIT :limit
 """
 
-_LEVEL = 1
+_LEVEL = -1
 _ALL = 2**31
 
 

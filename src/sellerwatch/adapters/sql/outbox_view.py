@@ -8,7 +8,9 @@ from typing import Any
 
 from sellerwatch.adapters.sql.outbox import HELD_BACK, for_table, message_of
 from sellerwatch.adapters.sql.statements import Db
+from sellerwatch.adapters.sql.walk import Walk, walk
 from sellerwatch.kernel.ids import OutboxId, PublicId
+from sellerwatch.kernel.paging import Piece, Place
 from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
 from sellerwatch.outbox.ports import Choice, Chosen, Tally
 
@@ -44,10 +46,21 @@ HOLDERS = """
 SELECT w.outbox_id, (
     SELECT f.outbox_id FROM {outbox} f
     WHERE f.{subject} = w.{subject} AND f.id < w.id AND f.status = 'FAILED' ORDER BY f.id LIMIT 1)
-FROM {outbox} w WHERE w.status = 'WAITING' AND w.outbox_id IN (:outbox_ids)
+FROM {outbox} w WHERE +w.status = 'WAITING' AND w.outbox_id IN (:outbox_ids)
 """
 
 FAILED_OF = "SELECT outbox_id FROM {outbox} WHERE {subject} = :subject_id AND status = 'FAILED' ORDER BY id"
+
+
+ROW = "SELECT o.id, {columns} FROM {outbox} o WHERE o.id IN (:rows)"
+
+ASKED = {
+    "status": "o.status = :status",
+    "seller_id": "o.seller_id = :seller_id",
+    "event_type": "o.event_type = :event_type",
+    "since": "o.created_at >= :since",
+    "until": "o.created_at < :until",
+}
 
 
 class SqlOutboxView:
@@ -62,6 +75,21 @@ class SqlOutboxView:
         order = "ORDER BY o.created_at DESC, o.id DESC" if choice.status else "ORDER BY o.id DESC"
         sql = NEWEST.replace("{where}", f"{_where(choice)} {order}")
         return [message_of(row, self._kind) for row in self._rows(sql, _given(choice) | {"limit": limit})]
+
+    def page(self, choice: Choice, place: Place | None, limit: int) -> Piece[Message]:
+        given = _given(choice)
+        asked = {name: text.replace("o.", "w.", 1) for name, text in ASKED.items() if given[name] is not None}
+        # By state an index gives the order of time, and finds the times; all else is looked at.
+        indexed = ("status", "since", "until") if choice.status else ()
+        within = [asked.pop(name) for name in indexed if name in asked]
+        times = " AND ".join(asked.pop(name) for name in ("since", "until") if name in asked)
+        only = asked | ({"created_at": times} if times else {})
+        way = Walk(
+            for_table("{outbox}", self._kind), given, within, only, by_time=bool(choice.status), since=choice.since
+        )
+        return walk(
+            self._db, way, for_table(ROW, self._kind), lambda row: message_of(row, self._kind), place=place, limit=limit
+        )
 
     def ids(self, choice: Choice, limit: int) -> Sequence[OutboxId]:
         sql = IDS.replace("{where}", _where(choice))
@@ -112,7 +140,5 @@ def _given(choice: Choice) -> dict[str, Any]:
 
 
 def _where(choice: Choice) -> str:
-    asked = {name: f"o.{name} = :{name}" for name in ("status", "seller_id", "event_type")}
-    asked |= {"since": "o.created_at >= :since", "until": "o.created_at < :until"}
-    chosen = [asked[name] for name, value in _given(choice).items() if value is not None]
+    chosen = [ASKED[name] for name, value in _given(choice).items() if value is not None]
     return f"WHERE {' AND '.join(chosen)}" if chosen else ""

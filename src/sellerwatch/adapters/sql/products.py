@@ -9,13 +9,18 @@ from typing import Any
 import zstandard
 
 from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.walk import Walk, walk
 from sellerwatch.catalog.ports import ListStanding, PartKey, ProductCounts, RawPart, StoredBody
 from sellerwatch.catalog.product import PartType, Product, ProductState
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, SellerId
+from sellerwatch.kernel.paging import Piece, Place
 
-SELECT = """SELECT product_id, item_no, seller_id, created_at, updated_at, minishop_data_hash, detail_data_hash,
-    option_data_hash, is_changed, version, missing_runs, last_seen_at, last_seen_execution, deleted_at
-FROM products"""
+COLUMNS = """product_id, item_no, seller_id, created_at, updated_at, minishop_data_hash, detail_data_hash,
+    option_data_hash, is_changed, version, missing_runs, last_seen_at, last_seen_execution, deleted_at"""
+
+SELECT = f"SELECT {COLUMNS} FROM products"
+
+ROW = f"SELECT id, {COLUMNS} FROM products WHERE id IN (:rows)"
 
 ADD = """
 INSERT INTO products (product_id, item_no, seller_id, created_at, updated_at, minishop_data_hash, detail_data_hash,
@@ -103,8 +108,13 @@ _STATES = {
     ProductState.DELETED: "deleted_at IS NOT NULL",
 }
 
-#: Level 1: bodies are written once and rarely read; speed counts more than the last tenth of the size.
-_LEVEL = 1
+#: Bodies are written once and rarely read: speed counts more than the last seventh of the size.
+_LEVEL = -1
+_LOOKED_AT = {
+    ProductState.COMPLETE: {"is_complete": "w.is_complete = 1", "deleted_at": "w.deleted_at IS NULL"},
+    ProductState.INCOMPLETE: {"is_complete": "w.is_complete = 0", "deleted_at": "w.deleted_at IS NULL"},
+    ProductState.DELETED: {"deleted_at": "w.deleted_at IS NOT NULL"},
+}
 
 
 class SqlProducts:
@@ -216,6 +226,16 @@ class SqlProducts:
         given = {"after": after, "seller_id": seller_id, "limit": limit}
         rows = self._db.rows(f"{SELECT.replace('SELECT ', 'SELECT id, ')} {where} ORDER BY id LIMIT :limit", given)
         return [(row[0], _product(row[1:])) for row in rows]
+
+    def page(
+        self, *, seller_id: SellerId | None, state: ProductState | None, place: Place | None, limit: int
+    ) -> Piece[Product]:
+        within = ["w.seller_id = :seller_id"] if seller_id else []
+        only = {} if state is None else dict(_LOOKED_AT[state])
+        if seller_id and "is_complete" in only:
+            within.append(only.pop("is_complete"))
+        way = Walk("products", {"seller_id": seller_id}, within, only, newest_first=False)
+        return walk(self._db, way, ROW, _product, place=place, limit=limit)
 
     def count(self, seller_id: SellerId | None = None, state: ProductState | None = None) -> int:
         asked = ["seller_id = :seller_id"] if seller_id else []

@@ -9,14 +9,20 @@ from datetime import datetime
 import zstandard
 
 from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.walk import of_seller, walk
 from sellerwatch.catalog.ports import PartKey, UnknownField
 from sellerwatch.catalog.product import PartType
 from sellerwatch.catalog.quarantine import Case, CaseKind, CaseStatus, HeldPart, HeldStatus
 from sellerwatch.catalog.removal import Removal, RemovalReason, RemovalStatus
 from sellerwatch.kernel.ids import CaseId, ExecutionId, ItemNo, RemovalId, SellerId
+from sellerwatch.kernel.paging import Piece, Place
 
-CASE = """SELECT case_id, seller_id, execution_id, data_type, kind, field, created_at, updated_at, status,
-    sample_item_no, sample_before, sample_after, decided_by FROM quarantine"""
+CASE_COLUMNS = """case_id, seller_id, execution_id, data_type, kind, field, created_at, updated_at, status,
+    sample_item_no, sample_before, sample_after, decided_by"""
+
+CASE = f"SELECT {CASE_COLUMNS} FROM quarantine"
+
+CASE_ROW = f"SELECT id, {CASE_COLUMNS} FROM quarantine WHERE id IN (:rows)"
 
 ADD_CASE = """
 INSERT INTO quarantine (case_id, seller_id, execution_id, data_type, kind, field, created_at, updated_at, status,
@@ -52,8 +58,12 @@ COUNT_HELD = """
 SELECT case_id, COUNT(*) FROM held_parts WHERE case_id IN (:case_ids) AND status = 'HELD' GROUP BY case_id
 """
 
-REMOVAL = """SELECT removal_id, seller_id, execution_id, reason, told, missing, unseen_since, created_at, status,
-    decided_at, decided_by FROM removals"""
+REMOVAL_COLUMNS = """removal_id, seller_id, execution_id, reason, told, missing, unseen_since, created_at, status,
+    decided_at, decided_by"""
+
+REMOVAL = f"SELECT {REMOVAL_COLUMNS} FROM removals"
+
+REMOVAL_ROW = f"SELECT id, {REMOVAL_COLUMNS} FROM removals WHERE id IN (:rows)"
 
 ADD_REMOVAL = """
 INSERT INTO removals (removal_id, seller_id, execution_id, reason, told, missing, unseen_since, created_at, status,
@@ -97,6 +107,11 @@ class SqlQuarantine:
 
     def newest(self, *, seller_id: SellerId | None, status: CaseStatus | None, limit: int) -> Sequence[Case]:
         return [_case(row) for row in _newest(self._db, CASE, seller_id, status, limit)]
+
+    def page(
+        self, *, seller_id: SellerId | None, status: CaseStatus | None, place: Place | None, limit: int
+    ) -> Piece[Case]:
+        return walk(self._db, of_seller("quarantine", seller_id, status), CASE_ROW, _case, place=place, limit=limit)
 
     def held(self, items: Sequence[ItemNo]) -> dict[PartKey, HeldPart]:
         sql = f"{HELD.replace('{body}', 'NULL')} WHERE item_no IN (:items)"
@@ -158,6 +173,11 @@ class SqlRemovals:
 
     def newest(self, *, seller_id: SellerId | None, status: RemovalStatus | None, limit: int) -> Sequence[Removal]:
         return [_removal(row) for row in _newest(self._db, REMOVAL, seller_id, status, limit)]
+
+    def page(
+        self, *, seller_id: SellerId | None, status: RemovalStatus | None, place: Place | None, limit: int
+    ) -> Piece[Removal]:
+        return walk(self._db, of_seller("removals", seller_id, status), REMOVAL_ROW, _removal, place=place, limit=limit)
 
 
 class SqlDrift:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from sellerwatch.adapters.sql.engine import time_of
 from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.walk import Walk, walk
+from sellerwatch.crawling.ports import TaskChoice
 from sellerwatch.crawling.task import OPEN_STATES, Purpose, RequestUrl, Task, TaskStatus, TaskType
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
+from sellerwatch.kernel.paging import Piece, Place
 
 COLUMNS = """task_id, execution_id, seller_id, task_type, request_url, created_at, available_at, purpose, item_no,
     page_no, status, retry_count, error_message, published_at, started_at, completed_at, publish_count, attempt,
@@ -88,6 +91,11 @@ WHERE seller_id = :seller_id AND created_at >= :since AND created_at < :until GR
 
 TALLY = """SELECT task_type, status, COUNT(*) FROM crawler_tasks WHERE execution_id = :execution_id
 GROUP BY task_type, status"""
+
+
+COUNT = "SELECT seller_id, task_type, COUNT(*) FROM crawler_tasks"
+
+ROW = f"SELECT id, {COLUMNS} FROM crawler_tasks WHERE id IN (:rows)"
 
 
 class SqlTasks:
@@ -245,6 +253,15 @@ class SqlTasks:
         )
         return [_task(row) for row in rows]
 
+    def page(self, choice: TaskChoice, place: Place | None, limit: int) -> Piece[Task]:
+        return walk(self._db, _way(choice), ROW, _task, place=place, limit=limit)
+
+    def count(self, choice: TaskChoice) -> Mapping[tuple[SellerId, TaskType], int]:
+        given = vars(choice)
+        where = " AND ".join(f"{name} = :{name}" for name, value in given.items() if value is not None)
+        rows = self._db.rows(f"{COUNT} {f'WHERE {where}' if where else ''} GROUP BY seller_id, task_type", given)
+        return {(SellerId(row[0]), TaskType(row[1])): row[2] for row in rows}
+
     def errors(self, execution_id: ExecutionId, limit: int) -> Sequence[tuple[str, int]]:
         rows = self._db.rows(ERRORS, {"execution_id": execution_id, "limit": limit})
         return [(row[0], row[1]) for row in rows]
@@ -261,6 +278,21 @@ class SqlTasks:
 _TYPES = {str(each): each for each in TaskType}
 _PURPOSES = {str(each): each for each in Purpose}
 _STATUSES = {str(each): each for each in TaskStatus}
+
+
+def _way(choice: TaskChoice) -> Walk:
+    """Of a run by its own index, whose few rows are sorted; of a seller or a state in the order of its index."""
+    given = vars(choice)
+    asked = {name: f"w.{name} = :{name}" for name, value in given.items() if value is not None}
+    only = {"task_type": asked.pop("task_type")} if choice.task_type is not None else {}
+    if choice.execution_id is not None:
+        if choice.seller_id is not None:
+            only["seller_id"] = asked.pop("seller_id")
+        return Walk("crawler_tasks", given, [*asked.values()], only)
+    if choice.seller_id is not None and choice.status is not None:
+        # Held against the seller's own index: a state's rows are those of all sellers.
+        asked["status"] = f"+{asked['status']}"
+    return Walk("crawler_tasks", given, [*asked.values()], only, by_time=bool(asked))
 
 
 def _task(row: AnyRow) -> Task:

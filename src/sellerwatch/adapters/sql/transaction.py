@@ -6,10 +6,13 @@ from functools import cached_property
 
 from sqlalchemy import Connection
 
+from sellerwatch.adapters.sql.activity import SqlActivity
 from sellerwatch.adapters.sql.agents import SqlAgents
+from sellerwatch.adapters.sql.answers import SqlAnswers
 from sellerwatch.adapters.sql.audit import SqlAuditTrail
 from sellerwatch.adapters.sql.channels import SqlAttempts, SqlChannels
 from sellerwatch.adapters.sql.circuits import SqlCircuits
+from sellerwatch.adapters.sql.counts import SqlCounts
 from sellerwatch.adapters.sql.executions import SqlExecutions, SqlRunNotes, SqlWorkers
 from sellerwatch.adapters.sql.history import SqlHistory
 from sellerwatch.adapters.sql.leases import SqlLeases
@@ -24,6 +27,7 @@ from sellerwatch.adapters.sql.sellers import SqlSchedules, SqlSellers
 from sellerwatch.adapters.sql.statements import Db
 from sellerwatch.adapters.sql.tasks import SqlTasks
 from sellerwatch.adapters.sql.tokens import SqlTokens
+from sellerwatch.adapters.sql.users import SqlLogins, SqlUsers
 from sellerwatch.outbox.message import OutboxKind
 
 
@@ -130,3 +134,23 @@ class Transaction:
     @cached_property
     def audit(self) -> SqlAuditTrail:
         return SqlAuditTrail(self.db)
+
+    @cached_property
+    def activity(self) -> SqlActivity:
+        return SqlActivity(self.db)
+
+    @cached_property
+    def users(self) -> SqlUsers:
+        return SqlUsers(self.db)
+
+    @cached_property
+    def logins(self) -> SqlLogins:
+        return SqlLogins(self.db)
+
+    @cached_property
+    def answers(self) -> SqlAnswers:
+        return SqlAnswers(self.db)
+
+    @cached_property
+    def counts(self) -> SqlCounts:
+        return SqlCounts(self.db)

@@ -6,25 +6,76 @@ from importlib.metadata import version
 
 from fastapi import APIRouter, FastAPI
 
-from sellerwatch.web.api import crawling_metrics, internal, sellers
+from sellerwatch.web.api import (
+    agents,
+    audit,
+    auth,
+    crawling_metrics,
+    events,
+    executions,
+    health,
+    internal,
+    limits,
+    monitor,
+    outbox,
+    products,
+    quarantine,
+    removals,
+    schedules,
+    sellers,
+    tasks,
+)
 from sellerwatch.web.api.border import Allowance, Border
+from sellerwatch.web.api.description import describe
 from sellerwatch.web.api.errors import answer_refusals, refusals
+from sellerwatch.web.api.once import Once
 from sellerwatch.web.api.parts import Parts
+from sellerwatch.web.api.turnstile import Turnstile
 
-ROUTERS = (sellers.router, crawling_metrics.router)
+ROUTERS = (
+    auth.router,
+    sellers.router,
+    crawling_metrics.router,
+    executions.router,
+    tasks.router,
+    products.router,
+    outbox.router,
+    agents.router,
+    agents.status_router,
+    limits.router,
+    quarantine.router,
+    removals.router,
+    schedules.router,
+    audit.router,
+    events.router,
+)
 SAID = "Keeps a product server in step with marketplace sellers. Refusals have one shape; times are ISO-8601 in UTC."
 
 
 def make_app(parts: Parts) -> FastAPI:
     app = FastAPI(
-        title="Sellerwatch", version=version("sellerwatch"), description=SAID, docs_url="/docs", redoc_url=None
+        title="Sellerwatch",
+        version=version("sellerwatch"),
+        description=SAID,
+        docs_url=None,
+        openapi_url=None,
+        redoc_url=None,
+        # A redirect would be built from the Host header, which anybody may write.
+        redirect_slashes=False,
     )
     app.state.parts = parts
+    app.state.stream = events.Stream(parts)
     answer_refusals(app)
     api = APIRouter(prefix="/api/v1", responses=refusals(400, 401, 403, 413, 429, 500, 503))
     for router in ROUTERS:
         api.include_router(router)
     app.include_router(api)
-    app.include_router(internal.router)
+    for router in (internal.router, health.router, monitor.router):
+        app.include_router(router)
+    describe(app)
+    app.add_middleware(Once, parts=parts)
+    app.add_middleware(Turnstile, clock=parts.clock, is_busy=lambda: parts.service.worker.is_busy)
     app.add_middleware(Border, allowance=Allowance(parts.settings.api_requests_per_minute, parts.clock))
+    app.state.monitor = monitor.Monitor(parts.clock)
+    app.add_middleware(monitor.Meter, monitor=app.state.monitor, clock=parts.clock)
     return app

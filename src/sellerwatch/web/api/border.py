@@ -12,8 +12,10 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sellerwatch.kernel.clock import Clock
-from sellerwatch.kernel.errors import TooLarge, TooManyRequests
-from sellerwatch.web.api.errors import refusal
+from sellerwatch.kernel.errors import SellerwatchError, TooLarge, TooManyRequests
+from sellerwatch.oversight.logins import network
+from sellerwatch.web.api.bodies import again, check_body
+from sellerwatch.web.api.errors import broken, options, refusal
 
 LARGEST_BODY = 1_000_000
 MOST_CLIENTS = 10_000
@@ -63,6 +65,8 @@ class Allowance:
 
 
 class Border:
+    """The outermost layer: whatever happens inside, what leaves is an answer in our shape with our headers."""
+
     def __init__(self, app: ASGIApp, allowance: Allowance) -> None:
         self._app = app
         self._allowance = allowance
@@ -71,27 +75,58 @@ class Border:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        begun, headed = False, scope["method"] == "HEAD"
+        # The server goes by the method it was sent, the routes by the one they have.
+        inner = {**scope, "method": "GET"} if headed else scope
 
         async def send_with_headers(message: Message) -> None:
+            nonlocal begun
             if message["type"] == "http.response.start":
+                begun = True
+                scope.update({name: inner[name] for name in ("endpoint", "path_params") if name in inner})
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
-            await send(message)
+            if not headed or message["type"] == "http.response.start":
+                await send(message)
 
         request = Request(scope)
-        wait = self._allowance.spend(request.client.host if request.client else "")
+        try:
+            body = await self._admit(request, receive)
+            if scope["method"] == "OPTIONS":
+                await options(request)(scope, receive, send_with_headers)
+                return
+            # Whoever asks for the head only is gone by the time a stream has something to say.
+            await self._app(inner, again(body, _gone if headed else receive), send_with_headers)
+        except SellerwatchError as error:
+            await refusal(request, error)(scope, receive, send_with_headers)
+        except Exception as error:
+            # Beyond this layer the framework would answer, without the headers.
+            if begun:
+                raise
+            await (await broken(request, error))(scope, receive, send_with_headers)
+        finally:
+            if headed and begun:
+                await send({"type": "http.response.body", "body": b""})
+
+    async def _admit(self, request: Request, receive: Receive) -> bytes:
+        """The body of a request that may pass."""
+        wait = self._allowance.spend(network(request.client.host) if request.client else "")
         if wait is not None:
-            await refusal(request, TooManyCalls(round(wait, 3)))(scope, receive, send_with_headers)
-            return
+            raise TooManyCalls(round(wait, 3))
         stated = request.headers.get("content-length", "0")
-        body, whole = b"", False
-        if stated.isdigit() and int(stated) <= LARGEST_BODY:
-            body, whole = await _read(receive)
+        if not (stated.isascii() and stated.isdigit() and len(stated) < 16 and int(stated) <= LARGEST_BODY):
+            raise BodyTooLarge
+        body, whole = await _read(receive)
         if not whole:
-            await refusal(request, BodyTooLarge())(scope, receive, send_with_headers)
-            return
-        await self._app(scope, _again(body, receive), send_with_headers)
+            raise BodyTooLarge
+        if body:
+            check_body(body)
+        return body
+
+
+async def _gone() -> Message:
+    return {"type": "http.disconnect"}
 
 
 async def _read(receive: Receive) -> tuple[bytes, bool]:
@@ -108,17 +143,3 @@ async def _read(receive: Receive) -> tuple[bytes, bool]:
             return b"", False
         if not message.get("more_body"):
             return b"".join(parts), True
-
-
-def _again(body: bytes, receive: Receive) -> Receive:
-    """The body that was read, once more; then whatever comes after it."""
-    given = False
-
-    async def receive_again() -> Message:
-        nonlocal given
-        if not given:
-            given = True
-            return {"type": "http.request", "body": body, "more_body": False}
-        return await receive()
-
-    return receive_again

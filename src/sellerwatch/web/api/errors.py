@@ -12,6 +12,8 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import Match
 
 from sellerwatch.kernel.errors import (
     Conflict,
@@ -27,25 +29,13 @@ from sellerwatch.kernel.errors import (
 )
 from sellerwatch.kernel.ids import PublicId
 from sellerwatch.kernel.store import StoreFailed
-from sellerwatch.kernel.wording import catalogue, word
+from sellerwatch.kernel.wording import CATALOGUES, catalogue, word
 from sellerwatch.web.api.parts import parts_of
 from sellerwatch.web.api.shapes import Told, stamp
 
 log = logging.getLogger(__name__)
 
-#: The most special kind first: the first that fits says the status.
-STATUSES: tuple[tuple[type[SellerwatchError], int], ...] = (
-    (Invalid, 400),
-    (Unauthenticated, 401),
-    (Forbidden, 403),
-    (NotFound, 404),
-    (Conflict, 409),
-    (TooLarge, 413),
-    (TooManyRequests, 429),
-    (Unavailable, 503),
-    (StoreFailed, 503),
-    (Failed, 502),
-)
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
 class FieldProblem(Told):
@@ -91,6 +81,28 @@ class InternalError(Failed):
     log_id: str
 
 
+#: The most special kind first: the first that fits says the status.
+STATUSES: tuple[tuple[type[SellerwatchError], int], ...] = (
+    (MethodNotAllowed, 405),
+    (InternalError, 500),
+    (Invalid, 400),
+    (Unauthenticated, 401),
+    (Forbidden, 403),
+    (NotFound, 404),
+    (Conflict, 409),
+    (TooLarge, 413),
+    (TooManyRequests, 429),
+    (Unavailable, 503),
+    (StoreFailed, 503),
+    (Failed, 502),
+)
+
+
+def status_of(kind: type[SellerwatchError]) -> int:
+    """How an error is answered."""
+    return next((number for each, number in STATUSES if issubclass(kind, each)), 500)
+
+
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """For OpenAPI: the statuses a route may refuse with."""
     return {status: {"model": Refusal} for status in statuses}
@@ -101,13 +113,13 @@ def answer_refusals(app: FastAPI) -> None:
     app.add_exception_handler(SellerwatchError, _refused)
     app.add_exception_handler(RequestValidationError, _unreadable)
     app.add_exception_handler(HTTPException, _framework)
-    app.add_exception_handler(Exception, _broken)
+    app.add_exception_handler(Exception, broken)
 
 
 def refusal(request: Request, error: SellerwatchError, status: int | None = None) -> JSONResponse:
     """The answer to a refusal, in the reader's language."""
-    status = status or next((number for kind, number in STATUSES if isinstance(error, kind)), 500)
-    headers = {}
+    status, language = status or status_of(type(error)), language_of(request)
+    headers = {"Content-Language": language, "Vary": "Accept-Language"}
     retry_after = getattr(error, "retry_after", None)
     if retry_after is not None:
         headers["Retry-After"] = str(max(1, math.ceil(retry_after)))
@@ -115,22 +127,29 @@ def refusal(request: Request, error: SellerwatchError, status: int | None = None
         headers["WWW-Authenticate"] = "Bearer"
     body = Refusal(
         error_code=error.code,
-        message=word(error.code, error.facts, catalogue(language_of(request))),
+        message=word(error.code, error.facts, catalogue(language)),
         timestamp=stamp(_now(request)),
-        path=request.url.path,
+        path=request.scope["path"],
         details=_details(error),
     )
     return JSONResponse(body.model_dump(by_alias=True, exclude_none=True), status, headers)
 
 
 def language_of(request: Request) -> str:
-    """The first language the reader asks for that we speak; else the configured one."""
-    asked = request.headers.get("accept-language", "")
-    for each in asked.split(","):
-        language = each.partition(";")[0].strip().lower().partition("-")[0]
-        if language in ("en", "ko"):
-            return language
-    return parts_of(request).settings.language
+    """The language the reader likes best of those we speak; else the configured one."""
+    wishes = sorted(map(_wish, request.headers.get("accept-language", "")[:1000].split(",")), reverse=True)
+    liked = (language for liking, language in wishes if liking > 0 and language in CATALOGUES)
+    return next(liked, parts_of(request).settings.language)
+
+
+def _wish(text: str) -> tuple[float, str]:
+    """`ko-KR;q=0.8`: how much it is liked, and the language without its country."""
+    name, _, quality = text.partition(";")
+    try:
+        liking = float(quality.strip().removeprefix("q=") or 1)
+    except ValueError:
+        liking = 0.0
+    return liking, name.strip().lower().partition("-")[0]
 
 
 def _details(error: SellerwatchError) -> Any:
@@ -162,19 +181,36 @@ async def _framework(request: Request, error: Exception) -> JSONResponse:
     if status == 404:
         return refusal(request, NoSuchPath())
     if status == 405:
-        answer = refusal(request, MethodNotAllowed(), 405)
-        allowed = (getattr(error, "headers", None) or {}).get("Allow")
-        if allowed:
-            answer.headers["Allow"] = allowed
+        answer = refusal(request, MethodNotAllowed())
+        answer.headers["Allow"] = ", ".join(_taken(request))
         return answer
     return refusal(request, InvalidRequest((FieldProblem(field="request", problem=str(error)),)), status)
 
 
-async def _broken(request: Request, error: Exception) -> JSONResponse:
+def options(request: Request) -> Response:
+    """What a path takes; pages of other origins get no leave, so there is nothing more to say."""
+    taken = _taken(request)
+    if len(taken) == 1:
+        return refusal(request, NoSuchPath())
+    return Response(status_code=204, headers={"Allow": ", ".join(taken)})
+
+
+def _taken(request: Request) -> list[str]:
+    """Every method of a path: the framework itself names those of the first route it meets."""
+    routes = request.app.router.routes
+    found = {
+        method
+        for method in METHODS
+        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
+    }
+    return sorted({"OPTIONS", *found, *(("HEAD",) if "GET" in found else ())})
+
+
+async def broken(request: Request, error: Exception) -> JSONResponse:
     """A bug: everything goes to the log, nothing of it outside."""
     log_id = PublicId.generate(parts_of(request).ids)
-    log.error("a request broke", exc_info=error, extra={"log_id": log_id, "path": request.url.path})
-    return refusal(request, InternalError(log_id), 500)
+    log.error("a request broke", exc_info=error, extra={"log_id": log_id, "path": request.scope["path"]})
+    return refusal(request, InternalError(log_id))
 
 
 def _now(request: Request) -> datetime:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from fastapi import Request
 
+from sellerwatch.compose import open_passwords
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.kernel.ids import Draw
+from sellerwatch.web.api.passwords import PasswordDesk
 
 if TYPE_CHECKING:
     from sellerwatch.crawling.service import Service
@@ -39,6 +41,7 @@ class Parts:
     service: Service
     settings: Settings
     credentials: Credentials
+    passwords: PasswordDesk = field(default_factory=lambda: PasswordDesk(open_passwords()))
     extras: dict[str, object] = field(default_factory=dict)
 
     @property

@@ -10,15 +10,35 @@ from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBea
 from sellerwatch.web.api.credentials import Caller, NotLoggedIn, Role
 from sellerwatch.web.api.parts import parts_of
 
-bearer = HTTPBearer(auto_error=False, bearerFormat="JWT", description="`sellerwatch auth token --role admin`")
-api_key = APIKeyHeader(name="X-API-Key", auto_error=False, description="One of SELLERWATCH_INTERNAL_API_KEYS")
+bearer = HTTPBearer(
+    auto_error=False,
+    bearerFormat="JWT",
+    description="From POST /api/v1/auth/login, or `sellerwatch auth token --role admin`.",
+)
+api_key = APIKeyHeader(name="X-API-Key", auto_error=False, description="One of SELLERWATCH_INTERNAL_API_KEYS.")
 
 
 async def _caller(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> Caller:
     if given is None:
         raise NotLoggedIn
+    return await _read(request, given.credentials)
+
+
+async def caller_of(request: Request) -> Caller | None:
+    """Whoever sends a token where none is needed; one that is not valid is refused there too."""
+    given = await bearer(request)
+    return None if given is None else await _read(request, given.credentials)
+
+
+async def _read(request: Request, token: str) -> Caller:
     parts = parts_of(request)
-    return parts.credentials.read(given.credentials, parts.clock.now())
+    caller = parts.credentials.read(token, parts.clock.now())
+    if caller.version is None:
+        return caller
+    user = await parts.read(lambda tx: tx.users.get(caller.name))
+    if user is None or user.version != caller.version:
+        raise NotLoggedIn
+    return caller
 
 
 async def _admin(caller: Annotated[Caller, Depends(_caller)]) -> Caller:
@@ -31,6 +51,16 @@ async def _internal(request: Request, given: Annotated[str | None, Depends(api_k
     return Caller("internal", Role.ADMIN)
 
 
+async def _watcher(
+    request: Request,
+    given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
+    key: Annotated[str | None, Depends(api_key)],
+) -> Caller:
+    return await _internal(request, key) if key is not None else await _caller(request, given)
+
+
+#: A monitor: it has a token, or one of the internal keys.
+Watcher = Annotated[Caller, Depends(_watcher)]
 #: Anybody who is logged in.
 Viewer = Annotated[Caller, Depends(_caller)]
 #: Whoever may change things.

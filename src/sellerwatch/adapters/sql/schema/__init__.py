@@ -25,6 +25,7 @@ from sellerwatch.adapters.sql.schema.crawl import (
     scheduler_outbox,
     sellers,
 )
+from sellerwatch.adapters.sql.schema.people import idempotency_keys, login_attempts, users
 from sellerwatch.adapters.sql.schema.pool import (
     circuit_breaker_event,
     circuit_breaker_state,
@@ -61,7 +62,9 @@ __all__ = [
     "crawling_schedules",
     "drift",
     "held_parts",
+    "idempotency_keys",
     "job_leases",
+    "login_attempts",
     "metadata",
     "outbox_attempts",
     "outbox_channels",
@@ -82,5 +85,6 @@ __all__ = [
     "token_usage_log",
     "user_agent_pool",
     "user_agent_token",
+    "users",
     "workers",
 ]

@@ -124,6 +124,8 @@ activity = table(
     Column("subject_type", Word),
     Column("subject_id", String(100)),
     Column("data", LongText),
+    # Finds what was told of a subject lately.
+    Index("activity__idx_subject_id_at", "subject_id", "at"),
     never_reuse_ids=True,
 )
 

@@ -1,0 +1,69 @@
+"""What happens, in SQL. SQLite has one writer, so numbers are committed in their order: whoever has read up to one has
+missed none below it. Where several write at once (MySQL) a lower number may be committed later; a reader there must
+look back a little."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import orjson
+
+from sellerwatch.adapters.sql.statements import Db
+from sellerwatch.kernel.activity import Activity
+
+ADD = """
+INSERT INTO activity (at, kind, subject_type, subject_id, data) VALUES (:at, :kind, :subject_type, :subject_id, :data)
+"""
+
+ADD_UNLESS = """
+INSERT INTO activity (at, kind, subject_type, subject_id, data)
+SELECT :at, :kind, :subject_type, :subject_id, :data
+WHERE NOT EXISTS (SELECT 1 FROM activity WHERE subject_id = :subject_id AND at > :since AND kind = :kind)
+"""
+
+AFTER = """
+SELECT id, at, kind, subject_type, subject_id, data FROM activity WHERE id > :number ORDER BY id LIMIT :limit
+"""
+
+LOWEST = "SELECT MIN(id) FROM activity"
+# Over deletions too: what was read is never read again.
+HIGHEST = "SELECT seq FROM sqlite_sequence WHERE name = 'activity'"
+
+# In the order of the ids, which is that of the times: the first that is young enough ends the search.
+FORGET = """
+DELETE FROM activity WHERE id IN (
+    SELECT id FROM (SELECT id, at FROM activity ORDER BY id LIMIT :limit) WHERE at < :before)
+"""
+
+
+class SqlActivity:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def add(self, activity: Activity) -> None:
+        self._db.run(ADD, _params(activity))
+
+    def add_unless_lately(self, activity: Activity, within: timedelta) -> bool:
+        return self._db.run(ADD_UNLESS, _params(activity) | {"since": activity.at - within}) == 1
+
+    def after(self, number: int, limit: int) -> Sequence[tuple[int, Activity]]:
+        rows = self._db.rows(AFTER, {"number": number, "limit": limit})
+        return [(r[0], Activity(r[1], r[2], r[3], r[4], None if r[5] is None else orjson.loads(r[5]))) for r in rows]
+
+    def span(self) -> tuple[int, int]:
+        return self._db.value(LOWEST) or 0, self._db.value(HIGHEST) or 0
+
+    def forget(self, before: datetime, limit: int) -> int:
+        return self._db.run(FORGET, {"before": before, "limit": limit})
+
+
+def _params(activity: Activity) -> dict[str, Any]:
+    return {
+        "at": activity.at,
+        "kind": activity.kind,
+        "subject_type": activity.subject_type,
+        "subject_id": None if activity.subject_id is None else activity.subject_id[:100],
+        "data": None if activity.data is None else orjson.dumps(dict(activity.data), default=str).decode(),
+    }

@@ -1,0 +1,83 @@
+"""Numbers for monitors, counted from the tables themselves: a counter kept beside them could be wrong.
+
+Tasks are counted by a walk over all of them, which takes tenths of a second where there are a million: whoever asks
+often keeps the answer for a while.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from sellerwatch.adapters.sql.statements import Db
+from sellerwatch.oversight.tallies import Tallies, Vitals
+
+TASKS = "SELECT task_type, status, COUNT(*) FROM crawler_tasks GROUP BY task_type, status"
+EXECUTIONS = "SELECT status, COUNT(*) FROM crawling_schedule_executions GROUP BY status"
+SELLERS = "SELECT status, COUNT(*) FROM sellers GROUP BY status"
+AGENTS = "SELECT status, COUNT(*) FROM user_agent_pool GROUP BY status"
+CIRCUITS = "SELECT circuit_state, COUNT(*) FROM circuit_breaker_state GROUP BY circuit_state"
+PRODUCTS = """
+SELECT CASE WHEN deleted_at IS NOT NULL THEN 'DELETED' WHEN is_complete THEN 'COMPLETE' ELSE 'INCOMPLETE' END AS state,
+    COUNT(*)
+FROM products GROUP BY state
+"""
+OUTBOX = """
+SELECT 'product', status, COUNT(*) FROM product_outbox GROUP BY status
+UNION ALL SELECT 'scheduler', status, COUNT(*) FROM scheduler_outbox GROUP BY status
+"""
+OLDEST = """
+SELECT 'product', MIN(created_at) FROM product_outbox WHERE status IN ('WAITING', 'SENDING')
+UNION ALL SELECT 'scheduler', MIN(created_at) FROM scheduler_outbox WHERE status IN ('WAITING', 'SENDING')
+"""
+CASES = "SELECT COUNT(*) FROM quarantine WHERE status = 'OPEN'"
+REMOVALS = "SELECT COUNT(*) FROM removals WHERE status = 'HELD'"
+WORKERS = "SELECT COUNT(*) FROM workers WHERE stopped_at IS NULL"
+
+REVISION = "SELECT MAX(version_num) FROM alembic_version"
+BEATS = "SELECT COUNT(*), MAX(heartbeat_at) FROM workers WHERE stopped_at IS NULL AND heartbeat_at > :since"
+BREAKER = "SELECT state FROM pool_breaker ORDER BY CASE state WHEN 'CLOSED' THEN 1 ELSE 0 END LIMIT 1"
+# Due, and nothing of its subject stands before it: what ought to be on its way.
+OLDEST_DUE = """
+SELECT MIN(next_attempt_at) FROM product_outbox WHERE status = 'WAITING' AND next_attempt_at <= :now
+"""
+
+
+class SqlCounts:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def tallies(self, now: datetime) -> Tallies:
+        db = self._db
+        oldest = {kind: _time(at) for kind, at in db.rows(OLDEST)}
+        return Tallies(
+            tasks={(r[0], r[1]): r[2] for r in db.rows(TASKS)},
+            executions={r[0]: r[1] for r in db.rows(EXECUTIONS)},
+            products={r[0]: r[1] for r in db.rows(PRODUCTS)},
+            outbox={(r[0], r[1]): r[2] for r in db.rows(OUTBOX)},
+            outbox_lag={
+                kind: 0.0 if at is None else max(0.0, (now - at).total_seconds()) for kind, at in oldest.items()
+            },
+            agents={r[0]: r[1] for r in db.rows(AGENTS)},
+            circuits={r[0]: r[1] for r in db.rows(CIRCUITS)},
+            sellers={r[0]: r[1] for r in db.rows(SELLERS)},
+            quarantine=db.value(CASES),
+            removals=db.value(REMOVALS),
+            workers=db.value(WORKERS),
+        )
+
+    def vitals(self, now: datetime, silent_after: timedelta) -> Vitals:
+        workers, beat_at = self._db.row(BEATS, {"since": now - silent_after}) or (0, None)
+        return Vitals(
+            revision=self._db.value(REVISION),
+            beat_at=_time(beat_at),
+            workers=workers,
+            breaker=self._db.value(BREAKER) or "CLOSED",
+            oldest_due=_time(self._db.value(OLDEST_DUE, {"now": now})),
+        )
+
+
+def _time(value: datetime | str | None) -> datetime | None:
+    """The driver knows the type of a column, not of MIN of one."""
+    if isinstance(value, str):
+        return datetime.fromisoformat(value).replace(tzinfo=UTC)
+    return value

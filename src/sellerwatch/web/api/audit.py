@@ -1,0 +1,58 @@
+"""/api/v1/audit: who did what, when, and how it was before and after."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from pydantic import Field
+
+from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.oversight.ports import AuditChoice
+from sellerwatch.web.api.parts import parts_of
+from sellerwatch.web.api.shapes import PageSize, Slice, Stamp, Told
+from sellerwatch.web.api.slices import Cursor, Since, Until, place_of, slice_of, utc
+from sellerwatch.web.api.who import Viewer
+
+router = APIRouter(prefix="/audit", tags=["audit"])
+
+LIST = "audit"
+
+
+class AuditEntryShown(Told):
+    at: Stamp
+    actor: str = Field(examples=["api:ops@example"])
+    action: str = Field(examples=["seller.deactivate"])
+    subject_type: str = Field(examples=["seller"])
+    subject_id: str = Field(examples=["seller_12345"])
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    note: str | None
+
+    @classmethod
+    def of(cls, entry: AuditEntry) -> AuditEntryShown:
+        return cls(**vars(entry))
+
+
+@router.get("")
+async def list_audit(
+    request: Request,
+    _: Viewer,
+    subject_type: Annotated[str | None, Query(alias="subjectType", max_length=50, examples=["seller"])] = None,
+    subject_id: Annotated[str | None, Query(alias="subjectId", max_length=200)] = None,
+    actor: Annotated[str | None, Query(max_length=200, examples=["scheduler"])] = None,
+    action: Annotated[str | None, Query(max_length=100, examples=["execution.cancel"])] = None,
+    since: Since = None,
+    until: Until = None,
+    cursor: Cursor = None,
+    size: PageSize = 20,
+) -> Slice[AuditEntryShown]:
+    """What was done, newest first. A slice may be short and not the last: only `next: null` is the end."""
+    choice = AuditChoice(subject_type, subject_id, actor, action, utc(since), utc(until))
+    place = place_of(LIST, cursor)
+
+    def work(tx: CrawlTx) -> Slice[AuditEntryShown]:
+        return slice_of(LIST, tx.audit.page(choice, place, size), AuditEntryShown.of)
+
+    return await parts_of(request).read(work)

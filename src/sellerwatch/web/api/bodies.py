@@ -1,0 +1,64 @@
+"""Bodies we are sent are JSON, and JSON that everybody reads alike.
+
+The framework's reader takes NaN, two values under one name (the last wins, where another reader takes the first) and
+halves of characters that no database can keep. What reads differently elsewhere is refused here, once for all routes.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+from starlette.types import Message, Receive
+
+from sellerwatch.web.api.errors import FieldProblem, InvalidRequest
+
+
+class _NotTaken(ValueError):
+    """JSON, but not of a kind that is taken: its text says why."""
+
+
+def check_body(body: bytes) -> None:
+    """Strict JSON in UTF-8, each name once. orjson refuses what the standard's reader lets pass, and deep nesting."""
+    try:
+        orjson.loads(body)
+        _without_nul(json.loads(body, object_pairs_hook=_once))
+    except (ValueError, RecursionError) as error:
+        problem = str(error) if isinstance(error, _NotTaken) else "not JSON in UTF-8"
+        raise InvalidRequest((FieldProblem(field="body", problem=problem),)) from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise _NotTaken(f"'{twice[:100]}' is given twice")
+    return dict(pairs)
+
+
+def _without_nul(value: Any) -> None:
+    """The character that ends a text for half of the programs there are."""
+    if isinstance(value, str) and "\0" in value:
+        raise _NotTaken("a text holds the character NUL")
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            _without_nul(name)
+            _without_nul(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            _without_nul(inner)
+
+
+def again(body: bytes, receive: Receive) -> Receive:
+    """The body that was read, once more; then whatever comes after it."""
+    given = False
+
+    async def receive_again() -> Message:
+        nonlocal given
+        if not given:
+            given = True
+            return {"type": "http.request", "body": body, "more_body": False}
+        return await receive()
+
+    return receive_again

@@ -1,0 +1,173 @@
+"""/api/v1/executions: runs, how far they are, and what went wrong in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request
+from pydantic import Field
+
+from sellerwatch.crawling import operate
+from sellerwatch.crawling.execution import Execution, ExecutionNotFound, ExecutionStatus
+from sellerwatch.crawling.operate import Cancelled
+from sellerwatch.crawling.ports import CrawlTx, NoteKind
+from sellerwatch.kernel.ids import ExecutionId
+from sellerwatch.web.api.errors import refusals
+from sellerwatch.web.api.parts import Desk, parts_of
+from sellerwatch.web.api.shapes import PageSize, Slice, Stamp, Told
+from sellerwatch.web.api.slices import Cursor, SellerFilter, known_seller, place_of, seller_of, slice_of
+from sellerwatch.web.api.who import Admin, Viewer
+
+router = APIRouter(prefix="/executions", tags=["executions"])
+
+LIST = "executions"
+MOST_ERRORS = 20
+AN_ID = "0198c0de-0000-7000-8002-000000000001"
+
+ExecutionPath = Annotated[str, Path(alias="executionId", max_length=100, examples=[AN_ID])]
+
+
+class ExecutionShown(Told):
+    """Rates are in percent: of what there is to do, and of what is over."""
+
+    execution_id: str = Field(examples=[AN_ID])
+    schedule_id: str
+    seller_id: str = Field(examples=["seller_12345"])
+    status: ExecutionStatus
+    total_tasks_created: int
+    completed_tasks: int
+    failed_tasks: int
+    list_total: int | None = Field(description="Products the marketplace says the seller has.")
+    progress_rate: float = Field(examples=[42.5])
+    success_rate: float = Field(examples=[99.8])
+    created_at: Stamp
+    started_at: Stamp | None
+    completed_at: Stamp | None
+    deadline_at: Stamp | None
+    error_message: str | None
+
+    @classmethod
+    def of(cls, run: Execution) -> ExecutionShown:
+        return cls(**_run(run))
+
+
+class ErrorCount(Told):
+    message: str
+    count: int
+
+
+class ChangedField(Told):
+    part: str = Field(examples=["DETAIL"])
+    field: str = Field(examples=["prices.selling"])
+    products: int
+
+
+class ExecutionDetail(ExecutionShown):
+    """A run as it is now. `tasks` counts by type and state; `paused` says why it waits for a person."""
+
+    tasks: dict[str, dict[str, int]] = Field(examples=[{"PRODUCT_DETAIL": {"COMPLETED": 40, "WAITING": 2}}])
+    errors: list[ErrorCount]
+    paused: str | None
+    judged: dict[str, int]
+    changed_fields: list[ChangedField]
+    unreadable: list[ErrorCount]
+    foreign_items: int
+
+
+class CancelledRun(ExecutionShown):
+    cancelled_tasks: int
+    tasks_in_flight: int = Field(description="They finish and are still taken in.")
+
+
+class RetriedRun(ExecutionShown):
+    reopened_tasks: int
+
+
+@router.get("", responses=refusals(404))
+async def list_executions(
+    request: Request,
+    _: Viewer,
+    seller_id: SellerFilter = None,
+    status: Annotated[ExecutionStatus | None, Query()] = None,
+    cursor: Cursor = None,
+    size: PageSize = 20,
+) -> Slice[ExecutionShown]:
+    """Runs, newest first."""
+    wanted, place = seller_of(seller_id), place_of(LIST, cursor)
+
+    def work(tx: CrawlTx) -> Slice[ExecutionShown]:
+        known_seller(tx, wanted)
+        piece = tx.executions.page(seller_id=wanted, status=status, place=place, limit=size)
+        return slice_of(LIST, piece, ExecutionShown.of)
+
+    return await parts_of(request).read(work)
+
+
+@router.get("/{executionId}", responses=refusals(404))
+async def get_execution(execution_id: ExecutionPath, request: Request, _: Viewer) -> ExecutionDetail:
+    """One run: how far it is, its tasks by type and state, what it found changed, and its errors by message."""
+    wanted = ExecutionId.parse(execution_id)
+
+    def work(tx: CrawlTx) -> ExecutionDetail:
+        run = tx.executions.get(wanted)
+        if run is None:
+            raise ExecutionNotFound(execution_id=wanted)
+        tasks: dict[str, dict[str, int]] = {}
+        for (task_type, state), number in sorted(tx.tasks.tally(wanted).items()):
+            tasks.setdefault(task_type, {})[state] = number
+        errors = tx.tasks.errors(wanted, MOST_ERRORS)
+        return ExecutionDetail(
+            **_run(run), tasks=tasks, errors=_counted(errors), **_notes(run, tx.run_notes.of(wanted))
+        )
+
+    return await parts_of(request).read(work)
+
+
+@router.post("/{executionId}/cancel", responses=refusals(404, 409))
+async def cancel_execution(execution_id: ExecutionPath, request: Request, caller: Admin) -> CancelledRun:
+    """End a run. What waits is cancelled; what is in flight finishes and is still taken in."""
+    wanted, rules = ExecutionId.parse(execution_id), parts_of(request).service.crawl.rules
+
+    def work(tx: CrawlTx, desk: Desk) -> Cancelled:
+        return operate.cancel(tx, wanted, rules, actor=desk.actor, ids=desk.ids, now=desk.now)
+
+    ended = await parts_of(request).change(caller.actor, work)
+    return CancelledRun(**_run(ended.execution), cancelled_tasks=ended.cancelled, tasks_in_flight=ended.in_flight)
+
+
+@router.post("/{executionId}/retry", responses=refusals(404, 409))
+async def retry_execution(execution_id: ExecutionPath, request: Request, caller: Admin) -> RetriedRun:
+    """Do the failed tasks of a run after all. A finished run is running again."""
+    wanted, deadline = ExecutionId.parse(execution_id), parts_of(request).service.crawl.deadline
+
+    def work(tx: CrawlTx, desk: Desk) -> tuple[Execution, int]:
+        return operate.retry_execution(tx, wanted, deadline, actor=desk.actor, now=desk.now)
+
+    run, number = await parts_of(request).change(caller.actor, work)
+    return RetriedRun(**_run(run), reopened_tasks=number)
+
+
+def _run(run: Execution) -> dict[str, Any]:
+    rates = {"progress_rate": round(run.progress_rate, 2), "success_rate": round(run.success_rate, 2)}
+    return vars(run) | rates
+
+
+def _counted(counts: Sequence[tuple[str, int]]) -> list[ErrorCount]:
+    return [ErrorCount(message=message, count=number) for message, number in counts]
+
+
+def _most(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+
+
+def _notes(run: Execution, notes: Mapping[NoteKind, Mapping[str, int]]) -> dict[str, Any]:
+    """What was noted of a run while it went. One that is over waits for nothing."""
+    changed = [(name.partition(" "), number) for name, number in _most(notes[NoteKind.CHANGED])]
+    return {
+        "paused": next(iter(notes[NoteKind.PAUSED]), None) if run.is_open else None,
+        "judged": dict(sorted(notes[NoteKind.JUDGED].items())),
+        "changed_fields": [ChangedField(part=part, field=field, products=n) for (part, _, field), n in changed],
+        "unreadable": _counted(_most(notes[NoteKind.UNREADABLE])),
+        "foreign_items": len(notes[NoteKind.FOREIGN]),
+    }

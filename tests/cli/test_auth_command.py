@@ -1,0 +1,89 @@
+"""`sellerwatch auth`: tokens for programs, and people who log in."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sellerwatch.adapters.passwords import Argon2Passwords
+
+from .conftest import clean_environment
+from .prepared import Office
+
+PASSWORD = "correct horse 건전지 staple"
+
+
+@pytest.fixture
+def office(run: object, store: object, database_file: Path) -> Office:
+    return Office(run, store, database_file)  # type: ignore[arg-type]
+
+
+def piped(office: Office, *arguments: str, given: str = PASSWORD) -> subprocess.CompletedProcess[str]:
+    """With a line on standard input, as `pass show x | sellerwatch ...` does."""
+    return subprocess.run(
+        [sys.executable, "-m", "sellerwatch", "auth", "user", *arguments],
+        env=clean_environment(DATABASE_URL=f"sqlite:///{office.file}"),
+        input=f"{given}\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_a_person_is_added_with_a_password_from_standard_input_and_is_on_the_trail(office: Office) -> None:
+    done = piped(office, "add", "Minji", "--role", "admin", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (json.loads(done.stdout)["name"], json.loads(done.stdout)["role"]) == ("minji", "admin")
+    (user,) = office.see(lambda tx: tx.users.everyone())
+    assert Argon2Passwords().check(user.password_hash, PASSWORD)
+    (entry,) = office.trail()
+    assert (entry.action, entry.subject_id) == ("user.add", "minji")
+    shown = f"{office.everything()}{done.stdout}"
+    assert PASSWORD not in shown
+    assert user.password_hash not in f"{done.stdout}{office.trail()}"
+    (listed,) = office.json("auth", "user", "list")["content"]
+    assert (listed["name"], listed["mustChange"]) == ("minji", False)
+    assert "minji" in office.said("auth", "user", "list")
+
+
+def test_a_password_and_a_role_are_changed_and_a_person_removed(office: Office) -> None:
+    piped(office, "add", "minji", "--role", "viewer")
+    before = office.see(lambda tx: tx.users.everyone())[0]
+    assert piped(office, "password", "minji", given="another password").returncode == 0
+    assert office.said("auth", "user", "role", "minji", "--role", "admin") == "minji is admin now.\n"
+    (after,) = office.see(lambda tx: tx.users.everyone())
+    assert (after.role, after.version) == ("admin", before.version + 2)
+    assert office.said("auth", "user", "remove", "minji") == "minji may not log in any more.\n"
+    assert office.see(lambda tx: tx.users.everyone()) == []
+    assert [e.action for e in office.trail()] == ["user.remove", "user.role", "user.password", "user.add"]
+    assert office("auth", "user", "remove", "minji").returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given", "said"),
+    [
+        (("add", "a b", "--role", "admin"), PASSWORD, "no name for a user"),
+        (("add", "minji", "--role", "admin"), "short", "12 to 200"),
+        (("add", "minji", "--role", "admin"), "", "No password was given"),
+        (("password", "nobody"), PASSWORD, "There is no user nobody"),
+        (("add", "minji", "--role", "root"), PASSWORD, "it is admin or viewer"),
+    ],
+)
+def test_what_is_refused_changes_nothing(office: Office, arguments: tuple[str, ...], given: str, said: str) -> None:
+    before = office.everything()
+    done = piped(office, *arguments, given=given)
+    assert done.returncode in (1, 2)
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert office.everything() == before
+
+
+def test_a_password_is_never_an_argument(office: Office) -> None:
+    for command in ("add", "password"):
+        shown = office("auth", "user", command, "--help").stdout
+        assert "--password" not in shown

@@ -1,0 +1,137 @@
+"""/api/v1/agents, /api/v1/user-agents/status and /api/v1/limits: the pool, every action on it, and its limits."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from tests.builders import NOW
+
+from .conftest import Office
+from .stocked import NOBODYS, everything, practice_of, trail
+
+PATH = "/api/v1/agents"
+STRING = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0 practice"
+
+
+async def test_the_status_of_the_pool_is_as_the_papers_say(office: Office) -> None:
+    await office.admin.post(f"{PATH}/suspend", {"agents": ["1", "2"]})
+    await office.admin.post(f"{PATH}/block", {"agents": ["3"], "reason": "불만 접수 🙅"})
+    status = (await office.viewer.get("/api/v1/user-agents/status")).json
+    assert list(status)[:6] == [
+        "totalAgents",
+        "availableAgents",
+        "suspendedAgents",
+        "blockedAgents",
+        "availableRate",
+        "healthScoreStats",
+    ]
+    assert list(status.values())[:5] == [100, 97, 2, 1, 97.0]
+    assert set(status["healthScoreStats"]) == {"average", "min", "max"}
+    assert (status["breaker"]["state"], status["windowsFull"]) == ("CLOSED", None)
+
+
+async def test_an_agent_is_added_shown_and_removed(office: Office) -> None:
+    made = await office.admin.post(PATH, {"userAgent": STRING})
+    assert (made.status, made.json["userAgent"], made.json["status"]) == (201, STRING, "AVAILABLE")
+    assert (await office.admin.post(PATH, {"userAgent": STRING})).json["errorCode"] == "AGENT_EXISTS"
+    for name in (made.json["agentId"], str(made.json["number"])):
+        shown = (await office.viewer.get(f"{PATH}/{name}")).json
+        assert {key: shown[key] for key in made.json} == made.json
+        assert (shown["lastHour"]["requests"], shown["circuitEvents"]) == (0, [])
+        assert [entry["action"] for entry in shown["audit"]] == ["agent.add"]
+    gone = (await office.admin.post(f"{PATH}/remove", {"agents": [made.json["agentId"]]})).json
+    assert gone == {"done": [made.json["agentId"]], "refused": []}
+    assert (await office.viewer.get(f"{PATH}/{made.json['agentId']}")).status == 404
+    assert [entry.action for entry in await trail(office)] == ["agent.remove", "agent.add"]
+
+
+async def test_several_are_moved_at_once_and_each_has_its_answer(office: Office) -> None:
+    moved = (await office.admin.post(f"{PATH}/suspend", {"agents": ["1", "2", "9999"], "seconds": 60})).json
+    assert (len(moved["done"]), [one["errorCode"] for one in moved["refused"]]) == (2, ["AGENT_NOT_FOUND"])
+    resting = (await office.viewer.get(PATH, status="SUSPENDED")).json["content"]
+    assert [agent["number"] for agent in resting] == [1, 2]
+    assert resting[0]["reason"] == "by api:admin@practice"
+    assert resting[0]["backAt"] == NOW.replace(minute=5).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    assert len((await office.admin.post(f"{PATH}/recover", {"agents": ["1"]})).json["done"]) == 1
+    again = (await office.admin.post(f"{PATH}/recover", {"agents": ["1"]})).json
+    assert [one["errorCode"] for one in again["refused"]] == ["ILLEGAL_MOVE"]
+    assert len((await office.admin.post(f"{PATH}/block", {"agents": ["1", "2"], "reason": "x"})).json["done"]) == 2
+    assert len((await office.admin.post(f"{PATH}/unblock", {"agents": ["1", "2"]})).json["done"]) == 2
+    rotated = (await office.admin.post(f"{PATH}/rotate", {"agents": ["1"]})).json
+    assert [one["errorCode"] for one in rotated["refused"]] == ["NO_TOKEN"]
+
+
+async def test_nothing_of_a_token_is_ever_told(office: Office) -> None:
+    await practice_of(office)
+    sealed = await office.service.crawl.store.read(lambda tx: tx.tokens.sealed())
+    assert sealed
+    told = (await office.viewer.get(PATH)).body + (await office.viewer.get(f"{PATH}/1")).body
+    assert b'"ageSeconds"' in told
+    for _, _, token in sealed:
+        for secret in (token.sealed, token.fingerprint, token.nid, token.mustit_uid):
+            assert secret.encode() not in told
+    assert len((await office.admin.post(f"{PATH}/rotate", {"agents": ["1", "2"]})).json["done"]) == 2
+    assert b"fingerprint" not in orjson.dumps([vars(entry) for entry in await trail(office)], default=str)
+
+
+@pytest.mark.parametrize("verb", ["remove", "suspend", "recover", "block", "unblock", "rotate"])
+async def test_what_cannot_be_read_or_is_not_allowed_changes_nothing(office: Office, verb: str) -> None:
+    before = await everything(office)
+    reason = {"reason": "x"} if verb == "block" else {}
+    for agents in ([], ["x"], [1], "1", None, ["1"] * 1001, ["'; --"]):
+        assert (await office.admin.post(f"{PATH}/{verb}", {"agents": agents, **reason})).status == 400
+    assert (await office.admin.post(f"{PATH}/{verb}", {"agents": ["1"], "surprise": 1, **reason})).status == 400
+    assert (await office.viewer.post(f"{PATH}/{verb}", {"agents": ["1"], **reason})).status == 403
+    assert await everything(office) == before
+
+
+async def test_wrong_agents_are_refused(office: Office) -> None:
+    before = await everything(office)
+    for body in ({}, {"userAgent": ""}, {"userAgent": "한국어"}, {"userAgent": "x" * 2000}, {"userAgent": 1}):
+        assert (await office.admin.post(PATH, body)).status == 400
+    for seconds in (0, -1, 1.5, "60", 10**9):
+        assert (await office.admin.post(f"{PATH}/suspend", {"agents": ["1"], "seconds": seconds})).status == 400
+    assert (await office.admin.post(f"{PATH}/block", {"agents": ["1"]})).status == 400
+    assert (await office.viewer.post(PATH, {"userAgent": STRING})).status == 403
+    assert (await office.viewer.get(f"{PATH}/{NOBODYS}")).status == 404
+    assert (await office.viewer.get(f"{PATH}/nobody")).json["errorCode"] == "INVALID_AGENT_NAME"
+    assert await everything(office) == before
+
+
+async def test_a_limit_is_changed_and_taken_back(office: Office) -> None:
+    shown = {limit["name"]: limit for limit in (await office.viewer.get("/api/v1/limits")).json["content"]}
+    assert (shown["WINDOW_LIMIT"]["value"], shown["WINDOW_LIMIT"]["isOverridden"]) == (80, False)
+    changed = (await office.admin.ask("PUT", "/api/v1/limits/WINDOW_LIMIT", {"value": 60})).json
+    assert (changed["name"], changed["before"], changed["after"]) == ("WINDOW_LIMIT", 80, 60)
+    shown = {limit["name"]: limit for limit in (await office.viewer.get("/api/v1/limits")).json["content"]}
+    assert (shown["WINDOW_LIMIT"]["value"], shown["WINDOW_LIMIT"]["configured"]) == (60, 80)
+    back = (await office.admin.ask("DELETE", "/api/v1/limits/window-limit")).json
+    assert (back["before"], back["after"]) == (60, 80)
+    assert (await office.admin.ask("DELETE", "/api/v1/limits/WINDOW_LIMIT")).json["errorCode"] == "NOT_OVERRIDDEN"
+    assert [(e.action, e.subject_id) for e in await trail(office)] == [
+        ("limit.unset", "WINDOW_LIMIT"),
+        ("limit.set", "WINDOW_LIMIT"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code"),
+    [
+        ("WINDOW_LIMIT", 0, "INVALID_LIMIT"),
+        ("WINDOW_LIMIT", -5, "INVALID_LIMIT"),
+        ("WINDOW_LIMIT", 1.5, "INVALID_LIMIT"),
+        ("WINDOW_LIMIT", "60", "INVALID_REQUEST"),
+        ("WINDOW_LIMIT", True, "INVALID_REQUEST"),
+        ("JWT_SECRET", 1, "FIXED_SETTING"),
+        ("NOTHING", 1, "UNKNOWN_LIMIT"),
+    ],
+)
+async def test_a_wrong_limit_is_refused_and_changes_nothing(
+    office: Office, name: str, value: object, code: str
+) -> None:
+    before = await everything(office)
+    refused = await office.admin.ask("PUT", f"/api/v1/limits/{name}", {"value": value})
+    assert (refused.status, refused.json["errorCode"]) == (400, code)
+    assert (await office.viewer.ask("PUT", f"/api/v1/limits/{name}", {"value": 1})).status == 403
+    assert (await office.viewer.ask("DELETE", f"/api/v1/limits/{name}")).status == 403
+    assert await everything(office) == before

@@ -1,0 +1,76 @@
+"""The API's description is whole, and its page shows it without anything from elsewhere."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+from .conftest import Office
+from .walk import is_open, operations
+
+
+async def test_the_description_is_openapi_3_1_with_its_schemes_and_tags(office: Office) -> None:
+    told = (await office.nobody.get("/openapi.json")).json
+    assert told["openapi"].startswith("3.1")
+    assert {scheme["type"] for scheme in told["components"]["securitySchemes"].values()} == {"http", "apiKey"}
+    used = {tag for _, _, op in operations(office.admin.app) for tag in op["tags"]}
+    assert used <= {tag["name"] for tag in told["tags"]}
+    assert "HTTPValidationError" not in told["components"]["schemas"]
+
+
+async def test_every_operation_says_every_refusal_there_is(office: Office) -> None:
+    for method, path, op in operations(office.admin.app):
+        needed = {"400", "413", "429", "500", "503"}
+        needed |= set() if is_open(op) else {"401"}
+        needed |= {"403"} if method != "GET" and not is_open(op) else set()
+        assert needed <= set(op["responses"]), (method, path)
+        assert "422" not in op["responses"]
+        assert op.get("description"), (method, path)
+        keys = [p["name"] for p in op.get("parameters", ())]
+        assert ("Idempotency-Key" in keys) == (method == "POST" and not path.startswith("/api/v1/auth/"))
+
+
+async def test_every_body_and_every_path_has_an_example(office: Office) -> None:
+    told = (await office.nobody.get("/openapi.json")).json
+    schemas = told["components"]["schemas"]
+    for method, path, op in operations(office.admin.app):
+        body = op.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
+        if body is not None:
+            schema: dict[str, Any] = schemas[body["$ref"].rpartition("/")[2]]
+            assert any("examples" in field for field in schema["properties"].values()), (method, path)
+
+
+class Links(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.found += [value or "" for name, value in attrs if name in ("src", "href", "action")]
+
+
+async def test_the_page_needs_nothing_from_elsewhere_and_runs_nothing(office: Office) -> None:
+    shown = await office.nobody.get("/docs")
+    assert (shown.status, shown.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    links = Links()
+    links.feed(shown.body.decode())
+    assert not {"script", "img", "iframe", "link"} & links.tags
+    assert all(link.startswith(("#", "/openapi.json")) for link in links.found)
+    policy = shown.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    for _, path, _ in operations(office.admin.app):
+        assert path in shown.body.decode()
+
+
+async def test_the_policy_names_the_pages_own_style(office: Office) -> None:
+    shown = await office.nobody.get("/docs")
+    style = re.search(r"<style>(.*?)</style>", shown.body.decode(), re.DOTALL)
+    assert style is not None
+    digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
+    assert f"'sha256-{digest}'" in shown.headers["content-security-policy"]

@@ -1,0 +1,131 @@
+"""Health: up or down for everybody, the numbers for whoever is known; what cannot be read is down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from tests.builders import a_message, worker_id
+
+from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.crawling.ports import CrawlTx, WorkerInfo
+from sellerwatch.web.api.app import make_app
+
+from .caller import Api
+from .conftest import Office
+
+READY = {"database", "schema", "disk", "worker"}
+WHOLE = READY | {"outbox", "breaker"}
+
+
+async def work(office: Office, **changed: Any) -> None:
+    """A worker that is heard of."""
+    now = office.clock.now()
+    info = WorkerInfo(worker_id(), "service", "here", 1, now, now)
+    await office.service.crawl.store.transact(lambda tx: tx.workers.enter(replace(info, **changed)))
+
+
+def down(found: Any) -> set[str]:
+    return {name for name, part in found["components"].items() if part["status"] == "DOWN"}
+
+
+async def test_everybody_is_told_up_or_down_and_no_more(office: Office) -> None:
+    await work(office)
+    told = await office.nobody.get("/actuator/health")
+    assert (told.status, told.json["status"], set(told.json["components"])) == (200, "UP", WHOLE)
+    assert {tuple(part) for part in told.json["components"].values()} == {("status",)}
+    ready = await office.nobody.get("/actuator/health/readiness")
+    assert (ready.status, set(ready.json["components"])) == (200, READY)
+    assert (await office.nobody.get("/actuator/health/liveness")).json == {"status": "UP"}
+
+
+async def test_whoever_is_known_is_told_the_numbers(office: Office) -> None:
+    await work(office)
+    parts = (await office.viewer.get("/actuator/health")).json["components"]
+    assert parts["worker"]["details"]["workers"] == 1
+    assert parts["schema"]["details"]["current"] == parts["schema"]["details"]["needed"]
+    assert parts["breaker"]["details"] == {"state": "CLOSED"}
+    assert parts["outbox"]["details"] == {"lagSeconds": 0.0, "receiver": True}
+
+
+async def test_a_token_that_is_not_valid_is_refused_here_too(office: Office) -> None:
+    assert (await office.with_token("rubbish").get("/actuator/health")).status == 401
+
+
+def sql(statement: str) -> Callable[[Transaction], Any]:
+    return lambda tx: tx.db.run(statement)
+
+
+@pytest.mark.parametrize(
+    ("part", "harm"),
+    [
+        ("schema", sql("UPDATE alembic_version SET version_num = '0001'")),
+        ("worker", sql("UPDATE workers SET stopped_at = heartbeat_at")),
+        ("breaker", lambda tx: tx.db.run("UPDATE pool_breaker SET state = 'OPEN'")),
+    ],
+)
+async def test_a_part_that_is_down_is_named(office: Office, inline_store: SqlStore, part: str, harm: Any) -> None:
+    await work(office)
+    await inline_store.transact(lambda tx: tx.circuits.save_breaker(tx.circuits.breaker(), office.clock.now()))
+    await inline_store.transact(harm)
+    told = await office.nobody.get("/actuator/health")
+    assert (told.status, told.json["status"], down(told.json)) == (503, "DOWN", {part})
+    ready = await office.nobody.get("/actuator/health/readiness")
+    assert ready.status == (503 if part in READY else 200)
+    assert (await office.nobody.get("/actuator/health/liveness")).status == 200
+
+
+async def test_a_worker_that_is_silent_is_down(office: Office) -> None:
+    await work(office, heartbeat_at=office.clock.now() - timedelta(minutes=1))
+    assert down((await office.nobody.get("/actuator/health")).json) == {"worker"}
+
+
+async def test_events_that_do_not_leave_are_an_alarm_but_no_reason_to_send_no_work(office: Office) -> None:
+    await work(office)
+    late = office.clock.now() - timedelta(hours=1)
+    await office.service.crawl.store.transact(
+        lambda tx: tx.product_outbox.add(replace(a_message(), created_at=late, next_attempt_at=late))
+    )
+    assert down((await office.nobody.get("/actuator/health")).json) == {"outbox"}
+    assert (await office.nobody.get("/actuator/health/readiness")).status == 200
+
+
+async def test_a_scheduler_that_does_not_turn_is_down(office: Office) -> None:
+    await work(office)
+    service = replace(office.service, schedules=True)
+    api = Api(make_app(replace(office.parts, service=service)))
+    assert down((await api.get("/actuator/health/readiness")).json) == {"scheduler"}
+    service.turns["start_due"] = office.clock.monotonic()
+    assert (await api.get("/actuator/health/readiness")).status == 200
+    office.clock.time += timedelta(seconds=31)
+    assert "scheduler" in down((await api.get("/actuator/health/readiness")).json)
+
+
+class Unreadable:
+    """A store that has lost its database."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def read(self, work: Callable[[CrawlTx], Any]) -> Any:
+        raise self._error
+
+
+@pytest.mark.parametrize("error", [OSError("gone"), RuntimeError("a bug"), TimeoutError()])
+async def test_what_cannot_be_read_is_down_and_metrics_are_none_instead_of_zero(
+    office: Office, error: Exception
+) -> None:
+    await work(office)
+    crawl = replace(office.service.crawl, store=Unreadable(error))  # type: ignore[arg-type]
+    app = make_app(replace(office.parts, service=replace(office.service, crawl=crawl)))
+    told = await Api(app).get("/actuator/health")
+    assert (told.status, told.json["status"]) == (503, "DOWN")
+    assert down(told.json) == WHOLE - {"disk"}
+    assert "gone" not in told.body.decode()
+    scraped = await Api(app, office.viewer.token).get("/metrics")
+    assert scraped.status in (500, 503)
+    assert b"sellerwatch_tasks" not in scraped.body

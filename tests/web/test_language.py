@@ -1,0 +1,33 @@
+"""A refusal is said in the reader's language; its code never changes."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import Office
+
+ENGLISH, KOREAN = "There is nothing at this path", "이 경로에는 아무것도 없습니다"
+
+
+@pytest.mark.parametrize(
+    ("asked", "language", "said"),
+    [
+        ("", "en", ENGLISH),
+        ("ko", "ko", KOREAN),
+        ("ko-KR,ko;q=0.9,en;q=0.8", "ko", KOREAN),
+        ("en;q=0.5, ko;q=0.9", "ko", KOREAN),
+        ("fr, ko;q=0.1", "ko", KOREAN),
+        ("ko;q=0, en;q=0.1", "en", ENGLISH),
+        ("fr", "en", ENGLISH),
+        ("*", "en", ENGLISH),
+        ("ko;q=rubbish", "en", ENGLISH),
+        (",;,;q=,", "en", ENGLISH),
+    ],
+)
+async def test_the_reader_is_answered_in_the_language_it_likes_best(
+    office: Office, asked: str, language: str, said: str
+) -> None:
+    refused = await office.nobody.ask("GET", "/nowhere", headers={"accept-language": asked})
+    assert refused.json["message"].startswith(said)
+    assert (refused.json["errorCode"], refused.headers["content-language"]) == ("NO_SUCH_PATH", language)
+    assert refused.headers["vary"] == "Accept-Language"

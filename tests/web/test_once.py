@@ -1,0 +1,199 @@
+"""Idempotency-Key: one effect and one answer, however often a request is sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from fastapi import APIRouter
+from tests.builders import worker_id
+
+from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.crawling.ports import WorkerInfo
+from sellerwatch.web.api.app import make_app
+from sellerwatch.web.api.credentials import Role
+
+from .caller import Api, Reply
+from .conftest import KEYS, Office
+from .dump import everything
+
+BODY = {"sellerId": "seller_0001", "name": "가게"}
+
+
+async def post(api: Api, key: str, body: Any = BODY, path: str = "/api/v1/sellers", **headers: str) -> Reply:
+    return await api.ask("POST", path, body, headers={"idempotency-key": key, **headers})
+
+
+async def test_the_second_gets_the_first_ones_answer_and_does_nothing(office: Office, inline_store: SqlStore) -> None:
+    first = await post(office.admin, "k1")
+    before = await everything(inline_store)
+    second = await post(office.admin, "k1")
+    assert (second.status, second.body) == (first.status, first.body) == (201, first.body)
+    assert (first.headers.get("idempotency-replayed"), second.headers["idempotency-replayed"]) == (None, "true")
+    assert second.headers["content-type"] == first.headers["content-type"]
+    assert second.headers["x-content-type-options"] == "nosniff"
+    assert await everything(inline_store) == before
+
+
+async def test_the_answer_is_the_same_after_a_restart_and_for_the_callers_next_token(office: Office) -> None:
+    first = await post(office.admin, "k1")
+    renewed = office.credentials.issue("admin@practice", Role.ADMIN, timedelta(hours=2), office.clock.now())
+    restarted = make_app(replace(office.parts))
+    assert (await post(Api(restarted, renewed), "k1")).body == first.body
+
+
+async def test_many_at_once_are_one_effect(office: Office) -> None:
+    replies = await asyncio.gather(*(post(office.admin, "k1") for _ in range(10)))
+    assert {reply.status for reply in replies} <= {201, 409}
+    assert {r.json["errorCode"] for r in replies if r.status == 409} <= {"REQUEST_UNDER_WAY"}
+    assert (await office.viewer.get("/api/v1/sellers")).json["totalElements"] == 1
+    assert (await post(office.admin, "k1")).status == 201
+
+
+class Gate:
+    """A route that stands still until it is let go, to be caught in the middle."""
+
+    def __init__(self) -> None:
+        self.entered, self.leave, self.times, self.breaks = asyncio.Event(), asyncio.Event(), 0, False
+        self.router = APIRouter(prefix="/api/v1")
+        self.router.post("/gate")(self.pass_through)
+
+    async def pass_through(self) -> dict[str, int]:
+        self.times += 1
+        self.entered.set()
+        await self.leave.wait()
+        if self.breaks:
+            raise RuntimeError("in the middle")
+        return {"times": self.times}
+
+
+@pytest.fixture
+async def gate(office: Office) -> AsyncIterator[Gate]:
+    made = Gate()
+    office.admin.app.include_router(made.router)
+    yield made
+    made.leave.set()
+
+
+async def test_one_that_is_being_worked_on_is_asked_to_come_back(office: Office, gate: Gate) -> None:
+    first = asyncio.create_task(post(office.admin, "k1", None, "/api/v1/gate"))
+    await gate.entered.wait()
+    second = await post(office.admin, "k1", None, "/api/v1/gate")
+    assert (second.status, second.json["errorCode"], second.headers["retry-after"]) == (409, "REQUEST_UNDER_WAY", "1")
+    gate.leave.set()
+    assert (await first).json == (await post(office.admin, "k1", None, "/api/v1/gate")).json == {"times": 1}
+
+
+async def test_one_that_broke_in_the_middle_is_not_done_again(office: Office, gate: Gate) -> None:
+    gate.breaks = True
+    gate.leave.set()
+    assert (await post(office.admin, "k1", None, "/api/v1/gate")).status == 500
+    again = await post(office.admin, "k1", None, "/api/v1/gate")
+    assert (again.status, again.json["errorCode"], gate.times) == (409, "OUTCOME_UNKNOWN", 1)
+
+
+@pytest.mark.parametrize(("beats", "code"), [(True, "REQUEST_UNDER_WAY"), (False, "OUTCOME_UNKNOWN")])
+async def test_one_whose_process_is_gone_is_not_done_again(office: Office, gate: Gate, beats: bool, code: str) -> None:
+    """Another process has it: as long as that is heard of it is under way, then nobody knows."""
+    now = office.clock.now()
+    other = replace(office.service.crawl, worker_id=worker_id(7))
+    app = make_app(replace(office.parts, service=replace(office.service, crawl=other)))
+    app.include_router(gate.router)
+    beat_at = now if beats else now - timedelta(hours=1)
+    await office.service.crawl.store.transact(
+        lambda tx: tx.workers.enter(WorkerInfo(worker_id(7), "service", "there", 1, now, beat_at))
+    )
+    first = asyncio.create_task(post(Api(app, office.admin.token), "k1", None, "/api/v1/gate"))
+    await gate.entered.wait()
+    second = await post(office.admin, "k1", None, "/api/v1/gate")
+    assert (second.status, second.json["errorCode"], gate.times) == (409, code, 1)
+    gate.leave.set()
+    await first
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [({**BODY, "name": "다른 가게"}, "/api/v1/sellers"), (BODY, "/api/v1/sellers/seller_0001/deactivate")],
+)
+async def test_the_same_key_for_another_request_is_refused(
+    office: Office, inline_store: SqlStore, body: Any, path: str
+) -> None:
+    await post(office.admin, "k1")
+    before = await everything(inline_store)
+    refused = await post(office.admin, "k1", body, path)
+    assert (refused.status, refused.json["errorCode"]) == (409, "IDEMPOTENCY_KEY_USED")
+    assert await everything(inline_store) == before
+
+
+async def test_callers_do_not_share_keys(office: Office) -> None:
+    assert (await post(office.admin, "k1")).status == 201
+    refused = await post(office.viewer, "k1")
+    assert (refused.status, refused.json["errorCode"]) == (403, "ROLE_NEEDED")
+    trigger = "/api/internal/crawling/trigger"
+    done = await post(office.nobody, "k1", {"sellerId": "seller_0001"}, trigger, **{"x-api-key": KEYS[0]})
+    again = await post(office.nobody, "k1", {"sellerId": "seller_0001"}, trigger, **{"x-api-key": KEYS[1]})
+    assert (done.status, again.body) == (200, done.body)
+
+
+async def test_who_may_not_ask_gets_no_kept_answer(office: Office) -> None:
+    await post(office.admin, "k1")
+    for api in (office.nobody, office.with_token("rubbish")):
+        assert (await post(api, "k1")).status == 401
+
+
+async def test_a_refusal_that_did_nothing_frees_the_key(office: Office) -> None:
+    assert (await post(office.admin, "k1", {"sellerId": "x"})).status == 400
+    assert (await post(office.admin, "k1", path="/api/v1/sellers/seller_0001/activate")).status == 404
+    assert (await post(office.admin, "k1")).status == 201
+
+
+async def test_a_key_is_good_for_a_day_and_then_forgotten(office: Office, inline_store: SqlStore) -> None:
+    await post(office.admin, "k1")
+    office.clock.time += timedelta(hours=23)
+    token = office.credentials.issue("admin@practice", Role.ADMIN, timedelta(days=2), office.clock.now())
+    later = office.with_token(token)
+    assert (await post(later, "k1")).status == 201
+    office.clock.time += timedelta(hours=1)
+    assert (await post(later, "k1")).status == 409, "the seller is there: it was done anew"
+
+
+@pytest.mark.parametrize("key", ["", "x" * 201, "é", "a\tb"])
+async def test_a_key_that_is_none_is_refused(office: Office, inline_store: SqlStore, key: str) -> None:
+    before = await everything(inline_store)
+    refused = await post(office.admin, key)
+    assert (refused.status, refused.json["errorCode"]) == (400, "INVALID_IDEMPOTENCY_KEY")
+    assert await everything(inline_store) == before
+
+
+async def test_a_log_in_is_never_kept(office: Office, inline_store: SqlStore) -> None:
+    await post(office.admin, "k1", {"user": "x", "password": "x"}, "/api/v1/auth/login")
+    assert (await everything(inline_store))["idempotency_keys"] == []
+
+
+class Forgetful:
+    """A store that loses the second transaction: the effect is there, its answer cannot be kept."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store, self.times = store, 0
+
+    async def transact(self, work: Any) -> Any:
+        self.times += 1
+        if self.times > 1:
+            raise OSError("full")
+        return await self._store.transact(work)
+
+
+async def test_an_answer_that_could_not_be_kept_is_unknown_and_not_under_way_for_ever(
+    office: Office, gate: Gate, inline_store: SqlStore
+) -> None:
+    gate.leave.set()
+    losing = replace(office.service.crawl, store=Forgetful(inline_store))  # type: ignore[arg-type]
+    app = make_app(replace(office.parts, service=replace(office.service, crawl=losing)))
+    app.include_router(gate.router)
+    assert (await post(Api(app, office.admin.token), "k1", None, "/api/v1/gate")).status == 500
+    again = await post(office.admin, "k1", None, "/api/v1/gate")
+    assert (again.json["errorCode"], gate.times) == ("OUTCOME_UNKNOWN", 1)

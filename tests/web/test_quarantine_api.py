@@ -1,0 +1,143 @@
+"""/api/v1/quarantine and /api/v1/removals: what waits for a person, and deciding it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.crawling.practice import Practice
+
+from sellerwatch.crawling.operate_catalog import BATCH
+from sellerwatch.kernel.ids import ItemNo
+
+from .conftest import Office
+from .stocked import BAD_CURSORS, NOBODYS, NOW, ONE, crawled, do, every, everything, trail
+
+CASES, REMOVALS = "/api/v1/quarantine", "/api/v1/removals"
+PRODUCTS = 25
+GONE = 24
+
+
+async def renamed(office: Office, products: int = PRODUCTS) -> str:
+    """All products of a seller got another name in one run: held under one case."""
+    practice = await crawled(office, products)
+    for item in practice.items():
+        product = practice.world.product(item)
+        assert product is not None
+        practice.world.put(replace(product, name=f"{product.name} [특가] 🎁"))
+    await practice.crawl()
+    (case,) = (await office.viewer.get(CASES)).json["content"]
+    return str(case["caseId"])
+
+
+async def gone(office: Office, products: int = 30, leaving: int = GONE) -> tuple[Practice, str]:
+    """Most products of the seller left its list at once."""
+    practice = await crawled(office, products)
+    for item in sorted(practice.items())[:leaving]:
+        practice.world.vanish(item)
+    await practice.crawl()
+    (removal,) = (await office.viewer.get(REMOVALS, status="HELD")).json["content"]
+    return practice, str(removal["removalId"])
+
+
+async def test_a_case_says_why_with_a_sample_and_how_much_is_held(office: Office) -> None:
+    case_id = await renamed(office)
+    (listed,) = await every(office.viewer, CASES, 1, sellerId=ONE, status="OPEN")
+    assert (listed["kind"], listed["part"], listed["field"], listed["held"]) == ("SHARE", "DETAIL", "name", PRODUCTS)
+    shown = (await office.viewer.get(f"{CASES}/{case_id}")).json
+    assert shown["sampleAfter"] == f"{shown['sampleBefore']} [특가] 🎁"
+    assert (len(shown["items"]), shown["decidedBy"]) == (20, None)
+    item = shown["items"][0]
+    assert (await office.viewer.get(f"/api/v1/products/{item}")).json["held"][0]["caseId"] == case_id
+    assert await every(office.viewer, CASES, 1, status="DROPPED") == []
+
+
+async def test_a_case_is_released_in_bounded_steps_that_say_what_is_left(office: Office) -> None:
+    case_id = await renamed(office, BATCH + 10)
+    first = (await office.admin.post(f"{CASES}/{case_id}/release", {"steps": 1})).json
+    assert (first["taken"], first["held"], first["status"]) == (BATCH, 10, "OPEN")
+    assert first["next"] is not None
+    rest = (await office.admin.post(f"{CASES}/{case_id}/release", cursor=first["next"])).json
+    assert (rest["taken"], rest["held"], rest["status"], rest["next"]) == (10, 0, "RELEASED", None)
+    assert rest["decidedBy"] == "api:admin@practice"
+    again = await office.admin.post(f"{CASES}/{case_id}/release")
+    assert (again.status, again.json["errorCode"]) == (409, "ILLEGAL_MOVE")
+    assert "quarantine.release" in {entry.action for entry in await trail(office)}
+
+
+async def test_a_case_is_dropped_and_its_products_stay(office: Office) -> None:
+    case_id = await renamed(office)
+    dropped = (await office.admin.post(f"{CASES}/{case_id}/drop")).json
+    assert (dropped["dropped"], dropped["held"], dropped["status"]) == (PRODUCTS, 0, "DROPPED")
+    assert (await office.admin.post(f"{CASES}/{case_id}/drop")).status == 409
+    assert [(e.action, e.subject_id) for e in await trail(office)] == [("quarantine.drop", case_id)]
+
+
+async def test_the_drift_report_names_unknown_fields(office: Office) -> None:
+    assert (await office.viewer.get(f"{CASES}/drift")).json == {"content": []}
+    await do(office, lambda tx: tx.drift.note("detail", ["새필드.🎈"], ItemNo(7), NOW))
+    (field,) = (await office.viewer.get(f"{CASES}/drift")).json["content"]
+    assert (field["endpoint"], field["field"], field["answers"], field["firstItemNo"]) == ("detail", "새필드.🎈", 1, 7)
+
+
+async def test_a_removal_is_confirmed_after_a_look_at_the_numbers(office: Office) -> None:
+    practice, removal_id = await gone(office)
+    shown = (await office.viewer.get(f"{REMOVALS}/{removal_id}")).json
+    assert (shown["missing"], shown["told"], shown["stillMissing"]) == (GONE, 30, GONE)
+    truth = practice.world.truth(shown["items"][0]["itemNo"])
+    assert truth is None
+    assert shown["items"][0]["name"]
+    before = await everything(office)
+    numbers = (await office.admin.post(f"{REMOVALS}/{removal_id}/confirm", dryRun="true")).json
+    assert (numbers["dryRun"], numbers["removed"], numbers["stillMissing"]) == (True, 0, GONE)
+    assert await everything(office) == before
+    done = (await office.admin.post(f"{REMOVALS}/{removal_id}/confirm")).json
+    assert (done["removed"], done["stillMissing"], done["status"]) == (GONE, 0, "CONFIRMED")
+    assert (await office.admin.post(f"{REMOVALS}/{removal_id}/confirm")).status == 409
+    assert (await office.admin.post(f"{REMOVALS}/{removal_id}/confirm", dryRun="true")).status == 409
+    assert len(await every(office.viewer, "/api/v1/products", 10, state="DELETED")) == GONE
+    assert "removal.confirm" in {entry.action for entry in await trail(office)}
+
+
+async def test_a_large_removal_goes_in_bounded_steps(office: Office) -> None:
+    _, removal_id = await gone(office, BATCH + 40, BATCH + 20)
+    first = (await office.admin.post(f"{REMOVALS}/{removal_id}/confirm", {"steps": 1})).json
+    assert (first["removed"], first["stillMissing"], first["status"]) == (BATCH, 20, "HELD")
+    rest = (await office.admin.post(f"{REMOVALS}/{removal_id}/confirm", {"steps": 5})).json
+    assert (rest["removed"], rest["stillMissing"], rest["status"]) == (20, 0, "CONFIRMED")
+
+
+async def test_a_removal_is_refused_once(office: Office) -> None:
+    _, removal_id = await gone(office)
+    refused = (await office.admin.post(f"{REMOVALS}/{removal_id}/refuse")).json
+    assert (refused["status"], refused["decidedBy"]) == ("REFUSED", "api:admin@practice")
+    assert (await office.admin.post(f"{REMOVALS}/{removal_id}/refuse")).status == 409
+    assert await every(office.viewer, "/api/v1/products", 10, state="DELETED") == []
+
+
+@pytest.mark.parametrize("path", [CASES, REMOVALS])
+async def test_what_is_not_there_or_cannot_be_read_is_refused(office: Office, path: str) -> None:
+    for status, reply in [
+        (404, await office.viewer.get(f"{path}/{NOBODYS}")),
+        (400, await office.viewer.get(f"{path}/no-id")),
+        (404, await office.viewer.get(path, sellerId="nobody")),
+        (400, await office.viewer.get(path, status="LOST")),
+        (401, await office.nobody.get(path)),
+        *[(400, await office.viewer.get(path, cursor=cursor)) for cursor in BAD_CURSORS],
+    ]:
+        assert reply.status == status
+
+
+@pytest.mark.parametrize(
+    "deed", [f"{CASES}/X/release", f"{CASES}/X/drop", f"{REMOVALS}/X/confirm", f"{REMOVALS}/X/refuse"]
+)
+async def test_a_decision_is_for_those_who_may_and_about_what_is_there(office: Office, deed: str) -> None:
+    before = await everything(office)
+    assert (await office.viewer.post(deed.replace("X", NOBODYS))).status == 403
+    assert (await office.admin.post(deed.replace("X", NOBODYS))).status == 404
+    assert (await office.admin.post(deed.replace("X", "x"))).status == 400
+    if deed.endswith(("release", "confirm")):
+        wrong: list[object] = [{"steps": 0}, {"steps": 51}, {"steps": "1"}, {"surprise": 1}, []]
+        for body in wrong:
+            assert (await office.admin.post(deed.replace("X", NOBODYS), body)).status == 400
+    assert await everything(office) == before

@@ -1,0 +1,146 @@
+"""/api/v1/tasks: lists to the end by every filter, one of them, and trying failed ones again."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from tests.builders import seller_id
+
+from sellerwatch.adapters.sql import walk
+
+from .conftest import Office
+from .stocked import (
+    BAD_CURSORS,
+    NOBODYS,
+    SELLER,
+    every,
+    everything,
+    execution_id,
+    register_seller,
+    run_of,
+    task_id,
+    task_number,
+    trail,
+)
+
+PATH = "/api/v1/tasks"
+OTHER = seller_id(77)
+
+
+async def stock(office: Office) -> None:
+    await register_seller(office)
+    await register_seller(office, OTHER, seed=2)
+    await run_of(office, 1, done=3, failed=2)
+    await run_of(office, 2, OTHER, done=1, failed=3)
+    await run_of(office, 3, done=2, waiting=2)
+
+
+FILTERS = [
+    {"executionId": run, "sellerId": seller, "status": status, "taskType": kind}
+    for run, seller, status, kind in product(
+        (None, execution_id(1)), (None, SELLER), (None, "FAILED", "COMPLETED"), (None, "PRODUCT_DETAIL", "MINISHOP")
+    )
+]
+
+
+@pytest.mark.parametrize("chosen", FILTERS)
+async def test_every_filter_gives_what_a_plain_look_gives_slice_by_slice(
+    office: Office, chosen: dict[str, str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await stock(office)
+    everyone = (await office.viewer.get(PATH, size=100)).json["content"]
+    assert len(everyone) == 13
+    wanted = [t["taskId"] for t in everyone if all(v is None or t[name] == v for name, v in chosen.items())]
+    # However few rows a slice may look at, all of them are found, each once.
+    monkeypatch.setattr(walk, "MOST_LOOKED_AT", 2)
+    for size in (1, 2, 100):
+        found = [task["taskId"] for task in await every(office.viewer, PATH, size, **chosen)]
+        assert sorted(found) == sorted(wanted)
+
+
+async def test_tasks_are_listed_newest_first_and_one_is_shown_whole(office: Office) -> None:
+    await stock(office)
+    found = await every(office.viewer, PATH, 4)
+    ids = [task["taskId"] for task in found]
+    assert ids == sorted(ids, reverse=True)
+    shown = (await office.viewer.get(f"{PATH}/{ids[-1]}")).json
+    assert shown == found[-1]
+    assert (shown["status"], shown["taskType"], shown["purpose"]) == ("COMPLETED", "PRODUCT_DETAIL", "CRAWL")
+    assert "agentRow" not in shown
+
+
+async def test_a_failed_task_is_done_after_all_and_any_other_is_refused(office: Office) -> None:
+    await register_seller(office)
+    await run_of(office, done=1, failed=1)
+    done, failed = task_id(task_number()), task_id(task_number() + 1)
+    again = await office.admin.post(f"{PATH}/{failed}/retry")
+    assert (again.status, again.json["status"], again.json["retryCount"]) == (200, "RETRY", 0)
+    refused = await office.admin.post(f"{PATH}/{done}/retry")
+    assert (refused.status, refused.json["errorCode"]) == (409, "ILLEGAL_MOVE")
+    assert [(e.action, e.subject_id) for e in await trail(office)] == [("task.retry", failed)]
+
+
+async def test_many_are_tried_again_by_a_choice_after_a_look_at_the_numbers(office: Office) -> None:
+    await stock(office)
+    before = await everything(office)
+    numbers = (await office.admin.post(f"{PATH}/retry", {"allFailed": True}, dryRun="true")).json
+    assert (numbers["tasks"], numbers["bySeller"]) == (5, {SELLER: 2, OTHER: 3})
+    assert (numbers["byType"], numbers["done"], numbers["dryRun"]) == ({"PRODUCT_DETAIL": 5}, [], True)
+    assert await everything(office) == before
+    done = (await office.admin.post(f"{PATH}/retry", {"allFailed": True})).json
+    assert (len(done["done"]), done["next"], done["bySeller"]) == (3, None, {OTHER: 3})
+    # The third run of the first seller is going: its first one cannot be opened again.
+    assert {one["errorCode"] for one in done["refused"]} == {"CRAWL_IN_PROGRESS"}
+    assert len(await trail(office)) == 3
+
+
+async def test_many_are_tried_again_by_their_ids_and_each_has_its_answer(office: Office) -> None:
+    await register_seller(office)
+    await run_of(office, done=1, failed=2)
+    done, failed = task_id(task_number()), task_id(task_number() + 1)
+    answer = (await office.admin.post(f"{PATH}/retry", {"taskIds": [failed, done, NOBODYS]})).json
+    assert answer["done"] == [failed]
+    assert {one["id"]: one["errorCode"] for one in answer["refused"]} == {
+        done: "ILLEGAL_MOVE",
+        NOBODYS: "TASK_NOT_FOUND",
+    }
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"allFailed": False},
+        {"allFailed": 1},
+        {"taskIds": []},
+        {"taskIds": ["x"]},
+        {"taskIds": [task_id()], "allFailed": True},
+        {"taskIds": [task_id()] * 501},
+        {"sellerId": "  "},
+        {"taskType": "DREAM"},
+        {"executionId": "'; DROP TABLE crawler_tasks; --"},
+        {"surprise": 1},
+        [],
+    ],
+)
+async def test_a_choice_that_cannot_be_read_is_refused_and_changes_nothing(office: Office, body: object) -> None:
+    await register_seller(office)
+    await run_of(office, failed=2)
+    before = await everything(office)
+    assert (await office.admin.post(f"{PATH}/retry", body)).status == 400
+    assert await everything(office) == before
+
+
+async def test_what_is_not_there_or_not_allowed_is_refused(office: Office) -> None:
+    await stock(office)
+    failed = task_id(task_number() + 3)
+    assert (await office.viewer.post(f"{PATH}/{failed}/retry")).status == 403
+    assert (await office.viewer.post(f"{PATH}/retry", {"allFailed": True})).status == 403
+    assert (await office.viewer.get(f"{PATH}/{NOBODYS}")).status == 404
+    assert (await office.viewer.get(f"{PATH}/7")).status == 400
+    assert (await office.viewer.get(PATH, executionId=NOBODYS)).json["errorCode"] == "EXECUTION_NOT_FOUND"
+    assert (await office.viewer.get(PATH, executionId="x")).status == 400
+    for cursor in BAD_CURSORS:
+        refused = await office.viewer.get(PATH, cursor=cursor)
+        assert (refused.status, refused.json["errorCode"]) == (400, "INVALID_CURSOR")
