@@ -132,7 +132,7 @@ def compete(who: str, market: Market, *options: str, phases: Sequence[str] = ())
     return [Run(name, **one, mismatches=wrong) for name, one in zip(names, measured, strict=True)]
 
 
-_PHASES = {"again": "unchanged again", "changed": "1 % changed"}
+_PHASES = {"again": "unchanged again", "changed": "1 % changed", "once more": "unchanged once more"}
 
 
 def wrong_in_others(database: Path, market: Market) -> int:

@@ -55,6 +55,7 @@ class Service:
     """`run` ends when `stop` is set, or raises when one of the loops broke beyond its own repair."""
 
     crawl: Crawl
+    #: Of products' events first: those are what a crawl makes.
     deliveries: tuple[Delivery[Any], ...]
     tune: Callable[[Mapping[str, str]], Tuning]
     tending_interval: timedelta = timedelta(seconds=60)
@@ -183,5 +184,4 @@ class Service:
         self.progress.events += group.events
         self.progress.products += group.products
         if group.events:
-            for delivery in self.deliveries:
-                delivery.nudge()
+            self.deliveries[0].nudge()

@@ -1,6 +1,6 @@
 """The worker: keeps many requests in flight, one at a time in the middle, in groups at the edges.
 
-Claim (a transaction for up to 100), fetch, absorb (a transaction for up to 100 or 10 ms of results). A slot is free
+Claim (a transaction for up to 200), fetch, absorb (a transaction for up to 200 or 10 ms of results). A slot is free
 when the body is read, not when it is stored, and what comes next is at hand by then: claimed ahead, so that no slot
 waits for a transaction. Killed before the claim commits: nothing happened. Between claim and absorb: the permits count
 as used and the tasks come back. After absorb: a redelivery meets the guard.
@@ -33,13 +33,13 @@ from sellerwatch.marketplaces.ports import Answer, AnswerKind
 
 log = logging.getLogger(__name__)
 
-GROUP = 100
+GROUP = 200
 #: A list page holds hundreds of products: a group is full with one, and so many are on their way at a time.
 GROUP_PARTS = 500
 PAGES = 10
 GROUP_DELAY = 0.01
 #: Results that wait for their transaction before claiming waits for them.
-BUFFER = 200
+BUFFER = 300
 #: With nothing known to come, how often to look: another process may have made work.
 IDLE = timedelta(seconds=1)
 #: One of so many good answers is looked through for fields that are new; all of them would cost a tenth of the reading.
