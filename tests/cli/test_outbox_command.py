@@ -167,6 +167,8 @@ def test_status_has_the_counts_the_lag_and_what_holds_messages_back(held: Office
     said = held.said("outbox", "status")
     assert "the oldest that waits and may go" in said
     assert "1 wait behind one that failed for good" in said
+    assert "No product server is set (SELLERWATCH_PRODUCT_SERVER_URL)" in said
+    assert held.json("outbox", "status")["hasReceiver"] is False
 
 
 @pytest.mark.parametrize(

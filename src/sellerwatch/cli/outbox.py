@@ -97,15 +97,18 @@ def status(as_json: AsJson = False) -> None:
     sellerwatch outbox status --json | jq '.content[0].lagSeconds'
     """
 
-    def work(tx: CrawlTx, at: Desk) -> list[Shown]:
-        return [Shown(tx.channels.get(kind), tx.outbox_view(kind).tally(), at.now) for kind in OutboxKind]
+    def work(tx: CrawlTx, at: Desk) -> tuple[list[Shown], bool]:
+        shown = [Shown(tx.channels.get(kind), tx.outbox_view(kind).tally(), at.now) for kind in OutboxKind]
+        return shown, at.settings.product_server_url is not None
 
-    outboxes = desk.look(work)
+    outboxes, has_receiver = desk.look(work)
     if as_json:
-        print_json({"content": [outbox_json(shown) for shown in outboxes]})
+        print_json({"content": [outbox_json(shown) for shown in outboxes], "hasReceiver": has_receiver})
         return
     for shown in outboxes:
         show_outbox(shown)
+    if not has_receiver:
+        say("No product server is set (SELLERWATCH_PRODUCT_SERVER_URL): events of products wait.", "yellow")
 
 
 @app.command("list")

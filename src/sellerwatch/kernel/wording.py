@@ -258,9 +258,15 @@ KOREAN: Mapping[str, str] = {
     "NOTHING_TO_RESUME": "{outbox} 아웃박스: 멈춰 있지 않고 차단기도 열려 있지 않아 재개할 것이 없습니다.",
     "NOTHING_TO_TELL": "판매자 {seller_id}: 다시 시도할 것이 없습니다. 스케줄러가 이미 알고 있거나 지금 전달 중입니다.",
     "OUTBOX_PAUSED": "{outbox} 아웃박스: 이미 멈춰 있습니다. 멈춘 사람: {by}.",
-    "PYARROW_MISSING": "Parquet에는 pyarrow 패키지가 필요합니다. pip install 'sellerwatch[parquet]' 명령으로 설치하거나 csv, jsonl로 내보내십시오.",
-    "UNREADABLE_TIME": "'{given}' 값은 시각이 아닙니다. 2026-11-15, 2026-11-15T06:00(별도 표기가 없으면 UTC) 또는 90m, 2h, 3d처럼 얼마 전인지 적으십시오.",
-    "VERSION_NOT_FOUND": "상품 {item_no}: 이력에 버전 {version}이 없습니다. 있는 버전: {known}.",
+    "PYARROW_MISSING": (
+        "Parquet에는 pyarrow 패키지가 필요합니다. pip install 'sellerwatch[parquet]' 명령으로 설치하거나 "
+        "csv, jsonl로 내보내십시오."
+    ),
+    "UNREADABLE_TIME": (
+        "'{given}' 값은 시각이 아닙니다. 2026-11-15, 2026-11-15T06:00(별도 표기가 없으면 UTC) 또는 "
+        "90m, 2h, 3d처럼 얼마 전인지 적으십시오."
+    ),
+    "VERSION_NOT_FOUND": "상품 {item_no}: 이력에 없는 버전입니다: {version}. 있는 버전: {known}.",
 }
 
 CATALOGUES: Mapping[str, Mapping[str, str]] = {"en": ENGLISH, "ko": KOREAN}

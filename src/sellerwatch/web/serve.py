@@ -84,7 +84,13 @@ async def api_of(service: Service, settings: Settings, *, must_change: bool = Tr
     password = await first_user(parts, must_change=must_change)
     app = make_app(parts)
     config = uvicorn.Config(
-        app, lifespan="off", log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=GRACE
+        app,
+        lifespan="off",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE,
     )
     server = _Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listening]))

@@ -32,6 +32,7 @@ TAGS = (
     ("quarantine", "Changes that wait for an operator."),
     ("removals", "Mass removals that wait for an operator."),
     ("schedules", "When each seller is crawled next."),
+    ("limits", "How often we ask, changed while it runs."),
     ("audit", "Who did what."),
     ("events", "What happens, as it happens."),
     ("metrics", "Numbers."),

@@ -129,7 +129,7 @@ class ChooseBody(Given):
 
     outbox_ids: list[StrictStr] | None = Field(None, max_length=MOST_NAMED, examples=[[AN_ID]])
     all_failed: StrictBool = False
-    kind: OutboxKind = Field(OutboxKind.PRODUCT, strict=False)
+    kind: OutboxKind = Field(OutboxKind.PRODUCT, strict=False, examples=["product"])
     seller_id: StrictStr | None = Field(None, max_length=100)
     event_type: StrictStr | None = Field(None, min_length=1, max_length=50)
     since: datetime | None = Field(None, strict=False, examples=["2026-11-15T06:00:00Z"])
@@ -151,12 +151,12 @@ class MovedMessages(Told):
 
 
 class PauseBody(Given):
-    kind: OutboxKind = Field(OutboxKind.PRODUCT, strict=False)
+    kind: OutboxKind = Field(OutboxKind.PRODUCT, strict=False, examples=["product"])
     reason: StrictStr | None = Field(None, max_length=500, examples=["the product server is being moved"])
 
 
 class ResumeBody(Given):
-    kind: OutboxKind = Field(OutboxKind.PRODUCT, strict=False)
+    kind: OutboxKind = Field(OutboxKind.PRODUCT, strict=False, examples=["product"])
 
 
 @router.get("", responses=refusals(404))

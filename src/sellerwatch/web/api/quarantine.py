@@ -54,7 +54,7 @@ class CaseDetail(CaseShown):
 
 
 class ReleaseBody(Given):
-    steps: StrictInt = Field(default=10, ge=1, le=MOST_STEPS, description="Of 100 parts each.")
+    steps: StrictInt = Field(default=10, ge=1, le=MOST_STEPS, description="Of 100 parts each.", examples=[10])
 
 
 class ReleasedCase(CaseShown):

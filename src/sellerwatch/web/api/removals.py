@@ -64,7 +64,7 @@ class RemovalDetail(RemovalShown):
 
 
 class ConfirmBody(Given):
-    steps: StrictInt = Field(default=10, ge=1, le=MOST_STEPS, description="Of 100 products each.")
+    steps: StrictInt = Field(default=10, ge=1, le=MOST_STEPS, description="Of 100 products each.", examples=[10])
 
 
 class ConfirmedRemoval(RemovalDetail):
