@@ -361,7 +361,7 @@ async def served(url: str, database: Path) -> None:
 
     values = {"DATABASE_URL": f"sqlite:///{database}", "MARKETPLACE_URL": url, "PORT": 0} | RAISED
     settings = load({f"SELLERWATCH_{name}": str(value) for name, value in values.items()}).settings
-    async with open_service(settings, schedules=False) as service, api_of(service, settings) as address:
+    async with open_service(settings, schedules=False) as service, api_of(service, settings) as serving:
         crawl, seller = service.crawl, SellerId(SELLER)
         token = credentials_of(settings).issue("bench", Role.VIEWER, timedelta(hours=1), crawl.clock.now())
         running = asyncio.create_task(service.run())
@@ -369,7 +369,7 @@ async def served(url: str, database: Path) -> None:
         await crawl.store.transact(
             lambda tx: register(tx, seller, "bench", None, actor="bench", ids=draw.replay(), now=now)
         )
-        print(json.dumps([address, token]), flush=True)
+        print(json.dumps([serving.address, token]), flush=True)
         # Whoever started us says when.
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
         began, cpu = time.perf_counter(), time.process_time()
