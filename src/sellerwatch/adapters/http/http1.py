@@ -213,7 +213,7 @@ def _stay(version: int, fields: dict[str, str]) -> float | None:
 
 
 def _unpacked(body: bytes, coding: str, largest: int) -> bytes:
-    """At most `largest` bytes come out, whatever was promised. 30 KB take a seventh of the time of a hop to a thread."""
+    """At most `largest` bytes come out, whatever was promised. 30 KB cost a seventh of a hop to a thread."""
     match coding.lower():
         case "identity":
             return body
