@@ -108,11 +108,16 @@ def _password(secret: SecretStr) -> SecretStr:
     return secret
 
 
+def _sayable(text: str) -> str:
+    """An environment may hold what is no text; whoever words the refusal cannot carry that."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def _policies(text: str) -> str:
     try:
         parse_policies(text)
     except InvalidPolicy as invalid:
-        raise ValueError(str(invalid)) from None
+        raise ValueError(_sayable(str(invalid))) from None
     return text
 
 
@@ -120,7 +125,7 @@ def _kinds(text: str) -> str:
     known = {str(kind) for kind in ChangeKind}
     wrong = [name for each in text.split(",") if (name := each.strip()) and name not in known]
     if wrong:
-        raise ValueError(f"{wrong[0]} is no kind of change; there are: {', '.join(sorted(known))}")
+        raise ValueError(_sayable(f"{wrong[0]} is no kind of change; there are: {', '.join(sorted(known))}"))
     return text
 
 

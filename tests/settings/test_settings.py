@@ -406,3 +406,10 @@ def test_no_environment_makes_loading_fail_in_any_other_way(environment: dict[st
 def test_no_override_does_either(overrides: dict[str, str]) -> None:
     refusal = said({}, overrides)
     assert refusal is None or refusal.startswith("The settings have ")
+
+
+@pytest.mark.parametrize("name", ["FIELD_POLICIES", "QUARANTINE_EXEMPT"])
+def test_what_is_no_text_is_refused_as_well_as_said(name: str) -> None:
+    refusal = said({PREFIX + name: "\ud800"})
+    assert refusal is not None
+    assert name in refusal
