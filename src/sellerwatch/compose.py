@@ -97,7 +97,7 @@ async def open_service(
         marketplace = MustitMarketplace(
             transport,
             settings.marketplace_url,
-            lambda identity: sealer.open(identity.token, identity.user_agent_id),
+            sealer.open_identity,
             urls=Urls(list_path=settings.marketplace_list_path),
             longest_wait=timedelta(seconds=settings.max_retry_after_seconds),
             user_agent_suffix=settings.user_agent_suffix,

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 #: The demo's limits: the real limiter, set so that a stranger does not have to wait an hour.
 LIMITS = {"WINDOW_LIMIT": 80, "WINDOW_SECONDS": 10, "REQUESTS_PER_SECOND": 30}
 MOST_RUNS = 5
-ENDLESS = 1_000_000
 SECRET = "known-to-all-who-read-this-demo"  # noqa: S105 - signs events to the simulator on loopback
 PAUSE_BETWEEN_ROUNDS = 15.0
 

@@ -13,13 +13,14 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.text import Text
 
 from sellerwatch.cli.output import out, print_error, print_json
+from sellerwatch.kernel import clock
 from sellerwatch.kernel.clock import Clock, SystemClock
 from sellerwatch.kernel.errors import Invalid
 from sellerwatch.kernel.ids import Draw, Ids
@@ -153,7 +154,7 @@ def text(given: str) -> str:
 
 def stamp(time: datetime | None) -> str | None:
     """A time as JSON carries it: ISO-8601, UTC, microseconds."""
-    return None if time is None else f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
+    return None if time is None else clock.stamp(time)
 
 
 def page_of(content: Sequence[dict[str, Any]], page: int, size: int, total: int) -> dict[str, Any]:

@@ -82,3 +82,8 @@ def _boot_id(path: Path = Path("/proc/sys/kernel/random/boot_id")) -> str:
 def from_timestamp(seconds: float) -> datetime:
     """Exact to the microsecond, where `datetime.fromtimestamp` rounds by the platform."""
     return EPOCH + timedelta(microseconds=round(seconds * 1_000_000))
+
+
+def stamp(time: datetime) -> str:
+    """A time as text outside the database: ISO-8601, UTC, microseconds always, and Z. One moment has one spelling."""
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Protocol
 
 import orjson
 
+from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.ids import ItemNo, OutboxId, SellerId
 from sellerwatch.outbox.message import InvalidPayload
 
@@ -67,7 +68,7 @@ def event_body(
             "itemNo": item_no,
             "sellerId": seller_id,
             "version": version,
-            "occurredAt": _stamp(occurred_at),
+            "occurredAt": stamp(occurred_at),
             "changes": [{"field": c.field, "before": c.before, "after": c.after} for c in changes],
             "productData": product_data,
         }
@@ -92,8 +93,3 @@ def read_event(payload: str) -> Event:
         raise InvalidPayload(problem=f"{missing.args[0]} is missing") from None
     except (ValueError, TypeError) as error:
         raise InvalidPayload(problem=f"not an event: {error}") from None
-
-
-def _stamp(moment: datetime) -> str:
-    """Microseconds always, and Z: one moment has one spelling."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -6,8 +6,9 @@ often keeps the answer for a while.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
+from sellerwatch.adapters.sql.engine import time_of
 from sellerwatch.adapters.sql.statements import Db
 from sellerwatch.oversight.tallies import Tallies, Vitals
 
@@ -48,7 +49,7 @@ class SqlCounts:
 
     def tallies(self, now: datetime) -> Tallies:
         db = self._db
-        oldest = {kind: _time(at) for kind, at in db.rows(OLDEST)}
+        oldest = {kind: time_of(at) for kind, at in db.rows(OLDEST)}
         return Tallies(
             tasks={(r[0], r[1]): r[2] for r in db.rows(TASKS)},
             executions={r[0]: r[1] for r in db.rows(EXECUTIONS)},
@@ -69,15 +70,8 @@ class SqlCounts:
         workers, beat_at = self._db.row(BEATS, {"since": now - silent_after}) or (0, None)
         return Vitals(
             revision=self._db.value(REVISION),
-            beat_at=_time(beat_at),
+            beat_at=time_of(beat_at),
             workers=workers,
             breaker=self._db.value(BREAKER) or "CLOSED",
-            oldest_due=_time(self._db.value(OLDEST_DUE, {"now": now})),
+            oldest_due=time_of(self._db.value(OLDEST_DUE, {"now": now})),
         )
-
-
-def _time(value: datetime | str | None) -> datetime | None:
-    """The driver knows the type of a column, not of MIN of one."""
-    if isinstance(value, str):
-        return datetime.fromisoformat(value).replace(tzinfo=UTC)
-    return value

@@ -11,10 +11,12 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic.alias_generators import to_camel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Match
 
+from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.errors import (
     Conflict,
     Failed,
@@ -31,7 +33,7 @@ from sellerwatch.kernel.ids import PublicId
 from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.kernel.wording import CATALOGUES, catalogue, word
 from sellerwatch.web.api.parts import parts_of
-from sellerwatch.web.api.shapes import Told, stamp
+from sellerwatch.web.api.shapes import Told
 
 log = logging.getLogger(__name__)
 
@@ -155,10 +157,8 @@ def _wish(text: str) -> tuple[float, str]:
 def _details(error: SellerwatchError) -> Any:
     if isinstance(error, InvalidRequest):
         return [problem.model_dump(by_alias=True) for problem in error.problems]
-    facts = {name: value for name, value in error.facts.items() if isinstance(value, str | int | float | bool)}
-    first, *rest = [*facts] or [""]
-    camel = {name: f"{name.split('_')[0]}{''.join(w.title() for w in name.split('_')[1:])}" for name in facts}
-    return {camel[name]: facts[name] for name in (first, *rest) if name} or None
+    plain = {to_camel(name): fact for name, fact in error.facts.items() if isinstance(fact, str | int | float | bool)}
+    return plain or None
 
 
 async def _refused(request: Request, error: Exception) -> JSONResponse:

@@ -25,9 +25,9 @@ from starlette.types import Receive, Scope, Send
 
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.kernel.activity import Activity
+from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.errors import Unauthenticated, Unavailable
 from sellerwatch.web.api.parts import Parts, parts_of
-from sellerwatch.web.api.shapes import stamp
 from sellerwatch.web.api.who import Viewer, caller_of
 
 log = logging.getLogger(__name__)

@@ -23,10 +23,11 @@ from pydantic import Field
 
 from sellerwatch.compose import disk_left, schema_head
 from sellerwatch.kernel.circuit import CircuitState
+from sellerwatch.kernel.clock import stamp
 from sellerwatch.oversight.tallies import Vitals
 from sellerwatch.web.api.errors import refusals
 from sellerwatch.web.api.parts import Parts, parts_of
-from sellerwatch.web.api.shapes import Told, stamp
+from sellerwatch.web.api.shapes import Told
 from sellerwatch.web.api.who import caller_of
 
 log = logging.getLogger(__name__)

@@ -42,7 +42,6 @@ class Parts:
     settings: Settings
     credentials: Credentials
     passwords: PasswordDesk = field(default_factory=lambda: PasswordDesk(open_passwords()))
-    extras: dict[str, object] = field(default_factory=dict)
 
     @property
     def clock(self) -> Clock:

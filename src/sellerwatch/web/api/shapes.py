@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Annotated, Any, Generic, TypeVar
+from datetime import datetime
+from typing import Annotated, Generic, TypeVar
 
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 from pydantic.alias_generators import to_camel
 
+from sellerwatch.kernel.clock import stamp
+
 T = TypeVar("T")
 
 LARGEST_PAGE = 100
-
-
-def stamp(moment: datetime) -> str:
-    """Microseconds always, and Z: one moment has one spelling."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 Stamp = Annotated[datetime, PlainSerializer(stamp, return_type=str), Field(examples=["2026-11-15T06:04:05.123456Z"])]
@@ -57,7 +54,3 @@ class Slice(Told, Generic[T]):
 
 PageNumber = Annotated[int, Query(alias="page", ge=0, le=1_000_000, description="Counted from 0.")]
 PageSize = Annotated[int, Query(alias="size", ge=1, le=LARGEST_PAGE, description="Entries of a page.")]
-
-
-def camel(fields: dict[str, Any]) -> dict[str, Any]:
-    return {to_camel(name): value for name, value in fields.items()}
