@@ -8,7 +8,7 @@ export UV_PYTHON_DOWNLOADS := never
 PY := .venv/bin/python
 JOBS ?= 2
 
-.PHONY: help setup test lint demo bench docs lock clean
+.PHONY: help setup servers test lint demo bench docs lock clean
 
 help: ## This list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -26,7 +26,10 @@ setup: .venv/.ready ## The environment, from the hashed locks
 	.tools/bin/uv pip install -q --python $(PY) --no-deps --editable .
 	@touch $@
 
-test: setup ## Gates and all tests, as CI runs them
+servers: setup ## MariaDB, Redis and a browser, for the tests
+	@$(PY) scripts/get_servers.py
+
+test: servers ## Gates and all tests, as CI runs them
 	@$(PY) scripts/run_tests.py --jobs $(JOBS)
 
 lint: setup ## The gates alone: format, ruff, types, imports, security, generated files

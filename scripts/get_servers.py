@@ -1,0 +1,77 @@
+"""The servers the tests talk to: MariaDB, Redis and a browser, as Debian packages them.
+
+As root they are installed; otherwise they are unpacked under .tools/servers, where `tests/servers.py` looks as well.
+What is there already is left alone, so a second run costs nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+UNPACKED = ROOT / ".tools" / "servers"
+
+#: A program that shows a package is there, and the packages that bring it.
+WANTED = {
+    "mariadbd": ("mariadb-server-core", "mariadb-client-core"),
+    "redis-server": ("redis-server", "redis-tools"),
+    "chromium": ("chromium", "fonts-noto-cjk"),
+}
+
+
+def found(program: str) -> str | None:
+    """Where a program is: on the path, where Debian keeps servers, or where this script unpacked it."""
+    places = [os.environ.get("PATH", ""), "/usr/sbin", str(UNPACKED / "usr/sbin"), str(UNPACKED / "usr/bin")]
+    return shutil.which(program, path=os.pathsep.join(places))
+
+
+def call(command: list[str], folder: Path) -> None:
+    quiet = {"DEBIAN_FRONTEND": "noninteractive"}
+    done = subprocess.run(
+        command, cwd=folder, env=os.environ | quiet, capture_output=True, text=True, timeout=300, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip() or done.stdout.strip()}")
+
+
+def install(packages: list[str]) -> None:
+    """Start no service: the tests start private ones on free ports."""
+    with tempfile.TemporaryDirectory() as folder:
+        here = Path(folder)
+        if os.geteuid() == 0:
+            call(["apt-get", "update", "-q"], here)
+            call(
+                ["apt-get", "install", "-q", "-y", "--no-install-recommends", "-o", "Dpkg::Use-Pty=0", *packages], here
+            )
+            return
+        call(["apt-get", "download", "-q", *packages], here)
+        UNPACKED.mkdir(parents=True, exist_ok=True)
+        for package in sorted(here.glob("*.deb")):
+            call(["dpkg", "-x", str(package), str(UNPACKED)], here)
+
+
+def main() -> int:
+    missing = [program for program in WANTED if found(program) is None]
+    if not missing:
+        return 0
+    packages = [package for program in missing for package in WANTED[program]]
+    print(f"installing {', '.join(packages)}", flush=True)
+    try:
+        install(packages)
+    except (OSError, RuntimeError, subprocess.TimeoutExpired) as error:
+        print(error, file=sys.stderr)
+    still = [program for program in missing if found(program) is None]
+    if still:
+        names = " ".join(package for program in still for package in WANTED[program])
+        print(f"the tests need {', '.join(still)}: apt-get install {names}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
