@@ -123,7 +123,7 @@ def fill(database: Path, tasks: int, products: int) -> None:
     from sellerwatch.adapters.sql.migrate import upgrade
     from sellerwatch.adapters.sql.transaction import Transaction
     from sellerwatch.kernel.ids import ItemNo, OutboxId, SellerId
-    from sellerwatch.outbox.event import event_body
+    from sellerwatch.outbox.event import data_json, event_body
     from sellerwatch.schedules.interval import CrawlingInterval
     from sellerwatch.sellers.seller import Seller
 
@@ -137,7 +137,9 @@ def fill(database: Path, tasks: int, products: int) -> None:
             Transaction(connection).sellers.add(seller)
     engine.dispose()
     data = {"name": "울 100% 반팔 티셔츠 🧵", "prices": {"normal": 1000, "selling": 900}, "html": "<p>설명</p>" * 20}
-    payload = event_body(OutboxId("MESSAGE"), "PRODUCT_CREATED", ItemNo(1), SellerId(SELLER), 1, BEGAN, (), data)
+    payload = event_body(
+        OutboxId("MESSAGE"), "PRODUCT_CREATED", ItemNo(1), SellerId(SELLER), 1, BEGAN, (), data_json(data)
+    )
     given = {"began": int(BEGAN.timestamp()), "sellers": SELLERS, "run": RUN, "payload": payload}
     with closing(sqlite3.connect(database, isolation_level=None)) as opened:
         opened.execute("PRAGMA synchronous = OFF")

@@ -103,7 +103,7 @@ def fill(database: Path, events: int, body_kb: float) -> None:
     from sellerwatch.adapters.sql.engine import make_engine
     from sellerwatch.adapters.sql.migrate import upgrade
     from sellerwatch.kernel.ids import ItemNo, OutboxId, SellerId
-    from sellerwatch.outbox.event import event_body
+    from sellerwatch.outbox.event import data_json, event_body
 
     now = datetime.now(UTC)
     engine = make_engine(f"sqlite:///{database}")
@@ -121,7 +121,7 @@ def fill(database: Path, events: int, body_kb: float) -> None:
             item_no, seller = ItemNo(900_000_000 + product), SellerId("seller_0001")
             data = {"itemNo": item_no, "sellerId": seller, "name": "반팔 티셔츠", "stock": number, "html": html}
             kind = "PRODUCT_CREATED" if version == 1 else "PRODUCT_UPDATED"
-            body = event_body(outbox_id, kind, item_no, seller, version, now, (), data)
+            body = event_body(outbox_id, kind, item_no, seller, version, now, (), data_json(data))
             product_id = f"0198c0de-0000-7000-8004-{product:012x}"
             yield outbox_id, product_id, item_no, seller, kind, version, body, stamp, stamp, stamp
 

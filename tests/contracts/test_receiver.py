@@ -12,7 +12,7 @@ from tests.builders import ITEM, NOW, SELLER, a_message
 
 from sellerwatch.adapters.http.product_server import HttpReceiver
 from sellerwatch.kernel.clock import SystemClock
-from sellerwatch.outbox.event import event_body
+from sellerwatch.outbox.event import data_json, event_body
 from sellerwatch.outbox.message import Message
 from sellerwatch.outbox.ports import Receiver
 from sellerwatch.outbox.receipt import Verdict
@@ -28,7 +28,9 @@ READ = 0.2
 def an_event(version: int = 1) -> Message:
     made = a_message(version)
     data = {"itemNo": ITEM, "sellerId": SELLER, "name": "셔츠 🧵"}
-    return replace(made, payload=event_body(made.outbox_id, "PRODUCT_CREATED", ITEM, SELLER, version, NOW, (), data))
+    return replace(
+        made, payload=event_body(made.outbox_id, "PRODUCT_CREATED", ITEM, SELLER, version, NOW, (), data_json(data))
+    )
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,12 @@ from datetime import timedelta
 from email.utils import format_datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.builders import DAY, NOW, a_token, agent_id
 
 from sellerwatch.agents.token import InvalidToken
+from sellerwatch.crawling.task import RequestUrl, TaskType
 from sellerwatch.kernel.ids import ItemNo, SellerId
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
 from sellerwatch.marketplaces.mustit.urls import Urls
@@ -60,6 +63,13 @@ def test_the_client_is_a_marketplace() -> None:
     assert market.list_url(SELLER, 0, 7).endswith("?sellerId=seller_0001&pageNo=1&pageSize=7&order=LATEST")
     assert market.detail_url(ItemNo(7)).endswith("/item/7/detail/top")
     assert market.option_url(ItemNo(7)).endswith("/auction_products/7/options")
+
+
+@given(st.integers(1, ItemNo.LARGEST).map(ItemNo))
+def test_the_address_of_any_product_is_one_its_task_may_ask(item: ItemNo) -> None:
+    market = a_client(Wire())
+    assert RequestUrl.parse(TaskType.PRODUCT_DETAIL, market.detail_url(item)) == market.detail_url(item)
+    assert RequestUrl.parse(TaskType.PRODUCT_OPTION, market.option_url(item)) == market.option_url(item)
 
 
 async def test_a_request_carries_the_identity_and_nothing_else() -> None:

@@ -18,7 +18,7 @@ from sellerwatch.kernel.store import Store
 from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop, run_virtually
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.deliver import Delivery
-from sellerwatch.outbox.event import FieldChange, event_body
+from sellerwatch.outbox.event import FieldChange, data_json, event_body
 from sellerwatch.outbox.message import Message, OutboxKind
 from sellerwatch.outbox.ports import OutboxTx, Receiver
 from sellerwatch.outbox.receipt import Receipt
@@ -137,7 +137,7 @@ class Practice:
             subject_id=self.products[number],
             seller_id=SELLER,
             event_type=kind,
-            payload=event_body(outbox_id, kind, item_no, SELLER, version, now, changes, data),
+            payload=event_body(outbox_id, kind, item_no, SELLER, version, now, changes, data_json(data)),
             created_at=now,
             next_attempt_at=now,
             item_no=item_no,

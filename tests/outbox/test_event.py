@@ -10,7 +10,7 @@ from tests.builders import ITEM, NOW, SELLER, a_message, detail_facts, list_fact
 
 from sellerwatch.catalog.differences import Change
 from sellerwatch.catalog.facts import product_data
-from sellerwatch.outbox.event import FieldChange, event_body, read_event
+from sellerwatch.outbox.event import FieldChange, data_json, event_body, read_event
 from sellerwatch.outbox.message import InvalidPayload
 
 CHANGES = [Change("prices.selling", 600000, 590000), Change("options[4134224619]", None, {"optionNo": 4134224619})]
@@ -18,7 +18,7 @@ CHANGES = [Change("prices.selling", 600000, 590000), Change("options[4134224619]
 
 def test_the_body_has_the_keys_of_the_specification_in_their_order() -> None:
     body = event_body(
-        outbox_id(), "PRODUCT_UPDATED", ITEM, SELLER, 2, NOW, CHANGES, {"itemNo": ITEM, "name": "티셔츠 🧵"}
+        outbox_id(), "PRODUCT_UPDATED", ITEM, SELLER, 2, NOW, CHANGES, data_json({"itemNo": ITEM, "name": "티셔츠 🧵"})
     )
     assert body == (
         '{"eventId":"0198c0de-0000-7000-8005-000000000001","eventType":"PRODUCT_UPDATED","itemNo":900000001,'
@@ -31,7 +31,7 @@ def test_the_body_has_the_keys_of_the_specification_in_their_order() -> None:
 
 def test_the_same_event_is_the_same_bytes_every_time() -> None:
     data = product_data(list_facts(), detail_facts(), option_facts())
-    made = {event_body(outbox_id(), "PRODUCT_CREATED", ITEM, SELLER, 1, NOW, (), data) for _ in range(3)}
+    made = {event_body(outbox_id(), "PRODUCT_CREATED", ITEM, SELLER, 1, NOW, (), data_json(data)) for _ in range(3)}
     assert len(made) == 1
     assert a_message(payload=made.pop()).payload.startswith('{"eventId"')
 
@@ -44,17 +44,17 @@ def test_the_same_event_is_the_same_bytes_every_time() -> None:
     ],
 )
 def test_a_moment_has_one_spelling_with_microseconds_in_utc(moment: datetime) -> None:
-    body = event_body(outbox_id(), "PRODUCT_CREATED", ITEM, SELLER, 1, moment, (), {})
+    body = event_body(outbox_id(), "PRODUCT_CREATED", ITEM, SELLER, 1, moment, (), b"{}")
     assert orjson.loads(body)["occurredAt"] == "2026-11-15T06:04:05.000000Z"
 
 
 def test_creation_and_deletion_have_empty_changes() -> None:
-    assert '"changes":[]' in event_body(outbox_id(), "PRODUCT_DELETED", ITEM, SELLER, 3, NOW, (), {})
+    assert '"changes":[]' in event_body(outbox_id(), "PRODUCT_DELETED", ITEM, SELLER, 3, NOW, (), b"{}")
 
 
 def test_what_the_receiver_was_told_can_be_read_back() -> None:
     data = product_data(list_facts(), detail_facts(), option_facts())
-    event = read_event(event_body(outbox_id(), "PRODUCT_UPDATED", ITEM, SELLER, 7, NOW, CHANGES, data))
+    event = read_event(event_body(outbox_id(), "PRODUCT_UPDATED", ITEM, SELLER, 7, NOW, CHANGES, data_json(data)))
     assert (event.event_id, event.event_type, event.item_no) == (outbox_id(), "PRODUCT_UPDATED", ITEM)
     assert (event.seller_id, event.version, event.occurred_at) == (SELLER, 7, NOW)
     assert event.changes[0] == FieldChange("prices.selling", 600000, 590000)

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from sellerwatch.catalog.absorb import Shelf, read_part
-from sellerwatch.catalog.differences import Change, creation, differences
+from sellerwatch.catalog.differences import Change, differences
 from sellerwatch.catalog.facts import Facts, product_data
 from sellerwatch.catalog.history import State, states
 from sellerwatch.catalog.policies import NO_POLICIES, Policies
@@ -21,7 +21,7 @@ from sellerwatch.catalog.ports import History, HistoryEntry, Products, Reader
 from sellerwatch.catalog.product import PartType, Product, ProductEvent
 from sellerwatch.kernel.errors import Failed
 from sellerwatch.kernel.ids import ExecutionId, OutboxId
-from sellerwatch.outbox.event import event_body, read_event
+from sellerwatch.outbox.event import data_json, event_body, read_event
 from sellerwatch.outbox.message import Message, MessageStatus
 from sellerwatch.outbox.ports import Outbox
 
@@ -57,8 +57,7 @@ class Announcer:
             return None
         data = current(self.shelf, product, self.products, self.reader)
         if event is ProductEvent.CREATED:
-            found = creation(data)
-            return self._write(product, event, (), found, data, outbox_id, execution_id)
+            return self._write(product, event, (), (), data, outbox_id, execution_id)
         newest = self._newest(product)
         since_newest = differences(read_event(newest[0].payload).product_data, data)
         untold = self._untold(product, newest[0])
@@ -131,7 +130,7 @@ class Announcer:
             product.version,
             waiting.created_at,
             changes,
-            data,
+            data_json(data),
         )
         self.outbox.save([replace(waiting, payload=body)], self.now)
         self._remember(product, ProductEvent.UPDATED, found, waiting.outbox_id, execution_id)
@@ -147,10 +146,10 @@ class Announcer:
         outbox_id: OutboxId,
         execution_id: ExecutionId | None,
     ) -> Message:
-        announced = product.announce(event, self.now)
+        announced, known = product.announce(event, self.now), data_json(data)
         self.shelf.put(announced)
         body = event_body(
-            outbox_id, event, product.item_no, product.seller_id, announced.version, self.now, changes, data
+            outbox_id, event, product.item_no, product.seller_id, announced.version, self.now, changes, known
         )
         message = Message(
             outbox_id=outbox_id,
@@ -165,7 +164,8 @@ class Announcer:
             execution_id=execution_id,
         )
         self.shelf.messages.append(message)
-        self._remember(announced, event, found, outbox_id, execution_id)
+        whole = known if event is ProductEvent.CREATED else b""
+        self._remember(announced, event, found, outbox_id, execution_id, whole)
         return message
 
     def _remember(
@@ -175,6 +175,7 @@ class Announcer:
         found: Sequence[Change],
         outbox_id: OutboxId | None,
         execution_id: ExecutionId | None,
+        whole: bytes = b"",
     ) -> None:
         """A state that differs from the one found before goes into the history; a removal always."""
         if found or event is not ProductEvent.UPDATED:
@@ -189,6 +190,7 @@ class Announcer:
                     product.version,
                     tuple(found),
                     self.now,
+                    whole,
                 )
             )
 

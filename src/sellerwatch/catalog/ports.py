@@ -126,7 +126,10 @@ class Products(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """One state a product was found in: how it differs from the one before."""
+    """One state a product was found in: how it differs from the one before.
+
+    A creation is written as the `whole` product, in JSON, and read as its changes from nothing: most are never read.
+    """
 
     product_id: ProductId
     item_no: ItemNo
@@ -137,6 +140,7 @@ class HistoryEntry:
     version: int
     changes: tuple[Change, ...]
     created_at: datetime
+    whole: bytes = b""
 
 
 class History(Protocol):

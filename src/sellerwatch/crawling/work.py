@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from sellerwatch.agents.agent import Outcome
@@ -51,15 +51,6 @@ UNWELCOME = (AnswerKind.TOO_MANY, AnswerKind.UNAUTHORISED)
 REPAIR_PAUSE = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Result:
-    claim: Claim
-    answer: Answer | None
-    problem: str
-    took: float
-    at: datetime
-
-
 class Worker:
     """One worker of a process. `absorbed` is called after each group is committed."""
 
@@ -71,7 +62,7 @@ class Worker:
         self._at_hand: deque[Claim] = deque()
         self._in_flight: dict[TaskId, asyncio.Task[None]] = {}
         self._pages = 0
-        self._results: list[_Result] = []
+        self._endings: list[Ending] = []
         self._wake = asyncio.Event()
         self._arrived = asyncio.Event()
         self._turn = 0
@@ -83,7 +74,7 @@ class Worker:
     @property
     def is_busy(self) -> bool:
         """Requests are under way, or their answers wait to be absorbed."""
-        return bool(self._in_flight or self._results)
+        return bool(self._in_flight or self._endings)
 
     def nudge(self) -> None:
         """There may be work, or an agent for it: look now."""
@@ -129,11 +120,11 @@ class Worker:
                 await self._woken(not_before)
 
     def _wanted(self) -> int:
-        """How many to claim now: as many again as may be in flight, once half of those at hand are gone."""
+        """How many to claim now: twice as many as may be in flight, once half of those at hand are gone."""
         most = self._crawl.tuning.concurrency
-        ahead = min(most, GROUP) if most > 1 else 0
+        ahead = min(2 * most, GROUP) if most > 1 else 0
         lacking = most + ahead - len(self._in_flight) - len(self._at_hand)
-        is_due = lacking > ahead // 2 and len(self._results) < BUFFER
+        is_due = lacking > ahead // 2 and len(self._endings) < BUFFER
         return min(lacking, GROUP) if is_due else 0
 
     async def _claim(self, wanted: int) -> datetime | None:
@@ -160,7 +151,7 @@ class Worker:
     async def _put_back_unknown(self) -> None:
         """A claim that failed may have been committed all the same, and some were given up unsent."""
         crawl, at, draw = self._crawl, moment(self._crawl.clock), Draw(self._crawl.ids)
-        held = (*self._at_hand, *(result.claim for result in self._results))
+        held = (*self._at_hand, *(ending.claim for ending in self._endings))
         known = {*self._in_flight, *(one.task.task_id for one in held)}
         self._unsure = False
         await crawl.store.transact(
@@ -212,18 +203,25 @@ class Worker:
         crawl, grant = self._crawl, taken.permit.grant
         await self._until_departure(grant)
         began = crawl.clock.monotonic()
-        answer, problem = None, ""
         try:
             identity = identity_of(grant.candidate)
             answer = await crawl.marketplace.fetch(taken.task.request_url, identity, crawl.clock.now())
+            if answer.kind in UNWELCOME:
+                self._give_up(grant.candidate.row)
+            ending = self._judged(taken, answer, crawl.clock.monotonic() - began)
         except Exception as error:
             # A bug of ours must cost this one request, not the worker.
             log.exception("request failed in our own code", extra={"task": taken.task.task_id})
-            problem = f"our own error: {type(error).__name__}"
-        took = crawl.clock.monotonic() - began
-        if answer is not None and answer.kind in UNWELCOME:
-            self._give_up(grant.candidate.row)
-        self._results.append(_Result(taken, answer, problem, took, crawl.clock.now()))
+            ending = Ending(
+                claim=taken,
+                end=TaskEnd.FAILED,
+                agent=Outcome.BLAMELESS,
+                status=None,
+                milliseconds=int((crawl.clock.monotonic() - began) * 1000),
+                at=crawl.clock.now(),
+                problem=f"our own error: {type(error).__name__}",
+            )
+        self._endings.append(self._weighed(ending))
         del self._in_flight[taken.task.task_id]
         self._arrived.set()
         if self._wanted():
@@ -244,19 +242,19 @@ class Worker:
     async def _keep_absorbing(self) -> None:
         while True:
             await self._arrived.wait()
-            if len(self._results) < GROUP:
+            if len(self._endings) < GROUP:
                 await self._crawl.clock.sleep(GROUP_DELAY)
             await self._absorb_group()
-            if not self._results:
+            if not self._endings:
                 self._arrived.clear()
 
     async def _absorb_group(self) -> None:
-        """The oldest results, as one transaction; they leave the buffer only when it is committed."""
+        """The oldest endings, as one transaction; they leave the buffer only when it is committed."""
         endings: list[Ending] = []
         parts = 0
-        for result in self._results[:GROUP]:
-            endings.append(self._judged(result))
-            parts += len(endings[-1].parts)
+        for ending in self._endings[:GROUP]:
+            endings.append(ending)
+            parts += len(ending.parts)
             if parts >= GROUP_PARTS:
                 break
         try:
@@ -265,7 +263,7 @@ class Worker:
             log.exception("results cannot be stored; they are kept and tried again")
             await self._crawl.clock.sleep(REPAIR_PAUSE)
             return
-        del self._results[: len(endings)]
+        del self._endings[: len(endings)]
         self._pages -= sum(ending.claim.is_page for ending in endings)
         self._depart()
         self._wake.set()
@@ -305,31 +303,26 @@ class Worker:
             worker, at = self._crawl.worker_id, moment(self._crawl.clock)
             await self._crawl.store.transact(lambda tx: abandon(tx, ending, worker, problem, at))
 
-    def _judged(self, result: _Result) -> Ending:
-        crawl, task = self._crawl, result.claim.task
-        if result.answer is None:
-            ending = Ending(
-                result.claim,
-                TaskEnd.FAILED,
-                Outcome.BLAMELESS,
-                None,
-                int(result.took * 1000),
-                result.at,
-                result.problem,
-            )
-        else:
-            ending = judge(result.claim, result.answer, crawl.marketplace, result.took, result.at)
-            if ending.parts:
-                self._good += 1
-                if self._good % LOOKED_AT == 1:
-                    unknown = crawl.marketplace.unknown_fields(ending.parts[0].type, result.answer.body)
-                    ending = replace(ending, unknown=unknown)
+    def _judged(self, taken: Claim, answer: Answer, took: float) -> Ending:
+        """As it comes: a whole group read in one go would keep the event loop from everything else."""
+        crawl = self._crawl
+        ending = judge(taken, answer, crawl.marketplace, took, crawl.clock.now())
+        if ending.parts:
+            self._good += 1
+            if self._good % LOOKED_AT == 1:
+                unknown = crawl.marketplace.unknown_fields(ending.parts[0].type, answer.body)
+                ending = replace(ending, unknown=unknown)
+        return ending
+
+    def _weighed(self, ending: Ending) -> Ending:
+        """How long task and agent have to wait for what went wrong, and whether it is the agent's fault at all."""
+        crawl, taken = self._crawl, ending.claim
         if ending.end is TaskEnd.FAILED:
-            ending = replace(ending, wait=crawl.retry_pause.wait(task.retry_count + 1, crawl.luck))
+            ending = replace(ending, wait=crawl.retry_pause.wait(taken.task.retry_count + 1, crawl.luck))
         if ending.agent.is_failure:
             ending = replace(ending, rest=crawl.rest(ending.wait if ending.agent is Outcome.TOO_MANY else None))
         if ending.agent in (Outcome.SERVER_ERROR, Outcome.NETWORK_ERROR):
-            storm, forgiven = self._storm.met(result.claim.candidate.row, ending.agent, result.at)
+            storm, forgiven = self._storm.met(taken.candidate.row, ending.agent, ending.at)
             self._forgiven += forgiven
             ending = replace(ending, agent=Outcome.BLAMELESS) if storm else ending
         return ending
@@ -345,6 +338,6 @@ class Worker:
     async def _absorb_rest(self) -> None:
         """Every result that came back; if the store cannot take them, their tasks come back by the lease."""
         left = -1
-        while self._results and len(self._results) != left:
-            left = len(self._results)
+        while self._endings and len(self._endings) != left:
+            left = len(self._endings)
             await self._absorb_group()

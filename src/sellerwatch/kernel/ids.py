@@ -57,15 +57,19 @@ class Ids:
         self._one_at_a_time = Lock()
 
     def new(self) -> str:
-        """48 bits of milliseconds, then 74 bits of luck; strictly rising by at least one."""
-        millis = int(self._clock.now().timestamp() * 1000)
+        return self.some(1)[0]
+
+    def some(self, number: int) -> list[str]:
+        """48 bits of milliseconds, then 74 bits of luck each; strictly rising by at least one."""
+        first, drawn = int(self._clock.now().timestamp() * 1000) << 74, []
         with self._one_at_a_time:
-            # Counted in the 122 free bits, so that a carry never runs into those that say version and variant.
-            free = max(millis << 74 | self._luck.getrandbits(74), self._last + 1)
-            self._last = free
-        value = free >> 74 << 80 | 0x7 << 76 | (free >> 62 & 0xFFF) << 64 | 0b10 << 62 | free & (1 << 62) - 1
-        text = f"{value:032x}"
-        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+            for _ in range(number):
+                # Counted in the 122 free bits, so that a carry never runs into those that say version and variant.
+                self._last = free = max(first | self._luck.getrandbits(74), self._last + 1)
+                value = free >> 74 << 80 | 0x7 << 76 | (free >> 62 & 0xFFF) << 64 | 0b10 << 62 | free & (1 << 62) - 1
+                text = f"{value:032x}"
+                drawn.append(f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}")
+        return drawn
 
 
 class Draw:
@@ -77,9 +81,10 @@ class Draw:
         self._drawn: list[str] = []
 
     def replay(self) -> Iterator[str]:
+        """A few at first, then as many again as were taken so far."""
         for number in count():
             if number == len(self._drawn):
-                self._drawn.append(self._ids.new())
+                self._drawn += self._ids.some(number or 4)
             yield self._drawn[number]
 
 

@@ -5,13 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.builders import ITEM, MINUTE, NOW, SELLER, execution_id, outbox_id, product_id
+from tests.builders import (
+    ITEM,
+    MINUTE,
+    NOW,
+    SELLER,
+    detail_facts,
+    execution_id,
+    list_facts,
+    option_facts,
+    outbox_id,
+    product_id,
+)
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.catalog.differences import Change
+from sellerwatch.catalog.differences import Change, creation
+from sellerwatch.catalog.facts import product_data
+from sellerwatch.catalog.history import states
 from sellerwatch.catalog.ports import HistoryEntry
 from sellerwatch.catalog.product import ProductEvent
+from sellerwatch.outbox.event import data_json
 
 
 def entry(number: int, *changes: Change, product: int = 1, **given: Any) -> HistoryEntry:
@@ -38,6 +52,17 @@ async def test_every_value_comes_back_as_it_went_in(inline_store: SqlStore) -> N
     (found,) = await inline_store.read(lambda tx: tx.history.of_product(product_id()))
     assert found == kept
     assert [type(change.before) for change in found.changes] == [type(value) for value in VALUES]
+
+
+async def test_a_creation_is_written_whole_and_read_as_what_it_changed(inline_store: SqlStore) -> None:
+    data = product_data(list_facts(), detail_facts(), option_facts())
+    born = entry(1, event=ProductEvent.CREATED, whole=data_json(data))
+    # As an earlier version of the program wrote it.
+    before = entry(2, *creation(data), event=ProductEvent.CREATED)
+    await inline_store.transact(lambda tx: tx.history.add([born, before]))
+    found = await inline_store.read(lambda tx: tx.history.of_product(product_id()))
+    assert [each.changes for each in found] == [tuple(creation(data))] * 2
+    assert [state for _, state in states(found)] == [data, data]
 
 
 async def test_entries_come_in_the_order_they_happened_and_only_of_their_product(inline_store: SqlStore) -> None:

@@ -1,4 +1,4 @@
-"""Products' histories in SQL. Changes are zstd-compressed JSON: the first of a product is all of it."""
+"""Products' histories in SQL, as zstd-compressed JSON: a list of changes, or of a creation the whole product."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import orjson
 import zstandard
 
 from sellerwatch.adapters.sql.statements import Db
-from sellerwatch.catalog.differences import Change
+from sellerwatch.catalog.differences import Change, creation
 from sellerwatch.catalog.ports import HistoryEntry
 from sellerwatch.catalog.product import ProductEvent
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, ProductId, SellerId
@@ -45,7 +45,7 @@ class SqlHistory:
                     "outbox_id": entry.outbox_id,
                     "event_type": entry.event,
                     "version": entry.version,
-                    "changes": compress(orjson.dumps([(c.field, c.before, c.after) for c in entry.changes])),
+                    "changes": compress(entry.whole or _changes_json(entry.changes)),
                     "created_at": entry.created_at,
                 }
                 for entry in entries
@@ -64,8 +64,17 @@ class SqlHistory:
                 outbox_id=None if row[4] is None else OutboxId(row[4]),
                 event=ProductEvent(row[5]),
                 version=row[6],
-                changes=tuple(Change(*change) for change in orjson.loads(expand(row[7]))),
+                changes=_read_changes(expand(row[7])),
                 created_at=row[8],
             )
             for row in reversed(rows)
         ]
+
+
+def _changes_json(changes: Iterable[Change]) -> bytes:
+    return orjson.dumps([(change.field, change.before, change.after) for change in changes])
+
+
+def _read_changes(text: bytes) -> tuple[Change, ...]:
+    kept = orjson.loads(text)
+    return tuple(creation(kept) if isinstance(kept, dict) else (Change(*change) for change in kept))

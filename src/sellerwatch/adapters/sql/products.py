@@ -69,13 +69,11 @@ ORDER BY old.id LIMIT :limit
 
 BODY_HASHES = "SELECT item_no, detail_hash, option_hash FROM body_hashes WHERE item_no IN (:items)"
 
-KEEP_BODY_HASH = """
-INSERT INTO body_hashes (item_no, {column}) VALUES (:item_no, :hash)
-ON CONFLICT (item_no) DO UPDATE SET {column} = excluded.{column}
+KEEP_BODY_HASHES = """
+INSERT INTO body_hashes (item_no, detail_hash, option_hash) VALUES (:item_no, :detail_hash, :option_hash)
+ON CONFLICT (item_no) DO UPDATE SET detail_hash = COALESCE(excluded.detail_hash, detail_hash),
+    option_hash = COALESCE(excluded.option_hash, option_hash)
 """
-
-KEEP_DETAIL_HASH = KEEP_BODY_HASH.replace("{column}", "detail_hash")
-KEEP_OPTION_HASH = KEEP_BODY_HASH.replace("{column}", "option_hash")
 
 FORGET_BODY_HASHES = "DELETE FROM body_hashes WHERE item_no IN (:items)"
 
@@ -195,8 +193,17 @@ class SqlProducts:
         return found
 
     def keep_body_hashes(self, hashes: Mapping[PartKey, str]) -> None:
-        for part, sql in ((PartType.DETAIL, KEEP_DETAIL_HASH), (PartType.OPTION, KEEP_OPTION_HASH)):
-            self._db.many(sql, [{"item_no": item, "hash": hashes[item, of]} for item, of in hashes if of is part])
+        self._db.many(
+            KEEP_BODY_HASHES,
+            [
+                {
+                    "item_no": item,
+                    "detail_hash": hashes.get((item, PartType.DETAIL)),
+                    "option_hash": hashes.get((item, PartType.OPTION)),
+                }
+                for item in dict.fromkeys(item for item, _ in hashes)
+            ],
+        )
 
     def forget_body_hashes(self, items: Sequence[ItemNo]) -> None:
         self._db.run(FORGET_BODY_HASHES, items=items)

@@ -1,15 +1,17 @@
 """Named statements: SQL as text with `:name` parameters, given to the driver itself.
 
 SQLAlchemy opens, pools and ends; a statement does not pass through it. Its result objects would cost more than most of
-our statements do. Statements that are run for every request have `?` and take tuples: the driver looks names up anew
-for every row.
+our statements do. Names are for those who read: run for many rows a statement is given to the driver with `?` and
+tuples, since it would look every name up anew for every row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, TypeVar
+from operator import itemgetter
+from typing import Any, TypeVar, cast
 
 from sqlalchemy import Connection
 
@@ -53,8 +55,13 @@ class Db:
 
     def many(self, sql: str, params: Iterable[Given]) -> int:
         """The same statement for many rows, in one call of the driver; says how many rows it touched."""
-        rows = list(params)
-        touched: int = self._cursor.executemany(sql, rows).rowcount if rows else 0
+        rows: list[Any] = list(params)
+        if not rows:
+            return 0
+        if isinstance(rows[0], dict):
+            sql, values = _positional(sql)
+            rows = list(map(values, rows))
+        touched: int = self._cursor.executemany(sql, rows).rowcount
         return touched
 
     def insert(self, sql: str, params: Sequence[Given]) -> range:
@@ -62,6 +69,18 @@ class Db:
         self.many(sql, params)
         last = self.value("SELECT last_insert_rowid()")
         return range(last - len(params) + 1, last + 1)
+
+
+_NAME = re.compile(r":([a-z]\w*)")
+
+
+@lru_cache(256)
+def _positional(sql: str) -> tuple[str, Callable[[Params], AnyRow]]:
+    """The statement with a `?` for every name, and what takes their values out of a row."""
+    names = _NAME.findall(sql)
+    # Of one name alone itemgetter gives the value and no tuple of it.
+    values = itemgetter(*names) if len(names) > 1 else lambda row: (row[names[0]],)
+    return _NAME.sub("?", sql), cast("Callable[[Params], AnyRow]", values)
 
 
 def _expanded(sql: str, params: Params, in_lists: Mapping[str, Sequence[Any]]) -> tuple[str, dict[str, Any]]:

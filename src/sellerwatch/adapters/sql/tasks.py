@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
@@ -36,17 +37,16 @@ WHERE task_id = ?
 
 # Taken by a worker: nothing else about a task changes then.
 START = """
-UPDATE crawler_tasks SET status = :status, published_at = :published_at, started_at = :now,
-    publish_count = :publish_count, attempt = :attempt, worker_id = :worker_id, requests_made = :requests_made,
-    agent_id = :agent_row, updated_at = :now
-WHERE task_id = :task_id
+UPDATE crawler_tasks SET status = ?, published_at = ?, started_at = ?, publish_count = ?, attempt = ?, worker_id = ?,
+    requests_made = ?, agent_id = ?, updated_at = ?
+WHERE task_id = ?
 """
 
-# Over, for better or worse.
+# Over, for better or worse: those that ended alike, in one statement.
 END = """
 UPDATE crawler_tasks SET status = :status, error_message = :error_message, completed_at = :now, worker_id = NULL,
     lost_leases = :lost_leases, updated_at = :now
-WHERE task_id = :task_id
+WHERE task_id IN (:task_ids)
 """
 
 ATTEMPTS_HELD = """SELECT task_id, attempt FROM crawler_tasks
@@ -165,35 +165,29 @@ class SqlTasks:
         self._db.many(
             START,
             [
-                {
-                    "task_id": task.task_id,
-                    "status": task.status,
-                    "published_at": task.published_at,
-                    "publish_count": task.publish_count,
-                    "attempt": task.attempt,
-                    "worker_id": task.worker_id,
-                    "requests_made": task.requests_made,
-                    "agent_row": task.agent_row,
-                    "now": now,
-                }
+                (
+                    task.status,
+                    task.published_at,
+                    now,
+                    task.publish_count,
+                    task.attempt,
+                    task.worker_id,
+                    task.requests_made,
+                    task.agent_row,
+                    now,
+                    task.task_id,
+                )
                 for task in tasks
             ],
         )
 
     def end(self, tasks: Iterable[Task], now: datetime) -> None:
-        self._db.many(
-            END,
-            [
-                {
-                    "task_id": task.task_id,
-                    "status": task.status,
-                    "error_message": task.error_message,
-                    "lost_leases": task.lost_leases,
-                    "now": now,
-                }
-                for task in tasks
-            ],
-        )
+        alike: dict[tuple[TaskStatus, str | None, int], list[TaskId]] = defaultdict(list)
+        for task in tasks:
+            alike[task.status, task.error_message, task.lost_leases].append(task.task_id)
+        for (status, error, lost_leases), task_ids in alike.items():
+            given = {"status": status, "error_message": error, "lost_leases": lost_leases, "now": now}
+            self._db.run(END, given, task_ids=task_ids)
 
     def ready(self, execution_id: ExecutionId, now: datetime, limit: int) -> Sequence[Task]:
         found: list[Task] = []
