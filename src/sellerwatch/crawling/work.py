@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sellerwatch.agents.agent import Outcome
@@ -38,6 +38,9 @@ GROUP = 200
 GROUP_PARTS = 500
 PAGES = 10
 GROUP_DELAY = 0.04
+#: Answers that are read before others of the event loop have their turn; all of them before the transaction, so that no
+#: two threads want the interpreter.
+JUDGED_AT_ONCE = 20
 #: Results that wait for their transaction before claiming waits for them.
 BUFFER = 300
 #: With nothing known to come, how often to look: another process may have made work.
@@ -51,6 +54,15 @@ UNWELCOME = (AnswerKind.TOO_MANY, AnswerKind.UNAUTHORISED)
 REPAIR_PAUSE = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Result:
+    claim: Claim
+    answer: Answer | None
+    problem: str
+    took: float
+    at: datetime
+
+
 class Worker:
     """One worker of a process. `absorbed` is called after each group is committed."""
 
@@ -62,6 +74,7 @@ class Worker:
         self._at_hand: deque[Claim] = deque()
         self._in_flight: dict[TaskId, asyncio.Task[None]] = {}
         self._pages = 0
+        self._results: deque[_Result] = deque()
         self._endings: list[Ending] = []
         self._wake = asyncio.Event()
         self._arrived = asyncio.Event()
@@ -74,7 +87,7 @@ class Worker:
     @property
     def is_busy(self) -> bool:
         """Requests are under way, or their answers wait to be absorbed."""
-        return bool(self._in_flight or self._endings)
+        return bool(self._in_flight or self._results or self._endings)
 
     def nudge(self) -> None:
         """There may be work, or an agent for it: look now."""
@@ -124,7 +137,7 @@ class Worker:
         most = self._crawl.tuning.concurrency
         ahead = min(2 * most, GROUP) if most > 1 else 0
         lacking = most + ahead - len(self._in_flight) - len(self._at_hand)
-        is_due = lacking > ahead // 2 and len(self._endings) < BUFFER
+        is_due = lacking > ahead // 2 and len(self._results) < BUFFER
         return min(lacking, GROUP) if is_due else 0
 
     async def _claim(self, wanted: int) -> datetime | None:
@@ -151,8 +164,8 @@ class Worker:
     async def _put_back_unknown(self) -> None:
         """A claim that failed may have been committed all the same, and some were given up unsent."""
         crawl, at, draw = self._crawl, moment(self._crawl.clock), Draw(self._crawl.ids)
-        held = (*self._at_hand, *(ending.claim for ending in self._endings))
-        known = {*self._in_flight, *(one.task.task_id for one in held)}
+        back = [*(result.claim for result in self._results), *(ending.claim for ending in self._endings)]
+        known = {*self._in_flight, *(one.task.task_id for one in (*self._at_hand, *back))}
         self._unsure = False
         await crawl.store.transact(
             lambda tx: put_back_unknown(tx, crawl.worker_id, known, crawl.rules, draw.replay(), at)
@@ -203,25 +216,18 @@ class Worker:
         crawl, grant = self._crawl, taken.permit.grant
         await self._until_departure(grant)
         began = crawl.clock.monotonic()
+        answer, problem = None, ""
         try:
             identity = identity_of(grant.candidate)
             answer = await crawl.marketplace.fetch(taken.task.request_url, identity, crawl.clock.now())
-            if answer.kind in UNWELCOME:
-                self._give_up(grant.candidate.row)
-            ending = self._judged(taken, answer, crawl.clock.monotonic() - began)
         except Exception as error:
             # A bug of ours must cost this one request, not the worker.
             log.exception("request failed in our own code", extra={"task": taken.task.task_id})
-            ending = Ending(
-                claim=taken,
-                end=TaskEnd.FAILED,
-                agent=Outcome.BLAMELESS,
-                status=None,
-                milliseconds=int((crawl.clock.monotonic() - began) * 1000),
-                at=crawl.clock.now(),
-                problem=f"our own error: {type(error).__name__}",
-            )
-        self._endings.append(self._weighed(ending))
+            problem = f"our own error: {type(error).__name__}"
+        took = crawl.clock.monotonic() - began
+        if answer is not None and answer.kind in UNWELCOME:
+            self._give_up(grant.candidate.row)
+        self._results.append(_Result(taken, answer, problem, took, crawl.clock.now()))
         del self._in_flight[taken.task.task_id]
         self._arrived.set()
         if self._wanted():
@@ -242,28 +248,29 @@ class Worker:
     async def _keep_absorbing(self) -> None:
         while True:
             await self._arrived.wait()
-            if len(self._endings) < GROUP:
+            if len(self._results) < GROUP:
                 await self._crawl.clock.sleep(GROUP_DELAY)
             await self._absorb_group()
-            if not self._endings:
+            if not self._results and not self._endings:
                 self._arrived.clear()
 
     async def _absorb_group(self) -> None:
-        """The oldest endings, as one transaction; they leave the buffer only when it is committed."""
-        endings: list[Ending] = []
-        parts = 0
-        for ending in self._endings[:GROUP]:
-            endings.append(ending)
-            parts += len(ending.parts)
-            if parts >= GROUP_PARTS:
-                break
+        """The oldest results, judged and written as one transaction; they are kept until it is committed."""
+        parts = sum(len(ending.parts) for ending in self._endings)
+        while self._results and len(self._endings) < GROUP and parts < GROUP_PARTS:
+            self._endings.append(self._judged(self._results[0]))
+            self._results.popleft()
+            parts += len(self._endings[-1].parts)
+            if len(self._endings) % JUDGED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        endings = list(self._endings)
         try:
             await self._write_all(endings)
         except StoreFailed:
             log.exception("results cannot be stored; they are kept and tried again")
             await self._crawl.clock.sleep(REPAIR_PAUSE)
             return
-        del self._endings[: len(endings)]
+        self._endings.clear()
         self._pages -= sum(ending.claim.is_page for ending in endings)
         self._depart()
         self._wake.set()
@@ -303,20 +310,11 @@ class Worker:
             worker, at = self._crawl.worker_id, moment(self._crawl.clock)
             await self._crawl.store.transact(lambda tx: abandon(tx, ending, worker, problem, at))
 
-    def _judged(self, taken: Claim, answer: Answer, took: float) -> Ending:
-        """As it comes: a whole group read in one go would keep the event loop from everything else."""
-        crawl = self._crawl
-        ending = judge(taken, answer, crawl.marketplace, took, crawl.clock.now())
-        if ending.parts:
-            self._good += 1
-            if self._good % LOOKED_AT == 1:
-                unknown = crawl.marketplace.unknown_fields(ending.parts[0].type, answer.body)
-                ending = replace(ending, unknown=unknown)
-        return ending
-
-    def _weighed(self, ending: Ending) -> Ending:
-        """How long task and agent have to wait for what went wrong, and whether it is the agent's fault at all."""
-        crawl, taken = self._crawl, ending.claim
+    def _judged(self, result: _Result) -> Ending:
+        """What it means for task and agent, how long they have to wait for what went wrong, and whether it is the
+        agent's fault at all."""
+        crawl, taken = self._crawl, result.claim
+        ending = self._read(result)
         if ending.end is TaskEnd.FAILED:
             ending = replace(ending, wait=crawl.retry_pause.wait(taken.task.retry_count + 1, crawl.luck))
         if ending.agent.is_failure:
@@ -326,6 +324,22 @@ class Worker:
             self._forgiven += forgiven
             ending = replace(ending, agent=Outcome.BLAMELESS) if storm else ending
         return ending
+
+    def _read(self, result: _Result) -> Ending:
+        crawl, answer, problem = self._crawl, result.answer, result.problem
+        try:
+            if answer is not None:
+                ending = judge(result.claim, answer, crawl.marketplace, result.took, result.at)
+                self._good += bool(ending.parts)
+                if ending.parts and self._good % LOOKED_AT == 1:
+                    unknown = crawl.marketplace.unknown_fields(ending.parts[0].type, answer.body)
+                    ending = replace(ending, unknown=unknown)
+                return ending
+        except Exception as error:
+            log.exception("an answer cannot be read", extra={"task": result.claim.task.task_id})
+            problem = f"our own error: {type(error).__name__}"
+        milliseconds = int(result.took * 1000)
+        return Ending(result.claim, TaskEnd.FAILED, Outcome.BLAMELESS, None, milliseconds, result.at, problem)
 
     async def _land(self, grace: float) -> None:
         """What is in flight may finish; what does not goes back, its permits spent."""
@@ -338,6 +352,6 @@ class Worker:
     async def _absorb_rest(self) -> None:
         """Every result that came back; if the store cannot take them, their tasks come back by the lease."""
         left = -1
-        while self._endings and len(self._endings) != left:
-            left = len(self._endings)
+        while (unwritten := len(self._results) + len(self._endings)) and unwritten != left:
+            left = unwritten
             await self._absorb_group()
