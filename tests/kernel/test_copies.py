@@ -6,7 +6,7 @@ import pytest
 from tests.builders import LATER, a_task
 
 from sellerwatch.crawling.task import Task
-from sellerwatch.kernel.copies import altered
+from sellerwatch.kernel.copies import altered, made
 
 
 def test_a_copy_has_the_new_fields_and_otherwise_the_old() -> None:
@@ -26,3 +26,10 @@ def test_a_copy_is_as_frozen_as_the_original() -> None:
 def test_a_field_that_is_not_there_is_refused() -> None:
     with pytest.raises(TypeError, match="Task has no attempts"):
         altered(a_task(1), attempts=7)
+
+
+def test_a_value_made_of_its_fields_is_the_one_its_class_makes() -> None:
+    task = a_task(1)
+    assert made(Task, **vars(task)) == task
+    with pytest.raises(FrozenInstanceError):
+        made(Task, **vars(task)).attempt = 8  # type: ignore[misc]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 
 from sellerwatch.agents.breaker import BreakerRules
 from sellerwatch.catalog.absorb import Shelf
@@ -114,7 +115,7 @@ class Group:
                 stored.setdefault(product_id, {}).update(bodies)
         shelf.stored = stored
 
-    @property
+    @cached_property
     def announcer(self) -> Announcer:
         tx, rules = self.tx, self.rules
         return Announcer(

@@ -22,6 +22,7 @@ from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.screening import close_overtaken, hold_unreadable, screen, settle_pending
 from sellerwatch.crawling.task import Purpose, RequestUrl, Task, TaskType
 from sellerwatch.kernel.clock import Moment
+from sellerwatch.kernel.copies import altered
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, TaskId, WorkerId
 from sellerwatch.kernel.notices import Notice
 
@@ -209,15 +210,18 @@ def _take_page(group: Group, run: Run, ending: Ending, task: Task) -> None:
     """Every product of a page becomes a product and gets its detail and its option task."""
     run.list_total = ending.list_total
     place, now = group.rules.marketplace, group.now
+    detail_task, option_task = (_follow_up(task, of, now) for of in (TaskType.PRODUCT_DETAIL, TaskType.PRODUCT_OPTION))
     for part in ending.parts:
         product_id, detail_id, option_id = next(group.ids), next(group.ids), next(group.ids)
         listed = absorb_entry(group.shelf, part, ProductId(product_id), task.seller_id, task.execution_id, now)
         if listed is None:
             run.foreign[part.item_no] = None
         elif not run.is_over:
-            detail, option = place.detail_url(part.item_no), place.option_url(part.item_no)
-            run.follow_ups.append(_follow_up(task, detail_id, TaskType.PRODUCT_DETAIL, detail, part.item_no, now))
-            run.follow_ups.append(_follow_up(task, option_id, TaskType.PRODUCT_OPTION, option, part.item_no, now))
+            # The marketplace's own addresses, which its tests hold against the type.
+            detail, option = RequestUrl(place.detail_url(part.item_no)), RequestUrl(place.option_url(part.item_no))
+            of = {"item_no": part.item_no}
+            run.follow_ups.append(altered(detail_task, task_id=TaskId(detail_id), request_url=detail, **of))
+            run.follow_ups.append(altered(option_task, task_id=TaskId(option_id), request_url=option, **of))
     size, page = group.rules.page_size, task.page_no or 0
     expected = (ending.list_total or 0) - page * size
     if len(ending.parts) >= size > expected and not run.is_over:
@@ -226,17 +230,16 @@ def _take_page(group: Group, run: Run, ending: Ending, task: Task) -> None:
         run.follow_ups += list_tasks(task.execution_id, task.seller_id, behind, group.ids, group.rules, now)
 
 
-def _follow_up(task: Task, task_id: str, type_: TaskType, url: str, item_no: ItemNo, now: datetime) -> Task:
+def _follow_up(page: Task, type_: TaskType, now: datetime) -> Task:
+    """What all of a page's tasks of a type have in common; the product's own comes with it."""
     return Task(
-        task_id=TaskId(task_id),
-        execution_id=task.execution_id,
-        seller_id=task.seller_id,
+        task_id=page.task_id,
+        execution_id=page.execution_id,
+        seller_id=page.seller_id,
         task_type=type_,
-        # The marketplace's own address, which its tests hold against the type.
-        request_url=RequestUrl(url),
+        request_url=page.request_url,
         created_at=now,
         available_at=now,
-        item_no=item_no,
     )
 
 

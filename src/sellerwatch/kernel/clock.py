@@ -86,4 +86,4 @@ def from_timestamp(seconds: float) -> datetime:
 
 def stamp(time: datetime) -> str:
     """A time as text outside the database: ISO-8601, UTC, microseconds always, and Z. One moment has one spelling."""
-    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"

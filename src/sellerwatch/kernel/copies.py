@@ -14,8 +14,18 @@ def altered(value: T, **fields: Any) -> T:
     answers for what is in them. A field that is not there is refused, as `replace` does.
     """
     were = value.__dict__
-    if not fields.keys() <= were.keys():
-        raise TypeError(f"{type(value).__name__} has no {', '.join(sorted(fields.keys() - were.keys()))}")
     copy = object.__new__(type(value))
     copy.__dict__.update(were, **fields)
+    if len(copy.__dict__) != len(were):
+        raise TypeError(f"{type(value).__name__} has no {', '.join(sorted(fields.keys() - were.keys()))}")
     return copy
+
+
+def made(kind: type[T], **fields: Any) -> T:
+    """A frozen value of all its fields, as a row of ours gives them: cheap, on the same terms as `altered`.
+
+    A field that is left out cannot be altered later.
+    """
+    value = object.__new__(kind)
+    value.__dict__.update(fields)
+    return value

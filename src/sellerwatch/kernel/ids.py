@@ -72,6 +72,10 @@ class Ids:
         return drawn
 
 
+#: A transaction takes none or hundreds; reading the clock for each would cost as much as the id.
+DRAWN_AT_ONCE = 16
+
+
 class Draw:
     """Ids for one transaction, of which nobody knows beforehand how many it takes: however often it runs, `replay`
     gives it the same ones."""
@@ -81,10 +85,9 @@ class Draw:
         self._drawn: list[str] = []
 
     def replay(self) -> Iterator[str]:
-        """A few at first, then as many again as were taken so far."""
         for number in count():
             if number == len(self._drawn):
-                self._drawn += self._ids.some(number or 4)
+                self._drawn += self._ids.some(DRAWN_AT_ONCE)
             yield self._drawn[number]
 
 

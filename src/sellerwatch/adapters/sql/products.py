@@ -12,6 +12,7 @@ from sellerwatch.adapters.sql.statements import AnyRow, Db
 from sellerwatch.adapters.sql.walk import Walk, walk
 from sellerwatch.catalog.ports import ListStanding, PartKey, ProductCounts, RawPart, StoredBody
 from sellerwatch.catalog.product import PartType, Product, ProductState
+from sellerwatch.kernel.copies import made
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, SellerId
 from sellerwatch.kernel.paging import Piece, Place
 
@@ -276,7 +277,8 @@ def _params(product: Product) -> dict[str, Any]:
 
 
 def _product(row: AnyRow) -> Product:
-    return Product(
+    return made(
+        Product,
         product_id=ProductId(row[0]),
         item_no=ItemNo(row[1]),
         seller_id=SellerId(row[2]),

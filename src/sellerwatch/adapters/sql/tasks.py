@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
+from typing import Any
 
 from sellerwatch.adapters.sql.engine import time_of
 from sellerwatch.adapters.sql.statements import AnyRow, Db
 from sellerwatch.adapters.sql.walk import Walk, walk
 from sellerwatch.crawling.ports import TaskChoice
 from sellerwatch.crawling.task import OPEN_STATES, Purpose, RequestUrl, Task, TaskStatus, TaskType
+from sellerwatch.kernel.copies import made
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.paging import Piece, Place
 
@@ -35,11 +38,12 @@ UPDATE crawler_tasks SET status = ?, retry_count = ?, error_message = ?, publish
 WHERE task_id = ?
 """
 
-# Taken by a worker: nothing else about a task changes then.
+# Taken by a worker: nothing else about a task changes then. Those that are taken alike, in one statement.
 START = """
-UPDATE crawler_tasks SET status = ?, published_at = ?, started_at = ?, publish_count = ?, attempt = ?, worker_id = ?,
-    requests_made = ?, agent_id = ?, updated_at = ?
-WHERE task_id = ?
+UPDATE crawler_tasks SET status = :status, published_at = :published_at, started_at = :now,
+    publish_count = :publish_count, attempt = :attempt, worker_id = :worker_id, requests_made = :requests_made,
+    agent_id = :agent_row, updated_at = :now
+WHERE task_id IN (:task_ids)
 """
 
 # Over, for better or worse: those that ended alike, in one statement.
@@ -162,32 +166,19 @@ class SqlTasks:
         )
 
     def start(self, tasks: Iterable[Task], now: datetime) -> None:
-        self._db.many(
-            START,
-            [
-                (
-                    task.status,
-                    task.published_at,
-                    now,
-                    task.publish_count,
-                    task.attempt,
-                    task.worker_id,
-                    task.requests_made,
-                    task.agent_row,
-                    now,
-                    task.task_id,
-                )
-                for task in tasks
-            ],
-        )
+        names = ("status", "published_at", "publish_count", "attempt", "worker_id", "requests_made", "agent_row")
+        self._move_alike(START, names, tasks, now)
 
     def end(self, tasks: Iterable[Task], now: datetime) -> None:
-        alike: dict[tuple[TaskStatus, str | None, int], list[TaskId]] = defaultdict(list)
+        self._move_alike(END, ("status", "error_message", "lost_leases"), tasks, now)
+
+    def _move_alike(self, sql: str, names: tuple[str, ...], tasks: Iterable[Task], now: datetime) -> None:
+        """The statement once for all tasks that have the same of these."""
+        values, alike = attrgetter(*names), defaultdict[tuple[Any, ...], list[TaskId]](list)
         for task in tasks:
-            alike[task.status, task.error_message, task.lost_leases].append(task.task_id)
-        for (status, error, lost_leases), task_ids in alike.items():
-            given = {"status": status, "error_message": error, "lost_leases": lost_leases, "now": now}
-            self._db.run(END, given, task_ids=task_ids)
+            alike[values(task)].append(task.task_id)
+        for given, task_ids in alike.items():
+            self._db.run(sql, {**dict(zip(names, given, strict=True)), "now": now}, task_ids=task_ids)
 
     def ready(self, execution_id: ExecutionId, now: datetime, limit: int) -> Sequence[Task]:
         found: list[Task] = []
@@ -290,7 +281,8 @@ def _way(choice: TaskChoice) -> Walk:
 
 
 def _task(row: AnyRow) -> Task:
-    return Task(
+    return made(
+        Task,
         task_id=TaskId(row[0]),
         execution_id=ExecutionId(row[1]),
         seller_id=SellerId(row[2]),
