@@ -32,7 +32,7 @@ from sellerwatch.catalog.quarantine import DriftRules
 from sellerwatch.catalog.removal import Brake
 from sellerwatch.crawling.context import Crawl, Tuning
 from sellerwatch.crawling.group import CrawlRules
-from sellerwatch.crawling.service import Service
+from sellerwatch.crawling.service import EVERYTHING, Role, Service
 from sellerwatch.crawling.telling import TellingAlerts
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock, SystemClock
@@ -84,6 +84,7 @@ async def open_service(
     transport: Transport | None = None,
     receiver: Receiver | None = None,
     scheduler: Receiver | None = None,
+    roles: frozenset[Role] = EVERYTHING,
     schedules: bool = True,
 ) -> AsyncIterator[Service]:
     """Everything one process needs to crawl and deliver; closed on the way out. What is passed in is not closed."""
@@ -121,7 +122,7 @@ async def open_service(
         )
         tending = timedelta(seconds=settings.tending_interval_seconds)
         try:
-            yield Service(crawl, deliveries, partial(_retuned, settings), tending, schedules=schedules)
+            yield Service(crawl, deliveries, partial(_retuned, settings), tending, roles, schedules)
         finally:
             if store is None:
                 own_store.close()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from sellerwatch.crawling.execution import Execution
     from sellerwatch.crawling.ports import CrawlTx, NoteKind
-    from sellerwatch.crawling.service import Service
+    from sellerwatch.crawling.service import Role, Service
     from sellerwatch.kernel.ids import ExecutionId, SellerId
     from sellerwatch.sellers.ports import SellersTx
     from sellerwatch.settings import Settings
@@ -33,8 +33,42 @@ def serve() -> None:
     sellerwatch serve
     SELLERWATCH_PRODUCT_SERVER_URL=https://products.example/events sellerwatch serve
     """
-    settings = _settings()
-    run_on_uvloop(_serve(settings))
+    from sellerwatch.crawling.service import EVERYTHING  # noqa: PLC0415
+
+    run_on_uvloop(_serve(_settings(), EVERYTHING))
+
+
+def api() -> None:
+    """Answer the API alone; workers and schedulers are processes of their own, on the same database.
+
+    \b
+    sellerwatch api
+    """
+    from sellerwatch.crawling.service import Role  # noqa: PLC0415
+
+    run_on_uvloop(_serve(_settings(), frozenset({Role.API})))
+
+
+def worker() -> None:
+    """Crawl and deliver, and nothing else. Start as many as the work needs: each holds what it claimed while it lives.
+
+    \b
+    sellerwatch worker
+    """
+    from sellerwatch.crawling.service import Role  # noqa: PLC0415
+
+    run_on_uvloop(_serve(_settings(), frozenset({Role.WORKER})))
+
+
+def scheduler() -> None:
+    """Start due sellers and do the periodic jobs. Of several, one does each job; the others take over when it is gone.
+
+    \b
+    sellerwatch scheduler
+    """
+    from sellerwatch.crawling.service import Role  # noqa: PLC0415
+
+    run_on_uvloop(_serve(_settings(), frozenset({Role.SCHEDULER})))
 
 
 def crawl(
@@ -64,18 +98,26 @@ def _settings(*, quiet: bool = False) -> Settings:
     return settings
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: Settings, roles: frozenset[Role]) -> None:
     import logging  # noqa: PLC0415
+    from contextlib import AsyncExitStack  # noqa: PLC0415
 
     from sellerwatch.compose import open_service  # noqa: PLC0415
-    from sellerwatch.web.serve import api_of  # noqa: PLC0415
+    from sellerwatch.crawling.service import Role  # noqa: PLC0415
 
     log = logging.getLogger("sellerwatch")
-    async with open_service(settings) as service, api_of(service, settings) as serving:
+    async with AsyncExitStack() as opened:
+        service = await opened.enter_async_context(open_service(settings, roles=roles))
         stop_on_signals(service.stop.set)
-        if serving.first_password is not None:
-            _tell_first_password(serving.first_password)
-        where = {"api": serving.address, "marketplace": settings.marketplace_url}
+        where = {"role": service.role, "marketplace": settings.marketplace_url}
+        if Role.API in roles:
+            # Imported by whoever answers requests: it is half of what such a process weighs.
+            from sellerwatch.web.serve import api_of  # noqa: PLC0415
+
+            serving = await opened.enter_async_context(api_of(service, settings))
+            where["api"] = serving.address
+            if serving.first_password is not None:
+                _tell_first_password(serving.first_password)
         log.info("serving", extra={**where, "worker": service.crawl.worker_id})
         async with at_work(service) as running:
             await running

@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from enum import StrEnum
 from functools import partial
 from typing import Any
 
@@ -30,6 +31,20 @@ log = logging.getLogger(__name__)
 
 #: How often the embedded scheduler looks; a run starts at most this late.
 SCHEDULER_TURN = 1.0
+#: How often a process looks whether another one, or a command, did something; it acts on it at most this late.
+HEED_TURN = 1.0
+
+
+class Role(StrEnum):
+    """What a process does, of which any number may run. WORKER crawls and delivers, SCHEDULER starts runs and does the
+    jobs (each once, wherever many run), API answers requests. One process that does everything is the default."""
+
+    API = "api"
+    WORKER = "worker"
+    SCHEDULER = "scheduler"
+
+
+EVERYTHING = frozenset(Role)
 
 
 @dataclass
@@ -59,6 +74,8 @@ class Service:
     deliveries: tuple[Delivery[Any], ...]
     tune: Callable[[Mapping[str, str]], Tuning]
     tending_interval: timedelta = timedelta(seconds=60)
+    roles: frozenset[Role] = EVERYTHING
+    #: Whether sellers are crawled when they are due; a run in the foreground is nobody's turn.
     schedules: bool = True
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     progress: Progress = field(default_factory=Progress)
@@ -67,6 +84,12 @@ class Service:
 
     def __post_init__(self) -> None:
         self.worker = Worker(self.crawl, self._absorbed)
+        self._heeded = 0
+
+    @property
+    def role(self) -> str:
+        """Under which others know this process."""
+        return "service" if self.roles == EVERYTHING else "+".join(sorted(self.roles))
 
     def nudge(self) -> None:
         """Something was registered or triggered: everybody looks now."""
@@ -93,16 +116,20 @@ class Service:
                 raise result
 
     def _loops(self, grace: float) -> list[Coroutine[Any, Any, None]]:
-        beat = self.crawl.heartbeat.total_seconds()
+        products, *others = self.deliveries
+        tending = min(self.tending_interval, self.crawl.visibility).total_seconds()
         loops: list[Coroutine[Any, Any, None]] = [
-            self.worker.run(self.stop, grace),
-            self._every(beat, self._beat),
-            self._every(min(self.tending_interval, self.crawl.visibility).total_seconds(), self._look_after),
-            *(delivery.run(self.stop) for delivery in self.deliveries),
+            self._every(self.crawl.heartbeat.total_seconds(), self._beat),
+            self._every(tending, self._retune),
+            self._every(HEED_TURN, self._heed),
             self.crawl.alerts.run(self.stop),
         ]
-        if self.schedules:
-            loops.append(self._every(SCHEDULER_TURN, self._start_due))
+        if Role.WORKER in self.roles:
+            loops += [self.worker.run(self.stop, grace), products.run(self.stop)]
+        if Role.SCHEDULER in self.roles:
+            loops += [self._every(tending, self._look_after), *(delivery.run(self.stop) for delivery in others)]
+            if self.schedules:
+                loops.append(self._every(SCHEDULER_TURN, self._start_due))
         return loops
 
     async def _every(self, seconds: float, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -127,7 +154,7 @@ class Service:
         tx.permits.enter_boot(at, tuning.limits)
         tx.tokens.drop_unknown(crawl.sealer.key_ids)
         tx.circuits.set_rules(crawl.circuit.threshold, crawl.circuit.timeout)
-        tx.workers.enter(WorkerInfo(crawl.worker_id, "service", socket.gethostname(), os.getpid(), at.now, at.now))
+        tx.workers.enter(WorkerInfo(crawl.worker_id, self.role, socket.gethostname(), os.getpid(), at.now, at.now))
         highest = tx.permits.highest()
         if crawl.mark is None or highest >= crawl.mark.read():
             return _Entered(tuning, highest, ())
@@ -152,6 +179,13 @@ class Service:
         now = self.crawl.clock.now()
         await self.crawl.store.transact(lambda tx: tx.workers.beat(self.crawl.worker_id, now))
 
+    async def _heed(self) -> None:
+        """What a command or another process did may be work for this one: looked for now, not at the next sweep."""
+        newest = (await self.crawl.store.read(lambda tx: tx.activity.span()))[1]
+        if newest != self._heeded:
+            self._heeded = newest
+            self.nudge()
+
     async def _start_due(self) -> None:
         if (await start_due(self.crawl)).runs:
             self.worker.nudge()
@@ -162,7 +196,6 @@ class Service:
         for delivery in self.deliveries:
             await delivery.recover(self.crawl.visibility)
         done = {name: await run_once(self.crawl, name, job) for name, job in JOBS.items()}
-        await self._retune()
         if back.again or back.poison or any(done.values()):
             log.info("looked after", extra={"put_back": back.again, "poison": back.poison} | done)
             self.worker.nudge()

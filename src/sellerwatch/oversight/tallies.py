@@ -32,5 +32,6 @@ class Vitals:
     revision: str | None
     beat_at: datetime | None
     workers: int
+    schedulers: int
     breaker: str
     oldest_due: datetime | None

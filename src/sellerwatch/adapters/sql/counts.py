@@ -35,7 +35,10 @@ REMOVALS = "SELECT COUNT(*) FROM removals WHERE status = 'HELD'"
 WORKERS = "SELECT COUNT(*) FROM workers WHERE stopped_at IS NULL"
 
 REVISION = "SELECT MAX(version_num) FROM alembic_version"
-BEATS = "SELECT COUNT(*), MAX(heartbeat_at) FROM workers WHERE stopped_at IS NULL AND heartbeat_at > :since"
+BEATS = """SELECT role, COUNT(*), MAX(heartbeat_at) FROM workers
+WHERE stopped_at IS NULL AND heartbeat_at > :since GROUP BY role"""
+#: As which processes enter that crawl, and that start runs.
+CRAWLING, SCHEDULING = ("service", "worker"), ("service", "scheduler")
 BREAKER = "SELECT state FROM pool_breaker ORDER BY CASE state WHEN 'CLOSED' THEN 1 ELSE 0 END LIMIT 1"
 # Due, and nothing of its subject stands before it: what ought to be on its way.
 OLDEST_DUE = """
@@ -67,11 +70,13 @@ class SqlCounts:
         )
 
     def vitals(self, now: datetime, silent_after: timedelta) -> Vitals:
-        workers, beat_at = self._db.row(BEATS, {"since": now - silent_after}) or (0, None)
+        alive = {row[0]: row[1:] for row in self._db.rows(BEATS, {"since": now - silent_after})}
+        beats = [beat for beat in (time_of(alive[role][1]) for role in CRAWLING if role in alive) if beat is not None]
         return Vitals(
             revision=self._db.value(REVISION),
-            beat_at=time_of(beat_at),
-            workers=workers,
+            beat_at=max(beats, default=None),
+            workers=sum(alive[role][0] for role in CRAWLING if role in alive),
+            schedulers=sum(alive[role][0] for role in SCHEDULING if role in alive),
             breaker=self._db.value(BREAKER) or "CLOSED",
             oldest_due=time_of(self._db.value(OLDEST_DUE, {"now": now})),
         )

@@ -22,6 +22,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from sellerwatch.compose import disk_left, schema_head
+from sellerwatch.crawling.service import Role
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.oversight.tallies import Vitals
@@ -118,7 +119,7 @@ async def look(parts: Parts) -> list[Finding]:
         _schema(vitals),
         _disk(parts),
         _worker(parts, vitals),
-        *((_scheduler(parts),) if parts.service.schedules else ()),
+        *((_scheduler(parts, vitals),) if parts.service.schedules else ()),
         _outbox(parts, vitals),
         _breaker(vitals),
     ]
@@ -158,7 +159,11 @@ def _worker(parts: Parts, vitals: Vitals | None) -> Finding:
     )
 
 
-def _scheduler(parts: Parts) -> Finding:
+def _scheduler(parts: Parts, vitals: Vitals | None) -> Finding:
+    """Our own by its turns; others by their hearts."""
+    if Role.SCHEDULER not in parts.service.roles:
+        schedulers = 0 if vitals is None else vitals.schedulers
+        return Finding("scheduler", schedulers > 0, details={"schedulers": schedulers})
     turned = parts.service.turns.get("start_due")
     ago = None if turned is None else parts.clock.monotonic() - turned
     return Finding(
