@@ -1,0 +1,98 @@
+"""The examples of docs/examples and the Dockerfile cannot be run here: at least they name what there is."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+
+from sellerwatch.cli.main import app
+from sellerwatch.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "docs/examples"
+PREFIX = "SELLERWATCH_"
+
+
+def commands() -> set[str]:
+    return set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+
+
+def check_settings(names: Iterator[str]) -> None:
+    known = {name.upper() for name in Settings.model_fields}
+    for name in names:
+        if name.startswith(PREFIX):
+            assert name.removeprefix(PREFIX).removesuffix("_FILE") in known, name
+
+
+def dockerfile() -> Iterator[tuple[str, str]]:
+    """Its instructions, lines that go on put together."""
+    text = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
+    for line in text.splitlines():
+        if line.strip() and not line.startswith("#"):
+            word, _, rest = line.partition(" ")
+            yield word, rest
+
+
+def test_the_image_copies_what_is_there_and_what_its_context_lets_in() -> None:
+    let_in = {line.removeprefix("!") for line in (ROOT / ".dockerignore").read_text().splitlines() if line[0] == "!"}
+    for word, rest in dockerfile():
+        if word == "COPY" and not rest.startswith("--from"):
+            for source in shlex.split(rest)[:-1]:
+                assert (ROOT / source).exists(), source
+                assert source in let_in, f"{source} is kept out by .dockerignore"
+
+
+def test_the_image_runs_a_command_of_ours_as_nobody_special() -> None:
+    said = dict(dockerfile())
+    assert json.loads(said["ENTRYPOINT"]) == ["sellerwatch"]
+    assert json.loads(said["CMD"])[0] in commands()
+    assert said["USER"] != "root"
+    check_settings(word.partition("=")[0] for word in said["ENV"].split())
+
+
+def test_compose_runs_commands_of_ours_with_settings_and_secrets_there_are() -> None:
+    page = yaml.safe_load((EXAMPLES / "compose.yaml").read_text())
+    ours = {name: service for name, service in page["services"].items() if "build" in service}
+    assert {"api", "worker", "scheduler", "migrate"} <= ours.keys()
+    for service in ours.values():
+        assert service["command"][0] in commands()
+        check_settings(iter(service["environment"]))
+        assert set(service["secrets"]) <= page["secrets"].keys()
+        assert service.get("depends_on", {}).keys() <= page["services"].keys()
+        for value in service["environment"].values():
+            if str(value).startswith("/run/secrets/"):
+                assert str(value).removeprefix("/run/secrets/") in service["secrets"]
+
+
+def manifests() -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all((EXAMPLES / "kubernetes.yaml").read_text()))
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "Job"])
+def test_kubernetes_runs_commands_of_ours(kind: str) -> None:
+    found = [manifest for manifest in manifests() if manifest["kind"] == kind]
+    assert found
+    for manifest in found:
+        labels = manifest["spec"].get("selector", {}).get("matchLabels", {})
+        template = manifest["spec"]["template"]
+        assert labels.items() <= template.get("metadata", {}).get("labels", {}).items()
+        for container in template["spec"]["containers"]:
+            assert container["args"][0] in commands()
+            given = [next(iter(source.values()))["name"] for source in container["envFrom"]]
+            assert given == ["sellerwatch", "sellerwatch"]
+
+
+def test_kubernetes_scales_workers_at_seventy_percent_of_their_cpu_and_knows_its_settings() -> None:
+    by_kind = {manifest["kind"]: manifest for manifest in manifests()}
+    scaler = by_kind["HorizontalPodAutoscaler"]["spec"]
+    names = {manifest["metadata"]["name"] for manifest in manifests() if manifest["kind"] == "Deployment"}
+    assert scaler["scaleTargetRef"]["name"] in names
+    assert scaler["metrics"][0]["resource"]["target"]["averageUtilization"] == 70
+    check_settings(iter(by_kind["ConfigMap"]["data"]))
