@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from pydantic import Field, StrictStr
 
+from sellerwatch.crawling.start_due import note_started
 from sellerwatch.crawling.trigger import trigger
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.web.api.errors import refusals
@@ -24,6 +25,9 @@ class TriggerBody(Given):
 async def trigger_crawling(body: TriggerBody, request: Request, _: Internal) -> Started:
     """Start a run of a seller, as the scheduler does when its time has come."""
     parts = parts_of(request)
-    started = await trigger(parts.service.crawl, SellerId.parse(body.seller_id), "scheduler")
+    seller_id = SellerId.parse(body.seller_id)
+    started = await trigger(parts.service.crawl, seller_id, "scheduler")
+    if parts.service.late_only:
+        await note_started(parts.service.crawl, seller_id)
     parts.service.nudge()
     return Started(execution_id=started.execution_id, task_count=started.task_count)
