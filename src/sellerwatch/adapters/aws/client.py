@@ -18,12 +18,13 @@ from aiohttp import ClientError as HttpError
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
-    ConnectTimeoutError,
-    EndpointConnectionError,
+    HTTPClientError,
     NoCredentialsError,
     NoRegionError,
     PartialCredentialsError,
-    ReadTimeoutError,
+)
+from botocore.exceptions import (
+    ConnectionError as NoConnection,
 )
 
 from sellerwatch.kernel.errors import Unavailable
@@ -111,7 +112,7 @@ class Aws:
 
     def _said(self, service: str, operation: str, error: Exception) -> AwsUnavailable:
         reason = _code(error)
-        problem = _why(error, reason, f"{service}:{_permission(operation)}")
+        problem = _why(error, reason, f"{service}:{permission(operation)}")
         return AwsUnavailable(service=SERVICES[service], problem=problem, reason=reason)
 
 
@@ -119,7 +120,7 @@ def _code(error: Exception) -> str:
     return str(error.response.get("Error", {}).get("Code", "")) if isinstance(error, ClientError) else ""
 
 
-def _permission(operation: str) -> str:
+def permission(operation: str) -> str:
     """The action of a policy that an operation needs."""
     plain = operation.removesuffix("_batch") if operation != "send_message_batch" else "send_message"
     return "".join(word.capitalize() for word in plain.split("_"))
@@ -137,7 +138,7 @@ def _why(error: Exception, reason: str, permission: str) -> str:
         )
     if reason in _FORBIDDEN:
         return f"it is not allowed to us: the policy needs {permission} (docs/examples/iam-policy.json)"
-    if isinstance(error, EndpointConnectionError | ConnectTimeoutError | ReadTimeoutError | HttpError | OSError):
+    if isinstance(error, NoConnection | HTTPClientError | HttpError | OSError):
         return "nobody answers there; see the network, AWS_REGION, and SELLERWATCH_AWS_ENDPOINT_URL if it is set"
     if isinstance(error, ClientError):
         said = str(error.response.get("Error", {}).get("Message", ""))[:200]
