@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from sellerwatch.agents.limits import Limits
-from sellerwatch.settings import PREFIX, SECRETS, TEN_YEARS, InvalidSettings, Settings, load, shown_value, warnings
+from sellerwatch.settings import (
+    PREFIX,
+    SECRETS,
+    TEN_YEARS,
+    InvalidSettings,
+    Settings,
+    load,
+    rule_warnings,
+    shown_value,
+    warnings,
+)
 
 KEY = base64.b64encode(bytes(range(32))).decode()
 SECRET = "correct-horse-battery-staple-0123456789"
@@ -434,3 +444,10 @@ def test_what_is_no_text_is_refused_as_well_as_said(name: str) -> None:
     refusal = said({PREFIX + name: "\ud800"})
     assert refusal is not None
     assert name in refusal
+
+
+def test_near_the_rules_a_bus_holds_there_is_a_warning() -> None:
+    bridge = load(env(SCHEDULER="eventbridge", EVENTBRIDGE_TARGET_ARN="arn:aws:events:x")).settings
+    assert rule_warnings(bridge, 269) == []
+    assert [fault.name for fault in rule_warnings(bridge, 270)] == [f"{PREFIX}SCHEDULER"]
+    assert rule_warnings(load({}).settings, 1000) == []

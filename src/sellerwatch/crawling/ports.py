@@ -59,8 +59,8 @@ class Tasks(Protocol):
         """Tasks of one run that may be started now, earliest first."""
         ...
 
-    def count_published(self) -> dict[ExecutionId, int]:
-        """How many tasks of each run the queue was told of and nobody has taken."""
+    def count_published(self, execution_id: ExecutionId) -> int:
+        """How many tasks of a run the queue was told of and nobody has taken."""
         ...
 
     def published_before(self, time: datetime, limit: int) -> Sequence[Task]:

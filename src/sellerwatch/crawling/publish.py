@@ -41,10 +41,9 @@ async def publish_due(crawl: Crawl) -> int:
 
 
 def _published(tx: CrawlTx, now: datetime) -> list[Task]:
-    waiting = tx.tasks.count_published()
     found: list[Task] = []
     for execution in tx.executions.at_work():
-        room = AHEAD - waiting.get(execution.execution_id, 0)
+        room = AHEAD - tx.tasks.count_published(execution.execution_id)
         if room > 0:
             due = tx.tasks.ready(execution.execution_id, now, room, (TaskStatus.RETRY, TaskStatus.WAITING))
             found += [task.publish(now) for task in due]

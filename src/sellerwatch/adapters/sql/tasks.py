@@ -59,7 +59,8 @@ ORDER BY available_at, id LIMIT :limit"""
 NEXT_READY = "SELECT MIN(available_at) FROM crawler_tasks WHERE execution_id = :execution_id AND status = :status"
 
 # What the queue was told of and nobody has taken; few, however many tasks there are.
-COUNT_PUBLISHED = "SELECT execution_id, COUNT(*) FROM crawler_tasks WHERE status = 'PUBLISHED' GROUP BY execution_id"
+COUNT_PUBLISHED = """SELECT COUNT(*) FROM crawler_tasks
+WHERE execution_id = :execution_id AND status = 'PUBLISHED'"""
 
 PUBLISHED_BEFORE = f"{SELECT} WHERE status = 'PUBLISHED' AND published_at <= :time LIMIT :limit"
 
@@ -213,8 +214,8 @@ class SqlTasks:
         times = [time_of(self._db.value(NEXT_READY, given | {"status": status})) for status in READY_STATES]
         return min((time for time in times if time is not None), default=None)
 
-    def count_published(self) -> dict[ExecutionId, int]:
-        return {ExecutionId(row[0]): row[1] for row in self._db.rows(COUNT_PUBLISHED)}
+    def count_published(self, execution_id: ExecutionId) -> int:
+        return int(self._db.value(COUNT_PUBLISHED, {"execution_id": execution_id}))
 
     def published_before(self, time: datetime, limit: int) -> Sequence[Task]:
         return [_task(row) for row in self._db.rows(PUBLISHED_BEFORE, {"time": time, "limit": limit})]
