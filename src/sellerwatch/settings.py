@@ -157,7 +157,13 @@ def shown_value(name: str, value: object) -> object:
     """A setting as it may be shown: secrets are hidden, and so is who logs in where with what."""
     if name in SECRETS and value is not None:
         return "hidden"
-    return _CREDENTIALS.sub("//hidden@", value) if isinstance(value, str) else value
+    return _without_credentials(name, value) if isinstance(value, str) else value
+
+
+def _without_credentials(name: str, value: str) -> str:
+    """A password may hold a slash, where no path of the address could hold an @."""
+    pattern = r"//.*@" if name == "redis_url" else _CREDENTIALS
+    return re.sub(pattern, "//hidden@", value)
 
 
 class Settings(BaseModel):
@@ -171,6 +177,7 @@ class Settings(BaseModel):
     )
     redis_url: Annotated[str, AfterValidator(_redis)] | None = Field(
         None,
+        repr=False,
         description="Limits and leases in Redis, redis:// or rediss://, one database of it for us; none: embedded.",
     )
     queue: Literal["database", "sqs"] = Field("database", description="Where tasks wait.")
@@ -466,7 +473,7 @@ def _validated(values: dict[str, Any], faults: list[Fault]) -> Settings | None:
         for error in invalid.errors(include_input=False, include_url=False):
             name = PREFIX + str(error["loc"][0]).upper()
             problem = error["msg"].removeprefix("Value error, ")
-            value = _CREDENTIALS.sub("//hidden@", str(values.get(str(error["loc"][0]))))
+            value = _without_credentials(str(error["loc"][0]), str(values.get(str(error["loc"][0]))))
             shown = "" if str(error["loc"][0]) in SECRETS else f" (it is '{value}')"
             faults.append(Fault(name, problem[:1].lower() + problem[1:] + shown))
         return None

@@ -334,6 +334,8 @@ def test_who_logs_in_where_is_never_shown() -> None:
     assert shown_value("redis_url", "redis://me:hunter2@cache:6379/0") == "redis://hidden@cache:6379/0"
     assert shown_value("jwt_secret", "x") == "hidden"
     assert "hunter2" not in str(faults(env(REDIS_URL="http://me:hunter2@cache")))
+    assert "hunter2" not in str(faults(env(REDIS_URL="redis://me:hun/hunter2@cache")))
+    assert "hunter2" not in repr(load(env(REDIS_URL="redis://me:hunter2@cache")))
 
 
 def test_an_unknown_override_is_a_fault_too() -> None:

@@ -14,7 +14,7 @@ def test_what_another_scheduler_starts_is_not_started_again_and_what_it_forgets_
     async def story(stage: Stage) -> None:
         now = stage.clock.now()
         (seller_id,) = await stage.register(due=now)
-        async with stage.serving(schedules=False) as service:
+        async with stage.service() as service:
             await stage.clock.sleep(3600)
             assert (await start_due(service.crawl, late_only=True)).runs == 0
             await note_started(service.crawl, seller_id)

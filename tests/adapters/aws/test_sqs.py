@@ -151,6 +151,21 @@ async def test_a_queue_that_is_not_there_is_one_sentence_with_its_mending(aws: E
     await client.close()
 
 
+async def test_restarted_empty_it_is_missing_until_it_is_set_up_again() -> None:
+    with emulator() as own:
+        async with queues(own) as made:
+            await made.queue.send([published(1)])
+            own.kill()
+            with pytest.raises(AwsUnavailable):
+                await made.queue.receive(1, 0)
+            own.start()
+            with pytest.raises(QueueMissing):
+                await made.queue.receive(1, 0)
+            await set_up(made.aws, made.name, made.dlq, 1)
+            await made.queue.send([published(1, count=2)])
+            assert [hint.task_id for hint in await made.queue.receive(1, 1)] == [task_id(1)]
+
+
 async def test_nobody_there_is_one_sentence_without_a_secret(aws: Emulator) -> None:
     client = Aws(f"http://127.0.0.1:{free_port()}")
     with pytest.raises(AwsUnavailable, match="nobody answers there") as refused:
