@@ -73,6 +73,8 @@ class Service:
     progress: Progress = field(default_factory=Progress)
     #: When each job last came to its end, by the boot's clock: for whoever asks whether it still runs.
     turns: dict[str, float] = field(default_factory=dict)
+    #: Runs that take longer to start than whoever asked for them waits.
+    starting: set[asyncio.Task[Any]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.worker = Worker(self.crawl, self._absorbed)
