@@ -6,11 +6,12 @@ import base64
 import os
 import random
 import shutil
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 from sqlalchemy import Engine
@@ -25,17 +26,21 @@ from sellerwatch.adapters.sql.store import InlineRunner, SqlStore, ThreadRunner
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.breaker import BreakerRules
 from sellerwatch.agents.circuit import Circuit
+from sellerwatch.agents.limiter import EmbeddedLimiter
 from sellerwatch.agents.limits import Host, Limits
+from sellerwatch.agents.ports import Limiter
 from sellerwatch.catalog.differences import ChangeKind
 from sellerwatch.catalog.policies import parse_policies
 from sellerwatch.catalog.quarantine import DriftRules
 from sellerwatch.catalog.removal import Brake
 from sellerwatch.crawling.context import Crawl, Tuning
 from sellerwatch.crawling.group import CrawlRules
+from sellerwatch.crawling.leases import EmbeddedLeases, JobLeases
+from sellerwatch.crawling.queue import DeadLetters, EmbeddedQueue, Queue
 from sellerwatch.crawling.service import EVERYTHING, Role, Service
 from sellerwatch.crawling.telling import TellingAlerts
 from sellerwatch.kernel.backoff import Backoff
-from sellerwatch.kernel.clock import Clock, SystemClock
+from sellerwatch.kernel.clock import EPOCH, SHARED, Clock, Moment, SystemClock, moment
 from sellerwatch.kernel.ids import Ids, ItemNo, SellerId, WorkerId
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
 from sellerwatch.marketplaces.mustit.urls import Urls
@@ -48,8 +53,13 @@ from sellerwatch.outbox.rules import DeliveryRules
 from sellerwatch.oversight.alerts import Alert, AlertQueue, Alerts, LogAlerts
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.schedules.embedded import EmbeddedScheduler
+from sellerwatch.schedules.schedule import Schedule
 from sellerwatch.schedules.telling import heed
 from sellerwatch.settings import TUNABLE, Settings, load
+
+if TYPE_CHECKING:
+    from sellerwatch.adapters.aws.events import Drifted, Target
+    from sellerwatch.adapters.aws.queue import Step
 
 READER_THREADS = 4
 #: How often the scheduler's outbox is swept without a nudge, in seconds.
@@ -94,7 +104,11 @@ async def open_service(
     ids = Ids(clock, luck)
     worker_id = WorkerId.generate(ids)
     sealer = open_sealer(settings)
-    async with _network(settings, transport, receiver) as (transport, receiver):
+    async with (
+        _network(settings, transport, receiver) as (transport, receiver),
+        _limits(settings, own_store, clock, worker_id) as limits,
+        _aws(settings) as aws,
+    ):
         marketplace = MustitMarketplace(
             transport,
             settings.marketplace_url,
@@ -104,13 +118,14 @@ async def open_service(
             user_agent_suffix=settings.user_agent_suffix,
         )
         robots = _robots(settings, transport, marketplace)
-        crawl = _crawl(settings, own_store, marketplace, clock, ids, luck, sealer, worker_id, robots)
+        crawl = _crawl(settings, own_store, marketplace, limits, ids, luck, sealer, worker_id, robots)
+        crawl = replace(crawl, queue=aws.queue, dead_letters=aws.dead_letters)
         rules = _delivery_rules(settings)
         deliveries = (
             Delivery(own_store, receiver, clock, luck, worker_id, rules, tell=crawl.tell),
             Delivery(
                 own_store,
-                scheduler or EmbeddedScheduler(),
+                scheduler or aws.scheduler or EmbeddedScheduler(),
                 clock,
                 luck,
                 worker_id,
@@ -122,7 +137,16 @@ async def open_service(
         )
         tending = timedelta(seconds=settings.tending_interval_seconds)
         try:
-            yield Service(crawl, deliveries, partial(_retuned, settings), tending, roles, schedules)
+            yield Service(
+                crawl,
+                deliveries,
+                partial(_retuned, settings),
+                tending,
+                roles=roles,
+                schedules=schedules,
+                late_only=settings.scheduler == "eventbridge",
+                outside={**limits.outside, **aws.outside},
+            )
         finally:
             if store is None:
                 own_store.close()
@@ -132,7 +156,7 @@ def _crawl(
     settings: Settings,
     store: SqlStore,
     marketplace: MustitMarketplace,
-    clock: Clock,
+    limits: _Limiting,
     ids: Ids,
     luck: random.Random,
     sealer: AesGcmSealer,
@@ -143,7 +167,9 @@ def _crawl(
     return Crawl(
         store=store,
         marketplace=marketplace,
-        clock=clock,
+        clock=limits.clock,
+        limiter=limits.limiter,
+        leased=limits.leases,
         ids=ids,
         luck=luck,
         sealer=sealer,
@@ -286,6 +312,155 @@ async def _network(
         finally:
             if posting is not None:
                 await posting.close()
+
+
+@dataclass(frozen=True)
+class _Limiting:
+    """Who decides what may leave, by whose clock; and which servers that needs."""
+
+    clock: Clock
+    limiter: Limiter = field(default_factory=EmbeddedLimiter)
+    leases: JobLeases | None = None
+    outside: Mapping[str, Callable[[], Awaitable[object]]] = field(default_factory=dict)
+
+
+@asynccontextmanager
+async def _limits(settings: Settings, store: SqlStore, clock: Clock, worker_id: WorkerId) -> AsyncIterator[_Limiting]:
+    """In the database, or in Redis: which must be there when a process starts, since nothing could leave without it."""
+    if settings.redis_url is None:
+        yield _Limiting(clock)
+        return
+    from sellerwatch.adapters.redis.clock import RedisClock  # noqa: PLC0415
+    from sellerwatch.adapters.redis.leases import RedisLeases  # noqa: PLC0415
+    from sellerwatch.adapters.redis.limiter import RedisLimiter  # noqa: PLC0415
+    from sellerwatch.adapters.redis.server import Server  # noqa: PLC0415
+
+    server, shared = Server(settings.redis_url), RedisClock(clock)
+    try:
+        await server.check()
+        limiter = RedisLimiter(server, store, shared, worker_id, _retuned(settings, {}).limits)
+        await limiter.listen()
+        leases = RedisLeases(server, worker_id, EmbeddedLeases(store, clock, worker_id))
+        yield _Limiting(shared, limiter, leases, {"redis": partial(server.ask, "PING")})
+    finally:
+        await server.close()
+
+
+@dataclass(frozen=True)
+class _Aws:
+    """What of AWS is in use."""
+
+    queue: Queue = field(default_factory=EmbeddedQueue)
+    dead_letters: DeadLetters | None = None
+    scheduler: Receiver | None = None
+    outside: Mapping[str, Callable[[], Awaitable[object]]] = field(default_factory=dict)
+
+
+@asynccontextmanager
+async def _aws(settings: Settings) -> AsyncIterator[_Aws]:
+    """SQS must be there when a process starts; EventBridge is told through an outbox and may come back later."""
+    if settings.queue != "sqs" and settings.scheduler != "eventbridge":
+        yield _Aws()
+        return
+    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415
+
+    client, found = Aws(settings.aws_endpoint_url), _Aws()
+    try:
+        if settings.queue == "sqs":
+            from sellerwatch.adapters.aws.queue import (  # noqa: PLC0415
+                SqsDeadLetters,
+                SqsQueue,
+                dead_queue,
+                tasks_queue,
+            )
+
+            named = tasks_queue(client, settings.sqs_queue_name)
+            queue = SqsQueue(named, visibility=settings.visibility_seconds, group=settings.sqs_group)
+            await queue.check()
+            dead_letters = SqsDeadLetters(dead_queue(client, settings.sqs_dlq_name))
+            found = replace(found, queue=queue, dead_letters=dead_letters, outside={"queue": queue.check})
+        if settings.scheduler == "eventbridge":
+            from sellerwatch.adapters.aws.events import EventBridge  # noqa: PLC0415
+
+            bridge = EventBridge(client, _target(settings))
+            found = replace(found, scheduler=bridge, outside={**found.outside, "scheduler": bridge.check})
+        yield found
+    finally:
+        await client.close()
+
+
+async def set_up_aws(settings: Settings) -> Sequence[Step]:
+    """Both queues as they should be, and a question to EventBridge; says what was done."""
+    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415
+    from sellerwatch.adapters.aws.events import EventBridge  # noqa: PLC0415
+    from sellerwatch.adapters.aws.queue import Step, set_up  # noqa: PLC0415
+
+    client, steps = Aws(settings.aws_endpoint_url), list[Step]()
+    try:
+        if settings.queue == "sqs":
+            names = settings.sqs_queue_name, settings.sqs_dlq_name
+            steps += await set_up(client, *names, settings.visibility_seconds)
+        if settings.scheduler == "eventbridge":
+            await EventBridge(client, _target(settings)).check()
+            steps.append(Step("EventBridge", "rules", "reachable; a rule is made with each seller"))
+    finally:
+        await client.close()
+    return steps
+
+
+async def reconcile_rules(
+    settings: Settings, schedules: Sequence[Schedule], *, dry_run: bool
+) -> tuple[Sequence[Drifted], int]:
+    """Rules that are not as the database has them, mended unless it is a dry run; and how many there should be."""
+    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415
+    from sellerwatch.adapters.aws.events import EventBridge, differences  # noqa: PLC0415
+
+    client = Aws(settings.aws_endpoint_url)
+    bridge = EventBridge(client, _target(settings))
+    try:
+        wanted = bridge.wanted(schedules)
+        drifted = differences(wanted, await bridge.rules())
+        for one in () if dry_run else drifted:
+            await bridge.mend(one)
+    finally:
+        await client.close()
+    return drifted, len(wanted)
+
+
+@asynccontextmanager
+async def open_dead_letters(settings: Settings) -> AsyncIterator[DeadLetters]:
+    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415
+    from sellerwatch.adapters.aws.queue import SqsDeadLetters, dead_queue  # noqa: PLC0415
+
+    client = Aws(settings.aws_endpoint_url)
+    try:
+        yield SqsDeadLetters(dead_queue(client, settings.sqs_dlq_name))
+    finally:
+        await client.close()
+
+
+def rules_needed(settings: Settings) -> int:
+    """Rules that EventBridge is to hold; none where there is no database yet."""
+    with _database(settings) as engine:
+        if status(engine).current is None:
+            return 0
+        with engine.connect() as connection:
+            return Transaction(connection).schedules.page(offset=0, limit=1)[1]
+
+
+def _target(settings: Settings) -> Target:
+    from sellerwatch.adapters.aws.events import Target  # noqa: PLC0415
+
+    return Target(settings.eventbridge_target_arn or "", settings.eventbridge_role_arn)
+
+
+def pool_moment(settings: Settings, clock: Clock) -> Moment:
+    """Now, on the clock the pool's windows are reckoned by: a look needs no better than this machine's own time for the
+    one that machines share."""
+    if settings.redis_url is None:
+        return moment(clock)
+    now = clock.now()
+    return Moment(now, (now - EPOCH) // timedelta(microseconds=1), SHARED)
 
 
 def _token_keys(settings: Settings) -> str:

@@ -27,9 +27,12 @@ from sellerwatch.oversight.users import FIRST, InvalidPassword, check_password
 
 PREFIX = "SELLERWATCH_"
 CONFIG = "CONFIG"
+#: Rules of one EventBridge bus, by default.
+MOST_RULES = 300
 #: All limits that would hold with these overrides; refuses what is wrong.
 InForce = Callable[[Mapping[str, str]], Mapping[str, Any]]
 _CREDENTIALS = re.compile(r"//[^/]*@")
+_FIFO = re.compile(r"[A-Za-z0-9_-]{1,75}\.fifo")
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,18 @@ def _url(text: str) -> str:
         raise ValueError("must be an address that begins with http:// or https://")
     if "@" in parts.netloc:
         raise ValueError("must not hold a user name or password: addresses are shown")
+    return text
+
+
+def _redis(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in ("redis", "rediss") and bool(parts.hostname) and parts.port != 0
+        usable = usable and (parts.path in ("", "/") or parts.path[1:].isdigit())
+    except ValueError:
+        usable = False
+    if not usable or not text.isprintable() or " " in text:
+        raise ValueError("must be an address such as redis://host:6379/0")
     return text
 
 
@@ -138,6 +153,19 @@ Seconds = Annotated[float, Field(gt=0, le=TEN_YEARS, allow_inf_nan=False)]
 Rate = Annotated[float, Field(ge=1 / TEN_YEARS, le=1_000_000, allow_inf_nan=False)]
 
 
+def shown_value(name: str, value: object) -> object:
+    """A setting as it may be shown: secrets are hidden, and so is who logs in where with what."""
+    if name in SECRETS and value is not None:
+        return "hidden"
+    return _without_credentials(name, value) if isinstance(value, str) else value
+
+
+def _without_credentials(name: str, value: str) -> str:
+    """A password may hold a slash, where no path of the address could hold an @."""
+    pattern = r"//.*@" if name == "redis_url" else _CREDENTIALS
+    return re.sub(pattern, "//hidden@", value)
+
+
 class Settings(BaseModel):
     """Names are those of the environment without the prefix, in lower case. The description is the documentation."""
 
@@ -147,11 +175,19 @@ class Settings(BaseModel):
     sqlite_synchronous: Literal["NORMAL", "FULL"] = Field(
         "NORMAL", description="FULL survives a power cut as well as kill -9, and costs speed."
     )
-    redis_url: str | None = Field(None, description="Limits and leases in Redis; none: embedded.")
+    redis_url: Annotated[str, AfterValidator(_redis)] | None = Field(
+        None,
+        repr=False,
+        description="Limits and leases in Redis, redis:// or rediss://, one database of it for us; none: embedded.",
+    )
     queue: Literal["database", "sqs"] = Field("database", description="Where tasks wait.")
     sqs_queue_name: str = Field("mustit-crawler-tasks.fifo", min_length=1, description="The queue, with QUEUE sqs.")
     sqs_dlq_name: str = Field(
         "mustit-crawler-tasks-dlq.fifo", min_length=1, description="Takes what the queue gave up, with QUEUE sqs."
+    )
+    sqs_group: Literal["seller", "product"] = Field(
+        "seller",
+        description="What SQS keeps in order: at most 10 in flight per seller, or per product, with QUEUE sqs.",
     )
     scheduler: Literal["embedded", "eventbridge"] = Field("embedded", description="Who starts due crawls.")
     eventbridge_target_arn: str | None = Field(None, description="What rules start, with SCHEDULER eventbridge.")
@@ -353,10 +389,20 @@ def warnings(settings: Settings) -> list[Fault]:
         found.append(Fault(f"{PREFIX}PRODUCT_SERVER_URL", "not set: events are kept and wait"))
     elif settings.product_server_secret is None:
         found.append(Fault(f"{PREFIX}PRODUCT_SERVER_SECRET", "not set: events go out unsigned"))
+    if settings.scheduler == "eventbridge" and settings.internal_api_keys is None:
+        found.append(Fault(f"{PREFIX}INTERNAL_API_KEYS", "not set: EventBridge cannot start anything through our API"))
     address = urlsplit(settings.product_server_url or "")
     if address.scheme == "http" and address.hostname not in ("127.0.0.1", "localhost", "::1"):
         found.append(Fault(f"{PREFIX}PRODUCT_SERVER_URL", "http, not https: events can be read on the way"))
     return found
+
+
+def rule_warnings(settings: Settings, rules: int) -> list[Fault]:
+    """EventBridge holds so many rules on a bus unless it was asked for more."""
+    if settings.scheduler != "eventbridge" or rules < 0.9 * MOST_RULES:
+        return []
+    problem = f"{rules} sellers need a rule each, and a bus holds {MOST_RULES} by default: ask AWS for a higher quota"
+    return [Fault(f"{PREFIX}SCHEDULER", problem)]
 
 
 def _from_file(environment: Mapping[str, str], faults: list[Fault]) -> dict[str, Any]:
@@ -427,7 +473,7 @@ def _validated(values: dict[str, Any], faults: list[Fault]) -> Settings | None:
         for error in invalid.errors(include_input=False, include_url=False):
             name = PREFIX + str(error["loc"][0]).upper()
             problem = error["msg"].removeprefix("Value error, ")
-            value = _CREDENTIALS.sub("//hidden@", str(values.get(str(error["loc"][0]))))
+            value = _without_credentials(str(error["loc"][0]), str(values.get(str(error["loc"][0]))))
             shown = "" if str(error["loc"][0]) in SECRETS else f" (it is '{value}')"
             faults.append(Fault(name, problem[:1].lower() + problem[1:] + shown))
         return None
@@ -439,13 +485,18 @@ def _faults_together(settings: Settings) -> list[Fault]:
     url = settings.database_url
     if url != "sqlite://" and (not url.startswith("sqlite:///") or "?" in url):
         faults.append(Fault(f"{PREFIX}DATABASE_URL", "only sqlite:///path is served by this version"))
-    for name, value in (("REDIS_URL", settings.redis_url),):
-        if value is not None:
-            faults.append(Fault(PREFIX + name, "Redis is not served by this version; leave it unset"))
-    if settings.queue != "database":
-        faults.append(Fault(f"{PREFIX}QUEUE", "only 'database' is served by this version"))
-    if settings.scheduler != "embedded":
-        faults.append(Fault(f"{PREFIX}SCHEDULER", "only 'embedded' is served by this version"))
+    if settings.queue == "sqs":
+        for name, value in (("SQS_QUEUE_NAME", settings.sqs_queue_name), ("SQS_DLQ_NAME", settings.sqs_dlq_name)):
+            if not _FIFO.fullmatch(value):
+                faults.append(
+                    Fault(PREFIX + name, f"must be letters, digits, - or _ and end in .fifo (it is '{value}')")
+                )
+        if settings.sqs_queue_name == settings.sqs_dlq_name:
+            faults.append(Fault(f"{PREFIX}SQS_DLQ_NAME", "must be another queue than SQS_QUEUE_NAME"))
+    if settings.scheduler == "eventbridge" and settings.eventbridge_target_arn is None:
+        faults.append(
+            Fault(f"{PREFIX}EVENTBRIDGE_TARGET_ARN", "must be given with SCHEDULER eventbridge: what rules start")
+        )
     if settings.outbox_backoff_seconds > settings.outbox_backoff_max_seconds:
         faults.append(Fault(f"{PREFIX}OUTBOX_BACKOFF_SECONDS", "must not exceed OUTBOX_BACKOFF_MAX_SECONDS"))
     if settings.agent_suspension_seconds > settings.max_retry_after_seconds:

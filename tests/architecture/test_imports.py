@@ -44,7 +44,7 @@ PLANTS: Mapping[str, tuple[Mapping[str, str], set[str]]] = {
     "the kernel imports the standard library's driver": ({"kernel/ids.py": "import sqlite3"}, {PURE}),
     "a feature imports an adapter": (
         {"crawling/task.py": "import sellerwatch.adapters.sql.store"},
-        {RINGS, COMPOSITION, PURE},
+        {RINGS, COMPOSITION, PURE, ADAPTERS},
     ),
     "an adapter imports another": ({"adapters/http/__init__.py": "import sellerwatch.adapters.sql.engine"}, {ADAPTERS}),
     "a command names an adapter": ({"cli/db.py": "import sellerwatch.adapters.sql.engine"}, {COMPOSITION}),

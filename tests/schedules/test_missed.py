@@ -11,7 +11,7 @@ from tests.builders import DAY, HOUR, MINUTE, NOW, SECOND, a_schedule
 
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.schedules.interval import CrawlingInterval
-from sellerwatch.schedules.missed import Tick, spread, tick
+from sellerwatch.schedules.missed import Tick, late_tick, spread, tick
 from sellerwatch.schedules.schedule import Schedule
 
 HOURLY = CrawlingInterval.of_hours(1)
@@ -97,3 +97,11 @@ def test_one_that_is_switched_off_is_never_due() -> None:
 
 def test_one_whose_scheduler_could_not_be_told_still_runs_here() -> None:
     assert tick(hourly().fail(NOW), NOW + 30 * MINUTE) == Tick(skipped=0, next_run_at=NOW + HOUR)
+
+
+def test_where_another_scheduler_starts_them_only_what_is_long_overdue_is_ours() -> None:
+    assert late_tick(hourly(), NOW + 6 * MINUTE) is None
+    assert late_tick(hourly(), NOW + 6 * MINUTE + SECOND) == Tick(0, NOW + HOUR + 6 * MINUTE + SECOND)
+    assert late_tick(hourly(), NOW + 3 * HOUR) == Tick(3, NOW + 4 * HOUR)
+    off, _ = hourly().deactivate(NOW)
+    assert late_tick(off, NOW + DAY) is None

@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from sellerwatch.agents.limits import Limits
-from sellerwatch.settings import PREFIX, SECRETS, TEN_YEARS, InvalidSettings, Settings, load, warnings
+from sellerwatch.settings import (
+    PREFIX,
+    SECRETS,
+    TEN_YEARS,
+    InvalidSettings,
+    Settings,
+    load,
+    rule_warnings,
+    shown_value,
+    warnings,
+)
 
 KEY = base64.b64encode(bytes(range(32))).decode()
 SECRET = "correct-horse-battery-staple-0123456789"
@@ -262,8 +272,14 @@ def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
             ["sqlite:x", "mysql://a:b@c/d", "x", "sqlite:///x?y=1"],
         ),
         ("SQLITE_SYNCHRONOUS", ["NORMAL", "FULL"], ["OFF"]),
-        ("QUEUE", ["database"], ["sqs", "redis"]),
-        ("SCHEDULER", ["embedded"], ["eventbridge", "cron"]),
+        ("QUEUE", ["database", "sqs"], ["redis"]),
+        ("SQS_GROUP", ["seller", "product"], ["item"]),
+        ("SCHEDULER", ["embedded"], ["cron"]),
+        (
+            "REDIS_URL",
+            ["redis://cache:6379/0", "rediss://me:pw@cache", "redis://127.0.0.1"],
+            ["cache:6379", "http://cache", "redis://", "redis://cache:0", "redis://cache/zero", "redis://a b"],
+        ),
         ("JWT_SECRET", ["x" * 32], ["x" * 31]),
         (
             "TOKEN_KEYS",
@@ -298,11 +314,28 @@ def test_the_slowest_rate_has_a_time_between_two_requests() -> None:
 
 
 def test_what_this_version_does_not_serve_is_said_and_not_ignored() -> None:
-    found = faults(
-        env(REDIS_URL="redis://x", QUEUE="sqs", SCHEDULER="eventbridge", DATABASE_URL="mysql://a:hunter2@b/c")
-    )
-    assert set(found) == {"REDIS_URL", "QUEUE", "SCHEDULER", "DATABASE_URL"}
+    found = faults(env(DATABASE_URL="mysql://a:hunter2@b/c"))
+    assert set(found) == {"DATABASE_URL"}
     assert all("this version" in problem for problem in found.values())
+
+
+def test_what_the_servers_at_scale_need_is_said_together() -> None:
+    assert set(faults(env(SCHEDULER="eventbridge"))) == {"EVENTBRIDGE_TARGET_ARN"}
+    assert set(faults(env(QUEUE="sqs", SQS_QUEUE_NAME="tasks", SQS_DLQ_NAME="a b.fifo"))) == {
+        "SQS_QUEUE_NAME",
+        "SQS_DLQ_NAME",
+    }
+    assert set(faults(env(QUEUE="sqs", SQS_QUEUE_NAME="x.fifo", SQS_DLQ_NAME="x.fifo"))) == {"SQS_DLQ_NAME"}
+    both = load(env(QUEUE="sqs", SCHEDULER="eventbridge", EVENTBRIDGE_TARGET_ARN="arn:aws:events:x")).settings
+    assert (both.queue, both.scheduler) == ("sqs", "eventbridge")
+
+
+def test_who_logs_in_where_is_never_shown() -> None:
+    assert shown_value("redis_url", "redis://me:hunter2@cache:6379/0") == "redis://hidden@cache:6379/0"
+    assert shown_value("jwt_secret", "x") == "hidden"
+    assert "hunter2" not in str(faults(env(REDIS_URL="http://me:hunter2@cache")))
+    assert "hunter2" not in str(faults(env(REDIS_URL="redis://me:hun/hunter2@cache")))
+    assert "hunter2" not in repr(load(env(REDIS_URL="redis://me:hunter2@cache")))
 
 
 def test_an_unknown_override_is_a_fault_too() -> None:
@@ -413,3 +446,10 @@ def test_what_is_no_text_is_refused_as_well_as_said(name: str) -> None:
     refusal = said({PREFIX + name: "\ud800"})
     assert refusal is not None
     assert name in refusal
+
+
+def test_near_the_rules_a_bus_holds_there_is_a_warning() -> None:
+    bridge = load(env(SCHEDULER="eventbridge", EVENTBRIDGE_TARGET_ARN="arn:aws:events:x")).settings
+    assert rule_warnings(bridge, 269) == []
+    assert [fault.name for fault in rule_warnings(bridge, 270)] == [f"{PREFIX}SCHEDULER"]
+    assert rule_warnings(load({}).settings, 1000) == []

@@ -86,10 +86,7 @@ def lend(candidates: Iterable[Candidate], wanted: int, at: Moment, limits: Limit
     circuit is open is lent once, to find out.
     """
     holders = [c for c in candidates if c.has_token(at.now) and c.slots_left > 0]
-    able = sorted(
-        (c for c in holders if c.may_work(at.now)),
-        key=lambda c: (-c.health_score, c.last_used_at.timestamp() if c.last_used_at else 0.0, c.row),
-    )
+    able = in_order(holders, at.now)
     grants: list[Grant] = []
     for _, equals in groupby(able, key=lambda c: c.health_score):
         if len(grants) == wanted:
@@ -100,6 +97,20 @@ def lend(candidates: Iterable[Candidate], wanted: int, at: Moment, limits: Limit
     waits = [_departure(c, at, limits) - at.boot_us for c in able]
     waits += [_until(c.circuit, at.now) for c in holders if not c.may_work(at.now)]
     return Lending((), min(waits, default=None))
+
+
+def in_order(candidates: Iterable[Candidate], now: datetime) -> list[Candidate]:
+    """Those who may work now, in the order in which they are asked."""
+    return sorted(
+        (c for c in candidates if c.has_token(now) and c.may_work(now)),
+        key=lambda c: (-c.health_score, c.last_used_at.timestamp() if c.last_used_at else 0.0, c.row),
+    )
+
+
+def soonest_probe_us(candidates: Iterable[Candidate], now: datetime) -> int | None:
+    """Until the first of their open circuits lets one request through."""
+    shut = (c for c in candidates if c.has_token(now) and c.slots_left > 0 and not c.may_work(now))
+    return min((_until(c.circuit, now) for c in shut), default=None)
 
 
 def pace(grants: Sequence[Grant], last_us: int, per_second: float, at: Moment) -> list[Grant]:

@@ -10,8 +10,8 @@ from typing import Protocol
 from sellerwatch.agents.agent import Agent
 from sellerwatch.agents.breaker import Breaker
 from sellerwatch.agents.circuit import Circuit
-from sellerwatch.agents.limits import Limits
-from sellerwatch.agents.pool import Candidate, Grant
+from sellerwatch.agents.limits import Host, Limits
+from sellerwatch.agents.pool import Candidate, Grant, Lending
 from sellerwatch.agents.standing import CircuitEvent, Standing
 from sellerwatch.agents.token import Token
 from sellerwatch.kernel.clock import Moment
@@ -24,6 +24,34 @@ class Permit:
 
     number: int
     grant: Grant
+
+
+@dataclass(frozen=True, slots=True)
+class InWindow:
+    """A permit that still counts, or has not been found out yet not to."""
+
+    agent_row: int
+    number: int
+    answered_us: int | None
+    answered_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """A slot that was set aside for one request as this agent, under a name of its own until it is a permit."""
+
+    row: int
+    name: str
+    depart_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """What was set aside ahead of a transaction. `wait_us`: with nothing in it, how long until there may be something;
+    None where nobody can tell."""
+
+    reserved: tuple[Reserved, ...] = ()
+    wait_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +222,14 @@ class Permits(Protocol):
         """When the next slot of any agent comes free, by the boot's clock; None when nothing is answered yet."""
         ...
 
+    def in_window(self) -> Sequence[InWindow]:
+        """Everything that still counts, for a limiter that has lost it."""
+        ...
+
+    def still_open(self, numbers: Sequence[int]) -> frozenset[int]:
+        """Those of these that are not answered yet."""
+        ...
+
     def unanswered(self) -> int:
         """Requests under way, of all processes."""
         ...
@@ -240,6 +276,52 @@ class AgentsTx(Protocol):
 
     @property
     def pool_report(self) -> PoolReport: ...
+
+
+class Limiter(Protocol):
+    """Who decides how many requests may leave, and when: never more than the limits, whoever asks and whatever dies.
+
+    A claim goes in three steps. `reserve`, before the transaction; `lend` inside it, where what was reserved meets the
+    truth of the database; `settle` after the commit and before anything is sent: what was not used goes back. Answers
+    are told after the transaction that absorbed them. Killed anywhere between: what was lent counts as used. A step
+    that fails with `Unavailable` means: nothing may be sent.
+    """
+
+    @property
+    def looks_ahead(self) -> bool:
+        """`reserve` decides, and must be given the candidates; else everything is decided inside the transaction."""
+        ...
+
+    async def begin(self) -> None:
+        """A process starts: what the database knows to count, counts."""
+        ...
+
+    async def reserve(
+        self, candidates: Sequence[Candidate], wanted: int, limits: Limits, host: Host, now: datetime
+    ) -> Reservation: ...
+
+    def lend(
+        self,
+        tx: AgentsTx,
+        ahead: Reservation,
+        candidates: Sequence[Candidate],
+        wanted: int,
+        terms: tuple[Limits, Host],
+        at: Moment,
+    ) -> Lending:
+        """Inside the transaction that writes the permits."""
+        ...
+
+    async def settle(self, ahead: Reservation, permits: Sequence[Permit]) -> None: ...
+
+    async def answered(self, permits: Sequence[tuple[int, int]]) -> None:
+        """Agents' rows and numbers of permits whose answers are absorbed. Never fails: what cannot be told now counts
+        as under way until it can."""
+        ...
+
+    async def tend(self) -> int:
+        """Find what counts as under way and is not any more; says how many."""
+        ...
 
 
 class Sealer(Protocol):

@@ -10,7 +10,7 @@ import typer
 from sellerwatch.cli.output import out, print_json, print_table
 
 if TYPE_CHECKING:
-    from sellerwatch.settings import Loaded
+    from sellerwatch.settings import Fault, Loaded
 
 app = typer.Typer(no_args_is_help=True, help="Look at the settings.")
 
@@ -35,7 +35,7 @@ def check(
             raise
         print_json({"ok": False, "faults": [{"name": f.name, "problem": f.problem} for f in invalid.faults]})
         raise typer.Exit(2) from None
-    found = warnings(loaded.settings)
+    found = warnings(loaded.settings) + _about_rules(loaded)
     if as_json:
         print_json(
             {
@@ -58,8 +58,16 @@ def check(
     out.print("The settings are fine.", style="green")
 
 
-def _value(loaded: Loaded, name: str) -> object:
-    from sellerwatch.settings import SECRETS  # noqa: PLC0415
+def _about_rules(loaded: Loaded) -> list[Fault]:
+    if loaded.settings.scheduler != "eventbridge":
+        return []
+    from sellerwatch.compose import rules_needed  # noqa: PLC0415
+    from sellerwatch.settings import rule_warnings  # noqa: PLC0415
 
-    value = getattr(loaded.settings, name)
-    return "hidden" if name in SECRETS and value is not None else value
+    return rule_warnings(loaded.settings, rules_needed(loaded.settings))
+
+
+def _value(loaded: Loaded, name: str) -> object:
+    from sellerwatch.settings import shown_value  # noqa: PLC0415
+
+    return shown_value(name, getattr(loaded.settings, name))

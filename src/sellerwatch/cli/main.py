@@ -15,6 +15,7 @@ from sellerwatch.cli import (
     agents,
     audit,
     auth,
+    aws,
     config,
     db,
     demo,
@@ -64,6 +65,7 @@ for name, commands in (
     ("limits", limits.app),
     ("audit", audit.app),
     ("auth", auth.app),
+    ("aws", aws.app),
 ):
     app.add_typer(commands, name=name)
 

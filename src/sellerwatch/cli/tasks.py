@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sellerwatch.cli import desk
+from sellerwatch.cli import dead_letters, desk
 from sellerwatch.cli.desk import AsJson, Desk, Limit, say, stamp
 from sellerwatch.cli.executions import found_execution, must_be_known
 from sellerwatch.cli.output import ago, print_facts, print_json, print_table
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sellerwatch.crawling.ports import CrawlTx
 
 app = typer.Typer(no_args_is_help=True, help="Look at single tasks, try again those that failed.")
+app.add_typer(dead_letters.app, name="dead-letters")
 
 
 @app.command("list")

@@ -1,22 +1,27 @@
-"""Taking work: tasks, each with a permit and an identity, in one transaction. No byte is sent before it commits."""
+"""Taking work: tasks, each with a permit and an identity, in one transaction. No byte is sent before it commits.
+
+With the embedded queue any task that is ready may be taken. Where tasks are named by messages, only those are: the row
+still decides, a message is a hint.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from sellerwatch.agents.breaker import BreakerRules
 from sellerwatch.agents.gate import Gate, ask_gate, start_probe
+from sellerwatch.agents.limiter import EmbeddedLimiter
 from sellerwatch.agents.limits import Host, Limits
-from sellerwatch.agents.pool import Candidate, Grant, Lending, lend, pace
-from sellerwatch.agents.ports import Permit
+from sellerwatch.agents.pool import Candidate, Grant, Lending
+from sellerwatch.agents.ports import Limiter, Permit, Reservation
 from sellerwatch.catalog.ports import PartKey
 from sellerwatch.catalog.product import PartType
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.task import Task, TaskStatus, TaskType
 from sellerwatch.kernel.clock import Moment
-from sellerwatch.kernel.ids import ExecutionId, WorkerId
+from sellerwatch.kernel.ids import ExecutionId, TaskId, WorkerId
 from sellerwatch.kernel.notices import Notice
 
 
@@ -43,7 +48,8 @@ class Claim:
 class Claims:
     """What was taken. With nothing taken, `not_before` is when it is worth asking again: no one can tell if None.
 
-    `tokenless` are agents that could work if they had a token; `hungry`: tasks were left for want of an agent.
+    `tokenless` are agents that could work if they had a token; `hungry`: tasks were left for want of an agent. `stale`
+    were named and are not to be done now: over, in other hands, or put back until their time.
     """
 
     taken: tuple[Claim, ...]
@@ -51,26 +57,71 @@ class Claims:
     tokenless: tuple[Candidate, ...]
     hungry: bool
     notices: tuple[Notice, ...] = ()
+    stale: tuple[TaskId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a claim goes by: the limits of each agent, of the marketplace as a whole, and of the pool."""
+    """What a claim goes by: the limits of each agent, of the marketplace as a whole, of the pool, and who decides."""
 
     limits: Limits
     host: Host
     breaker: BreakerRules
+    limiter: Limiter = field(default_factory=EmbeddedLimiter)
 
 
-def claim(tx: CrawlTx, worker_id: WorkerId, wanted: int, turn: int, at: Moment, terms: Terms) -> Claims:
+#: Nothing was set aside before the transaction.
+NOTHING = Reservation()
+
+
+def survey(
+    tx: CrawlTx, wanted: int, turn: int, at: Moment, named: Sequence[TaskId] | None
+) -> tuple[Sequence[Candidate], int]:
+    """What a limiter that decides ahead must know: who could be lent, and for how many tasks at most."""
+    runs = _in_turn([execution.execution_id for execution in tx.executions.at_work()], turn)
+    ready = _ready(tx, runs, wanted, at.now) if named is None else _named(tx, named, runs, at.now)[0][:wanted]
+    return (tx.agents.candidates(at), len(ready)) if ready else ((), 0)
+
+
+def claim(
+    tx: CrawlTx,
+    worker_id: WorkerId,
+    wanted: int,
+    turn: int,
+    at: Moment,
+    terms: Terms,
+    ahead: Reservation = NOTHING,
+    named: Sequence[TaskId] | None = None,
+) -> Claims:
     """Up to `wanted` tasks, fairly from all runs, as many as there are permits for.
 
     The pool's gate first, then permits: with none free no task is touched and none waits in anybody's hands. `turn`
-    rotates which run comes first, so that a large one never starves the others.
+    rotates which run comes first, so that a large one never starves the others. With `named`, only those are taken.
     """
+    runs = _in_turn([execution.execution_id for execution in tx.executions.at_work()], turn)
+    if named is None:
+        return _claim(tx, worker_id, wanted, at, terms, ahead, runs, None)
+    ready, refused = _named(tx, named, runs, at.now)
+    # Published, and its time is not now (a paused run): it waits again, to be published when it may be done.
+    early = [task for task in refused if task.status is TaskStatus.PUBLISHED]
+    tx.tasks.save([task.put_back(max(task.available_at, at.now)) for task in early], at.now)
+    claims = _claim(tx, worker_id, wanted, at, terms, ahead, runs, ready)
+    known = {task.task_id for task in ready}
+    return replace(claims, stale=tuple(task_id for task_id in named if task_id not in known))
+
+
+def _claim(
+    tx: CrawlTx,
+    worker_id: WorkerId,
+    wanted: int,
+    at: Moment,
+    terms: Terms,
+    ahead: Reservation,
+    runs: Sequence[ExecutionId],
+    named: Sequence[Task] | None,
+) -> Claims:
     now, limits = at.now, terms.limits
     gate = ask_gate(tx, terms.breaker, now)
-    runs = _in_turn([execution.execution_id for execution in tx.executions.at_work()], turn)
     if gate.most == 0:
         return Claims((), gate.not_before, (), hungry=True, notices=gate.notices)
     if not runs:
@@ -80,13 +131,16 @@ def claim(tx: CrawlTx, worker_id: WorkerId, wanted: int, turn: int, at: Moment, 
     candidates = tx.agents.candidates(at)
     tokenless = tuple(c for c in candidates if not c.has_token(now) and c.may_work(now))
     most = wanted if gate.most is None else min(wanted, gate.most)
-    lending = _lend(tx, candidates, min(most, terms.host.concurrency - tx.permits.unanswered()), at, terms)
-    tasks = _ready(tx, runs, len(lending.grants) or 1, now)
+    lending = terms.limiter.lend(tx, ahead, candidates, most, (limits, terms.host), at)
+    room = len(lending.grants) or 1
+    tasks = _ready(tx, runs, room, now) if named is None else named[:room]
+    if named is not None and not tasks:
+        return Claims((), None, (), hungry=False, notices=gate.notices)
     if not tasks:
         times = [time for time in (tx.tasks.next_ready(run) for run in runs) if time is not None]
         return Claims((), min(times, default=None), (), hungry=False, notices=gate.notices)
     if not lending.grants:
-        return Claims((), _next_chance(tx, lending, at, limits), tokenless, hungry=True, notices=gate.notices)
+        return Claims((), _next_chance(tx, lending, at, terms), tokenless, hungry=True, notices=gate.notices)
     grants = lending.grants[: len(tasks)]
     started = [_started(task, worker_id, now, grant.candidate.row) for task, grant in zip(tasks, grants, strict=True)]
     permits = tx.permits.reserve(grants, [task.task_id for task in started], worker_id, at)
@@ -99,16 +153,12 @@ def claim(tx: CrawlTx, worker_id: WorkerId, wanted: int, turn: int, at: Moment, 
     return Claims(taken, None, tokenless, len(lending.grants) < wanted, notices)
 
 
-def _lend(tx: CrawlTx, candidates: Sequence[Candidate], wanted: int, at: Moment, terms: Terms) -> Lending:
-    """What the agents' limits allow, and of that what the marketplace as a whole may be asked now."""
-    lending = lend(candidates, max(wanted, 0), at, terms.limits)
-    per_second = terms.host.per_second
-    if per_second is None or not lending.grants:
-        return lending
-    last_us = tx.permits.last_departure_us()
-    paced = pace(lending.grants, last_us, per_second, at)
-    wait = None if paced else max(1, last_us + int(1_000_000 / per_second) - at.boot_us)
-    return Lending(tuple(paced), wait)
+def put_off(tx: CrawlTx, task_ids: Sequence[TaskId], until: datetime, now: datetime) -> int:
+    """Tasks that were named and cannot be done for a while (no budget): they wait until then, at no cost to them."""
+    found = tx.tasks.get_many(task_ids).values()
+    waiting = [task.put_back(until) for task in found if task.status is TaskStatus.PUBLISHED]
+    tx.tasks.save(waiting, now)
+    return len(waiting)
 
 
 def _start_probes(
@@ -121,9 +171,9 @@ def _start_probes(
     return start_probe(tx, gate, worker_id, rules, now)
 
 
-def _next_chance(tx: CrawlTx, lending: Lending, at: Moment, limits: Limits) -> datetime | None:
+def _next_chance(tx: CrawlTx, lending: Lending, at: Moment, terms: Terms) -> datetime | None:
     """When the rate, a circuit or a window that empties may allow the next request."""
-    free_us = tx.permits.next_free_us(limits)
+    free_us = None if terms.limiter.looks_ahead else tx.permits.next_free_us(terms.limits)
     waits = [wait for wait in (lending.wait_us, None if free_us is None else free_us - at.boot_us) if wait]
     return at.now + timedelta(microseconds=min(waits)) if waits else None
 
@@ -145,6 +195,23 @@ def _known(known: dict[PartKey, str], task: Task) -> str | None:
 def _in_turn(runs: list[ExecutionId], turn: int) -> list[ExecutionId]:
     first = turn % len(runs) if runs else 0
     return runs[first:] + runs[:first]
+
+
+def _named(
+    tx: CrawlTx, named: Sequence[TaskId], runs: Sequence[ExecutionId], now: datetime
+) -> tuple[list[Task], list[Task]]:
+    """Those of these that are to be done now, in the order they were named, and those that are not. A message may come
+    twice, late, or for a task that has long been done: its row knows."""
+    found, at_work = tx.tasks.get_many(named), frozenset(runs)
+    ready: list[Task] = []
+    refused: list[Task] = []
+    for task_id in dict.fromkeys(named):
+        task = found.get(task_id)
+        if task is None:
+            continue
+        is_due = task.may_start and task.available_at <= now and task.execution_id in at_work
+        (ready if is_due else refused).append(task)
+    return ready, refused
 
 
 def _ready(tx: CrawlTx, runs: Sequence[ExecutionId], wanted: int, now: datetime) -> list[Task]:

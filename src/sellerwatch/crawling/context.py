@@ -9,10 +9,14 @@ from datetime import timedelta
 from typing import Protocol
 
 from sellerwatch.agents.circuit import Circuit
+from sellerwatch.agents.limiter import EmbeddedLimiter
 from sellerwatch.agents.limits import Host, Limits
-from sellerwatch.agents.ports import Sealer
+from sellerwatch.agents.ports import Limiter, Sealer
+from sellerwatch.crawling.claim import Terms
 from sellerwatch.crawling.group import CrawlRules
+from sellerwatch.crawling.leases import EmbeddedLeases, JobLeases
 from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.crawling.queue import DeadLetters, EmbeddedQueue, Queue
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock
 from sellerwatch.kernel.ids import Ids, WorkerId
@@ -56,6 +60,7 @@ class Crawl:
     worker_id: WorkerId
     rules: CrawlRules
     tuning: Tuning = field(default_factory=Tuning)
+    limiter: Limiter = field(default_factory=EmbeddedLimiter)
     alerts: AlertQueue = field(default_factory=lambda: AlertQueue(LogAlerts()))
     mark: Mark | None = None
     circuit: Circuit = field(default_factory=Circuit)
@@ -68,11 +73,23 @@ class Crawl:
     heartbeat: timedelta = timedelta(seconds=10)
     visibility: timedelta = timedelta(seconds=30)
     deadline: timedelta = timedelta(days=1)
+    #: None: in the database.
+    leased: JobLeases | None = None
+    queue: Queue = field(default_factory=EmbeddedQueue)
+    dead_letters: DeadLetters | None = None
     retry_pause: Backoff = field(default_factory=lambda: Backoff(first=1.0, longest=60.0))
 
     @property
     def limits(self) -> Limits:
         return self.tuning.limits
+
+    @property
+    def leases(self) -> JobLeases:
+        return self.leased or EmbeddedLeases(self.store, self.clock, self.worker_id)
+
+    @property
+    def terms(self) -> Terms:
+        return Terms(self.limits, self.tuning.host, self.rules.breaker, self.limiter)
 
     def rest(self, asked: timedelta | None = None) -> timedelta:
         """How long an ill agent rests: its time or the marketplace's longer one, and a tenth by luck, so that not all

@@ -10,12 +10,15 @@ from zoneinfo import ZoneInfo
 
 from sellerwatch.agents.tend import BATCH, forget_old_uses, recover_rested
 from sellerwatch.crawling.context import Crawl
+from sellerwatch.crawling.dead_letters import sweep_dead_letters
 from sellerwatch.crawling.operate_catalog import settle_ended
 from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.crawling.publish import republish_lost
 from sellerwatch.crawling.put_back import PutBack, cancel_execution, put_back_lost
 from sellerwatch.crawling.sessions import renew_due
 from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.clock import moment
+from sellerwatch.kernel.errors import Unavailable
 from sellerwatch.kernel.ids import Draw, OutboxId
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.oversight.answers import KEPT as ANSWERS_KEPT
@@ -167,21 +170,25 @@ JOBS: dict[str, Job] = {
     "settle": settle,
     "forget_bodies": forget_bodies,
     "forget_traces": forget_traces,
+    "republish": republish_lost,
+    "dead_letters": sweep_dead_letters,
 }
 
 
 async def run_once(crawl: Crawl, name: str, job: Job) -> object:
     """Run a job if no other process is at it. What it says is returned; None when somebody else had it."""
-    now = crawl.clock.now()
-    if not await crawl.store.transact(lambda tx: tx.leases.take(name, crawl.worker_id, now + LEASE, now)):
+    if not await crawl.leases.take(name, LEASE):
         return None
     error: str | None = None
     try:
         return await job(crawl)
+    except Unavailable as refusal:
+        error = str(refusal)
+        log.warning("a job waits for another server", extra={"job": name, "problem": error})
+        return None
     except Exception as failure:
         error = f"{type(failure).__name__}: {failure}"
         log.exception("a job failed; it runs again at its next turn", extra={"job": name})
         return None
     finally:
-        done = crawl.clock.now()
-        await crawl.store.transact(lambda tx: tx.leases.finish(name, crawl.worker_id, done, error))
+        await crawl.leases.finish(name, error)

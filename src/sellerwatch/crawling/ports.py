@@ -11,7 +11,7 @@ from typing import Protocol
 from sellerwatch.agents.ports import AgentsTx
 from sellerwatch.catalog.ports import Drift, History, Products, Quarantine, Removals
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
-from sellerwatch.crawling.task import Task, TaskStatus, TaskType
+from sellerwatch.crawling.task import READY_STATES, Task, TaskStatus, TaskType
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.paging import Piece, Place
 from sellerwatch.outbox.message import OutboxKind
@@ -53,8 +53,18 @@ class Tasks(Protocol):
         """Write tasks that completed or failed at `now` after having been in hand."""
         ...
 
-    def ready(self, execution_id: ExecutionId, now: datetime, limit: int) -> Sequence[Task]:
+    def ready(
+        self, execution_id: ExecutionId, now: datetime, limit: int, states: Sequence[TaskStatus] = READY_STATES
+    ) -> Sequence[Task]:
         """Tasks of one run that may be started now, earliest first."""
+        ...
+
+    def count_published(self, execution_id: ExecutionId) -> int:
+        """How many tasks of a run the queue was told of and nobody has taken."""
+        ...
+
+    def published_before(self, time: datetime, limit: int) -> Sequence[Task]:
+        """PUBLISHED since before then, and not taken."""
         ...
 
     def next_ready(self, execution_id: ExecutionId) -> datetime | None:

@@ -6,7 +6,8 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
@@ -18,10 +19,12 @@ from sellerwatch.crawling.context import Crawl, Tuning
 from sellerwatch.crawling.look_after import JOBS, put_back, run_once
 from sellerwatch.crawling.ports import CrawlTx, WorkerInfo
 from sellerwatch.crawling.process import Absorbed
+from sellerwatch.crawling.publish import publish_due
 from sellerwatch.crawling.put_back import release
 from sellerwatch.crawling.start_due import start_due
 from sellerwatch.crawling.work import Worker
 from sellerwatch.kernel.clock import Moment, moment
+from sellerwatch.kernel.errors import Unavailable
 from sellerwatch.kernel.ids import Draw
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.store import StoreFailed
@@ -31,6 +34,8 @@ log = logging.getLogger(__name__)
 
 #: How often the embedded scheduler looks; a run starts at most this late.
 SCHEDULER_TURN = 1.0
+#: How often tasks that are due are looked for without a nudge.
+PUBLISHER_TURN = 1.0
 #: How often a process looks whether another one, or a command, did something; it acts on it at most this late.
 HEED_TURN = 1.0
 
@@ -77,14 +82,21 @@ class Service:
     roles: frozenset[Role] = EVERYTHING
     #: Whether sellers are crawled when they are due; a run in the foreground is nobody's turn.
     schedules: bool = True
+    #: Somebody else starts the runs: we only those that should have been long ago.
+    late_only: bool = False
+    #: Other servers this process needs, each with a question that raises when it is not well.
+    outside: Mapping[str, Callable[[], Awaitable[object]]] = field(default_factory=dict)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     progress: Progress = field(default_factory=Progress)
     #: When each job last came to its end, by the boot's clock: for whoever asks whether it still runs.
     turns: dict[str, float] = field(default_factory=dict)
+    #: Runs that take longer to start than whoever asked for them waits.
+    starting: set[asyncio.Task[Any]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.worker = Worker(self.crawl, self._absorbed)
         self._heeded = 0
+        self._due = asyncio.Event()
 
     @property
     def role(self) -> str:
@@ -94,6 +106,7 @@ class Service:
     def nudge(self) -> None:
         """Something was registered or triggered: everybody looks now."""
         self.worker.nudge()
+        self._due.set()
         for delivery in self.deliveries:
             delivery.nudge()
 
@@ -121,16 +134,37 @@ class Service:
         loops: list[Coroutine[Any, Any, None]] = [
             self._every(self.crawl.heartbeat.total_seconds(), self._beat),
             self._every(tending, self._retune),
+            self._every(tending, self._tend_limiter),
             self._every(HEED_TURN, self._heed),
             self.crawl.alerts.run(self.stop),
         ]
         if Role.WORKER in self.roles:
             loops += [self.worker.run(self.stop, grace), products.run(self.stop)]
+            if self.crawl.queue.names_tasks:
+                loops.append(self._keep_publishing())
         if Role.SCHEDULER in self.roles:
             loops += [self._every(tending, self._look_after), *(delivery.run(self.stop) for delivery in others)]
             if self.schedules:
                 loops.append(self._every(SCHEDULER_TURN, self._start_due))
         return loops
+
+    async def _keep_publishing(self) -> None:
+        """Tasks that are due become messages: at once when we made some, else when somebody else may have."""
+        said = ""
+        while not self.stop.is_set():
+            try:
+                await publish_due(self.crawl)
+                said = ""
+            except StoreFailed:
+                log.exception("publishing failed; it is tried again")
+            except Unavailable as refusal:
+                if str(refusal) != said:
+                    said = str(refusal)
+                    log.warning("nothing is published", extra={"problem": said})
+            self._due.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PUBLISHER_TURN):
+                    await self._due.wait()
 
     async def _every(self, seconds: float, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """A job again and again; a failure is logged and the next turn is another chance."""
@@ -140,6 +174,8 @@ class Service:
                 self.turns[job.__name__.lstrip("_")] = self.crawl.clock.monotonic()
             except StoreFailed:
                 log.exception("a job failed; it runs again")
+            except Unavailable as refusal:
+                log.warning("a job waits for another server", extra={"job": job.__name__, "problem": str(refusal)})
             try:
                 async with asyncio.timeout(seconds):
                     await self.stop.wait()
@@ -166,6 +202,7 @@ class Service:
         crawl = self.crawl
         entered = await crawl.store.transact(partial(self._enter, at=moment(crawl.clock)))
         crawl.tuning.take(entered.tuning)
+        await crawl.limiter.begin()
         if entered.notices and crawl.mark is not None:
             # The windows are full from now on: the next start has nothing more to make good.
             crawl.mark.write(entered.highest_permit)
@@ -187,8 +224,8 @@ class Service:
             self.nudge()
 
     async def _start_due(self) -> None:
-        if (await start_due(self.crawl)).runs:
-            self.worker.nudge()
+        if (await start_due(self.crawl, late_only=self.late_only)).runs:
+            self.nudge()
 
     async def _look_after(self) -> None:
         """Tasks and messages whose worker vanished, runs past their deadline, and the jobs that run once anywhere."""
@@ -199,6 +236,9 @@ class Service:
         if back.again or back.poison or any(done.values()):
             log.info("looked after", extra={"put_back": back.again, "poison": back.poison} | done)
             self.worker.nudge()
+
+    async def _tend_limiter(self) -> None:
+        await self.crawl.limiter.tend()
 
     async def _retune(self) -> None:
         """Take over what an operator has changed since."""
@@ -211,6 +251,7 @@ class Service:
             log.info("limits changed", extra={"limits": str(wanted.limits), "concurrency": wanted.concurrency})
 
     def _absorbed(self, group: Absorbed) -> None:
+        self._due.set()
         self.progress.completed += group.completed
         self.progress.failed += group.failed
         self.progress.again += group.again

@@ -15,7 +15,7 @@ from sellerwatch.kernel.errors import SellerwatchError, Unavailable
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.schedules.missed import Tick, tick
+from sellerwatch.schedules.missed import Tick, late_tick, tick
 from sellerwatch.schedules.schedule import Schedule
 
 log = logging.getLogger(__name__)
@@ -31,10 +31,15 @@ class Started:
     retry_at: datetime | None
 
 
-async def start_due(crawl: Crawl) -> Started:
-    """Start every seller that is due. One that cannot be started never keeps the others from it."""
+async def start_due(crawl: Crawl, *, late_only: bool = False) -> Started:
+    """Start every seller that is due. One that cannot be started never keeps the others from it.
+
+    `late_only`: another scheduler starts them, and this is for those it has forgotten: overdue by more than a tenth of
+    their interval.
+    """
     now = crawl.clock.now()
-    due = await crawl.store.read(lambda tx: [(s, t) for s in tx.schedules.due(now) if (t := tick(s, now))])
+    look = late_tick if late_only else tick
+    due = await crawl.store.read(lambda tx: [(s, t) for s in tx.schedules.due(now) if (t := look(s, now))])
     runs, retry_at = 0, None
     for schedule, found in due:
         try:
@@ -64,6 +69,18 @@ async def _start(crawl: Crawl, seller_id: SellerId) -> str | None:
     except MarketplaceUnavailable as unavailable:
         return str(unavailable)
     return None
+
+
+async def note_started(crawl: Crawl, seller_id: SellerId) -> None:
+    """Another scheduler started a run: the next one is due an interval later."""
+    now = crawl.clock.now()
+
+    def work(tx: CrawlTx) -> None:
+        schedule = tx.schedules.of_seller(seller_id)
+        if schedule is not None and schedule.next_run_at is not None:
+            tx.schedules.save(schedule.ran(now + schedule.interval.length, now))
+
+    await crawl.store.transact(work)
 
 
 def _note_turn(tx: CrawlTx, schedule: Schedule, found: Tick, note: str | None, now: datetime) -> None:

@@ -60,6 +60,8 @@ TASK_LIFE = Lifecycle(
 
 #: States of a task that still has to be done; an execution is over when none of its tasks is in one of them.
 OPEN_STATES = (TaskStatus.WAITING, TaskStatus.PUBLISHED, TaskStatus.IN_PROGRESS, TaskStatus.RETRY)
+#: Of those, where nobody has it in hand; what was tried before comes first.
+READY_STATES = (TaskStatus.RETRY, TaskStatus.WAITING, TaskStatus.PUBLISHED)
 
 RETRIES = 2
 LOST_LEASES = 3
@@ -197,6 +199,11 @@ class Task:
     @property
     def is_open(self) -> bool:
         return self.status in OPEN_STATES
+
+    @property
+    def may_start(self) -> bool:
+        """Nobody has it in hand, and it is not over."""
+        return self.status in READY_STATES
 
     def _move(self, verb: str, **changed: object) -> Task:
         status = TASK_LIFE.after(self.status, verb, self.task_id)

@@ -6,6 +6,7 @@ The question is asked outside any transaction; the answer, the run and its tasks
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -14,8 +15,9 @@ from sellerwatch.agents.agent import Outcome
 from sellerwatch.agents.breaker import PoolBreakerOpen
 from sellerwatch.agents.charge import Charge, charge
 from sellerwatch.agents.gate import ask_gate, start_probe
-from sellerwatch.agents.pool import Candidate, NoBudget, lend
-from sellerwatch.agents.ports import Permit
+from sellerwatch.agents.limits import Host
+from sellerwatch.agents.pool import Candidate, NoBudget
+from sellerwatch.agents.ports import Permit, Reservation
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.execution import CrawlInProgress, Execution
 from sellerwatch.crawling.list_end import hold_all, list_tasks, pages_of
@@ -35,6 +37,8 @@ from sellerwatch.sellers.seller import Seller, SellerNotFound
 ASKED = 4
 #: Agents without a token that are given one at a time, when nobody has one.
 SESSIONS_TRIED = 3
+#: The one question does not wait behind a crawl that uses all there is of the host's own limits.
+UNBOUND = Host(concurrency=1_000_000_000)
 
 
 @dataclass(eq=False)
@@ -156,6 +160,7 @@ async def _ask_total(crawl: Crawl, seller_id: SellerId) -> Answer:
     )
     rules = crawl.rules.breaker
     crawl.tell(await crawl.store.transact(lambda tx: charge(tx, [one], (), crawl.worker_id, rules, at)))
+    await crawl.limiter.answered([(candidate.row, permit.number)])
     return answer
 
 
@@ -174,8 +179,10 @@ async def _borrow(crawl: Crawl) -> tuple[Permit, bool]:
     nobody has a token. Refusals say when a permit may be free."""
     tried: set[int] = set()
     while True:
+        ahead = await _ahead(crawl)
         at = moment(crawl.clock)
-        got = await crawl.store.transact(partial(_reserve_one, crawl=crawl, at=at))
+        got = await crawl.store.transact(partial(_reserve_one, crawl=crawl, ahead=ahead, at=at))
+        await crawl.limiter.settle(ahead, [] if got.permit is None else [got.permit])
         crawl.tell(got.notices)
         if got.permit is not None:
             if crawl.mark is not None:
@@ -193,19 +200,33 @@ async def _borrow(crawl: Crawl) -> tuple[Permit, bool]:
         await asyncio.gather(*(open_session(crawl, c.row, c.user_agent_id, c.user_agent) for c in untried))
 
 
-def _reserve_one(tx: CrawlTx, crawl: Crawl, at: Moment) -> _Borrowing:
+async def _ahead(crawl: Crawl) -> Reservation:
+    """Asked of a limiter that decides ahead of the transaction."""
+    if not crawl.limiter.looks_ahead:
+        return Reservation()
+    at = moment(crawl.clock)
+    candidates = await crawl.store.read(lambda tx: tx.agents.candidates(at))
+    return await crawl.limiter.reserve(_closed(candidates), 1, crawl.limits, UNBOUND, at.now)
+
+
+def _closed(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """A question that a person waits for is not the one to find out with."""
+    return [c for c in candidates if c.circuit.state is CircuitState.CLOSED]
+
+
+def _reserve_one(tx: CrawlTx, crawl: Crawl, ahead: Reservation, at: Moment) -> _Borrowing:
     gate = ask_gate(tx, crawl.rules.breaker, at.now)
     if gate.most == 0:
         return _Borrowing(None, refusal=gate.refusal, notices=gate.notices)
     tx.permits.expire(at, crawl.limits)
     candidates = tx.agents.candidates(at)
-    lending = lend([c for c in candidates if c.circuit.state is CircuitState.CLOSED], 1, at, crawl.limits)
+    lending = crawl.limiter.lend(tx, ahead, _closed(candidates), 1, (crawl.limits, UNBOUND), at)
     if lending.grants:
         permit = tx.permits.reserve(lending.grants, [None], crawl.worker_id, at)[0]
         notices = gate.notices + start_probe(tx, gate, crawl.worker_id, crawl.rules.breaker, at.now)
         return _Borrowing(permit, notices=notices, is_probe=gate.is_probe)
     tokenless = tuple(c for c in candidates if c.slots_left > 0 and not c.has_token(at.now))
-    free_us = tx.permits.next_free_us(crawl.limits)
+    free_us = None if crawl.limiter.looks_ahead else tx.permits.next_free_us(crawl.limits)
     waits = [wait for wait in (lending.wait_us, None if free_us is None else free_us - at.boot_us) if wait]
     not_before = at.now + timedelta(microseconds=min(waits)) if waits else None
     return _Borrowing(None, tokenless, not_before, gate.refusal, gate.notices)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -19,14 +19,17 @@ from datetime import datetime, timedelta
 from sellerwatch.agents.agent import Outcome
 from sellerwatch.agents.pool import Grant
 from sellerwatch.agents.storm import Storm
-from sellerwatch.crawling.claim import Claim, Terms, claim
+from sellerwatch.crawling.claim import Claim, put_off
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.outcome import Ending, TaskEnd, judge
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.process import Absorbed, abandon, absorb
 from sellerwatch.crawling.put_back import put_back_unknown
+from sellerwatch.crawling.queue import Hint
 from sellerwatch.crawling.sessions import Sessions, identity_of
+from sellerwatch.crawling.take import take
 from sellerwatch.kernel.clock import moment
+from sellerwatch.kernel.errors import Unavailable
 from sellerwatch.kernel.ids import Draw, TaskId
 from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.marketplaces.ports import Answer, AnswerKind
@@ -45,6 +48,11 @@ JUDGED_AT_ONCE = 20
 BUFFER = 300
 #: With nothing known to come, how often to look: another process may have made work.
 IDLE = timedelta(seconds=1)
+#: How long one question to a queue waits for a message, in seconds; and the pause after one that brought none.
+POLL = 20.0
+EMPTY = timedelta(milliseconds=100)
+#: With no permit for longer than this, tasks that messages name wait in the database.
+PUT_OFF = timedelta(seconds=5)
 #: One of so many good answers is looked through for fields that are new; all of them would cost a tenth of the reading.
 #: A prime: details and options come in turns, and each kind must have its own.
 LOOKED_AT = 17
@@ -83,6 +91,8 @@ class Worker:
         self._forgiven: list[tuple[int, Outcome]] = []
         self._departed: dict[int, int] = {}
         self._good = 0
+        self._said = ""
+        self._hints: dict[TaskId, Hint] = {}
 
     @property
     def is_busy(self) -> bool:
@@ -98,6 +108,7 @@ class Worker:
         absorbing = asyncio.create_task(self._keep_absorbing())
         claiming = asyncio.create_task(self._keep_claiming())
         stopping = asyncio.create_task(stop.wait())
+        extending = asyncio.create_task(self._keep_hints()) if self._crawl.queue.names_tasks else None
         try:
             await asyncio.wait((absorbing, claiming, stopping), return_when=asyncio.FIRST_COMPLETED)
             for ended in (absorbing, claiming):
@@ -115,6 +126,9 @@ class Worker:
             await asyncio.gather(absorbing, return_exceptions=True)
             await self._absorb_rest()
             await self._sessions.close()
+            if extending is not None:
+                extending.cancel()
+                await asyncio.gather(extending, return_exceptions=True)
 
     async def _keep_claiming(self) -> None:
         while True:
@@ -129,8 +143,21 @@ class Worker:
                 self._unsure = True
                 await self._crawl.clock.sleep(REPAIR_PAUSE)
                 continue
+            except Unavailable as refusal:
+                # Without a limiter nothing leaves: too few requests rather than too many.
+                self._say(refusal)
+                self._unsure = True
+                await self._crawl.clock.sleep(REPAIR_PAUSE)
+                continue
+            self._said = ""
             if not_before is not None:
                 await self._woken(not_before)
+
+    def _say(self, refusal: Unavailable) -> None:
+        """Once, not every second, as long as it is the same."""
+        if str(refusal) != self._said:
+            self._said = str(refusal)
+            log.warning("nothing is claimed", extra={"problem": self._said})
 
     def _wanted(self) -> int:
         """How many to claim now: twice as many as may be in flight, once half of those at hand are gone."""
@@ -142,24 +169,70 @@ class Worker:
 
     async def _claim(self, wanted: int) -> datetime | None:
         """Take what can be taken. Returns when to look again if that was nothing."""
-        crawl, at, turn = self._crawl, moment(self._crawl.clock), self._turn
+        crawl, now = self._crawl, self._crawl.clock.now()
         self._wake.clear()
         if self._unsure:
             await self._put_back_unknown()
-        terms = Terms(crawl.limits, crawl.tuning.host, crawl.rules.breaker)
-        claims = await crawl.store.transact(lambda tx: claim(tx, crawl.worker_id, wanted, turn, at, terms))
+        named = await self._named(wanted) if crawl.queue.names_tasks else None
+        if named is not None and not named:
+            # The queue itself was waited for.
+            return now + EMPTY
+        claims = await take(crawl, wanted, self._turn, named)
         self._turn += 1
-        if claims.taken and crawl.mark is not None:
-            crawl.mark.write(claims.taken[-1].permit.number)
         crawl.tell(claims.notices)
+        await self._let_go(claims.stale)
         if claims.hungry:
             self._sessions.want(claims.tokenless)
         self._at_hand += claims.taken
         self._depart()
         if claims.taken and not claims.hungry:
             return None
-        soon = at.now + IDLE
-        return soon if claims.not_before is None else max(at.now, min(claims.not_before, soon))
+        if claims.not_before is not None and claims.not_before > now + PUT_OFF:
+            await self._put_off(claims.not_before)
+        soon = now + IDLE
+        return soon if claims.not_before is None else max(now, min(claims.not_before, soon))
+
+    async def _named(self, wanted: int) -> list[TaskId]:
+        """Tasks that messages in hand name and that are not under way: those from before, then new ones."""
+        queue, pocket = self._crawl.queue, self._pocket()
+        if len(pocket) < wanted:
+            hints = await queue.receive(wanted - len(pocket), 0 if pocket else POLL)
+            again = [hint for hint in hints if hint.task_id in self._hints]
+            await queue.acknowledge(again)
+            self._hints |= {hint.task_id: hint for hint in hints if hint.task_id is not None and hint not in again}
+            pocket = self._pocket()
+        return pocket[:wanted]
+
+    def _pocket(self) -> list[TaskId]:
+        held = (*self._at_hand, *(result.claim for result in self._results))
+        under_way = {*self._in_flight, *(one.task.task_id for one in held)}
+        return [task_id for task_id in self._hints if task_id not in under_way]
+
+    async def _let_go(self, task_ids: Iterable[TaskId]) -> None:
+        """Their tasks are not in hand any more, whatever became of them. A message that cannot be deleted comes again,
+        and finds that out."""
+        hints = [hint for task_id in task_ids if (hint := self._hints.pop(task_id, None)) is not None]
+        if hints:
+            try:
+                await self._crawl.queue.acknowledge(hints)
+            except Unavailable as refusal:
+                log.warning("messages were not deleted; they come again", extra={"problem": str(refusal)})
+
+    async def _put_off(self, until: datetime) -> None:
+        """No budget for a while: what is named waits in the database, since in the queue it would count as received."""
+        now, pocket = self._crawl.clock.now(), self._pocket()
+        if pocket:
+            await self._crawl.store.transact(lambda tx: put_off(tx, pocket, until, now))
+            await self._let_go(pocket)
+
+    async def _keep_hints(self) -> None:
+        """Messages stay ours while their tasks are in hand."""
+        while True:
+            await self._crawl.clock.sleep(self._crawl.visibility.total_seconds() / 3)
+            try:
+                await self._crawl.queue.extend(list(self._hints.values()))
+            except Unavailable as refusal:
+                log.warning("messages were not extended", extra={"problem": str(refusal)})
 
     async def _put_back_unknown(self) -> None:
         """A claim that failed may have been committed all the same, and some were given up unsent."""
@@ -294,6 +367,8 @@ class Worker:
             return absorb(tx, endings, forgiven, crawl.worker_id, crawl.rules, draw.replay(), at)
 
         absorbed = await crawl.store.transact(work)
+        await crawl.limiter.answered([(e.claim.candidate.row, e.claim.permit.number) for e in endings])
+        await self._let_go(ending.claim.task.task_id for ending in endings)
         del self._forgiven[: len(forgiven)]
         self._absorbed(absorbed)
         crawl.tell(absorbed.notices)
@@ -309,6 +384,8 @@ class Worker:
             problem = f"our own error while storing: {type(error).__name__}"
             worker, at = self._crawl.worker_id, moment(self._crawl.clock)
             await self._crawl.store.transact(lambda tx: abandon(tx, ending, worker, problem, at))
+            await self._crawl.limiter.answered([(ending.claim.candidate.row, ending.claim.permit.number)])
+            await self._let_go([ending.claim.task.task_id])
 
     def _judged(self, result: _Result) -> Ending:
         """What it means for task and agent, how long they have to wait for what went wrong, and whether it is the

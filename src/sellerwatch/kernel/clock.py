@@ -19,6 +19,8 @@ from typing import Protocol
 _BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: The boot's id of a clock that all machines share: a server's, not this machine's. Its second 0 is 1970, not a start.
+SHARED = "shared"
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,15 @@ ENGLISH: Mapping[str, str] = {
     "INVALID_SETTINGS": "The settings have {number} fault(s):\n{listed}",
     "INVALID_DATABASE_URL": "SELLERWATCH_DATABASE_URL is wrong: {problem}.",
     "DATABASE_UNAVAILABLE": "The database {where} cannot be used: {problem}.",
+    "REDIS_UNAVAILABLE": "Redis at {where} cannot be used: {problem}.",
+    "REDIS_EVICTS": (
+        "Redis at {where} may throw our keys away when it is full (maxmemory-policy {policy}): set it to noeviction."
+    ),
+    "AWS_UNAVAILABLE": "{service} cannot be used: {problem}.",
+    "QUEUE_MISSING": "There is no queue {queue} in SQS: run `sellerwatch aws setup`, or mend SELLERWATCH_{setting}.",
+    "NO_DEAD_LETTERS": "Dead letters are SQS': SELLERWATCH_QUEUE is '{queue}', so there can be none.",
+    "NOTHING_IN_AWS": "Nothing of AWS is in use: SELLERWATCH_QUEUE is not sqs, SELLERWATCH_SCHEDULER not eventbridge.",
+    "NO_RULES": "Rules are EventBridge's: SELLERWATCH_SCHEDULER is '{scheduler}', so there are none to compare.",
     "PORT_IN_USE": "{host}:{port} is in use already; stop what listens there, or choose another port.",
     "ADDRESS_UNUSABLE": "{host}:{port} cannot be listened on: {problem}.",
     "UNKNOWN_PROFILE": "There is no chaos profile '{given}'; there are {known}.",
@@ -90,6 +99,10 @@ ENGLISH: Mapping[str, str] = {
     ),
     "NO_SUCH_REVISION": "The database cannot go down to '{revision}'; it can go to {possible}, or one step with -1.",
     "KEY_FILE_UNUSABLE": "The key file {path} cannot be used: {problem}.",
+    "STILL_ASKING": (
+        "The marketplace has not said yet how many products {seller_id} has; the run starts when it does. Look "
+        "again in {seconds} s."
+    ),
     "NO_BUDGET": "No agent may make a request now; the next one may in about {seconds} s.",
     "MARKETPLACE_UNAVAILABLE": "The marketplace did not say how many products {seller_id} has: {problem}.",
     "LAST_EVENT_MISSING": "The last event of item {item_no} (version {version}) is not in the outbox any more.",
@@ -184,6 +197,17 @@ KOREAN: Mapping[str, str] = {
     "INVALID_SETTINGS": "설정에 잘못된 곳이 {number}군데 있습니다.\n{listed}",
     "INVALID_DATABASE_URL": "SELLERWATCH_DATABASE_URL 값이 잘못되었습니다. {problem}.",
     "DATABASE_UNAVAILABLE": "데이터베이스 {where}: 사용할 수 없습니다. {problem}.",
+    "REDIS_UNAVAILABLE": "Redis {where}: 사용할 수 없습니다. {problem}.",
+    "REDIS_EVICTS": (
+        "Redis {where}: 가득 차면 키를 버릴 수 있습니다(maxmemory-policy {policy}). noeviction으로 바꾸십시오."
+    ),
+    "AWS_UNAVAILABLE": "{service}: 사용할 수 없습니다. {problem}.",
+    "QUEUE_MISSING": (
+        "SQS 큐 {queue}: 없습니다. `sellerwatch aws setup`을 실행하거나 SELLERWATCH_{setting} 값을 고치십시오."
+    ),
+    "NO_DEAD_LETTERS": "데드 레터는 SQS에만 있습니다. SELLERWATCH_QUEUE 값이 '{queue}'이므로 있을 수 없습니다.",
+    "NOTHING_IN_AWS": "AWS를 쓰지 않습니다. SELLERWATCH_QUEUE가 sqs도, SELLERWATCH_SCHEDULER가 eventbridge도 아닙니다.",
+    "NO_RULES": "규칙은 EventBridge에만 있습니다. SELLERWATCH_SCHEDULER 값이 '{scheduler}'이므로 비교할 것이 없습니다.",
     "PORT_IN_USE": "{host}:{port} 주소는 이미 쓰이고 있습니다. 그 프로그램을 멈추거나 다른 포트를 고르십시오.",
     "ADDRESS_UNUSABLE": "{host}:{port} 주소에서 수신할 수 없습니다. {problem}.",
     "UNKNOWN_PROFILE": "'{given}' 혼돈 프로필은 없습니다. 쓸 수 있는 이름: {known}.",
@@ -204,6 +228,10 @@ KOREAN: Mapping[str, str] = {
     ),
     "NO_SUCH_REVISION": "'{revision}' 단계로 내려갈 수 없습니다. 갈 수 있는 곳: {possible}, 또는 -1로 한 단계.",
     "KEY_FILE_UNUSABLE": "키 파일 {path}: 쓸 수 없습니다. {problem}.",
+    "STILL_ASKING": (
+        "판매자 {seller_id}: 마켓플레이스가 아직 상품 수를 알려 주지 않았습니다. 알려 주면 시작합니다. "
+        "{seconds}초 뒤에 다시 확인하십시오."
+    ),
     "NO_BUDGET": "지금 요청할 수 있는 에이전트가 없습니다. 약 {seconds}초 뒤에 가능합니다.",
     "MARKETPLACE_UNAVAILABLE": "판매자 {seller_id}: 마켓플레이스가 상품 수를 알려 주지 않았습니다. {problem}.",
     "LAST_EVENT_MISSING": "상품 {item_no}: 마지막 이벤트(버전 {version})가 아웃박스에 더 이상 없습니다.",

@@ -39,6 +39,18 @@ def tick(schedule: Schedule, now: datetime) -> Tick | None:
     return Tick(skipped=passed, next_run_at=schedule.next_run_at + (passed + 1) * schedule.interval.length)
 
 
+def late_tick(schedule: Schedule, now: datetime) -> Tick | None:
+    """As `tick`, where another scheduler starts the runs: only what it has let pass by more than a tenth of the
+    interval. The rhythm is the other's from then on."""
+    if schedule.next_run_at is None or not schedule.is_due(now):
+        return None
+    if now <= schedule.next_run_at + schedule.interval.length / 10:
+        return None
+    return Tick(
+        skipped=(now - schedule.next_run_at) // schedule.interval.length, next_run_at=now + schedule.interval.length
+    )
+
+
 def starts_at(schedule: Schedule) -> datetime | None:
     """When the next run really starts: its time and the seller's own moment after it."""
     return None if schedule.next_run_at is None else schedule.next_run_at + spread(schedule)

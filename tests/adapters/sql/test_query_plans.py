@@ -64,6 +64,14 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         lambda tx: tx.tasks.next_ready(execution_id()),
         f"COVERING INDEX {TASKS}idx_execution_id_status (execution_id=? AND status=?)",
     ),
+    "tasks of a run that the queue was told of": (
+        lambda tx: tx.tasks.count_published(execution_id()),
+        f"COVERING INDEX {TASKS}idx_execution_id_status (execution_id=? AND status=?)",
+    ),
+    "tasks whose message is lost": (
+        lambda tx: tx.tasks.published_before(NOW, 50),
+        f"INDEX {TASKS}idx_status_",
+    ),
     "open tasks of one product in a run": (
         lambda tx: tx.tasks.open_items(execution_id(), [ITEM]),
         f"INDEX {TASKS}uq_execution_id_item_no_task_type (execution_id=? AND item_no=?)",

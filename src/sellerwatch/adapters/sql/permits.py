@@ -13,8 +13,8 @@ from datetime import datetime
 from sellerwatch.adapters.sql.statements import Db
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.pool import Grant
-from sellerwatch.agents.ports import Permit
-from sellerwatch.kernel.clock import Moment
+from sellerwatch.agents.ports import InWindow, Permit
+from sellerwatch.kernel.clock import SHARED, Moment
 from sellerwatch.kernel.ids import TaskId, WorkerId
 
 # The bucket holds the limits it was cut for, the window as its limit by its rate. A changed limit moves what is left by
@@ -28,9 +28,11 @@ UPDATE rate_limit_bucket SET current_tokens = current_tokens + (:limit - max_tok
     max_tokens = :limit, refill_rate = :rate WHERE max_tokens <> :limit OR refill_rate <> :rate
 """
 
-# What an earlier boot left is at least as old as this boot: it counts as answered at its second 0.
+# What an earlier boot left is at least as old as this boot: it counts as answered at its second 0. Between a boot's
+# clock and the one that machines share nothing is known but that it was before now.
 ENTER_BOOT = """
-UPDATE permits SET boot_id = :boot_id, answered_boot_us = 0, answered_at = COALESCE(answered_at, :now)
+UPDATE permits SET answered_boot_us = CASE WHEN boot_id = :shared OR :boot_id = :shared THEN :boot_us ELSE 0 END,
+    boot_id = :boot_id, answered_at = COALESCE(answered_at, :now)
 WHERE boot_id <> :boot_id
 """
 
@@ -82,6 +84,9 @@ EXPIRED = "SELECT agent_id, COUNT(*) FROM permits WHERE answered_boot_us <= :edg
 
 EXPIRE = "DELETE FROM permits WHERE answered_boot_us <= :edge"
 
+# What still counts, for a limiter that has lost it.
+IN_WINDOW = "SELECT agent_id, id, answered_boot_us, answered_at FROM permits ORDER BY id"
+
 OLDEST_ANSWER = "SELECT MIN(answered_boot_us) FROM permits"
 
 HIGHEST = "SELECT seq FROM sqlite_sequence WHERE name = 'permits'"
@@ -104,7 +109,8 @@ class SqlPermits:
         self._db.run(SET_LIMIT, given | {"boot_us": at.boot_us})
 
     def enter_boot(self, at: Moment, limits: Limits) -> int:
-        moved = self._db.run(ENTER_BOOT, {"boot_id": at.boot_id, "now": at.now})
+        stamp = {"boot_id": at.boot_id, "boot_us": at.boot_us, "now": at.now, "shared": SHARED}
+        moved = self._db.run(ENTER_BOOT, stamp)
         self._db.run(ENTER_BOOT_BUCKETS, {"boot_id": at.boot_id, "window_us": at.boot_us + limits.window_us})
         return moved
 
@@ -157,6 +163,12 @@ class SqlPermits:
     def next_free_us(self, limits: Limits) -> int | None:
         oldest = self._db.value(OLDEST_ANSWER)
         return None if oldest is None else oldest + limits.window_us
+
+    def in_window(self) -> Sequence[InWindow]:
+        return [InWindow(*row) for row in self._db.rows(IN_WINDOW)]
+
+    def still_open(self, numbers: Sequence[int]) -> frozenset[int]:
+        return frozenset(int(row[0]) for row in self._db.rows(OPEN, numbers=numbers))
 
     def unanswered(self) -> int:
         return int(self._db.value("SELECT COUNT(*) FROM permits WHERE answered_boot_us IS NULL"))

@@ -12,7 +12,7 @@ from sellerwatch.adapters.sql.engine import time_of
 from sellerwatch.adapters.sql.statements import AnyRow, Db
 from sellerwatch.adapters.sql.walk import Walk, walk
 from sellerwatch.crawling.ports import TaskChoice
-from sellerwatch.crawling.task import OPEN_STATES, Purpose, RequestUrl, Task, TaskStatus, TaskType
+from sellerwatch.crawling.task import OPEN_STATES, READY_STATES, Purpose, RequestUrl, Task, TaskStatus, TaskType
 from sellerwatch.kernel.copies import made
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.paging import Piece, Place
@@ -60,9 +60,13 @@ WHERE task_id IN (:ids) AND status = 'IN_PROGRESS' AND worker_id = :worker_id"""
 READY = f"""{SELECT} WHERE execution_id = :execution_id AND status = :status AND available_at <= :now
 ORDER BY available_at, id LIMIT :limit"""
 
-READY_STATES = (TaskStatus.RETRY, TaskStatus.WAITING, TaskStatus.PUBLISHED)
-
 NEXT_READY = "SELECT MIN(available_at) FROM crawler_tasks WHERE execution_id = :execution_id AND status = :status"
+
+# What the queue was told of and nobody has taken; few, however many tasks there are.
+COUNT_PUBLISHED = """SELECT COUNT(*) FROM crawler_tasks
+WHERE execution_id = :execution_id AND status = 'PUBLISHED'"""
+
+PUBLISHED_BEFORE = f"{SELECT} WHERE status = 'PUBLISHED' AND published_at <= :time LIMIT :limit"
 
 # The other tasks of these products: an event is due when none is open any more.
 OPEN_ITEMS = """
@@ -180,9 +184,11 @@ class SqlTasks:
         for given, task_ids in alike.items():
             self._db.run(sql, {**dict(zip(names, given, strict=True)), "now": now}, task_ids=task_ids)
 
-    def ready(self, execution_id: ExecutionId, now: datetime, limit: int) -> Sequence[Task]:
+    def ready(
+        self, execution_id: ExecutionId, now: datetime, limit: int, states: Sequence[TaskStatus] = READY_STATES
+    ) -> Sequence[Task]:
         found: list[Task] = []
-        for status in READY_STATES:
+        for status in states:
             if len(found) < limit:
                 params = {"execution_id": execution_id, "status": status, "now": now, "limit": limit - len(found)}
                 found += [_task(row) for row in self._db.rows(READY, params)]
@@ -192,6 +198,12 @@ class SqlTasks:
         given = {"execution_id": execution_id}
         times = [time_of(self._db.value(NEXT_READY, given | {"status": status})) for status in READY_STATES]
         return min((time for time in times if time is not None), default=None)
+
+    def count_published(self, execution_id: ExecutionId) -> int:
+        return int(self._db.value(COUNT_PUBLISHED, {"execution_id": execution_id}))
+
+    def published_before(self, time: datetime, limit: int) -> Sequence[Task]:
+        return [_task(row) for row in self._db.rows(PUBLISHED_BEFORE, {"time": time, "limit": limit})]
 
     def open_items(self, execution_id: ExecutionId, items: Sequence[ItemNo]) -> dict[ItemNo, int]:
         rows = self._db.rows(OPEN_ITEMS, {"execution_id": execution_id}, items=items, states=OPEN_STATES)

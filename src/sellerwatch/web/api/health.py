@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
@@ -25,6 +25,7 @@ from sellerwatch.compose import disk_left, schema_head
 from sellerwatch.crawling.service import Role
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import stamp
+from sellerwatch.kernel.errors import SellerwatchError
 from sellerwatch.oversight.tallies import Vitals
 from sellerwatch.web.api.errors import refusals
 from sellerwatch.web.api.parts import Parts, parts_of
@@ -114,7 +115,9 @@ async def _told(request: Request, response: Response, chosen: Callable[[Finding]
 async def look(parts: Parts) -> list[Finding]:
     """Every part as it is now; nothing is remembered from an earlier look."""
     vitals = await _read(parts)
-    return [
+    outside = await asyncio.gather(*(_outside(name, ask) for name, ask in parts.service.outside.items()))
+    # A part that is ours and another server's is up when both are.
+    ours = [
         Finding("database", vitals is not None),
         _schema(vitals),
         _disk(parts),
@@ -123,6 +126,15 @@ async def look(parts: Parts) -> list[Finding]:
         _outbox(parts, vitals),
         _breaker(vitals),
     ]
+    others = {finding.name: finding for finding in outside}
+    both = [_together(finding, others.pop(finding.name, None)) for finding in ours]
+    return [*both, *others.values()]
+
+
+def _together(ours: Finding, other: Finding | None) -> Finding:
+    if other is None:
+        return ours
+    return Finding(ours.name, ours.up and other.up, ours.ready and other.ready, {**ours.details, **other.details})
 
 
 async def _read(parts: Parts) -> Vitals | None:
@@ -188,6 +200,18 @@ def _breaker(vitals: Vitals | None) -> Finding:
     state = None if vitals is None else vitals.breaker
     up = state is not None and state != CircuitState.OPEN
     return Finding("breaker", up, ready=False, details={"state": state})
+
+
+async def _outside(name: str, ask: Callable[[], Awaitable[object]]) -> Finding:
+    """A server of others: without it the API answers all the same, but less is done."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await ask()
+    except (SellerwatchError, TimeoutError) as refusal:
+        problem = str(refusal) or f"no answer within {PATIENCE:g} s"
+        log.warning("a server is not well", extra={"part": name, "problem": problem})
+        return Finding(name, up=False, ready=False, details={"problem": problem})
+    return Finding(name, up=True, ready=False)
 
 
 def _status(up: bool) -> Status:

@@ -1,0 +1,306 @@
+"""SQS FIFO as the queue.
+
+Group: the seller, so that no seller takes all workers, and at most 10 of one are in flight; or the product, which lifts
+that. Deduplication: task and publish count, so that two processes that publish the same task at once send one message,
+and a task that comes back is a new one. A message is deleted whenever its task is not in hand: FIFO queues have no
+delay per message, and waiting must not count as a receive.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import orjson
+
+from sellerwatch.adapters.aws.client import MISSING, Aws, AwsUnavailable
+from sellerwatch.crawling.queue import DeadLetter, Hint
+from sellerwatch.crawling.task import Task
+from sellerwatch.kernel.errors import Invalid, Unavailable
+from sellerwatch.kernel.ids import TaskId
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: SQS takes and gives so many at a time.
+BATCH = 10
+LONGEST_POLL = 20
+#: Received more often than this without being acknowledged, a message is dead.
+RECEIVES = 2
+#: The longest SQS keeps a message; a task waits in the database for as long as it must.
+RETENTION = 14 * 86_400
+#: While dead letters are looked at, nobody else sees them, in seconds.
+LOOKED_AT = 30
+LONGEST_GROUP = 128
+
+Group = Literal["seller", "product"]
+
+
+@dataclass(eq=False)
+class QueueMissing(Unavailable):
+    """A queue that is not there."""
+
+    queue: str
+    setting: str
+
+
+class _Named:
+    """A queue by its name: its address is asked for once, and again when it was not there."""
+
+    def __init__(self, aws: Aws, name: str, setting: str) -> None:
+        self.name = name
+        self._aws = aws
+        self._setting = setting
+        self._url: str | None = None
+
+    async def call(self, operation: str, **given: Any) -> dict[str, Any]:
+        try:
+            if self._url is None:
+                self._url = str((await self._aws.call("sqs", "get_queue_url", QueueName=self.name))["QueueUrl"])
+            return await self._aws.call("sqs", operation, QueueUrl=self._url, **given)
+        except AwsUnavailable as refusal:
+            if refusal.reason in MISSING:
+                self._url = None
+                raise QueueMissing(queue=self.name, setting=self._setting) from None
+            raise
+
+    async def attributes(self) -> dict[str, str]:
+        told = await self.call("get_queue_attributes", AttributeNames=["All"])
+        return {str(name): str(value) for name, value in told.get("Attributes", {}).items()}
+
+
+def tasks_queue(aws: Aws, name: str) -> _Named:
+    return _Named(aws, name, "SQS_QUEUE_NAME")
+
+
+def dead_queue(aws: Aws, name: str) -> _Named:
+    return _Named(aws, name, "SQS_DLQ_NAME")
+
+
+class SqsQueue:
+    """`trace` says the W3C traceparent of what is being done, if there is one: it travels with the message."""
+
+    names_tasks = True
+
+    def __init__(
+        self,
+        queue: _Named,
+        *,
+        visibility: float,
+        group: Group = "seller",
+        trace: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        self._queue = queue
+        self._visibility = max(1, round(visibility))
+        self._group = group
+        self._trace = trace
+
+    async def check(self) -> None:
+        """That it is there and lets us in."""
+        await self._queue.attributes()
+
+    async def send(self, tasks: Sequence[Task]) -> frozenset[TaskId]:
+        sent: set[TaskId] = set()
+        for some in _tens(tasks):
+            entries = [self._entry(task) | {"Id": str(number)} for number, task in enumerate(some)]
+            try:
+                told = await self._queue.call("send_message_batch", Entries=entries)
+            except Unavailable as refusal:
+                if not sent:
+                    raise
+                log.warning("some messages were not sent", extra={"problem": str(refusal)})
+                break
+            sent.update(some[int(one["Id"])].task_id for one in told.get("Successful", ()))
+            for failed in told.get("Failed", ()):
+                task = some[int(failed["Id"])]
+                if await self._send_alone(task):
+                    sent.add(task.task_id)
+        return frozenset(sent)
+
+    async def _send_alone(self, task: Task) -> bool:
+        """One of a batch was refused: alone it may be taken, and if not it spoils only itself."""
+        try:
+            await self._queue.call("send_message", **self._entry(task))
+        except Unavailable as refusal:
+            log.warning("a message was not sent", extra={"task": task.task_id, "problem": str(refusal)})
+            return False
+        return True
+
+    def _entry(self, task: Task) -> dict[str, Any]:
+        body = {
+            "taskId": task.task_id,
+            "sellerId": task.seller_id,
+            "taskType": task.task_type,
+            "requestUrl": task.request_url,
+        }
+        attributes = {"sellerId": {"DataType": "String", "StringValue": str(task.seller_id)}}
+        trace = self._trace()
+        if trace is not None:
+            attributes["traceparent"] = {"DataType": "String", "StringValue": trace}
+        return {
+            "MessageBody": orjson.dumps(body).decode(),
+            "MessageGroupId": group_of(task, self._group),
+            "MessageDeduplicationId": f"{task.task_id}-{task.publish_count}",
+            "MessageAttributes": attributes,
+        }
+
+    async def receive(self, most: int, patience: float) -> Sequence[Hint]:
+        found: list[Hint] = []
+        wait = min(LONGEST_POLL, int(patience))
+        while len(found) < most:
+            told = await self._queue.call(
+                "receive_message",
+                MaxNumberOfMessages=min(BATCH, most - len(found)),
+                WaitTimeSeconds=wait,
+                VisibilityTimeout=self._visibility,
+            )
+            messages = told.get("Messages", ())
+            found += [hint_of(message) for message in messages]
+            if not messages:
+                break
+            wait = 0
+        return found
+
+    async def acknowledge(self, hints: Sequence[Hint]) -> None:
+        for some in _tens(hints):
+            entries = [{"Id": str(number), "ReceiptHandle": hint.handle} for number, hint in enumerate(some)]
+            told = await self._queue.call("delete_message_batch", Entries=entries)
+            _note("a message was not deleted; it comes again and is deleted then", told)
+
+    async def extend(self, hints: Sequence[Hint]) -> None:
+        for some in _tens(hints):
+            entries = [
+                {"Id": str(number), "ReceiptHandle": hint.handle, "VisibilityTimeout": self._visibility}
+                for number, hint in enumerate(some)
+            ]
+            told = await self._queue.call("change_message_visibility_batch", Entries=entries)
+            _note("a message was not extended; somebody else may get it and will find its task in hand", told)
+
+
+class SqsDeadLetters:
+    def __init__(self, queue: _Named) -> None:
+        self._queue = queue
+
+    async def count(self) -> int:
+        found = await self._queue.attributes()
+        return sum(
+            int(found.get(name, 0)) for name in ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible")
+        )
+
+    async def look(self, most: int) -> Sequence[DeadLetter]:
+        """Of one group no more than 10 can be seen: FIFO gives out the next when those are gone."""
+        found: list[DeadLetter] = []
+        while len(found) < most:
+            told = await self._queue.call(
+                "receive_message",
+                MaxNumberOfMessages=min(BATCH, most - len(found)),
+                WaitTimeSeconds=0,
+                VisibilityTimeout=LOOKED_AT,
+                AttributeNames=["ApproximateReceiveCount"],
+            )
+            messages = told.get("Messages", ())
+            if not messages:
+                break
+            found += [
+                DeadLetter(
+                    hint_of(message),
+                    str(message.get("Body", "")),
+                    int(message.get("Attributes", {}).get("ApproximateReceiveCount", 0)),
+                )
+                for message in messages
+            ]
+        return found
+
+    async def remove(self, letters: Sequence[DeadLetter]) -> None:
+        for some in _tens(letters):
+            entries = [{"Id": str(number), "ReceiptHandle": one.hint.handle} for number, one in enumerate(some)]
+            _note("a dead letter was not deleted", await self._queue.call("delete_message_batch", Entries=entries))
+
+    async def leave(self, letters: Sequence[DeadLetter]) -> None:
+        for some in _tens(letters):
+            entries = [
+                {"Id": str(number), "ReceiptHandle": one.hint.handle, "VisibilityTimeout": 0}
+                for number, one in enumerate(some)
+            ]
+            told = await self._queue.call("change_message_visibility_batch", Entries=entries)
+            _note("a dead letter is seen again in a while only", told)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What setting up did with one thing: `made`, `changed` or `as it should be`."""
+
+    what: str
+    name: str
+    did: str
+
+
+async def set_up(aws: Aws, queue: str, dlq: str, visibility: float) -> list[Step]:
+    """Both queues as they should be; done again, it changes nothing."""
+    dead = dead_queue(aws, dlq)
+    first = await _as_wanted(aws, dead, "dead-letter queue", {"MessageRetentionPeriod": str(RETENTION)})
+    arn = (await dead.attributes())["QueueArn"]
+    redrive = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": RECEIVES})
+    wanted = {
+        "VisibilityTimeout": str(max(1, round(visibility))),
+        "MessageRetentionPeriod": str(RETENTION),
+        "RedrivePolicy": redrive,
+    }
+    return [first, await _as_wanted(aws, tasks_queue(aws, queue), "queue", wanted)]
+
+
+async def _as_wanted(aws: Aws, queue: _Named, what: str, wanted: dict[str, str]) -> Step:
+    try:
+        found = await queue.attributes()
+    except QueueMissing:
+        fifo = {"FifoQueue": "true", "ContentBasedDeduplication": "false"}
+        await aws.call("sqs", "create_queue", QueueName=queue.name, Attributes=fifo | wanted)
+        return Step(what, queue.name, "made")
+    other = {name: value for name, value in wanted.items() if not _same(found.get(name), value)}
+    if not other:
+        return Step(what, queue.name, "as it should be")
+    await queue.call("set_queue_attributes", Attributes=other)
+    return Step(what, queue.name, f"changed ({', '.join(sorted(other))})")
+
+
+def _same(found: str | None, wanted: str) -> bool:
+    if found is None or not wanted.startswith("{"):
+        return found == wanted
+    read, meant = json.loads(found), json.loads(wanted)
+    return {name: str(value) for name, value in read.items()} == {name: str(value) for name, value in meant.items()}
+
+
+def group_of(task: Task, group: Group) -> str:
+    """What SQS allows as a group; a name it would refuse is known by its hash."""
+    plain = str(task.seller_id)
+    if group == "product":
+        plain = f"{task.seller_id}/{task.item_no if task.item_no is not None else f'page-{task.page_no}'}"
+    if len(plain) <= LONGEST_GROUP and plain.isascii() and plain.isprintable() and " " not in plain:
+        return plain
+    return f"sha256-{hashlib.sha256(plain.encode()).hexdigest()}"
+
+
+def hint_of(message: dict[str, Any]) -> Hint:
+    """What a message names; rubbish names nothing and ends among the dead letters by itself."""
+    try:
+        named = orjson.loads(message.get("Body", ""))["taskId"]
+        task_id = TaskId.parse(named) if isinstance(named, str) else None
+    except (ValueError, KeyError, TypeError, Invalid):
+        task_id = None
+    return Hint(task_id, str(message["ReceiptHandle"]))
+
+
+def _note(sentence: str, told: dict[str, Any]) -> None:
+    failed = told.get("Failed", ())
+    if failed:
+        log.debug(sentence, extra={"failed": len(failed), "problem": str(failed[0].get("Code", ""))})
+
+
+def _tens(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    for first in range(0, len(items), BATCH):
+        yield items[first : first + BATCH]

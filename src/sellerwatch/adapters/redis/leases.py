@@ -1,0 +1,54 @@
+"""Leases in Redis, in front of those in the database.
+
+The row stays the truth: a Redis that was emptied in the middle of a job lets nobody in whom the row keeps out. What
+Redis saves is the asking: of many processes that come for the same job or session at the same moment one goes on to the
+database, the others are told no by a server that is made for it. Without Redis every one of them asks the database.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+
+from sellerwatch.adapters.redis.server import RedisUnavailable, Script, Server
+from sellerwatch.crawling.leases import JobLeases
+
+log = logging.getLogger(__name__)
+
+PREFIX = "sellerwatch:lease:"
+
+# Taken when free or ours already. The one key with a TTL: a lease is meant to end by itself.
+TAKE = Script("""
+local owner = redis.call('GET', KEYS[1])
+if owner and owner ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1
+""")
+
+# Given up only by whom it belongs to.
+FREE = Script("""
+if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
+return 0
+""")
+
+
+class RedisLeases:
+    def __init__(self, server: Server, owner: str, behind: JobLeases) -> None:
+        self._server = server
+        self._owner = owner
+        self._behind = behind
+
+    async def take(self, job: str, length: timedelta) -> bool:
+        try:
+            taken = await self._server.run(TAKE, [PREFIX + job], [self._owner, length // timedelta(milliseconds=1)])
+        except RedisUnavailable as refusal:
+            log.debug("a lease is asked of the database alone", extra={"job": job, "problem": str(refusal)})
+            return await self._behind.take(job, length)
+        return bool(taken) and await self._behind.take(job, length)
+
+    async def finish(self, job: str, error: str | None = None) -> None:
+        await self._behind.finish(job, error)
+        try:
+            await self._server.run(FREE, [PREFIX + job], [self._owner])
+        except RedisUnavailable as refusal:
+            log.debug("a lease ends by itself", extra={"job": job, "problem": str(refusal)})

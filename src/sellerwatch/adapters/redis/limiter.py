@@ -1,0 +1,204 @@
+"""The limiter in Redis: one Lua script decides both limits for all processes, by Redis' own clock.
+
+Redis decides, the database keeps the books. Every permit is a row there as well, written in the claim's transaction, so
+an empty Redis is filled again before anything is lent, and the transaction looks once more whether the books agree: a
+Redis that forgot can lend too little, never too much. Health, status and circuits are the database's alone; Redis is
+told the candidates in their order.
+
+A slot is called `worker:number` from the moment it is lent until the claim is committed, then by its permit's number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sellerwatch.adapters.redis.clock import RedisClock
+from sellerwatch.adapters.redis.scripts import ANSWER, BEGIN, FILL, KEYS, LOAD, RESERVE, SETTLE, STALE, WINDOW
+from sellerwatch.adapters.redis.server import RedisUnavailable, Script, Server
+from sellerwatch.agents.limits import Host, Limits
+from sellerwatch.agents.pool import LOOKAHEAD_US, Candidate, Grant, Lending, in_order, soonest_probe_us
+from sellerwatch.agents.ports import AgentsTx, InWindow, Permit, Reservation, Reserved
+from sellerwatch.kernel.circuit import CircuitState
+from sellerwatch.kernel.clock import Moment, moment
+from sellerwatch.kernel.ids import WorkerId
+from sellerwatch.kernel.store import Store
+
+log = logging.getLogger(__name__)
+
+#: Arguments of one script at most: a large pool is loaded in steps, so that nobody waits long behind one.
+AT_ONCE = 5_000
+#: Our clock is behind Redis' by at most so much, which an age reckoned by it is too long.
+BEHIND_US = 1_000_000
+#: What was set aside for so long and is no permit is nobody's any more, and a permit of then may have been answered.
+STALE_AFTER = timedelta(seconds=30)
+#: As often as this Redis may be found empty in a row before that is said.
+FILLINGS = 5
+
+
+class RedisLimiter:
+    """One for a process. `answered` keeps what it could not tell, and tells it with the next."""
+
+    looks_ahead = True
+
+    def __init__(
+        self, server: Server, store: Store[AgentsTx], clock: RedisClock, worker_id: WorkerId, limits: Limits
+    ) -> None:
+        self._server = server
+        self._store = store
+        self._clock = clock
+        self._worker_id = worker_id
+        self._number = 0
+        self._window_us = limits.window_us
+        self._untold: list[tuple[int, int]] = []
+        self._filling = asyncio.Lock()
+
+    async def listen(self) -> None:
+        """Hear Redis' time before anything is reckoned by it."""
+        sent = self._clock.local()
+        seconds, micros = await self._server.ask("TIME")
+        self._clock.heard(sent, int(seconds) * 1_000_000 + int(micros))
+
+    async def begin(self) -> None:
+        """What the database knows to count, counts: also what was lent without Redis meanwhile."""
+        await self._fill()
+
+    async def reserve(
+        self, candidates: Sequence[Candidate], wanted: int, limits: Limits, host: Host, now: datetime
+    ) -> Reservation:
+        self._window_us = max(self._window_us, limits.window_us)
+        able = in_order(candidates, now)
+        if not able or wanted <= 0:
+            return Reservation((), soonest_probe_us(candidates, now))
+        given: list[str | int] = [
+            *(str(self._worker_id), self._number, limits.window_limit, limits.window_us, limits.spacing_us),
+            *(LOOKAHEAD_US, host.concurrency, int(1_000_000 / host.per_second) if host.per_second else 0, wanted),
+        ]
+        # Never the same name twice, however this call ends.
+        self._number += wanted
+        for candidate in able:
+            most = wanted if candidate.circuit.state is CircuitState.CLOSED else 1
+            given += (candidate.row, candidate.health_score, most)
+        wait, *told = await self._run(RESERVE, given)
+        reserved = tuple(Reserved(int(row), name, int(departure)) for row, departure, name in _by(3, told))
+        if reserved:
+            return Reservation(reserved)
+        waits = [time for time in (int(wait), soonest_probe_us(candidates, now)) if time is not None and time >= 0]
+        return Reservation((), min(waits, default=None))
+
+    def lend(
+        self,
+        tx: AgentsTx,
+        ahead: Reservation,
+        candidates: Sequence[Candidate],
+        wanted: int,
+        terms: tuple[Limits, Host],
+        at: Moment,
+    ) -> Lending:
+        """What Redis set aside, as far as the agents still may and the books agree."""
+        able = {candidate.row: candidate for candidate in in_order(candidates, at.now)}
+        used: Counter[int] = Counter()
+        grants: list[Grant] = []
+        for one in ahead.reserved:
+            candidate = able.get(one.row)
+            if candidate is None or len(grants) >= wanted:
+                continue
+            most = candidate.slots_left if candidate.circuit.state is CircuitState.CLOSED else 1
+            if used[one.row] < min(most, candidate.slots_left):
+                used[one.row] += 1
+                grants.append(Grant(candidate, one.depart_us))
+        return Lending(tuple(grants), None if grants else ahead.wait_us)
+
+    async def settle(self, ahead: Reservation, permits: Sequence[Permit]) -> None:
+        if not ahead.reserved:
+            return
+        names = {(one.row, one.depart_us): one.name for one in ahead.reserved}
+        given: list[str | int] = [len(permits)]
+        for permit in permits:
+            row = permit.grant.candidate.row
+            given += (row, names.pop((row, permit.grant.depart_us)), permit.number)
+        for (row, _), name in names.items():
+            given += (row, name)
+        await self._run(SETTLE, given)
+
+    async def answered(self, permits: Sequence[tuple[int, int]]) -> None:
+        told, self._untold = [*self._untold, *permits], []
+        for some in _parts(told):
+            try:
+                await self._run(ANSWER, [part for row, number in some for part in (row, number)])
+            except RedisUnavailable as refusal:
+                log.debug("answers are told later", extra={"problem": str(refusal)})
+                self._untold += some
+
+    async def tend(self) -> int:
+        """Slots lent for long: those that never became permits, and permits that the database knows to be answered
+        (their worker vanished, or stopped before it could say so), count as answered now."""
+        if self._untold:
+            await self.answered(())
+        members = [str(member).partition("/") for member in await self._run(STALE, [STALE_AFTER // _MICROSECOND])]
+        numbers = [int(name) for _, _, name in members if name.isdigit()]
+        still = await self._store.read(lambda tx: tx.permits.still_open(numbers)) if numbers else frozenset()
+        over = [(row, name) for row, _, name in members if not name.isdigit() or int(name) not in still]
+        for some in _parts(over):
+            await self._run(ANSWER, [part for row, name in some for part in (row, name)])
+        return len(over)
+
+    async def _run(self, script: Script, given: Sequence[str | int]) -> list[Any]:
+        """A script's answer without its time. Redis that is found empty is filled first; whatever it was asked before
+        that, it did not do."""
+        for _ in range(FILLINGS):
+            told = await self._once(script, given)
+            if told[0] == "OK":
+                return told[2:]
+            await self._fill()
+        raise RedisUnavailable(where=self._server.where, problem="it is emptied again and again; see who does that")
+
+    async def _once(self, script: Script, given: Sequence[str | int]) -> list[Any]:
+        sent = self._clock.local()
+        told: list[Any] = await self._server.run(script, KEYS, [WINDOW, *given])
+        if self._clock.heard(sent, int(told[1])):
+            return told
+        log.error("the clock of Redis was set forward: every agent's window counts as full for one window")
+        await self._server.run(FILL, KEYS, [WINDOW, self._window_us])
+        raise RedisUnavailable(
+            where=self._server.where, problem="its clock was set forward; nothing leaves for a while"
+        )
+
+    async def _fill(self) -> None:
+        """From the durable permits. Two processes may do so at once: it is the same that both say, and a permit that
+        was written after they looked is told by `settle` before its request leaves."""
+        async with self._filling:
+            await self.listen()
+            at = moment(self._clock)
+            known = await self._store.read(lambda tx: tx.permits.in_window())
+            entries = [(one.agent_row, one.number, _age(one, at)) for one in known]
+            for some in _parts(entries):
+                await self._once(LOAD, [part for entry in some for part in entry])
+            await self._once(BEGIN, [f"{self._worker_id}:{self._number}"])
+            log.info("Redis was filled from the database", extra={"permits": len(entries)})
+
+
+def _age(permit: InWindow, at: Moment) -> int:
+    """How long ago its answer came, in microseconds; -1 while it is under way. The younger by both clocks: one of them
+    may have been set."""
+    if permit.answered_us is None or permit.answered_at is None:
+        return -1
+    by_wall = (at.now - permit.answered_at) // _MICROSECOND
+    return max(0, min(at.boot_us - permit.answered_us, by_wall) - BEHIND_US)
+
+
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def _parts(entries: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    for first in range(0, len(entries), AT_ONCE):
+        yield entries[first : first + AT_ONCE]
+
+
+def _by(size: int, told: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    for first in range(0, len(told), size):
+        yield told[first : first + size]

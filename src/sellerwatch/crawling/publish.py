@@ -1,0 +1,81 @@
+"""Telling the queue what may be done: tasks that are due become messages, some ahead of the workers, never all of them.
+
+The database keeps the rest: what waits there costs nothing, is shared fairly between runs, and can be cancelled. A row
+says PUBLISHED before its message is sent, so that no message comes before its row; a message that was not taken puts
+its row back at once, and one that was lost is noticed when its row has been PUBLISHED for too long.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from sellerwatch.crawling.context import Crawl
+from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.crawling.task import Task, TaskStatus
+from sellerwatch.kernel.errors import Unavailable
+
+log = logging.getLogger(__name__)
+
+#: Messages of one run that wait in the queue at most.
+AHEAD = 200
+#: A message that nobody got for so long is taken for lost. One that comes after all finds its task published or done.
+LOST_AFTER = timedelta(minutes=15)
+SWEPT_AT_ONCE = 500
+
+
+async def publish_due(crawl: Crawl) -> int:
+    """What is due, as far as the queue holds little of its run; says how many messages were sent."""
+    now = crawl.clock.now()
+    tasks = await crawl.store.transact(lambda tx: _published(tx, now))
+    if not tasks:
+        return 0
+    try:
+        sent = await crawl.queue.send(tasks)
+    except Unavailable:
+        await _take_back(crawl, tasks)
+        raise
+    await _take_back(crawl, [task for task in tasks if task.task_id not in sent])
+    return len(sent)
+
+
+def _published(tx: CrawlTx, now: datetime) -> list[Task]:
+    found: list[Task] = []
+    for execution in tx.executions.at_work():
+        room = AHEAD - tx.tasks.count_published(execution.execution_id)
+        if room > 0:
+            due = tx.tasks.ready(execution.execution_id, now, room, (TaskStatus.RETRY, TaskStatus.WAITING))
+            found += [task.publish(now) for task in due]
+    tx.tasks.save(found, now)
+    return found
+
+
+async def _take_back(crawl: Crawl, unsent: Sequence[Task]) -> None:
+    """They wait again; one that somebody took meanwhile is not ours to move."""
+    if not unsent:
+        return
+    now = crawl.clock.now()
+    counts = {task.task_id: task.publish_count for task in unsent}
+
+    def work(tx: CrawlTx) -> None:
+        found = tx.tasks.get_many(list(counts)).values()
+        ours = [t for t in found if t.status is TaskStatus.PUBLISHED and t.publish_count == counts[t.task_id]]
+        tx.tasks.save([task.put_back(now) for task in ours], now)
+
+    await crawl.store.transact(work)
+    log.warning("messages were not taken by the queue; their tasks wait", extra={"tasks": len(unsent)})
+
+
+async def republish_lost(crawl: Crawl) -> int:
+    """Rows that have been PUBLISHED for too long: their message is lost, or never was."""
+    if not crawl.queue.names_tasks:
+        return 0
+    now = crawl.clock.now()
+
+    def work(tx: CrawlTx) -> int:
+        lost = tx.tasks.published_before(now - LOST_AFTER, SWEPT_AT_ONCE)
+        tx.tasks.save([task.put_back(now) for task in lost], now)
+        return len(lost)
+
+    return await crawl.store.transact(work)

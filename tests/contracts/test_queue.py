@@ -1,0 +1,195 @@
+"""One suite for every queue, together with the rows that are the truth: the database's own, and SQS."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import pytest
+from tests.aws import emulator, queues
+from tests.builders import luck, worker_id
+from tests.crawling.practice import BROKEN, Practice
+from tests.servers import Aws
+
+from sellerwatch.adapters.sealing import AesGcmSealer
+from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.crawling.claim import Claim
+from sellerwatch.crawling.context import Crawl, Tuning
+from sellerwatch.crawling.dead_letters import sweep_dead_letters
+from sellerwatch.crawling.publish import publish_due, republish_lost
+from sellerwatch.crawling.put_back import cancel_execution, put_back_lost
+from sellerwatch.crawling.queue import EmbeddedQueue, Hint
+from sellerwatch.crawling.take import take
+from sellerwatch.crawling.task import TaskStatus
+from sellerwatch.kernel.clock import moment
+from sellerwatch.kernel.ids import Draw, TaskId
+
+
+@pytest.fixture(scope="module")
+def aws() -> Iterator[Aws]:
+    with emulator() as server:
+        yield server
+
+
+@dataclass
+class Line:
+    """A practice ground whose tasks go through a queue."""
+
+    practice: Practice
+    crawl: Crawl
+
+    @property
+    def is_named(self) -> bool:
+        return self.crawl.queue.names_tasks
+
+    async def publish(self) -> int:
+        return await publish_due(self.crawl) if self.is_named else 0
+
+    async def receive(self) -> list[Hint]:
+        return list(await self.crawl.queue.receive(100, 0))
+
+    async def take(self, hints: list[Hint] | None = None, worker: int = 1) -> list[Claim]:
+        """As the worker does it; what is stale is acknowledged."""
+        hints = await self.receive() if hints is None else hints
+        named = [hint.task_id for hint in hints if hint.task_id is not None] if self.is_named else None
+        crawl = replace(self.crawl, worker_id=worker_id(worker))
+        claims = await take(crawl, 50, 0, named)
+        await self.acknowledge(hints, set(claims.stale))
+        return list(claims.taken)
+
+    async def acknowledge(self, hints: list[Hint], task_ids: set[TaskId]) -> None:
+        await self.crawl.queue.acknowledge([hint for hint in hints if hint.task_id in task_ids])
+
+
+@pytest.fixture(params=["database", "sqs"])
+async def line(request: pytest.FixtureRequest, inline_store: SqlStore, aws: Aws) -> AsyncIterator[Line]:
+    practice = await Practice(inline_store, products=4, page_size=2).open(workers=2)
+    async with queues(aws) as made:
+        is_sqs = request.param == "sqs"
+        crawl = Crawl(
+            store=inline_store,
+            marketplace=practice.market,
+            clock=practice.clock,
+            ids=practice.ids,
+            luck=luck(),
+            sealer=AesGcmSealer([("k", b"0" * 32)]),
+            worker_id=worker_id(1),
+            rules=practice.rules,
+            tuning=Tuning(practice.limits, practice.host),
+            queue=made.queue if is_sqs else EmbeddedQueue(),
+            dead_letters=made.dead_letters if is_sqs else None,
+        )
+        yield Line(practice, crawl)
+
+
+async def test_what_is_due_is_taken_and_taken_once(line: Line) -> None:
+    await line.practice.start()
+    await line.publish()
+    taken = await line.take()
+    assert sorted(claim.task.page_no or 0 for claim in taken) == [0, 1]
+    assert await line.take() == []
+    await line.publish()
+    assert await line.take() == []
+
+
+async def test_a_row_says_that_it_is_in_hand_and_how_often_it_was_published(line: Line) -> None:
+    await line.practice.start()
+    await line.publish()
+    (first, *_) = await line.take()
+    row = await line.practice.task(first.task.task_id)
+    assert (row.status, row.publish_count, row.attempt) == (TaskStatus.IN_PROGRESS, 1, 1)
+
+
+async def test_a_task_to_be_tried_again_comes_when_its_time_has_come(line: Line) -> None:
+    await line.practice.start()
+    await line.publish()
+    hints = await line.receive()
+    first, second = await line.take(hints)
+    ending = replace(line.practice.ending(first, BROKEN), wait=timedelta(seconds=30))
+    await line.practice.absorb([ending, replace(line.practice.ending(second, BROKEN), wait=timedelta(hours=1))])
+    await line.crawl.queue.acknowledge(hints)
+    await line.publish()
+    assert await line.take() == []
+    line.practice.clock.time += timedelta(seconds=31)
+    await line.publish()
+    (again,) = await line.take()
+    assert (again.task.task_id, again.task.attempt) == (first.task.task_id, 2)
+
+
+async def test_of_a_cancelled_run_nothing_is_taken(line: Line) -> None:
+    run = await line.practice.start()
+    await line.publish()
+    hints = await line.receive()
+    draw, now = Draw(line.practice.ids), line.practice.now
+    await line.practice.store.transact(
+        lambda tx: cancel_execution(tx, run, "enough", line.practice.rules, draw.replay(), now)
+    )
+    assert await line.take(hints) == []
+    assert await line.take() == []
+
+
+async def test_a_task_whose_worker_vanished_is_taken_by_another(line: Line) -> None:
+    await line.practice.start()
+    await line.publish()
+    hints = await line.receive()
+    lost = await line.take(hints)
+    line.practice.clock.time += timedelta(minutes=1)
+    draw, at = Draw(line.practice.ids), moment(line.practice.clock)
+
+    def notice(tx: Transaction) -> None:
+        tx.workers.beat(worker_id(2), at.now)
+        put_back_lost(tx, timedelta(seconds=30), line.practice.rules, draw.replay(), at)
+
+    await line.practice.store.transact(notice)
+    await line.crawl.queue.acknowledge(hints)
+    await line.publish()
+    again = await line.take(worker=2)
+    assert {claim.task.task_id for claim in again} == {claim.task.task_id for claim in lost}
+    assert {claim.task.attempt for claim in again} == {2}
+
+
+async def test_a_message_that_comes_twice_or_late_does_nothing_twice(line: Line) -> None:
+    await line.practice.start()
+    await line.publish()
+    hints = await line.receive()
+    taken = await line.take(hints)
+    assert await line.take(hints) == []
+    await line.practice.absorb([line.practice.ending(claim) for claim in taken])
+    assert await line.take(hints) == [] or not line.is_named
+
+
+async def test_without_budget_a_task_is_not_taken_and_pays_nothing(line: Line) -> None:
+    run = await line.practice.start()
+    limits, at = line.crawl.limits, moment(line.practice.clock)
+    await line.practice.store.transact(lambda tx: tx.permits.fill(at, limits))
+    await line.publish()
+    assert await line.take() == []
+    assert {(task.retry_count, task.attempt) for task in await line.practice.tasks(run)} == {(0, 0)}
+
+
+async def test_a_message_that_was_lost_is_noticed_by_its_row(line: Line) -> None:
+    """The queue was emptied, or we were killed between the row and the message."""
+    await line.practice.start()
+    await line.publish()
+    await line.crawl.queue.acknowledge(await line.receive())
+    line.practice.clock.time += timedelta(minutes=16)
+    assert await republish_lost(line.crawl) == (2 if line.is_named else 0)
+    await line.publish()
+    assert len(await line.take()) == 2
+
+
+async def test_a_dead_letter_whose_task_is_not_over_is_put_back(line: Line) -> None:
+    if not line.is_named:
+        assert await sweep_dead_letters(line.crawl) == 0
+        return
+    await line.practice.start()
+    await line.publish()
+    assert line.crawl.dead_letters is not None
+    while not await line.crawl.dead_letters.count():
+        await line.crawl.queue.receive(10, 2)
+    assert await sweep_dead_letters(line.crawl) == 2
+    assert await line.crawl.dead_letters.count() == 0
+    assert await line.publish() == 2
+    assert len(await line.take()) == 2

@@ -1,0 +1,33 @@
+"""The trigger answers in the time that EventBridge's API destinations have, whatever the marketplace takes."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from sellerwatch.kernel.ids import SellerId
+from sellerwatch.web.api import internal
+
+from .conftest import Office
+
+PATH = "/api/internal/crawling/trigger"
+SELLER = "seller_0001"
+
+
+async def test_one_that_takes_longer_is_503_with_a_time_and_starts_all_the_same(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(internal, "ANSWER_WITHIN", 0.0)
+    made = await office.admin.post("/api/v1/sellers", {"sellerId": SELLER, "name": "x", "crawlingIntervalDays": 1})
+    assert made.status == 201
+    asked = await office.nobody.ask("POST", PATH, {"sellerId": SELLER}, headers=office.internal())
+    assert (asked.status, asked.json["errorCode"]) == (503, "STILL_ASKING")
+    assert asked.headers["retry-after"] == "10"
+    await asyncio.gather(*office.service.starting)
+    going = await office.service.crawl.store.read(lambda tx: tx.executions.open_of(SellerId(SELLER)))
+    assert going is not None
+    monkeypatch.undo()
+    again = await office.nobody.ask("POST", PATH, {"sellerId": SELLER}, headers=office.internal())
+    assert (again.status, again.json["details"]["executionId"]) == (409, going.execution_id)
+    assert office.service.starting == set()
