@@ -335,7 +335,7 @@ class Worker:
             self._results.popleft()
             parts += len(self._endings[-1].parts)
             if len(self._endings) % JUDGED_AT_ONCE == 0:
-                await asyncio.sleep(0)
+                await self._crawl.clock.sleep(0)
         endings = list(self._endings)
         try:
             await self._write_all(endings)
