@@ -52,26 +52,36 @@ from sellerwatch.schedules.telling import heed
 from sellerwatch.settings import TUNABLE, Settings, load
 
 READER_THREADS = 4
+#: Of one process at a MySQL server: several write at once there. With its readers it stays well below 50 connections.
+MYSQL_WRITERS = 8
+MYSQL_READERS = 8
 #: How often the scheduler's outbox is swept without a nudge, in seconds.
 SCHEDULER_INTERVAL = 60.0
 
 
-def open_engine(settings: Settings) -> Engine:
+def open_engine(settings: Settings, *, patient: bool = False) -> Engine:
     """The configured database, opened once so that a wrong address is said before anything starts."""
-    engine = make_engine(settings.database_url, synchronous=settings.sqlite_synchronous)
+    connections = MYSQL_WRITERS + MYSQL_READERS if settings.is_mysql else READER_THREADS * 2
+    engine = make_engine(
+        settings.database_url, synchronous=settings.sqlite_synchronous, connections=connections, patient=patient
+    )
     check_reachable(engine)
     return engine
 
 
 def open_store(settings: Settings, *, clock: Clock | None = None, inline: bool = False) -> SqlStore:
-    """The store, on a schema this program knows. The embedded SQLite file is made and upgraded on the way."""
+    """The store, on a schema this program knows. The embedded SQLite file is made and upgraded on the way; a server's
+    schema is moved by `db upgrade` alone."""
     clock = clock or SystemClock()
     engine = open_engine(settings)
-    upgrade(engine, clock.now())
-    require_current(engine)
+    with answering(engine):
+        if not settings.is_mysql:
+            upgrade(engine, clock.now())
+        require_current(engine)
     if inline:
         return SqlStore(engine, clock, InlineRunner(), InlineRunner())
-    return SqlStore(engine, clock, ThreadRunner(1, "store-write"), ThreadRunner(READER_THREADS, "store-read"))
+    writers, readers = (MYSQL_WRITERS, MYSQL_READERS) if settings.is_mysql else (1, READER_THREADS)
+    return SqlStore(engine, clock, ThreadRunner(writers, "store-write"), ThreadRunner(readers, "store-read"))
 
 
 @asynccontextmanager
@@ -357,7 +367,7 @@ def _database(settings: Settings, *, make: bool = False) -> Iterator[Engine]:
     """
     path = database_path(make_engine(settings.database_url))
     there = make or path is None or path.exists()
-    engine = open_engine(settings) if there else make_engine("sqlite://")
+    engine = open_engine(settings, patient=True) if there else make_engine("sqlite://")
     try:
         with answering(engine):
             yield engine

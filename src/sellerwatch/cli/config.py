@@ -59,7 +59,9 @@ def check(
 
 
 def _value(loaded: Loaded, name: str) -> object:
-    from sellerwatch.settings import SECRETS  # noqa: PLC0415
+    from sellerwatch.settings import SECRETS, shown_address  # noqa: PLC0415
 
     value = getattr(loaded.settings, name)
+    if name == "database_url":
+        return shown_address(value)
     return "hidden" if name in SECRETS and value is not None else value

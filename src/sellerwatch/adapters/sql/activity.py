@@ -19,7 +19,7 @@ INSERT INTO activity (at, kind, subject_type, subject_id, data) VALUES (:at, :ki
 
 ADD_UNLESS = """
 INSERT INTO activity (at, kind, subject_type, subject_id, data)
-SELECT :at, :kind, :subject_type, :subject_id, :data
+SELECT :at, :kind, :subject_type, :subject_id, :data FROM (SELECT 1 AS one) AS once
 WHERE NOT EXISTS (SELECT 1 FROM activity WHERE subject_id = :subject_id AND at > :since AND kind = :kind)
 """
 
@@ -28,13 +28,11 @@ SELECT id, at, kind, subject_type, subject_id, data FROM activity WHERE id > :nu
 """
 
 LOWEST = "SELECT MIN(id) FROM activity"
-# Over deletions too: what was read is never read again.
-HIGHEST = "SELECT seq FROM sqlite_sequence WHERE name = 'activity'"
 
 # In the order of the ids, which is that of the times: the first that is young enough ends the search.
 FORGET = """
 DELETE FROM activity WHERE id IN (
-    SELECT id FROM (SELECT id, at FROM activity ORDER BY id LIMIT :limit) WHERE at < :before)
+    SELECT id FROM (SELECT id, at FROM activity ORDER BY id LIMIT :limit) AS oldest WHERE at < :before)
 """
 
 
@@ -53,7 +51,7 @@ class SqlActivity:
         return [(r[0], Activity(r[1], r[2], r[3], r[4], None if r[5] is None else orjson.loads(r[5]))) for r in rows]
 
     def span(self) -> tuple[int, int]:
-        return self._db.value(LOWEST) or 0, self._db.value(HIGHEST) or 0
+        return self._db.value(LOWEST) or 0, self._db.highest("activity")
 
     def forget(self, before: datetime, limit: int) -> int:
         return self._db.run(FORGET, {"before": before, "limit": limit})

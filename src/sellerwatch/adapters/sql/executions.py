@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -89,8 +89,12 @@ class SqlExecutions:
         SqlActivity(self._db).add(Activity(at, kind, "execution", execution.execution_id, told))
 
     def get(self, execution_id: ExecutionId) -> Execution | None:
-        row = self._db.row(f"{SELECT} WHERE execution_id = :id", {"id": execution_id})
+        row = self._db.hold_row(f"{SELECT} WHERE execution_id = :id", {"id": execution_id})
         return None if row is None else _execution(row)
+
+    def hold(self, execution_ids: Collection[ExecutionId]) -> None:
+        if self._db.shared and execution_ids:
+            self._db.hold(f"{SELECT} WHERE execution_id IN (:ids) ORDER BY execution_id", ids=list(execution_ids))
 
     def open_of(self, seller_id: SellerId) -> Execution | None:
         row = self._db.row(f"{SELECT} WHERE open_seller_id = :seller_id", {"seller_id": seller_id})

@@ -23,8 +23,8 @@ from sellerwatch.kernel.ids import TaskId, WorkerId
 SET_LIMIT = """
 UPDATE rate_limit_bucket SET current_tokens = current_tokens + (:limit - max_tokens),
     full_until_us = CASE WHEN :window_us - max_tokens / refill_rate * 1000000 < 1000 THEN full_until_us ELSE
-        MAX(COALESCE(full_until_us, 0), :boot_us + :window_us - CAST(max_tokens / refill_rate * 1000000 AS INTEGER))
-        END,
+        CASE WHEN full_until_us > :boot_us + :window_us - max_tokens / refill_rate * 1000000 THEN full_until_us ELSE
+        :boot_us + :window_us - CAST(max_tokens / refill_rate * 1000000 AS SIGNED INTEGER) END END,
     max_tokens = :limit, refill_rate = :rate WHERE max_tokens <> :limit OR refill_rate <> :rate
 """
 
@@ -84,10 +84,8 @@ EXPIRE = "DELETE FROM permits WHERE answered_boot_us <= :edge"
 
 OLDEST_ANSWER = "SELECT MIN(answered_boot_us) FROM permits"
 
-HIGHEST = "SELECT seq FROM sqlite_sequence WHERE name = 'permits'"
-
 # Never shorter than it was: two reasons to count as full may overlap.
-FILL = "UPDATE rate_limit_bucket SET full_until_us = MAX(COALESCE(full_until_us, 0), :until)"
+FILL = "UPDATE rate_limit_bucket SET full_until_us = :until WHERE COALESCE(full_until_us, 0) < :until"
 
 # Passed: a later boot must not take it for its own.
 UNFILL = "UPDATE rate_limit_bucket SET full_until_us = NULL WHERE full_until_us <= :boot_us"
@@ -125,7 +123,7 @@ class SqlPermits:
 
     def answer(self, numbers: Sequence[int], at: Moment) -> frozenset[int]:
         stamp = {"now": at.now, "boot_us": at.boot_us}
-        unanswered = [int(r[0]) for r in self._db.rows(OPEN, numbers=numbers)]
+        unanswered = [int(r[0]) for r in self._db.hold(OPEN, numbers=numbers)]
         # All of them: one that was given up while it was on its way counts from when it really came back.
         self._db.run(ANSWER, stamp, numbers=numbers)
         return frozenset(unanswered)
@@ -165,7 +163,7 @@ class SqlPermits:
         return int(self._db.value("SELECT MAX(last_departure_us) FROM rate_limit_bucket") or 0)
 
     def highest(self) -> int:
-        return int(self._db.value(HIGHEST) or 0)
+        return self._db.highest("permits")
 
     def fill(self, at: Moment, limits: Limits) -> None:
         self._db.run(FILL, {"until": at.boot_us + limits.window_us})
