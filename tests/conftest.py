@@ -48,14 +48,18 @@ def mariadb() -> Iterator[MariaDb]:
         yield server
 
 
-@pytest.fixture(scope="session")
-def mariadb_template(mariadb: MariaDb) -> str:
-    """The name of a database migrated once."""
-    url = mariadb.database()
+def migrated_database(server: MariaDb) -> str:
+    url = server.database()
     engine = make_engine(url)
     upgrade(engine, NOW)
     engine.dispose()
-    return url.rpartition("/")[2]
+    return url
+
+
+@pytest.fixture(scope="session")
+def mariadb_template(mariadb: MariaDb) -> str:
+    """The name of a database migrated once."""
+    return migrated_database(mariadb).rpartition("/")[2]
 
 
 @pytest.fixture

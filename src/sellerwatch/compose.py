@@ -69,19 +69,34 @@ def open_engine(settings: Settings, *, patient: bool = False) -> Engine:
     return engine
 
 
+def open_clock(settings: Settings) -> Clock:
+    """What processes on this database agree on: the machine's clock, or a server's where machines may share it."""
+    if not settings.is_mysql:
+        return SystemClock()
+    from sellerwatch.adapters.sql.server_clock import ServerClock  # noqa: PLC0415
+
+    engine = make_engine(settings.database_url, connections=1)
+    try:
+        return ServerClock(engine)
+    finally:
+        engine.dispose()
+
+
 def open_store(settings: Settings, *, clock: Clock | None = None, inline: bool = False) -> SqlStore:
     """The store, on a schema this program knows. The embedded SQLite file is made and upgraded on the way; a server's
     schema is moved by `db upgrade` alone."""
-    clock = clock or SystemClock()
+    clock = clock or open_clock(settings)
     engine = open_engine(settings)
     with answering(engine):
         if not settings.is_mysql:
             upgrade(engine, clock.now())
         require_current(engine)
+    pulse = getattr(clock, "pulse", None)
     if inline:
-        return SqlStore(engine, clock, InlineRunner(), InlineRunner())
+        return SqlStore(engine, clock, InlineRunner(), InlineRunner(), pulse=pulse)
     writers, readers = (MYSQL_WRITERS, MYSQL_READERS) if settings.is_mysql else (1, READER_THREADS)
-    return SqlStore(engine, clock, ThreadRunner(writers, "store-write"), ThreadRunner(readers, "store-read"))
+    writing, reading = ThreadRunner(writers, "store-write"), ThreadRunner(readers, "store-read")
+    return SqlStore(engine, clock, writing, reading, pulse=pulse)
 
 
 @asynccontextmanager
@@ -97,7 +112,7 @@ async def open_service(
     schedules: bool = True,
 ) -> AsyncIterator[Service]:
     """Everything one process needs to crawl and deliver; closed on the way out. What is passed in is not closed."""
-    clock = clock or SystemClock()
+    clock = clock or open_clock(settings)
     luck = luck or random.Random(os.urandom(16))  # noqa: S311 - ids and jitter, no secrets
     own_store = store or open_store(settings, clock=clock)
     ids = Ids(clock, luck)

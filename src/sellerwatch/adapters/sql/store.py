@@ -68,15 +68,26 @@ class SqlStore:
     MySQL server several write at once, and those that deadlock, or lose the connection, run again.
 
     `rehearse` runs every `work` twice and rolls the first run back: tests use it, so that a `work` that is not safe to
-    run again (a captured list appended to, an id made inside) shows.
+    run again (a captured list appended to, an id made inside) shows. `pulse` is called before each transaction, with
+    its connection.
     """
 
-    def __init__(self, engine: Engine, clock: Clock, writer: Runner, reader: Runner, *, rehearse: bool = False) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        clock: Clock,
+        writer: Runner,
+        reader: Runner,
+        *,
+        rehearse: bool = False,
+        pulse: Callable[[Connection], None] | None = None,
+    ) -> None:
         self._engine = engine
         self._clock = clock
         self._writer = writer
         self._reader = reader
         self._rehearse = rehearse
+        self._pulse = pulse
         self._luck = random.Random(0)  # noqa: S311 - spreads retries, guards nothing
 
     @overload
@@ -110,13 +121,15 @@ class SqlStore:
         self._engine.dispose()
 
     async def _persist(self, once: Callable[[], T], runner: Runner) -> T:
-        tries = 0
+        tries = lost = 0
         while True:
             try:
                 return await runner.run(once)
             except DRIVER_ERRORS as error:
                 tries += 1
-                if not is_transient(error) or tries >= ATTEMPTS:
+                # A new connection is worth one more try; a server that is away is not waited for here.
+                lost += is_lost(error)
+                if not is_transient(error) or tries >= ATTEMPTS or lost > 1:
                     if is_unusable(error):
                         raise unavailable(self._engine, error) from error
                     raise
@@ -124,6 +137,8 @@ class SqlStore:
 
     def _once(self, work: Callable[[Transaction], T]) -> T:
         with self._engine.connect() as connection, _given_up_if_lost(connection):
+            if self._pulse is not None:
+                self._pulse(connection)
             if self._rehearse:
                 with connection.begin() as rehearsal:
                     _plain(work(Transaction(connection)))
