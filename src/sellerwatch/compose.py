@@ -19,8 +19,17 @@ from sellerwatch.adapters.keyfile import jwt_secret_beside, token_keys_beside
 from sellerwatch.adapters.passwords import Argon2Passwords
 from sellerwatch.adapters.permit_mark import PermitMark
 from sellerwatch.adapters.sealing import AesGcmSealer, parse_keys
-from sellerwatch.adapters.sql.engine import DRIVER_ERRORS, answering, check_reachable, database_path, make_engine, shown
+from sellerwatch.adapters.sql.engine import (
+    DRIVER_ERRORS,
+    answering,
+    check_reachable,
+    database_path,
+    is_mysql,
+    make_engine,
+    shown,
+)
 from sellerwatch.adapters.sql.migrate import SchemaStatus, downgrade, history, require_current, status, upgrade
+from sellerwatch.adapters.sql.months import Partition, SqlMonths, partitions
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore, ThreadRunner
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.breaker import BreakerRules
@@ -178,6 +187,7 @@ def _crawl(
         circuit=Circuit(threshold=settings.circuit_failures, timeout=timedelta(seconds=settings.circuit_open_seconds)),
         robots=robots,
         mark=None if path is None else PermitMark(path),
+        months=SqlMonths(store.engine, store.writer) if is_mysql(store.engine) else None,
         suspension=timedelta(seconds=settings.agent_suspension_seconds),
         log_kept=timedelta(days=settings.usage_log_days),
         bodies_kept=timedelta(days=settings.raw_body_days),
@@ -373,6 +383,13 @@ def downgrade_schema(environment: Mapping[str, str], to: str, actor: str) -> tup
             with suppress(*DRIVER_ERRORS):
                 _note(engine, AuditEntry(now, actor, "db.downgrade", "schema", str(after), note=f"from {before}"))
     return before, after
+
+
+def log_partitions(environment: Mapping[str, str]) -> tuple[str, bool, list[Partition]]:
+    """The months of the log of requests: of which database, whether that is cut into months at all, and which."""
+    settings = load(environment).settings
+    with _database(settings) as engine:
+        return shown(make_engine(settings.database_url)), settings.is_mysql, partitions(engine)
 
 
 @contextmanager

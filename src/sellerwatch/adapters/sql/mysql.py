@@ -32,6 +32,7 @@ LOCK_WAIT_SECONDS = 10
 
 # Strict: what does not fit is an error, not cut off. Ids of one INSERT follow one another, so a step of one.
 _SESSION = f"""SET SESSION time_zone = '+00:00', innodb_lock_wait_timeout = {LOCK_WAIT_SECONDS},
+    lock_wait_timeout = {LOCK_WAIT_SECONDS},
     auto_increment_increment = 1, auto_increment_offset = 1,
     sql_mode = 'STRICT_ALL_TABLES,ONLY_FULL_GROUP_BY,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO'"""
 

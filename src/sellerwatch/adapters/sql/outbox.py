@@ -71,10 +71,10 @@ UPDATE {outbox} SET {set_attempted} status = :status, retry_count = :retry_count
 WHERE outbox_id = :outbox_id
 """
 
-# Which of some messages are being sent, by whom and at which try.
+# Which of some messages are being sent, by whom and at which try. The CASE leaves but one index to go by, the ids'.
 GRIPS = """
 SELECT o.outbox_id, o.worker_id, o.retry_count FROM {outbox} o
-WHERE o.outbox_id IN (:outbox_ids) AND o.status = 'SENDING'
+WHERE o.outbox_id IN (:outbox_ids) AND CASE o.status WHEN 'SENDING' THEN 1 END = 1
 """
 
 # What one worker is sending.

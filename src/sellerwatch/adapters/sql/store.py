@@ -114,6 +114,14 @@ class SqlStore:
         """Run `work` on one consistent snapshot; nothing it did is kept."""
         return self._persist(lambda: self._look(work), self._reader)
 
+    @property
+    def engine(self) -> Engine:
+        return self._engine
+
+    @property
+    def writer(self) -> Runner:
+        return self._writer
+
     def close(self) -> None:
         """Waits for transactions that are running, then closes every connection."""
         self._writer.close()

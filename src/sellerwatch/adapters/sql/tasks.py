@@ -49,8 +49,9 @@ UPDATE crawler_tasks SET status = :status, error_message = :error_message, compl
 WHERE task_id = :task_id
 """
 
+# The CASE leaves but one index to go by: by the state's, others' tasks would be held too, and waited for.
 ATTEMPTS_HELD = """SELECT task_id, attempt FROM crawler_tasks
-WHERE task_id IN (:ids) AND status = 'IN_PROGRESS' AND worker_id = :worker_id"""
+WHERE task_id IN (:ids) AND CASE status WHEN 'IN_PROGRESS' THEN worker_id END = :worker_id"""
 
 # What one run has to do now: in the order of the index, so that nobody locks what it does not take.
 READY = f"""{SELECT} WHERE execution_id = :execution_id AND status = :status AND available_at <= :now
