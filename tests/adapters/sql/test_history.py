@@ -6,12 +6,18 @@ from typing import Any
 
 import pytest
 from tests.builders import ITEM, MINUTE, NOW, SELLER, execution_id, outbox_id, product_id
+from tests.conftest import ENGINES
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.catalog.differences import Change
 from sellerwatch.catalog.ports import HistoryEntry
 from sellerwatch.catalog.product import ProductEvent
+
+
+@pytest.fixture(params=ENGINES)
+def on(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 def entry(number: int, *changes: Change, product: int = 1, **given: Any) -> HistoryEntry:

@@ -24,6 +24,7 @@ from sellerwatch.adapters.sql.mysql import MysqlDb
 from sellerwatch.adapters.sql.server_clock import ASK_EVERY, ServerClock
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore, ThreadRunner
 from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.clock import SystemClock
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, ProductId, TaskId
 from sellerwatch.outbox.message import Message, OutboxKind
@@ -368,3 +369,20 @@ def test_a_servers_clock_that_was_set_forward_fills_every_window_for_one_window(
     with engine.connect() as connection:
         (full,) = connection.exec_driver_sql("SELECT DISTINCT full_until_us FROM rate_limit_bucket").scalars()
     assert full > (before + 7200 + 3590) * 1_000_000
+
+
+async def test_what_happened_is_told_in_order_though_a_lower_number_is_committed_later(database_url: str) -> None:
+    engine = make_engine(database_url)
+    now = SystemClock().now()
+    reader = SqlStore(engine, StoppedClock(), InlineRunner(), InlineRunner())
+
+    async def told() -> list[str]:
+        return [activity.kind for _, activity in await reader.read(lambda tx: tx.activity.after(0, 10))]
+
+    await reader.transact(lambda tx: tx.activity.add(Activity(now, "first")))
+    with engine.connect() as slow, slow.begin():
+        Transaction(slow).activity.add(Activity(now, "second"))
+        await reader.transact(lambda tx: tx.activity.add(Activity(now, "third")))
+        assert await told() == ["first"]
+    assert await told() == ["first", "second", "third"]
+    reader.close()

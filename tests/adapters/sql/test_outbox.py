@@ -23,11 +23,18 @@ from tests.builders import (
     schedule_id,
     worker_id,
 )
+from tests.conftest import ENGINES
 
 from sellerwatch.adapters.sql.outbox import STATEMENTS, SqlOutbox
 from sellerwatch.adapters.sql.statements import open_db
 from sellerwatch.kernel.ids import ItemNo, OutboxId
 from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
+
+
+@pytest.fixture(params=ENGINES)
+def on(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
 
 T = TypeVar("T")
 Do = Callable[[Callable[[SqlOutbox], T]], T]
@@ -317,6 +324,7 @@ def test_a_product_number_beyond_32_bits_fits(engine: Engine) -> None:
         assert outbox.get(OutboxId(big.outbox_id)) == big
 
 
+@pytest.mark.parametrize("on", ["sqlite"])
 def test_every_statement_finds_its_rows_by_an_index(engine: Engine, kind: OutboxKind) -> None:
     for named in fields(STATEMENTS[kind]):
         if named.name == "add":
