@@ -60,8 +60,8 @@ GIVE_BACK = "DELETE FROM permits WHERE id = :number AND answered_boot_us IS NULL
 REFUND = "UPDATE rate_limit_bucket SET current_tokens = current_tokens + :number WHERE agent_id = :agent"
 
 # Permits of workers that are gone or silent, and those that a living one has lost sight of.
-ANSWER_LAPSED = """
-UPDATE permits SET answered_at = :now, answered_boot_us = :boot_us WHERE answered_boot_us IS NULL AND (
+LAPSED = """
+SELECT id FROM permits WHERE answered_boot_us IS NULL AND (
     boot_us <= :forgotten OR worker_id NOT IN (
         SELECT worker_id FROM workers WHERE stopped_at IS NULL AND heartbeat_at > :beat_before))
 """
@@ -135,8 +135,10 @@ class SqlPermits:
                 self._db.run(REFUND, {"number": 1, "agent": permit.grant.candidate.row})
 
     def answer_lapsed(self, beat_before: datetime, at: Moment) -> int:
-        stamp = {"now": at.now, "boot_us": at.boot_us, "forgotten": at.boot_us - FORGOTTEN_US}
-        return self._db.run(ANSWER_LAPSED, stamp | {"beat_before": beat_before})
+        # Looked up first: an UPDATE that looks for them would hold everybody's on its way.
+        given = {"forgotten": at.boot_us - FORGOTTEN_US, "beat_before": beat_before}
+        lapsed = [int(r[0]) for r in self._db.rows(LAPSED, given)]
+        return len(self.answer(lapsed, at)) if lapsed else 0
 
     def answer_all_of(self, worker_id: WorkerId, at: Moment) -> None:
         self._db.run(ANSWER_ALL, {"worker_id": worker_id, "now": at.now, "boot_us": at.boot_us})
