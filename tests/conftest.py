@@ -13,11 +13,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 from tests.builders import NOW, StoppedClock
+from tests.servers import MariaDb, running
 
 from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.migrate import upgrade
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore, ThreadRunner
 from sellerwatch.kernel.clock import SystemClock
+
+#: What a repository promises holds on both.
+ENGINES = ("sqlite", "mariadb")
 
 
 @pytest.fixture(scope="session")
@@ -36,9 +40,54 @@ def database_file(migrated_template: Path, tmp_path: Path) -> Path:
     return Path(shutil.copyfile(migrated_template, tmp_path / "test.db"))
 
 
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[MariaDb]:
+    """One server for all tests of this process; each has a database of its own on it."""
+    with running(MariaDb) as server:
+        assert isinstance(server, MariaDb)
+        yield server
+
+
+def migrated_database(server: MariaDb) -> str:
+    url = server.database()
+    engine = make_engine(url)
+    upgrade(engine, NOW)
+    engine.dispose()
+    return url
+
+
+@pytest.fixture(scope="session")
+def mariadb_template(mariadb: MariaDb) -> str:
+    """The name of a database migrated once."""
+    return migrated_database(mariadb).rpartition("/")[2]
+
+
 @pytest.fixture
-def engine(database_file: Path) -> Iterator[Engine]:
-    made = make_engine(f"sqlite:///{database_file}")
+def mariadb_url(mariadb: MariaDb, mariadb_template: str) -> Iterator[str]:
+    """A database of this test alone, on the current schema."""
+    url = mariadb.copy(mariadb_template)
+    yield url
+    mariadb.drop(url)
+
+
+@pytest.fixture
+def on() -> str:
+    """The engine a test runs on. Suites that hold for both have this with `params=ENGINES` instead."""
+    return "sqlite"
+
+
+@pytest.fixture
+def database_url(on: str, request: pytest.FixtureRequest) -> str:
+    """A migrated database of this test alone."""
+    if on == "mariadb":
+        url: str = request.getfixturevalue("mariadb_url")
+        return url
+    return f"sqlite:///{request.getfixturevalue('database_file')}"
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Engine]:
+    made = make_engine(database_url)
     yield made
     made.dispose()
 

@@ -20,8 +20,17 @@ from sellerwatch.adapters.keyfile import jwt_secret_beside, token_keys_beside
 from sellerwatch.adapters.passwords import Argon2Passwords
 from sellerwatch.adapters.permit_mark import PermitMark
 from sellerwatch.adapters.sealing import AesGcmSealer, parse_keys
-from sellerwatch.adapters.sql.engine import DRIVER_ERRORS, answering, check_reachable, database_path, make_engine, shown
+from sellerwatch.adapters.sql.engine import (
+    DRIVER_ERRORS,
+    answering,
+    check_reachable,
+    database_path,
+    is_mysql,
+    make_engine,
+    shown,
+)
 from sellerwatch.adapters.sql.migrate import SchemaStatus, downgrade, history, require_current, status, upgrade
+from sellerwatch.adapters.sql.months import Partition, SqlMonths, partitions
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore, ThreadRunner
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.breaker import BreakerRules
@@ -62,26 +71,51 @@ if TYPE_CHECKING:
     from sellerwatch.adapters.aws.queue import Step
 
 READER_THREADS = 4
+#: Of one process at a MySQL server: several write at once there. With its readers it stays well below 50 connections.
+MYSQL_WRITERS = 8
+MYSQL_READERS = 8
 #: How often the scheduler's outbox is swept without a nudge, in seconds.
 SCHEDULER_INTERVAL = 60.0
 
 
-def open_engine(settings: Settings) -> Engine:
+def open_engine(settings: Settings, *, patient: bool = False) -> Engine:
     """The configured database, opened once so that a wrong address is said before anything starts."""
-    engine = make_engine(settings.database_url, synchronous=settings.sqlite_synchronous)
+    connections = MYSQL_WRITERS + MYSQL_READERS if settings.is_mysql else READER_THREADS * 2
+    engine = make_engine(
+        settings.database_url, synchronous=settings.sqlite_synchronous, connections=connections, patient=patient
+    )
     check_reachable(engine)
     return engine
 
 
+def open_clock(settings: Settings) -> Clock:
+    """What processes on this database agree on: the machine's clock, or a server's where machines may share it."""
+    if not settings.is_mysql:
+        return SystemClock()
+    from sellerwatch.adapters.sql.server_clock import ServerClock  # noqa: PLC0415
+
+    engine = make_engine(settings.database_url, connections=1)
+    try:
+        return ServerClock(engine)
+    finally:
+        engine.dispose()
+
+
 def open_store(settings: Settings, *, clock: Clock | None = None, inline: bool = False) -> SqlStore:
-    """The store, on a schema this program knows. The embedded SQLite file is made and upgraded on the way."""
-    clock = clock or SystemClock()
+    """The store, on a schema this program knows. The embedded SQLite file is made and upgraded on the way; a server's
+    schema is moved by `db upgrade` alone."""
+    clock = clock or open_clock(settings)
     engine = open_engine(settings)
-    upgrade(engine, clock.now())
-    require_current(engine)
+    with answering(engine):
+        if not settings.is_mysql:
+            upgrade(engine, clock.now())
+        require_current(engine)
+    pulse = getattr(clock, "pulse", None)
     if inline:
-        return SqlStore(engine, clock, InlineRunner(), InlineRunner())
-    return SqlStore(engine, clock, ThreadRunner(1, "store-write"), ThreadRunner(READER_THREADS, "store-read"))
+        return SqlStore(engine, clock, InlineRunner(), InlineRunner(), pulse=pulse)
+    writers, readers = (MYSQL_WRITERS, MYSQL_READERS) if settings.is_mysql else (1, READER_THREADS)
+    writing, reading = ThreadRunner(writers, "store-write"), ThreadRunner(readers, "store-read")
+    return SqlStore(engine, clock, writing, reading, pulse=pulse)
 
 
 @asynccontextmanager
@@ -98,7 +132,7 @@ async def open_service(
     schedules: bool = True,
 ) -> AsyncIterator[Service]:
     """Everything one process needs to crawl and deliver; closed on the way out. What is passed in is not closed."""
-    clock = clock or SystemClock()
+    clock = clock or open_clock(settings)
     luck = luck or random.Random(os.urandom(16))  # noqa: S311 - ids and jitter, no secrets
     own_store = store or open_store(settings, clock=clock)
     ids = Ids(clock, luck)
@@ -180,6 +214,7 @@ def _crawl(
         circuit=Circuit(threshold=settings.circuit_failures, timeout=timedelta(seconds=settings.circuit_open_seconds)),
         robots=robots,
         mark=None if path is None else PermitMark(path),
+        months=SqlMonths(store.engine, store.writer) if is_mysql(store.engine) else None,
         suspension=timedelta(seconds=settings.agent_suspension_seconds),
         log_kept=timedelta(days=settings.usage_log_days),
         bodies_kept=timedelta(days=settings.raw_body_days),
@@ -526,6 +561,13 @@ def downgrade_schema(environment: Mapping[str, str], to: str, actor: str) -> tup
     return before, after
 
 
+def log_partitions(environment: Mapping[str, str]) -> tuple[str, bool, list[Partition]]:
+    """The months of the log of requests: of which database, whether that is cut into months at all, and which."""
+    settings = load(environment).settings
+    with _database(settings) as engine:
+        return shown(make_engine(settings.database_url)), settings.is_mysql, partitions(engine)
+
+
 @contextmanager
 def _database(settings: Settings, *, make: bool = False) -> Iterator[Engine]:
     """The configured database for the length of a command. Where there is none and none is to be made, an empty one in
@@ -533,7 +575,7 @@ def _database(settings: Settings, *, make: bool = False) -> Iterator[Engine]:
     """
     path = database_path(make_engine(settings.database_url))
     there = make or path is None or path.exists()
-    engine = open_engine(settings) if there else make_engine("sqlite://")
+    engine = open_engine(settings, patient=True) if there else make_engine("sqlite://")
     try:
         with answering(engine):
             yield engine

@@ -162,7 +162,7 @@ def shown_value(name: str, value: object) -> object:
 
 def _without_credentials(name: str, value: str) -> str:
     """A password may hold a slash, where no path of the address could hold an @."""
-    pattern = r"//.*@" if name == "redis_url" else _CREDENTIALS
+    pattern = r"//.*@" if name in IN_FILES else _CREDENTIALS
     return re.sub(pattern, "//hidden@", value)
 
 
@@ -171,7 +171,11 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    database_url: str = Field("sqlite:///sellerwatch.db", description="Where everything is kept.")
+    database_url: str = Field(
+        "sqlite:///sellerwatch.db",
+        repr=False,
+        description="Where everything is kept: sqlite:///path, or mysql://user:password@host:port/database.",
+    )
     sqlite_synchronous: Literal["NORMAL", "FULL"] = Field(
         "NORMAL", description="FULL survives a power cut as well as kill -9, and costs speed."
     )
@@ -278,6 +282,11 @@ class Settings(BaseModel):
     log_format: Literal["console", "json"] | None = Field(None, description="None: console on a terminal, else json.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="The least severe line kept.")
 
+    @property
+    def is_mysql(self) -> bool:
+        """Everything is kept on a server that other processes, on other machines, share."""
+        return self.database_url.startswith("mysql://")
+
 
 #: What `limits set` may change while it runs.
 TUNABLE = (
@@ -316,6 +325,8 @@ class InvalidLimit(Invalid):
 
 
 SECRETS = frozenset({"product_server_secret", "token_keys", "jwt_secret", "internal_api_keys", "admin_password"})
+#: Settings that can be given as the name of a file: the address of a server may hold a password.
+IN_FILES = SECRETS | {"database_url", "redis_url"}
 
 
 @dataclass(frozen=True)
@@ -428,7 +439,7 @@ def _from_environment(environment: Mapping[str, str], faults: list[Fault]) -> di
         # An empty variable is how shells and compose files say "not set".
         if name.startswith(PREFIX) and name != PREFIX + CONFIG and value != ""
     }
-    for name in [n for n in given if n.endswith("_file") and n.removesuffix("_file") in SECRETS]:
+    for name in [n for n in given if n.endswith("_file") and n.removesuffix("_file") in IN_FILES]:
         path, plain = given.pop(name), name.removesuffix("_file")
         if plain in given:
             faults.append(Fault(PREFIX + name.upper(), f"{PREFIX}{plain.upper()} is given too; leave one of them"))
@@ -479,12 +490,33 @@ def _validated(values: dict[str, Any], faults: list[Fault]) -> Settings | None:
         return None
 
 
+def _faults_at_a_server(settings: Settings) -> list[Fault]:
+    """There is no file beside a MySQL database in which keys could be made, and all its processes need the same."""
+    faults = []
+    try:
+        parts = urlsplit(settings.database_url)
+        usable = bool(parts.hostname) and parts.path.strip("/") != "" and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        faults.append(Fault(f"{PREFIX}DATABASE_URL", "a MySQL address is mysql://user:password@host:port/database"))
+    if settings.token_keys is None:
+        how = "must be set with a MySQL database, the same for every process: `printf 1:; openssl rand -base64 32`"
+        faults.append(Fault(f"{PREFIX}TOKEN_KEYS", f"{how} makes one"))
+    if settings.jwt_secret is None:
+        how = "must be set with a MySQL database, the same for every process: `openssl rand -base64 32` makes one"
+        faults.append(Fault(f"{PREFIX}JWT_SECRET", how))
+    return faults
+
+
 def _faults_together(settings: Settings) -> list[Fault]:
     """Rules between settings, and adapters that this version does not have."""
     faults = []
     url = settings.database_url
-    if url != "sqlite://" and (not url.startswith("sqlite:///") or "?" in url):
-        faults.append(Fault(f"{PREFIX}DATABASE_URL", "only sqlite:///path is served by this version"))
+    if settings.is_mysql:
+        faults += _faults_at_a_server(settings)
+    elif url != "sqlite://" and (not url.startswith("sqlite:///") or "?" in url):
+        faults.append(Fault(f"{PREFIX}DATABASE_URL", "must be sqlite:///path or mysql://user:password@host/database"))
     if settings.queue == "sqs":
         for name, value in (("SQS_QUEUE_NAME", settings.sqs_queue_name), ("SQS_DLQ_NAME", settings.sqs_dlq_name)):
             if not _FIFO.fullmatch(value):

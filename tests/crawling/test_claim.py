@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
 from tests.builders import DAY, HOUR, MINUTE, SECOND, at, worker_id
+from tests.conftest import ENGINES
 from tests.crawling.practice import ONE, TWO, Practice
 
 from sellerwatch.adapters.sql.store import SqlStore
@@ -17,6 +19,12 @@ from sellerwatch.agents.limits import Limits
 from sellerwatch.crawling.claim import Claim
 from sellerwatch.crawling.task import TaskStatus
 from sellerwatch.kernel.ids import ExecutionId
+
+
+@pytest.fixture(params=ENGINES)
+def on(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
 
 ONE_A_SECOND = Limits()
 

@@ -27,6 +27,7 @@ from tests.builders import (
     task_id,
     worker_id,
 )
+from tests.conftest import ENGINES
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -42,6 +43,12 @@ from sellerwatch.schedules.missed import spread, tick
 from sellerwatch.sellers.seller import SellerInactive, SellerNotFound, SellerStatus
 from sellerwatch.simulator.simulator import Simulator
 from sellerwatch.simulator.transport import SimulatedTransport
+
+
+@pytest.fixture(params=ENGINES)
+def on(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
 
 ME = "cli:민지"
 

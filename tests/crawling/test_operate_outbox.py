@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.builders import HOUR, LATER, NOW, SELLER, a_message, ids, outbox_id, product_id, worker_id
+from tests.conftest import ENGINES
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -20,6 +21,12 @@ from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.schedules.schedule import ScheduleStatus
 from sellerwatch.sellers import register
 from sellerwatch.sellers.seller import SellerNotFound
+
+
+@pytest.fixture(params=ENGINES)
+def on(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
 
 ME = "cli:민지"
 PRODUCT, SCHEDULER = OutboxKind.PRODUCT, OutboxKind.SCHEDULER
@@ -53,6 +60,7 @@ async def due(store: SqlStore) -> list[str]:
     ("bulk", "to", "freed"),
     [(operate_outbox.replay_chosen, WAITING, 0), (operate_outbox.discard_chosen, DISCARDED, 1)],
 )
+@pytest.mark.parametrize("on", ["sqlite"])
 async def test_many_are_moved_in_pieces_and_are_one_line_of_the_trail(
     inline_store: SqlStore, bulk: Bulk, to: MessageStatus, freed: int
 ) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 from tests.builders import HOUR, LATER, MINUTE, NOW, SECOND, ids, worker_id
+from tests.conftest import ENGINES
 from tests.recorded import asked, plan
 
 from sellerwatch.adapters.sealing import AesGcmSealer
@@ -35,6 +36,12 @@ from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.errors import IllegalMove, Invalid
 from sellerwatch.kernel.ids import Draw, UserAgentId
+
+
+@pytest.fixture(params=ENGINES)
+def on(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
 
 ME = "cli:민지"
 TOKEN = "eyJhbGciOi.known-token-8d1f.signature"
@@ -171,7 +178,8 @@ async def test_the_number_of_a_removed_agent_is_never_anothers(inline_store: Sql
     made = await inline_store.transact(
         lambda tx: operate_pool.add_agent(tx, "Opera/9", LIMITS, actor=ME, ids=draw.replay(), at=at())
     )
-    assert (made.row, made.slots_left) == (101, 80)
+    assert made.row > 100
+    assert made.slots_left == 80
 
 
 # Resting, blocking and coming back
@@ -438,6 +446,7 @@ async def test_tokens_are_counted_by_age(inline_store: SqlStore) -> None:
         assert tokens_by_age(seen, NOW + after) == ages | {name: 2}
 
 
+@pytest.mark.parametrize("on", ["sqlite"])
 async def test_429s_of_the_last_hour_are_counted_per_agent_by_the_index_alone(
     inline_store: SqlStore, engine: Engine
 ) -> None:

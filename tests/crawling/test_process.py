@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 from tests.builders import HOUR, SECOND, at, luck, worker_id
+from tests.conftest import ENGINES
 from tests.crawling.practice import BROKEN, GONE, ONE, TOO_MANY, TWO, Practice
 
 from sellerwatch.adapters.sql.store import SqlStore
@@ -21,6 +22,12 @@ from sellerwatch.crawling.task import Purpose, TaskStatus, TaskType
 from sellerwatch.kernel.ids import Draw, ExecutionId, ItemNo
 from sellerwatch.marketplaces.ports import Answer, AnswerKind
 from sellerwatch.sellers.seller import SellerStatus
+
+
+@pytest.fixture(params=ENGINES)
+def on(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
 
 LIST, DETAIL, OPTION = TaskType.MINISHOP, TaskType.PRODUCT_DETAIL, TaskType.PRODUCT_OPTION
 NONSENSE = Answer(AnswerKind.OK, 200, b"<html>busy</html>")

@@ -98,7 +98,7 @@ async def check(stage: Stage, crawled: bool = False) -> None:
     assert await stage.count("SELECT COUNT(*) FROM product_changes") == len(types)
 
 
-def steps_of(template: Path, crawled: bool) -> list[str]:
+def steps_of(template: Path | str, crawled: bool) -> list[str]:
     """Every step of a life that nobody ends."""
 
     async def story(stage: Stage) -> list[str]:
@@ -111,7 +111,7 @@ def steps_of(template: Path, crawled: bool) -> list[str]:
     return play(template, story, settings=SETTINGS, sellers=1, products=PRODUCTS)
 
 
-def survive(template: Path, crawled: bool, *ends: int) -> None:
+def survive(template: Path | str, crawled: bool, *ends: int) -> None:
     """Lives that end at these steps, one after the other, and a last one that is let live."""
 
     async def story(stage: Stage) -> None:
@@ -125,7 +125,7 @@ def survive(template: Path, crawled: bool, *ends: int) -> None:
     play(template, story, settings=SETTINGS, sellers=1, products=PRODUCTS)
 
 
-def died_of(template: Path, walk: list[tuple[int, ...]], steps: list[str], crawled: bool) -> list[str]:
+def died_of(template: Path | str, walk: list[tuple[int, ...]], steps: list[str], crawled: bool) -> list[str]:
     """Where a death did harm, and which."""
     found = []
     for ends in walk:

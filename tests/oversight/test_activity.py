@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
 from tests.builders import NOW, an_execution, execution_id
+from tests.conftest import ENGINES
 from tests.web.conftest import Office, office
 
 from sellerwatch.adapters.sql.store import SqlStore
@@ -16,6 +18,12 @@ from sellerwatch.oversight.alerts import Alert
 from sellerwatch.oversight.answers import Claim
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.oversight.logins import Failures
+
+
+@pytest.fixture(params=ENGINES)
+def on(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
 
 __all__ = ["office"]
 
@@ -115,5 +123,5 @@ async def test_what_is_kept_for_a_while_is_forgotten_then(office: Office, inline
     keys = [bytes([hours]) * 32 for hours in (25, 23)]
     assert list(await inline_store.read(lambda tx: tx.logins.get(keys))) == [keys[1]]
     assert await inline_store.read(lambda tx: [tx.answers.get(key) is None for key in keys]) == [True, False]
-    span = await inline_store.read(lambda tx: tx.activity.span())
-    assert span == (2, 2)
+    lowest, highest = await inline_store.read(lambda tx: tx.activity.span())
+    assert lowest == highest > 1

@@ -6,11 +6,18 @@ from datetime import timedelta
 
 import pytest
 from tests.builders import NOW
+from tests.conftest import ENGINES
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.oversight.ports import AuditTrail
+
+
+@pytest.fixture(params=ENGINES)
+def on(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
 
 ENTRY = AuditEntry(
     at=NOW,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import orjson
 import pytest
 from tests.builders import LATER, NOW, SELLER, a_message, a_schedule, outbox_id, schedule_id, worker_id
+from tests.conftest import ENGINES
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -16,6 +17,12 @@ from sellerwatch.outbox.message import Message, MessageStatus
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.schedule import Schedule, ScheduleEvent, ScheduleEventType, ScheduleStatus
 from sellerwatch.schedules.telling import heed, message_of
+
+
+@pytest.fixture(params=ENGINES)
+def on(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
 
 ARN = "arn:aws:sqs:ap-northeast-2:123456789012:mustit-crawler-tasks.fifo"
 

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 from tests.builders import DAY, HOUR, LATER, NOW, SELLER, ids, seller_id
+from tests.conftest import ENGINES
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -19,6 +20,12 @@ from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.schedule import Schedule, ScheduleStatus
 from sellerwatch.sellers import register as verbs
 from sellerwatch.sellers.seller import InvalidSellerName, Seller, SellerExists, SellerNotFound, SellerStatus
+
+
+@pytest.fixture(params=ENGINES)
+def on(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
 
 HOURLY = CrawlingInterval.of_hours(1)
 ACTS: dict[str, Callable[..., Seller]] = {

@@ -269,7 +269,7 @@ def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
         (
             "DATABASE_URL",
             ["sqlite:////var/lib/x.db", "sqlite://"],
-            ["sqlite:x", "mysql://a:b@c/d", "x", "sqlite:///x?y=1"],
+            ["sqlite:x", "postgresql://a:b@c/d", "mysql+pymysql://a:b@c/d", "x", "sqlite:///x?y=1"],
         ),
         ("SQLITE_SYNCHRONOUS", ["NORMAL", "FULL"], ["OFF"]),
         ("QUEUE", ["database", "sqs"], ["redis"]),
@@ -313,12 +313,6 @@ def test_the_slowest_rate_has_a_time_between_two_requests() -> None:
     assert Limits(per_second=settings.requests_per_second).spacing_us < (TEN_YEARS + 1) * 1_000_000
 
 
-def test_what_this_version_does_not_serve_is_said_and_not_ignored() -> None:
-    found = faults(env(DATABASE_URL="mysql://a:hunter2@b/c"))
-    assert set(found) == {"DATABASE_URL"}
-    assert all("this version" in problem for problem in found.values())
-
-
 def test_what_the_servers_at_scale_need_is_said_together() -> None:
     assert set(faults(env(SCHEDULER="eventbridge"))) == {"EVENTBRIDGE_TARGET_ARN"}
     assert set(faults(env(QUEUE="sqs", SQS_QUEUE_NAME="tasks", SQS_DLQ_NAME="a b.fifo"))) == {
@@ -336,6 +330,28 @@ def test_who_logs_in_where_is_never_shown() -> None:
     assert "hunter2" not in str(faults(env(REDIS_URL="http://me:hunter2@cache")))
     assert "hunter2" not in str(faults(env(REDIS_URL="redis://me:hun/hunter2@cache")))
     assert "hunter2" not in repr(load(env(REDIS_URL="redis://me:hunter2@cache")))
+
+
+def test_a_mysql_database_needs_the_keys_that_cannot_be_made_beside_it() -> None:
+    found = faults(env(DATABASE_URL="mysql://a:hunter2@b/c"))
+    assert set(found) == {"TOKEN_KEYS", "JWT_SECRET"}
+    assert all("must be set with a MySQL database" in problem for problem in found.values())
+    keys = {"TOKEN_KEYS": f"a:{KEY}", "JWT_SECRET": "x" * 32}
+    settings = load(env(DATABASE_URL="mysql://a:hunter2@b/c", **keys)).settings
+    assert settings.is_mysql
+    assert "hunter2" not in repr(settings)
+
+
+@pytest.mark.parametrize("url", ["mysql://", "mysql:///c", "mysql://a:hunter2@b", "mysql://a:hunter2@b:x/c"])
+def test_a_mysql_address_without_a_host_or_a_database_is_a_fault(url: str) -> None:
+    found = faults(env(DATABASE_URL=url, TOKEN_KEYS=f"a:{KEY}", JWT_SECRET="x" * 32))
+    assert found == {"DATABASE_URL": "a MySQL address is mysql://user:password@host:port/database"}
+
+
+def test_the_address_of_a_database_can_be_in_a_file_as_it_may_hold_a_password(tmp_path: Path) -> None:
+    file = tmp_path / "url"
+    file.write_text("sqlite:///x.db\n")
+    assert load(env(DATABASE_URL_FILE=str(file))).settings.database_url == "sqlite:///x.db"
 
 
 def test_an_unknown_override_is_a_fault_too() -> None:

@@ -268,8 +268,15 @@ class Stage:
         assert stats["most_in_a_window"] <= self.settings.window_limit
 
 
+def stored(template: Path | str, clock: VirtualClock) -> SqlStore:
+    """A store on a copy of a file, or on the address of a migrated database."""
+    if isinstance(template, Path):
+        return copy_in_memory(template, clock)
+    return SqlStore(make_engine(template), clock, InlineRunner(), InlineRunner(), rehearse=True)
+
+
 def play(
-    template: Path,
+    template: Path | str,
     story: Callable[[Stage], Awaitable[T]],
     *,
     settings: Settings | None = None,
@@ -282,7 +289,7 @@ def play(
     simulator = simulator or simulator_of(settings, seed=seed, **world)
 
     async def told() -> T:
-        store = copy_in_memory(template, VirtualClock(loop))
+        store = stored(template, VirtualClock(loop))
         try:
             return await story(Stage(loop, settings, simulator, store, seed))
         finally:

@@ -56,6 +56,9 @@ def charge(
 
     The guard: a permit that was answered before has been charged before, so a second run charges nobody twice.
     """
+    if any(c.is_pool_probe for c in charges):
+        # Held before any agent, as those do who lend.
+        tx.circuits.breaker()
     unanswered = tx.permits.answer([c.permit for c in charges], at)
     charges = [c for c in charges if c.permit in unanswered]
     by_row: dict[int, list[Charge]] = defaultdict(list)

@@ -40,8 +40,9 @@ def start_probe(
 
 def ask_gate(tx: AgentsTx, rules: BreakerRules, now: datetime) -> Gate:
     """Look at the rate and move the breaker where it leads; the caller starts the probe if it has one to send."""
-    available, total = tx.agents.tally()
+    # The breaker first: whoever holds it is the only one who lends, so that no slot is lent twice.
     was = tx.circuits.breaker()
+    available, total = tx.agents.tally()
     breaker = was.look(available, total, rules, now)
     notices: tuple[Notice, ...] = ()
     if breaker != was:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,9 +26,8 @@ from sellerwatch.cli.agents_shown import (
     standing_json,
 )
 from sellerwatch.cli.audit import entry_json
-from sellerwatch.cli.desk import AsJson, Desk, say
+from sellerwatch.cli.desk import AsJson, Desk, say, this_moment
 from sellerwatch.cli.output import err, print_json
-from sellerwatch.kernel.clock import Moment, SystemClock
 from sellerwatch.kernel.errors import Invalid
 
 if TYPE_CHECKING:
@@ -60,14 +58,6 @@ class UnreadableRest(Invalid):
     given: str
 
 
-def _when() -> Moment:
-    """Now, as the pool's windows are reckoned."""
-    from sellerwatch.compose import pool_moment  # noqa: PLC0415
-    from sellerwatch.settings import load  # noqa: PLC0415
-
-    return pool_moment(load(os.environ).settings, SystemClock())
-
-
 @app.command("list")
 def list_(
     status: Annotated[
@@ -81,7 +71,7 @@ def list_(
     sellerwatch agents list
     sellerwatch agents list --status SUSPENDED --json
     """
-    when = _when()
+    when = this_moment()
 
     def work(tx: CrawlTx, at: Desk) -> tuple[list[Standing], datetime]:
         everyone = _standings(tx, at, when)
@@ -114,7 +104,7 @@ def show(agent: AgentArgument, as_json: AsJson = False) -> None:
     sellerwatch agents show 17
     sellerwatch agents show 0198c0de-0000-7000-8006-000000000001 --json
     """
-    (name,), when = _names([agent]), _when()
+    (name,), when = _names([agent]), this_moment()
 
     def work(tx: CrawlTx, at: Desk) -> _Shown:
         from sellerwatch.crawling.operate_pool import find_agent  # noqa: PLC0415
@@ -147,7 +137,7 @@ def status(as_json: AsJson = False) -> None:
     sellerwatch agents status
     sellerwatch agents status --json
     """
-    when = _when()
+    when = this_moment()
 
     def work(tx: CrawlTx, at: Desk) -> Pool:
         from sellerwatch.agents.breaker import BreakerRules  # noqa: PLC0415
@@ -177,7 +167,7 @@ def add(
     \b
     sellerwatch agents add "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
     """
-    when = _when()
+    when = this_moment()
 
     def work(tx: CrawlTx, at: Desk) -> tuple[Standing, datetime]:
         from sellerwatch.crawling.operate_pool import add_agent  # noqa: PLC0415
@@ -199,7 +189,7 @@ def remove(agents: AgentArguments, as_json: AsJson = False) -> None:
     \b
     sellerwatch agents remove 17
     """
-    when = _when()
+    when = this_moment()
 
     def work(tx: CrawlTx, at: Desk, names: Sequence[AgentName]) -> Moved:
         from sellerwatch.crawling.operate_pool import remove_agents  # noqa: PLC0415

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sellerwatch.cli.desk import actor
-from sellerwatch.cli.output import out, print_facts, print_json
+from sellerwatch.cli.output import out, print_facts, print_json, print_table
 
 app = typer.Typer(no_args_is_help=True, help="Look at and move the database's schema.")
 
@@ -80,3 +80,25 @@ def status(as_json: AsJson = False) -> None:
         if found.state in ("empty", "behind"):
             out.print("Run: sellerwatch db upgrade", style="yellow")
     raise typer.Exit(0 if found.state == "current" else 1)
+
+
+@app.command()
+def partitions(as_json: AsJson = False) -> None:
+    """Show the months the log of requests is cut into, with their rows and sizes.
+
+    \b
+    sellerwatch db partitions
+    """
+    from sellerwatch.compose import log_partitions  # noqa: PLC0415
+
+    where, is_cut, found = log_partitions(os.environ)
+    if as_json:
+        rows = [{"name": each.name, "rows": each.rows, "bytes": each.size} for each in found]
+        print_json({"database": where, "table": "token_usage_log", "partitions": rows})
+    elif not is_cut:
+        out.print("\u2014  SQLite does not cut tables into months: old lines of the log are deleted a few at a time.")
+    else:
+        shown = [(each.name, f"{each.rows:,}", f"{each.size / 1024:,.0f} KB") for each in found]
+        print_table(
+            "token_usage_log", ("partition", "rows (about)", "size"), shown, empty="Run: sellerwatch db upgrade"
+        )

@@ -21,7 +21,7 @@ from rich.text import Text
 
 from sellerwatch.cli.output import out, print_error, print_json
 from sellerwatch.kernel import clock
-from sellerwatch.kernel.clock import Clock, SystemClock
+from sellerwatch.kernel.clock import Clock, Moment
 from sellerwatch.kernel.errors import Invalid
 from sellerwatch.kernel.ids import Draw, Ids
 
@@ -111,11 +111,11 @@ class Sitting:
 def sitting() -> Iterator[Sitting]:
     """The configured database, open until the block ends."""
     # Imported here: SQLAlchemy and Pydantic are most of what starting any command would cost.
-    from sellerwatch.compose import open_store  # noqa: PLC0415
+    from sellerwatch.compose import open_clock, open_store  # noqa: PLC0415
     from sellerwatch.settings import load  # noqa: PLC0415
 
     settings = load(os.environ).settings
-    clock = SystemClock()
+    clock = open_clock(settings)
     store = open_store(settings, clock=clock, inline=True)
     try:
         with asyncio.Runner() as runner:
@@ -134,6 +134,15 @@ def change(work: Callable[[CrawlTx, Desk], T]) -> T:
     """One transaction, and the database closed after it."""
     with sitting() as at:
         return at.change(work)
+
+
+def this_moment() -> Moment:
+    """On the clock that permits are reckoned by."""
+    from sellerwatch.compose import open_clock, pool_moment  # noqa: PLC0415
+    from sellerwatch.settings import load  # noqa: PLC0415
+
+    settings = load(os.environ).settings
+    return pool_moment(settings, open_clock(settings))
 
 
 def actor() -> str:

@@ -167,6 +167,8 @@ def _start_probes(
     """Circuits and the breaker that let one request through wait for its answer."""
     probing = {grant.candidate.row: grant.candidate.circuit for grant in grants if grant.is_probe}
     if probing:
+        held = tx.circuits.get_rows(list(probing))
+        probing = {row: circuit for row, circuit in held.items() if circuit.may_probe(now)}
         tx.circuits.save(probing, {row: circuit.half_open(now) for row, circuit in probing.items()}, now)
     return start_probe(tx, gate, worker_id, rules, now)
 
@@ -229,6 +231,7 @@ def _ready(tx: CrawlTx, runs: Sequence[ExecutionId], wanted: int, now: datetime)
     for run in full:
         if len(found) >= wanted:
             break
+        known = {task.task_id for task in found}
         more = tx.tasks.ready(run, now, share + wanted - len(found))
-        found += more[share:]
+        found += [task for task in more if task.task_id not in known][: wanted - len(found)]
     return found

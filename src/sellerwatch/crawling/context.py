@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from sellerwatch.agents.circuit import Circuit
@@ -47,6 +47,14 @@ class Mark(Protocol):
     def write(self, number: int) -> None: ...
 
 
+class Months(Protocol):
+    """The log of requests, where the database has it cut into months."""
+
+    async def keep(self, now: datetime, before: datetime) -> int:
+        """See that the next months are there, and drop those that were over before `before`; says how many."""
+        ...
+
+
 @dataclass(frozen=True)
 class Crawl:
     """The means of crawling. `worker_id` is this process: its heartbeat keeps what it holds."""
@@ -63,6 +71,7 @@ class Crawl:
     limiter: Limiter = field(default_factory=EmbeddedLimiter)
     alerts: AlertQueue = field(default_factory=lambda: AlertQueue(LogAlerts()))
     mark: Mark | None = None
+    months: Months | None = None
     circuit: Circuit = field(default_factory=Circuit)
     suspension: timedelta = timedelta(hours=1)
     log_kept: timedelta = timedelta(days=92)

@@ -101,8 +101,9 @@ class Group:
         runs: Iterable[ExecutionId],
         items: Iterable[ItemNo],
     ) -> Group:
-        shelf = Shelf(tx.products.of_items(list(dict.fromkeys(items))))
-        return cls(tx, rules, ids, now, shelf, {run.execution.execution_id: run for run in _load(tx, runs)})
+        # The runs first: whoever holds a run is the only one who absorbs for it.
+        loaded = {run.execution.execution_id: run for run in _load(tx, runs)}
+        return cls(tx, rules, ids, now, Shelf(tx.products.of_items(list(dict.fromkeys(items)))), loaded)
 
     def fetch_bodies(self, items: Sequence[ItemNo]) -> None:
         """The stored bodies of those parts of these products that this group has not read itself."""

@@ -117,6 +117,16 @@ async def forget_bodies(crawl: Crawl) -> int:
             return forgotten
 
 
+async def keep_months(crawl: Crawl) -> int:
+    """On the first turn of each day, where the log of requests is cut into months: the next ones are cut off, those
+    past their time dropped."""
+    now = crawl.clock.now()
+    last = await crawl.store.read(lambda tx: tx.leases.last_finished("keep_months"))
+    if crawl.months is None or (last is not None and last.date() == now.date()):
+        return 0
+    return await crawl.months.keep(now, now - crawl.log_kept)
+
+
 async def forget_traces(crawl: Crawl) -> int:
     """What is kept for a while only: what happened, answers for an Idempotency-Key, failed log-ins. Some at a time, so
     that no transaction is long; what is left is for the next turn."""
@@ -173,6 +183,10 @@ JOBS: dict[str, Job] = {
     "republish": republish_lost,
     "dead_letters": sweep_dead_letters,
 }
+
+
+def jobs_of(crawl: Crawl) -> dict[str, Job]:
+    return JOBS if crawl.months is None else JOBS | {"keep_months": keep_months}
 
 
 async def run_once(crawl: Crawl, name: str, job: Job) -> object:

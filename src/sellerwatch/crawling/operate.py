@@ -138,11 +138,12 @@ def retry_tasks(tx: CrawlTx, task_ids: Sequence[TaskId], deadline: timedelta, *,
     """These failed tasks are to be done after all."""
 
     def retry(task_id: TaskId) -> None:
-        task = tx.tasks.get(task_id)
-        if task is None:
+        found = tx.tasks.get_many([task_id]).get(task_id)
+        if found is None:
             raise TaskNotFound(task_id=task_id)
+        # The run is held before its task, as everybody does.
+        run, task = tx.executions.get(found.execution_id), tx.tasks.get(task_id) or found
         reopened = task.reopen(now)
-        run = tx.executions.get(task.execution_id)
         if run is None:
             raise ExecutionNotFound(execution_id=task.execution_id)
         again = _reopen(tx, run, [task], deadline, now)

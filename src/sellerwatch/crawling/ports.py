@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -38,6 +38,10 @@ class Tasks(Protocol):
     def get(self, task_id: TaskId) -> Task | None: ...
 
     def get_many(self, task_ids: Sequence[TaskId]) -> dict[TaskId, Task]: ...
+
+    def hold(self, tasks: Sequence[Task]) -> Sequence[Task]:
+        """Those that are still as they were when they were looked up; nobody else moves them before we are done."""
+        ...
 
     def attempts_held(self, worker_id: WorkerId, task_ids: Sequence[TaskId]) -> dict[TaskId, int]:
         """The guard of every outcome: which of these this worker still holds, and at which attempt."""
@@ -127,6 +131,10 @@ class Executions(Protocol):
     def save(self, execution: Execution) -> None: ...
 
     def get(self, execution_id: ExecutionId) -> Execution | None: ...
+
+    def hold(self, execution_ids: Collection[ExecutionId]) -> None:
+        """Nobody else absorbs for these runs, or ends them, before we are done."""
+        ...
 
     def open_of(self, seller_id: SellerId) -> Execution | None: ...
 

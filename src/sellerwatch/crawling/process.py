@@ -49,7 +49,7 @@ def absorb(
     at: Moment,
 ) -> Absorbed:
     """Write a group of endings. One that is not ours any more is skipped; its permit and its agent still count."""
-    notices = charge(tx, [ending.charge for ending in endings], forgiven, worker_id, rules.breaker, at)
+    tx.executions.hold({ending.claim.task.execution_id for ending in endings})
     held = tx.tasks.attempts_held(worker_id, [ending.claim.task.task_id for ending in endings])
     ours = [e for e in endings if held.get(e.claim.task.task_id) == e.claim.task.attempt]
     runs = (ending.claim.task.execution_id for ending in ours)
@@ -62,6 +62,8 @@ def absorb(
         if ending.unknown:
             tx.drift.note(ending.claim.task.task_type, ending.unknown, ending.claim.task.item_no, at.now)
     _finish(group, enough)
+    # Last: agents are everybody's, and whoever is told about one keeps the others from it until the end.
+    notices = charge(tx, [ending.charge for ending in endings], forgiven, worker_id, rules.breaker, at)
     return Absorbed(
         completed=sum(run.completed for run in group.runs.values()),
         failed=sum(run.failed for run in group.runs.values()),
@@ -76,14 +78,13 @@ def abandon(tx: CrawlTx, ending: Ending, worker_id: WorkerId, problem: str, at: 
     """The last resort for an ending that nothing can absorb: its permit is answered, its task fails and is counted, and
     nothing else."""
     now = at.now
-    tx.permits.answer([ending.claim.permit.number], at)
+    execution = tx.executions.get(ending.claim.task.execution_id)
     task = tx.tasks.get(ending.claim.task.task_id)
-    if task is None or not task.is_held_by(worker_id, ending.claim.task.attempt):
-        return
-    tx.tasks.save([task.fail(problem, now)], now)
-    execution = tx.executions.get(task.execution_id)
-    if execution is not None:
-        tx.executions.save(execution.record(now, failed=1))
+    if task is not None and task.is_held_by(worker_id, ending.claim.task.attempt):
+        tx.tasks.save([task.fail(problem, now)], now)
+        if execution is not None:
+            tx.executions.save(execution.record(now, failed=1))
+    tx.permits.answer([ending.claim.permit.number], at)
 
 
 def over_of(tx: CrawlTx, runs: Iterable[ExecutionId]) -> frozenset[ExecutionId]:

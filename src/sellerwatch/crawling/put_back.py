@@ -37,13 +37,11 @@ def put_back_lost(tx: CrawlTx, visibility: timedelta, rules: CrawlRules, ids: It
     """Put back what silent workers held. One task that cannot be moved does not keep the others from coming back."""
     now = at.now
     beat_before = now - visibility
-    tx.workers.bury(beat_before, now)
-    permits = tx.permits.answer_lapsed(beat_before, at)
     again: list[Task] = []
     poison: list[Task] = []
     lost = tx.tasks.held_by_lapsed(beat_before)
     over = over_of(tx, {task.execution_id for task in lost})
-    for task in lost:
+    for task in tx.tasks.hold(lost):
         try:
             moved = task.cancel(now, RUN_OVER) if task.execution_id in over else task.lose_lease(now)
         except SellerwatchError:
@@ -52,6 +50,8 @@ def put_back_lost(tx: CrawlTx, visibility: timedelta, rules: CrawlRules, ids: It
         (again if moved.is_open else poison).append(moved)
     tx.tasks.save(again, now)
     notices = end_failed(tx, poison, rules, ids, now)
+    permits = tx.permits.answer_lapsed(beat_before, at)
+    tx.workers.bury(beat_before, now)
     return PutBack(len(again), len(poison), permits, notices)
 
 
@@ -77,6 +77,7 @@ def put_back_unknown(
 
 def _hand_back(tx: CrawlTx, held: Sequence[Task], rules: CrawlRules, ids: Iterator[str], now: datetime) -> None:
     over = over_of(tx, {task.execution_id for task in held})
+    held = tx.tasks.hold(held)
     tx.tasks.save([task.put_back(now) for task in held if task.execution_id not in over], now)
     end_failed(tx, [task.cancel(now, RUN_OVER) for task in held if task.execution_id in over], rules, ids, now)
 
@@ -100,7 +101,7 @@ def reopen_tasks(tx: CrawlTx, tasks: Sequence[Task], now: datetime) -> int:
     by_run: dict[ExecutionId, list[Task]] = defaultdict(list)
     for task in tasks:
         by_run[task.execution_id].append(task.reopen(now))
-    for execution_id, reopened in by_run.items():
+    for execution_id, reopened in sorted(by_run.items()):
         execution = tx.executions.get(execution_id)
         if execution is not None:
             tx.executions.save(execution.reopen_tasks(len(reopened)))

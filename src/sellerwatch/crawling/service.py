@@ -16,7 +16,7 @@ from typing import Any
 
 from sellerwatch.agents.tend import change_limits
 from sellerwatch.crawling.context import Crawl, Tuning
-from sellerwatch.crawling.look_after import JOBS, put_back, run_once
+from sellerwatch.crawling.look_after import jobs_of, put_back, run_once
 from sellerwatch.crawling.ports import CrawlTx, WorkerInfo
 from sellerwatch.crawling.process import Absorbed
 from sellerwatch.crawling.publish import publish_due
@@ -232,7 +232,7 @@ class Service:
         back = await put_back(self.crawl)
         for delivery in self.deliveries:
             await delivery.recover(self.crawl.visibility)
-        done = {name: await run_once(self.crawl, name, job) for name, job in JOBS.items()}
+        done = {name: await run_once(self.crawl, name, job) for name, job in jobs_of(self.crawl).items()}
         if back.again or back.poison or any(done.values()):
             log.info("looked after", extra={"put_back": back.again, "poison": back.poison} | done)
             self.worker.nudge()

@@ -1,4 +1,4 @@
-"""Databases for the schema's tests: real files, opened as the program opens them."""
+"""Databases for the schema's tests: real files and a real server, opened as the program opens them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine
+from tests.servers import MariaDb
 
 from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.migrate import upgrade
@@ -19,12 +20,13 @@ NewDatabase = Callable[[], Engine]
 
 
 @pytest.fixture
-def new_database(tmp_path: Path) -> Iterator[NewDatabase]:
-    """Makes empty databases, each a file of its own."""
+def new_database(on: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[NewDatabase]:
+    """Makes empty databases, each a file of its own or one on the server."""
     made: list[Engine] = []
 
     def make() -> Engine:
-        made.append(make_engine(f"sqlite:///{tmp_path}/{len(made)}.db"))
+        server: MariaDb | None = request.getfixturevalue("mariadb") if on == "mariadb" else None
+        made.append(make_engine(server.database() if server else f"sqlite:///{tmp_path}/{len(made)}.db"))
         return made[-1]
 
     yield make
@@ -48,7 +50,11 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def migrated(template: Path, new_database: NewDatabase) -> Engine:
-    engine = new_database()
-    shutil.copy(template, str(engine.url.database))
-    return engine
+def migrated(on: str, template: Path, new_database: NewDatabase, request: pytest.FixtureRequest) -> Iterator[Engine]:
+    if on == "mariadb":
+        engine = make_engine(request.getfixturevalue("mariadb_url"))
+    else:
+        engine = new_database()
+        shutil.copy(template, str(engine.url.database))
+    yield engine
+    engine.dispose()

@@ -13,7 +13,6 @@ from sqlalchemy.exc import OperationalError
 
 from sellerwatch.adapters.sql import engine as engine_module
 from sellerwatch.adapters.sql.engine import (
-    READS_ONLY,
     DatabaseUnavailable,
     InvalidDatabaseUrl,
     answering,
@@ -22,6 +21,7 @@ from sellerwatch.adapters.sql.engine import (
     make_engine,
     shown,
 )
+from sellerwatch.adapters.sql.statements import READS_ONLY
 
 Opened = Callable[..., Engine]
 
@@ -87,7 +87,9 @@ def test_databases_in_memory_live_as_long_as_their_engine() -> None:
         "",
         "nonsense",
         "sqlite:relative.db",
-        "mysql://shop:hunter2@db.example/shop",
+        "mysql://shop:hunter2@db.example",
+        "mysql://shop:hunter2@db.example/shop?charset=latin1",
+        "mysql+pymysql://shop:hunter2@db.example/shop",
         "postgresql://shop:hunter2@db.example/shop",
         "no-such-engine://shop:hunter2@db.example/shop",
         "sqlite+aiosqlite:///some.db",

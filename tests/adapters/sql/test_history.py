@@ -17,6 +17,7 @@ from tests.builders import (
     outbox_id,
     product_id,
 )
+from tests.conftest import ENGINES
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -26,6 +27,11 @@ from sellerwatch.catalog.history import states
 from sellerwatch.catalog.ports import HistoryEntry
 from sellerwatch.catalog.product import ProductEvent
 from sellerwatch.outbox.event import data_json
+
+
+@pytest.fixture(params=ENGINES)
+def on(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 def entry(number: int, *changes: Change, product: int = 1, **given: Any) -> HistoryEntry:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,9 @@ import pytest
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, Table, create_engine, insert, inspect, select
 from tests.adapters.sql.conftest import NOW, NewDatabase
+from tests.conftest import ENGINES
 
+from sellerwatch.adapters.sql.engine import is_mysql
 from sellerwatch.adapters.sql.migrate import (
     MIGRATIONS,
     NoSuchRevision,
@@ -54,6 +57,8 @@ def downgrade():
 def shape(engine: Engine) -> Mapping[str, object]:
     """Everything the database knows of its tables: as it was declared, and as it was understood."""
     found = inspect(engine)
+    if is_mysql(engine):
+        return {table: _declared(engine, table) for table in found.get_table_names() if table not in OTHERS}
     with engine.connect() as database:
         declared = database.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").all()
     understood = {
@@ -68,6 +73,14 @@ def shape(engine: Engine) -> Mapping[str, object]:
     }
     texts = {row.name: " ".join(row.sql.split()) for row in declared if row.name not in OTHERS}
     return {"declared": texts, "understood": understood}
+
+
+def _declared(engine: Engine, table: str) -> str:
+    """As the server would make it anew; where its ids go on is not of its shape, nor the order of its indexes."""
+    with engine.connect() as database:
+        made = str(database.exec_driver_sql(f"SHOW CREATE TABLE {table}").one()[1])
+    lines = re.sub(r" AUTO_INCREMENT=\d+", "", made).replace(",\n", "\n").splitlines()
+    return "\n".join([lines[0], *sorted(lines[1:])])
 
 
 def row_for(table: Table) -> dict[str, object]:
@@ -103,15 +116,22 @@ def up_to(engine: Engine, revision: str) -> None:
     downgrade(engine, revision)
 
 
+@pytest.mark.parametrize("on", ENGINES)
 def test_the_migrated_schema_is_the_one_the_program_is_written_against(
     migrated: Engine, new_database: NewDatabase
 ) -> None:
     described = new_database()
     with described.begin() as database:
         metadata.create_all(database)
-    assert shape(migrated) == shape(described)
+    found, wanted = shape(migrated), shape(described)
+    # Only the migrations cut it into months, and widen its key for that.
+    cut = {"token_usage_log"} if is_mysql(migrated) else set()
+    assert {name: found[name] for name in found if name not in cut} == {
+        name: wanted[name] for name in wanted if name not in cut
+    }
 
 
+@pytest.mark.parametrize("on", ENGINES)
 def test_up_down_and_up_again_leaves_the_same_schema(migrated: Engine) -> None:
     before = shape(migrated)
     downgrade(migrated, "base")
@@ -133,12 +153,14 @@ def test_each_step_down_undoes_exactly_its_step_up(empty: Engine, new_database: 
         assert shape(other) == shapes[revision]
 
 
+@pytest.mark.parametrize("on", ENGINES)
 def test_all_the_way_down_leaves_no_table_of_ours(migrated: Engine) -> None:
     fill(migrated)
     assert downgrade(migrated, "base") == SchemaStatus(None, HEAD, REVISIONS, "empty")
     assert inspect(migrated).get_table_names() == ["alembic_version"]
 
 
+@pytest.mark.parametrize("on", ENGINES)
 def test_upgrading_step_by_step_with_data_in_every_table_loses_none(empty: Engine, tmp_path: Path) -> None:
     folder = tmp_path / "partial"
     shutil.copytree(MIGRATIONS, folder, ignore=shutil.ignore_patterns("versions", "__pycache__"))
@@ -155,6 +177,7 @@ def test_upgrading_step_by_step_with_data_in_every_table_loses_none(empty: Engin
     require_current(empty)
 
 
+@pytest.mark.parametrize("on", ENGINES)
 def test_going_back_keeps_what_the_earlier_tables_hold(migrated: Engine) -> None:
     fill(migrated)
     before = contents(migrated)
@@ -164,6 +187,7 @@ def test_going_back_keeps_what_the_earlier_tables_hold(migrated: Engine) -> None
     assert after == {name: before[name] for name in after}
 
 
+@pytest.mark.parametrize("on", ENGINES)
 def test_upgrading_a_current_database_changes_nothing(migrated: Engine) -> None:
     fill(migrated)
     before = (shape(migrated), contents(migrated))
@@ -209,13 +233,15 @@ def test_a_failing_step_leaves_nothing_behind_even_on_an_engine_that_begins_no_t
     engine.dispose()
 
 
+@pytest.mark.parametrize("on", ENGINES)
 def test_a_step_cut_off_where_ddl_is_not_transactional_is_run_again_and_makes_what_is_missing(migrated: Engine) -> None:
     """As MySQL leaves it: some tables and indexes made, the revision not noted."""
     before = shape(migrated)
     with migrated.begin() as database:
         database.exec_driver_sql("DELETE FROM alembic_version")
         database.exec_driver_sql("DROP TABLE scheduler_outbox")
-        database.exec_driver_sql("DROP INDEX crawler_tasks__idx_status_created_at")
+        of = " ON crawler_tasks" if is_mysql(migrated) else ""
+        database.exec_driver_sql(f"DROP INDEX crawler_tasks__idx_status_created_at{of}")
     upgrade(migrated, NOW)
     assert shape(migrated) == before
 
@@ -237,6 +263,7 @@ def test_processes_that_upgrade_at_once_wait_for_one_another(empty: Engine) -> N
     assert len(contents(empty)["user_agent_pool"]) == 100
 
 
+@pytest.mark.parametrize("on", ENGINES)
 def test_a_new_database_is_empty_behind_and_then_current(empty: Engine) -> None:
     assert status(empty) == SchemaStatus(None, HEAD, REVISIONS, "empty")
     assert upgrade(empty, NOW) == SchemaStatus(HEAD, HEAD, (), "current")
@@ -247,11 +274,13 @@ def test_the_program_runs_on_the_schema_it_knows(migrated: Engine) -> None:
     require_current(migrated)
 
 
+@pytest.mark.parametrize("on", ENGINES)
 def test_an_empty_database_is_refused(empty: Engine) -> None:
     with pytest.raises(SchemaMissing):
         require_current(empty)
 
 
+@pytest.mark.parametrize("on", ENGINES)
 def test_a_database_that_is_behind_is_refused(migrated: Engine) -> None:
     downgrade(migrated, "0002")
     with pytest.raises(SchemaBehind) as refused:

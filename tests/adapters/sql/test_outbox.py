@@ -23,11 +23,18 @@ from tests.builders import (
     schedule_id,
     worker_id,
 )
+from tests.conftest import ENGINES
 
 from sellerwatch.adapters.sql.outbox import STATEMENTS, SqlOutbox
-from sellerwatch.adapters.sql.statements import Db
+from sellerwatch.adapters.sql.statements import open_db
 from sellerwatch.kernel.ids import ItemNo, OutboxId
 from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
+
+
+@pytest.fixture(params=ENGINES)
+def on(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
 
 T = TypeVar("T")
 Do = Callable[[Callable[[SqlOutbox], T]], T]
@@ -50,7 +57,7 @@ def do(engine: Engine, kind: OutboxKind) -> Do[Any]:
 
     def run(work: Callable[[SqlOutbox], T]) -> T:
         with engine.connect() as connection, connection.begin():
-            return work(SqlOutbox(Db(connection), kind))
+            return work(SqlOutbox(open_db(connection), kind))
 
     return run
 
@@ -185,8 +192,8 @@ def test_what_a_silent_or_unknown_worker_is_sending_is_found(
     do: Do[Any], engine: Engine, message: Callable[..., Message]
 ) -> None:
     with engine.connect() as connection, connection.begin():
-        Db(connection).run(ENTER, {"worker_id": worker_id(1), "beat": NOW})
-        Db(connection).run(ENTER, {"worker_id": worker_id(2), "beat": NOW - HOUR})
+        open_db(connection).run(ENTER, {"worker_id": worker_id(1), "beat": NOW})
+        open_db(connection).run(ENTER, {"worker_id": worker_id(2), "beat": NOW - HOUR})
     do(
         add(
             message(1, subject=1).send(worker_id(1)),
@@ -312,11 +319,12 @@ def test_only_what_is_over_old_and_not_the_last_that_was_told_is_forgotten(
 def test_a_product_number_beyond_32_bits_fits(engine: Engine) -> None:
     big = replace(a_message(), item_no=ItemNo(ItemNo.LARGEST))
     with engine.connect() as connection, connection.begin():
-        outbox = SqlOutbox(Db(connection), OutboxKind.PRODUCT)
+        outbox = SqlOutbox(open_db(connection), OutboxKind.PRODUCT)
         outbox.add(big)
         assert outbox.get(OutboxId(big.outbox_id)) == big
 
 
+@pytest.mark.parametrize("on", ["sqlite"])
 def test_every_statement_finds_its_rows_by_an_index(engine: Engine, kind: OutboxKind) -> None:
     for named in fields(STATEMENTS[kind]):
         if named.name == "add":

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 from tests.builders import HOUR, NOW, SECOND, SELLER, a_message, outbox_id, product_id, schedule_id, worker_id
+from tests.conftest import ENGINES
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.circuit import CircuitState
@@ -16,6 +17,12 @@ from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
 from sellerwatch.outbox.ports import Choice, Tally
 from sellerwatch.outbox.receipt import Attempt, Verdict
+
+
+@pytest.fixture(params=ENGINES)
+def on(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
 
 Do = Callable[[Callable[[Transaction], Any]], Any]
 

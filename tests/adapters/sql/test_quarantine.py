@@ -17,6 +17,7 @@ from tests.builders import (
     execution_id,
     seller_id,
 )
+from tests.conftest import ENGINES
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -26,6 +27,12 @@ from sellerwatch.catalog.removal import Removal, RemovalReason, RemovalStatus
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.ports import NoteKind
 from sellerwatch.kernel.ids import CaseId, ItemNo, RemovalId
+
+
+@pytest.fixture(params=ENGINES)
+def on(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
 
 DETAIL, OPTION = PartType.DETAIL, PartType.OPTION
 

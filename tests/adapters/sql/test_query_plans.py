@@ -527,7 +527,8 @@ def test_what_a_repository_asks_is_served_by_its_index_alone(migrated: Engine, n
     found = plans(migrated, ask)
     for needed in (index,) if isinstance(index, str) else index:
         assert needed in found
-    assert "SCAN" not in found
+    # What was found by an index and put aside may be gone through.
+    assert "SCAN" not in found.replace("SCAN newest", "" if "MATERIALIZE newest" in found else "SCAN newest")
     assert "TEMP B-TREE" not in found
 
 

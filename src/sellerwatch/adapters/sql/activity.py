@@ -1,6 +1,6 @@
 """What happens, in SQL. SQLite has one writer, so numbers are committed in their order: whoever has read up to one has
-missed none below it. Where several write at once (MySQL) a lower number may be committed later; a reader there must
-look back a little."""
+missed none below it. Where several write at once (MySQL) a lower number may be committed later than a higher one: there
+nothing is told from behind a missing number until that has had time to come."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INSERT INTO activity (at, kind, subject_type, subject_id, data) VALUES (:at, :ki
 
 ADD_UNLESS = """
 INSERT INTO activity (at, kind, subject_type, subject_id, data)
-SELECT :at, :kind, :subject_type, :subject_id, :data
+SELECT :at, :kind, :subject_type, :subject_id, :data FROM (SELECT 1 AS one) AS once
 WHERE NOT EXISTS (SELECT 1 FROM activity WHERE subject_id = :subject_id AND at > :since AND kind = :kind)
 """
 
@@ -27,14 +27,17 @@ AFTER = """
 SELECT id, at, kind, subject_type, subject_id, data FROM activity WHERE id > :number ORDER BY id LIMIT :limit
 """
 
+# The newest, and whether they are so young that somebody who began before them may not have ended yet (MySQL).
+NEWEST = """
+SELECT id, ABS(TIMESTAMPDIFF(SECOND, at, UTC_TIMESTAMP(6))) < 3 FROM activity ORDER BY id DESC LIMIT 500
+"""
+
 LOWEST = "SELECT MIN(id) FROM activity"
-# Over deletions too: what was read is never read again.
-HIGHEST = "SELECT seq FROM sqlite_sequence WHERE name = 'activity'"
 
 # In the order of the ids, which is that of the times: the first that is young enough ends the search.
 FORGET = """
 DELETE FROM activity WHERE id IN (
-    SELECT id FROM (SELECT id, at FROM activity ORDER BY id LIMIT :limit) WHERE at < :before)
+    SELECT id FROM (SELECT id, at FROM activity ORDER BY id LIMIT :limit) AS oldest WHERE at < :before)
 """
 
 
@@ -50,10 +53,23 @@ class SqlActivity:
 
     def after(self, number: int, limit: int) -> Sequence[tuple[int, Activity]]:
         rows = self._db.rows(AFTER, {"number": number, "limit": limit})
+        if self._db.shared:
+            last = self._last_settled()
+            rows = [row for row in rows if row[0] <= last]
         return [(r[0], Activity(r[1], r[2], r[3], r[4], None if r[5] is None else orjson.loads(r[5]))) for r in rows]
 
     def span(self) -> tuple[int, int]:
-        return self._db.value(LOWEST) or 0, self._db.value(HIGHEST) or 0
+        highest = self._last_settled() if self._db.shared else self._db.highest("activity")
+        return self._db.value(LOWEST) or 0, highest
+
+    def _last_settled(self) -> int:
+        """The highest number below which none can come any more."""
+        last = 0
+        for number, is_young in reversed(self._db.rows(NEWEST)):
+            if last and number != last + 1 and is_young:
+                break
+            last = number
+        return last
 
     def forget(self, before: datetime, limit: int) -> int:
         return self._db.run(FORGET, {"before": before, "limit": limit})

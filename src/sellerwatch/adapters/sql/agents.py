@@ -86,7 +86,8 @@ FROM token_usage_log WHERE agent_id = :row AND request_timestamp > :since
 
 FORGET_USES = """
 DELETE FROM token_usage_log WHERE log_id IN (
-    SELECT log_id FROM token_usage_log WHERE request_timestamp < :before ORDER BY log_id LIMIT :limit)
+    SELECT log_id FROM (
+        SELECT log_id FROM token_usage_log WHERE request_timestamp < :before ORDER BY log_id LIMIT :limit) AS oldest)
 """
 
 
@@ -107,10 +108,10 @@ class SqlAgents:
         return (0, 0) if found is None else (int(found[0]), int(found[1]))
 
     def get_rows(self, rows: Sequence[int]) -> dict[int, Agent]:
-        return {r[0]: _agent(r) for r in self._db.rows(AGENTS, rows=rows)}
+        return {r[0]: _agent(r) for r in self._db.hold(AGENTS, rows=rows)}
 
     def find(self, user_agent_id: UserAgentId) -> Stored | None:
-        found = self._db.row(f"{STORED} WHERE a.user_agent_id = :id", {"id": user_agent_id})
+        found = self._db.hold_row(f"{STORED} WHERE a.user_agent_id = :id", {"id": user_agent_id})
         return None if found is None else _stored(found)
 
     def everyone(self) -> Sequence[Stored]:
@@ -140,7 +141,7 @@ class SqlAgents:
         self._db.run("DELETE FROM user_agent_pool WHERE agent_id = :row", {"row": row})
 
     def rested(self, now: datetime) -> dict[int, Agent]:
-        return {r[0]: _agent(r) for r in self._db.rows(RESTED, {"now": now})}
+        return {r[0]: _agent(r) for r in self._db.hold(RESTED, {"now": now})}
 
     def new_day(self) -> int:
         return self._db.run("UPDATE user_agent_pool SET requests_per_day = 0 WHERE requests_per_day > 0")
@@ -191,6 +192,9 @@ class SqlAgents:
         )
 
     def forget_uses(self, before: datetime, limit: int) -> int:
+        if self._db.shared:
+            # There whole months are dropped (`months.py`).
+            return 0
         return self._db.run(FORGET_USES, {"before": before, "limit": limit})
 
 

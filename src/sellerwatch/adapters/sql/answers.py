@@ -31,7 +31,8 @@ FREE = "DELETE FROM idempotency_keys WHERE key_hash = :key AND claim_id = :claim
 ALIVE = "SELECT 1 FROM workers WHERE worker_id = :worker_id AND stopped_at IS NULL AND heartbeat_at > :beat_after"
 
 FORGET = """
-DELETE FROM idempotency_keys WHERE id IN (SELECT id FROM idempotency_keys WHERE created_at < :before LIMIT :limit)
+DELETE FROM idempotency_keys WHERE id IN (
+    SELECT id FROM (SELECT id FROM idempotency_keys WHERE created_at < :before LIMIT :limit) AS oldest)
 """
 
 
@@ -40,7 +41,7 @@ class SqlAnswers:
         self._db = db
 
     def get(self, key: bytes) -> KeptAnswer | None:
-        row = self._db.row(GET, {"key": key})
+        row = self._db.hold_row(GET, {"key": key})
         if row is None:
             return None
         claim = Claim(key, bytes(row[0]), row[1], WorkerId(row[2]))

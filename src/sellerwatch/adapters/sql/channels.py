@@ -29,6 +29,11 @@ ON CONFLICT (outbox) DO UPDATE SET state = :state, failure_count = :failures, op
     paused_by = :paused_by, updated_at = :now
 """
 
+FIRST = """
+INSERT INTO outbox_channels (outbox, state, updated_at) VALUES (:outbox, :state, CURRENT_TIMESTAMP)
+ON CONFLICT (outbox) DO NOTHING
+"""
+
 ADD = """
 INSERT INTO outbox_attempts (outbox, outbox_id, try_number, attempted_at, duration_ms, http_status_code, verdict,
     is_counted, answer)
@@ -53,7 +58,11 @@ class SqlChannels:
         self._db = db
 
     def get(self, kind: OutboxKind) -> Channel:
-        r = self._db.row(CHANNEL, {"outbox": kind})
+        r = self._db.hold_row(CHANNEL, {"outbox": kind})
+        if r is None and self._db.shared:
+            # A row that is not there cannot be held, and a turn of delivery must hold it.
+            self._db.run(FIRST, {"outbox": kind, "state": Channel(kind).state})
+            r = self._db.hold_row(CHANNEL, {"outbox": kind})
         if r is None:
             return Channel(kind)
         return Channel(

@@ -48,6 +48,11 @@ ON CONFLICT (marketplace) DO UPDATE SET state = :state, opened_at = :opened_at, 
     updated_at = :now
 """
 
+FIRST_BREAKER = """
+INSERT INTO pool_breaker (marketplace, state, updated_at) VALUES ('mustit', 'CLOSED', CURRENT_TIMESTAMP)
+ON CONFLICT (marketplace) DO NOTHING
+"""
+
 #: The pool's own row in the history of circuits.
 POOL = 0
 
@@ -57,7 +62,7 @@ class SqlCircuits:
         self._db = db
 
     def get_rows(self, rows: Sequence[int]) -> dict[int, Circuit]:
-        return {r[0]: circuit_of(r, 1) for r in self._db.rows(CIRCUITS, rows=rows)}
+        return {r[0]: circuit_of(r, 1) for r in self._db.hold(CIRCUITS, rows=rows)}
 
     def save(self, before: Mapping[int, Circuit], after: Mapping[int, Circuit], now: datetime) -> None:
         changed = {row: circuit for row, circuit in after.items() if before.get(row) != circuit}
@@ -82,7 +87,11 @@ class SqlCircuits:
         self._db.run(SET_RULES, {"failures": failures, "timeout": int(timeout.total_seconds())})
 
     def breaker(self) -> Breaker:
-        r = self._db.row(BREAKER)
+        r = self._db.hold_row(BREAKER)
+        if r is None and self._db.shared:
+            # A row that is not there cannot be held, and whoever lends agents must hold it.
+            self._db.run(FIRST_BREAKER)
+            r = self._db.hold_row(BREAKER)
         if r is None:
             return Breaker()
         return Breaker(

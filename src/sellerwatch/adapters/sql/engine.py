@@ -1,4 +1,4 @@
-"""How a database is opened, and the few things in which engines differ.
+"""How a database is opened, and the few things in which engines differ (`mysql.py` has the other one's).
 
 SQLite: `isolation_level=None` and an explicit `BEGIN IMMEDIATE`, because the driver's own implicit transactions let a
 read that turns into a write run un-isolated. WAL, so that readers never wait for the writer. Times are stored as text
@@ -22,6 +22,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import StaticPool
 
+from sellerwatch.adapters.sql.statements import READS_ONLY
 from sellerwatch.kernel.errors import Invalid
 from sellerwatch.kernel.store import StoreFailed
 
@@ -46,9 +47,6 @@ _UNUSABLE = frozenset(
 #: What a database may raise, whichever way it was asked.
 DRIVER_ERRORS = (DBAPIError, sqlite3.Error)
 
-#: Execution option of a connection that only reads: its transaction takes no write lock.
-READS_ONLY = "sellerwatch_reads_only"
-
 
 @dataclass(eq=False)
 class DatabaseUnavailable(StoreFailed):
@@ -63,15 +61,24 @@ class InvalidDatabaseUrl(Invalid):
     problem: str
 
 
-def make_engine(url: str, *, synchronous: str = "NORMAL", connections: int = 8) -> Engine:
-    """An engine for `sqlite:///path`. Nothing is opened or made before the first connection."""
+def make_engine(url: str, *, synchronous: str = "NORMAL", connections: int = 8, patient: bool = False) -> Engine:
+    """An engine for `sqlite:///path` or `mysql://user:password@host:port/database`. Nothing is opened or made before
+    the first connection. `patient`: a server may take its time over one statement."""
     try:
         parsed = make_url(url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):
         raise InvalidDatabaseUrl(problem="it is no database address, such as sqlite:///sellerwatch.db") from None
+    if parsed.drivername == "mysql":
+        if not parsed.host or not parsed.database or any(not name.startswith("ssl") for name in parsed.query):
+            raise InvalidDatabaseUrl(problem="a MySQL address is mysql://user:password@host:port/database")
+        from sellerwatch.adapters.sql import mysql  # noqa: PLC0415 - the driver is for those who use it
+
+        engine = mysql.open_engine(parsed, connections, patient=patient)
+        event.listen(engine, "begin", _begin)
+        return engine
     if parsed.get_backend_name() != "sqlite":
         raise InvalidDatabaseUrl(
-            problem=f"{parsed.get_backend_name()} is not served by this version; use sqlite:///path"
+            problem=f"{parsed.get_backend_name()} is not served; use sqlite:///path, or mysql:// for MySQL and MariaDB"
         )
     if parsed.drivername != "sqlite" or parsed.host or parsed.username or parsed.query:
         raise InvalidDatabaseUrl(problem="an SQLite address is sqlite:///path and nothing more")
@@ -100,7 +107,7 @@ def check_reachable(engine: Engine) -> None:
     if path is not None and not path.exists() and not os.access(path.parent, os.W_OK):
         raise DatabaseUnavailable(where=shown(engine), problem=f"the folder {path.parent} is not writable")
     with answering(engine), engine.connect().execution_options(**{READS_ONLY: True}) as connection:
-        connection.exec_driver_sql("SELECT count(*) FROM sqlite_master")
+        connection.exec_driver_sql("SELECT 1" if is_mysql(engine) else "SELECT count(*) FROM sqlite_master")
 
 
 @contextmanager
@@ -111,18 +118,27 @@ def answering(engine: Engine) -> Iterator[None]:
     except DRIVER_ERRORS as error:
         if not is_unusable(error):
             raise
-        raise DatabaseUnavailable(where=shown(engine), problem=str(cause_of(error))) from error
+        raise unavailable(engine, error) from error
+
+
+def unavailable(engine: Engine, error: Exception) -> DatabaseUnavailable:
+    """In one sentence; a server's own words may hold the user's name and where we come from, so they are not told."""
+    return DatabaseUnavailable(where=shown(engine), problem=_trouble(error) or str(cause_of(error)))
+
+
+def is_mysql(engine: Engine) -> bool:
+    return engine.dialect.name == "mysql"
 
 
 def database_path(engine: Engine) -> Path | None:
-    """The file of an SQLite database; None for one in memory."""
+    """The file of an SQLite database; None for one in memory or on a server."""
     name = engine.url.database
-    return None if name in (None, "", ":memory:") else Path(str(name)).absolute()
+    return None if is_mysql(engine) or name in (None, "", ":memory:") else Path(str(name)).absolute()
 
 
 def shown(engine: Engine) -> str:
-    """The address without its password."""
-    return engine.url.render_as_string(hide_password=True)
+    """The address as it is configured, without its password."""
+    return engine.url.set(drivername=engine.dialect.name).render_as_string(hide_password=True)
 
 
 def cause_of(error: Exception) -> BaseException | None:
@@ -133,12 +149,35 @@ def cause_of(error: Exception) -> BaseException | None:
 def is_transient(error: Exception) -> bool:
     """Worth running the same transaction again: another writer was in the way, nothing was done."""
     cause, text = cause_of(error), str(cause_of(error))
-    return isinstance(cause, sqlite3.OperationalError) and ("locked" in text or "busy" in text)
+    if isinstance(cause, sqlite3.Error):
+        return isinstance(cause, sqlite3.OperationalError) and ("locked" in text or "busy" in text)
+    from sellerwatch.adapters.sql import mysql  # noqa: PLC0415
+
+    return mysql.may_run_again(cause)
+
+
+def is_lost(error: Exception) -> bool:
+    """The way to the server broke: the connection is of no use any more."""
+    cause = cause_of(error)
+    if isinstance(cause, sqlite3.Error):
+        return False
+    from sellerwatch.adapters.sql import mysql  # noqa: PLC0415
+
+    return mysql.is_lost(cause)
 
 
 def is_unusable(error: Exception) -> bool:
     """The database's or the machine's state is at fault, not the statement."""
-    return getattr(cause_of(error), "sqlite_errorcode", 0) & 0xFF in _UNUSABLE
+    return getattr(cause_of(error), "sqlite_errorcode", 0) & 0xFF in _UNUSABLE or _trouble(error) is not None
+
+
+def _trouble(error: Exception) -> str | None:
+    cause = cause_of(error)
+    if cause is None or isinstance(cause, sqlite3.Error):
+        return None
+    from sellerwatch.adapters.sql import mysql  # noqa: PLC0415
+
+    return mysql.trouble(cause)
 
 
 def time_of(value: Any) -> datetime | None:
@@ -172,6 +211,12 @@ def _prepare(connection: Any, synchronous: str) -> None:
 
 def _begin(connection: Connection) -> None:
     reads_only = connection.get_execution_options().get(READS_ONLY)
+    if connection.dialect.name == "mysql":
+        if reads_only:
+            from sellerwatch.adapters.sql import mysql  # noqa: PLC0415
+
+            mysql.begin_snapshot(connection)
+        return
     connection.exec_driver_sql("BEGIN" if reads_only else "BEGIN IMMEDIATE")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -65,7 +65,11 @@ BEAT = "UPDATE workers SET heartbeat_at = :now, stopped_at = NULL WHERE worker_i
 
 LEAVE = "UPDATE workers SET stopped_at = :now WHERE worker_id = :worker_id AND stopped_at IS NULL"
 
-BURY = "UPDATE workers SET stopped_at = :now WHERE stopped_at IS NULL AND heartbeat_at <= :beat_before"
+SILENT = "SELECT worker_id FROM workers WHERE stopped_at IS NULL AND heartbeat_at <= :beat_before"
+
+BURY = """
+UPDATE workers SET stopped_at = :now WHERE worker_id IN (:ids) AND stopped_at IS NULL AND heartbeat_at <= :beat_before
+"""
 
 
 class SqlExecutions:
@@ -89,8 +93,13 @@ class SqlExecutions:
         SqlActivity(self._db).add(Activity(at, kind, "execution", execution.execution_id, told))
 
     def get(self, execution_id: ExecutionId) -> Execution | None:
-        row = self._db.row(f"{SELECT} WHERE execution_id = :id", {"id": execution_id})
+        row = self._db.hold_row(f"{SELECT} WHERE execution_id = :id", {"id": execution_id})
         return None if row is None else _execution(row)
+
+    def hold(self, execution_ids: Collection[ExecutionId]) -> None:
+        # One by one: a list would be looked for in whichever order the server finds cheapest.
+        for execution_id in sorted(execution_ids) if self._db.shared else ():
+            self._db.hold(STATUS, {"id": execution_id})
 
     def open_of(self, seller_id: SellerId) -> Execution | None:
         row = self._db.row(f"{SELECT} WHERE open_seller_id = :seller_id", {"seller_id": seller_id})
@@ -163,7 +172,9 @@ class SqlWorkers:
         self._db.run(LEAVE, {"worker_id": worker_id, "now": now})
 
     def bury(self, beat_before: datetime, now: datetime) -> int:
-        return self._db.run(BURY, {"beat_before": beat_before, "now": now})
+        # Looked up first: an UPDATE that looks for them would wait for hearts that beat.
+        silent = [row[0] for row in self._db.rows(SILENT, {"beat_before": beat_before})]
+        return self._db.run(BURY, {"beat_before": beat_before, "now": now}, ids=silent) if silent else 0
 
 
 def _params(execution: Execution) -> dict[str, Any]:

@@ -8,9 +8,14 @@ from sellerwatch.adapters.sql.statements import Db
 
 # Taken when free, lapsed, or ours already.
 TAKE = """
+UPDATE job_leases SET owner = :owner, lease_until = :until, last_started_at = :now
+WHERE job = :job AND (owner IS NULL OR owner = :owner OR lease_until <= :now)
+"""
+
+# A job that nobody ever took. Of two that find it so, one gets in.
+FIRST = """
 INSERT INTO job_leases (job, owner, lease_until, last_started_at) VALUES (:job, :owner, :until, :now)
-ON CONFLICT (job) DO UPDATE SET owner = :owner, lease_until = :until, last_started_at = :now
-WHERE owner IS NULL OR owner = :owner OR lease_until <= :now
+ON CONFLICT (job) DO NOTHING
 """
 
 FINISH = """
@@ -28,7 +33,8 @@ class SqlLeases:
         self._db = db
 
     def take(self, job: str, owner: str, until: datetime, now: datetime) -> bool:
-        return self._db.run(TAKE, {"job": job, "owner": owner, "until": until, "now": now}) == 1
+        given = {"job": job, "owner": owner, "until": until, "now": now}
+        return self._db.run(TAKE, given) == 1 or self._db.run(FIRST, given) == 1
 
     def finish(self, job: str, owner: str, now: datetime, error: str | None = None) -> None:
         cut = None if error is None else error[:2000]

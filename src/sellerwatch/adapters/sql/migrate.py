@@ -26,8 +26,8 @@ from typing import Literal
 
 from sqlalchemy import Connection, Engine, column, inspect, select, table, text
 
-from sellerwatch.adapters.sql.engine import READS_ONLY
 from sellerwatch.adapters.sql.migrations import TableInTheWay
+from sellerwatch.adapters.sql.statements import READS_ONLY
 from sellerwatch.kernel.errors import Conflict, Invalid
 
 MIGRATIONS = Path(__file__).parent / "migrations"

@@ -71,10 +71,10 @@ UPDATE {outbox} SET {set_attempted} status = :status, retry_count = :retry_count
 WHERE outbox_id = :outbox_id
 """
 
-# Which of some messages are being sent, by whom and at which try.
+# Which of some messages are being sent, by whom and at which try. The CASE leaves but one index to go by, the ids'.
 GRIPS = """
 SELECT o.outbox_id, o.worker_id, o.retry_count FROM {outbox} o
-WHERE o.outbox_id IN (:outbox_ids) AND o.status = 'SENDING'
+WHERE o.outbox_id IN (:outbox_ids) AND CASE o.status WHEN 'SENDING' THEN 1 END = 1
 """
 
 # What one worker is sending.
@@ -212,13 +212,13 @@ class SqlOutbox:
         self._db.many(self._sql.add, [{**_values(each, each.created_at), **_fixed(each)} for each in messages])
 
     def due(self, now: datetime, limit: int) -> Sequence[Message]:
-        return self._found(self._db.rows(self._sql.due, {"now": now, "limit": limit})) if limit > 0 else ()
+        return self._found(self._db.take(self._sql.due, {"now": now, "limit": limit})) if limit > 0 else ()
 
     def get(self, outbox_id: OutboxId) -> Message | None:
         return next(iter(self.get_many([outbox_id])), None)
 
     def get_many(self, outbox_ids: Sequence[OutboxId]) -> Sequence[Message]:
-        return self._found(self._db.rows(self._sql.get_many, outbox_ids=outbox_ids)) if outbox_ids else ()
+        return self._found(self._db.hold(self._sql.get_many, outbox_ids=outbox_ids)) if outbox_ids else ()
 
     def save(self, messages: Sequence[Message], now: datetime) -> None:
         self._db.many(self._sql.save, [_values(message, now) for message in messages])
@@ -227,21 +227,26 @@ class SqlOutbox:
         self._db.many(self._sql.move, [_moved(message, now) for message in messages])
 
     def grips(self, outbox_ids: Sequence[OutboxId]) -> Mapping[OutboxId, Grip]:
-        rows = self._db.rows(self._sql.grips, outbox_ids=outbox_ids) if outbox_ids else ()
+        rows = self._db.hold(self._sql.grips, outbox_ids=outbox_ids) if outbox_ids else ()
         return {OutboxId(row[0]): (WorkerId(row[1]), row[2]) for row in rows}
 
     def held_by(self, worker_id: WorkerId) -> Sequence[Message]:
-        return self._found(self._db.rows(self._sql.held_by, {"worker_id": worker_id}))
+        return self._found(self._db.hold(self._sql.held_by, {"worker_id": worker_id}))
 
     def held_by_lapsed(self, beat_before: datetime) -> Sequence[Message]:
-        return self._found(self._db.rows(self._sql.held_by_lapsed, {"beat_before": beat_before}))
+        found = self._found(self._db.rows(self._sql.held_by_lapsed, {"beat_before": beat_before}))
+        if not self._db.shared:
+            return found
+        # Not held at once: that would hold the workers' rows too, and their hearts could not beat.
+        still = {message.outbox_id: message for message in self.get_many([each.outbox_id for each in found])}
+        return [each for each in found if still.get(each.outbox_id) == each]
 
     def next_due(self) -> datetime | None:
         due: datetime | None = self._db.value(self._sql.next_due)
         return due
 
     def latest_of(self, subject_id: PublicId, limit: int) -> Sequence[Message]:
-        return self._found(self._db.rows(self._sql.latest_of, {"subject_id": subject_id, "limit": limit}))
+        return self._found(self._db.hold(self._sql.latest_of, {"subject_id": subject_id, "limit": limit}))
 
     def under_way(self) -> int:
         return int(self._db.value(self._sql.under_way))

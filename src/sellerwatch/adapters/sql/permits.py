@@ -23,8 +23,8 @@ from sellerwatch.kernel.ids import TaskId, WorkerId
 SET_LIMIT = """
 UPDATE rate_limit_bucket SET current_tokens = current_tokens + (:limit - max_tokens),
     full_until_us = CASE WHEN :window_us - max_tokens / refill_rate * 1000000 < 1000 THEN full_until_us ELSE
-        MAX(COALESCE(full_until_us, 0), :boot_us + :window_us - CAST(max_tokens / refill_rate * 1000000 AS INTEGER))
-        END,
+        CASE WHEN full_until_us > :boot_us + :window_us - max_tokens / refill_rate * 1000000 THEN full_until_us ELSE
+        :boot_us + :window_us - CAST(max_tokens / refill_rate * 1000000 AS SIGNED INTEGER) END END,
     max_tokens = :limit, refill_rate = :rate WHERE max_tokens <> :limit OR refill_rate <> :rate
 """
 
@@ -52,7 +52,8 @@ UPDATE rate_limit_bucket SET current_tokens = current_tokens - ?, last_departure
 WHERE agent_id = ?
 """
 
-OPEN = "SELECT id FROM permits WHERE id IN (:numbers) AND answered_boot_us IS NULL"
+# The CASE leaves but one index to go by, the ids': by the other, everybody's open permits would be held.
+OPEN = "SELECT id FROM permits WHERE id IN (:numbers) AND CASE WHEN answered_boot_us IS NULL THEN 1 END = 1"
 
 ANSWER = "UPDATE permits SET answered_at = :now, answered_boot_us = :boot_us WHERE id IN (:numbers)"
 
@@ -61,8 +62,8 @@ GIVE_BACK = "DELETE FROM permits WHERE id = :number AND answered_boot_us IS NULL
 REFUND = "UPDATE rate_limit_bucket SET current_tokens = current_tokens + :number WHERE agent_id = :agent"
 
 # Permits of workers that are gone or silent, and those that a living one has lost sight of.
-ANSWER_LAPSED = """
-UPDATE permits SET answered_at = :now, answered_boot_us = :boot_us WHERE answered_boot_us IS NULL AND (
+LAPSED = """
+SELECT id FROM permits WHERE answered_boot_us IS NULL AND (
     boot_us <= :forgotten OR worker_id NOT IN (
         SELECT worker_id FROM workers WHERE stopped_at IS NULL AND heartbeat_at > :beat_before))
 """
@@ -89,10 +90,8 @@ IN_WINDOW = "SELECT agent_id, id, answered_boot_us, answered_at FROM permits ORD
 
 OLDEST_ANSWER = "SELECT MIN(answered_boot_us) FROM permits"
 
-HIGHEST = "SELECT seq FROM sqlite_sequence WHERE name = 'permits'"
-
 # Never shorter than it was: two reasons to count as full may overlap.
-FILL = "UPDATE rate_limit_bucket SET full_until_us = MAX(COALESCE(full_until_us, 0), :until)"
+FILL = "UPDATE rate_limit_bucket SET full_until_us = :until WHERE COALESCE(full_until_us, 0) < :until"
 
 # Passed: a later boot must not take it for its own.
 UNFILL = "UPDATE rate_limit_bucket SET full_until_us = NULL WHERE full_until_us <= :boot_us"
@@ -131,7 +130,7 @@ class SqlPermits:
 
     def answer(self, numbers: Sequence[int], at: Moment) -> frozenset[int]:
         stamp = {"now": at.now, "boot_us": at.boot_us}
-        unanswered = [int(r[0]) for r in self._db.rows(OPEN, numbers=numbers)]
+        unanswered = [int(r[0]) for r in self._db.hold(OPEN, numbers=numbers)]
         # All of them: one that was given up while it was on its way counts from when it really came back.
         self._db.run(ANSWER, stamp, numbers=numbers)
         return frozenset(unanswered)
@@ -142,8 +141,10 @@ class SqlPermits:
                 self._db.run(REFUND, {"number": 1, "agent": permit.grant.candidate.row})
 
     def answer_lapsed(self, beat_before: datetime, at: Moment) -> int:
-        stamp = {"now": at.now, "boot_us": at.boot_us, "forgotten": at.boot_us - FORGOTTEN_US}
-        return self._db.run(ANSWER_LAPSED, stamp | {"beat_before": beat_before})
+        # Looked up first: an UPDATE that looks for them would hold everybody's on its way.
+        given = {"forgotten": at.boot_us - FORGOTTEN_US, "beat_before": beat_before}
+        lapsed = [int(r[0]) for r in self._db.rows(LAPSED, given)]
+        return len(self.answer(lapsed, at)) if lapsed else 0
 
     def answer_all_of(self, worker_id: WorkerId, at: Moment) -> None:
         self._db.run(ANSWER_ALL, {"worker_id": worker_id, "now": at.now, "boot_us": at.boot_us})
@@ -177,7 +178,7 @@ class SqlPermits:
         return int(self._db.value("SELECT MAX(last_departure_us) FROM rate_limit_bucket") or 0)
 
     def highest(self) -> int:
-        return int(self._db.value(HIGHEST) or 0)
+        return self._db.highest("permits")
 
     def fill(self, at: Moment, limits: Limits) -> None:
         self._db.run(FILL, {"until": at.boot_us + limits.window_us})

@@ -51,8 +51,10 @@ VALUES (:product_id, :data_type, :raw_hash, :raw_json, :created_at)
 
 # The newest body of each part.
 LATEST_RAWS = """
-SELECT product_id, data_type, raw_json FROM product_raw_data WHERE id IN (
-    SELECT MAX(id) FROM product_raw_data WHERE product_id IN (:product_ids) {of_a_part} GROUP BY product_id, data_type)
+SELECT r.product_id, r.data_type, r.raw_json FROM (
+    SELECT MAX(id) AS id FROM product_raw_data WHERE product_id IN (:product_ids) {of_a_part}
+    GROUP BY product_id, data_type) AS newest
+JOIN product_raw_data r ON r.id = newest.id
 """
 
 BODIES_OF = """
@@ -122,7 +124,7 @@ class SqlProducts:
 
     def of_items(self, items: Sequence[ItemNo]) -> dict[ItemNo, Product]:
         return {
-            ItemNo(row[1]): _product(row) for row in self._db.rows(f"{SELECT} WHERE item_no IN (:items)", items=items)
+            ItemNo(row[1]): _product(row) for row in self._db.hold(f"{SELECT} WHERE item_no IN (:items)", items=items)
         }
 
     def add(self, products: Iterable[Product]) -> None:
@@ -215,11 +217,11 @@ class SqlProducts:
 
     def missing(self, seller_id: SellerId, execution_id: ExecutionId) -> Sequence[Product]:
         given = {"seller_id": seller_id, "execution_id": execution_id}
-        return [_product(row) for row in self._db.rows(MISSING, given)]
+        return [_product(row) for row in self._db.hold(MISSING, given)]
 
     def unseen_since(self, seller_id: SellerId, since: datetime, limit: int) -> Sequence[Product]:
         given = {"seller_id": seller_id, "since": since, "limit": limit}
-        return [_product(row) for row in self._db.rows(UNSEEN_SINCE, given)]
+        return [_product(row) for row in self._db.hold(UNSEEN_SINCE, given)]
 
     def count_unseen_since(self, seller_id: SellerId, since: datetime) -> int:
         return int(self._db.value(COUNT_UNSEEN_SINCE, {"seller_id": seller_id, "since": since}))

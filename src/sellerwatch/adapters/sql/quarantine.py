@@ -93,10 +93,10 @@ class SqlQuarantine:
 
     def open_cases(self, seller_id: SellerId) -> Sequence[Case]:
         where = "WHERE seller_id = :seller_id AND status = 'OPEN' ORDER BY id"
-        return [_case(row) for row in self._db.rows(f"{CASE} {where}", {"seller_id": seller_id})]
+        return [_case(row) for row in self._db.hold(f"{CASE} {where}", {"seller_id": seller_id})]
 
     def get(self, case_id: CaseId) -> Case | None:
-        row = self._db.row(f"{CASE} WHERE case_id = :case_id", {"case_id": case_id})
+        row = self._db.hold_row(f"{CASE} WHERE case_id = :case_id", {"case_id": case_id})
         return None if row is None else _case(row)
 
     def add(self, case: Case) -> None:
@@ -158,11 +158,11 @@ class SqlRemovals:
 
     def held_of(self, seller_id: SellerId) -> Removal | None:
         where = "WHERE seller_id = :seller_id AND status = 'HELD'"
-        row = self._db.row(f"{REMOVAL} {where}", {"seller_id": seller_id})
+        row = self._db.hold_row(f"{REMOVAL} {where}", {"seller_id": seller_id})
         return None if row is None else _removal(row)
 
     def get(self, removal_id: RemovalId) -> Removal | None:
-        row = self._db.row(f"{REMOVAL} WHERE removal_id = :removal_id", {"removal_id": removal_id})
+        row = self._db.hold_row(f"{REMOVAL} WHERE removal_id = :removal_id", {"removal_id": removal_id})
         return None if row is None else _removal(row)
 
     def add(self, removal: Removal) -> None:

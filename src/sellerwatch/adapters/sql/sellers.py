@@ -49,7 +49,7 @@ class SqlSellers:
         self._db = db
 
     def get(self, seller_id: SellerId) -> Seller | None:
-        row = self._db.row(f"{SELLER} WHERE seller_id = :seller_id", {"seller_id": seller_id})
+        row = self._db.hold_row(f"{SELLER} WHERE seller_id = :seller_id", {"seller_id": seller_id})
         return None if row is None else _seller(row)
 
     def add(self, seller: Seller) -> None:
@@ -90,7 +90,7 @@ class SqlSchedules:
         return [_schedule(row) for row in rows], self._db.value("SELECT COUNT(*) FROM crawling_schedules")
 
     def _one(self, column: str, value: str) -> Schedule | None:
-        row = self._db.row(f"{SCHEDULE} WHERE {column} = :value", {"value": value})
+        row = self._db.hold_row(f"{SCHEDULE} WHERE {column} = :value", {"value": value})
         return None if row is None else _schedule(row)
 
 

@@ -3,6 +3,10 @@
 SQLAlchemy opens, pools and ends; a statement does not pass through it. Its result objects would cost more than most of
 our statements do. Names are for those who read: run for many rows a statement is given to the driver with `?` and
 tuples, since it would look every name up anew for every row.
+
+Statements are written once, in what SQLite and MySQL share and SQLite's own `ON CONFLICT`; `mysql.py` has the same
+class for the other engine, which turns each text into its dialect the first time it is used. Where SQLite's one writer
+makes a row ours by itself, the others are kept from it by name: `hold` and `take`.
 """
 
 from __future__ import annotations
@@ -21,25 +25,40 @@ Given = TypeVar("Given", Params, AnyRow)
 
 _NONE: Params = {}
 
+#: Execution option of a connection that only reads: its transaction takes no write lock.
+READS_ONLY = "sellerwatch_reads_only"
+
 
 class Db:
     """One connection inside one transaction. `in_list` names are lists: `IN (:items)` takes as many as are given."""
 
     __slots__ = ("_cursor",)
 
+    #: Others may be writing in between two of our statements; here nobody is.
+    shared = False
+
     def __init__(self, connection: Connection) -> None:
         self._cursor: Any = connection.connection.cursor()
 
     def rows(self, sql: str, params: Params = _NONE, **in_lists: Sequence[Any]) -> Sequence[AnyRow]:
         if in_lists:
-            sql, params = _expanded(sql, params, in_lists)
+            sql, params = expanded(sql, params, in_lists)
         self._cursor.execute(sql, params)
         found: Sequence[AnyRow] = self._cursor.fetchall()
         return found
 
+    #: Rows that are about to be changed: nobody else changes them before this transaction ends.
+    hold = rows
+    #: The same, of rows that nobody holds: what others are at is passed over, not waited for.
+    take = rows
+
     def row(self, sql: str, params: Params = _NONE) -> AnyRow | None:
         """The first row; the statement is over then, so that none is left open."""
         found = self.rows(sql, params)
+        return found[0] if found else None
+
+    def hold_row(self, sql: str, params: Params = _NONE) -> AnyRow | None:
+        found = self.hold(sql, params)
         return found[0] if found else None
 
     def value(self, sql: str, params: Params = _NONE) -> Any:
@@ -49,7 +68,7 @@ class Db:
     def run(self, sql: str, params: Params = _NONE, **in_lists: Sequence[Any]) -> int:
         """Rows touched."""
         if in_lists:
-            sql, params = _expanded(sql, params, in_lists)
+            sql, params = expanded(sql, params, in_lists)
         touched: int = self._cursor.execute(sql, params).rowcount
         return touched
 
@@ -70,6 +89,10 @@ class Db:
         last = self.value("SELECT last_insert_rowid()")
         return range(last - len(params) + 1, last + 1)
 
+    def highest(self, table: str) -> int:
+        """The highest id a table that never reuses one has given, rows since deleted included."""
+        return int(self.value("SELECT seq FROM sqlite_sequence WHERE name = :table", {"table": table}) or 0)
+
 
 _NAME = re.compile(r":([a-z]\w*)")
 
@@ -83,7 +106,16 @@ def _positional(sql: str) -> tuple[str, Callable[[Params], AnyRow]]:
     return _NAME.sub("?", sql), cast("Callable[[Params], AnyRow]", values)
 
 
-def _expanded(sql: str, params: Params, in_lists: Mapping[str, Sequence[Any]]) -> tuple[str, dict[str, Any]]:
+def open_db(connection: Connection) -> Db:
+    """For the engine that the connection leads to."""
+    if connection.dialect.name != "mysql":
+        return Db(connection)
+    from sellerwatch.adapters.sql.mysql import MysqlDb  # noqa: PLC0415 - the driver is for those who use it
+
+    return MysqlDb(connection, only_reads=bool(connection.get_execution_options().get(READS_ONLY)))
+
+
+def expanded(sql: str, params: Params, in_lists: Mapping[str, Sequence[Any]]) -> tuple[str, dict[str, Any]]:
     """The lists are filled up with their last item to a few lengths: few texts, which the driver knows by then."""
     values = dict(params)
     for name, items in in_lists.items():

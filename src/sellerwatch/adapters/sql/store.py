@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import inspect
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar, overload
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from sellerwatch.adapters.sql.engine import (
     DRIVER_ERRORS,
-    READS_ONLY,
-    DatabaseUnavailable,
-    cause_of,
+    is_lost,
     is_transient,
     is_unusable,
-    shown,
+    unavailable,
 )
+from sellerwatch.adapters.sql.statements import READS_ONLY
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock
@@ -64,18 +64,30 @@ class InlineRunner:
 
 
 class SqlStore:
-    """Implements `kernel.store.Store`. SQLite has one writer, so writes queue in one thread instead of fighting.
+    """Implements `kernel.store.Store`. SQLite has one writer, so writes queue in one thread instead of fighting; at a
+    MySQL server several write at once, and those that deadlock, or lose the connection, run again.
 
     `rehearse` runs every `work` twice and rolls the first run back: tests use it, so that a `work` that is not safe to
-    run again (a captured list appended to, an id made inside) shows.
+    run again (a captured list appended to, an id made inside) shows. `pulse` is called before each transaction, with
+    its connection.
     """
 
-    def __init__(self, engine: Engine, clock: Clock, writer: Runner, reader: Runner, *, rehearse: bool = False) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        clock: Clock,
+        writer: Runner,
+        reader: Runner,
+        *,
+        rehearse: bool = False,
+        pulse: Callable[[Connection], None] | None = None,
+    ) -> None:
         self._engine = engine
         self._clock = clock
         self._writer = writer
         self._reader = reader
         self._rehearse = rehearse
+        self._pulse = pulse
         self._luck = random.Random(0)  # noqa: S311 - spreads retries, guards nothing
 
     @overload
@@ -102,6 +114,14 @@ class SqlStore:
         """Run `work` on one consistent snapshot; nothing it did is kept."""
         return self._persist(lambda: self._look(work), self._reader)
 
+    @property
+    def engine(self) -> Engine:
+        return self._engine
+
+    @property
+    def writer(self) -> Runner:
+        return self._writer
+
     def close(self) -> None:
         """Waits for transactions that are running, then closes every connection."""
         self._writer.close()
@@ -109,20 +129,24 @@ class SqlStore:
         self._engine.dispose()
 
     async def _persist(self, once: Callable[[], T], runner: Runner) -> T:
-        tries = 0
+        tries = lost = 0
         while True:
             try:
                 return await runner.run(once)
             except DRIVER_ERRORS as error:
                 tries += 1
-                if not is_transient(error) or tries >= ATTEMPTS:
+                # A new connection is worth one more try; a server that is away is not waited for here.
+                lost += is_lost(error)
+                if not is_transient(error) or tries >= ATTEMPTS or lost > 1:
                     if is_unusable(error):
-                        raise DatabaseUnavailable(where=shown(self._engine), problem=str(cause_of(error))) from error
+                        raise unavailable(self._engine, error) from error
                     raise
                 await self._clock.sleep(PAUSE.wait(tries, self._luck).total_seconds())
 
     def _once(self, work: Callable[[Transaction], T]) -> T:
-        with self._engine.connect() as connection:
+        with self._engine.connect() as connection, _given_up_if_lost(connection):
+            if self._pulse is not None:
+                self._pulse(connection)
             if self._rehearse:
                 with connection.begin() as rehearsal:
                     _plain(work(Transaction(connection)))
@@ -131,11 +155,23 @@ class SqlStore:
                 return _plain(work(Transaction(connection)))
 
     def _look(self, work: Callable[[Transaction], T]) -> T:
-        with self._engine.connect().execution_options(**{READS_ONLY: True}) as connection, connection.begin() as view:
+        looking = self._engine.connect().execution_options(**{READS_ONLY: True})
+        with looking as connection, _given_up_if_lost(connection), connection.begin() as view:
             try:
                 return _plain(work(Transaction(connection)))
             finally:
                 view.rollback()
+
+
+@contextmanager
+def _given_up_if_lost(connection: Connection) -> Iterator[None]:
+    """SQLAlchemy does not see what our own statements meet: a connection that is gone must not go back to the pool."""
+    try:
+        yield
+    except DRIVER_ERRORS as error:
+        if is_lost(error) and not connection.invalidated:
+            connection.invalidate()
+        raise
 
 
 def _plain(result: T) -> T:

@@ -53,8 +53,9 @@ UPDATE crawler_tasks SET status = :status, error_message = :error_message, compl
 WHERE task_id IN (:task_ids)
 """
 
+# The CASE leaves but one index to go by: by the state's, others' tasks would be held too, and waited for.
 ATTEMPTS_HELD = """SELECT task_id, attempt FROM crawler_tasks
-WHERE task_id IN (:ids) AND status = 'IN_PROGRESS' AND worker_id = :worker_id"""
+WHERE task_id IN (:ids) AND CASE status WHEN 'IN_PROGRESS' THEN worker_id END = :worker_id"""
 
 # What one run has to do now: in the order of the index, so that nobody locks what it does not take.
 READY = f"""{SELECT} WHERE execution_id = :execution_id AND status = :status AND available_at <= :now
@@ -133,15 +134,22 @@ class SqlTasks:
         )
 
     def get(self, task_id: TaskId) -> Task | None:
-        row = self._db.row(f"{SELECT} WHERE task_id = :task_id", {"task_id": task_id})
+        row = self._db.hold_row(f"{SELECT} WHERE task_id = :task_id", {"task_id": task_id})
         return None if row is None else _task(row)
+
+    def hold(self, tasks: Sequence[Task]) -> Sequence[Task]:
+        if not self._db.shared or not tasks:
+            return tasks
+        rows = self._db.hold(f"{SELECT} WHERE task_id IN (:ids)", ids=[task.task_id for task in tasks])
+        still = {task.task_id: task for task in map(_task, rows)}
+        return [task for task in tasks if still.get(task.task_id) == task]
 
     def get_many(self, task_ids: Sequence[TaskId]) -> dict[TaskId, Task]:
         rows = self._db.rows(f"{SELECT} WHERE task_id IN (:ids)", ids=task_ids)
         return {TaskId(row[0]): _task(row) for row in rows}
 
     def attempts_held(self, worker_id: WorkerId, task_ids: Sequence[TaskId]) -> dict[TaskId, int]:
-        rows = self._db.rows(ATTEMPTS_HELD, {"worker_id": worker_id}, ids=task_ids)
+        rows = self._db.hold(ATTEMPTS_HELD, {"worker_id": worker_id}, ids=task_ids)
         return {TaskId(row[0]): row[1] for row in rows}
 
     def save(self, tasks: Iterable[Task], now: datetime) -> None:
@@ -191,7 +199,7 @@ class SqlTasks:
         for status in states:
             if len(found) < limit:
                 params = {"execution_id": execution_id, "status": status, "now": now, "limit": limit - len(found)}
-                found += [_task(row) for row in self._db.rows(READY, params)]
+                found += [_task(row) for row in self._db.take(READY, params)]
         return found
 
     def next_ready(self, execution_id: ExecutionId) -> datetime | None:
@@ -225,7 +233,7 @@ class SqlTasks:
         return [_task(row) for row in self._db.rows(f"{SELECT} {where}", {"worker_id": worker_id})]
 
     def open_of(self, execution_id: ExecutionId, statuses: Sequence[TaskStatus]) -> Sequence[Task]:
-        rows = self._db.rows(
+        rows = self._db.hold(
             f"{SELECT} WHERE execution_id = :execution_id AND status IN (:statuses)",
             {"execution_id": execution_id},
             statuses=statuses,

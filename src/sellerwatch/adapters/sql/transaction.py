@@ -24,7 +24,7 @@ from sellerwatch.adapters.sql.pool_report import SqlPoolReport
 from sellerwatch.adapters.sql.products import SqlProducts
 from sellerwatch.adapters.sql.quarantine import SqlDrift, SqlQuarantine, SqlRemovals
 from sellerwatch.adapters.sql.sellers import SqlSchedules, SqlSellers
-from sellerwatch.adapters.sql.statements import Db
+from sellerwatch.adapters.sql.statements import open_db
 from sellerwatch.adapters.sql.tasks import SqlTasks
 from sellerwatch.adapters.sql.tokens import SqlTokens
 from sellerwatch.adapters.sql.users import SqlLogins, SqlUsers
@@ -35,7 +35,7 @@ class Transaction:
     """Repositories are made when first asked for: most transactions touch few of them."""
 
     def __init__(self, connection: Connection) -> None:
-        self.db = Db(connection)
+        self.db = open_db(connection)
 
     @cached_property
     def sellers(self) -> SqlSellers:

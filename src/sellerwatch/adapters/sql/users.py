@@ -32,7 +32,8 @@ FORGIVE = "UPDATE login_attempts SET failures = failures - 1 WHERE who_hash = :k
 
 # At most so many at a time, so that no transaction is long.
 FORGET = """
-DELETE FROM login_attempts WHERE id IN (SELECT id FROM login_attempts WHERE last_at < :before LIMIT :limit)
+DELETE FROM login_attempts WHERE id IN (
+    SELECT id FROM (SELECT id FROM login_attempts WHERE last_at < :before LIMIT :limit) AS oldest)
 """
 
 
@@ -41,7 +42,7 @@ class SqlUsers:
         self._db = db
 
     def get(self, name: str) -> User | None:
-        row = self._db.row(f"{SELECT} WHERE name = :name", {"name": name})
+        row = self._db.hold_row(f"{SELECT} WHERE name = :name", {"name": name})
         return None if row is None else _user(row)
 
     def everyone(self) -> Sequence[User]:
@@ -63,7 +64,7 @@ class SqlLogins:
 
     def get(self, keys: Sequence[bytes]) -> Mapping[bytes, Failures]:
         statement = "SELECT who_hash, failures, last_at FROM login_attempts WHERE who_hash IN (:keys)"
-        return {bytes(r[0]): Failures(r[1], r[2]) for r in self._db.rows(statement, keys=keys)}
+        return {bytes(r[0]): Failures(r[1], r[2]) for r in self._db.hold(statement, keys=keys)}
 
     def put(self, key: bytes, failures: Failures) -> None:
         self._db.run(PUT, {"key": key, "failures": failures.number, "last_at": failures.last_at})

@@ -44,7 +44,10 @@ class Walk:
         if place is None:
             return []
         sign = "<" if self.newest_first else ">"
-        return [f"(w.{self.time}, w.id) {sign} (:place_at, :place_row)" if self.by_time else f"w.id {sign} :place_row"]
+        if not self.by_time:
+            return [f"w.id {sign} :place_row"]
+        # Not `(time, id) < (...)`: MySQL finds no place in an index by that.
+        return [f"w.{self.time} {sign}= :place_at AND (w.{self.time} {sign} :place_at OR w.id {sign} :place_row)"]
 
     def ordered(self, place: Place | None, columns: str) -> str:
         """The rows behind a place, in order."""
@@ -68,6 +71,7 @@ def walk(db: Db, way: Walk, select: str, read: Callable[[AnyRow], T], *, place: 
         **way.given,
         "walk_limit": limit + 1,
         "walk_most": MOST_LOOKED_AT,
+        "walk_last": MOST_LOOKED_AT - 1,
         "place_at": None if place is None else place.at,
         "place_row": None if place is None else place.row,
     }
@@ -90,7 +94,7 @@ def of_seller(table: str, seller_id: str | None, status: str | None) -> Walk:
 
 def _end_of_looking(db: Db, way: Walk, given: Mapping[str, Any], place: Place | None) -> Place | None:
     """Where the looking stopped before the list did; None when all of it was seen, or the rest is too old."""
-    last = f"{way.ordered(place, 'w.id')} LIMIT 1 OFFSET :walk_most - 1"
+    last = f"{way.ordered(place, 'w.id')} LIMIT 1 OFFSET :walk_last"
     row = db.value(last, given)
     end = None if row is None else _place(db, way, row)
     return None if end is None or (way.since is not None and end.at < way.since - SLACK) else end

@@ -63,9 +63,10 @@ def unique(name: str, *columns: str) -> Index:
 
 
 def now() -> datetime:
-    """The time the runner was given, as the database keeps it: UTC without a zone."""
+    """The time the runner was given, in UTC; without a zone where the driver writes it as it is."""
     config = op.get_context().config
     if config is None:
         raise RuntimeError("a step needs the time; run it by sellerwatch.adapters.sql.migrate")
     moment: datetime = config.attributes["now"]
-    return moment.astimezone(UTC).replace(tzinfo=None)
+    in_utc = moment.astimezone(UTC)
+    return in_utc if op.get_bind().dialect.name == "mysql" else in_utc.replace(tzinfo=None)

@@ -70,8 +70,9 @@ class Time(TypeDecorator[datetime]):
             return None
         if value.tzinfo is None:
             raise ValueError(f"a time without a zone: {value!r}")
-        moment = value.astimezone(UTC).replace(tzinfo=None)
-        return moment if dialect.name == "mysql" else moment.isoformat(" ", "microseconds")
+        if dialect.name == "mysql":
+            return value
+        return value.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
 
     def process_result_value(self, value: datetime | str | None, dialect: Dialect) -> datetime | None:
         moment = datetime.fromisoformat(value) if isinstance(value, str) else value
