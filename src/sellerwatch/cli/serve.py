@@ -16,25 +16,27 @@ PATIENCE = 2.0
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Mapping
 
     from sellerwatch.crawling.execution import Execution
     from sellerwatch.crawling.ports import CrawlTx, NoteKind
     from sellerwatch.crawling.service import Service
     from sellerwatch.kernel.ids import ExecutionId, SellerId
     from sellerwatch.sellers.ports import SellersTx
-    from sellerwatch.settings import Settings
+    from sellerwatch.settings import Loaded, Settings
+    from sellerwatch.web.serve import Serving
 
 
 def serve() -> None:
-    """Crawl due sellers, deliver what changed and answer the API, until stopped. The embedded database is made on the
-    way.
+    """Crawl due sellers, deliver what changed, answer the API and serve the console, until stopped. The embedded
+    database is made on the way.
 
     \b
     sellerwatch serve
     SELLERWATCH_PRODUCT_SERVER_URL=https://products.example/events sellerwatch serve
     """
-    settings = _settings()
-    run_on_uvloop(_serve(settings))
+    loaded = _loaded()
+    run_on_uvloop(_serve(loaded.settings, loaded.origins))
 
 
 def crawl(
@@ -51,42 +53,48 @@ def crawl(
     sellerwatch crawl seller_12345
     sellerwatch crawl seller_1 seller_2 --json
     """
-    settings = _settings(quiet=True)
+    settings = _loaded(quiet=True).settings
     raise typer.Exit(run_on_uvloop(_crawl(settings, list(dict.fromkeys(sellers)), as_json)))
 
 
-def _settings(*, quiet: bool = False) -> Settings:
+def _loaded(*, quiet: bool = False) -> Loaded:
     from sellerwatch.logs import configure  # noqa: PLC0415
     from sellerwatch.settings import load  # noqa: PLC0415
 
-    settings = load(os.environ).settings
+    loaded = load(os.environ)
+    settings = loaded.settings
     configure("error" if quiet and settings.log_level == "info" else settings.log_level, settings.log_format)
-    return settings
+    return loaded
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: Settings, origins: Mapping[str, str]) -> None:
     import logging  # noqa: PLC0415
 
     from sellerwatch.compose import open_service  # noqa: PLC0415
     from sellerwatch.web.serve import api_of  # noqa: PLC0415
 
     log = logging.getLogger("sellerwatch")
-    async with open_service(settings) as service, api_of(service, settings) as serving:
+    async with open_service(settings) as service, api_of(service, settings, origins=origins) as serving:
         stop_on_signals(service.stop.set)
         if serving.first_password is not None:
-            _tell_first_password(serving.first_password)
-        where = {"api": serving.address, "marketplace": settings.marketplace_url}
+            _tell_first_password(serving)
+        where = {"api": serving.address, "console": f"{serving.address}/", "marketplace": settings.marketplace_url}
         log.info("serving", extra={**where, "worker": service.crawl.worker_id})
         async with at_work(service) as running:
             await running
         log.info("stopped", extra={"completed": service.progress.completed, "failed": service.progress.failed})
 
 
-def _tell_first_password(password: str) -> None:
+def _tell_first_password(serving: Serving) -> None:
     """Past the log, which is kept and shipped: for the person who started it, once."""
+    password = serving.first_password
     err.print(f"First start: log in as admin with the one-time password {password}", highlight=False, markup=False)
     err.print(
-        "It is shown only now; choose another by POST /api/v1/auth/password, or `sellerwatch auth user password`."
+        f"It is shown only now; log in to the console at {serving.address}/ and choose another there, "
+        "by POST /api/v1/auth/password, or by `sellerwatch auth user password`.",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
     )
 
 

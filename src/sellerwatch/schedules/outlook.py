@@ -50,11 +50,12 @@ def requests_of(products: int, page_size: int) -> int:
 
 
 def coming_day(runs: Sequence[Due], room: int, now: datetime) -> list[Hour]:
-    """24 hours from the one that has begun; runs overdue are in the first. `room` is what may be asked in an hour."""
+    """The hour that has begun and the 24 behind it; runs overdue are in the first. `room` is what may be asked in an
+    hour."""
     first = now.replace(minute=0, second=0, microsecond=0)
     carried = 0
     hours: list[Hour] = []
-    for number in range(HOURS):
+    for number in range(HOURS + 1):
         begin = first + number * HOUR
         within = [r for r in runs if r.at < begin + HOUR and (r.at >= begin or not number)]
         # Of the hour that has begun only the rest is left.

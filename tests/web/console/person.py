@@ -48,10 +48,10 @@ class Person:
         self.token = found[1] if found else self.token
         return seen
 
-    async def send(self, path: str, *, follow: bool = True, **fields: str) -> Seen:
-        """A form of a page that was seen."""
+    async def send(self, path: str, **fields: str) -> Seen:
+        """A form of a page that was seen, and the page it leads to."""
         seen = await self.ask("POST", path, {"form_token": self.token} | fields)
-        return await self.see(seen.headers["location"]) if follow and seen.status == 303 else seen
+        return await self.see(seen.headers["location"]) if seen.status == 303 else seen
 
     async def ask(
         self, method: str, path: str, form: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None

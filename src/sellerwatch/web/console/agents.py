@@ -25,7 +25,7 @@ from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.web.api.parts import Desk
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.audit import entries_table
-from sellerwatch.web.console.overview import pool_of
+from sellerwatch.web.console.overview import counts_of, pool_of
 from sellerwatch.web.console.page import Page, go, show
 from sellerwatch.web.console.sellers import number_of
 from sellerwatch.web.console.tables import Chart, Confirm, Filter, Table
@@ -65,6 +65,7 @@ async def agents(visit: Viewer) -> Response:
         visit,
         "agents.html",
         pool=pool,
+        counts=counts_of(pool),
         shown=shown,
         why_of=lambda one: why_of(one, at.now),
         table=_table(shown, at.now),

@@ -25,7 +25,7 @@ from sellerwatch.web.api.parts import Desk
 from sellerwatch.web.api.slices import cursor_of, place_of, seller_of
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page import Page, go, show
-from sellerwatch.web.console.tables import Chart, Confirm, Filter, Table
+from sellerwatch.web.console.tables import Chart, Confirm, Filter, Table, seller_page
 from sellerwatch.web.console.visit import Admin, Viewer, Visit
 
 router = APIRouter(route_class=Page, include_in_schema=False)
@@ -114,7 +114,7 @@ def _row(message: Message) -> tuple[tables.Cell, ...]:
         tables.code(message.outbox_id, f"/outbox/{message.outbox_id}"),
         tables.pill(message.event_type, "event"),
         about if message.item_no is not None else tables.text(message.seller_id),
-        tables.text(message.seller_id, f"/sellers/{message.seller_id}"),
+        tables.text(message.seller_id, seller_page(message.seller_id)),
         tables.pill(message.status),
         tables.number(message.retry_count),
         tables.raw(message.error_message),

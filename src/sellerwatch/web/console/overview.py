@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from sellerwatch.agents.agent import AgentStatus
 from sellerwatch.agents.breaker import BreakerRules
 from sellerwatch.agents.overview import Pool
 from sellerwatch.compose import limits_in_force, lost_permits
@@ -24,7 +25,7 @@ from sellerwatch.sellers.seller import SellerStatus
 from sellerwatch.web.api.parts import Parts
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page import Page, show
-from sellerwatch.web.console.tables import Table
+from sellerwatch.web.console.tables import Table, seller_page
 from sellerwatch.web.console.visit import Viewer
 
 router = APIRouter(route_class=Page, include_in_schema=False)
@@ -48,6 +49,10 @@ class Seen:
     channel: Channel
     blames: list[tuple[Blame, int]]
     now: datetime
+
+    @property
+    def pool_counts(self) -> dict[str, int]:
+        return counts_of(self.pool)
 
     @property
     def late(self) -> int:
@@ -80,6 +85,10 @@ class Seen:
             ("needs.breaker", int(self.pool.breaker.state != "CLOSED"), "/agents", "bad"),
         ]
         return [each for each in found if each[1] > 0]
+
+
+def counts_of(pool: Pool) -> dict[str, int]:
+    return {str(status): pool.count(status) for status in AgentStatus}
 
 
 def pool_of(tx: CrawlTx, parts: Parts, at: Moment) -> Pool:
@@ -147,7 +156,7 @@ def _sellers(seen: Seen) -> Table:
         ("col.seller", "col.freshness", "col.read", "col.interval", "col.next", "col.products"),
         [
             (
-                tables.text(seller.name, f"/sellers/{seller.seller_id}"),
+                tables.text(seller.name, seller_page(seller.seller_id)),
                 tables.pill(fresh_state(seller, seen.now), "fresh"),
                 tables.when(seller.fresh_as_of),
                 tables.said(f"every.{seller.interval.unit}", n=seller.interval.amount),

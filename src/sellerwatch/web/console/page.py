@@ -187,7 +187,12 @@ def _render(visit: Visit, template: str, context: dict[str, Any]) -> str:
 def _words(visit: Visit) -> dict[str, Any]:
     """What the page's script says by itself."""
     spans: dict[str, Any] = {way: {unit: visit.t(f"{way}.{unit}", n="{n}") for unit in "smhd"} for way in ("ago", "in")}
-    return spans | {"now": visit.t("now"), "live": visit.t("live.live"), "lost": visit.t("live.lost")}
+    return spans | {
+        "now": visit.t("now"),
+        "time": visit.t("col.time"),
+        "live": visit.t("live.live"),
+        "lost": visit.t("live.lost"),
+    }
 
 
 def _tables(values: Iterable[Any]) -> Iterable[Table]:

@@ -19,7 +19,7 @@ from sellerwatch.web.api.products import LIST
 from sellerwatch.web.api.slices import cursor_of, place_of, seller_of
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page import Page, go, show
-from sellerwatch.web.console.tables import Filter, Table
+from sellerwatch.web.console.tables import Filter, Table, seller_page
 from sellerwatch.web.console.visit import Viewer
 
 router = APIRouter(route_class=Page, include_in_schema=False)
@@ -82,7 +82,7 @@ def _row(product: Product, data: Mapping[str, Any]) -> tuple[tables.Cell, ...]:
         tables.pill(product.state),
         tables.number(prices.get("selling")),
         tables.number(data.get("stock")),
-        tables.text(product.seller_id, f"/sellers/{product.seller_id}"),
+        tables.text(product.seller_id, seller_page(product.seller_id)),
         tables.number(product.version),
         tables.when(product.updated_at),
     )
@@ -107,7 +107,7 @@ class Seen:
     @property
     def facts(self) -> list[tuple[str, Any]]:
         """Everything but what has a place of its own on the page."""
-        apart = ("images", "options", "descriptionHtml", "name")
+        apart = ("images", "options", "descriptionHtml", "name", "itemNo", "sellerId")
         return [(name, _short(value)) for name, value in _flat("", self.data) if name.partition(".")[0] not in apart]
 
 
@@ -119,6 +119,9 @@ def _flat(prefix: str, data: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _short(value: Any) -> Any:
+    """As a person reads it: lists by the names of their members."""
+    if isinstance(value, list):
+        return " › ".join(str(each.get("name", each)) if isinstance(each, Mapping) else str(each) for each in value)
     return f"{value[:LONGEST_VALUE]}…" if isinstance(value, str) and len(value) > LONGEST_VALUE else value
 
 

@@ -18,7 +18,7 @@ from sellerwatch.web.api.quarantine import LIST, MOST_ITEMS, MOST_STEPS
 from sellerwatch.web.api.slices import cursor_of, place_of, seller_of
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page import Page, go, show
-from sellerwatch.web.console.tables import Confirm, Filter, Table
+from sellerwatch.web.console.tables import Confirm, Filter, Table, seller_page
 from sellerwatch.web.console.visit import Admin, Viewer
 
 router = APIRouter(route_class=Page, include_in_schema=False)
@@ -53,7 +53,7 @@ async def cases(visit: Viewer) -> Response:
         [
             (
                 tables.code(case.case_id, f"/quarantine/{case.case_id}"),
-                tables.text(case.seller_id, f"/sellers/{case.seller_id}"),
+                tables.text(case.seller_id, seller_page(case.seller_id)),
                 tables.pill(case.part, "part"),
                 tables.code(case.field),
                 tables.said(f"case.{case.kind}"),

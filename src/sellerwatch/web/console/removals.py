@@ -15,7 +15,7 @@ from sellerwatch.web.api.removals import LIST, MOST_ITEMS, MOST_STEPS
 from sellerwatch.web.api.slices import cursor_of, place_of, seller_of
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page import Page, go, show
-from sellerwatch.web.console.tables import Confirm, Filter, Table
+from sellerwatch.web.console.tables import Confirm, Filter, Table, seller_page
 from sellerwatch.web.console.visit import Admin, Viewer
 
 router = APIRouter(route_class=Page, include_in_schema=False)
@@ -45,7 +45,7 @@ async def removals(visit: Viewer) -> Response:
         [
             (
                 tables.code(one.removal_id, f"/removals/{one.removal_id}"),
-                tables.text(one.seller_id, f"/sellers/{one.seller_id}"),
+                tables.text(one.seller_id, seller_page(one.seller_id)),
                 tables.pill(one.status, "removal"),
                 tables.said(f"removal.{one.reason}"),
                 tables.number(one.missing),

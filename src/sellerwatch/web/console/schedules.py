@@ -23,20 +23,20 @@ from sellerwatch.web.console import tables
 from sellerwatch.web.console.overview import pool_of
 from sellerwatch.web.console.page import Page, go, show
 from sellerwatch.web.console.sellers import number_of
-from sellerwatch.web.console.tables import Filter, Table
+from sellerwatch.web.console.tables import Filter, Table, seller_page
 from sellerwatch.web.console.visit import Admin, Viewer
 
 router = APIRouter(route_class=Page, include_in_schema=False)
 
 HOUR = timedelta(hours=1)
 #: Starts of one seller within a day: the shortest interval is an hour.
-MOST_STARTS = HOURS + 1
+MOST_STARTS = HOURS + 2
 
 
 def _due(sellers: Sequence[Freshness], page_size: int, now: datetime) -> list[Due]:
     """Every start of the coming day."""
     found: list[Due] = []
-    end = now + HOURS * HOUR
+    end = now + (HOURS + 1) * HOUR
     for seller in sellers:
         at, requests = seller.next_run_at, requests_of(seller.products, page_size)
         for _ in range(MOST_STARTS):
@@ -69,7 +69,7 @@ async def schedules(visit: Viewer) -> Response:
         ("col.seller", "col.status", "col.interval", "col.next", "col.requests", "col.read"),
         [
             (
-                tables.text(one.name, f"/sellers/{one.seller_id}"),
+                tables.text(one.name, seller_page(one.seller_id)),
                 tables.text(None) if one.schedule is None else tables.pill(one.schedule),
                 tables.said(f"every.{one.interval.unit}", n=one.interval.amount),
                 tables.when(one.next_run_at),
@@ -105,7 +105,7 @@ async def retry(seller_id: str, visit: Admin) -> Response:
     def work(tx: CrawlTx, desk: Desk) -> int:
         return retry_schedule(tx, wanted, actor=desk.actor, ids=desk.ids, now=desk.now)[1]
 
-    return go(visit, f"/sellers/{wanted}", "schedules.retried", n=await visit.change(work))
+    return go(visit, seller_page(wanted), "schedules.retried", n=await visit.change(work))
 
 
 @router.post("/schedules/{seller_id}/run-now")
@@ -116,4 +116,4 @@ async def run_schedule_now(seller_id: str, visit: Admin) -> Response:
         return run_now(tx, wanted, actor=desk.actor, now=desk.now)
 
     await visit.change(work)
-    return go(visit, f"/sellers/{wanted}", "schedules.due")
+    return go(visit, seller_page(wanted), "schedules.due")

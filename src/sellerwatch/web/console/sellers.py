@@ -30,7 +30,7 @@ from sellerwatch.web.api.parts import Desk
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.overview import fresh_state
 from sellerwatch.web.console.page import Page, go, show
-from sellerwatch.web.console.tables import Chart, Confirm, Filter, Table
+from sellerwatch.web.console.tables import Chart, Confirm, Filter, Table, seller_page
 from sellerwatch.web.console.visit import Admin, Viewer, Visit
 
 router = APIRouter(route_class=Page, include_in_schema=False)
@@ -99,7 +99,7 @@ async def sellers(visit: Viewer) -> Response:
 
 def _row(seller: Freshness, now: datetime) -> Sequence[tables.Cell]:
     return (
-        tables.text(seller.seller_id, f"/sellers/{seller.seller_id}"),
+        tables.text(seller.seller_id, seller_page(seller.seller_id)),
         tables.text(seller.name),
         tables.pill(seller.status),
         tables.pill(fresh_state(seller, now), "fresh"),
@@ -136,7 +136,7 @@ async def register_seller(visit: Admin) -> Response:
     except SellerwatchError as error:
         status = status_of(type(error))
         return show(visit, "register.html", status=status, problem=visit.refusal(error), given=given)
-    return go(visit, f"/sellers/{made.seller_id}", "sellers.registered", name=made.name)
+    return go(visit, seller_page(made.seller_id), "sellers.registered", name=made.name)
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def _look(tx: CrawlTx, seller_id: SellerId) -> Seen:
 
 
 @router.get("/sellers/{seller_id}")
-async def seller_page(seller_id: str, visit: Viewer) -> Response:
+async def show_seller(seller_id: str, visit: Viewer) -> Response:
     wanted = SellerId.parse(seller_id)
     seen = await visit.read(lambda tx: _look(tx, wanted))
     return show(
@@ -201,7 +201,7 @@ def runs_table(runs: Sequence[Execution], next_: str | None = None, empty: str =
         [
             (
                 tables.code(run.execution_id, f"/executions/{run.execution_id}"),
-                tables.text(run.seller_id, f"/sellers/{run.seller_id}"),
+                tables.text(run.seller_id, seller_page(run.seller_id)),
                 tables.pill(run.status),
                 tables.bar(run.ended, run.total_tasks_created),
                 tables.number(run.failed_tasks),
@@ -278,7 +278,7 @@ async def activate(seller_id: str, visit: Admin) -> Response:
         return register.activate(tx, wanted, actor=desk.actor, ids=desk.ids, now=desk.now)
 
     await visit.change(work)
-    return go(visit, f"/sellers/{wanted}", "sellers.activated", seller=wanted)
+    return go(visit, seller_page(wanted), "sellers.activated", seller=wanted)
 
 
 @router.get("/sellers/{seller_id}/deactivate")
@@ -297,14 +297,14 @@ async def confirm_deactivate(seller_id: str, visit: Admin) -> Response:
         visit,
         Confirm(
             "deactivate.title",
-            f"/sellers/{wanted}/deactivate",
+            seller_page(wanted, "/deactivate"),
             "deactivate.button",
             [
                 ("deactivate.what", {"seller": seller.name}),
                 ("deactivate.run" if going else "deactivate.no_run", {"n": left}),
                 ("deactivate.products", {"n": counts.present}),
             ],
-            f"/sellers/{wanted}",
+            seller_page(wanted),
             facts={"seller": wanted},
         ),
     )
@@ -319,7 +319,7 @@ async def deactivate(seller_id: str, visit: Admin) -> Response:
 
     _, ended = await visit.change(work)
     return go(
-        visit, f"/sellers/{wanted}", "sellers.deactivated", seller=wanted, n=0 if ended is None else ended.cancelled
+        visit, seller_page(wanted), "sellers.deactivated", seller=wanted, n=0 if ended is None else ended.cancelled
     )
 
 
@@ -333,10 +333,10 @@ async def interval_form(seller_id: str, visit: Admin) -> Response:
         visit,
         Confirm(
             "interval.title",
-            f"/sellers/{wanted}/interval",
+            seller_page(wanted, "/interval"),
             "interval.button",
             [("interval.what", {})],
-            f"/sellers/{wanted}",
+            seller_page(wanted),
             fields=[
                 Filter("amount", "interval.amount", str(seller.interval.amount), kind="number"),
                 Filter("unit", "interval.unit", seller.interval.unit, [(u, f"unit.{u}") for u in IntervalUnit]),
@@ -356,7 +356,7 @@ async def change_interval(seller_id: str, visit: Admin) -> Response:
         return register.update_interval(tx, wanted, interval, actor=desk.actor, ids=desk.ids, now=desk.now)
 
     await visit.change(work)
-    return go(visit, f"/sellers/{wanted}", "sellers.interval_changed", seller=wanted)
+    return go(visit, seller_page(wanted), "sellers.interval_changed", seller=wanted)
 
 
 def _confirm(visit: Visit, confirm: Confirm) -> Response:

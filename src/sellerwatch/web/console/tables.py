@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+from urllib.parse import quote
 
 from sellerwatch.kernel.clock import stamp
 
@@ -33,6 +34,11 @@ class Cell:
     value: Any
     href: str | None = None
     more: Any = None
+
+
+def seller_page(seller_id: str, deed: str = "") -> str:
+    """A seller's id is the marketplace's: any printable characters."""
+    return f"/sellers/{quote(seller_id, safe='')}{deed}"
 
 
 def text(value: object, href: str | None = None) -> Cell:

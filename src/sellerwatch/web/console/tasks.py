@@ -14,7 +14,7 @@ from sellerwatch.web.api.slices import cursor_of, place_of, seller_of
 from sellerwatch.web.api.tasks import AT_ONCE, LIST
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page import Page, go, show
-from sellerwatch.web.console.tables import Confirm, Filter, Table
+from sellerwatch.web.console.tables import Confirm, Filter, Table, seller_page
 from sellerwatch.web.console.visit import Admin, Viewer, Visit
 
 router = APIRouter(route_class=Page, include_in_schema=False)
@@ -87,7 +87,7 @@ def _row(task: Task) -> tuple[tables.Cell, ...]:
         tables.code(task.task_id, f"/why/task/{task.task_id}"),
         tables.pill(task.task_type, "type"),
         tables.pill(task.status),
-        tables.text(task.seller_id, f"/sellers/{task.seller_id}"),
+        tables.text(task.seller_id, seller_page(task.seller_id)),
         about,
         tables.number(task.requests_made),
         tables.text(None if task.agent_row is None else f"#{task.agent_row}", f"/agents/{task.agent_row}"),
@@ -123,7 +123,7 @@ async def confirm_retry(visit: Admin) -> Response:
 
 @router.post("/tasks/retry")
 async def retry(visit: Admin) -> Response:
-    given = {name: visit.form.get(name, "") for name in ("seller", "type", "execution")}
+    given = {name: visit.form.get(name) for name in ("seller", "type", "execution")}
     choice = _choice(visit, given | {"status": TaskStatus.FAILED.value})
     deadline = visit.parts.service.crawl.deadline
 

@@ -105,6 +105,9 @@
 
   // Charts. The numbers also stand in a table beside each.
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  const clock = (seconds, step) => new Date(seconds * 1000).toLocaleString(document.documentElement.lang, step >= 86400
+    ? { month: "numeric", day: "numeric" }
+    : { hour: "2-digit", minute: "2-digit", hour12: false, ...(step < 60 ? { second: "2-digit" } : {}) });
   const draw = (within) => {
     for (const place of within.querySelectorAll("[data-chart]")) {
       if (place.childElementCount) continue;
@@ -116,8 +119,8 @@
         width: place.clientWidth, height: place.clientHeight - 30, padding: [8, 8, 0, 0],
         cursor: { y: false }, legend: { live: true },
         scales: { y: { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.1 : 1] } },
-        axes: [axis, { ...axis, size: 46 }],
-        series: [{ value: (_, v) => v === null ? "" : new Date(v * 1000).toLocaleString(document.documentElement.lang) },
+        axes: [{ ...axis, values: (_, times, __, ___, step) => times.map((time) => clock(time, step)) }, { ...axis, size: 46 }],
+        series: [{ label: words.time, value: (_, v) => v === null ? "" : new Date(v * 1000).toLocaleString(document.documentElement.lang) },
           ...data.series.map((line) => ({
             label: line.label, stroke: colour(line.tone), width: 2, points: { show: data.x.length < 40, size: 5 },
             fill: bars ? colour(line.tone) : undefined, paths: bars, spanGaps: true,
