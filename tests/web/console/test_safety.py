@@ -31,12 +31,9 @@ OPEN = {"/login", "/password", "/logout", "/preferences"}
 
 def _deeds() -> list[str]:
     """Every path that takes a form, with something in each of its places."""
-    posts = [
-        r.path for router in ROUTERS for r in router.routes if isinstance(r, APIRoute) and "POST" in (r.methods or ())
-    ]
-    return [
-        re.sub(r"\{(\w+)\}", lambda place: SAMPLES.get(place[1], NOBODYS), path) for path in posts if path not in OPEN
-    ]
+    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    posts = {route.path for route in routes if "POST" in (route.methods or ())} - OPEN
+    return sorted(re.sub(r"\{(\w+)\}", lambda place: SAMPLES.get(place[1], NOBODYS), path) for path in posts)
 
 
 DEEDS = _deeds()

@@ -123,7 +123,7 @@ async def confirm_retry(visit: Admin) -> Response:
 
 @router.post("/tasks/retry")
 async def retry(visit: Admin) -> Response:
-    given = {name: visit.form.get(name) for name in ("seller", "type", "execution")}
+    given = {name: visit.form.get(name, "") for name in ("seller", "type", "execution")}
     choice = _choice(visit, given | {"status": TaskStatus.FAILED.value})
     deadline = visit.parts.service.crawl.deadline
 
