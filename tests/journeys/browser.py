@@ -7,7 +7,7 @@ import random
 import re
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -148,12 +148,11 @@ def shot(page: Page, name: str) -> None:
     page.screenshot(path=str(SHOTS / f"{name}.png"))
 
 
-def grave_findings(page: Page) -> list[str]:
+def grave_findings(page: Page, rules: Sequence[str] = ("wcag2a", "wcag2aa", "wcag21aa", "best-practice")) -> list[str]:
     """What axe holds to be serious or worse on this page. It is run beside the page's own policy, which forbids it."""
     page.evaluate(AXE.read_text("utf-8"))
     result: dict[str, Any] = page.evaluate(
-        "async () => await axe.run(document, {resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', "
-        "'best-practice']})"
+        "async (rules) => await axe.run(document, {resultTypes: ['violations'], runOnly: rules})", list(rules)
     )
     return [
         f"{each['id']}: {each['nodes'][0]['html'][:200]}"

@@ -8,7 +8,7 @@ import re
 
 import pytest
 from tests.builders import outbox_id, task_id
-from tests.web.stocked import NOBODYS, ONE, crawled, do, failed_messages, run_of
+from tests.web.stocked import NOBODYS, ONE, TWO, crawled, do, failed_messages, run_of
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.web.console.texts import LANGUAGES, TEXTS
@@ -88,12 +88,18 @@ async def stocked(console: Console) -> list[str]:
         return product.item_no, event.outbox_id
 
     item, event = await do(console.office, work)
+    # A list page was read, and nothing else of its products yet.
+    await practice.start(TWO)
+    await practice.absorb([practice.ending(taken) for taken in await practice.claim(1)])
+    unread = practice.world.listing(TWO, 0, 1)[0]
     assert practice.world.count(ONE) == 3
     return [
         *LISTS,
         f"/sellers/{ONE}",
         f"/executions/{run.execution_id}",
         f"/products/{item}",
+        f"/products/{unread}",
+        f"/why/product/{unread}",
         f"/outbox/{event}",
         f"/outbox/{outbox_id(900)}",
         "/agents/1",

@@ -23,9 +23,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.errors import Forbidden, SellerwatchError, Unauthenticated
+from sellerwatch.kernel.ids import PublicId
 from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.web import sessions
-from sellerwatch.web.api.errors import FieldProblem, InvalidRequest, status_of
+from sellerwatch.web.api.errors import FieldProblem, InternalError, InvalidRequest, status_of
 from sellerwatch.web.api.health import Finding, look
 from sellerwatch.web.console.static import address_of
 from sellerwatch.web.console.tables import Chart, Table, tone_of
@@ -272,8 +273,18 @@ class Page(APIRoute):
                 return await _refused(request, InvalidRequest((problem,)))
             except SellerwatchError as error:
                 return await _refused(request, error)
+            except Exception as error:
+                return await _broken(request, error)
 
         return handle
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    """A bug of ours: all of it to the log, an id of it to the person."""
+    visit = guest_of(request)
+    log_id = PublicId.generate(visit.parts.ids)
+    log.error("a page broke", exc_info=error, extra={"log_id": log_id, "path": visit.path})
+    return show(visit, "refused.html", status=500, message=visit.refusal(InternalError(log_id)))
 
 
 def _to_login(request: Request) -> Response:
