@@ -544,11 +544,11 @@ def show(measured: list[Measured], seen: list[PageMeasured], beside: list[Beside
     if measured:
         console.print(table)
         console.print("How the rows are found:")
-    seen: set[str] = set()
+    told: set[str] = set()
     for one in measured:
         for plan in one.plans:
-            if plan not in seen:
-                seen.add(plan)
+            if plan not in told:
+                told.add(plan)
                 console.print(f"  {one.name}: {plan}", style="dim", soft_wrap=True, markup=False, highlight=False)
     for run in beside:
         console.print(
