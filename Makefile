@@ -8,7 +8,7 @@ export UV_PYTHON_DOWNLOADS := never
 PY := .venv/bin/python
 JOBS ?= 2
 
-.PHONY: help setup servers test lint demo bench docs lock clean
+.PHONY: help setup servers test lint demo bench docs pictures lock clean
 
 help: ## This list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -53,10 +53,13 @@ docs: setup ## Write the generated pages anew
 	@$(PY) scripts/make_errors.py
 	@$(PY) scripts/make_user_agents.py
 
+pictures: servers ## The README's pictures anew, from the demo at work
+	@PYTHONPATH=. $(PY) scripts/make_pictures.py
+
 lock: .tools/bin/uv ## Resolve the locks anew (hashes inside, addresses not)
 	.tools/bin/uv pip compile -q --upgrade --universal --generate-hashes --no-header --no-annotate pyproject.toml -o requirements.lock
 	.tools/bin/uv pip compile -q --upgrade --universal --generate-hashes --no-header --no-annotate --group dev pyproject.toml -o requirements-dev.lock
 	.tools/bin/uv pip compile -q --upgrade --universal --generate-hashes --no-header --no-annotate --python-version 3.11 benchmarks/others/requirements.in -o benchmarks/others/requirements.lock
 
 clean: ## Everything that was made here
-	rm -rf .venv .bench .tools .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.* build dist
+	rm -rf .venv .bench .tools .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.* .screenshots build dist

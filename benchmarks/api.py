@@ -1,13 +1,14 @@
-"""The API, measured: every list over a large database, and readers beside a running crawl.
+"""The API and the console, measured: every list and page over a large database, and readers beside a running crawl.
 
     python benchmarks/api.py [--tasks 1000000] [--products 200000] [--readers 500] [--small]
 
 First: server CPU per call (this process and its threads: routing, who may, the query, the answer) of each list over a
 SQLite file with that many rows, for the first page, a page in the middle and one near the end, by each filter, with the
-query plans. The bar is 50 ms. Second: a crawl with the API served beside it over real sockets, without and with that
-many readers, each of whom asks for the next list as soon as it has one. Two kinds of work in one process: the crawl's
-fair share is half of it. Its share is what its tasks cost without readers, of all the CPU that was spent with them; its
-speed falls further where the readers themselves, or others, take the machine from it. Trust CPU and ratios.
+query plans. The bar is 50 ms. Second: the console's pages over the same file; there the bar is 200 ms. Third: a crawl
+with the API served beside it over real sockets, without and with that many readers, each of whom asks for the next list
+as soon as it has one. Two kinds of work in one process: the crawl's fair share is half of it. Its share is what its
+tasks cost without readers, of all the CPU that was spent with them; its speed falls further where the readers
+themselves, or others, take the machine from it. Trust CPU and ratios.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from urllib.parse import urlencode
 
 SELLERS, RUN = 20, 5_000
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
-BAR_MS = 50.0
+BAR_MS, PAGE_BAR_MS = 50.0, 200.0
 CALLS = 9
 SELLER = "seller_0001"
 RAISED = {
@@ -90,6 +91,16 @@ class Measured:
     cpu_ms: float
     worst_ms: float
     plans: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PageMeasured:
+    """One page of the console: CPU of the server in milliseconds, and how much it is."""
+
+    path: str
+    kilobytes: float
+    cpu_ms: float
+    worst_ms: float
 
 
 @dataclass(frozen=True)
@@ -243,8 +254,52 @@ def questions(tasks: int, products: int) -> Iterator[tuple[str, str, dict[str, o
     yield "user agents", "/api/v1/user-agents/status", {}
 
 
+def pages(tasks: int, products: int) -> list[tuple[str, dict[str, object]]]:
+    """Every page of the console that reads much, by its filters."""
+    run = f"0198c0de-0000-7000-8002-{tasks // RUN // 2:012x}"
+    task = f"0198c0de-0000-7000-8001-{tasks // 2 + 100:012x}"
+    event = f"0198c0de-0000-7000-8005-{products // 2:012x}"
+    # One that is gone: the others' bodies were never there to be read.
+    item, seller = 900000000 + products // 2000 * 1000, "seller_0003"
+    return [
+        ("/", {}),
+        ("/sellers", {}),
+        ("/sellers", {"fresh": "late"}),
+        (f"/sellers/{seller}", {}),
+        ("/executions", {}),
+        (f"/executions/{run}", {}),
+        ("/tasks", {}),
+        ("/tasks", {"status": "FAILED"}),
+        ("/tasks", {"seller": seller, "status": "FAILED"}),
+        ("/tasks", {"type": "MINISHOP"}),
+        ("/products", {}),
+        ("/products", {"seller": seller}),
+        ("/products", {"state": "DELETED"}),
+        (f"/products/{item}", {}),
+        (f"/why/product/{item}", {}),
+        (f"/why/task/{task}", {}),
+        (f"/why/event/{event}", {}),
+        ("/outbox", {}),
+        ("/outbox", {"status": "FAILED"}),
+        ("/outbox", {"seller": seller}),
+        (f"/outbox/{event}", {}),
+        ("/agents", {}),
+        ("/agents/1", {}),
+        ("/quarantine", {}),
+        ("/removals", {}),
+        ("/schedules", {}),
+        ("/audit", {}),
+        ("/audit", {"actor": "cli:minji7"}),
+        ("/settings", {}),
+    ]
+
+
 async def ask(app: Any, token: str, path: str, query: dict[str, object]) -> Any:
     """One call without a socket: what is measured is ours."""
+    return json.loads(await answer_of(app, path, query, (b"authorization", f"Bearer {token}".encode())))
+
+
+async def answer_of(app: Any, path: str, query: dict[str, object], who: tuple[bytes, bytes]) -> bytes:
     scope = {
         "type": "http",
         "asgi": {"version": "3.0"},
@@ -254,7 +309,7 @@ async def ask(app: Any, token: str, path: str, query: dict[str, object]) -> Any:
         "path": path,
         "raw_path": path.encode(),
         "query_string": urlencode(query).encode(),
-        "headers": [(b"authorization", f"Bearer {token}".encode()), (b"host", b"bench")],
+        "headers": [who, (b"host", b"bench")],
         "client": ("127.0.0.1", 1),
         "server": ("bench", 80),
         "root_path": "",
@@ -269,8 +324,8 @@ async def ask(app: Any, token: str, path: str, query: dict[str, object]) -> Any:
 
     await app(scope, receive, send)
     body = b"".join(message.get("body", b"") for message in sent)
-    assert sent[0]["status"] == 200, body[:500]
-    return json.loads(body)
+    assert sent[0]["status"] == 200, (path, body[:500])
+    return body
 
 
 @contextmanager
@@ -331,6 +386,38 @@ async def lists(database: Path, tasks: int, products: int) -> list[Measured]:
                     spent.append(1000 * (time.process_time() - began))
                 entries = len(answer.get("content", ()))
                 measured.append(Measured(name, entries, statistics.median(spent), max(spent), tuple(plans)))
+    return measured
+
+
+async def console(database: Path, tasks: int, products: int) -> list[PageMeasured]:
+    from sellerwatch.compose import open_service
+    from sellerwatch.oversight.users import Role, add_user
+    from sellerwatch.settings import load
+    from sellerwatch.web import sessions
+    from sellerwatch.web.api.app import make_app
+    from sellerwatch.web.api.parts import Parts
+    from sellerwatch.web.serve import credentials_of
+
+    values = {"DATABASE_URL": f"sqlite:///{database}", "MARKETPLACE_URL": "http://127.0.0.1:9"} | RAISED
+    settings = load({f"SELLERWATCH_{name}": str(value) for name, value in values.items()}).settings
+    measured = []
+    async with open_service(settings, schedules=False) as service:
+        parts = Parts(service, settings, credentials_of(settings))
+        app, now = make_app(parts), service.crawl.clock.now()
+        user = await service.crawl.store.transact(
+            lambda tx: add_user(tx, "bench", Role.ADMIN, "no hash", actor="bench", now=now)
+        )
+        sealed = sessions.seal(parts, sessions.begin(user, timedelta(hours=1), now))
+        who = (b"cookie", f"{sessions.COOKIE}={sealed}".encode())
+        for path, query in pages(tasks, products):
+            body = await answer_of(app, path, query, who)
+            spent = []
+            for _ in range(CALLS):
+                began = time.process_time()
+                await answer_of(app, path, query, who)
+                spent.append(1000 * (time.process_time() - began))
+            shown = f"{path}?{urlencode(query)}" if query else path
+            measured.append(PageMeasured(shown, len(body) / 1000, statistics.median(spent), max(spent)))
     return measured
 
 
@@ -436,24 +523,34 @@ async def crawl_beside(url: str, database: Path, readers: int) -> Beside:
     return Beside(readers, tasks, seconds, cpu, answers, wrong)
 
 
-def show(measured: list[Measured], beside: list[Beside]) -> None:
+def show(measured: list[Measured], seen: list[PageMeasured], beside: list[Beside]) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
     console = Console(width=130)
+    table = Table(
+        title=f"the console: server CPU per page, median of {CALLS} (bar {PAGE_BAR_MS:g} ms)", title_justify="left"
+    )
+    for column in ("page", "kB", "CPU ms", "worst ms"):
+        table.add_column(column, justify="left" if column == "page" else "right")
+    for page in seen:
+        table.add_row(escape(page.path), f"{page.kilobytes:.0f}", f"{page.cpu_ms:.1f}", f"{page.worst_ms:.1f}")
+    if seen:
+        console.print(table)
     table = Table(title=f"server CPU per call, median of {CALLS} (bar {BAR_MS:g} ms)", title_justify="left")
     for column in ("list", "entries", "CPU ms", "worst ms"):
         table.add_column(column, justify="left" if column == "list" else "right")
     for one in measured:
         table.add_row(escape(one.name), str(one.entries), f"{one.cpu_ms:.1f}", f"{one.worst_ms:.1f}")
-    console.print(table)
-    console.print("How the rows are found:")
-    seen: set[str] = set()
+    if measured:
+        console.print(table)
+        console.print("How the rows are found:")
+    told: set[str] = set()
     for one in measured:
         for plan in one.plans:
-            if plan not in seen:
-                seen.add(plan)
+            if plan not in told:
+                told.add(plan)
                 console.print(f"  {one.name}: {plan}", style="dim", soft_wrap=True, markup=False, highlight=False)
     for run in beside:
         console.print(
@@ -475,7 +572,7 @@ def main() -> None:
     parser.add_argument("--readers", type=int, default=500)
     parser.add_argument("--crawl", type=int, default=3_000, help="products of the crawl beside the readers")
     parser.add_argument("--small", action="store_true", help="a few thousand rows and readers: to see that it runs")
-    parser.add_argument("--only", choices=["lists", "readers"])
+    parser.add_argument("--only", choices=["lists", "pages", "readers"])
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--served", help=argparse.SUPPRESS)
     parser.add_argument("--database", type=Path, help=argparse.SUPPRESS)
@@ -489,14 +586,18 @@ def main() -> None:
         if args.small:
             args.tasks, args.products, args.readers, args.crawl = 20_000, 2_000, 5, 60
         measured: list[Measured] = []
+        seen: list[PageMeasured] = []
         beside: list[Beside] = []
         with tempfile.TemporaryDirectory() as name:
             if args.only != "readers":
                 database = Path(name) / "api.db"
                 fill(database, args.tasks, args.products)
                 say("asking ...")
-                measured = runner.run(lists(database, args.tasks, args.products))
-            if args.only != "lists":
+                if args.only != "pages":
+                    measured = runner.run(lists(database, args.tasks, args.products))
+                if args.only != "lists":
+                    seen = runner.run(console(database, args.tasks, args.products))
+            if args.only in (None, "readers"):
                 pin(0)
                 with simulator(args.crawl) as url:
                     for readers in (0, args.readers):
@@ -504,9 +605,17 @@ def main() -> None:
                         path = Path(name) / f"crawl{readers}.db"
                         beside.append(runner.run(crawl_beside(url, path, readers)))
     if args.json:
-        print(json.dumps({"lists": [asdict(one) for one in measured], "readers": [asdict(one) for one in beside]}))
+        print(
+            json.dumps(
+                {
+                    "lists": [asdict(one) for one in measured],
+                    "pages": [asdict(one) for one in seen],
+                    "readers": [asdict(one) for one in beside],
+                }
+            )
+        )
     else:
-        show(measured, beside)
+        show(measured, seen, beside)
     if any(run.wrong for run in beside):
         raise SystemExit("some answers were wrong: the figures above are worth nothing")
 

@@ -1,28 +1,36 @@
-"""Makes the pictures in the documentation: what really stood on a terminal while the demo worked.
+"""Makes the pictures in the documentation: what really stood on a terminal, and in a browser, while the demo worked.
 
-    python scripts/make_pictures.py
+    PYTHONPATH=. python scripts/make_pictures.py [terminal] [console]
 
-Runs `sellerwatch demo` on a pseudo-terminal, reads its screen with a terminal emulator, and writes it as SVG.
+Runs `sellerwatch demo` on a pseudo-terminal, reads its screen with a terminal emulator, and writes it as SVG; then runs
+it once more, on a bad day, and looks at its console with Chromium.
 """
 
 from __future__ import annotations
 
 import os
 import pty
+import re
 import select
 import signal
 import struct
+import subprocess
 import sys
+import tempfile
 import termios
 import time
 from collections.abc import Callable
 from fcntl import ioctl
 from pathlib import Path
+from typing import IO
 from xml.sax.saxutils import escape
 
 import pyte
+from playwright.sync_api import Page, expect, sync_playwright
+from scripts.get_servers import found
 
 ROOT = Path(__file__).resolve().parent.parent
+PICTURES = ROOT / "docs" / "pictures"
 COLUMNS, LINES = 104, 20
 CELL_WIDTH, CELL_HEIGHT, MARGIN = 8.4, 18, 16
 COLOURS = {
@@ -104,7 +112,7 @@ def _style(screen: pyte.Screen, line: int, column: int) -> tuple[str, bool]:
     return colour, cell.bold
 
 
-def main() -> None:
+def terminal() -> None:
     demo = [str(Path(sys.executable).parent / "sellerwatch"), "demo", "--products", "1500", "--profile", "flaky"]
 
     def half_way(lines: list[str]) -> bool:
@@ -112,10 +120,82 @@ def main() -> None:
         number = "".join(c for c in delivered.partition("receiver")[0] if c.isdigit())
         return bool(number) and int(number) > 1500
 
-    target = ROOT / "docs" / "pictures" / "demo.svg"
-    target.parent.mkdir(parents=True, exist_ok=True)
+    target = PICTURES / "demo.svg"
     target.write_text(as_svg(screen_of(demo, half_way), "sellerwatch demo at work"), "utf-8")
     print(f"wrote {target.relative_to(ROOT)}")
+
+
+def console() -> None:
+    """A hostile marketplace, so that there is something to see: agents that rest, tasks that failed, versions."""
+    command = [str(Path(sys.executable).parent / "sellerwatch"), "demo", "--sellers", "5", "--products", "500"]
+    command += ["--profile", "hostile", "--changes", "60"]
+    with tempfile.TemporaryFile("w+") as said:
+        demo = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said, env=os.environ | {"NO_COLOR": "1"})
+        try:
+            address, password = _doors(said, demo)
+            with sync_playwright() as playwright:
+                browser = playwright.chromium.launch(executable_path=found("chromium"), args=["--no-sandbox"])
+                page = browser.new_page(base_url=address, viewport={"width": 1280, "height": 800})
+                page.set_default_timeout(120_000)
+                _look(page, password)
+                browser.close()
+        finally:
+            demo.send_signal(signal.SIGINT)
+            demo.wait(30)
+
+
+def _doors(said: IO[str], demo: subprocess.Popen[bytes]) -> tuple[str, str]:
+    until = time.monotonic() + 60
+    while time.monotonic() < until and demo.poll() is None:
+        said.seek(0)
+        doors = re.search(r"console: (\S+)/ .*?log in: admin / (\S+)", said.read(), re.DOTALL)
+        if doors:
+            return doors[1], doors[2]
+        time.sleep(0.2)
+    raise SystemExit("the demo did not say where its console is")
+
+
+def _look(page: Page, password: str) -> None:
+    page.goto("/login")
+    page.get_by_label("User").fill("admin")
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Log in").click()
+    expect(page.locator("#runs .run").first).to_be_visible(timeout=120_000)
+    page.wait_for_timeout(3000)
+    _keep(page, "overview")
+    page.locator("#runs .run a").first.click()
+    expect(page.locator("#chart-speed canvas")).to_be_visible(timeout=120_000)
+    page.wait_for_timeout(2000)
+    _keep(page, "run")
+    page.goto("/agents?sort=health")
+    _keep(page, "agents")
+    while True:
+        page.goto("/outbox?event=PRODUCT_UPDATED")
+        changed = page.locator("#table-messages tbody a[href^='/products/']")
+        if changed.count():
+            break
+        page.wait_for_timeout(2000)
+    changed.first.click()
+    page.locator("#versions-title").scroll_into_view_if_needed()
+    _keep(page, "product")
+    page.get_by_role("button", name="한국어").click()
+    page.get_by_role("button", name="어둡게").click()
+    page.get_by_role("link", name="왜?").first.click()
+    expect(page.locator(".pulse")).to_have_text("실시간")
+    _keep(page, "why")
+
+
+def _keep(page: Page, name: str) -> None:
+    target = PICTURES / f"{name}.png"
+    page.screenshot(path=str(target))
+    print(f"wrote {target.relative_to(ROOT)}, {target.stat().st_size // 1000} kB")
+
+
+def main() -> None:
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    makers = {"terminal": terminal, "console": console}
+    for name in sys.argv[1:] or makers:
+        makers[name]()
 
 
 if __name__ == "__main__":

@@ -36,12 +36,14 @@ def test_delivery_is_measured_beside_a_bare_loop_and_every_event_is_checked() ->
         assert min(run["seconds"], run["cpu"], run["peak_mb"]) > 0
 
 
-def test_the_lists_of_the_api_and_its_readers_are_measured() -> None:
+def test_the_lists_of_the_api_the_pages_and_the_readers_are_measured() -> None:
     done = bench("api", "--small", "--json")
     assert done.returncode == 0, done.stderr
     results = json.loads(done.stdout.splitlines()[-1])
     assert {one["name"].partition(" ")[0] for one in results["lists"]} >= {"tasks", "products", "executions", "audit"}
     assert all(one["plans"] and one["cpu_ms"] > 0 for one in results["lists"])
+    assert len(results["pages"]) >= 25
+    assert all(page["cpu_ms"] > 0 and page["kilobytes"] > 4 for page in results["pages"])
     assert [run["readers"] for run in results["readers"]] == [0, 5]
     for run in results["readers"]:
         assert (run["tasks"], run["wrong"]) == (121, 0)

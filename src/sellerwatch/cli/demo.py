@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sellerwatch.crawling.service import Service
     from sellerwatch.kernel.ids import ExecutionId, SellerId
     from sellerwatch.sellers.ports import SellersTx
-    from sellerwatch.settings import Settings
+    from sellerwatch.settings import Loaded
     from sellerwatch.simulator.simulator import Simulator
     from sellerwatch.web.serve import Serving
 
@@ -108,10 +108,11 @@ async def _demo(plan: Plan, as_json: bool) -> int:
     with tempfile.TemporaryDirectory(prefix="sellerwatch-demo-") as folder:
         database = Path(folder) / "demo.db"
         async with serve(simulator.answer) as server:
-            settings = _settings(server.url, server.url + EVENTS_PATH, database)
+            loaded = _loaded(server.url, server.url + EVENTS_PATH, database)
+            settings = loaded.settings
             async with (
                 open_service(settings, schedules=False) as service,
-                _api(plan, service, settings) as api,
+                _api(plan, service, loaded) as api,
                 at_work(service) as running,
             ):
                 stop_on_signals(service.stop.set)
@@ -126,9 +127,9 @@ async def _demo(plan: Plan, as_json: bool) -> int:
 
 
 @asynccontextmanager
-async def _api(plan: Plan, service: Service, settings: Settings) -> AsyncIterator[Serving | None]:
-    """The API of a demo that stays up, on its usual port or, where that is taken, on any. The first password needs no
-    changing: it ends with the demo."""
+async def _api(plan: Plan, service: Service, loaded: Loaded) -> AsyncIterator[Serving | None]:
+    """The console and the API of a demo that stays up, on the usual port or, where that is taken, on any. The first
+    password needs no changing: it ends with the demo."""
     if plan.once:
         yield None
         return
@@ -136,10 +137,12 @@ async def _api(plan: Plan, service: Service, settings: Settings) -> AsyncIterato
 
     async with AsyncExitStack() as stack:
         try:
-            serving = await stack.enter_async_context(api_of(service, settings, must_change=False))
+            opened = api_of(service, loaded.settings, must_change=False, origins=loaded.origins)
+            serving = await stack.enter_async_context(opened)
         except PortUnusable:
-            anywhere = settings.model_copy(update={"port": 0})
-            serving = await stack.enter_async_context(api_of(service, anywhere, must_change=False))
+            anywhere = loaded.settings.model_copy(update={"port": 0})
+            opened = api_of(service, anywhere, must_change=False, origins=loaded.origins)
+            serving = await stack.enter_async_context(opened)
         yield serving
 
 
@@ -263,7 +266,7 @@ async def _pause(service: Service, running: asyncio.Task[None]) -> None:
     stopping.cancel()
 
 
-def _settings(marketplace: str, product_server: str, database: Path) -> Settings:
+def _loaded(marketplace: str, product_server: str, database: Path) -> Loaded:
     from sellerwatch.settings import load  # noqa: PLC0415
 
     values = {
@@ -278,7 +281,7 @@ def _settings(marketplace: str, product_server: str, database: Path) -> Settings
         "TENDING_INTERVAL_SECONDS": 1,
         "OUTBOX_BACKOFF_SECONDS": 1,
     } | LIMITS
-    return load({f"SELLERWATCH_{name}": str(value) for name, value in values.items()}).settings
+    return load({f"SELLERWATCH_{name}": str(value) for name, value in values.items()})
 
 
 def _tell(summary: dict[str, object]) -> None:

@@ -131,11 +131,14 @@ class Screen:
         )
 
     def _doors(self) -> list[str]:
-        """Where the API is and how to log in."""
+        """Where the console is and how to log in."""
         if self._api is None:
             return []
         password = self._api.first_password
-        return [f"API: {self._api.address}  (described at {self._api.address}/docs)", f"log in: admin / {password}"]
+        return [
+            f"console: {self._api.address}/  (API: {self._api.address}/docs)",
+            f"log in: admin / {password}",
+        ]
 
     def _ways_in(self) -> list[Text]:
         """While it stays up, another terminal can look at it with the operator's commands."""

@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from sellerwatch.crawling.service import Role, Service
     from sellerwatch.kernel.ids import ExecutionId, SellerId
     from sellerwatch.sellers.ports import SellersTx
-    from sellerwatch.settings import Settings
+    from sellerwatch.settings import Loaded, Settings
+    from sellerwatch.web.serve import Serving
 
 
 def serve() -> None:
-    """Crawl due sellers, deliver what changed and answer the API, until stopped. The embedded database is made on the
-    way.
+    """Crawl due sellers, deliver what changed, answer the API and serve the console, until stopped. The embedded
+    database is made on the way.
 
     \b
     sellerwatch serve
@@ -35,7 +36,7 @@ def serve() -> None:
     """
     from sellerwatch.crawling.service import EVERYTHING  # noqa: PLC0415
 
-    run_on_uvloop(_serve(_settings(), EVERYTHING))
+    run_on_uvloop(_serve(_loaded(), EVERYTHING))
 
 
 def api() -> None:
@@ -46,7 +47,7 @@ def api() -> None:
     """
     from sellerwatch.crawling.service import Role  # noqa: PLC0415
 
-    run_on_uvloop(_serve(_settings(), frozenset({Role.API})))
+    run_on_uvloop(_serve(_loaded(), frozenset({Role.API})))
 
 
 def worker() -> None:
@@ -57,7 +58,7 @@ def worker() -> None:
     """
     from sellerwatch.crawling.service import Role  # noqa: PLC0415
 
-    run_on_uvloop(_serve(_settings(), frozenset({Role.WORKER})))
+    run_on_uvloop(_serve(_loaded(), frozenset({Role.WORKER})))
 
 
 def scheduler() -> None:
@@ -68,7 +69,7 @@ def scheduler() -> None:
     """
     from sellerwatch.crawling.service import Role  # noqa: PLC0415
 
-    run_on_uvloop(_serve(_settings(), frozenset({Role.SCHEDULER})))
+    run_on_uvloop(_serve(_loaded(), frozenset({Role.SCHEDULER})))
 
 
 def crawl(
@@ -85,27 +86,28 @@ def crawl(
     sellerwatch crawl seller_12345
     sellerwatch crawl seller_1 seller_2 --json
     """
-    settings = _settings(quiet=True)
+    settings = _loaded(quiet=True).settings
     raise typer.Exit(run_on_uvloop(_crawl(settings, list(dict.fromkeys(sellers)), as_json)))
 
 
-def _settings(*, quiet: bool = False) -> Settings:
+def _loaded(*, quiet: bool = False) -> Loaded:
     from sellerwatch.logs import configure  # noqa: PLC0415
     from sellerwatch.settings import load  # noqa: PLC0415
 
-    settings = load(os.environ).settings
+    loaded = load(os.environ)
+    settings = loaded.settings
     configure("error" if quiet and settings.log_level == "info" else settings.log_level, settings.log_format)
-    return settings
+    return loaded
 
 
-async def _serve(settings: Settings, roles: frozenset[Role]) -> None:
+async def _serve(loaded: Loaded, roles: frozenset[Role]) -> None:
     import logging  # noqa: PLC0415
     from contextlib import AsyncExitStack  # noqa: PLC0415
 
     from sellerwatch.compose import open_service  # noqa: PLC0415
     from sellerwatch.crawling.service import Role  # noqa: PLC0415
 
-    log = logging.getLogger("sellerwatch")
+    log, settings = logging.getLogger("sellerwatch"), loaded.settings
     async with AsyncExitStack() as opened:
         service = await opened.enter_async_context(open_service(settings, roles=roles))
         stop_on_signals(service.stop.set)
@@ -114,21 +116,26 @@ async def _serve(settings: Settings, roles: frozenset[Role]) -> None:
             # Imported by whoever answers requests: it is half of what such a process weighs.
             from sellerwatch.web.serve import api_of  # noqa: PLC0415
 
-            serving = await opened.enter_async_context(api_of(service, settings))
-            where["api"] = serving.address
+            serving = await opened.enter_async_context(api_of(service, settings, origins=loaded.origins))
+            where |= {"api": serving.address, "console": f"{serving.address}/"}
             if serving.first_password is not None:
-                _tell_first_password(serving.first_password)
+                _tell_first_password(serving)
         log.info("serving", extra={**where, "worker": service.crawl.worker_id})
         async with at_work(service) as running:
             await running
         log.info("stopped", extra={"completed": service.progress.completed, "failed": service.progress.failed})
 
 
-def _tell_first_password(password: str) -> None:
+def _tell_first_password(serving: Serving) -> None:
     """Past the log, which is kept and shipped: for the person who started it, once."""
+    password = serving.first_password
     err.print(f"First start: log in as admin with the one-time password {password}", highlight=False, markup=False)
     err.print(
-        "It is shown only now; choose another by POST /api/v1/auth/password, or `sellerwatch auth user password`."
+        f"It is shown only now; log in to the console at {serving.address}/ and choose another there, "
+        "by POST /api/v1/auth/password, or by `sellerwatch auth user password`.",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Protocol
 from sellerwatch.agents.ports import AgentsTx
 from sellerwatch.catalog.ports import Drift, History, Products, Quarantine, Removals
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
+from sellerwatch.crawling.glances import Glances
 from sellerwatch.crawling.task import READY_STATES, Task, TaskStatus, TaskType
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.paging import Piece, Place
@@ -263,3 +264,6 @@ class CrawlTx(SellersTx, AgentsTx, OutboxTx, UsersTx, AnswersTx, CountsTx, Proto
 
     @property
     def overrides(self) -> Overrides: ...
+
+    @property
+    def glances(self) -> Glances: ...

@@ -19,8 +19,10 @@ class Sellers(Protocol):
 
     def save(self, seller: Seller) -> None: ...
 
-    def page(self, *, status: SellerStatus | None, offset: int, limit: int) -> tuple[Sequence[Seller], int]:
-        """By seller id, and how many there are in all."""
+    def page(
+        self, *, status: SellerStatus | None, offset: int, limit: int, search: str | None = None
+    ) -> tuple[Sequence[Seller], int]:
+        """By seller id, and how many there are in all. `search` is a piece of the id or of the name."""
         ...
 
 

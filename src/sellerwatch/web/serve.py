@@ -1,4 +1,4 @@
-"""Serving the API in the process and on the event loop of the service."""
+"""Serving the API and the console in the process and on the event loop of the service."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import secrets
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -77,10 +77,12 @@ async def first_user(parts: Parts, *, must_change: bool = True) -> str | None:
 
 
 @contextlib.asynccontextmanager
-async def api_of(service: Service, settings: Settings, *, must_change: bool = True) -> AsyncIterator[Serving]:
-    """The API listens while the block runs. A port that is taken is said before anything starts."""
+async def api_of(
+    service: Service, settings: Settings, *, must_change: bool = True, origins: Mapping[str, str] | None = None
+) -> AsyncIterator[Serving]:
+    """The API and the console listen while the block runs. A port that is taken is said before anything starts."""
     listening = _listen(settings.host, settings.port)
-    parts = Parts(service, settings, credentials_of(settings))
+    parts = Parts(service, settings, credentials_of(settings), origins=origins or {})
     password = await first_user(parts, must_change=must_change)
     app = make_app(parts)
     config = uvicorn.Config(

@@ -102,6 +102,38 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         lambda tx: tx.tasks.open_of(execution_id(), OPEN_STATES),
         f"INDEX {TASKS}idx_execution_id_status (execution_id=? AND status=?)",
     ),
+    "failed tasks of a day": (
+        lambda tx: tx.glances.failures(NOW - HOUR, 1000),
+        f"INDEX {TASKS}idx_status_created_at (status=? AND created_at>?)",
+    ),
+    "how far a run was": (
+        lambda tx: tx.glances.progress(execution_id(), 100),
+        "INDEX activity__idx_subject_id_at (subject_id=?)",
+    ),
+    "what an agent asked": (
+        lambda tx: tx.glances.asked(1, NOW - HOUR, NOW, 100),
+        "INDEX token_usage_log__idx_user_agent_time (agent_id=? AND request_timestamp>? AND request_timestamp<?)",
+    ),
+    "the newest deliveries": (
+        lambda tx: tx.glances.deliveries(100),
+        "INDEX product_outbox__idx_status_created_at (status=?)",
+    ),
+    "a product's tasks in a run": (
+        lambda tx: tx.glances.tasks_of_item(execution_id(), ITEM),
+        f"INDEX {TASKS}uq_execution_id_item_no_task_type (execution_id=? AND item_no=?)",
+    ),
+    "who started a run": (
+        lambda tx: tx.glances.audit_of_run(SELLER, execution_id()),
+        "INDEX audit__idx_subject_type_subject_id_id (subject_type=? AND subject_id=?)",
+    ),
+    "how fresh some sellers are": (
+        lambda tx: tx.glances.freshness([SELLER]),
+        (
+            "INDEX sellers__uq_seller_id (seller_id=?)",
+            f"INDEX {RUNS}idx_seller_id_started_at (seller_id=?)",
+            "INDEX crawling_schedules__uq_seller_id (seller_id=?)",
+        ),
+    ),
     "runs that are going": (lambda tx: tx.executions.running(), f"INDEX {RUNS}idx_status (status=?)"),
     "the open run of a seller": (
         lambda tx: tx.executions.open_of(SELLER),

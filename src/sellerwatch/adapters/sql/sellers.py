@@ -43,6 +43,9 @@ UPDATE crawling_schedules SET schedule_expression = :expression, interval_amount
 # Schedules whose time has come. A FAILED one still runs here: the embedded scheduler needs no telling.
 DUE = f"{SCHEDULE} WHERE status IN ('ACTIVE', 'FAILED') AND next_run_at <= :now ORDER BY next_run_at, seller_id"
 
+# A piece of the id or of the name; `!` escapes what LIKE would take for a sign of its own.
+SEARCH = "(seller_id LIKE :like ESCAPE '!' OR name LIKE :like ESCAPE '!')"
+
 
 class SqlSellers:
     def __init__(self, db: Db) -> None:
@@ -58,9 +61,12 @@ class SqlSellers:
     def save(self, seller: Seller) -> None:
         self._db.run(SAVE_SELLER, _seller_params(seller))
 
-    def page(self, *, status: SellerStatus | None, offset: int, limit: int) -> tuple[Sequence[Seller], int]:
-        where = "WHERE status = :status" if status else ""
-        params = {"status": status, "offset": offset, "limit": limit}
+    def page(
+        self, *, status: SellerStatus | None, offset: int, limit: int, search: str | None = None
+    ) -> tuple[Sequence[Seller], int]:
+        asked = [*(["status = :status"] if status else []), *([SEARCH] if search else [])]
+        where = f"WHERE {' AND '.join(asked)}" if asked else ""
+        params = {"status": status, "offset": offset, "limit": limit, "like": _like(search or "")}
         rows = self._db.rows(f"{SELLER} {where} ORDER BY seller_id LIMIT :limit OFFSET :offset", params)
         return [_seller(row) for row in rows], self._db.value(f"SELECT COUNT(*) FROM sellers {where}", params)
 
@@ -92,6 +98,11 @@ class SqlSchedules:
     def _one(self, column: str, value: str) -> Schedule | None:
         row = self._db.hold_row(f"{SCHEDULE} WHERE {column} = :value", {"value": value})
         return None if row is None else _schedule(row)
+
+
+def _like(text: str) -> str:
+    plain = text.replace("!", "!!").replace("%", "!%").replace("_", "!_")
+    return f"%{plain}%"
 
 
 def _seller(row: AnyRow) -> Seller:

@@ -135,18 +135,18 @@ class SqlTasks:
 
     def get(self, task_id: TaskId) -> Task | None:
         row = self._db.hold_row(f"{SELECT} WHERE task_id = :task_id", {"task_id": task_id})
-        return None if row is None else _task(row)
+        return None if row is None else task_of(row)
 
     def hold(self, tasks: Sequence[Task]) -> Sequence[Task]:
         if not self._db.shared or not tasks:
             return tasks
         rows = self._db.hold(f"{SELECT} WHERE task_id IN (:ids)", ids=[task.task_id for task in tasks])
-        still = {task.task_id: task for task in map(_task, rows)}
+        still = {task.task_id: task for task in map(task_of, rows)}
         return [task for task in tasks if still.get(task.task_id) == task]
 
     def get_many(self, task_ids: Sequence[TaskId]) -> dict[TaskId, Task]:
         rows = self._db.rows(f"{SELECT} WHERE task_id IN (:ids)", ids=task_ids)
-        return {TaskId(row[0]): _task(row) for row in rows}
+        return {TaskId(row[0]): task_of(row) for row in rows}
 
     def attempts_held(self, worker_id: WorkerId, task_ids: Sequence[TaskId]) -> dict[TaskId, int]:
         rows = self._db.hold(ATTEMPTS_HELD, {"worker_id": worker_id}, ids=task_ids)
@@ -199,7 +199,7 @@ class SqlTasks:
         for status in states:
             if len(found) < limit:
                 params = {"execution_id": execution_id, "status": status, "now": now, "limit": limit - len(found)}
-                found += [_task(row) for row in self._db.take(READY, params)]
+                found += [task_of(row) for row in self._db.take(READY, params)]
         return found
 
     def next_ready(self, execution_id: ExecutionId) -> datetime | None:
@@ -211,7 +211,7 @@ class SqlTasks:
         return int(self._db.value(COUNT_PUBLISHED, {"execution_id": execution_id}))
 
     def published_before(self, time: datetime, limit: int) -> Sequence[Task]:
-        return [_task(row) for row in self._db.rows(PUBLISHED_BEFORE, {"time": time, "limit": limit})]
+        return [task_of(row) for row in self._db.rows(PUBLISHED_BEFORE, {"time": time, "limit": limit})]
 
     def open_items(self, execution_id: ExecutionId, items: Sequence[ItemNo]) -> dict[ItemNo, int]:
         rows = self._db.rows(OPEN_ITEMS, {"execution_id": execution_id}, items=items, states=OPEN_STATES)
@@ -226,11 +226,11 @@ class SqlTasks:
         return int(self._db.value(UNREAD_PAGES, {"execution_id": execution_id}))
 
     def held_by_lapsed(self, beat_before: datetime) -> Sequence[Task]:
-        return [_task(row) for row in self._db.rows(HELD_BY_LAPSED, {"beat_before": beat_before})]
+        return [task_of(row) for row in self._db.rows(HELD_BY_LAPSED, {"beat_before": beat_before})]
 
     def held_by(self, worker_id: WorkerId) -> Sequence[Task]:
         where = "WHERE status = 'IN_PROGRESS' AND worker_id = :worker_id"
-        return [_task(row) for row in self._db.rows(f"{SELECT} {where}", {"worker_id": worker_id})]
+        return [task_of(row) for row in self._db.rows(f"{SELECT} {where}", {"worker_id": worker_id})]
 
     def open_of(self, execution_id: ExecutionId, statuses: Sequence[TaskStatus]) -> Sequence[Task]:
         rows = self._db.hold(
@@ -238,7 +238,7 @@ class SqlTasks:
             {"execution_id": execution_id},
             statuses=statuses,
         )
-        return [_task(row) for row in rows]
+        return [task_of(row) for row in rows]
 
     def newest(
         self,
@@ -256,10 +256,10 @@ class SqlTasks:
             f"{SELECT} {ordered} LIMIT :limit",
             given | {"limit": limit},
         )
-        return [_task(row) for row in rows]
+        return [task_of(row) for row in rows]
 
     def page(self, choice: TaskChoice, place: Place | None, limit: int) -> Piece[Task]:
-        return walk(self._db, _way(choice), ROW, _task, place=place, limit=limit)
+        return walk(self._db, _way(choice), ROW, task_of, place=place, limit=limit)
 
     def count(self, choice: TaskChoice) -> Mapping[tuple[SellerId, TaskType], int]:
         given = vars(choice)
@@ -300,7 +300,7 @@ def _way(choice: TaskChoice) -> Walk:
     return Walk("crawler_tasks", given, [*asked.values()], only, by_time=bool(asked))
 
 
-def _task(row: AnyRow) -> Task:
+def task_of(row: AnyRow) -> Task:
     return made(
         Task,
         task_id=TaskId(row[0]),

@@ -14,6 +14,7 @@ from sellerwatch.adapters.sql.channels import SqlAttempts, SqlChannels
 from sellerwatch.adapters.sql.circuits import SqlCircuits
 from sellerwatch.adapters.sql.counts import SqlCounts
 from sellerwatch.adapters.sql.executions import SqlExecutions, SqlRunNotes, SqlWorkers
+from sellerwatch.adapters.sql.glances import SqlGlances
 from sellerwatch.adapters.sql.history import SqlHistory
 from sellerwatch.adapters.sql.leases import SqlLeases
 from sellerwatch.adapters.sql.outbox import SqlOutbox
@@ -154,3 +155,7 @@ class Transaction:
     @cached_property
     def counts(self) -> SqlCounts:
         return SqlCounts(self.db)
+
+    @cached_property
+    def glances(self) -> SqlGlances:
+        return SqlGlances(self.db)

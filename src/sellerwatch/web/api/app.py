@@ -1,4 +1,4 @@
-"""The API as an ASGI app. Everything it needs is passed in; nothing is opened here."""
+"""The API and the console as one ASGI app. Everything it needs is passed in; nothing is opened here."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from sellerwatch.web.api.errors import answer_refusals, refusals
 from sellerwatch.web.api.once import Once
 from sellerwatch.web.api.parts import Parts
 from sellerwatch.web.api.turnstile import Turnstile
+from sellerwatch.web.console.app import add_console
 
 ROUTERS = (
     auth.router,
@@ -72,6 +73,7 @@ def make_app(parts: Parts) -> FastAPI:
     app.include_router(api)
     for router in (internal.router, health.router, monitor.router):
         app.include_router(router)
+    add_console(app)
     describe(app)
     app.add_middleware(Once, parts=parts)
     app.add_middleware(Turnstile, clock=parts.clock, is_busy=lambda: parts.service.worker.is_busy)

@@ -63,22 +63,40 @@ class Me(Told):
 @router.post("/login", responses=refusals(403))
 async def login(body: LoginBody, request: Request) -> LoggedIn:
     """Get a token. Whoever fails often must wait, longer each time; Retry-After says how long."""
-    parts = parts_of(request)
-    attempt, user = await _enter(request, body)
-    if user.must_change:
-        await _do(parts, lambda tx: logins.clear(tx, attempt))
-        raise PasswordMustChange
-    now = parts.clock.now()
-    return _logged_in(parts, await _do(parts, lambda tx: logins.succeed(tx, attempt, user, now)), now)
+    user = await enter(request, body.user, body.password)
+    return _logged_in(parts_of(request), user, parts_of(request).clock.now())
 
 
 @router.post("/password", responses=refusals(403))
 async def change_password(body: PasswordBody, request: Request) -> LoggedIn:
     """Choose another password: by the old one, a one-time one included. Tokens issued before are void."""
+    user = await enter_anew(request, body.user, body.password, body.new_password)
+    return _logged_in(parts_of(request), user, parts_of(request).clock.now())
+
+
+@router.get("/me")
+async def me(caller: Viewer) -> Me:
+    """Who the token says you are, and until when."""
+    return Me(user=caller.name, role=caller.role, expires_at=caller.expires_at)
+
+
+async def enter(request: Request, name: str, password: str) -> User:
+    """The user who logs in by this password, from the API or from a page."""
     parts = parts_of(request)
-    users.check_password(body.new_password, body.user)
-    attempt, user = await _enter(request, body)
-    hashed = await parts.passwords.hash(body.new_password)
+    attempt, user = await _known(request, name, password)
+    if user.must_change:
+        await _do(parts, lambda tx: logins.clear(tx, attempt))
+        raise PasswordMustChange
+    now = parts.clock.now()
+    return await _do(parts, lambda tx: logins.succeed(tx, attempt, user, now))
+
+
+async def enter_anew(request: Request, name: str, password: str, new_password: str) -> User:
+    """The same, with another password from now on."""
+    parts = parts_of(request)
+    users.check_password(new_password, name)
+    attempt, user = await _known(request, name, password)
+    hashed = await parts.passwords.hash(new_password)
     now = parts.clock.now()
 
     def work(tx: CrawlTx) -> User:
@@ -88,22 +106,16 @@ async def change_password(body: PasswordBody, request: Request) -> LoggedIn:
         changed = users.set_password(tx, user.name, hashed, actor=f"api:{user.name}", now=now)
         return logins.succeed(tx, attempt, changed, now)
 
-    return _logged_in(parts, await _do(parts, work), now)
+    return await _do(parts, work)
 
 
-@router.get("/me")
-async def me(caller: Viewer) -> Me:
-    """Who the token says you are, and until when."""
-    return Me(user=caller.name, role=caller.role, expires_at=caller.expires_at)
-
-
-async def _enter(request: Request, body: LoginBody) -> tuple[Attempt, User]:
+async def _known(request: Request, name: str, password: str) -> tuple[Attempt, User]:
     """The user whose password this is. The way is the same whoever asks, but for what is on the trail."""
     parts = parts_of(request)
-    attempt = Attempt(body.user.strip().lower(), request.client.host if request.client else "")
+    attempt = Attempt(name.strip().lower(), request.client.host if request.client else "")
     now = parts.clock.now()
     user = await _do(parts, lambda tx: logins.admit(tx, attempt, now))
-    if await parts.passwords.check(None if user is None else user.password_hash, body.password) and user is not None:
+    if await parts.passwords.check(None if user is None else user.password_hash, password) and user is not None:
         return attempt, user
     await _do(parts, lambda tx: logins.fail(tx, attempt, user, now))
     raise WrongLogin

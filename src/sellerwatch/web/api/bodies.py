@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import parse_qsl
 
 import orjson
 from starlette.types import Message, Receive
 
 from sellerwatch.web.api.errors import FieldProblem, InvalidRequest
+
+MOST_FIELDS = 200
+FORM = "application/x-www-form-urlencoded"
 
 
 class _NotTaken(ValueError):
@@ -26,6 +30,16 @@ def check_body(body: bytes) -> None:
         _without_nul(json.loads(body, object_pairs_hook=_once))
     except (ValueError, RecursionError) as error:
         problem = str(error) if isinstance(error, _NotTaken) else "not JSON in UTF-8"
+        raise InvalidRequest((FieldProblem(field="body", problem=problem),)) from None
+
+
+def check_form(body: bytes) -> None:
+    """What a page's form sends: names and values in UTF-8."""
+    try:
+        pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
+        _without_nul(dict(pairs))
+    except ValueError as error:
+        problem = str(error) if isinstance(error, _NotTaken) else "not a form in UTF-8"
         raise InvalidRequest((FieldProblem(field="body", problem=problem),)) from None
 
 

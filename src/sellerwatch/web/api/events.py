@@ -28,7 +28,7 @@ from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.errors import Unauthenticated, Unavailable
 from sellerwatch.web.api.parts import Parts, parts_of
-from sellerwatch.web.api.who import Viewer, caller_of
+from sellerwatch.web.api.who import Follower, still_follows
 
 log = logging.getLogger(__name__)
 
@@ -213,7 +213,7 @@ router = APIRouter(tags=["events"])
 )
 async def events(
     request: Request,
-    _: Viewer,
+    _: Follower,
     last_event_id: Annotated[
         int | None, Header(ge=0, le=2**63 - 1, description="The last number seen: the stream goes on behind it.")
     ] = None,
@@ -235,7 +235,7 @@ def _still(request: Request, seconds: float | None) -> Callable[[], Awaitable[fl
 
     async def left() -> float:
         try:
-            await caller_of(request)
+            await still_follows(request)
         except Unauthenticated:
             return 0.0
         return BEAT if until is None else min(BEAT, until - clock.monotonic())

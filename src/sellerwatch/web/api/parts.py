@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -42,6 +42,8 @@ class Parts:
     settings: Settings
     credentials: Credentials
     passwords: PasswordDesk = field(default_factory=lambda: PasswordDesk(open_passwords()))
+    #: Where each setting came from, as far as whoever started this knows.
+    origins: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def clock(self) -> Clock:

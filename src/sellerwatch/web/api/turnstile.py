@@ -1,4 +1,5 @@
-"""Readers beside a running crawl: while one is at work, reading takes no more than its fair share of the process.
+"""Readers, of the API and of the console, beside a running crawl: while one is at work, reading takes no more than its
+fair share of the process.
 
 Both live on one event loop, and hundreds of readers would leave a crawl a few hundredths of it. So while the crawl is
 busy they pass one at a time, in the order they came, and after each the door stays shut for as long as it took:
@@ -17,7 +18,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from sellerwatch.kernel.clock import Clock
 
 READING = ("GET", "HEAD")
-UNDER = "/api/v1/"
+#: What is let through: cheap, or asked by machines that must not wait.
+FREE = ("/static/", "/actuator/", "/api/internal/", "/metrics", "/docs", "/openapi.json", "/login")
 #: Seconds of rest for each of reading: halves, and more for the crawl, whose own work goes on while somebody reads.
 REST = 1.0
 #: A crawl counts as at work for so long after it was last seen to be: between two claims nothing is under way.
@@ -34,7 +36,7 @@ class Turnstile:
         self._resting: set[asyncio.Task[None]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        reads = scope["type"] == "http" and scope["method"] in READING and scope["path"].startswith(UNDER)
+        reads = scope["type"] == "http" and scope["method"] in READING and not scope["path"].startswith(FREE)
         if not reads:
             await self._app(scope, receive, send)
             return

@@ -9,6 +9,7 @@ from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBea
 
 from sellerwatch.web.api.credentials import Caller, NotLoggedIn, Role
 from sellerwatch.web.api.parts import parts_of
+from sellerwatch.web.sessions import COOKIE, follower_of
 
 bearer = HTTPBearer(
     auto_error=False,
@@ -41,6 +42,18 @@ async def _read(request: Request, token: str) -> Caller:
     return caller
 
 
+async def _follower(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> Caller:
+    """By a token, or by the cookie of the console: reading what happens is all that the cookie is good for here."""
+    if given is None and COOKIE in request.cookies:
+        return await follower_of(request, parts_of(request))
+    return await _caller(request, given)
+
+
+async def still_follows(request: Request) -> None:
+    """Refuses whose token or log-in has become void since."""
+    await _follower(request, await bearer(request))
+
+
 async def _admin(caller: Annotated[Caller, Depends(_caller)]) -> Caller:
     caller.must_be(Role.ADMIN)
     return caller
@@ -61,6 +74,8 @@ async def _watcher(
 
 #: A monitor: it has a token, or one of the internal keys.
 Watcher = Annotated[Caller, Depends(_watcher)]
+#: Whoever follows the stream: by a token, or from a page of the console.
+Follower = Annotated[Caller, Depends(_follower)]
 #: Anybody who is logged in.
 Viewer = Annotated[Caller, Depends(_caller)]
 #: Whoever may change things.

@@ -1,0 +1,111 @@
+"""What a page for people reads in one look: few rows of much, whatever the size of the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from sellerwatch.crawling.task import Task
+from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId
+from sellerwatch.schedules.interval import CrawlingInterval
+from sellerwatch.schedules.schedule import ScheduleStatus
+from sellerwatch.sellers.seller import SellerStatus
+
+#: A run that begins and ends within this share of the interval more is still on time.
+SLACK = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """A seller, and when its last whole run began: what we know of it is as old as that."""
+
+    seller_id: SellerId
+    name: str
+    status: SellerStatus
+    interval: CrawlingInterval
+    products: int
+    schedule: ScheduleStatus | None
+    next_run_at: datetime | None
+    fresh_as_of: datetime | None
+    open_run: ExecutionId | None
+
+    def age(self, now: datetime) -> float | None:
+        """In intervals: 1 is one interval old; None where nothing was read yet."""
+        return None if self.fresh_as_of is None else (now - self.fresh_as_of) / self.interval.length
+
+    def is_late(self, now: datetime) -> bool:
+        """Older than it may be. A seller that was never read is late when its first run should be over."""
+        age = self.age(now)
+        if self.status is SellerStatus.INACTIVE:
+            return False
+        if age is None:
+            return self.next_run_at is not None and now > self.next_run_at + self.interval.length * SLACK
+        return age > 1 + SLACK
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What waits for a person. Dead letters are tasks whose worker vanished again and again."""
+
+    failed_events: int
+    open_cases: int
+    held_removals: int
+    failed_schedules: int
+    failed_tasks: int
+    dead_letters: int
+    paused_runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run was at a moment."""
+
+    at: datetime
+    completed: int
+    failed: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request as the log has it."""
+
+    at: datetime
+    status: int | None
+    milliseconds: int | None
+    succeeded: bool
+    too_many: bool
+
+
+class Glances(Protocol):
+    def freshness(self, seller_ids: Sequence[SellerId] | None = None) -> Sequence[Freshness]:
+        """Every seller, or these, by id."""
+        ...
+
+    def needs(self, since: datetime) -> Needs:
+        """Tasks count if they were made since then; the rest counts whenever it was."""
+        ...
+
+    def failures(self, since: datetime, limit: int) -> Mapping[str, int]:
+        """Sentences of the newest failed tasks since then, each with its number."""
+        ...
+
+    def progress(self, execution_id: ExecutionId, limit: int) -> Sequence[Progress]:
+        """The last steps of a run, in order; forgotten some days after it."""
+        ...
+
+    def asked(self, agent_row: int, since: datetime, until: datetime, limit: int) -> Sequence[Asked]:
+        """What an agent asked, in order."""
+        ...
+
+    def deliveries(self, limit: int) -> Sequence[tuple[datetime, datetime]]:
+        """Of the newest delivered events: when each was made and when it had arrived, in order."""
+        ...
+
+    def tasks_of_item(self, execution_id: ExecutionId, item_no: ItemNo) -> Sequence[Task]: ...
+
+    def audit_of_run(self, seller_id: SellerId, execution_id: ExecutionId) -> tuple[datetime, str] | None:
+        """When a run was started and by whom."""
+        ...

@@ -1,0 +1,46 @@
+"""The console's pages, to be served beside the API."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+
+from sellerwatch.web.console import (
+    agents,
+    audit,
+    executions,
+    login,
+    outbox,
+    overview,
+    products,
+    quarantine,
+    removals,
+    schedules,
+    sellers,
+    settings,
+    static,
+    tasks,
+    why,
+)
+
+ROUTERS = (
+    static.router,
+    login.router,
+    overview.router,
+    sellers.router,
+    executions.router,
+    tasks.router,
+    products.router,
+    why.router,
+    outbox.router,
+    agents.router,
+    quarantine.router,
+    removals.router,
+    schedules.router,
+    audit.router,
+    settings.router,
+)
+
+
+def add_console(app: FastAPI) -> None:
+    for router in ROUTERS:
+        app.include_router(router)

@@ -1,0 +1,102 @@
+"""Logging in and out, choosing a password, and how the pages look to this person."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import RedirectResponse, Response
+
+from sellerwatch.kernel.errors import SellerwatchError, TooManyRequests, Unavailable
+from sellerwatch.kernel.store import StoreFailed
+from sellerwatch.kernel.wording import CATALOGUES
+from sellerwatch.oversight.users import LONGEST_PASSWORD
+from sellerwatch.web import sessions
+from sellerwatch.web.api.auth import PasswordMustChange, enter, enter_anew
+from sellerwatch.web.api.errors import status_of
+from sellerwatch.web.console.page import Page, put_session, show
+from sellerwatch.web.console.visit import LANGUAGE, THEME, THEMES, Guest, Viewer, Visit, inside, login_lifetime
+
+router = APIRouter(route_class=Page, include_in_schema=False)
+
+LONGEST_NAME = 200
+A_YEAR = 365 * 86400
+
+
+@router.get("/login")
+async def login_page(visit: Guest) -> Response:
+    return await _door(visit)
+
+
+@router.post("/login")
+async def login(visit: Guest, request: Request) -> Response:
+    """A wrong password costs what it costs at the API: the same counts, the same waits."""
+    name, password = _given(visit, "user", LONGEST_NAME), _given(visit, "password", LONGEST_PASSWORD)
+    try:
+        user = await enter(request, name, password)
+    except PasswordMustChange:
+        return show(visit, "password.html", problem=None, user=name)
+    except StoreFailed:
+        raise
+    except SellerwatchError as error:
+        return await _door(visit, visit.refusal(error), name, status_of(type(error)), error)
+    response = RedirectResponse(inside(visit.form.get("next", "/")), 303)
+    put_session(visit, response, sessions.begin(user, login_lifetime(visit.parts), visit.parts.clock.now()))
+    return response
+
+
+@router.get("/password")
+async def password_page(visit: Guest) -> Response:
+    return show(visit, "password.html", problem=None, user="")
+
+
+@router.post("/password")
+async def choose_password(visit: Guest, request: Request) -> Response:
+    """By the old one, a one-time one included. Whoever was logged in with the old one is out."""
+    name, old = _given(visit, "user", LONGEST_NAME), _given(visit, "password", LONGEST_PASSWORD)
+    new = visit.form.get("new_password", "")
+    try:
+        user = await enter_anew(request, name, old, new)
+    except StoreFailed:
+        raise
+    except SellerwatchError as error:
+        return show(visit, "password.html", status=status_of(type(error)), problem=visit.refusal(error), user=name)
+    response = RedirectResponse("/", 303)
+    put_session(visit, response, sessions.begin(user, login_lifetime(visit.parts), visit.parts.clock.now()))
+    return response
+
+
+@router.post("/logout")
+async def logout(visit: Viewer) -> Response:
+    response = RedirectResponse("/login", 303)
+    response.delete_cookie(sessions.COOKIE, path="/")
+    return response
+
+
+@router.post("/preferences")
+async def preferences(visit: Guest) -> Response:
+    """Language and theme, kept in this browser: nothing that a log-in would have to guard."""
+    response = RedirectResponse(inside(visit.form.get("back", "/")), 303)
+    language, theme = visit.form.get("language"), visit.form.get("theme")
+    if language is not None and language in CATALOGUES:
+        response.set_cookie(LANGUAGE, language, max_age=A_YEAR, httponly=True, samesite="lax", path="/")
+    if theme is not None and theme in THEMES:
+        response.set_cookie(THEME, theme, max_age=A_YEAR, httponly=True, samesite="lax", path="/")
+    return response
+
+
+async def _door(
+    visit: Visit,
+    problem: str | None = None,
+    user: str = "",
+    status: int = 200,
+    error: SellerwatchError | None = None,
+) -> Response:
+    nobody = not await visit.read(lambda tx: tx.users.everyone())
+    wanted = visit.form.get("next") or visit.asked("next") or "/"
+    response = show(visit, "login.html", status=status, problem=problem, user=user, nobody=nobody, next=inside(wanted))
+    if isinstance(error, TooManyRequests | Unavailable) and error.retry_after is not None:
+        response.headers["retry-after"] = str(max(1, round(error.retry_after)))
+    return response
+
+
+def _given(visit: Visit, name: str, longest: int) -> str:
+    return visit.form.get(name, "")[: longest + 1]

@@ -1,0 +1,181 @@
+"""The first page: what needs a person, how fresh every seller is, what runs, and how pool and outbox are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from sellerwatch.agents.agent import AgentStatus
+from sellerwatch.agents.breaker import BreakerRules
+from sellerwatch.agents.overview import Pool
+from sellerwatch.compose import limits_in_force, lost_permits
+from sellerwatch.crawling.execution import Execution
+from sellerwatch.crawling.glances import Freshness, Needs
+from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.kernel.clock import Moment, moment
+from sellerwatch.outbox.channel import Channel
+from sellerwatch.outbox.message import OutboxKind
+from sellerwatch.outbox.ports import Tally
+from sellerwatch.oversight.blame import Blame, blame_of
+from sellerwatch.sellers.seller import SellerStatus
+from sellerwatch.web.api.parts import Parts
+from sellerwatch.web.console import tables
+from sellerwatch.web.console.page import Page, show
+from sellerwatch.web.console.tables import Table, seller_page
+from sellerwatch.web.console.visit import Viewer
+
+router = APIRouter(route_class=Page, include_in_schema=False)
+
+DAY = timedelta(days=1)
+#: Sellers shown one by one, the stalest first; of the others there is the number.
+MOST_SELLERS = 40
+MOST_RUNS = 20
+MOST_FAILURES = 1000
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Everything the page shows, at one moment."""
+
+    needs: Needs
+    sellers: list[Freshness]
+    runs: list[Execution]
+    pool: Pool
+    outbox: Tally
+    channel: Channel
+    blames: list[tuple[Blame, int]]
+    now: datetime
+
+    @property
+    def pool_counts(self) -> dict[str, int]:
+        return counts_of(self.pool)
+
+    @property
+    def late(self) -> int:
+        return sum(seller.is_late(self.now) for seller in self.sellers)
+
+    @property
+    def active(self) -> int:
+        return sum(seller.status is SellerStatus.ACTIVE for seller in self.sellers)
+
+    @property
+    def lag_seconds(self) -> float:
+        oldest = self.outbox.oldest_at
+        return 0.0 if oldest is None else max(0.0, (self.now - oldest).total_seconds())
+
+    @property
+    def waiting(self) -> list[tuple[str, int, str, str]]:
+        """What waits for a person: text, number, where it is settled, how grave."""
+        n = self.needs
+        found = [
+            ("needs.events", n.failed_events, "/outbox?status=FAILED", "bad"),
+            ("needs.cases", n.open_cases, "/quarantine?status=OPEN", "warn"),
+            ("needs.removals", n.held_removals, "/removals?status=HELD", "warn"),
+            ("needs.schedules", n.failed_schedules, "/schedules#failed", "bad"),
+            ("needs.dead", n.dead_letters, "/tasks?status=FAILED", "bad"),
+            ("needs.paused", n.paused_runs, "/executions?status=RUNNING", "warn"),
+            ("needs.tasks", n.failed_tasks - n.dead_letters, "/tasks?status=FAILED", "warn"),
+            ("needs.late", self.late, "/sellers?fresh=late", "warn"),
+            ("needs.receiver", int(self.channel.state != "CLOSED"), "/outbox", "bad"),
+            ("needs.outbox_paused", int(self.channel.is_paused), "/outbox", "warn"),
+            ("needs.breaker", int(self.pool.breaker.state != "CLOSED"), "/agents", "bad"),
+        ]
+        return [each for each in found if each[1] > 0]
+
+
+def counts_of(pool: Pool) -> dict[str, int]:
+    return {str(status): pool.count(status) for status in AgentStatus}
+
+
+def pool_of(tx: CrawlTx, parts: Parts, at: Moment) -> Pool:
+    """The pool as the API tells it."""
+    settings = parts.settings
+    rules = BreakerRules(settings.breaker_min_available_percent, timedelta(seconds=settings.breaker_open_seconds))
+    limits = limits_in_force(settings, tx.overrides.all())
+    breaker = tx.circuits.breaker().look(*tx.agents.tally(), rules, at.now)
+    restored = lost_permits(settings, tx.permits.highest())
+    return Pool(tx.pool_report.standings(at, limits), limits, breaker, rules, restored, at.now)
+
+
+def _look(tx: CrawlTx, parts: Parts, at: Moment) -> Seen:
+    blames = Counter[Blame]()
+    for sentence, number in tx.glances.failures(at.now - DAY, MOST_FAILURES).items():
+        blames[blame_of(sentence)] += number
+    needs = tx.glances.needs(at.now - DAY)
+    if needs.failed_events:
+        blames[Blame.RECEIVER] += needs.failed_events
+    return Seen(
+        needs=needs,
+        sellers=list(tx.glances.freshness()),
+        runs=list(tx.executions.running()),
+        pool=pool_of(tx, parts, at),
+        outbox=tx.outbox_view(OutboxKind.PRODUCT).tally(),
+        channel=tx.channels.get(OutboxKind.PRODUCT),
+        blames=blames.most_common(),
+        now=at.now,
+    )
+
+
+@router.get("/")
+async def overview(visit: Viewer) -> Response:
+    at = moment(visit.parts.clock)
+    seen = await visit.read(lambda tx: _look(tx, visit.parts, at))
+    delivery = visit.parts.service.deliveries[0]
+    return show(
+        visit,
+        "overview.html",
+        seen=seen,
+        runs=seen.runs[:MOST_RUNS],
+        sellers=_sellers(seen),
+        blames=_blames(seen),
+        has_receiver=delivery.has_receiver,
+    )
+
+
+def fresh_state(seller: Freshness, now: datetime) -> str:
+    if seller.status is SellerStatus.INACTIVE:
+        return "off"
+    if seller.is_late(now):
+        return "late"
+    return "never" if seller.fresh_as_of is None else "fresh"
+
+
+def _staleness(seller: Freshness, now: datetime) -> tuple[int, float]:
+    order = {"late": 0, "never": 1, "fresh": 2, "off": 3}
+    return order[fresh_state(seller, now)], -(seller.age(now) or 0)
+
+
+def _sellers(seen: Seen) -> Table:
+    stalest = sorted(seen.sellers, key=lambda seller: (*_staleness(seller, seen.now), seller.seller_id))
+    return Table(
+        "freshness",
+        ("col.seller", "col.freshness", "col.read", "col.interval", "col.next", "col.products"),
+        [
+            (
+                tables.text(seller.name, seller_page(seller.seller_id)),
+                tables.pill(fresh_state(seller, seen.now), "fresh"),
+                tables.when(seller.fresh_as_of),
+                tables.said(f"every.{seller.interval.unit}", n=seller.interval.amount),
+                tables.when(seller.next_run_at),
+                tables.number(seller.products),
+            )
+            for seller in stalest[:MOST_SELLERS]
+        ],
+        "sellers.empty",
+        caption="overview.freshness",
+        next="/sellers" if len(stalest) > MOST_SELLERS else None,
+    )
+
+
+def _blames(seen: Seen) -> Table:
+    return Table(
+        "blame",
+        ("col.blame", "col.failures"),
+        [(tables.pill(blame, "blame"), tables.number(number)) for blame, number in seen.blames],
+        "overview.no_failures",
+        caption="overview.blame",
+    )

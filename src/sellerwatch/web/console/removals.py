@@ -1,0 +1,144 @@
+"""Removals: more products gone at once than a shop loses by itself. A person says whether they are."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from sellerwatch.catalog.removal import Removal, RemovalStatus
+from sellerwatch.crawling.known import look_at_removal
+from sellerwatch.crawling.operate_catalog import Confirmed, confirm_removal, refuse_removal
+from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.kernel.ids import RemovalId
+from sellerwatch.web.api.parts import Desk
+from sellerwatch.web.api.removals import LIST, MOST_ITEMS, MOST_STEPS
+from sellerwatch.web.api.slices import cursor_of, place_of, seller_of
+from sellerwatch.web.console import tables
+from sellerwatch.web.console.page import Page, go, show
+from sellerwatch.web.console.tables import Confirm, Filter, Table, seller_page
+from sellerwatch.web.console.visit import Admin, Viewer
+
+router = APIRouter(route_class=Page, include_in_schema=False)
+
+
+@router.get("/removals")
+async def removals(visit: Viewer) -> Response:
+    seller, status = visit.asked("seller"), visit.asked("status")
+    wanted = RemovalStatus(status) if status in list(RemovalStatus) else None
+    place, seller_id = place_of(LIST, visit.place("cursor")), seller_of(seller or None)
+    piece = await visit.read(
+        lambda tx: tx.removals.page(seller_id=seller_id, status=wanted, place=place, limit=visit.rows)
+    )
+    cursor = cursor_of(LIST, piece.next)
+    table = Table(
+        "removals",
+        (
+            "col.removal",
+            "col.seller",
+            "col.status",
+            "col.reason",
+            "col.missing",
+            "col.told",
+            "col.made",
+            "col.decided_by",
+        ),
+        [
+            (
+                tables.code(one.removal_id, f"/removals/{one.removal_id}"),
+                tables.text(one.seller_id, seller_page(one.seller_id)),
+                tables.pill(one.status, "removal"),
+                tables.said(f"removal.{one.reason}"),
+                tables.number(one.missing),
+                tables.number(one.told),
+                tables.when(one.created_at),
+                tables.code(one.decided_by),
+            )
+            for one in piece.content
+        ],
+        "removals.none_found" if seller or status else "removals.empty",
+        next=visit.link(cursor=cursor) if cursor else None,
+        caption="nav.removals",
+    )
+    return show(
+        visit,
+        "list.html",
+        title="nav.removals",
+        lead="removals.lead",
+        table=table,
+        live="removal execution",
+        fields=[
+            Filter("seller", "col.seller_id", seller),
+            Filter("status", "col.status", status, [(s, f"removal.{s}") for s in RemovalStatus]),
+        ],
+    )
+
+
+@router.get("/removals/{removal_id}")
+async def removal_page(removal_id: str, visit: Viewer) -> Response:
+    wanted = RemovalId.parse(removal_id)
+    removal, still, first = await visit.read(lambda tx: look_at_removal(tx, wanted, MOST_ITEMS))
+    table = Table(
+        "missing",
+        ("col.item", "col.name", "col.seen"),
+        [
+            (
+                tables.text(product.item_no, f"/products/{product.item_no}"),
+                tables.text(name),
+                tables.when(product.last_seen_at),
+            )
+            for product, name in first
+        ],
+        "removal.none_missing",
+        caption="removal.missing",
+    )
+    return show(visit, "removal.html", removal=removal, still=still, table=table)
+
+
+@router.get("/removals/{removal_id}/confirm")
+async def ask_confirm(removal_id: str, visit: Admin) -> Response:
+    wanted = RemovalId.parse(removal_id)
+    removal, still, _ = await visit.read(lambda tx: look_at_removal(tx, wanted, 1))
+    share = round(100 * still / removal.told) if removal.told else 100
+    return show(
+        visit,
+        "confirm.html",
+        confirm=Confirm(
+            "remove.products",
+            f"/removals/{wanted}/confirm",
+            "remove.confirm",
+            [
+                ("remove.told", {"n": still, "total": removal.told, "share": share}),
+                ("remove.events", {"n": still}),
+                ("remove.seen", {"n": removal.missing - still}),
+            ],
+            f"/removals/{wanted}",
+            facts={"seller": removal.seller_id},
+        ),
+    )
+
+
+@router.post("/removals/{removal_id}/confirm")
+async def confirm(removal_id: str, visit: Admin) -> Response:
+    wanted, rules = RemovalId.parse(removal_id), visit.parts.service.crawl.rules
+
+    def work(tx: CrawlTx, desk: Desk) -> Confirmed:
+        return confirm_removal(tx, wanted, rules, actor=desk.actor, ids=desk.ids, now=desk.now)
+
+    removed = 0
+    for _ in range(MOST_STEPS):
+        step = await visit.change(work)
+        removed += len(step.removed)
+        if not step.left:
+            break
+    return go(visit, f"/removals/{wanted}", "remove.done", n=removed, left=step.left)
+
+
+@router.post("/removals/{removal_id}/refuse")
+async def refuse(removal_id: str, visit: Admin) -> Response:
+    wanted = RemovalId.parse(removal_id)
+
+    def work(tx: CrawlTx, desk: Desk) -> Removal:
+        return refuse_removal(tx, wanted, actor=desk.actor, now=desk.now)
+
+    await visit.change(work)
+    return go(visit, f"/removals/{wanted}", "refuse.done")

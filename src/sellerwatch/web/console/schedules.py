@@ -1,0 +1,119 @@
+"""Schedules: when sellers are crawled next, the coming day hour by hour, and whether the budget has room for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from sellerwatch.agents.agent import AgentStatus
+from sellerwatch.agents.overview import Pool
+from sellerwatch.crawling.glances import Freshness
+from sellerwatch.crawling.operate import run_now
+from sellerwatch.crawling.operate_outbox import retry_schedule
+from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.kernel.clock import moment
+from sellerwatch.kernel.ids import SellerId
+from sellerwatch.schedules.outlook import HOURS, Due, coming_day, requests_of
+from sellerwatch.schedules.schedule import Schedule, ScheduleStatus
+from sellerwatch.web.api.parts import Desk
+from sellerwatch.web.console import tables
+from sellerwatch.web.console.overview import pool_of
+from sellerwatch.web.console.page import Page, go, show
+from sellerwatch.web.console.sellers import number_of
+from sellerwatch.web.console.tables import Filter, Table, seller_page
+from sellerwatch.web.console.visit import Admin, Viewer
+
+router = APIRouter(route_class=Page, include_in_schema=False)
+
+HOUR = timedelta(hours=1)
+#: Starts of one seller within a day: the shortest interval is an hour.
+MOST_STARTS = HOURS + 2
+
+
+def _due(sellers: Sequence[Freshness], page_size: int, now: datetime) -> list[Due]:
+    """Every start of the coming day."""
+    found: list[Due] = []
+    end = now + (HOURS + 1) * HOUR
+    for seller in sellers:
+        at, requests = seller.next_run_at, requests_of(seller.products, page_size)
+        for _ in range(MOST_STARTS):
+            if at is None or at >= end:
+                break
+            found.append(Due(at, seller.seller_id, requests))
+            at = max(at, now - seller.interval.length) + seller.interval.length
+    return found
+
+
+def _room(pool: Pool) -> int:
+    """What the agents that are available may ask in an hour."""
+    able = [one.window.limit for one in pool.standings if one.agent.status is AgentStatus.AVAILABLE]
+    return int(sum(able) * (HOUR / pool.limits.window))
+
+
+@router.get("/schedules")
+async def schedules(visit: Viewer) -> Response:
+    at, status, page = moment(visit.parts.clock), visit.asked("status"), number_of(visit.asked("page"))
+
+    def work(tx: CrawlTx) -> tuple[Sequence[Freshness], Pool]:
+        return tx.glances.freshness(), pool_of(tx, visit.parts, at)
+
+    sellers, pool = await visit.read(work)
+    room = _room(pool)
+    hours = coming_day(_due(sellers, visit.parts.settings.page_size, at.now), room, at.now)
+    shown = [one for one in sellers if not status or one.schedule == status]
+    table = Table(
+        "schedules",
+        ("col.seller", "col.status", "col.interval", "col.next", "col.requests", "col.read"),
+        [
+            (
+                tables.text(one.name, seller_page(one.seller_id)),
+                tables.text(None) if one.schedule is None else tables.pill(one.schedule),
+                tables.said(f"every.{one.interval.unit}", n=one.interval.amount),
+                tables.when(one.next_run_at),
+                tables.number(requests_of(one.products, visit.parts.settings.page_size)),
+                tables.when(one.fresh_as_of),
+            )
+            for one in sorted(shown, key=lambda one: (one.next_run_at is None, one.next_run_at or at.now))[
+                page * visit.rows : (page + 1) * visit.rows
+            ]
+        ],
+        "schedules.none_found" if status else "schedules.empty",
+        next=visit.link(page=str(page + 1)) if (page + 1) * visit.rows < len(shown) else None,
+        caption="nav.schedules",
+    )
+    return show(
+        visit,
+        "schedules.html",
+        hours=hours,
+        room=room,
+        asked=sum(hour.asked for hour in hours),
+        left=hours[-1].over,
+        failed=[one for one in sellers if one.schedule is ScheduleStatus.FAILED],
+        table=table,
+        fields=[Filter("status", "col.status", status, [(s, f"status.{s}") for s in ScheduleStatus])],
+        now=at.now,
+    )
+
+
+@router.post("/schedules/{seller_id}/retry")
+async def retry(seller_id: str, visit: Admin) -> Response:
+    wanted = SellerId.parse(seller_id)
+
+    def work(tx: CrawlTx, desk: Desk) -> int:
+        return retry_schedule(tx, wanted, actor=desk.actor, ids=desk.ids, now=desk.now)[1]
+
+    return go(visit, seller_page(wanted), "schedules.retried", n=await visit.change(work))
+
+
+@router.post("/schedules/{seller_id}/run-now")
+async def run_schedule_now(seller_id: str, visit: Admin) -> Response:
+    wanted = SellerId.parse(seller_id)
+
+    def work(tx: CrawlTx, desk: Desk) -> Schedule:
+        return run_now(tx, wanted, actor=desk.actor, now=desk.now)
+
+    await visit.change(work)
+    return go(visit, seller_page(wanted), "schedules.due")

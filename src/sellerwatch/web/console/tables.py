@@ -1,0 +1,164 @@
+"""Tables as data: a page shows them, and the same rows go out as CSV. So no table is without its CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+from sellerwatch.kernel.clock import stamp
+
+#: A spreadsheet takes a text that begins so for a formula, and would run it.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+#: How a state looks; the word beside the colour says the same.
+TONES = {
+    "ok": "ACTIVE COMPLETED AVAILABLE COMPLETE RELEASED CONFIRMED CLOSED DELIVERED CRAWL UP fresh PRODUCT_CREATED",
+    "live": "RUNNING IN_PROGRESS SENDING PUBLISHED PRODUCT_UPDATED",
+    "wait": "WAITING RETRY PENDING INCOMPLETE HALF_OPEN REMOVAL_PROOF never",
+    "warn": "SUSPENDED HELD OPEN late",
+    "bad": "FAILED BLOCKED REFUSED DELETED DOWN PRODUCT_DELETED",
+}
+_TONE_OF = {word: tone for tone, words in TONES.items() for word in words.split()}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One place of a table. `kind` says how it looks; `value` is what CSV has of it."""
+
+    kind: str
+    value: Any
+    href: str | None = None
+    more: Any = None
+
+
+def seller_page(seller_id: str, deed: str = "") -> str:
+    """A seller's id is the marketplace's: any printable characters."""
+    return f"/sellers/{quote(seller_id, safe='')}{deed}"
+
+
+def text(value: object, href: str | None = None) -> Cell:
+    return Cell("text", value, href)
+
+
+def code(value: object, href: str | None = None) -> Cell:
+    """Ids and other names that nobody translates."""
+    return Cell("code", value, href)
+
+
+def raw(value: object) -> Cell:
+    """What a machine said, in its own words."""
+    return Cell("raw", value)
+
+
+def number(value: float | None) -> Cell:
+    return Cell("number", value)
+
+
+def when(value: datetime | None) -> Cell:
+    return Cell("time", value)
+
+
+def said(key: str, **facts: object) -> Cell:
+    """A sentence of the catalogue."""
+    return Cell("said", key, more=facts)
+
+
+def pill(value: str, family: str = "status", href: str | None = None) -> Cell:
+    """A state: a word with a colour."""
+    return Cell("pill", str(value), href, more=(family, tone_of(value, family)))
+
+
+def bar(done: int, total: int) -> Cell:
+    return Cell("bar", done, more=total)
+
+
+def tone_of(value: str, family: str = "status") -> str:
+    if family == "circuit" and value == "OPEN":
+        return "bad"
+    return _TONE_OF.get(str(value), "off")
+
+
+@dataclass(frozen=True)
+class Table:
+    """`columns` and `empty` are keys of the catalogue. `next` leads to the piece behind this one."""
+
+    name: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    empty: str
+    empty_facts: Mapping[str, object] = field(default_factory=dict)
+    next: str | None = None
+    caption: str = ""
+
+    def csv(self, heads: Iterable[str]) -> str:
+        """With a mark at its beginning by which spreadsheets know that it is UTF-8."""
+        out = io.StringIO()
+        writer = csv.writer(out)
+        writer.writerow(heads)
+        writer.writerows([[_plain(cell) for cell in row] for row in self.rows])
+        return "\ufeff" + out.getvalue()
+
+
+def _plain(cell: Cell) -> str | int | float:
+    value = cell.value
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return stamp(value)
+    if isinstance(value, bool | int | float):
+        return value
+    shown = f"{value} {cell.more}" if cell.kind == "said" and cell.more else str(value)
+    return f"'{shown}" if shown.startswith(FORMULA) else shown
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A field by which a list is narrowed: with choices, or free text. Labels are keys of the catalogue."""
+
+    name: str
+    label: str
+    value: str
+    choices: Sequence[tuple[str, str]] | None = None
+    kind: str = "search"
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Numbers over time; `x` in seconds since 1970. Beside the picture they stand as a table, for who cannot see it."""
+
+    name: str
+    title: str
+    x: Sequence[float]
+    series: Sequence[tuple[str, str, Sequence[float | None]]]
+    kind: str = "line"
+    facts: Mapping[str, object] = field(default_factory=dict)
+
+    def data(self, labels: Sequence[str]) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "x": list(self.x),
+            "series": [
+                {"label": label, "tone": tone, "values": list(values)}
+                for label, (_, tone, values) in zip(labels, self.series, strict=True)
+            ],
+        }
+
+
+@dataclass(frozen=True)
+class Confirm:
+    """What will happen, in numbers, before it does. `sentences` are keys with their facts; `fields` are asked for."""
+
+    title: str
+    action: str
+    button: str
+    sentences: Sequence[tuple[str, Mapping[str, object]]]
+    back: str
+    fields: Sequence[Filter] = ()
+    hidden: Mapping[str, str] = field(default_factory=dict)
+    danger: bool = True
+    facts: Mapping[str, object] = field(default_factory=dict)

@@ -1,0 +1,129 @@
+"""A browser's log-in: a signed cookie that names a user, and the token that its forms must carry.
+
+Nothing is kept of it on the server but the user: who is removed, or gets another password or role, is out with the next
+request. So is whoever logs out, in that browser; a cookie that was stolen before is good until it expires, at most
+LOGIN_SECONDS later. A log-in that is used is renewed, up to `LONGEST` after the password was given.
+
+The audience is another than that of API tokens: neither is taken for the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import jwt
+from jwt.types import Options
+
+from sellerwatch.web.api.credentials import ALGORITHM, LONGEST_TOKEN, Caller, NotLoggedIn, TokenExpired
+
+if TYPE_CHECKING:
+    from fastapi import Request
+
+    from sellerwatch.oversight.users import User
+    from sellerwatch.web.api.parts import Parts
+
+COOKIE = "sellerwatch_session"
+LONGEST = timedelta(hours=12)
+_OPTIONS: Options = {
+    "require": ["sub", "ver", "sid", "began", "exp", "aud", "iss"],
+    "verify_exp": False,
+    "verify_nbf": False,
+    "verify_iat": False,
+}
+
+
+@dataclass(frozen=True)
+class Session:
+    """`session_id` stays when the cookie is renewed, and with it the token of the forms that are open."""
+
+    name: str
+    version: int
+    session_id: str
+    began: datetime
+    expires_at: datetime
+
+
+def begin(user: User, lifetime: timedelta, now: datetime) -> Session:
+    return Session(user.name, user.version, secrets.token_urlsafe(16), now, now + lifetime)
+
+
+def renewed(session: Session, lifetime: timedelta, now: datetime) -> Session | None:
+    """The same for longer, once half of its time is over; None where that is not so, or it has lasted long enough."""
+    if session.expires_at - now > lifetime / 2:
+        return None
+    until = min(now + lifetime, session.began + max(LONGEST, lifetime))
+    return None if until <= session.expires_at else replace(session, expires_at=until)
+
+
+def seal(parts: Parts, session: Session) -> str:
+    claims: dict[str, str | int] = {
+        "sub": session.name,
+        "ver": session.version,
+        "sid": session.session_id,
+        "began": int(session.began.timestamp()),
+        "exp": int(session.expires_at.timestamp()),
+        "aud": _audience(parts),
+        "iss": parts.credentials.issuer,
+    }
+    return jwt.encode(claims, parts.credentials.secret, algorithm=ALGORITHM)
+
+
+def read(parts: Parts, cookie: str | None, now: datetime) -> Session:
+    """Whose cookie this is, as far as it can be told without the database."""
+    if cookie is None or len(cookie) > LONGEST_TOKEN:
+        raise NotLoggedIn
+    try:
+        claims = jwt.decode(
+            cookie,
+            parts.credentials.secret,
+            algorithms=[ALGORITHM],
+            audience=_audience(parts),
+            issuer=parts.credentials.issuer,
+            options=_OPTIONS,
+        )
+        session = Session(
+            str(claims["sub"]),
+            int(claims["ver"]),
+            str(claims["sid"]),
+            datetime.fromtimestamp(int(claims["began"]), UTC),
+            datetime.fromtimestamp(int(claims["exp"]), UTC),
+        )
+    except (jwt.InvalidTokenError, ValueError, TypeError, OverflowError, OSError, RecursionError):
+        raise NotLoggedIn from None
+    if session.expires_at <= now:
+        raise TokenExpired
+    return session
+
+
+async def user_of(parts: Parts, session: Session) -> User:
+    """The user behind it, as the database knows them now."""
+    user = await parts.read(lambda tx: tx.users.get(session.name))
+    if user is None or user.version != session.version or user.must_change:
+        raise NotLoggedIn
+    return user
+
+
+async def follower_of(request: Request, parts: Parts) -> Caller:
+    """Whoever follows the stream from a page."""
+    session = read(parts, request.cookies.get(COOKIE), parts.clock.now())
+    user = await user_of(parts, session)
+    return Caller(user.name, user.role, session.expires_at, user.version)
+
+
+def form_token(parts: Parts, session: Session) -> str:
+    """What every form of this log-in carries: another site can send the cookie, but cannot know this."""
+    said = f"form:{session.session_id}".encode()
+    return hmac.new(parts.credentials.secret.encode(), said, hashlib.sha256).hexdigest()
+
+
+def is_form_token(parts: Parts, session: Session, given: str) -> bool:
+    return hmac.compare_digest(form_token(parts, session).encode(), given.encode())
+
+
+def _audience(parts: Parts) -> str:
+    return f"{parts.credentials.audience}:console"

@@ -1,0 +1,297 @@
+"""People at the console, in a real browser: what they press, and what the eye would check afterwards."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+from tests.journeys.browser import PHONE, Stage, grave_findings, latin_words, shot, staged
+
+from sellerwatch.kernel.ids import Draw, SellerId
+from sellerwatch.sellers.register import register
+from sellerwatch.simulator.product_server import Behaviour, Mode
+
+#: Words that are the same in every language.
+NAMES = {"Sellerwatch", "English", "CSV", "JSON", "HTTP", "ID", "UTC"}
+
+
+@pytest.fixture(scope="module")
+def whole_stage(migrated_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with staged(migrated_template, tmp_path_factory.mktemp("console")) as made:
+        yield made
+
+
+@pytest.fixture
+def stage(whole_stage: Stage) -> Iterator[Stage]:
+    """No journey leaves a complaint of the browser behind: no script that failed, nothing the policy kept out."""
+    whole_stage.wrongs.clear()
+    whole_stage.simulator.product_server.behave(Behaviour())
+    yield whole_stage
+    assert whole_stage.wrongs == []
+
+
+def crawl(page: Page, seller: str) -> None:
+    """Press “Run now” and watch it to its end; the page is never loaded again."""
+    page.goto(f"/sellers/{seller}")
+    page.get_by_role("button", name="Run now").click()
+    expect(page.get_by_role("heading", name=f"Run of {seller}")).to_be_visible()
+    page.evaluate("window.stayed = true")
+    expect(page.locator("#live .head .pill")).to_have_text("completed")
+    assert page.evaluate("window.stayed") is True
+
+
+def known(stage: Stage, seller: str) -> None:
+    """A seller that is registered already."""
+    draw, now = Draw(stage.service.crawl.ids), stage.service.crawl.clock.now()
+    stage.do(
+        lambda tx: register(tx, SellerId(seller), f"가게 {seller}", None, actor="test", ids=draw.replay(), now=now)
+    )
+
+
+def test_the_first_log_in_chooses_a_password_of_its_own(stage: Stage) -> None:
+    page = stage.page()
+    page.goto("/")
+    expect(page.get_by_role("heading", name="Sellerwatch")).to_be_visible()
+    shot(page, "login")
+    page.get_by_label("User").fill("admin")
+    page.get_by_label("Password").fill(stage.first_password)
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("heading", name="Choose a password")).to_be_visible()
+    page.get_by_label("Password you have").fill(stage.first_password)
+    page.get_by_label("New password").fill("a horse of my own")
+    page.get_by_role("button", name="Choose and log in").click()
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    expect(page.locator(".who strong")).to_have_text("admin")
+    expect(page.locator(".pulse")).to_have_text("live")
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_label("Password")).to_be_visible()
+    page.goto("/sellers")
+    expect(page.get_by_label("Password")).to_be_visible()
+
+
+def test_a_seller_is_registered_run_and_watched_to_its_end(stage: Stage) -> None:
+    page = stage.page()
+    stage.log_in(page)
+    page.keyboard.press("g")
+    page.keyboard.press("s")
+    expect(page.get_by_role("heading", name="Sellers")).to_be_visible()
+    page.get_by_role("link", name="Register a seller").click()
+    page.get_by_label("Seller id").fill("seller_0001")
+    page.get_by_label("Name").fill("럭셔리하우스")
+    page.get_by_label("Every").fill("6")
+    page.get_by_label("Unit").select_option("HOURS")
+    page.get_by_role("button", name="Register a seller").click()
+    expect(page.locator(".toast")).to_contain_text("Registered: 럭셔리하우스.")
+    expect(page.get_by_text("every 6 hours")).to_be_visible()
+    page.get_by_role("button", name="Run now").click()
+    bar = page.locator("#live progress").first
+    expect(page.locator("#live .head .pill")).to_have_text("running")
+    page.evaluate("window.stayed = true")
+    shot(page, "run-going")
+    expect(page.locator("#live .head .pill")).to_have_text("completed")
+    assert page.evaluate("window.stayed") is True
+    expect(page.locator("#progress-numbers")).to_have_text("121 of 121 tasks over (100.0 %)")
+    assert bar.evaluate("bar => bar.value === bar.max")
+    shot(page, "run-over")
+    page.goto("/products?seller=seller_0001")
+    expect(page.locator("#table-products tbody tr")).to_have_count(25)
+    page.goto("/outbox")
+    expect(page.locator("#state dl")).to_contain_text("completed")
+
+
+def test_a_products_difference_is_seen_after_a_change_and_its_whole_story_told(stage: Stage) -> None:
+    page = stage.page()
+    stage.log_in(page)
+    known(stage, "seller_0002")
+    crawl(page, "seller_0002")
+    item = int(stage.simulator.world.listing("seller_0002", 0, 1)[0])
+    before = (stage.simulator.world.truth(item) or {})["prices"]["selling"]
+    stage.simulator.world.change(item, random.Random(1), "reprice")
+    after = (stage.simulator.world.truth(item) or {})["prices"]["selling"]
+    crawl(page, "seller_0002")
+    page.goto("/products")
+    page.get_by_label("Item number").fill(str(item))
+    page.get_by_role("button", name="Apply").click()
+    change = page.locator("table.diff tr", has_text="prices.selling").first
+    expect(change.locator("del")).to_have_text(f"{before:,}")
+    expect(change.locator("ins")).to_have_text(f"{after:,}")
+    colours = [
+        change.locator(cell).evaluate("cell => getComputedStyle(cell).backgroundColor") for cell in ("td.was", "td.is")
+    ]
+    assert len({*colours, "rgba(0, 0, 0, 0)"}) == 3
+    shot(page, "difference")
+    page.get_by_role("link", name="Why?").first.click()
+    steps = [step.get_attribute("data-step") for step in page.locator(".story > li").all()]
+    assert steps == ["schedule", "started", "run", "task", "asked", "task", "asked", "changed", "event", "attempt"]
+    expect(page.locator("[data-step=started]")).to_contain_text("console:minji")
+    expect(page.locator("[data-step=attempt]")).to_contain_text("answered 200")
+    shot(page, "why")
+
+
+def test_an_event_that_failed_is_replayed_after_a_look_at_what_will_happen(stage: Stage) -> None:
+    page = stage.page()
+    stage.log_in(page)
+    known(stage, "seller_0003")
+    stage.simulator.product_server.behave(Behaviour(Mode.ERROR, requests=2))
+    crawl(page, "seller_0003")
+    page.goto("/")
+    need = page.locator("#needs li", has_text="events failed for good")
+    expect(need.locator(".count")).to_have_text("2")
+    shot(page, "needs-you")
+    need.get_by_role("link").click()
+    expect(page.locator("#table-messages tbody tr")).to_have_count(2)
+    page.get_by_role("link", name="Replay 2 failed").click()
+    dialog = page.locator("#dialog")
+    expect(dialog).to_contain_text("2 messages about 2 subjects would be sent once more")
+    expect(dialog).to_contain_text("Of 1 seller.")
+    shot(page, "replay-preview")
+    dialog.get_by_role("button", name="Replay").click()
+    expect(page.locator(".toast")).to_contain_text("2 messages are on their way again.")
+    expect(page.locator("#state dl")).to_contain_text(re.compile(r"failed\s*0"))
+    page.goto("/")
+    expect(page.locator("#needs")).not_to_contain_text("events failed for good")
+
+
+def test_an_agent_is_suspended_and_recovered(stage: Stage) -> None:
+    page = stage.page()
+    stage.log_in(page)
+    page.goto("/agents")
+    page.locator(".heat a", has_text="#42").click()
+    expect(page.get_by_role("heading", name="Agent #42")).to_be_visible()
+    page.get_by_role("link", name="Suspend").click()
+    dialog = page.locator("#dialog")
+    expect(dialog).to_contain_text("99 of 100 agents stay available")
+    dialog.get_by_label("Hours of rest").fill("2")
+    dialog.get_by_label("Reason").fill("looking into a complaint")
+    dialog.get_by_role("button", name="Suspend").click()
+    expect(page.locator(".toast")).to_contain_text("Agent #42 rests.")
+    expect(page.locator("#live .head .pill")).to_have_text("suspended")
+    expect(page.locator(".problem")).to_contain_text("looking into a complaint")
+    shot(page, "agent-suspended")
+    page.goto("/agents")
+    expect(page.locator(".heat a.out")).to_contain_text("#42")
+    shot(page, "agents")
+    page.goto("/agents/42")
+    page.get_by_role("button", name="Recover").click()
+    expect(page.locator("#live .head .pill")).to_have_text("available")
+    expect(page.locator("#table-audit tbody tr").first).to_contain_text("agent recovered")
+
+
+def test_a_mass_removal_waits_until_it_is_confirmed(stage: Stage) -> None:
+    page = stage.page()
+    stage.log_in(page)
+    known(stage, "seller_0004")
+    crawl(page, "seller_0004")
+    world = stage.simulator.world
+    gone = [int(item) for item in world.listing("seller_0004", 0, 30)]
+    for item in gone:
+        world.vanish(item)
+    crawl(page, "seller_0004")
+    page.goto("/")
+    page.locator("#needs li", has_text="mass removals wait").get_by_role("link").click()
+    page.locator("#table-removals tbody a").first.click()
+    expect(page.get_by_text("30 of 60 products were missing from a whole list.")).to_be_visible()
+    shot(page, "removal")
+    page.get_by_role("link", name="They are gone").click()
+    dialog = page.locator("#dialog")
+    expect(dialog).to_contain_text("30 of 60 products (50 %) are told as gone.")
+    dialog.get_by_role("button", name="They are gone").click()
+    expect(page.locator(".toast")).to_contain_text("30 products were told as gone")
+    expect(page.locator("#live .head .pill")).to_have_text("confirmed")
+    page.goto(f"/products/{gone[0]}")
+    expect(page.locator("#live .head .pill")).to_have_text("gone")
+
+
+def test_a_viewer_sees_everything_and_may_change_nothing(stage: Stage) -> None:
+    page = stage.page()
+    stage.log_in(page, "viewer")
+    expect(page.locator(".who")).to_contain_text("viewer")
+    for path in ("/agents/7", "/outbox", "/sellers"):
+        page.goto(path)
+        expect(page.locator("main form[method=post], main .button.danger")).to_have_count(0)
+    page.goto("/agents/7/block")
+    expect(page.get_by_role("alert")).to_have_text("This needs the role admin.")
+    shot(page, "viewer-refused")
+    stage.wrongs = [said for said in stage.wrongs if "403" not in said]
+
+
+PAGES = (
+    "/",
+    "/sellers",
+    "/sellers/new",
+    "/sellers/seller_x",
+    "/executions",
+    "/tasks",
+    "/products",
+    "/outbox",
+    "/agents",
+    "/agents/1",
+    "/quarantine",
+    "/removals",
+    "/schedules",
+    "/audit",
+    "/settings",
+    "/agents/1/suspend",
+)
+
+
+@pytest.fixture
+def furnished(stage: Stage) -> Stage:
+    """A seller to be looked at, whoever was here before."""
+    if stage.do(lambda tx: tx.sellers.get(SellerId("seller_x"))) is None:
+        known(stage, "seller_x")
+    return stage
+
+
+def test_no_page_has_a_serious_fault_for_who_cannot_see_or_point(furnished: Stage) -> None:
+    page = furnished.page()
+    page.goto("/login")
+    found = {"/login": grave_findings(page)}
+    furnished.log_in(page)
+    for path in PAGES:
+        page.goto(path)
+        found[path] = grave_findings(page)
+    assert {path: said for path, said in found.items() if said} == {}
+
+
+def test_in_the_dark_everything_can_be_told_from_what_is_behind_it(furnished: Stage) -> None:
+    page = furnished.page(scheme="dark")
+    furnished.log_in(page)
+    found = {}
+    for path in PAGES:
+        page.goto(path)
+        found[path] = grave_findings(page, ["color-contrast"])
+    shot(page, "dark")
+    assert {path: said for path, said in found.items() if said} == {}
+
+
+def test_in_korean_no_english_is_left_to_be_seen(furnished: Stage) -> None:
+    page = furnished.page()
+    furnished.log_in(page)
+    page.get_by_role("button", name="한국어").click()
+    expect(page.get_by_role("heading", name="개요")).to_be_visible()
+    expect(page.locator(".pulse")).to_have_text("실시간")
+    found = {}
+    for path in PAGES:
+        page.goto(path)
+        words = latin_words(page) - NAMES
+        # What settings mean is said with their own names.
+        found[path] = words if path != "/settings" else set()
+    shot(page, "korean")
+    assert {path: words for path, words in found.items() if words} == {}
+
+
+def test_on_a_phone_nothing_has_to_be_pushed_sideways(furnished: Stage) -> None:
+    page = furnished.page(PHONE)
+    furnished.log_in(page)
+    wide = {}
+    for path in PAGES:
+        page.goto(path)
+        wide[path] = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    page.goto("/")
+    shot(page, "phone")
+    assert {path: width for path, width in wide.items() if width > 0} == {}

@@ -1,0 +1,49 @@
+"""The console over a real store and a simulated marketplace, with people at it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from tests.builders import NOW
+from tests.web.conftest import Office
+from tests.web.stocked import do
+
+from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.oversight.users import Role, add_user
+
+from .person import Person
+
+PASSWORD = "correct horse battery"
+
+
+@dataclass(frozen=True)
+class Console:
+    """The pages as an administrator, a viewer and nobody see them."""
+
+    admin: Person
+    viewer: Person
+    nobody: Person
+    office: Office
+
+    def person(self, who: str) -> Person:
+        found: Person = getattr(self, who)
+        return found
+
+
+@pytest.fixture
+async def console(office: Office) -> Console:
+    hashed = await office.parts.passwords.hash(PASSWORD)
+    people = {"admin": Role.ADMIN, "viewer": Role.VIEWER}
+
+    def work(tx: Transaction) -> None:
+        for name, role in people.items():
+            add_user(tx, name, role, hashed, actor="test", now=NOW)
+
+    await do(office, work)
+    admin, viewer, nobody = (Person(office.admin.app) for _ in range(3))
+    made = Console(admin, viewer, nobody, office)
+    for name in people:
+        seen = await made.person(name).log_in(name, PASSWORD)
+        assert seen.status == 200, seen.words
+    return made

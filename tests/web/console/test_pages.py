@@ -1,0 +1,204 @@
+"""Every page answers: for an administrator, for a viewer, for nobody; full and empty; in both languages."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+
+import pytest
+from tests.builders import outbox_id, task_id
+from tests.web.stocked import NOBODYS, ONE, TWO, crawled, do, failed_messages, run_of
+
+from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.web.console.texts import LANGUAGES, TEXTS
+
+from .conftest import Console
+
+LISTS = (
+    "/",
+    "/sellers",
+    "/executions",
+    "/tasks",
+    "/products",
+    "/outbox",
+    "/agents",
+    "/quarantine",
+    "/removals",
+    "/schedules",
+    "/audit",
+    "/settings",
+)
+#: A word of Latin letters. Names of things, ids and what machines said are marked on the page and left out.
+LATIN = re.compile(r"[A-Za-z]{2,}")
+MARKED = re.compile(r'(?s)<(\w+)[^>]*\b(?:translate="no"|lang="en")[^>]*>.*?</\1>')
+#: Names that are the same in every language.
+NAMES = {
+    "Sellerwatch",
+    "English",
+    "CSV",
+    "JSON",
+    "HTTP",
+    "ID",
+    "admin",
+    "UTC",
+    "User",
+    "Agent",
+    "AES",
+    "AWS",
+    "API",
+    "Redis",
+    "Retry",
+    "After",
+    "Slack",
+}
+#: The sellers and users of this test, and what settings are called.
+NAMES |= {"seller", "Shop", "viewer"}
+NAMES |= {word for key, both in TEXTS.items() if key.startswith("setting.") for word in LATIN.findall(both[1])}
+
+
+@pytest.mark.parametrize("path", LISTS)
+@pytest.mark.parametrize("who", ["admin", "viewer"])
+async def test_a_page_of_an_empty_service_answers_and_says_what_to_do(console: Console, who: str, path: str) -> None:
+    seen = await console.person(who).see(path)
+    assert seen.status == 200, seen.words
+    assert seen.headers["content-type"].startswith("text/html")
+    assert 'aria-current="page"' in seen.text
+    if path not in ("/", "/agents", "/audit", "/settings", "/outbox"):
+        assert 'class="empty"' in seen.text
+
+
+@pytest.mark.parametrize("path", LISTS)
+async def test_nobody_is_led_to_the_log_in_and_back(console: Console, path: str) -> None:
+    seen = await console.nobody.see(path)
+    assert seen.status == 200
+    assert 'name="password"' in seen.text
+    assert f'name="next" value="{path}"' in seen.text
+
+
+async def stocked(console: Console) -> list[str]:
+    """Something of everything; the pages of it."""
+    practice = await crawled(console.office, products=3)
+    run = await run_of(console.office, 7, ONE, done=2, failed=1)
+    await failed_messages(console.office, 1, first=900)
+
+    def work(tx: Transaction) -> tuple[int, str]:
+        product = tx.products.newest(seller_id=ONE, state=None, after=0, limit=1)[0][1]
+        event = tx.product_outbox.latest_of(product.product_id, 1)[0]
+        return product.item_no, event.outbox_id
+
+    item, event = await do(console.office, work)
+    # A list page was read, and nothing else of its products yet.
+    await practice.start(TWO)
+    await practice.absorb([practice.ending(taken) for taken in await practice.claim(1)])
+    unread = practice.world.listing(TWO, 0, 1)[0]
+    assert practice.world.count(ONE) == 3
+    return [
+        *LISTS,
+        f"/sellers/{ONE}",
+        f"/executions/{run.execution_id}",
+        f"/products/{item}",
+        f"/products/{unread}",
+        f"/why/product/{unread}",
+        f"/outbox/{event}",
+        f"/outbox/{outbox_id(900)}",
+        "/agents/1",
+        f"/why/product/{item}",
+        f"/why/product/{item}?version=1",
+        f"/why/event/{event}",
+        f"/why/run/{run.execution_id}",
+        "/tasks?status=FAILED",
+        "/outbox?status=FAILED",
+        "/outbox?kind=scheduler",
+        "/sellers?fresh=never",
+        "/sellers?search=seller",
+        "/agents?sort=health",
+    ]
+
+
+#: Questions before something is done; only who may do it is asked.
+QUESTIONS = (
+    f"/sellers/{ONE}/deactivate",
+    f"/sellers/{ONE}/interval",
+    "/sellers/new",
+    "/tasks/retry",
+    "/outbox/replay",
+    "/outbox/discard",
+    "/outbox/pause",
+    "/agents/1/suspend",
+    "/agents/1/block",
+    "/agents/1/remove",
+)
+
+
+@pytest.mark.parametrize("who", ["admin", "viewer"])
+async def test_every_page_of_a_service_at_work_answers(console: Console, who: str) -> None:
+    person = console.person(who)
+    for path in await stocked(console):
+        seen = await person.see(path)
+        assert seen.status == 200, (path, seen.words)
+        assert "<form" in seen.text
+    for path in QUESTIONS:
+        seen = await person.see(path)
+        assert seen.status == (200 if who == "admin" else 403), (path, seen.words)
+
+
+async def test_in_korean_nothing_is_left_in_english(console: Console) -> None:
+    person = console.admin
+    paths = [*await stocked(console), *QUESTIONS]
+    await person.send("/preferences", language="ko", back="/")
+    found: dict[str, set[str]] = {}
+    for path in paths:
+        seen = await person.see(path)
+        assert '<html lang="ko"' in seen.text
+        text = seen.text
+        while MARKED.search(text):
+            text = MARKED.sub(" ", text)
+        shown = re.findall(r'(?:title|aria-label|placeholder|alt)="([^"]*)"', text)
+        words = {word for part in (_words(text), *shown) for word in LATIN.findall(part)} - NAMES
+        if words:
+            found[path] = words
+    assert found == {}
+
+
+def _words(text: str) -> str:
+    body = re.sub(r"(?s)<(script|head|pre|code)\b.*?</\1>", " ", text)
+    return re.sub(r"<[^>]*>", " ", body)
+
+
+async def test_every_table_can_be_had_as_csv(console: Console) -> None:
+    for path in await stocked(console):
+        seen = await console.viewer.see(path)
+        for name in set(re.findall(r'id="table-(\w+)"', seen.text)):
+            joint = "&" if "?" in path else "?"
+            table = await console.viewer.see(f"{path}{joint}csv={name}")
+            assert table.headers["content-type"] == "text/csv; charset=utf-8"
+            assert f"sellerwatch-{name}.csv" in table.headers["content-disposition"]
+            rows = list(csv.reader(io.StringIO(table.text.removeprefix("\ufeff"))))
+            assert len(rows) > 1
+            assert {len(row) for row in rows} == {len(rows[0])}
+
+
+async def test_what_is_not_there_is_said_on_a_page(console: Console) -> None:
+    for path in (
+        "/sellers/nobody",
+        f"/executions/{NOBODYS}",
+        "/products/1",
+        f"/outbox/{NOBODYS}",
+        "/agents/999",
+        f"/quarantine/{NOBODYS}",
+        f"/removals/{NOBODYS}",
+        f"/why/task/{task_id(999)}",
+    ):
+        seen = await console.viewer.see(path)
+        assert seen.status == 404, path
+        assert seen.headers["content-type"].startswith("text/html")
+        assert 'role="alert"' in seen.text
+    for path in ("/executions/x", "/products/x", "/tasks?cursor=x", "/agents/한"):
+        assert (await console.viewer.see(path)).status == 400, path
+
+
+async def test_each_person_has_their_language_and_theme(console: Console) -> None:
+    for language in LANGUAGES:
+        seen = await console.nobody.send("/preferences", language=language, theme="dark", back="/login")
+        assert f'<html lang="{language}" data-theme="dark">' in seen.text

@@ -1,0 +1,265 @@
+"""Who may do what, and what pages are safe against: forged forms, foreign names, stolen sessions, a database away."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from fastapi.routing import APIRoute
+from sqlalchemy import Engine
+from tests.builders import NOW, SELLER
+from tests.web.stocked import NOBODYS, do, everything, failed_messages, register_seller, see
+
+from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.kernel.circuit import CircuitState
+from sellerwatch.outbox.message import OutboxKind
+from sellerwatch.oversight.users import Role, remove_user, set_role
+from sellerwatch.web.console.app import ROUTERS
+from sellerwatch.web.sessions import COOKIE
+
+from .conftest import PASSWORD, Console
+from .person import Person
+
+FILLED = {"seller_id": "x", "name": "x", "amount": "1", "unit": "DAYS", "reason": "x", "hours": "1"}
+SAMPLES = {"seller_id": SELLER, "agent": "1"}
+#: Forms of the door, which anybody may send.
+OPEN = {"/login", "/password", "/logout", "/preferences"}
+
+
+def _deeds() -> list[str]:
+    """Every path that takes a form, with something in each of its places."""
+    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    posts = {route.path for route in routes if "POST" in (route.methods or ())} - OPEN
+    return sorted(re.sub(r"\{(\w+)\}", lambda place: SAMPLES.get(place[1], NOBODYS), path) for path in posts)
+
+
+DEEDS = _deeds()
+
+
+async def test_every_form_is_refused_to_a_viewer_and_changes_nothing(console: Console) -> None:
+    await register_seller(console.office)
+    before = await everything(console.office)
+    await console.viewer.see("/")
+    for path in DEEDS:
+        seen = await console.viewer.send(path, **FILLED)
+        assert seen.status == 403, (path, seen.status)
+        assert "role" in seen.words
+    assert await everything(console.office) == before
+
+
+@pytest.mark.parametrize("token", ["", "0" * 64, "한"])
+async def test_a_form_without_this_log_ins_token_changes_nothing(console: Console, token: str) -> None:
+    await register_seller(console.office)
+    before = await everything(console.office)
+    console.admin.token = token
+    for path in DEEDS:
+        seen = await console.admin.send(path, **FILLED)
+        assert seen.status == 403, (path, seen.status)
+    assert await everything(console.office) == before
+
+
+async def test_a_form_that_another_site_sent_is_refused_even_with_the_token(console: Console) -> None:
+    await console.admin.see("/sellers/new")
+    console.admin.site = "cross-site"
+    assert (await console.admin.send("/sellers/new", **FILLED)).status == 403
+    console.admin.site = "same-origin"
+    assert (await console.admin.send("/sellers/new", **FILLED)).status == 200
+
+
+async def test_a_token_of_another_log_in_is_no_good(console: Console) -> None:
+    other = Person(console.office.admin.app)
+    await other.log_in("admin", PASSWORD)
+    await other.see("/")
+    console.admin.token = other.token
+    assert (await console.admin.send("/sellers/new", **FILLED)).status == 403
+
+
+async def test_the_console_takes_forms_and_the_api_does_not(console: Console) -> None:
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    reply = await console.office.admin.ask("POST", "/api/v1/sellers", raw=b"sellerId=x&name=x", headers=form)
+    assert reply.status == 400
+
+
+async def test_names_are_shown_as_text_whatever_is_in_them(console: Console) -> None:
+    wicked = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}"
+    await console.admin.see("/sellers/new")
+    seen = await console.admin.send("/sellers/new", **FILLED | {"name": wicked})
+    assert seen.status == 200
+    for path in ("/sellers", "/sellers/x", "/", "/schedules", "/audit"):
+        page = await console.viewer.see(path)
+        assert "<script>alert" not in page.text
+        assert "<img" not in page.text
+        assert "49" not in page.words.split()
+    assert (
+        wicked in (await console.viewer.see("/sellers")).words.replace("&quot;", '"')
+        or "alert(1)" in (await console.viewer.see("/sellers")).words
+    )
+
+
+async def test_every_page_has_a_policy_without_inline_script_or_style(console: Console) -> None:
+    for path in ("/login", "/", "/agents", "/outbox", "/sellers/nobody"):
+        seen = await console.viewer.see(path)
+        assert seen.headers["content-security-policy"].startswith("default-src 'self';")
+        assert "unsafe" not in seen.headers["content-security-policy"]
+        assert not re.search(r"<script(?![^>]*\bsrc=)", seen.text)
+        assert not re.search(r"<style|\bstyle=|\bon\w+=", seen.text)
+        assert "http" not in "".join(re.findall(r'(?:src|href)="(http[^"]*)"', seen.text))
+
+
+async def test_the_cookie_cannot_be_read_by_a_script_and_is_no_api_token(console: Console) -> None:
+    seen = await console.nobody.ask("POST", "/login", {"user": "admin", "password": PASSWORD})
+    assert seen.status == 303
+    cookie = seen.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=lax" in cookie
+    sealed = console.nobody.cookies[COOKIE]
+    reply = await console.office.with_token(sealed).get("/api/v1/sellers")
+    assert reply.status == 401
+    console.nobody.cookies[COOKIE] = console.office.admin.token or ""
+    assert 'name="password"' in (await console.nobody.see("/")).text
+
+
+async def test_the_cookie_is_good_for_the_stream_and_for_no_other_part_of_the_api(console: Console) -> None:
+    assert (await console.admin.ask("GET", "/api/v1/events?seconds=0")).status == 200
+    assert (await console.admin.ask("GET", "/api/v1/sellers")).status == 401
+    assert (await console.nobody.ask("GET", "/api/v1/events?seconds=0")).status == 401
+
+
+async def test_a_log_in_ends_with_its_time_and_is_renewed_by_use(console: Console) -> None:
+    clock, login = console.office.clock, timedelta(seconds=console.office.parts.settings.login_seconds)
+    clock.time += login * 0.6
+    assert 'name="password"' not in (await console.admin.see("/")).text
+    clock.time += login * 0.6
+    assert 'name="password"' not in (await console.admin.see("/")).text
+    clock.time += login * 1.1
+    assert 'name="password"' in (await console.admin.see("/")).text
+    seen = await console.viewer.ask("GET", "/sellers", headers={"hx-request": "true"})
+    assert (seen.status, seen.headers["hx-redirect"]) == (401, "/login")
+
+
+async def test_even_a_log_in_in_use_ends_after_half_a_day(console: Console) -> None:
+    clock = console.office.clock
+    for _ in range(30):
+        clock.time += timedelta(minutes=31)
+        if 'name="password"' in (await console.admin.see("/")).text:
+            break
+    assert timedelta(hours=12) <= clock.time - NOW <= timedelta(hours=13)
+
+
+async def test_who_is_removed_or_gets_another_role_is_out_at_once(console: Console) -> None:
+    def work(tx: Transaction) -> None:
+        set_role(tx, "admin", Role.VIEWER, actor="test", now=NOW)
+        remove_user(tx, "viewer", actor="test", now=NOW)
+
+    await do(console.office, work)
+    for person in (console.admin, console.viewer):
+        assert 'name="password"' in (await person.see("/")).text
+
+
+async def test_after_logging_out_the_browser_knows_nobody(console: Console) -> None:
+    await console.admin.see("/")
+    seen = await console.admin.send("/logout")
+    assert 'name="password"' in seen.text
+    assert COOKIE not in console.admin.cookies
+
+
+async def test_a_wrong_password_is_told_in_one_sentence_and_slows_down(console: Console) -> None:
+    said = set()
+    for _ in range(7):
+        seen = await console.nobody.ask("POST", "/login", {"user": "admin", "password": "no such horse"})
+        said.add((seen.status, "retry-after" in seen.headers))
+    assert said == {(401, False), (429, True)}
+    unknown = await Person(console.office.admin.app).ask("POST", "/login", {"user": "ghost", "password": "x"})
+    assert unknown.status == 401
+
+
+async def test_a_one_time_password_leads_to_choosing_another(console: Console) -> None:
+    def work(tx: Transaction) -> None:
+        user = tx.users.get("admin")
+        assert user is not None
+        tx.users.save(replace(user, must_change=True))
+
+    await do(console.office, work)
+    person = Person(console.office.admin.app)
+    seen = await person.log_in("admin", PASSWORD)
+    assert 'name="new_password"' in seen.text
+    given = {"user": "admin", "password": PASSWORD}
+    assert (await person.send("/password", **given, new_password="short")).status == 400
+    seen = await person.send("/password", **given, new_password="another horse, another staple")
+    assert seen.status == 200
+    assert 'id="needs"' in seen.text
+
+
+async def test_where_nobody_can_log_in_the_door_says_how_to_change_that(console: Console) -> None:
+    def work(tx: Transaction) -> None:
+        for user in tx.users.everyone():
+            remove_user(tx, user.name, actor="test", now=NOW)
+
+    await do(console.office, work)
+    assert "sellerwatch auth user add" in (await console.nobody.see("/")).words
+
+
+@pytest.mark.parametrize("target", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)"])
+async def test_the_log_in_leads_nowhere_else(console: Console, target: str) -> None:
+    seen = await console.nobody.ask("POST", "/login", {"user": "admin", "password": PASSWORD, "next": target})
+    assert (seen.status, seen.headers["location"]) == (303, "/")
+
+
+def spoil(path: Path, body: bytes) -> bytes:
+    """Put something else in its place; what was there is returned."""
+    kept = path.read_bytes()
+    for beside in (path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+        beside.unlink(missing_ok=True)
+    path.write_bytes(body)
+    return kept
+
+
+async def test_with_the_database_away_pages_say_what_is_down(
+    console: Console, engine: Engine, database_file: Path
+) -> None:
+    engine.dispose()
+    kept = spoil(database_file, b"no database at all" * 1000)
+    for path in ("/", "/sellers", "/agents/1"):
+        seen = await console.admin.see(path)
+        assert seen.status == 503
+        assert "Something is down" in seen.words
+        assert "Database down" in seen.words
+        assert 'http-equiv="refresh"' in seen.text
+    # Whoever is not known is told that something is down, and not what.
+    stranger = await console.nobody.see("/login")
+    assert (stranger.status, "Database" in stranger.words) == (503, False)
+    assert (await console.admin.send("/sellers/new", **FILLED)).status == 503
+    engine.dispose()
+    spoil(database_file, kept)
+    assert (await console.admin.see("/")).status == 200
+
+
+async def test_with_the_product_server_away_the_pages_say_so(console: Console) -> None:
+    await failed_messages(console.office, 2)
+
+    def work(tx: Transaction) -> None:
+        channel = tx.channels.get(OutboxKind.PRODUCT)
+        tx.channels.save(replace(channel, state=CircuitState.OPEN, opened_at=NOW, reason="no answer: refused"), NOW)
+
+    await do(console.office, work)
+    seen = await console.viewer.see("/")
+    assert "receiver down" in seen.words
+    assert "the product server does not take events" in seen.words
+    assert "2 events failed for good" in seen.words
+    assert "no answer: refused" in (await console.viewer.see("/outbox")).words
+
+
+async def test_what_is_done_is_on_the_trail_under_the_persons_name(console: Console) -> None:
+    await console.admin.see("/agents/1")
+    seen = await console.admin.send("/agents/1/suspend", hours="2", reason="looking into it")
+    assert "Agent #1 rests." in seen.words
+    entry = (await see(console.office, lambda tx: tx.audit.newest(limit=1, subject_type="agent")))[0]
+    assert (entry.actor, entry.action) == ("console:admin", "agent.suspend")
+    seen = await console.admin.send("/agents/1/suspend", back="/agents/1")
+    seen = await console.admin.send("/agents/1/recover", back="/agents/1")
+    assert "Agent #1 is back" in seen.words
+    seen = await console.admin.send("/agents/1/unblock", back="/agents/1")
+    assert "must be BLOCKED" in seen.words
