@@ -77,6 +77,13 @@ async def test_failed_it_is_free_and_has_not_come_to_its_end(desk: Desk) -> None
     assert await desk.two.take("job", LONG)
 
 
+async def test_finished_in_a_transaction_of_its_own_it_is_let_go(desk: Desk) -> None:
+    await desk.one.take("job", LONG)
+    await desk.store.transact(lambda tx: tx.leases.finish("job", worker_id(1), NOW))
+    await desk.one.let_go("job")
+    assert await desk.two.take("job", LONG)
+
+
 async def test_nobody_finishes_what_is_anothers(desk: Desk) -> None:
     await desk.one.take("job", LONG)
     await desk.two.finish("job")

@@ -20,6 +20,10 @@ class JobLeases(Protocol):
         """Done, or failed with this; the next one may."""
         ...
 
+    async def let_go(self, job: str) -> None:
+        """Its row was finished in a transaction of its own; what else keeps the next one out goes too."""
+        ...
+
 
 class EmbeddedLeases:
     """A row of the database for each job."""
@@ -36,3 +40,6 @@ class EmbeddedLeases:
     async def finish(self, job: str, error: str | None = None) -> None:
         now = self._clock.now()
         await self._store.transact(lambda tx: tx.leases.finish(job, self._worker_id, now, error))
+
+    async def let_go(self, job: str) -> None:
+        return None

@@ -91,8 +91,8 @@ async def open_session(crawl: Crawl, row: int, agent_id: UserAgentId, user_agent
     if isinstance(session, NoSession):
         problem, refused = session.problem, session.refused
         log.warning("no session", extra={"agent": agent_id, "problem": problem, "refused": refused})
-        notices = await crawl.store.transact(lambda tx: _note_failure(tx, row, refused, done))
-        await crawl.leases.finish(job, "no session")
+        notices = await crawl.store.transact(lambda tx: _note_failure(tx, row, job, crawl.worker_id, refused, done))
+        await crawl.leases.let_go(job)
         crawl.tell(notices)
         return False
     token = crawl.sealer.seal(
@@ -104,19 +104,21 @@ async def open_session(crawl: Crawl, row: int, agent_id: UserAgentId, user_agent
         expires_at=done + session.lifetime,
     )
     renew_at = done + min(RENEW_AFTER, session.lifetime * LIFE_USED)
-    await crawl.store.transact(lambda tx: _keep(tx, row, token, renew_at, done))
-    await crawl.leases.finish(job)
+    await crawl.store.transact(lambda tx: _keep(tx, row, token, renew_at, job, crawl.worker_id, done))
+    await crawl.leases.let_go(job)
     return True
 
 
-def _keep(tx: CrawlTx, row: int, token: Token, renew_at: datetime, now: datetime) -> None:
+def _keep(tx: CrawlTx, row: int, token: Token, renew_at: datetime, job: str, owner: str, now: datetime) -> None:
     agents = tx.agents.get_rows([row])
     if agents:
         tx.tokens.keep(row, token, renew_at)
         tx.agents.save({found: agent.issue_succeeded(now) for found, agent in agents.items()})
+    tx.leases.finish(job, owner, now)
 
 
-def _note_failure(tx: CrawlTx, row: int, refused: bool, now: datetime) -> tuple[Notice, ...]:
+def _note_failure(tx: CrawlTx, row: int, job: str, owner: str, refused: bool, now: datetime) -> tuple[Notice, ...]:
+    tx.leases.finish(job, owner, now, "no session")
     before = tx.agents.get_rows([row]) if refused else {}
     after: dict[int, Agent] = {found: agent.issue_refused(now) for found, agent in before.items()}
     tx.agents.save(after)

@@ -48,6 +48,9 @@ class RedisLeases:
 
     async def finish(self, job: str, error: str | None = None) -> None:
         await self._behind.finish(job, error)
+        await self.let_go(job)
+
+    async def let_go(self, job: str) -> None:
         try:
             await self._server.run(FREE, [PREFIX + job], [self._owner])
         except RedisUnavailable as refusal:
