@@ -42,7 +42,7 @@ async def deliver(
     server: Server, *, secrets: str | None = None, message: Message = EVENT, path: str = "/", now: datetime = NOW
 ) -> Receipt:
     async with serve(server) as listening:
-        receiver = HttpReceiver(listening.url + path, secrets, connect=0.5, read=0.5)
+        receiver = HttpReceiver(listening.url + path, secrets, connect=20, read=20)
         try:
             return await receiver.deliver(message, now)
         finally:
