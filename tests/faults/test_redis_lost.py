@@ -163,7 +163,7 @@ async def test_what_was_lent_embedded_meanwhile_is_known_at_the_next_start(serve
     assert await lent_in_all(await with_redis(server, store, 3, LONG)) == MOST - 7
 
 
-async def test_a_clock_of_redis_that_is_set_back_opens_no_window(server: Server, store: SqlStore) -> None:
+async def test_a_clock_of_redis_that_is_set_forward_opens_no_window(server: Server, store: SqlStore) -> None:
     process = await with_redis(server, store, 1)
     await process.answer(await process.lent(MOST))
     # As if all so far had been said an hour later than it is.
