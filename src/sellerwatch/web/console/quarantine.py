@@ -19,7 +19,7 @@ from sellerwatch.web.api.slices import cursor_of, place_of, seller_of
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page import Page, go, show
 from sellerwatch.web.console.tables import Confirm, Filter, Table, seller_page
-from sellerwatch.web.console.visit import Admin, Viewer
+from sellerwatch.web.console.visit import Admin, Viewer, Visit
 
 router = APIRouter(route_class=Page, include_in_schema=False)
 
@@ -118,20 +118,7 @@ async def case_page(case_id: str, visit: Viewer) -> Response:
 
 @router.get("/quarantine/{case_id}/release")
 async def confirm_release(case_id: str, visit: Admin) -> Response:
-    wanted = CaseId.parse(case_id)
-    seen = await visit.read(lambda tx: _look(tx, wanted))
-    return show(
-        visit,
-        "confirm.html",
-        confirm=Confirm(
-            "release.title",
-            f"/quarantine/{wanted}/release",
-            "release.button",
-            [("release.what", {"n": seen.held}), ("release.then", {})],
-            f"/quarantine/{wanted}",
-            facts={"seller": seen.case.seller_id},
-        ),
-    )
+    return await _confirm(visit, CaseId.parse(case_id), "release")
 
 
 @router.post("/quarantine/{case_id}/release")
@@ -154,20 +141,7 @@ async def release(case_id: str, visit: Admin) -> Response:
 
 @router.get("/quarantine/{case_id}/drop")
 async def confirm_drop(case_id: str, visit: Admin) -> Response:
-    wanted = CaseId.parse(case_id)
-    seen = await visit.read(lambda tx: _look(tx, wanted))
-    return show(
-        visit,
-        "confirm.html",
-        confirm=Confirm(
-            "drop.title",
-            f"/quarantine/{wanted}/drop",
-            "drop.button",
-            [("drop.what", {"n": seen.held}), ("drop.then", {})],
-            f"/quarantine/{wanted}",
-            facts={"seller": seen.case.seller_id},
-        ),
-    )
+    return await _confirm(visit, CaseId.parse(case_id), "drop")
 
 
 @router.post("/quarantine/{case_id}/drop")
@@ -178,3 +152,19 @@ async def drop(case_id: str, visit: Admin) -> Response:
         return drop_case(tx, wanted, actor=desk.actor, now=desk.now)[1]
 
     return go(visit, f"/quarantine/{wanted}", "drop.done", n=await visit.change(work))
+
+
+async def _confirm(visit: Visit, case_id: CaseId, verb: str) -> Response:
+    seen = await visit.read(lambda tx: _look(tx, case_id))
+    return show(
+        visit,
+        "confirm.html",
+        confirm=Confirm(
+            f"{verb}.title",
+            f"/quarantine/{case_id}/{verb}",
+            f"{verb}.button",
+            [(f"{verb}.what", {"n": seen.held}), (f"{verb}.then", {})],
+            f"/quarantine/{case_id}",
+            facts={"seller": seen.case.seller_id},
+        ),
+    )
