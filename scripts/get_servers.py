@@ -16,18 +16,31 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 UNPACKED = ROOT / ".tools" / "servers"
 
+#: Not a program: letters, without which a browser shows boxes.
+KOREAN = "a Korean font"
 #: A program that shows a package is there, and the packages that bring it.
 WANTED = {
     "mariadbd": ("mariadb-server-core", "mariadb-client-core"),
     "redis-server": ("redis-server", "redis-tools"),
-    "chromium": ("chromium", "fonts-noto-cjk"),
+    "chromium": ("chromium",),
+    KOREAN: ("fonts-noto-cjk",),
 }
 
 
 def found(program: str) -> str | None:
     """Where a program is: on the path, where Debian keeps servers, or where this script unpacked it."""
+    if program == KOREAN:
+        return _korean()
     places = [os.environ.get("PATH", ""), "/usr/sbin", str(UNPACKED / "usr/sbin"), str(UNPACKED / "usr/bin")]
     return shutil.which(program, path=os.pathsep.join(places))
+
+
+def _korean() -> str | None:
+    unpacked, lister = UNPACKED / "usr/share/fonts", shutil.which("fc-list")
+    if lister is None or unpacked.is_dir():
+        return str(unpacked) if unpacked.is_dir() else None
+    listed = subprocess.run([lister, ":lang=ko", "file"], capture_output=True, text=True, check=False)
+    return listed.stdout.strip() or None
 
 
 def call(command: list[str], folder: Path) -> None:

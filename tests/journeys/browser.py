@@ -88,7 +88,7 @@ class Stage:
 
 @contextmanager
 def staged(template: Path, folder: Path) -> Iterator[Stage]:
-    """Four sellers of sixty products, asked slowly enough that a run can be watched; a receiver that is asked once."""
+    """Five sellers of sixty products, asked slowly enough that a run can be watched; a receiver that is asked once."""
     database = Path(shutil.copyfile(template, folder / "console.db"))
     settings = settings_of(
         PORT=0,
@@ -103,7 +103,7 @@ def staged(template: Path, folder: Path) -> Iterator[Stage]:
     async def serve() -> None:
         loops.append(asyncio.get_running_loop())
         clock = SystemClock()
-        simulator = simulator_of(settings, seed=1, sellers=4, products=60, latency_ms=40)
+        simulator = simulator_of(settings, seed=1, sellers=5, products=60, latency_ms=40)
         store = SqlStore(make_engine(f"sqlite:///{database}"), clock, ThreadRunner(1, "write"), ThreadRunner(4, "read"))
         opened = open_service(
             settings,

@@ -5,18 +5,23 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 from tests.journeys.browser import PHONE, Stage, grave_findings, latin_words, shot, staged
 
-from sellerwatch.kernel.ids import Draw, SellerId
+from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.catalog.product import PartType
+from sellerwatch.catalog.quarantine import Case, CaseKind
+from sellerwatch.catalog.removal import Removal, RemovalReason
+from sellerwatch.kernel.ids import CaseId, Draw, RemovalId, SellerId
 from sellerwatch.sellers.register import register
 from sellerwatch.simulator.product_server import Behaviour, Mode
 
-#: Words that are the same in every language.
-NAMES = {"Sellerwatch", "English", "CSV", "JSON", "HTTP", "ID", "UTC"}
+#: Words that are the same in every language, and what sellers are called here.
+NAMES = {"seller", "Sellerwatch", "English", "CSV", "JSON", "HTTP", "ID", "UTC"}
 
 
 @pytest.fixture(scope="module")
@@ -239,44 +244,85 @@ PAGES = (
 )
 
 
+@dataclass(frozen=True)
+class Furnished:
+    """A stage with something of everything on it, and the pages of that."""
+
+    stage: Stage
+    pages: tuple[str, ...]
+
+
 @pytest.fixture
-def furnished(stage: Stage) -> Stage:
-    """A seller to be looked at, whoever was here before."""
-    if stage.do(lambda tx: tx.sellers.get(SellerId("seller_x"))) is None:
+def furnished(stage: Stage) -> Furnished:
+    """Made once, whoever was here before: a seller that was crawled, a case and a removal. Nothing that failed: the
+    journeys count that, and run in any order."""
+    seller = SellerId("seller_0005")
+    if stage.do(lambda tx: tx.sellers.get(seller)) is None:
         known(stage, "seller_x")
-    return stage
+        known(stage, seller)
+        page = stage.page()
+        stage.log_in(page)
+        crawl(page, seller)
+        page.context.close()
+    now = stage.service.crawl.clock.now()
+
+    def work(tx: Transaction) -> tuple[str, ...]:
+        run = tx.executions.newest(seller_id=seller, status=None, limit=1)[0].execution_id
+        case, removal = CaseId(run), RemovalId(run)
+        if tx.quarantine.get(case) is None:
+            item = tx.products.newest(seller_id=seller, state=None, after=0, limit=1)[0][1].item_no
+            told = {"sample_item": item, "sample_before": "가방", "sample_after": "bag"}
+            tx.quarantine.add(Case(case, seller, run, PartType.DETAIL, CaseKind.SHARE, "name", now, now, **told))  # type: ignore[arg-type]
+            tx.removals.add(Removal(removal, seller, run, RemovalReason.MANY, 60, 30, now, now))
+        product = tx.products.newest(seller_id=seller, state=None, after=0, limit=1)[0][1]
+        event = tx.product_outbox.latest_of(product.product_id, 1)[0].outbox_id
+        task = tx.tasks.newest(execution_id=run, seller_id=None, status=None, limit=1)[0].task_id
+        return (
+            f"/sellers/{seller}",
+            f"/executions/{run}",
+            f"/products/{product.item_no}",
+            f"/why/product/{product.item_no}",
+            f"/why/task/{task}",
+            f"/outbox/{event}",
+            f"/why/event/{event}",
+            f"/quarantine/{case}",
+            f"/removals/{removal}",
+            f"/removals/{removal}/confirm",
+        )
+
+    return Furnished(stage, (*PAGES, *stage.do(work)))
 
 
-def test_no_page_has_a_serious_fault_for_who_cannot_see_or_point(furnished: Stage) -> None:
-    page = furnished.page()
+def test_no_page_has_a_serious_fault_for_who_cannot_see_or_point(furnished: Furnished) -> None:
+    page = furnished.stage.page()
     page.goto("/login")
     found = {"/login": grave_findings(page)}
-    furnished.log_in(page)
-    for path in PAGES:
+    furnished.stage.log_in(page)
+    for path in furnished.pages:
         page.goto(path)
         found[path] = grave_findings(page)
     assert {path: said for path, said in found.items() if said} == {}
 
 
-def test_in_the_dark_everything_can_be_told_from_what_is_behind_it(furnished: Stage) -> None:
-    page = furnished.page(scheme="dark")
-    furnished.log_in(page)
+def test_in_the_dark_everything_can_be_told_from_what_is_behind_it(furnished: Furnished) -> None:
+    page = furnished.stage.page(scheme="dark")
+    furnished.stage.log_in(page)
     found = {}
-    for path in PAGES:
+    for path in furnished.pages:
         page.goto(path)
         found[path] = grave_findings(page, ["color-contrast"])
     shot(page, "dark")
     assert {path: said for path, said in found.items() if said} == {}
 
 
-def test_in_korean_no_english_is_left_to_be_seen(furnished: Stage) -> None:
-    page = furnished.page()
-    furnished.log_in(page)
+def test_in_korean_no_english_is_left_to_be_seen(furnished: Furnished) -> None:
+    page = furnished.stage.page()
+    furnished.stage.log_in(page)
     page.get_by_role("button", name="한국어").click()
     expect(page.get_by_role("heading", name="개요")).to_be_visible()
     expect(page.locator(".pulse")).to_have_text("실시간")
     found = {}
-    for path in PAGES:
+    for path in furnished.pages:
         page.goto(path)
         words = latin_words(page) - NAMES
         # What settings mean is said with their own names.
@@ -285,11 +331,11 @@ def test_in_korean_no_english_is_left_to_be_seen(furnished: Stage) -> None:
     assert {path: words for path, words in found.items() if words} == {}
 
 
-def test_on_a_phone_nothing_has_to_be_pushed_sideways(furnished: Stage) -> None:
-    page = furnished.page(PHONE)
-    furnished.log_in(page)
+def test_on_a_phone_nothing_has_to_be_pushed_sideways(furnished: Furnished) -> None:
+    page = furnished.stage.page(PHONE)
+    furnished.stage.log_in(page)
     wide = {}
-    for path in PAGES:
+    for path in furnished.pages:
         page.goto(path)
         wide[path] = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
     page.goto("/")
