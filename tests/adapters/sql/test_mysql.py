@@ -321,11 +321,15 @@ async def test_deadlocks_are_run_again_until_everybody_is_done(database_url: str
 
 
 class Machine(StoppedClock):
-    def __init__(self) -> None:
+    """`trip`: how long each question to the server takes, by this machine's clock."""
+
+    def __init__(self, trip: float = 0.0) -> None:
         super().__init__()
         self.seconds = 1000.0
+        self.trip = trip
 
     def monotonic(self) -> float:
+        self.seconds += self.trip
         return self.seconds
 
 
@@ -369,6 +373,33 @@ def test_a_servers_clock_that_was_set_forward_fills_every_window_for_one_window(
     with engine.connect() as connection:
         (full,) = connection.exec_driver_sql("SELECT DISTINCT full_until_us FROM rate_limit_bucket").scalars()
     assert full > (before + 7200 + 3590) * 1_000_000
+
+
+def test_a_server_that_was_silent_for_a_while_is_not_taken_for_one_whose_clock_was_set(engine: Engine) -> None:
+    """It answers at the end of a long trip: the middle of that is far from when it did."""
+    machine = Machine()
+    clock = ServerClock(engine, machine)
+    before = clock.monotonic()
+    with engine.connect() as connection:
+        with connection.begin():
+            connection.exec_driver_sql(f"SET timestamp = {before + ASK_EVERY + 75}")
+        machine.seconds += ASK_EVERY
+        machine.trip = 25.0
+        clock.pulse(connection)
+        machine.trip = 0.0
+        connection.invalidate()
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("SELECT MAX(full_until_us) FROM rate_limit_bucket").scalar_one() is None
+
+
+def test_a_server_far_away_still_corrects_the_clock(engine: Engine) -> None:
+    machine = Machine(trip=0.2)
+    clock = ServerClock(engine, machine)
+    machine.seconds += ASK_EVERY
+    ahead = clock._ahead
+    with engine.connect() as connection:
+        clock.pulse(connection)
+    assert clock._ahead != ahead
 
 
 async def test_what_happened_is_told_in_order_though_a_lower_number_is_committed_later(database_url: str) -> None:

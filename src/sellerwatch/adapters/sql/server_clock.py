@@ -3,7 +3,7 @@
 Permits, leases and heartbeats are stamped by one machine and judged by another. The boot's clock, which serves one
 machine well, means nothing to a second one, and two wall clocks never agree. So each process asks the server now and
 then what time it is, and in between counts on by its own machine's clock, which nobody can set. Two processes agree to
-within the time a question takes (`LONGEST_TRIP`).
+within the time a question usually takes.
 
 The server's clock can be set. Set back, time stands still here until it has caught up: fewer requests than might be
 made, never more. Set forward, windows would come free too early: whoever notices counts every window as full for one
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 BOOT_ID = "database-server"
 #: A machine's own clock is off by some parts in a hundred thousand: in this time by less than a millisecond.
 ASK_EVERY = 10.0
-#: An answer that took longer says too little about the moment.
+#: An answer that took longer, and twice as long as usual, says too little about the moment.
 LONGEST_TRIP = 0.02
 #: More than any clock gains by itself between two questions.
 LEAP = 1.0
@@ -45,7 +45,8 @@ class ServerClock:
         self._latest = 0.0
         with answering(engine), engine.connect() as connection:
             # The best of a few: the first question also pays for whatever is done for the first time.
-            self._ahead = min((self._ask(connection) for _ in range(4)), key=lambda answer: answer[1])[0]
+            self._ahead, usual = min((self._ask(connection) for _ in range(4)), key=lambda answer: answer[1])
+        self._longest = max(LONGEST_TRIP, 2 * usual)
         self._asked = self._machine.monotonic()
 
     @property
@@ -67,16 +68,18 @@ class ServerClock:
         if self._machine.monotonic() - self._asked < ASK_EVERY:
             return
         ahead, trip = self._ask(connection)
-        leap = ahead - self._ahead
-        if trip > LONGEST_TRIP and abs(leap) < LEAP:
-            return
         self._asked = self._machine.monotonic()
-        if leap > LEAP:
+        leap = ahead - self._ahead
+        # The server answered at some moment of the trip: only what no such moment explains is a leap.
+        leapt = abs(leap) - trip / 2 > LEAP
+        if trip > self._longest and not leapt:
+            return
+        if leapt and leap > 0:
             log.warning("the database server's clock was set forward: every window counts as full", extra={"by": leap})
             now_us = int((self._asked + ahead) * 1_000_000)
             with connection.begin():
                 connection.exec_driver_sql(FILL, {"now_us": now_us})
-        elif leap < -LEAP:
+        elif leapt:
             log.warning("the database server's clock was set back: time stands still until then", extra={"by": leap})
         self._ahead = ahead
 
