@@ -70,6 +70,15 @@ def test_the_list_goes_page_by_page_and_is_narrowed(crawled: Shop) -> None:
     assert "no seller nobody" in refused(office("products", "list", "--seller", "nobody"), 1)
 
 
+def test_a_product_is_found_by_a_piece_of_its_name(crawled: Shop) -> None:
+    office, first = crawled.office, crawled.items[0]
+    for piece in ("[명품]", "럭셔리", AWKWARD):
+        found = office.json("products", "list", "--search", piece)["content"]
+        assert [product["itemNo"] for product in found] == [first]
+    assert office.json("products", "list", "--search", "%")["content"] == []
+    assert "No product is like that" in office.said("products", "list", "--search", "없는 이름")
+
+
 def test_show_says_what_is_known_and_what_became_of_the_last_event(crawled: Shop) -> None:
     item = crawled.items[0]
     shown = crawled.office.json("products", "show", str(item))

@@ -34,6 +34,11 @@ async def test_products_are_listed_to_the_end_by_seller_and_state(
     truth = practice.world.truth(first["itemNo"])
     assert truth is not None
     assert first["name"] == truth["name"]
+    piece = truth["name"][1:-1].upper()
+    named = [product["name"] for product in await every(office.viewer, PATH, 2, search=piece)]
+    assert truth["name"] in named
+    assert all(piece in name.upper() for name in named)
+    assert await every(office.viewer, PATH, 2, search="_%") == []
 
 
 async def test_a_product_shows_its_facts_its_last_event_and_its_bodies(office: Office) -> None:

@@ -56,6 +56,7 @@ class Announcer:
         if event is None:
             return None
         data = current(self.shelf, product, self.products, self.reader)
+        product = product.be_called(data["name"])
         if event is ProductEvent.CREATED:
             return self._write(product, event, (), (), data, outbox_id, execution_id)
         newest = self._newest(product)

@@ -108,15 +108,27 @@ class Products(Protocol):
     def count_unseen_since(self, seller_id: SellerId, since: datetime) -> int: ...
 
     def newest(
-        self, *, seller_id: SellerId | None, state: ProductState | None, after: int | None, limit: int
+        self,
+        *,
+        seller_id: SellerId | None,
+        state: ProductState | None,
+        after: int | None,
+        limit: int,
+        search: str | None = None,
     ) -> Sequence[tuple[int, Product]]:
         """A page in the order of the inner ids, beginning behind `after`."""
         ...
 
     def page(
-        self, *, seller_id: SellerId | None, state: ProductState | None, place: Place | None, limit: int
+        self,
+        *,
+        seller_id: SellerId | None,
+        state: ProductState | None,
+        place: Place | None,
+        limit: int,
+        search: str | None = None,
     ) -> Piece[Product]:
-        """In the order in which they were first seen, behind a place."""
+        """In the order in which they were first seen, behind a place. `search` is a piece of the name; A is a."""
         ...
 
     def count(self, seller_id: SellerId | None = None, state: ProductState | None = None) -> int: ...

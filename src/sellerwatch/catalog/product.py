@@ -79,6 +79,10 @@ def has_changed(old: str | None, new: str | None) -> bool:
     return old != new
 
 
+#: Of a product's name so much is kept to search in.
+LONGEST_NAME = 255
+
+
 @dataclass(frozen=True)
 class Product:
     """Complete once all three parts have been seen. `version` counts its events, over removal and return too.
@@ -100,6 +104,7 @@ class Product:
     last_seen_at: datetime | None = None
     last_seen_execution: ExecutionId | None = None
     deleted_at: datetime | None = None
+    name: str | None = None
 
     @classmethod
     def create(cls, product_id: ProductId, item_no: ItemNo, seller_id: SellerId, now: datetime) -> Self:
@@ -141,6 +146,10 @@ class Product:
     def belong_to(self, owner: SellerId, now: datetime) -> Product:
         """The detail says whose it is; a list page does not. Until then it stands with whoever's page showed it."""
         return self if owner == self.seller_id else altered(self, seller_id=owner, updated_at=now)
+
+    def be_called(self, name: str) -> Product:
+        """As it will be told; kept beside it so that it can be found by a piece of it."""
+        return altered(self, name=name[:LONGEST_NAME])
 
     def due_event(self) -> ProductEvent | None:
         """What the receiver must be told now. Nothing of an incomplete product, nothing where nothing changed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -63,6 +64,7 @@ def list_(
     state: Annotated[
         ProductState | None, typer.Option("--state", case_sensitive=False, help="Only those in this state.")
     ] = None,
+    search: Annotated[str | None, typer.Option("--search", help="Only those with this in their name.")] = None,
     after: Annotated[
         int | None, typer.Option("--after", min=0, metavar="CURSOR", help="Go on behind the last page.")
     ] = None,
@@ -73,6 +75,7 @@ def list_(
 
     \b
     sellerwatch products list --seller seller_12345
+    sellerwatch products list --search 코트
     sellerwatch products list --state DELETED --after 4711 --limit 100 --json
     """
     seller_id = None if seller is None else SellerId.parse(seller)
@@ -81,7 +84,7 @@ def list_(
         from sellerwatch.crawling.known import told_data  # noqa: PLC0415
 
         must_be_known(tx, seller_id)
-        page = tx.products.newest(seller_id=seller_id, state=state, after=after, limit=limit + 1)
+        page = tx.products.newest(seller_id=seller_id, state=state, after=after, limit=limit + 1, search=search)
         named = [(row, product, told_data(tx, product).get("name")) for row, product in page[:limit]]
         return named, len(page) > limit, at.now
 
@@ -90,7 +93,7 @@ def list_(
     if as_json:
         print_json({"content": [product_json(p, name) for _, p, name in page], "limit": limit, "nextCursor": cursor})
         return
-    filtered = seller_id is not None or state is not None or after is not None
+    filtered = any(given is not None for given in (seller_id, state, search, after))
     print_table(
         "Products",
         ("item", "name", "seller", "state", "version", "last seen", "changed"),
@@ -113,6 +116,7 @@ def list_(
     if cursor is not None:
         given = f" --seller {seller_id}" if seller_id else ""
         given += f" --state {state}" if state else ""
+        given += f" --search {shlex.quote(search)}" if search else ""
         say(f"More: sellerwatch products list{given} --limit {limit} --after {cursor}", "dim")
 
 

@@ -35,7 +35,7 @@ from sellerwatch.adapters.sql.migrate import (
 from sellerwatch.adapters.sql.schema import metadata
 
 OTHERS = ("alembic_version", "sqlite_sequence")
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008")
 HEAD = REVISIONS[-1]
 NEXT = "0099"
 BREAKS = """
@@ -90,10 +90,20 @@ def row_for(table: Table) -> dict[str, object]:
     return {column.name: values[column.type.python_type] for column in wanted}
 
 
-def contents(engine: Engine) -> dict[str, list[tuple[object, ...]]]:
-    tables = [metadata.tables[name] for name in inspect(engine).get_table_names() if name in metadata.tables]
+def contents(engine: Engine) -> dict[str, list[dict[str, object]]]:
+    """What is in the columns that are there: a step may add one, which is empty at first."""
+    there = inspect(engine)
+    columns = {
+        name: [metadata.tables[name].c[column["name"]] for column in there.get_columns(name)]
+        for name in there.get_table_names()
+        if name in metadata.tables
+    }
     with engine.connect() as database:
-        return {table.name: [tuple(row) for row in database.execute(select(table))] for table in tables}
+        rows = {name: database.execute(select(*wanted)).mappings().all() for name, wanted in columns.items()}
+    return {
+        table: [{name: value for name, value in row.items() if value is not None} for row in found]
+        for table, found in rows.items()
+    }
 
 
 def fill(engine: Engine) -> None:
@@ -175,6 +185,16 @@ def test_upgrading_step_by_step_with_data_in_every_table_loses_none(empty: Engin
         fill(empty)
     assert {len(rows) for rows in contents(empty).values()} == {1, 101}
     require_current(empty)
+
+
+@pytest.mark.parametrize("on", ENGINES)
+def test_products_that_were_told_before_they_had_a_name_get_the_last_that_was_told(migrated: Engine) -> None:
+    fill(migrated)
+    downgrade(migrated, "0007")
+    with migrated.begin() as database:
+        database.exec_driver_sql("""UPDATE product_outbox SET payload = '{"productData": {"name": "코트 🧥"}}'""")
+    upgrade(migrated, NOW)
+    assert contents(migrated)["products"][0]["name"] == "코트 🧥"
 
 
 @pytest.mark.parametrize("on", ENGINES)

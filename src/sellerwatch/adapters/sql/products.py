@@ -9,7 +9,7 @@ from typing import Any
 import zstandard
 
 from sellerwatch.adapters.sql.statements import AnyRow, Db
-from sellerwatch.adapters.sql.walk import Walk, walk
+from sellerwatch.adapters.sql.walk import Walk, like, walk
 from sellerwatch.catalog.ports import ListStanding, PartKey, ProductCounts, RawPart, StoredBody
 from sellerwatch.catalog.product import PartType, Product, ProductState
 from sellerwatch.kernel.copies import made
@@ -17,7 +17,7 @@ from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, SellerId
 from sellerwatch.kernel.paging import Piece, Place
 
 COLUMNS = """product_id, item_no, seller_id, created_at, updated_at, minishop_data_hash, detail_data_hash,
-    option_data_hash, is_changed, version, missing_runs, last_seen_at, last_seen_execution, deleted_at"""
+    option_data_hash, is_changed, version, missing_runs, last_seen_at, last_seen_execution, deleted_at, name"""
 
 SELECT = f"SELECT {COLUMNS} FROM products"
 
@@ -25,16 +25,18 @@ ROW = f"SELECT id, {COLUMNS} FROM products WHERE id IN (:rows)"
 
 ADD = """
 INSERT INTO products (product_id, item_no, seller_id, created_at, updated_at, minishop_data_hash, detail_data_hash,
-    option_data_hash, is_complete, is_changed, version, missing_runs, last_seen_at, last_seen_execution, deleted_at)
+    option_data_hash, is_complete, is_changed, version, missing_runs, last_seen_at, last_seen_execution, deleted_at,
+    name)
 VALUES (:product_id, :item_no, :seller_id, :created_at, :updated_at, :minishop_hash, :detail_hash, :option_hash,
-    :is_complete, :is_changed, :version, :missing_runs, :last_seen_at, :last_seen_execution, :deleted_at)
+    :is_complete, :is_changed, :version, :missing_runs, :last_seen_at, :last_seen_execution, :deleted_at,
+    :name)
 """
 
 SAVE = """
 UPDATE products SET seller_id = :seller_id, updated_at = :updated_at, minishop_data_hash = :minishop_hash,
     detail_data_hash = :detail_hash, option_data_hash = :option_hash, is_complete = :is_complete,
     is_changed = :is_changed, version = :version, missing_runs = :missing_runs, last_seen_at = :last_seen_at,
-    last_seen_execution = :last_seen_execution, deleted_at = :deleted_at
+    last_seen_execution = :last_seen_execution, deleted_at = :deleted_at, name = :name
 WHERE item_no = :item_no
 """
 
@@ -109,6 +111,7 @@ _STATES = {
     ProductState.DELETED: "deleted_at IS NOT NULL",
 }
 
+_CALLED = "LOWER(w.name) LIKE :like ESCAPE '!'"
 #: Bodies are written once and rarely read: speed counts more than the last seventh of the size.
 _LEVEL = -1
 _LOOKED_AT = {
@@ -227,24 +230,40 @@ class SqlProducts:
         return int(self._db.value(COUNT_UNSEEN_SINCE, {"seller_id": seller_id, "since": since}))
 
     def newest(
-        self, *, seller_id: SellerId | None, state: ProductState | None, after: int | None, limit: int
+        self,
+        *,
+        seller_id: SellerId | None,
+        state: ProductState | None,
+        after: int | None,
+        limit: int,
+        search: str | None = None,
     ) -> Sequence[tuple[int, Product]]:
         asked = ["id > :after"] if after is not None else []
         asked += ["seller_id = :seller_id"] if seller_id else []
         asked += [_STATES[state]] if state else []
+        asked += [_CALLED.replace("w.", "")] if search else []
         where = f"WHERE {' AND '.join(asked)}" if asked else ""
-        given = {"after": after, "seller_id": seller_id, "limit": limit}
+        given = {"after": after, "seller_id": seller_id, "limit": limit, "like": like(search or "").lower()}
         rows = self._db.rows(f"{SELECT.replace('SELECT ', 'SELECT id, ')} {where} ORDER BY id LIMIT :limit", given)
         return [(row[0], _product(row[1:])) for row in rows]
 
     def page(
-        self, *, seller_id: SellerId | None, state: ProductState | None, place: Place | None, limit: int
+        self,
+        *,
+        seller_id: SellerId | None,
+        state: ProductState | None,
+        place: Place | None,
+        limit: int,
+        search: str | None = None,
     ) -> Piece[Product]:
         within = ["w.seller_id = :seller_id"] if seller_id else []
         only = {} if state is None else dict(_LOOKED_AT[state])
+        if search:
+            only["name"] = _CALLED
         if seller_id and "is_complete" in only:
             within.append(only.pop("is_complete"))
-        way = Walk("products", {"seller_id": seller_id}, within, only, newest_first=False)
+        given = {"seller_id": seller_id, "like": like(search or "").lower()}
+        way = Walk("products", given, within, only, newest_first=False)
         return walk(self._db, way, ROW, _product, place=place, limit=limit)
 
     def count(self, seller_id: SellerId | None = None, state: ProductState | None = None) -> int:
@@ -275,6 +294,7 @@ def _params(product: Product) -> dict[str, Any]:
         "last_seen_at": product.last_seen_at,
         "last_seen_execution": product.last_seen_execution,
         "deleted_at": product.deleted_at,
+        "name": product.name,
     }
 
 
@@ -295,4 +315,5 @@ def _product(row: AnyRow) -> Product:
         last_seen_at=row[11],
         last_seen_execution=None if row[12] is None else ExecutionId(row[12]),
         deleted_at=row[13],
+        name=row[14],
     )

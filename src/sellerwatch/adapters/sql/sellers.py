@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.walk import like
 from sellerwatch.kernel.ids import ScheduleId, SellerId
 from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
 from sellerwatch.schedules.schedule import Schedule, ScheduleStatus
@@ -66,7 +67,7 @@ class SqlSellers:
     ) -> tuple[Sequence[Seller], int]:
         asked = [*(["status = :status"] if status else []), *([SEARCH] if search else [])]
         where = f"WHERE {' AND '.join(asked)}" if asked else ""
-        params = {"status": status, "offset": offset, "limit": limit, "like": _like(search or "")}
+        params = {"status": status, "offset": offset, "limit": limit, "like": like(search or "")}
         rows = self._db.rows(f"{SELLER} {where} ORDER BY seller_id LIMIT :limit OFFSET :offset", params)
         return [_seller(row) for row in rows], self._db.value(f"SELECT COUNT(*) FROM sellers {where}", params)
 
@@ -98,11 +99,6 @@ class SqlSchedules:
     def _one(self, column: str, value: str) -> Schedule | None:
         row = self._db.hold_row(f"{SCHEDULE} WHERE {column} = :value", {"value": value})
         return None if row is None else _schedule(row)
-
-
-def _like(text: str) -> str:
-    plain = text.replace("!", "!!").replace("%", "!%").replace("_", "!_")
-    return f"%{plain}%"
 
 
 def _seller(row: AnyRow) -> Seller:

@@ -84,6 +84,12 @@ def walk(db: Db, way: Walk, select: str, read: Callable[[AnyRow], T], *, place: 
     return Piece(content, _end_of_looking(db, way, given, place) if way.only else None)
 
 
+def like(text: str) -> str:
+    """The pattern of everything that has this piece in it, for `LIKE ... ESCAPE '!'`."""
+    plain = text.replace("!", "!!").replace("%", "!%").replace("_", "!_")
+    return f"%{plain}%"
+
+
 def of_seller(table: str, seller_id: str | None, status: str | None) -> Walk:
     """One of the smaller lists: by seller and state, of which the first that is given finds the rows."""
     asked = {"seller_id": seller_id, "status": status}

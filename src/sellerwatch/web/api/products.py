@@ -170,6 +170,7 @@ async def list_products(
     _: Viewer,
     seller_id: SellerFilter = None,
     state: Annotated[ProductState | None, Query()] = None,
+    search: Annotated[str | None, Query(min_length=1, max_length=100, description="A piece of the name.")] = None,
     cursor: Cursor = None,
     size: PageSize = 20,
 ) -> Slice[ProductShown]:
@@ -181,7 +182,7 @@ async def list_products(
 
     def work(tx: CrawlTx) -> Slice[ProductShown]:
         known_seller(tx, wanted)
-        piece = tx.products.page(seller_id=wanted, state=state, place=place, limit=size)
+        piece = tx.products.page(seller_id=wanted, state=state, place=place, limit=size, search=search)
         return slice_of(LIST, piece, lambda product: ProductShown(**_product(product, told_data(tx, product))))
 
     return await parts_of(request).read(work)

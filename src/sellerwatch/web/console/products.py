@@ -33,7 +33,7 @@ LONGEST_VALUE = 300
 
 @router.get("/products")
 async def products(visit: Viewer) -> Response:
-    """The list. Searching goes by the item number, which is the product's own page."""
+    """The list. An item number leads to the product's own page; anything else is a piece of the name."""
     search, seller, state = visit.asked("search"), visit.asked("seller"), visit.asked("state")
     if search.isascii() and search.isdecimal() and len(search) < 19:
         item = ItemNo(int(search))
@@ -43,10 +43,9 @@ async def products(visit: Viewer) -> Response:
     place, seller_id = place_of(LIST, visit.place("cursor")), seller_of(seller or None)
 
     def work(tx: CrawlTx) -> tuple[list[tuple[Product, Mapping[str, Any]]], str | None]:
-        if search:
-            # Somebody looked for an item that is not there: that is what the page says.
-            return [], None
-        piece = tx.products.page(seller_id=seller_id, state=wanted, place=place, limit=visit.rows)
+        piece = tx.products.page(
+            seller_id=seller_id, state=wanted, place=place, limit=visit.rows, search=search[:100] or None
+        )
         return [(one, told_data(tx, one)) for one in piece.content], cursor_of(LIST, piece.next)
 
     found, cursor = await visit.read(work)
@@ -59,7 +58,7 @@ async def products(visit: Viewer) -> Response:
         caption="nav.products",
     )
     fields = [
-        Filter("search", "filter.item", search),
+        Filter("search", "filter.product", search),
         Filter("seller", "col.seller_id", seller),
         Filter("state", "col.status", state, [(s, f"status.{s}") for s in ProductState]),
     ]

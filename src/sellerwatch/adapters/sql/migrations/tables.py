@@ -29,7 +29,8 @@ def create_table(name: str, *items: SchemaItem, never_reuse_ids: bool = False) -
     database = op.get_bind()
     if not inspect(database).has_table(name):
         database.execute(CreateTable(table))
-    elif {column["name"] for column in inspect(database).get_columns(name)} != set(table.columns.keys()):
+    elif not {column["name"] for column in inspect(database).get_columns(name)} >= set(table.columns.keys()):
+        # More are those of later steps.
         raise TableInTheWay(name)
     present = {index["name"] for index in inspect(database).get_indexes(name)}
     for index in sorted(table.indexes, key=lambda each: str(each.name)):

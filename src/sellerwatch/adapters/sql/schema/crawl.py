@@ -150,6 +150,8 @@ products = table(
     Column("created_at", Time, nullable=False),
     Column("updated_at", Time, nullable=False),
     Column("deleted_at", Time),
+    # As it was last told, to be found by.
+    Column("name", String(255)),
     Index("products__uq_product_id", "product_id", unique=True),
     Index("products__uq_item_no", "item_no", unique=True),
     Index("products__idx_seller_id_is_complete", "seller_id", "is_complete"),
