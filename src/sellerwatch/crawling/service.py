@@ -87,6 +87,8 @@ class Service:
     #: Other servers this process needs, each with a question that raises when it is not well.
     outside: Mapping[str, Callable[[], Awaitable[object]]] = field(default_factory=dict)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
+    #: Its servers were there and it is known to the others: from now on it waits for a server that goes away.
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
     progress: Progress = field(default_factory=Progress)
     #: When each job last came to its end, by the boot's clock: for whoever asks whether it still runs.
     turns: dict[str, float] = field(default_factory=dict)
@@ -112,6 +114,7 @@ class Service:
 
     async def run(self, grace: float = 5.0) -> None:
         await self._begin()
+        self.begun.set()
         stopping = asyncio.create_task(self.stop.wait())
         loops = [asyncio.create_task(loop) for loop in self._loops(grace)]
         try:

@@ -126,6 +126,7 @@ class Worker:
             await asyncio.gather(absorbing, return_exceptions=True)
             await self._absorb_rest()
             await self._sessions.close()
+            await self._hand_over()
             if extending is not None:
                 extending.cancel()
                 await asyncio.gather(extending, return_exceptions=True)
@@ -224,6 +225,17 @@ class Worker:
         if pocket:
             await self._crawl.store.transact(lambda tx: put_off(tx, pocket, until, now))
             await self._let_go(pocket)
+
+    async def _hand_over(self) -> None:
+        """Stopped: what is named and not taken is published anew, for others. In the queue it would be ours, and keep
+        back all of its seller, until nobody has extended it for a while. Rows of what was taken and not done are put
+        back by whoever releases what this worker holds."""
+        try:
+            await self._put_off(self._crawl.clock.now())
+        except StoreFailed:
+            log.exception("messages in hand are not given back; they come again")
+            return
+        await self._let_go(list(self._hints))
 
     async def _keep_hints(self) -> None:
         """Messages stay ours while their tasks are in hand."""
