@@ -158,9 +158,7 @@ class Service:
             try:
                 await publish_due(self.crawl)
                 said = ""
-            except StoreFailed:
-                log.exception("publishing failed; it is tried again")
-            except Unavailable as refusal:
+            except (StoreFailed, Unavailable) as refusal:
                 if str(refusal) != said:
                     said = str(refusal)
                     log.warning("nothing is published", extra={"problem": said})
@@ -170,15 +168,17 @@ class Service:
                     await self._due.wait()
 
     async def _every(self, seconds: float, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """A job again and again; a failure is logged and the next turn is another chance."""
+        """A job again and again; a failure is said once while it stays the same; the next turn is another chance."""
+        said = ""
         while not self.stop.is_set():
             try:
                 await job()
                 self.turns[job.__name__.lstrip("_")] = self.crawl.clock.monotonic()
-            except StoreFailed:
-                log.exception("a job failed; it runs again")
-            except Unavailable as refusal:
-                log.warning("a job waits for another server", extra={"job": job.__name__, "problem": str(refusal)})
+                said = ""
+            except (StoreFailed, Unavailable) as refusal:
+                if str(refusal) != said:
+                    said = str(refusal)
+                    log.warning("a job waits for another server", extra={"job": job.__name__, "problem": said})
             try:
                 async with asyncio.timeout(seconds):
                     await self.stop.wait()
