@@ -13,6 +13,7 @@ from sellerwatch.adapters.redis.leases import PREFIX, RedisLeases
 from sellerwatch.adapters.redis.server import Server
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.crawling.leases import EmbeddedLeases, JobLeases
+from sellerwatch.crawling.ports import WorkerInfo
 
 LONG = timedelta(minutes=5)
 
@@ -95,6 +96,17 @@ async def test_of_one_that_died_it_lapses(desk: Desk) -> None:
     await desk.passes(LONG / 2)
     assert not await desk.two.take("job", LONG)
     await desk.passes(LONG)
+    assert await desk.two.take("job", LONG)
+
+
+async def test_of_one_whose_heart_stopped_it_is_free_as_soon_as_that_is_noticed(desk: Desk) -> None:
+    one = WorkerInfo(worker_id(1), "scheduler", "host", 1, NOW, NOW)
+    await desk.store.transact(lambda tx: tx.workers.enter(one))
+    await desk.one.take("job", LONG)
+    await desk.passes(timedelta(seconds=40))
+    assert not await desk.two.take("job", LONG)
+    noticed = desk.clock.now()
+    await desk.store.transact(lambda tx: tx.workers.bury(noticed - timedelta(seconds=30), noticed))
     assert await desk.two.take("job", LONG)
 
 

@@ -71,6 +71,14 @@ async def test_no_more_are_lent_than_fit_into_the_windows(kind: Kind) -> None:
     assert await drained(await kind.process()) == MOST
 
 
+async def test_asked_for_one_at_a_time_agents_that_are_under_way_are_lent_again(kind: Kind) -> None:
+    process, found = await kind.process(), 0
+    while permits := await process.lent(1):
+        found += len(permits)
+        await asyncio.sleep(0.03)
+    assert found == MOST
+
+
 async def test_two_processes_share_one_budget(kind: Kind) -> None:
     first, second = await kind.process(1), await kind.process(2)
     lent = await asyncio.gather(*(one.lent(4) for one in (first, second) * 6))

@@ -59,6 +59,16 @@ class Line:
         await self.acknowledge(hints, set(claims.stale))
         return list(claims.taken)
 
+    async def notice_the_silent(self) -> None:
+        """As a scheduler does it: everybody but worker 2 has been silent."""
+        draw, at = Draw(self.practice.ids), moment(self.practice.clock)
+
+        def notice(tx: Transaction) -> None:
+            tx.workers.beat(worker_id(2), at.now)
+            put_back_lost(tx, timedelta(seconds=30), self.practice.rules, draw.replay(), at)
+
+        await self.practice.store.transact(notice)
+
     async def acknowledge(self, hints: list[Hint], task_ids: set[TaskId]) -> None:
         await self.crawl.queue.acknowledge([hint for hint in hints if hint.task_id in task_ids])
 
@@ -136,13 +146,7 @@ async def test_a_task_whose_worker_vanished_is_taken_by_another(line: Line) -> N
     hints = await line.receive()
     lost = await line.take(hints)
     line.practice.clock.time += timedelta(minutes=1)
-    draw, at = Draw(line.practice.ids), moment(line.practice.clock)
-
-    def notice(tx: Transaction) -> None:
-        tx.workers.beat(worker_id(2), at.now)
-        put_back_lost(tx, timedelta(seconds=30), line.practice.rules, draw.replay(), at)
-
-    await line.practice.store.transact(notice)
+    await line.notice_the_silent()
     await line.crawl.queue.acknowledge(hints)
     await line.publish()
     again = await line.take(worker=2)
@@ -178,6 +182,19 @@ async def test_a_message_that_was_lost_is_noticed_by_its_row(line: Line) -> None
     assert await republish_lost(line.crawl) == (2 if line.is_named else 0)
     await line.publish()
     assert len(await line.take()) == 2
+
+
+async def test_a_process_killed_between_the_row_and_the_message_is_noticed_by_its_heart(line: Line) -> None:
+    await line.practice.start()
+    await line.publish()
+    await line.crawl.queue.acknowledge(await line.receive())
+    line.practice.clock.time += timedelta(minutes=1)
+    await line.notice_the_silent()
+    line.crawl = replace(line.crawl, worker_id=worker_id(2))
+    assert await line.publish() == (2 if line.is_named else 0)
+    await line.notice_the_silent()
+    assert await line.publish() == 0, "whoever lives has sent them"
+    assert len(await line.take(worker=2)) == 2
 
 
 async def test_a_dead_letter_whose_task_is_not_over_is_put_back(line: Line) -> None:

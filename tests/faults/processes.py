@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -15,6 +16,15 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
+
+from sellerwatch.adapters.sql.engine import make_engine
+from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
+from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.crawling.operate import run_now
+from sellerwatch.kernel.clock import SystemClock
+from sellerwatch.kernel.ids import Draw, Ids, SellerId
+from sellerwatch.sellers.register import register
+from sellerwatch.simulator.luck import dice
 
 #: Nobody waits longer for anything here; a machine that is slow is not a fault.
 PATIENCE = 60.0
@@ -156,6 +166,23 @@ class SimulatorProcess(Program):
         """The receiver's catalogue is the marketplace's."""
         assert self.ask("compare")["mismatches"] == 0, self.ask("compare")
         self.check_manners()
+
+
+def register_at(url: str, *sellers: str, due: bool = True) -> None:
+    """As `sellers add --crawl-now` does it, without a process for each."""
+    clock = SystemClock()
+    draw, now = Draw(Ids(clock, dice(*sellers))), clock.now()
+    store = SqlStore(make_engine(url), clock, InlineRunner(), InlineRunner())
+
+    def work(tx: Transaction) -> None:
+        ids = draw.replay()
+        for seller_id in map(SellerId, sellers):
+            register(tx, seller_id, "상점", None, actor="test", ids=ids, now=now)
+            if due:
+                run_now(tx, seller_id, actor="test", now=now)
+
+    asyncio.run(store.transact(work))
+    store.close()
 
 
 def count(database: Path, sql: str) -> int:

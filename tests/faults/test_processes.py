@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.faults.processes import Program, SimulatorProcess, count, is_settled, run, until
+from tests.faults.processes import Program, SimulatorProcess, count, is_settled, register_at, run, until
 
-from sellerwatch.adapters.sql.engine import make_engine
-from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
-from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.crawling.operate import run_now
-from sellerwatch.kernel.clock import SystemClock
-from sellerwatch.kernel.ids import Draw, Ids, SellerId
-from sellerwatch.sellers.register import register as register_seller
 from sellerwatch.simulator.luck import dice
 
 HELD = "SELECT COUNT(*) FROM crawler_tasks WHERE status = 'IN_PROGRESS'"
@@ -33,20 +25,7 @@ def simulating(folder: Path, *arguments: str) -> Iterator[SimulatorProcess]:
 
 
 def register(database: Path, *sellers: str, due: bool = True) -> None:
-    """As `sellers add --crawl-now` does it, without a process for each."""
-    clock = SystemClock()
-    draw, now = Draw(Ids(clock, dice(*sellers))), clock.now()
-    store = SqlStore(make_engine(f"sqlite:///{database}"), clock, InlineRunner(), InlineRunner())
-
-    def work(tx: Transaction) -> None:
-        ids = draw.replay()
-        for seller_id in map(SellerId, sellers):
-            register_seller(tx, seller_id, "상점", None, actor="test", ids=ids, now=now)
-            if due:
-                run_now(tx, seller_id, actor="test", now=now)
-
-    asyncio.run(store.transact(work))
-    store.close()
+    register_at(f"sqlite:///{database}", *sellers, due=due)
 
 
 def test_a_service_killed_again_and_again_completes_its_runs_when_it_is_let_live(

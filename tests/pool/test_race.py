@@ -24,6 +24,7 @@ from sellerwatch.agents.breaker import BreakerRules
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.crawling.claim import Terms, claim
 from sellerwatch.kernel.clock import SystemClock, moment
+from sellerwatch.kernel.ids import TaskId
 from sellerwatch.kernel.store import StoreFailed
 
 AGENTS = 5
@@ -55,13 +56,15 @@ async def open_pool(url: str, tasks: int) -> None:
     store.close()
 
 
-async def claim_all(store: SqlStore, number: int, wanted: int) -> list[Slot]:
+async def claim_all(store: SqlStore, number: int, wanted: int, named: Sequence[TaskId] | None = None) -> list[Slot]:
     """A worker that takes what it can until nothing is left; a database that stays busy is asked again."""
     clock, got, empty, turn = SystemClock(), list[Slot](), 0, number
     while empty < 8:
         at, turn = moment(clock), turn + 1
         try:
-            claiming = partial(claim, worker_id=worker_id(number), wanted=wanted, turn=turn, at=at, terms=TERMS)
+            claiming = partial(
+                claim, worker_id=worker_id(number), wanted=wanted, turn=turn, at=at, terms=TERMS, named=named
+            )
             found = await store.transact(claiming)
         except StoreFailed:
             continue
@@ -100,14 +103,11 @@ def check(slots: Sequence[Slot], url: str) -> None:
     assert held == len(slots)
 
 
-@pytest.mark.parametrize("wanted", [1, 7, 50])
-async def test_sixteen_workers_with_connections_of_their_own_never_get_a_slot_twice(
-    database_url: str, wanted: int
-) -> None:
-    await open_pool(database_url, tasks=100)
+async def sixteen(url: str, wanted: int, named: Sequence[TaskId] | None = None) -> list[Slot]:
+    """What sixteen workers got, each with connections of its own."""
     stores = [
         SqlStore(
-            make_engine(database_url, connections=2),
+            make_engine(url, connections=2),
             SystemClock(),
             ThreadRunner(1, f"write-{number}"),
             ThreadRunner(1, f"read-{number}"),
@@ -115,12 +115,29 @@ async def test_sixteen_workers_with_connections_of_their_own_never_get_a_slot_tw
         for number in range(16)
     ]
     try:
-        found = await asyncio.gather(*(claim_all(store, number, wanted) for number, store in enumerate(stores, 1)))
+        found = await asyncio.gather(
+            *(claim_all(store, number, wanted, named) for number, store in enumerate(stores, 1))
+        )
     finally:
         for store in stores:
             store.close()
     assert sum(map(bool, found)) > 1, "one worker had it all: that was no race"
-    check([slot for slots in found for slot in slots], database_url)
+    return [slot for slots in found for slot in slots]
+
+
+@pytest.mark.parametrize("wanted", [1, 7, 50])
+async def test_sixteen_workers_with_connections_of_their_own_never_get_a_slot_twice(
+    database_url: str, wanted: int
+) -> None:
+    await open_pool(database_url, tasks=100)
+    check(await sixteen(database_url, wanted), database_url)
+
+
+async def test_sixteen_workers_that_messages_name_the_same_tasks_to_never_get_one_twice(database_url: str) -> None:
+    await open_pool(database_url, tasks=100)
+    with make_engine(database_url).connect() as database:
+        rows = database.exec_driver_sql("SELECT task_id FROM crawler_tasks ORDER BY id").all()
+    check(await sixteen(database_url, 7, [TaskId(row[0]) for row in rows]), database_url)
 
 
 def test_four_processes_never_get_a_slot_twice(database_file: Path) -> None:

@@ -54,6 +54,13 @@ async def at_work(service: Service) -> AsyncIterator[asyncio.Task[None]]:
         await running
 
 
+async def has_begun(service: Service, running: asyncio.Task[None]) -> None:
+    """Until it is at work, or has ended before it was."""
+    beginning = asyncio.create_task(service.begun.wait())
+    await asyncio.wait((beginning, running), return_when=asyncio.FIRST_COMPLETED)
+    beginning.cancel()
+
+
 def _these(tx: CrawlTx, ids: Sequence[ExecutionId]) -> list[Execution]:
     found = [tx.executions.get(id_) for id_ in ids]
     return [execution for execution in found if execution is not None]

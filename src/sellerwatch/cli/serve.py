@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sellerwatch.cli.output import err, print_json, print_table
-from sellerwatch.cli.running import LOOK, at_work, follow, run_on_uvloop, stop_on_signals
+from sellerwatch.cli.running import LOOK, at_work, follow, has_begun, run_on_uvloop, stop_on_signals
 
 #: A receiver that takes nothing for so long is not waited for.
 PATIENCE = 2.0
@@ -120,8 +120,10 @@ async def _serve(loaded: Loaded, roles: frozenset[Role]) -> None:
             where |= {"api": serving.address, "console": f"{serving.address}/"}
             if serving.first_password is not None:
                 _tell_first_password(serving)
-        log.info("serving", extra={**where, "worker": service.crawl.worker_id})
         async with at_work(service) as running:
+            await has_begun(service, running)
+            if service.begun.is_set():
+                log.info("serving", extra={**where, "worker": service.crawl.worker_id})
             await running
         log.info("stopped", extra={"completed": service.progress.completed, "failed": service.progress.failed})
 

@@ -6,7 +6,7 @@ still decides, a message is a hint.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -79,7 +79,10 @@ def survey(
 ) -> tuple[Sequence[Candidate], int]:
     """What a limiter that decides ahead must know: who could be lent, and for how many tasks at most."""
     runs = _in_turn([execution.execution_id for execution in tx.executions.at_work()], turn)
-    ready = _ready(tx, runs, wanted, at.now) if named is None else _named(tx, named, runs, at.now)[0][:wanted]
+    if named is None:
+        ready = _ready(tx, runs, wanted, at.now)
+    else:
+        ready = _named(tx.tasks.get_many(named), named, runs, at.now)[0][:wanted]
     return (tx.agents.candidates(at), len(ready)) if ready else ((), 0)
 
 
@@ -101,12 +104,15 @@ def claim(
     runs = _in_turn([execution.execution_id for execution in tx.executions.at_work()], turn)
     if named is None:
         return _claim(tx, worker_id, wanted, at, terms, ahead, runs, None)
-    ready, refused = _named(tx, named, runs, at.now)
+    # Held, so that of two who were told of the same task one takes it; what somebody else holds now is for later.
+    found = tx.tasks.take_many(named)
+    ready, refused = _named(found, named, runs, at.now)
+    busy = tx.tasks.get_many([task_id for task_id in named if task_id not in found])
     # Published, and its time is not now (a paused run): it waits again, to be published when it may be done.
     early = [task for task in refused if task.status is TaskStatus.PUBLISHED]
     tx.tasks.save([task.put_back(max(task.available_at, at.now)) for task in early], at.now)
     claims = _claim(tx, worker_id, wanted, at, terms, ahead, runs, ready)
-    known = {task.task_id for task in ready}
+    known = {*busy, *(task.task_id for task in ready)}
     return replace(claims, stale=tuple(task_id for task_id in named if task_id not in known))
 
 
@@ -156,8 +162,8 @@ def _claim(
 def put_off(tx: CrawlTx, task_ids: Sequence[TaskId], until: datetime, now: datetime) -> int:
     """Tasks that were named and cannot be done for a while (no budget): they wait until then, at no cost to them."""
     found = tx.tasks.get_many(task_ids).values()
-    waiting = [task.put_back(until) for task in found if task.status is TaskStatus.PUBLISHED]
-    tx.tasks.save(waiting, now)
+    waiting = tx.tasks.hold([task for task in found if task.status is TaskStatus.PUBLISHED])
+    tx.tasks.save([task.put_back(until) for task in waiting], now)
     return len(waiting)
 
 
@@ -200,11 +206,11 @@ def _in_turn(runs: list[ExecutionId], turn: int) -> list[ExecutionId]:
 
 
 def _named(
-    tx: CrawlTx, named: Sequence[TaskId], runs: Sequence[ExecutionId], now: datetime
+    found: Mapping[TaskId, Task], named: Sequence[TaskId], runs: Sequence[ExecutionId], now: datetime
 ) -> tuple[list[Task], list[Task]]:
     """Those of these that are to be done now, in the order they were named, and those that are not. A message may come
     twice, late, or for a task that has long been done: its row knows."""
-    found, at_work = tx.tasks.get_many(named), frozenset(runs)
+    at_work = frozenset(runs)
     ready: list[Task] = []
     refused: list[Task] = []
     for task_id in dict.fromkeys(named):

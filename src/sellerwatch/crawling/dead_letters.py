@@ -58,8 +58,8 @@ def put_back_open(tx: CrawlTx, explained: Sequence[Explained], now: datetime) ->
     """Tasks that wait for a message which is dead: they wait to be published again, at no cost to them."""
     ids = [one.task.task_id for one in explained if one.task is not None]
     found = tx.tasks.get_many(ids).values() if ids else ()
-    back = [task.put_back(now) for task in found if task.status is TaskStatus.PUBLISHED]
-    tx.tasks.save(back, now)
+    back = tx.tasks.hold([task for task in found if task.status is TaskStatus.PUBLISHED])
+    tx.tasks.save([task.put_back(now) for task in back], now)
     return len(back)
 
 

@@ -20,6 +20,7 @@ from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.clock import moment
 from sellerwatch.kernel.errors import Unavailable
 from sellerwatch.kernel.ids import Draw, OutboxId
+from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.oversight.answers import KEPT as ANSWERS_KEPT
 from sellerwatch.oversight.logins import FORGOTTEN as LOGINS_KEPT
@@ -196,7 +197,7 @@ async def run_once(crawl: Crawl, name: str, job: Job) -> object:
     error: str | None = None
     try:
         return await job(crawl)
-    except Unavailable as refusal:
+    except (StoreFailed, Unavailable) as refusal:
         error = str(refusal)
         log.warning("a job waits for another server", extra={"job": name, "problem": error})
         return None

@@ -40,6 +40,10 @@ class Tasks(Protocol):
 
     def get_many(self, task_ids: Sequence[TaskId]) -> dict[TaskId, Task]: ...
 
+    def take_many(self, task_ids: Sequence[TaskId]) -> dict[TaskId, Task]:
+        """Those of them that nobody else holds; nobody else moves them before we are done."""
+        ...
+
     def hold(self, tasks: Sequence[Task]) -> Sequence[Task]:
         """Those that are still as they were when they were looked up; nobody else moves them before we are done."""
         ...
@@ -90,6 +94,10 @@ class Tasks(Protocol):
 
     def held_by_lapsed(self, beat_before: datetime) -> Sequence[Task]:
         """IN_PROGRESS with a worker that is gone or silent since then."""
+        ...
+
+    def published_by_lapsed(self, beat_before: datetime) -> Sequence[Task]:
+        """PUBLISHED by a process that is silent since then and not yet known to be gone."""
         ...
 
     def held_by(self, worker_id: WorkerId) -> Sequence[Task]: ...
@@ -205,7 +213,7 @@ class Workers(Protocol):
     def leave(self, worker_id: WorkerId, now: datetime) -> None: ...
 
     def bury(self, beat_before: datetime, now: datetime) -> int:
-        """Workers silent since then are gone."""
+        """Workers silent since then are gone, and with them their leases of jobs."""
         ...
 
 

@@ -15,6 +15,7 @@ from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.task import Task, TaskStatus
 from sellerwatch.kernel.errors import Unavailable
+from sellerwatch.kernel.ids import WorkerId
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ SWEPT_AT_ONCE = 500
 async def publish_due(crawl: Crawl) -> int:
     """What is due, as far as the queue holds little of its run; says how many messages were sent."""
     now = crawl.clock.now()
-    tasks = await crawl.store.transact(lambda tx: _published(tx, now))
+    tasks = await crawl.store.transact(lambda tx: _published(tx, crawl.worker_id, now))
     if not tasks:
         return 0
     try:
@@ -40,13 +41,13 @@ async def publish_due(crawl: Crawl) -> int:
     return len(sent)
 
 
-def _published(tx: CrawlTx, now: datetime) -> list[Task]:
+def _published(tx: CrawlTx, worker_id: WorkerId, now: datetime) -> list[Task]:
     found: list[Task] = []
     for execution in tx.executions.at_work():
         room = AHEAD - tx.tasks.count_published(execution.execution_id)
         if room > 0:
             due = tx.tasks.ready(execution.execution_id, now, room, (TaskStatus.RETRY, TaskStatus.WAITING))
-            found += [task.publish(now) for task in due]
+            found += [task.publish(now, worker_id) for task in due]
     tx.tasks.save(found, now)
     return found
 
@@ -61,7 +62,7 @@ async def _take_back(crawl: Crawl, unsent: Sequence[Task]) -> None:
     def work(tx: CrawlTx) -> None:
         found = tx.tasks.get_many(list(counts)).values()
         ours = [t for t in found if t.status is TaskStatus.PUBLISHED and t.publish_count == counts[t.task_id]]
-        tx.tasks.save([task.put_back(now) for task in ours], now)
+        tx.tasks.save([task.put_back(now) for task in tx.tasks.hold(ours)], now)
 
     await crawl.store.transact(work)
     log.warning("messages were not taken by the queue; their tasks wait", extra={"tasks": len(unsent)})
@@ -74,7 +75,7 @@ async def republish_lost(crawl: Crawl) -> int:
     now = crawl.clock.now()
 
     def work(tx: CrawlTx) -> int:
-        lost = tx.tasks.published_before(now - LOST_AFTER, SWEPT_AT_ONCE)
+        lost = tx.tasks.hold(tx.tasks.published_before(now - LOST_AFTER, SWEPT_AT_ONCE))
         tx.tasks.save([task.put_back(now) for task in lost], now)
         return len(lost)
 

@@ -48,7 +48,9 @@ def put_back_lost(tx: CrawlTx, visibility: timedelta, rules: CrawlRules, ids: It
             log.exception("a lost task cannot be put back", extra={"task": task.task_id})
             continue
         (again if moved.is_open else poison).append(moved)
-    tx.tasks.save(again, now)
+    # Killed between their rows and their messages; where the message was sent after all, a second one does no harm.
+    unsure = tx.tasks.hold(tx.tasks.published_by_lapsed(beat_before))
+    tx.tasks.save([*again, *(task.put_back(now) for task in unsure)], now)
     notices = end_failed(tx, poison, rules, ids, now)
     permits = tx.permits.answer_lapsed(beat_before, at)
     tx.workers.bury(beat_before, now)

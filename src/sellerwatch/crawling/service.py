@@ -87,6 +87,8 @@ class Service:
     #: Other servers this process needs, each with a question that raises when it is not well.
     outside: Mapping[str, Callable[[], Awaitable[object]]] = field(default_factory=dict)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
+    #: Its servers were there and it is known to the others: from now on it waits for a server that goes away.
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
     progress: Progress = field(default_factory=Progress)
     #: When each job last came to its end, by the boot's clock: for whoever asks whether it still runs.
     turns: dict[str, float] = field(default_factory=dict)
@@ -112,6 +114,7 @@ class Service:
 
     async def run(self, grace: float = 5.0) -> None:
         await self._begin()
+        self.begun.set()
         stopping = asyncio.create_task(self.stop.wait())
         loops = [asyncio.create_task(loop) for loop in self._loops(grace)]
         try:
@@ -155,9 +158,7 @@ class Service:
             try:
                 await publish_due(self.crawl)
                 said = ""
-            except StoreFailed:
-                log.exception("publishing failed; it is tried again")
-            except Unavailable as refusal:
+            except (StoreFailed, Unavailable) as refusal:
                 if str(refusal) != said:
                     said = str(refusal)
                     log.warning("nothing is published", extra={"problem": said})
@@ -167,15 +168,17 @@ class Service:
                     await self._due.wait()
 
     async def _every(self, seconds: float, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """A job again and again; a failure is logged and the next turn is another chance."""
+        """A job again and again; a failure is said once while it stays the same; the next turn is another chance."""
+        said = ""
         while not self.stop.is_set():
             try:
                 await job()
                 self.turns[job.__name__.lstrip("_")] = self.crawl.clock.monotonic()
-            except StoreFailed:
-                log.exception("a job failed; it runs again")
-            except Unavailable as refusal:
-                log.warning("a job waits for another server", extra={"job": job.__name__, "problem": str(refusal)})
+                said = ""
+            except (StoreFailed, Unavailable) as refusal:
+                if str(refusal) != said:
+                    said = str(refusal)
+                    log.warning("a job waits for another server", extra={"job": job.__name__, "problem": said})
             try:
                 async with asyncio.timeout(seconds):
                     await self.stop.wait()

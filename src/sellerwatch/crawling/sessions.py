@@ -56,7 +56,7 @@ class Sessions:
         await asyncio.gather(*self._opening.values(), return_exceptions=True)
 
     async def _open(self, candidate: Candidate) -> None:
-        opened = False
+        opened: bool | None = False
         try:
             opened = await open_session(self._crawl, candidate.row, candidate.user_agent_id, candidate.user_agent)
         except Exception:
@@ -78,14 +78,14 @@ def identity_of(candidate: Candidate) -> Identity:
     return Identity(candidate.user_agent_id, candidate.user_agent, candidate.token)
 
 
-async def open_session(crawl: Crawl, row: int, agent_id: UserAgentId, user_agent: str) -> bool:
-    """Ask the marketplace, seal what it gives, keep it. False: another process is at it, or there was none to be had.
+async def open_session(crawl: Crawl, row: int, agent_id: UserAgentId, user_agent: str) -> bool | None:
+    """Ask the marketplace, seal what it gives, keep it. False: there was none to be had; None: somebody else is at it.
 
     Only an answered refusal counts against the agent: an outage must not block the pool.
     """
     job, now = f"session:{row}", crawl.clock.now()
     if not await crawl.leases.take(job, LEASE):
-        return False
+        return None
     session = await crawl.marketplace.open_session(user_agent, now)
     done = crawl.clock.now()
     if isinstance(session, NoSession):
@@ -137,7 +137,7 @@ async def renew_due(crawl: Crawl) -> int:
         except Exception:
             log.exception("a token was not renewed", extra={"agent": agent_id})
             opened = False
-        renewed += opened
+        renewed += bool(opened)
         if not opened:
             await crawl.store.transact(partial(_put_off, row=row, until=crawl.clock.now() + PUT_OFF))
     return renewed

@@ -148,8 +148,9 @@ class Task:
     requests_made: int = 0
     is_final: bool = False
 
-    def publish(self, now: datetime) -> Task:
-        return self._move("publish", published_at=now, publish_count=self.publish_count + 1)
+    def publish(self, now: datetime, by: WorkerId | None = None) -> Task:
+        """`by` sends its message; should it vanish, nobody knows whether it did."""
+        return self._move("publish", published_at=now, publish_count=self.publish_count + 1, worker_id=by)
 
     def start(self, worker_id: WorkerId, now: datetime, agent_row: int | None = None) -> Task:
         held = {"worker_id": worker_id, "agent_row": agent_row, "attempt": self.attempt + 1}

@@ -37,6 +37,9 @@ from sellerwatch.sellers.seller import Seller, SellerNotFound
 ASKED = 4
 #: Agents without a token that are given one at a time, when nobody has one.
 SESSIONS_TRIED = 3
+#: While others open the sessions: how long to wait for them, in seconds, and how often.
+LOOK = 0.25
+LOOKS = 20
 #: The one question does not wait behind a crawl that uses all there is of the host's own limits.
 UNBOUND = Host(concurrency=1_000_000_000)
 
@@ -178,6 +181,7 @@ async def _borrow(crawl: Crawl) -> tuple[Permit, bool]:
     """A permit, and whether it is the one that finds out for the whole pool; with a session opened on the spot where
     nobody has a token. Refusals say when a permit may be free."""
     tried: set[int] = set()
+    waited = 0
     while True:
         ahead = await _ahead(crawl)
         at = moment(crawl.clock)
@@ -196,8 +200,14 @@ async def _borrow(crawl: Crawl) -> tuple[Permit, bool]:
             raise NoBudget(seconds=round(max(wait, 0.1), 1))
         if len(tried) >= SESSIONS_TRIED * 2:
             raise _NoSessionToBeHad
-        tried.update(candidate.row for candidate in untried)
-        await asyncio.gather(*(open_session(crawl, c.row, c.user_agent_id, c.user_agent) for c in untried))
+        told = await asyncio.gather(*(open_session(crawl, c.row, c.user_agent_id, c.user_agent) for c in untried))
+        tried.update(c.row for c, opened in zip(untried, told, strict=True) if opened is not None)
+        if all(opened is None for opened in told):
+            # Several runs start in a pool that is cold: whoever was first opens for all.
+            if waited >= LOOKS:
+                raise NoBudget(seconds=LOOK * LOOKS)
+            waited += 1
+            await crawl.clock.sleep(LOOK)
 
 
 async def _ahead(crawl: Crawl) -> Reservation:

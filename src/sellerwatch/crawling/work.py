@@ -29,7 +29,7 @@ from sellerwatch.crawling.queue import Hint
 from sellerwatch.crawling.sessions import Sessions, identity_of
 from sellerwatch.crawling.take import take
 from sellerwatch.kernel.clock import moment
-from sellerwatch.kernel.errors import Unavailable
+from sellerwatch.kernel.errors import SellerwatchError, Unavailable
 from sellerwatch.kernel.ids import Draw, TaskId
 from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.marketplaces.ports import Answer, AnswerKind
@@ -126,6 +126,7 @@ class Worker:
             await asyncio.gather(absorbing, return_exceptions=True)
             await self._absorb_rest()
             await self._sessions.close()
+            await self._hand_over()
             if extending is not None:
                 extending.cancel()
                 await asyncio.gather(extending, return_exceptions=True)
@@ -138,12 +139,7 @@ class Worker:
                 continue
             try:
                 not_before = await self._claim(wanted)
-            except StoreFailed:
-                log.exception("claiming failed; trying again")
-                self._unsure = True
-                await self._crawl.clock.sleep(REPAIR_PAUSE)
-                continue
-            except Unavailable as refusal:
+            except (StoreFailed, Unavailable) as refusal:
                 # Without a limiter nothing leaves: too few requests rather than too many.
                 self._say(refusal)
                 self._unsure = True
@@ -153,7 +149,7 @@ class Worker:
             if not_before is not None:
                 await self._woken(not_before)
 
-    def _say(self, refusal: Unavailable) -> None:
+    def _say(self, refusal: SellerwatchError) -> None:
         """Once, not every second, as long as it is the same."""
         if str(refusal) != self._said:
             self._said = str(refusal)
@@ -224,6 +220,17 @@ class Worker:
         if pocket:
             await self._crawl.store.transact(lambda tx: put_off(tx, pocket, until, now))
             await self._let_go(pocket)
+
+    async def _hand_over(self) -> None:
+        """Stopped: what is named and not taken is published anew, for others. In the queue it would be ours, and keep
+        back all of its seller, until nobody has extended it for a while. Rows of what was taken and not done are put
+        back by whoever releases what this worker holds."""
+        try:
+            await self._put_off(self._crawl.clock.now())
+        except StoreFailed as failure:
+            log.warning("messages in hand are not given back; they come again", extra={"problem": str(failure)})
+            return
+        await self._let_go(list(self._hints))
 
     async def _keep_hints(self) -> None:
         """Messages stay ours while their tasks are in hand."""
@@ -339,8 +346,8 @@ class Worker:
         endings = list(self._endings)
         try:
             await self._write_all(endings)
-        except StoreFailed:
-            log.exception("results cannot be stored; they are kept and tried again")
+        except StoreFailed as failure:
+            log.error("results cannot be stored; they are kept and tried again", extra={"problem": str(failure)})
             await self._crawl.clock.sleep(REPAIR_PAUSE)
             return
         self._endings.clear()

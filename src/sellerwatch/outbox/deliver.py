@@ -194,12 +194,13 @@ class Delivery(Generic[TxT]):
         try:
             turn = await self._store.transact(work)
         except Exception as error:
-            log.exception("an outbox turn failed", extra={"outcomes": len(outcomes)})
             self._unsure = True
             self._troubles += 1
             if isinstance(error, Failed):
+                log.warning("an outbox turn failed", extra={"outcomes": len(outcomes), "problem": str(error)})
                 self._ended = outcomes + self._ended
             else:
+                log.exception("an outbox turn failed", extra={"outcomes": len(outcomes)})
                 await self._settle_singly(outcomes)
             return _TROUBLE.wait(self._troubles, self._luck).total_seconds()
         self._unsure = False

@@ -16,6 +16,8 @@ from sellerwatch.crawling.leases import JobLeases
 log = logging.getLogger(__name__)
 
 PREFIX = "sellerwatch:lease:"
+#: Redis keeps others away for so long at most; whoever comes later asks the row, which knows when its owner vanished.
+LONGEST = timedelta(seconds=10)
 
 # Taken when free or ours already. The one key with a TTL: a lease is meant to end by itself.
 TAKE = Script("""
@@ -39,8 +41,9 @@ class RedisLeases:
         self._behind = behind
 
     async def take(self, job: str, length: timedelta) -> bool:
+        kept = min(length, LONGEST) // timedelta(milliseconds=1)
         try:
-            taken = await self._server.run(TAKE, [PREFIX + job], [self._owner, length // timedelta(milliseconds=1)])
+            taken = await self._server.run(TAKE, [PREFIX + job], [self._owner, kept])
         except RedisUnavailable as refusal:
             log.debug("a lease is asked of the database alone", extra={"job": job, "problem": str(refusal)})
             return await self._behind.take(job, length)

@@ -81,8 +81,8 @@ class RedisLimiter:
         # Never the same name twice, however this call ends.
         self._number += wanted
         for candidate in able:
-            most = wanted if candidate.circuit.state is CircuitState.CLOSED else 1
-            given += (candidate.row, candidate.health_score, most)
+            is_probe = candidate.circuit.state is not CircuitState.CLOSED
+            given += (candidate.row, candidate.health_score, int(is_probe))
         wait, *told = await self._run(RESERVE, given)
         reserved = tuple(Reserved(int(row), name, int(departure)) for row, departure, name in _by(3, told))
         if reserved:

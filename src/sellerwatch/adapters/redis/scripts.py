@@ -36,8 +36,8 @@ redis.call('HSET', meta, 'now', text(now))
 # Sets slots aside for the candidates named, in their order, as far as both limits and the host's allow. As `lend` of
 # the pool does it: groups of equal health one after the other, within a group one each, then a second each.
 # ARGV: windows, worker, first number, limit, window, spacing, lookahead, host's concurrency, host's spacing, wanted,
-# then row, group and most of each candidate. A candidate with most 1 finds out whether its circuit may close: nothing
-# of it may be under way.
+# then of each candidate its row, its group, and 1 where it finds out whether its circuit may close: one request, and
+# nothing of it may be under way.
 RESERVE = Script(
     _TIME
     + _FILLED
@@ -70,10 +70,9 @@ while at <= last and #grants < room do
     local group, turn = ARGV[at + 1], {}
     while at <= last and ARGV[at + 1] == group do
         if #grants < room then
-            local row, most = ARGV[at], tonumber(ARGV[at + 2])
+            local row, is_probe = ARGV[at], ARGV[at + 2] == '1'
             local left, departure, under_way = standing(row)
-            if most == 1 and under_way > 0 then left = 0 end
-            left = math.min(left, most)
+            if is_probe then left = under_way > 0 and 0 or math.min(left, 1) end
             if left > 0 and departure <= now + lookahead then
                 grants[#grants + 1] = {row, departure}
                 turn[#turn + 1] = {row, left - 1, departure + spacing}

@@ -71,6 +71,10 @@ BURY = """
 UPDATE workers SET stopped_at = :now WHERE worker_id IN (:ids) AND stopped_at IS NULL AND heartbeat_at <= :beat_before
 """
 
+# Whoever was at a job keeps nobody from it any longer.
+LEASED = "SELECT job FROM job_leases WHERE owner IN (:ids)"
+FREE = "UPDATE job_leases SET owner = NULL, lease_until = NULL WHERE job IN (:jobs) AND owner IN (:ids)"
+
 
 class SqlExecutions:
     def __init__(self, db: Db) -> None:
@@ -174,7 +178,13 @@ class SqlWorkers:
     def bury(self, beat_before: datetime, now: datetime) -> int:
         # Looked up first: an UPDATE that looks for them would wait for hearts that beat.
         silent = [row[0] for row in self._db.rows(SILENT, {"beat_before": beat_before})]
-        return self._db.run(BURY, {"beat_before": beat_before, "now": now}, ids=silent) if silent else 0
+        if not silent:
+            return 0
+        buried = self._db.run(BURY, {"beat_before": beat_before, "now": now}, ids=silent)
+        jobs = [row[0] for row in self._db.rows(LEASED, ids=silent)]
+        if jobs:
+            self._db.run(FREE, ids=silent, jobs=jobs)
+        return buried
 
 
 def _params(execution: Execution) -> dict[str, Any]:

@@ -90,6 +90,10 @@ WHERE execution_id = :execution_id AND item_no IS NULL AND task_type = 'MINISHOP
 HELD_BY_LAPSED = f"""{SELECT} WHERE status = 'IN_PROGRESS' AND worker_id NOT IN (
     SELECT worker_id FROM workers WHERE stopped_at IS NULL AND heartbeat_at > :beat_before)"""
 
+# Told to the queue by somebody silent: perhaps never sent.
+PUBLISHED_BY_LAPSED = f"""{SELECT} WHERE status = 'PUBLISHED' AND worker_id IN (
+    SELECT worker_id FROM workers WHERE stopped_at IS NULL AND heartbeat_at <= :beat_before)"""
+
 # What went wrong in a run, most frequent first.
 ERRORS = """SELECT COALESCE(error_message, ''), COUNT(*) FROM crawler_tasks
 WHERE execution_id = :execution_id AND status = 'FAILED'
@@ -146,6 +150,10 @@ class SqlTasks:
 
     def get_many(self, task_ids: Sequence[TaskId]) -> dict[TaskId, Task]:
         rows = self._db.rows(f"{SELECT} WHERE task_id IN (:ids)", ids=task_ids)
+        return {TaskId(row[0]): task_of(row) for row in rows}
+
+    def take_many(self, task_ids: Sequence[TaskId]) -> dict[TaskId, Task]:
+        rows = self._db.take(f"{SELECT} WHERE task_id IN (:ids)", ids=task_ids)
         return {TaskId(row[0]): task_of(row) for row in rows}
 
     def attempts_held(self, worker_id: WorkerId, task_ids: Sequence[TaskId]) -> dict[TaskId, int]:
@@ -227,6 +235,9 @@ class SqlTasks:
 
     def held_by_lapsed(self, beat_before: datetime) -> Sequence[Task]:
         return [task_of(row) for row in self._db.rows(HELD_BY_LAPSED, {"beat_before": beat_before})]
+
+    def published_by_lapsed(self, beat_before: datetime) -> Sequence[Task]:
+        return [task_of(row) for row in self._db.rows(PUBLISHED_BY_LAPSED, {"beat_before": beat_before})]
 
     def held_by(self, worker_id: WorkerId) -> Sequence[Task]:
         where = "WHERE status = 'IN_PROGRESS' AND worker_id = :worker_id"
