@@ -6,7 +6,6 @@ what its loss does. A program that is missing fails the test and says the comman
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import signal
@@ -24,7 +23,6 @@ import pymysql
 from scripts.get_servers import found
 
 START_WITHIN = 60.0
-_PR_SET_PDEATHSIG = 1
 
 
 def program(name: str) -> str:
@@ -39,11 +37,6 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _end_with_parent() -> None:
-    """A test run that is killed leaves no server behind."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Server:
@@ -74,7 +67,6 @@ class Server:
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=subprocess.STDOUT,
-            preexec_fn=_end_with_parent,  # noqa: PLW1509 - no threads yet, and nothing is locked
         )
         until = time.monotonic() + START_WITHIN
         while not self._up():
