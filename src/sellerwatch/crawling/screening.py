@@ -43,18 +43,17 @@ class _Suspect:
 def screen(group: Group, endings: Sequence[Ending]) -> None:
     """Judge what the group brings; afterwards the shelf knows which parts it must not take in."""
     parts = list(_read_parts(group, endings))
-    changed = [part for run, part in parts if _differs(group, run, part)]
+    changed = [(run, part) for run, part in parts if _differs(group, run, part)]
     products = group.shelf.products
     watched = [part.item_no for run, part in parts if run.cases]
-    standing = group.tx.quarantine.held([*watched, *(part.item_no for part in changed)]) if watched or changed else {}
+    items = [*watched, *(part.item_no for _, part in changed)]
+    standing = group.tx.quarantine.held(items) if items else {}
     if changed:
-        group.shelf.stored = group.tx.products.latest_raws([products[part.item_no].product_id for part in changed])
+        group.shelf.stored = group.tx.products.latest_raws([products[part.item_no].product_id for _, part in changed])
     for run, part in parts:
         run.tally.judge(part.type)
     suspects: list[tuple[Run, _Suspect]] = []
-    for run, part in parts:
-        if not _differs(group, run, part):
-            continue
+    for run, part in changed:
         held = standing.get(part.key)
         if held is not None and held.status is HeldStatus.DROPPED and held.hash == part.digest:
             group.shelf.withheld[part.key] = None
