@@ -98,7 +98,7 @@ async def removal_page(removal_id: str, visit: Viewer) -> Response:
 async def ask_confirm(removal_id: str, visit: Admin) -> Response:
     wanted = RemovalId.parse(removal_id)
     removal, still, _ = await visit.read(lambda tx: look_at_removal(tx, wanted, 1))
-    share = round(100 * still / removal.told) if removal.told else 100
+    share, back = round(100 * still / removal.told) if removal.told else 100, removal.missing - still
     return show(
         visit,
         "confirm.html",
@@ -109,7 +109,7 @@ async def ask_confirm(removal_id: str, visit: Admin) -> Response:
             [
                 ("remove.told", {"n": still, "total": removal.told, "share": share}),
                 ("remove.events", {"n": still}),
-                ("remove.seen", {"n": removal.missing - still}),
+                *([("remove.seen", {"n": back})] if back > 0 else []),
             ],
             f"/removals/{wanted}",
             facts={"seller": removal.seller_id},
