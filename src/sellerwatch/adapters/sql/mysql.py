@@ -21,7 +21,7 @@ from pymysql.converters import conversions, escape_int
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
-from sellerwatch.adapters.sql.statements import AnyRow, Db, Given, Params, expanded
+from sellerwatch.adapters.sql.statements import NONE, AnyRow, Db, Given, Params, expanded
 from sellerwatch.kernel.ids import ItemNo
 
 CONNECT_SECONDS = 5
@@ -136,16 +136,16 @@ class MysqlDb(Db):
         super().__init__(connection)
         self._only_reads = only_reads
 
-    def rows(self, sql: str, params: Params = {}, **in_lists: Sequence[Any]) -> Sequence[AnyRow]:  # noqa: B006
+    def rows(self, sql: str, params: Params = NONE, **in_lists: Sequence[Any]) -> Sequence[AnyRow]:
         return self._found("", sql, params, in_lists)
 
-    def hold(self, sql: str, params: Params = {}, **in_lists: Sequence[Any]) -> Sequence[AnyRow]:  # noqa: B006
+    def hold(self, sql: str, params: Params = NONE, **in_lists: Sequence[Any]) -> Sequence[AnyRow]:
         return self._found("" if self._only_reads else " FOR UPDATE", sql, params, in_lists)
 
-    def take(self, sql: str, params: Params = {}, **in_lists: Sequence[Any]) -> Sequence[AnyRow]:  # noqa: B006
+    def take(self, sql: str, params: Params = NONE, **in_lists: Sequence[Any]) -> Sequence[AnyRow]:
         return self._found("" if self._only_reads else " FOR UPDATE SKIP LOCKED", sql, params, in_lists)
 
-    def run(self, sql: str, params: Params = {}, **in_lists: Sequence[Any]) -> int:  # noqa: B006
+    def run(self, sql: str, params: Params = NONE, **in_lists: Sequence[Any]) -> int:
         return self._execute("", sql, params, in_lists)
 
     def many(self, sql: str, params: Iterable[Given]) -> int:

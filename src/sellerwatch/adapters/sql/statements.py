@@ -23,7 +23,8 @@ Params = Mapping[str, Any]
 AnyRow = tuple[Any, ...]
 Given = TypeVar("Given", Params, AnyRow)
 
-_NONE: Params = {}
+#: For statements without parameters; nobody changes it.
+NONE: Params = {}
 
 #: Execution option of a connection that only reads: its transaction takes no write lock.
 READS_ONLY = "sellerwatch_reads_only"
@@ -40,7 +41,7 @@ class Db:
     def __init__(self, connection: Connection) -> None:
         self._cursor: Any = connection.connection.cursor()
 
-    def rows(self, sql: str, params: Params = _NONE, **in_lists: Sequence[Any]) -> Sequence[AnyRow]:
+    def rows(self, sql: str, params: Params = NONE, **in_lists: Sequence[Any]) -> Sequence[AnyRow]:
         if in_lists:
             sql, params = expanded(sql, params, in_lists)
         self._cursor.execute(sql, params)
@@ -52,20 +53,20 @@ class Db:
     #: The same, of rows that nobody holds: what others are at is passed over, not waited for.
     take = rows
 
-    def row(self, sql: str, params: Params = _NONE) -> AnyRow | None:
+    def row(self, sql: str, params: Params = NONE) -> AnyRow | None:
         """The first row; the statement is over then, so that none is left open."""
         found = self.rows(sql, params)
         return found[0] if found else None
 
-    def hold_row(self, sql: str, params: Params = _NONE) -> AnyRow | None:
+    def hold_row(self, sql: str, params: Params = NONE) -> AnyRow | None:
         found = self.hold(sql, params)
         return found[0] if found else None
 
-    def value(self, sql: str, params: Params = _NONE) -> Any:
+    def value(self, sql: str, params: Params = NONE) -> Any:
         found = self.rows(sql, params)
         return found[0][0] if found else None
 
-    def run(self, sql: str, params: Params = _NONE, **in_lists: Sequence[Any]) -> int:
+    def run(self, sql: str, params: Params = NONE, **in_lists: Sequence[Any]) -> int:
         """Rows touched."""
         if in_lists:
             sql, params = expanded(sql, params, in_lists)
