@@ -94,6 +94,8 @@ class Server:
         """Alive and silent: what a hung server or a lost network looks like from outside."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
+        # It goes on for a moment: its threads are stopped one after the other, and one may still answer.
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOWAIT)
 
     def thaw(self) -> None:
         assert self._process is not None

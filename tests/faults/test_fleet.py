@@ -23,9 +23,9 @@ def test_a_fleet_whose_processes_and_servers_die_and_whose_messages_double_tells
 def test_a_rolling_restart_in_the_middle_of_a_crawl_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
     roles = ("worker", "worker", "scheduler", "api")
     slowly = {"HOST_REQUESTS_PER_SECOND": 20}
-    with telling(tmp_path, sellers=2, products=100, seed=2, roles=roles, meddle=False, **slowly) as story:
+    with telling(tmp_path, sellers=2, products=60, seed=2, roles=roles, meddle=False, **slowly) as story:
         story.fire_all()
-        story.until(lambda: story.simulator.requests > 50, "the crawl is going")
+        story.until(lambda: story.simulator.requests > 40, "the crawl is going")
         assert not story.is_settled()
         for member in story.fleet.members:
             said = story.fleet.restart(member)
@@ -34,6 +34,6 @@ def test_a_rolling_restart_in_the_middle_of_a_crawl_loses_nothing_and_doubles_no
         story.until(story.is_settled, "the runs are over and told")
         story.check()
         stats = story.simulator.ask("stats")["productServer"]
-        assert (stats["events_by_type"], stats["duplicates"]) == ({"PRODUCT_CREATED": 200}, 0)
+        assert (stats["events_by_type"], stats["duplicates"]) == ({"PRODUCT_CREATED": 120}, 0)
         assert story.servers.count("SELECT COUNT(*) FROM crawler_tasks WHERE lost_leases > 0") == 0
         story.end()

@@ -26,7 +26,7 @@ from sellerwatch.cli.running import at_work
 from sellerwatch.web.api.credentials import Role
 
 #: How many requests for each operation: more for those who get further than the door.
-TRIES = {"admin": 8, "viewer": 4, "nobody": 2}
+TRIES = {"admin": 6, "viewer": 3, "nobody": 2}
 CHECKED = ("status_code_conformance", "content_type_conformance", "response_schema_conformance")
 SELLERS = ("seller_0001", "seller_0002")
 

@@ -184,12 +184,12 @@ def _permits_by_agent(tx: Transaction) -> list[tuple[int, int]]:
     return [(row[0], row[1]) for row in tx.db.rows("SELECT agent_id, COUNT(*) FROM permits GROUP BY agent_id")]
 
 
-@pytest.mark.parametrize("steps", [15, 50])
-def test_the_pool_keeps_its_limits_and_never_shrinks_for_good(migrated_template: Path, steps: int) -> None:
+@pytest.mark.parametrize(("steps", "lives"), [(15, 30), (50, 15)])
+def test_the_pool_keeps_its_limits_and_never_shrinks_for_good(migrated_template: Path, steps: int, lives: int) -> None:
     run_state_machine_as_test(
         pool_machine(small_pool(migrated_template, 3)),
         settings=settings(
-            max_examples=30,
+            max_examples=lives,
             stateful_step_count=steps,
             deadline=None,
             derandomize=True,
