@@ -8,6 +8,7 @@ says.
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 
 log = logging.getLogger(__name__)
@@ -26,6 +27,11 @@ class PermitMark:
     def write(self, number: int) -> None:
         """After the claim's commit: a crash in between leaves it one claim behind, which is one claim too careful."""
         try:
-            self._path.write_text(str(number), "ascii")
+            # With every claim: no text layer, and never empty on the way, as a file that is cut first would be.
+            file = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o644)
+            try:
+                os.write(file, b"%020d" % number)
+            finally:
+                os.close(file)
         except OSError:
             log.warning("the permit mark cannot be written", extra={"path": str(self._path)})

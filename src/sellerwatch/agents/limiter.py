@@ -6,7 +6,7 @@ one machine. Processes on several machines need a limiter with a clock of its ow
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from sellerwatch.agents.limits import Host, Limits
@@ -51,7 +51,7 @@ class EmbeddedLimiter:
     async def settle(self, ahead: Reservation, permits: Sequence[Permit]) -> None:
         return None
 
-    async def answered(self, permits: Sequence[tuple[int, int]]) -> None:
+    async def answered(self, permits: Iterable[tuple[int, int]]) -> None:
         return None
 
     async def tend(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -314,7 +314,7 @@ class Limiter(Protocol):
 
     async def settle(self, ahead: Reservation, permits: Sequence[Permit]) -> None: ...
 
-    async def answered(self, permits: Sequence[tuple[int, int]]) -> None:
+    async def answered(self, permits: Iterable[tuple[int, int]]) -> None:
         """Agents' rows and numbers of permits whose answers are absorbed. Never fails: what cannot be told now counts
         as under way until it can."""
         ...

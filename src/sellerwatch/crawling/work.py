@@ -207,7 +207,7 @@ class Worker:
     async def _let_go(self, task_ids: Iterable[TaskId]) -> None:
         """Their tasks are not in hand any more, whatever became of them. A message that cannot be deleted comes again,
         and finds that out."""
-        hints = [hint for task_id in task_ids if (hint := self._hints.pop(task_id, None)) is not None]
+        hints = [hint for task_id in task_ids if (hint := self._hints.pop(task_id, None))] if self._hints else []
         if hints:
             try:
                 await self._crawl.queue.acknowledge(hints)
@@ -374,7 +374,7 @@ class Worker:
             return absorb(tx, endings, forgiven, crawl.worker_id, crawl.rules, draw.replay(), at)
 
         absorbed = await crawl.store.transact(work)
-        await crawl.limiter.answered([(e.claim.candidate.row, e.claim.permit.number) for e in endings])
+        await crawl.limiter.answered((e.claim.candidate.row, e.claim.permit.number) for e in endings)
         await self._let_go(ending.claim.task.task_id for ending in endings)
         del self._forgiven[: len(forgiven)]
         self._absorbed(absorbed)

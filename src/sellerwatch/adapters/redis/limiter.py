@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -125,7 +125,7 @@ class RedisLimiter:
             given += (row, name)
         await self._run(SETTLE, given)
 
-    async def answered(self, permits: Sequence[tuple[int, int]]) -> None:
+    async def answered(self, permits: Iterable[tuple[int, int]]) -> None:
         told, self._untold = [*self._untold, *permits], []
         for some in _parts(told):
             try:
