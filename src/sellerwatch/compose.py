@@ -174,7 +174,7 @@ async def open_service(
             yield Service(
                 crawl,
                 deliveries,
-                partial(_retuned, settings),
+                partial(tuning_in_force, settings),
                 tending,
                 roles=roles,
                 schedules=schedules,
@@ -209,7 +209,7 @@ def _crawl(
         sealer=sealer,
         worker_id=worker_id,
         rules=crawl_rules(settings, marketplace),
-        tuning=_retuned(settings, {}),
+        tuning=tuning_in_force(settings, {}),
         alerts=AlertQueue(TellingAlerts(store, _receiver_of_alerts(settings))),
         circuit=Circuit(threshold=settings.circuit_failures, timeout=timedelta(seconds=settings.circuit_open_seconds)),
         robots=robots,
@@ -253,7 +253,7 @@ def _robots(settings: Settings, transport: Transport, marketplace: MustitMarketp
     return Robots(transport, settings.marketplace_url, paths, settings.robots_check)
 
 
-def _retuned(settings: Settings, overrides: Mapping[str, str]) -> Tuning:
+def tuning_in_force(settings: Settings, overrides: Mapping[str, str]) -> Tuning:
     """The settings with what an operator changed since; a value that is wrong by now leaves the setting as it was."""
     known = {name: value for name, value in overrides.items() if name in TUNABLE}
     try:
@@ -270,11 +270,6 @@ def _retuned(settings: Settings, overrides: Mapping[str, str]) -> Tuning:
         host=Host(changed.host_concurrency, changed.host_requests_per_second),
         concurrency=min(changed.max_concurrency, changed.host_concurrency),
     )
-
-
-def limits_in_force(settings: Settings, overrides: Mapping[str, str]) -> Limits:
-    """What each agent may do, as a running service takes it."""
-    return _retuned(settings, overrides).limits
 
 
 def open_sealer(settings: Settings) -> AesGcmSealer:
@@ -373,7 +368,7 @@ async def _limits(settings: Settings, store: SqlStore, clock: Clock, worker_id: 
     server, shared = Server(settings.redis_url), RedisClock(clock)
     try:
         await server.check()
-        limiter = RedisLimiter(server, store, shared, worker_id, _retuned(settings, {}).limits)
+        limiter = RedisLimiter(server, store, shared, worker_id, tuning_in_force(settings, {}).limits)
         await limiter.listen()
         leases = RedisLeases(server, worker_id, EmbeddedLeases(store, clock, worker_id))
         yield _Limiting(shared, limiter, leases, {"redis": partial(server.ask, "PING")})

@@ -8,7 +8,7 @@ import pytest
 from tests.builders import NOW
 
 from sellerwatch.adapters.sql.store import SqlStore
-from sellerwatch.compose import limits_in_force
+from sellerwatch.compose import tuning_in_force
 from sellerwatch.settings import TUNABLE, load
 
 from .conftest import Run, refused
@@ -51,7 +51,7 @@ def test_a_changed_limit_is_kept_audited_and_taken_over_by_a_running_service(off
     assert "WINDOW_LIMIT is 60 now; it was 80." in said
     assert "at its next tending turn, within 30 s" in said
     assert kept(office) == {"window_limit": "60"}
-    assert limits_in_force(load({}).settings, kept(office)).window_limit == 60
+    assert tuning_in_force(load({}).settings, kept(office)).limits.window_limit == 60
     answer = office.json("limits", "set", "SELLERWATCH_WINDOW_LIMIT", " 40 ")
     assert answer == {"name": "WINDOW_LIMIT", "before": 60, "after": 40, "takenOverWithinSeconds": 30.0}
     newest, first = office.trail()

@@ -376,9 +376,9 @@ def _names(given: Sequence[str]) -> list[AgentName]:
 
 
 def _limits(tx: CrawlTx, at: Desk) -> Limits:
-    from sellerwatch.compose import limits_in_force  # noqa: PLC0415
+    from sellerwatch.compose import tuning_in_force  # noqa: PLC0415
 
-    return limits_in_force(at.settings, tx.overrides.all())
+    return tuning_in_force(at.settings, tx.overrides.all()).limits
 
 
 def _standings(tx: CrawlTx, at: Desk, when: Moment) -> Sequence[Standing]:

@@ -22,6 +22,7 @@ from sellerwatch.cli import (
     executions,
     limits,
     outbox,
+    plan,
     products,
     quarantine,
     removals,
@@ -51,6 +52,7 @@ app.command()(serve.api)
 app.command()(serve.worker)
 app.command()(serve.scheduler)
 app.command()(serve.crawl)
+app.command()(plan.plan)
 app.command("simulator", help=simulator.HELP)(simulator.simulator)
 for name, commands in (
     ("sellers", sellers.app),

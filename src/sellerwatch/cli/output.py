@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
@@ -111,15 +111,17 @@ def ago(time: datetime | None, now: datetime) -> str:
     """`3 min ago`, `in 2 h`: people read distances, not stamps."""
     if time is None:
         return "never"
-    seconds = (now - time.astimezone(UTC)).total_seconds()
-    amount = abs(seconds)
+    since = now - time.astimezone(UTC)
+    return f"{lasting(since)} ago" if since >= timedelta(0) else f"in {lasting(-since)}"
+
+
+def lasting(time: timedelta) -> str:
+    """`3 min`, `2 h`."""
+    seconds = time.total_seconds()
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if amount >= size:
-            text = f"{amount / size:.0f} {unit}"
-            break
-    else:
-        text = f"{amount:.0f} s"
-    return f"{text} ago" if seconds >= 0 else f"in {text}"
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
 
 
 def _cell(value: Any) -> Text:

@@ -18,6 +18,25 @@ HOURS = 24
 
 
 @dataclass(frozen=True, slots=True)
+class Rhythm:
+    """How often a seller is crawled, and how many requests a run takes. `next_run_at` is None where none is due."""
+
+    seller_id: SellerId
+    next_run_at: datetime | None
+    interval: timedelta
+    requests: int
+
+    def starts(self, now: datetime, until: datetime) -> list[Due]:
+        """An overdue run starts now; the one after it an interval later."""
+        found: list[Due] = []
+        at = self.next_run_at
+        while at is not None and at < until:
+            found.append(Due(at, self.seller_id, self.requests))
+            at = max(at, now - self.interval) + self.interval
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class Due:
     """A run that will start, and how many requests it takes."""
 

@@ -18,7 +18,7 @@ from sellerwatch.agents.charge import standing_notice
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.overview import Pool
 from sellerwatch.agents.standing import CircuitEvent, Standing, tokens_by_age
-from sellerwatch.compose import limits_in_force, lost_permits
+from sellerwatch.compose import lost_permits, tuning_in_force
 from sellerwatch.crawling import operate_pool
 from sellerwatch.crawling.operate_pool import AgentName, Moved, find_agent
 from sellerwatch.crawling.ports import CrawlTx
@@ -328,7 +328,7 @@ async def _moved(
 
 
 def _limits(tx: CrawlTx, parts: Parts) -> Limits:
-    return limits_in_force(parts.settings, tx.overrides.all())
+    return tuning_in_force(parts.settings, tx.overrides.all()).limits
 
 
 def _names(given: Sequence[str]) -> list[AgentName]:

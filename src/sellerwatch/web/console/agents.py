@@ -14,7 +14,7 @@ from sellerwatch.agents.charge import standing_notice
 from sellerwatch.agents.overview import Pool
 from sellerwatch.agents.ports import LastHour
 from sellerwatch.agents.standing import CircuitEvent, Standing, tokens_by_age
-from sellerwatch.compose import limits_in_force
+from sellerwatch.compose import tuning_in_force
 from sellerwatch.crawling import operate_pool
 from sellerwatch.crawling.glances import Asked
 from sellerwatch.crawling.operate_pool import AgentName, Moved, find_agent
@@ -132,7 +132,7 @@ async def agent_page(agent: str, visit: Viewer) -> Response:
 
     def work(tx: CrawlTx) -> Seen:
         stored = find_agent(tx, name)
-        limits = limits_in_force(parts.settings, tx.overrides.all())
+        limits = tuning_in_force(parts.settings, tx.overrides.all()).limits
         standing = next(one for one in tx.pool_report.standings(at, limits) if one.row == stored.row)
         agent_id = stored.agent.user_agent_id
         return Seen(
@@ -283,7 +283,7 @@ async def remove(agent: str, visit: Admin) -> Response:
     at, parts = moment(visit.parts.clock), visit.parts
 
     def work(tx: CrawlTx, desk: Desk, name: AgentName) -> Moved:
-        limits = limits_in_force(parts.settings, tx.overrides.all())
+        limits = tuning_in_force(parts.settings, tx.overrides.all()).limits
         return operate_pool.remove_agents(tx, [name], limits, actor=desk.actor, at=at)
 
     return await _moved(visit, agent, "remove", work, to="/agents")

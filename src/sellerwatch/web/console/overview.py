@@ -12,7 +12,7 @@ from starlette.responses import Response
 from sellerwatch.agents.agent import AgentStatus
 from sellerwatch.agents.breaker import BreakerRules
 from sellerwatch.agents.overview import Pool
-from sellerwatch.compose import limits_in_force, lost_permits
+from sellerwatch.compose import lost_permits, tuning_in_force
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.glances import Freshness, Needs
 from sellerwatch.crawling.ports import CrawlTx
@@ -95,7 +95,7 @@ def pool_of(tx: CrawlTx, parts: Parts, at: Moment) -> Pool:
     """The pool as the API tells it."""
     settings = parts.settings
     rules = BreakerRules(settings.breaker_min_available_percent, timedelta(seconds=settings.breaker_open_seconds))
-    limits = limits_in_force(settings, tx.overrides.all())
+    limits = tuning_in_force(settings, tx.overrides.all()).limits
     breaker = tx.circuits.breaker().look(*tx.agents.tally(), rules, at.now)
     restored = lost_permits(settings, tx.permits.highest())
     return Pool(tx.pool_report.standings(at, limits), limits, breaker, rules, restored, at.now)

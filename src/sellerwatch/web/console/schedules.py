@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from sellerwatch.agents.agent import AgentStatus
-from sellerwatch.agents.overview import Pool
+from sellerwatch.compose import tuning_in_force
 from sellerwatch.crawling.glances import Freshness
 from sellerwatch.crawling.operate import run_now
 from sellerwatch.crawling.operate_outbox import retry_schedule
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.kernel.clock import moment
 from sellerwatch.kernel.ids import SellerId
-from sellerwatch.schedules.outlook import HOURS, Due, coming_day, requests_of
+from sellerwatch.schedules.forecast import Budget
+from sellerwatch.schedules.outlook import HOUR, HOURS, coming_day, requests_of
 from sellerwatch.schedules.schedule import Schedule, ScheduleStatus
 from sellerwatch.web.api.parts import Desk
 from sellerwatch.web.console import tables
-from sellerwatch.web.console.overview import pool_of
 from sellerwatch.web.console.page import Page, go, show
 from sellerwatch.web.console.sellers import number_of
 from sellerwatch.web.console.tables import Filter, Table, seller_page
@@ -28,41 +26,20 @@ from sellerwatch.web.console.visit import Admin, Viewer
 
 router = APIRouter(route_class=Page, include_in_schema=False)
 
-HOUR = timedelta(hours=1)
-#: Starts of one seller within a day: the shortest interval is an hour.
-MOST_STARTS = HOURS + 2
-
-
-def _due(sellers: Sequence[Freshness], page_size: int, now: datetime) -> list[Due]:
-    """Every start of the coming day."""
-    found: list[Due] = []
-    end = now + (HOURS + 1) * HOUR
-    for seller in sellers:
-        at, requests = seller.next_run_at, requests_of(seller.products, page_size)
-        for _ in range(MOST_STARTS):
-            if at is None or at >= end:
-                break
-            found.append(Due(at, seller.seller_id, requests))
-            at = max(at, now - seller.interval.length) + seller.interval.length
-    return found
-
-
-def _room(pool: Pool) -> int:
-    """What the agents that are available may ask in an hour."""
-    able = [one.window.limit for one in pool.standings if one.agent.status is AgentStatus.AVAILABLE]
-    return int(sum(able) * (HOUR / pool.limits.window))
-
 
 @router.get("/schedules")
 async def schedules(visit: Viewer) -> Response:
     at, status, page = moment(visit.parts.clock), visit.asked("status"), number_of(visit.asked("page"))
 
-    def work(tx: CrawlTx) -> tuple[Sequence[Freshness], Pool]:
-        return tx.glances.freshness(), pool_of(tx, visit.parts, at)
+    def work(tx: CrawlTx) -> tuple[Sequence[Freshness], Budget]:
+        tuning = tuning_in_force(visit.parts.settings, tx.overrides.all())
+        standings = tx.pool_report.standings(at, tuning.limits)
+        return tx.glances.freshness(), Budget.of(standings, tuning.limits, tuning.host)
 
-    sellers, pool = await visit.read(work)
-    room = _room(pool)
-    hours = coming_day(_due(sellers, visit.parts.settings.page_size, at.now), room, at.now)
+    sellers, budget = await visit.read(work)
+    room, end = budget.within(HOUR), at.now + (HOURS + 1) * HOUR
+    rhythms = [one.rhythm(visit.parts.settings.page_size) for one in sellers]
+    hours = coming_day([run for rhythm in rhythms for run in rhythm.starts(at.now, end)], room, at.now)
     shown = [one for one in sellers if not status or one.schedule == status]
     table = Table(
         "schedules",

@@ -1,0 +1,84 @@
+"""`sellerwatch plan`: do these sellers fit into the pool's budget, and when would each run finish."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.kernel.ids import SellerId
+from sellerwatch.schedules.interval import CrawlingInterval
+
+from .conftest import Run
+from .prepared import SELLER, Office
+
+
+@pytest.fixture
+def office(run: Run, inline_store: SqlStore, database_file: Path) -> Office:
+    return Office(run, inline_store, database_file)
+
+
+def test_with_no_sellers_it_says_how_to_get_one(office: Office) -> None:
+    assert "sellerwatch sellers add" in office.said("plan")
+    empty = office.json("plan")
+    assert (empty["fits"], empty["content"], empty["requestsPerDay"]) == (True, [], 0)
+
+
+def test_a_small_seller_fits_and_its_run_ends_soon_after_its_start(office: Office) -> None:
+    office.register(interval=CrawlingInterval.of_hours(6))
+    assert "say how large they may be with --products N" in office.said("plan")
+    said = office.said("plan", "--products", "300")
+    assert "--products N" not in said
+    assert "Fits: 1 sellers ask for 2,408 requests a day, of the 192,000 that 100 available agents may ask" in said
+    assert "not read yet" in said
+    planned = office.json("plan", "--products", "300")
+    assert (planned["fits"], planned["requestsPerDay"], planned["agents"], planned["late"]) == (True, 4 * 602, 100, 0)
+    (run,) = planned["content"]
+    assert (run["sellerId"], run["requests"], run["isGoing"], run["isLate"]) == (SELLER, 602, False, False)
+    took = datetime.fromisoformat(run["endsAt"]) - datetime.fromisoformat(run["startsAt"])
+    assert timedelta(0) < took <= timedelta(minutes=10)
+
+
+def test_too_many_products_for_few_agents_do_not_fit_and_it_says_how_many_it_takes(office: Office) -> None:
+    office.register(interval=CrawlingInterval.of_days(1))
+    done = office("plan", "--products", "20000", "--agents", "10")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "Does not fit" in done.stdout
+    assert "It takes 21 agents." in done.stdout
+    assert "late" in done.stdout
+    wrong = office.json("plan", "--products", "20000", "--agents", "10", code=1)
+    assert (wrong["fits"], wrong["agentsNeeded"], wrong["allowedPerDay"]) == (False, 21, 19_200)
+    assert office.json("plan", "--products", "20000", "--agents", "22")["fits"]
+
+
+def test_with_no_agent_it_says_where_to_look(office: Office) -> None:
+    office.register()
+    office.do(lambda tx: tx.db.run("UPDATE user_agent_pool SET status = 'BLOCKED'"))
+    done = office("plan")
+    assert done.returncode == 1
+    assert "No agent is available. Look why: sellerwatch agents status" in done.stdout
+
+
+def test_the_products_a_seller_has_count_and_an_inactive_one_asks_for_nothing(office: Office) -> None:
+    office.register()
+    office.register(SellerId("z"))
+    office.said("sellers", "deactivate", "z")
+
+    office.do(lambda tx: tx.db.run("UPDATE sellers SET total_product_count = 3"))
+    assert [(run["sellerId"], run["requests"]) for run in office.json("plan", "--products", "9")["content"]] == [
+        (SELLER, 8)
+    ]
+
+
+def test_a_run_in_a_month_is_played_through_by_itself(office: Office) -> None:
+    office.register(interval=CrawlingInterval.of_days(30))
+    (run,) = office.json("plan", "--products", "10")["content"]
+    took = datetime.fromisoformat(run["endsAt"]) - datetime.fromisoformat(run["startsAt"])
+    assert (took, run["isLate"]) == (timedelta(minutes=1), False)
+
+
+def test_nonsense_is_bad_usage(office: Office) -> None:
+    for wrong in (("--agents", "0"), ("--products", "-1"), ("--agents", "x")):
+        assert office("plan", *wrong).returncode == 2
