@@ -203,7 +203,7 @@ def _prepare(connection: Any, synchronous: str) -> None:
         "temp_store=MEMORY",
         # Pages that many groups write again and again reach the file once in a while, not with every fourth group.
         "wal_autocheckpoint=4000",
-        "cache_size=-16000",
+        "cache_size=-8000",
     ):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
