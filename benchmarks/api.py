@@ -356,7 +356,7 @@ def recording() -> Iterator[list[str]]:
 
 
 async def lists(database: Path, tasks: int, products: int) -> list[Measured]:
-    from sellerwatch.compose import open_service
+    from sellerwatch.compose.service import open_service
     from sellerwatch.settings import load
     from sellerwatch.web.api.app import make_app
     from sellerwatch.web.api.credentials import Role
@@ -390,7 +390,7 @@ async def lists(database: Path, tasks: int, products: int) -> list[Measured]:
 
 
 async def console(database: Path, tasks: int, products: int) -> list[PageMeasured]:
-    from sellerwatch.compose import open_service
+    from sellerwatch.compose.service import open_service
     from sellerwatch.oversight.users import Role, add_user
     from sellerwatch.settings import load
     from sellerwatch.web import sessions
@@ -440,7 +440,7 @@ def simulator(products: int) -> Iterator[str]:
 
 async def served(url: str, database: Path) -> None:
     """The service as `serve` runs it, crawling one seller while the API is served beside it; on the second core."""
-    from sellerwatch.compose import open_service
+    from sellerwatch.compose.service import open_service
     from sellerwatch.crawling.trigger import trigger
     from sellerwatch.kernel.ids import Draw, SellerId
     from sellerwatch.sellers.register import register

@@ -33,7 +33,7 @@ RAISED = {
 async def ours(url: str, database: Path, phases: Sequence[str], changed: tuple[int, str]) -> list[dict[str, float]]:
     """Our service: registers the seller, crawls it, delivers nothing (the wire of delivery is another benchmark)."""
     from sellerwatch.cli.running import at_work
-    from sellerwatch.compose import open_service
+    from sellerwatch.compose.service import open_service
     from sellerwatch.crawling.trigger import trigger
     from sellerwatch.kernel.ids import Draw, SellerId
     from sellerwatch.sellers.register import register

@@ -485,7 +485,7 @@ def _counts(tx: Any) -> dict[str, int]:
 @asynccontextmanager
 async def _serving(simulator: Any, clock: Any, seed: int, every: Any) -> AsyncIterator[Any]:
     """The service as `serve` runs it, at default settings, every seller due now and then at its interval."""
-    from sellerwatch.compose import open_service
+    from sellerwatch.compose.service import open_service
     from sellerwatch.kernel.ids import Draw, Ids
     from sellerwatch.sellers.register import register
     from sellerwatch.settings import load

@@ -30,7 +30,7 @@ from tests.faults.processes import Program, SimulatorProcess, register_at
 from tests.servers import MariaDb, Redis, Server, running
 
 from sellerwatch.cli.running import at_work
-from sellerwatch.compose import open_service
+from sellerwatch.compose.service import open_service
 from sellerwatch.crawling.service import Role
 from sellerwatch.crawling.trigger import trigger
 from sellerwatch.kernel.ids import SellerId

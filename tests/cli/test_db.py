@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from sellerwatch import compose
 from sellerwatch.adapters.sql import engine as engine_module
 from sellerwatch.adapters.sql.engine import DatabaseUnavailable
 from sellerwatch.adapters.sql.migrate import history
+from sellerwatch.compose.database import open_store, schema_status, upgrade_schema
 from sellerwatch.settings import load
 
 from .conftest import Run, refused
@@ -166,14 +166,14 @@ def test_a_database_that_another_keeps_locked_is_one_sentence(
     environment = {"SELLERWATCH_DATABASE_URL": url(database_file)}
     with closing(sqlite3.connect(database_file, isolation_level=None)) as another:
         another.execute("BEGIN IMMEDIATE")
-        assert compose.schema_status(environment)[1].state == "current"
+        assert schema_status(environment)[1].state == "current"
         with pytest.raises(DatabaseUnavailable, match="database is locked"):
-            compose.upgrade_schema(environment, "test")
+            upgrade_schema(environment, "test")
 
 
 async def test_opening_the_store_makes_and_upgrades_the_embedded_file(tmp_path: Path) -> None:
     settings = load({"SELLERWATCH_DATABASE_URL": url(tmp_path / "new.db")}).settings
     for inline in (False, True):
-        store = compose.open_store(settings, inline=inline)
+        store = open_store(settings, inline=inline)
         assert await store.read(lambda tx: tx.db.value("SELECT count(*) FROM user_agent_pool")) == 100
         store.close()

@@ -8,7 +8,7 @@ import pytest
 from tests.builders import NOW
 
 from sellerwatch.adapters.sql.store import SqlStore
-from sellerwatch.compose import tuning_in_force
+from sellerwatch.compose.rules import tuning_in_force
 from sellerwatch.settings import TUNABLE, load
 
 from .conftest import Run, refused

@@ -15,7 +15,7 @@ from typing import Any
 
 from sellerwatch.cli.main import main
 
-for name in ("alembic.command", "sellerwatch.compose", "sellerwatch.simulator.simulator", "uvloop"):
+for name in ("alembic.command", "sellerwatch.compose.service", "sellerwatch.simulator.simulator", "uvloop"):
     importlib.import_module(name)
 
 

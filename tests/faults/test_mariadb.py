@@ -17,7 +17,8 @@ from sellerwatch.adapters.sql import mysql
 from sellerwatch.adapters.sql.engine import DatabaseUnavailable
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.compose import open_engine, open_service, open_store
+from sellerwatch.compose.database import open_engine, open_store
+from sellerwatch.compose.service import open_service
 from sellerwatch.crawling.service import Service
 from sellerwatch.crawling.trigger import trigger
 from sellerwatch.kernel.clock import SystemClock

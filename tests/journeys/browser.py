@@ -22,7 +22,7 @@ from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import SqlStore, ThreadRunner
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.cli.running import at_work
-from sellerwatch.compose import open_service
+from sellerwatch.compose.service import open_service
 from sellerwatch.crawling.service import Service
 from sellerwatch.kernel.clock import SystemClock
 from sellerwatch.oversight.users import Role, add_user

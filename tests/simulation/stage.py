@@ -22,7 +22,7 @@ from tests.builders import LATER
 from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.compose import open_service
+from sellerwatch.compose.service import open_service
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.service import Service
 from sellerwatch.crawling.trigger import MarketplaceUnavailable, trigger

@@ -13,7 +13,7 @@ from tests.simulation.stage import settings_of, simulator_of
 
 from sellerwatch.adapters.passwords import Argon2Passwords
 from sellerwatch.adapters.sql.store import SqlStore
-from sellerwatch.compose import open_service
+from sellerwatch.compose.service import open_service
 from sellerwatch.crawling.service import Service
 from sellerwatch.simulator.receiver import SimulatedReceiver
 from sellerwatch.simulator.simulator import Simulator

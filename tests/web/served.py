@@ -14,7 +14,7 @@ import aiohttp
 from tests.simulation.stage import settings_of, simulator_of
 
 from sellerwatch.adapters.sql.store import SqlStore
-from sellerwatch.compose import open_service
+from sellerwatch.compose.service import open_service
 from sellerwatch.crawling.service import Service
 from sellerwatch.kernel.clock import SystemClock
 from sellerwatch.simulator.receiver import SimulatedReceiver

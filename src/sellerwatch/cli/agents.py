@@ -141,7 +141,7 @@ def status(as_json: AsJson = False) -> None:
 
     def work(tx: CrawlTx, at: Desk) -> Pool:
         from sellerwatch.agents.breaker import BreakerRules  # noqa: PLC0415
-        from sellerwatch.compose import lost_permits  # noqa: PLC0415
+        from sellerwatch.compose.database import lost_permits  # noqa: PLC0415
 
         rules = BreakerRules(
             at.settings.breaker_min_available_percent, timedelta(seconds=at.settings.breaker_open_seconds)
@@ -310,7 +310,7 @@ def rekey(
     """
 
     def work(tx: CrawlTx, at: Desk) -> Rekeyed:
-        from sellerwatch.compose import open_sealer  # noqa: PLC0415
+        from sellerwatch.compose.keys import open_sealer  # noqa: PLC0415
         from sellerwatch.crawling import operate_pool  # noqa: PLC0415
 
         return operate_pool.rekey(tx, open_sealer(at.settings), dry_run=dry_run, actor=at.actor, now=at.now)
@@ -356,7 +356,7 @@ def _move(
 
 def _alert(settings: Settings, agents: Sequence[Agent], now: datetime) -> None:
     from sellerwatch.agents.charge import standing_notice  # noqa: PLC0415
-    from sellerwatch.compose import send_alerts  # noqa: PLC0415
+    from sellerwatch.compose.alerts import send_alerts  # noqa: PLC0415
     from sellerwatch.oversight.alerts import Alert  # noqa: PLC0415
 
     notices = [standing_notice(agent) for agent in agents]
@@ -376,7 +376,7 @@ def _names(given: Sequence[str]) -> list[AgentName]:
 
 
 def _limits(tx: CrawlTx, at: Desk) -> Limits:
-    from sellerwatch.compose import tuning_in_force  # noqa: PLC0415
+    from sellerwatch.compose.rules import tuning_in_force  # noqa: PLC0415
 
     return tuning_in_force(at.settings, tx.overrides.all()).limits
 

@@ -125,7 +125,7 @@ def user_json(user: User) -> dict[str, Any]:
 
 def _new_password(name: str) -> str:
     """Its hash: the password itself goes no further than here."""
-    from sellerwatch.compose import open_passwords  # noqa: PLC0415
+    from sellerwatch.compose.keys import open_passwords  # noqa: PLC0415
     from sellerwatch.oversight.users import check_password  # noqa: PLC0415
 
     return open_passwords().hash(check_password(_asked(), name))

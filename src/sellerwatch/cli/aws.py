@@ -44,7 +44,7 @@ def setup(as_json: AsJson = False) -> None:
     \b
     SELLERWATCH_QUEUE=sqs AWS_REGION=ap-northeast-2 sellerwatch aws setup
     """
-    from sellerwatch.compose import set_up_aws  # noqa: PLC0415
+    from sellerwatch.compose.aws import set_up_aws  # noqa: PLC0415
 
     settings = _settings()
     if settings.queue != "sqs" and settings.scheduler != "eventbridge":
@@ -67,7 +67,7 @@ def reconcile(
     \b
     sellerwatch aws reconcile --dry-run
     """
-    from sellerwatch.compose import reconcile_rules  # noqa: PLC0415
+    from sellerwatch.compose.aws import reconcile_rules  # noqa: PLC0415
 
     settings = _settings()
     if settings.scheduler != "eventbridge":

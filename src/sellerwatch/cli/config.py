@@ -61,7 +61,7 @@ def check(
 def _about_rules(loaded: Loaded) -> list[Fault]:
     if loaded.settings.scheduler != "eventbridge":
         return []
-    from sellerwatch.compose import rules_needed  # noqa: PLC0415
+    from sellerwatch.compose.aws import rules_needed  # noqa: PLC0415
     from sellerwatch.settings import rule_warnings  # noqa: PLC0415
 
     return rule_warnings(loaded.settings, rules_needed(loaded.settings))

@@ -23,7 +23,7 @@ def upgrade(as_json: AsJson = False) -> None:
     sellerwatch db upgrade
     SELLERWATCH_DATABASE_URL=sqlite:////var/lib/sellerwatch.db sellerwatch db upgrade
     """
-    from sellerwatch.compose import upgrade_schema  # noqa: PLC0415 - Alembic is only for those who migrate
+    from sellerwatch.compose.database import upgrade_schema  # noqa: PLC0415 - Alembic is only for those who migrate
 
     before, after = upgrade_schema(os.environ, actor())
     if as_json:
@@ -45,7 +45,7 @@ def downgrade(
     \b
     sellerwatch db downgrade --to 0003 --yes
     """
-    from sellerwatch.compose import downgrade_schema  # noqa: PLC0415
+    from sellerwatch.compose.database import downgrade_schema  # noqa: PLC0415
 
     if not yes:
         typer.confirm(f"Rows in tables that revision {to} does not have are lost. Go on?", abort=True)
@@ -63,7 +63,7 @@ def status(as_json: AsJson = False) -> None:
     \b
     sellerwatch db status --json
     """
-    from sellerwatch.compose import schema_status  # noqa: PLC0415
+    from sellerwatch.compose.database import schema_status  # noqa: PLC0415
 
     where, found = schema_status(os.environ)
     facts = {
@@ -89,7 +89,7 @@ def partitions(as_json: AsJson = False) -> None:
     \b
     sellerwatch db partitions
     """
-    from sellerwatch.compose import log_partitions  # noqa: PLC0415
+    from sellerwatch.compose.database import log_partitions  # noqa: PLC0415
 
     where, is_cut, found = log_partitions(os.environ)
     if as_json:

@@ -45,7 +45,7 @@ def list_(limit: Limit = 100, as_json: AsJson = False) -> None:
     settings = _settings()
 
     async def read() -> tuple[Sequence[DeadLetter], int]:
-        from sellerwatch.compose import open_dead_letters  # noqa: PLC0415
+        from sellerwatch.compose.aws import open_dead_letters  # noqa: PLC0415
 
         async with open_dead_letters(settings) as box:
             letters = await box.look(limit)
@@ -86,7 +86,7 @@ def redrive(
     chosen, settings = {TaskId.parse(task) for task in tasks or ()}, _settings()
 
     async def run() -> Handled:
-        from sellerwatch.compose import open_dead_letters  # noqa: PLC0415
+        from sellerwatch.compose.aws import open_dead_letters  # noqa: PLC0415
 
         async with open_dead_letters(settings) as box:
             letters = await box.look(1000)

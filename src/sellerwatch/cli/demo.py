@@ -91,7 +91,7 @@ def demo(
 
 async def _demo(plan: Plan, as_json: bool) -> int:
     from sellerwatch.cli.demo_screen import Screen  # noqa: PLC0415
-    from sellerwatch.compose import open_service  # noqa: PLC0415
+    from sellerwatch.compose.service import open_service  # noqa: PLC0415
     from sellerwatch.simulator.http import serve  # noqa: PLC0415
     from sellerwatch.simulator.simulator import EVENTS_PATH, Simulator  # noqa: PLC0415
 

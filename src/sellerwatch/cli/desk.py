@@ -63,7 +63,7 @@ class Desk:
     @property
     def rules(self) -> CrawlRules:
         """What ending a run goes by: bodies are read and addresses made, but nothing is ever fetched from here."""
-        from sellerwatch.compose import crawl_rules  # noqa: PLC0415
+        from sellerwatch.compose.rules import crawl_rules  # noqa: PLC0415
         from sellerwatch.marketplaces.mustit.client import MustitMarketplace  # noqa: PLC0415
         from sellerwatch.marketplaces.mustit.urls import Urls  # noqa: PLC0415
         from sellerwatch.marketplaces.ports import TransportFailed, TransportProblem  # noqa: PLC0415
@@ -111,7 +111,7 @@ class Sitting:
 def sitting() -> Iterator[Sitting]:
     """The configured database, open until the block ends."""
     # Imported here: SQLAlchemy and Pydantic are most of what starting any command would cost.
-    from sellerwatch.compose import open_clock, open_store  # noqa: PLC0415
+    from sellerwatch.compose.database import open_clock, open_store  # noqa: PLC0415
     from sellerwatch.settings import load  # noqa: PLC0415
 
     settings = load(os.environ).settings
@@ -138,7 +138,7 @@ def change(work: Callable[[CrawlTx, Desk], T]) -> T:
 
 def this_moment() -> Moment:
     """On the clock that permits are reckoned by."""
-    from sellerwatch.compose import open_clock, pool_moment  # noqa: PLC0415
+    from sellerwatch.compose.database import open_clock, pool_moment  # noqa: PLC0415
     from sellerwatch.settings import load  # noqa: PLC0415
 
     settings = load(os.environ).settings

@@ -91,7 +91,7 @@ def plan(
     when = this_moment()
 
     def work(tx: CrawlTx, at: Desk) -> Plan:
-        from sellerwatch.compose import tuning_in_force  # noqa: PLC0415
+        from sellerwatch.compose.rules import tuning_in_force  # noqa: PLC0415
         from sellerwatch.schedules.forecast import Budget  # noqa: PLC0415
 
         tuning = tuning_in_force(at.settings, tx.overrides.all())

@@ -104,7 +104,7 @@ async def _serve(loaded: Loaded, roles: frozenset[Role]) -> None:
     import logging  # noqa: PLC0415
     from contextlib import AsyncExitStack  # noqa: PLC0415
 
-    from sellerwatch.compose import open_service  # noqa: PLC0415
+    from sellerwatch.compose.service import open_service  # noqa: PLC0415
     from sellerwatch.crawling.service import Role  # noqa: PLC0415
 
     log, settings = logging.getLogger("sellerwatch"), loaded.settings
@@ -142,7 +142,7 @@ def _tell_first_password(serving: Serving) -> None:
 
 
 async def _crawl(settings: Settings, names: list[str], as_json: bool) -> int:
-    from sellerwatch.compose import open_service  # noqa: PLC0415
+    from sellerwatch.compose.service import open_service  # noqa: PLC0415
     from sellerwatch.kernel.ids import SellerId  # noqa: PLC0415
 
     ids = [SellerId.parse(name) for name in names]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from sellerwatch.compose import jwt_secret
+from sellerwatch.compose.keys import jwt_secret
 from sellerwatch.kernel.errors import Failed
 from sellerwatch.oversight.users import add_first
 from sellerwatch.web.api.app import make_app

@@ -18,7 +18,8 @@ from sellerwatch.agents.charge import standing_notice
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.overview import Pool
 from sellerwatch.agents.standing import CircuitEvent, Standing, tokens_by_age
-from sellerwatch.compose import lost_permits, tuning_in_force
+from sellerwatch.compose.database import lost_permits
+from sellerwatch.compose.rules import tuning_in_force
 from sellerwatch.crawling import operate_pool
 from sellerwatch.crawling.operate_pool import AgentName, Moved, find_agent
 from sellerwatch.crawling.ports import CrawlTx

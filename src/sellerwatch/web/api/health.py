@@ -21,7 +21,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
-from sellerwatch.compose import disk_left, schema_head
+from sellerwatch.compose.database import disk_left, schema_head
 from sellerwatch.crawling.service import Role
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import stamp

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from fastapi import Request
 
-from sellerwatch.compose import open_passwords
+from sellerwatch.compose.keys import open_passwords
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.kernel.ids import Draw
 from sellerwatch.web.api.passwords import PasswordDesk

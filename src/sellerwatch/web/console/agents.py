@@ -14,7 +14,7 @@ from sellerwatch.agents.charge import standing_notice
 from sellerwatch.agents.overview import Pool
 from sellerwatch.agents.ports import LastHour
 from sellerwatch.agents.standing import CircuitEvent, Standing, tokens_by_age
-from sellerwatch.compose import tuning_in_force
+from sellerwatch.compose.rules import tuning_in_force
 from sellerwatch.crawling import operate_pool
 from sellerwatch.crawling.glances import Asked
 from sellerwatch.crawling.operate_pool import AgentName, Moved, find_agent

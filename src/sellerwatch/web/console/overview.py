@@ -12,7 +12,8 @@ from starlette.responses import Response
 from sellerwatch.agents.agent import AgentStatus
 from sellerwatch.agents.breaker import BreakerRules
 from sellerwatch.agents.overview import Pool
-from sellerwatch.compose import lost_permits, tuning_in_force
+from sellerwatch.compose.database import lost_permits
+from sellerwatch.compose.rules import tuning_in_force
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.glances import Freshness, Needs
 from sellerwatch.crawling.ports import CrawlTx

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from sellerwatch.compose import tuning_in_force
+from sellerwatch.compose.rules import tuning_in_force
 from sellerwatch.crawling.glances import Freshness
 from sellerwatch.crawling.operate import run_now
 from sellerwatch.crawling.operate_outbox import retry_schedule

@@ -1,0 +1,25 @@
+"""Who hears what a person should know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sellerwatch.oversight.alerts import Alert, AlertQueue, Alerts, LogAlerts
+from sellerwatch.settings import Settings
+
+
+async def send_alerts(settings: Settings, alerts: Sequence[Alert]) -> None:
+    """What a command did that others should hear of. Whoever typed it needs no log of it."""
+    if settings.alert_webhook_url is not None:
+        queue = AlertQueue(receiver_of_alerts(settings))
+        for alert in alerts:
+            queue.post(alert)
+        await queue.flush()
+
+
+def receiver_of_alerts(settings: Settings) -> Alerts:
+    if settings.alert_webhook_url is None:
+        return LogAlerts()
+    from sellerwatch.adapters.http.webhook import WebhookAlerts  # noqa: PLC0415
+
+    return WebhookAlerts(settings.alert_webhook_url)

@@ -1,0 +1,128 @@
+"""SQS and EventBridge, where they are in use: for a service, and for the commands that set them up and mend them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from sellerwatch.adapters.sql.migrate import status
+from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.compose.database import opened
+from sellerwatch.crawling.queue import DeadLetters, EmbeddedQueue, Queue
+from sellerwatch.outbox.ports import Receiver
+from sellerwatch.schedules.schedule import Schedule
+from sellerwatch.settings import Settings
+
+if TYPE_CHECKING:
+    from sellerwatch.adapters.aws.events import Drifted, Target
+    from sellerwatch.adapters.aws.queue import Step
+
+
+@dataclass(frozen=True)
+class AwsParts:
+    """What of AWS is in use."""
+
+    queue: Queue = field(default_factory=EmbeddedQueue)
+    dead_letters: DeadLetters | None = None
+    scheduler: Receiver | None = None
+    outside: Mapping[str, Callable[[], Awaitable[object]]] = field(default_factory=dict)
+
+
+@asynccontextmanager
+async def open_aws(settings: Settings) -> AsyncIterator[AwsParts]:
+    """SQS must be there when a process starts; EventBridge is told through an outbox and may come back later."""
+    if settings.queue != "sqs" and settings.scheduler != "eventbridge":
+        yield AwsParts()
+        return
+    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415
+
+    client, found = Aws(settings.aws_endpoint_url), AwsParts()
+    try:
+        if settings.queue == "sqs":
+            from sellerwatch.adapters.aws.queue import (  # noqa: PLC0415
+                SqsDeadLetters,
+                SqsQueue,
+                dead_queue,
+                tasks_queue,
+            )
+
+            named = tasks_queue(client, settings.sqs_queue_name)
+            queue = SqsQueue(named, visibility=settings.visibility_seconds, group=settings.sqs_group)
+            await queue.check()
+            dead_letters = SqsDeadLetters(dead_queue(client, settings.sqs_dlq_name))
+            found = replace(found, queue=queue, dead_letters=dead_letters, outside={"queue": queue.check})
+        if settings.scheduler == "eventbridge":
+            from sellerwatch.adapters.aws.events import EventBridge  # noqa: PLC0415
+
+            bridge = EventBridge(client, _target(settings))
+            found = replace(found, scheduler=bridge, outside={**found.outside, "scheduler": bridge.check})
+        yield found
+    finally:
+        await client.close()
+
+
+async def set_up_aws(settings: Settings) -> Sequence[Step]:
+    """Both queues as they should be, and a question to EventBridge; says what was done."""
+    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415
+    from sellerwatch.adapters.aws.events import EventBridge  # noqa: PLC0415
+    from sellerwatch.adapters.aws.queue import Step, set_up  # noqa: PLC0415
+
+    client, steps = Aws(settings.aws_endpoint_url), list[Step]()
+    try:
+        if settings.queue == "sqs":
+            names = settings.sqs_queue_name, settings.sqs_dlq_name
+            steps += await set_up(client, *names, settings.visibility_seconds)
+        if settings.scheduler == "eventbridge":
+            await EventBridge(client, _target(settings)).check()
+            steps.append(Step("EventBridge", "rules", "reachable; a rule is made with each seller"))
+    finally:
+        await client.close()
+    return steps
+
+
+async def reconcile_rules(
+    settings: Settings, schedules: Sequence[Schedule], *, dry_run: bool
+) -> tuple[Sequence[Drifted], int]:
+    """Rules that are not as the database has them, mended unless it is a dry run; and how many there should be."""
+    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415
+    from sellerwatch.adapters.aws.events import EventBridge, differences  # noqa: PLC0415
+
+    client = Aws(settings.aws_endpoint_url)
+    bridge = EventBridge(client, _target(settings))
+    try:
+        wanted = bridge.wanted(schedules)
+        drifted = differences(wanted, await bridge.rules())
+        for one in () if dry_run else drifted:
+            await bridge.mend(one)
+    finally:
+        await client.close()
+    return drifted, len(wanted)
+
+
+@asynccontextmanager
+async def open_dead_letters(settings: Settings) -> AsyncIterator[DeadLetters]:
+    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415
+    from sellerwatch.adapters.aws.queue import SqsDeadLetters, dead_queue  # noqa: PLC0415
+
+    client = Aws(settings.aws_endpoint_url)
+    try:
+        yield SqsDeadLetters(dead_queue(client, settings.sqs_dlq_name))
+    finally:
+        await client.close()
+
+
+def rules_needed(settings: Settings) -> int:
+    """Rules that EventBridge is to hold; none where there is no database yet."""
+    with opened(settings) as engine:
+        if status(engine).current is None:
+            return 0
+        with engine.connect() as connection:
+            return Transaction(connection).schedules.page(offset=0, limit=1)[1]
+
+
+def _target(settings: Settings) -> Target:
+    from sellerwatch.adapters.aws.events import Target  # noqa: PLC0415
+
+    return Target(settings.eventbridge_target_arn or "", settings.eventbridge_role_arn)

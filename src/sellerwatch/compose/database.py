@@ -1,0 +1,155 @@
+"""The configured database: opened for a service, or for the length of a command."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+
+from sqlalchemy import Engine
+
+from sellerwatch.adapters.permit_mark import PermitMark
+from sellerwatch.adapters.sql.engine import (
+    DRIVER_ERRORS,
+    answering,
+    check_reachable,
+    database_path,
+    make_engine,
+    shown,
+)
+from sellerwatch.adapters.sql.migrate import SchemaStatus, downgrade, history, require_current, status, upgrade
+from sellerwatch.adapters.sql.months import Partition, partitions
+from sellerwatch.adapters.sql.store import InlineRunner, SqlStore, ThreadRunner
+from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.kernel.clock import EPOCH, SHARED, Clock, Moment, SystemClock, moment
+from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.settings import Settings, load
+
+READER_THREADS = 4
+#: Of one process at a MySQL server: several write at once there. With its readers it stays well below 50 connections.
+MYSQL_WRITERS = 8
+MYSQL_READERS = 8
+
+
+def open_engine(settings: Settings, *, patient: bool = False) -> Engine:
+    """The configured database, opened once so that a wrong address is said before anything starts."""
+    connections = MYSQL_WRITERS + MYSQL_READERS if settings.is_mysql else READER_THREADS * 2
+    engine = make_engine(
+        settings.database_url, synchronous=settings.sqlite_synchronous, connections=connections, patient=patient
+    )
+    check_reachable(engine)
+    return engine
+
+
+def open_clock(settings: Settings) -> Clock:
+    """What processes on this database agree on: the machine's clock, or a server's where machines may share it."""
+    if not settings.is_mysql:
+        return SystemClock()
+    from sellerwatch.adapters.sql.server_clock import ServerClock  # noqa: PLC0415
+
+    engine = make_engine(settings.database_url, connections=1)
+    try:
+        return ServerClock(engine)
+    finally:
+        engine.dispose()
+
+
+def open_store(settings: Settings, *, clock: Clock | None = None, inline: bool = False) -> SqlStore:
+    """The store, on a schema this program knows. The embedded SQLite file is made and upgraded on the way; a server's
+    schema is moved by `db upgrade` alone."""
+    clock = clock or open_clock(settings)
+    engine = open_engine(settings)
+    with answering(engine):
+        if not settings.is_mysql:
+            upgrade(engine, clock.now())
+        require_current(engine)
+    pulse = getattr(clock, "pulse", None)
+    if inline:
+        return SqlStore(engine, clock, InlineRunner(), InlineRunner(), pulse=pulse)
+    writers, readers = (MYSQL_WRITERS, MYSQL_READERS) if settings.is_mysql else (1, READER_THREADS)
+    writing, reading = ThreadRunner(writers, "store-write"), ThreadRunner(readers, "store-read")
+    return SqlStore(engine, clock, writing, reading, pulse=pulse)
+
+
+def lost_permits(settings: Settings, highest: int) -> bool:
+    """The database knows of fewer permits than were given out: it was restored from an older copy."""
+    path = database_path(make_engine(settings.database_url))
+    return path is not None and PermitMark(path).read() > highest
+
+
+def pool_moment(settings: Settings, clock: Clock) -> Moment:
+    """Now, on the clock the pool's windows are reckoned by: a look needs no better than this machine's own time for the
+    one that machines share."""
+    if settings.redis_url is None:
+        return moment(clock)
+    now = clock.now()
+    return Moment(now, (now - EPOCH) // timedelta(microseconds=1), SHARED)
+
+
+def schema_head() -> str:
+    """The revision this program was written for."""
+    return history()[-1]
+
+
+def disk_left(settings: Settings) -> int | None:
+    """Bytes that can still be written where the database is; None for one in memory."""
+    path = database_path(make_engine(settings.database_url))
+    return None if path is None else shutil.disk_usage(path.parent).free
+
+
+def schema_status(environment: Mapping[str, str]) -> tuple[str, SchemaStatus]:
+    """Where the configured database stands; looking makes no file."""
+    settings = load(environment).settings
+    with opened(settings) as engine:
+        return shown(make_engine(settings.database_url)), status(engine)
+
+
+def upgrade_schema(environment: Mapping[str, str], actor: str) -> tuple[str | None, str | None]:
+    """Up to what this program needs; says from where to where."""
+    clock = SystemClock()
+    with opened(load(environment).settings, make=True) as engine:
+        before = status(engine).current
+        after = upgrade(engine, clock.now()).current
+        if before != after:
+            _note(engine, AuditEntry(clock.now(), actor, "db.upgrade", "schema", str(after), note=f"from {before}"))
+    return before, after
+
+
+def downgrade_schema(environment: Mapping[str, str], to: str, actor: str) -> tuple[str | None, str | None]:
+    """Down to a revision; the trail keeps it while the trail itself still stands."""
+    now = SystemClock().now()
+    with opened(load(environment).settings) as engine:
+        before = status(engine).current
+        after = downgrade(engine, to).current
+        if before != after:
+            with suppress(*DRIVER_ERRORS):
+                _note(engine, AuditEntry(now, actor, "db.downgrade", "schema", str(after), note=f"from {before}"))
+    return before, after
+
+
+def log_partitions(environment: Mapping[str, str]) -> tuple[str, bool, list[Partition]]:
+    """The months of the log of requests: of which database, whether that is cut into months at all, and which."""
+    settings = load(environment).settings
+    with opened(settings) as engine:
+        return shown(make_engine(settings.database_url)), settings.is_mysql, partitions(engine)
+
+
+@contextmanager
+def opened(settings: Settings, *, make: bool = False) -> Iterator[Engine]:
+    """The configured database for the length of a command. Where there is none and none is to be made, an empty one in
+    memory stands for it.
+    """
+    path = database_path(make_engine(settings.database_url))
+    there = make or path is None or path.exists()
+    engine = open_engine(settings, patient=True) if there else make_engine("sqlite://")
+    try:
+        with answering(engine):
+            yield engine
+    finally:
+        engine.dispose()
+
+
+def _note(engine: Engine, entry: AuditEntry) -> None:
+    with engine.connect() as connection, connection.begin():
+        Transaction(connection).audit.record(entry)

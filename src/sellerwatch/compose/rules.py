@@ -1,0 +1,77 @@
+"""What settings say, as the rules that features go by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from pydantic import ValidationError
+
+from sellerwatch.agents.breaker import BreakerRules
+from sellerwatch.agents.limits import Host, Limits
+from sellerwatch.catalog.differences import ChangeKind
+from sellerwatch.catalog.policies import parse_policies
+from sellerwatch.catalog.quarantine import DriftRules
+from sellerwatch.catalog.removal import Brake
+from sellerwatch.crawling.context import Tuning
+from sellerwatch.crawling.group import CrawlRules
+from sellerwatch.kernel.backoff import Backoff
+from sellerwatch.marketplaces.ports import Marketplace
+from sellerwatch.outbox.rules import DeliveryRules
+from sellerwatch.settings import TUNABLE, Settings
+
+
+def tuning_in_force(settings: Settings, overrides: Mapping[str, str]) -> Tuning:
+    """The settings with what an operator changed since; a value that is wrong by now leaves the setting as it was."""
+    known = {name: value for name, value in overrides.items() if name in TUNABLE}
+    try:
+        changed = Settings.model_validate(settings.model_dump() | known)
+    except ValidationError:
+        changed = settings
+    return Tuning(
+        limits=Limits(
+            window_limit=changed.window_limit,
+            window=timedelta(seconds=changed.window_seconds),
+            per_second=changed.requests_per_second,
+            margin=timedelta(seconds=changed.departure_margin_seconds),
+        ),
+        host=Host(changed.host_concurrency, changed.host_requests_per_second),
+        concurrency=min(changed.max_concurrency, changed.host_concurrency),
+    )
+
+
+def crawl_rules(settings: Settings, marketplace: Marketplace) -> CrawlRules:
+    """What processing goes by; commands that end runs or release what is held go by the same."""
+    exempt = (name.strip() for name in settings.quarantine_exempt.split(","))
+    return CrawlRules(
+        marketplace=marketplace,
+        page_size=settings.page_size,
+        task_retries=settings.task_retries,
+        breaker=BreakerRules(
+            min_percent=settings.breaker_min_available_percent,
+            open_for=timedelta(seconds=settings.breaker_open_seconds),
+        ),
+        drift=DriftRules(
+            share=settings.quarantine_share_percent,
+            products=settings.quarantine_products,
+            exempt=frozenset(ChangeKind(name) for name in exempt if name),
+        ),
+        brake=Brake(share=settings.removal_share_percent, products=settings.removal_products),
+        policies=parse_policies(settings.field_policies),
+    )
+
+
+def delivery_rules(settings: Settings) -> DeliveryRules:
+    return DeliveryRules(
+        concurrency=settings.outbox_concurrency,
+        tries=settings.outbox_retries,
+        interval=settings.outbox_interval_seconds,
+        backoff=Backoff(settings.outbox_backoff_seconds, settings.outbox_backoff_max_seconds),
+        grace=4.0,
+        per_second=settings.outbox_requests_per_second,
+        failures=settings.outbox_circuit_failures,
+        opened=Backoff(
+            settings.outbox_circuit_open_seconds,
+            max(settings.outbox_circuit_open_seconds, settings.outbox_interval_seconds),
+        ),
+    )

@@ -1,0 +1,223 @@
+"""Everything one process needs to crawl and deliver."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import partial
+
+from sellerwatch.adapters.permit_mark import PermitMark
+from sellerwatch.adapters.sealing import AesGcmSealer
+from sellerwatch.adapters.sql.engine import (
+    database_path,
+    is_mysql,
+    make_engine,
+)
+from sellerwatch.adapters.sql.months import SqlMonths
+from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.agents.circuit import Circuit
+from sellerwatch.agents.limiter import EmbeddedLimiter
+from sellerwatch.agents.ports import Limiter
+from sellerwatch.compose.alerts import receiver_of_alerts
+from sellerwatch.compose.aws import open_aws
+from sellerwatch.compose.database import open_clock, open_store
+from sellerwatch.compose.keys import open_sealer
+from sellerwatch.compose.rules import crawl_rules, delivery_rules, tuning_in_force
+from sellerwatch.crawling.context import Crawl
+from sellerwatch.crawling.leases import EmbeddedLeases, JobLeases
+from sellerwatch.crawling.service import EVERYTHING, Role, Service
+from sellerwatch.crawling.telling import TellingAlerts
+from sellerwatch.kernel.clock import Clock
+from sellerwatch.kernel.ids import Ids, ItemNo, SellerId, WorkerId
+from sellerwatch.marketplaces.mustit.client import MustitMarketplace
+from sellerwatch.marketplaces.mustit.urls import Urls
+from sellerwatch.marketplaces.ports import Transport
+from sellerwatch.marketplaces.robots import Robots
+from sellerwatch.outbox.deliver import Delivery
+from sellerwatch.outbox.message import OutboxKind
+from sellerwatch.outbox.ports import Receiver
+from sellerwatch.oversight.alerts import AlertQueue
+from sellerwatch.schedules.embedded import EmbeddedScheduler
+from sellerwatch.schedules.telling import heed
+from sellerwatch.settings import Settings
+
+#: How often the scheduler's outbox is swept without a nudge, in seconds.
+SCHEDULER_INTERVAL = 60.0
+
+
+@asynccontextmanager
+async def open_service(
+    settings: Settings,
+    *,
+    clock: Clock | None = None,
+    luck: random.Random | None = None,
+    store: SqlStore | None = None,
+    transport: Transport | None = None,
+    receiver: Receiver | None = None,
+    scheduler: Receiver | None = None,
+    roles: frozenset[Role] = EVERYTHING,
+    schedules: bool = True,
+) -> AsyncIterator[Service]:
+    """Everything one process needs to crawl and deliver; closed on the way out. What is passed in is not closed."""
+    clock = clock or open_clock(settings)
+    luck = luck or random.Random(os.urandom(16))  # noqa: S311 - ids and jitter, no secrets
+    own_store = store or open_store(settings, clock=clock)
+    ids = Ids(clock, luck)
+    worker_id = WorkerId.generate(ids)
+    sealer = open_sealer(settings)
+    async with (
+        _network(settings, transport, receiver) as (transport, receiver),
+        _limits(settings, own_store, clock, worker_id) as limits,
+        open_aws(settings) as aws,
+    ):
+        marketplace = MustitMarketplace(
+            transport,
+            settings.marketplace_url,
+            sealer.open_identity,
+            urls=Urls(list_path=settings.marketplace_list_path),
+            longest_wait=timedelta(seconds=settings.max_retry_after_seconds),
+            user_agent_suffix=settings.user_agent_suffix,
+        )
+        robots = _robots(settings, transport, marketplace)
+        crawl = _crawl(settings, own_store, marketplace, limits, ids, luck, sealer, worker_id, robots)
+        crawl = replace(crawl, queue=aws.queue, dead_letters=aws.dead_letters)
+        rules = delivery_rules(settings)
+        deliveries = (
+            Delivery(own_store, receiver, clock, luck, worker_id, rules, tell=crawl.tell),
+            Delivery(
+                own_store,
+                scheduler or aws.scheduler or EmbeddedScheduler(),
+                clock,
+                luck,
+                worker_id,
+                replace(rules, interval=min(rules.interval, SCHEDULER_INTERVAL), per_second=None),
+                OutboxKind.SCHEDULER,
+                consequences=heed,
+                tell=crawl.tell,
+            ),
+        )
+        tending = timedelta(seconds=settings.tending_interval_seconds)
+        try:
+            yield Service(
+                crawl,
+                deliveries,
+                partial(tuning_in_force, settings),
+                tending,
+                roles=roles,
+                schedules=schedules,
+                late_only=settings.scheduler == "eventbridge",
+                outside={**limits.outside, **aws.outside},
+            )
+        finally:
+            if store is None:
+                own_store.close()
+
+
+def _crawl(
+    settings: Settings,
+    store: SqlStore,
+    marketplace: MustitMarketplace,
+    limits: _Limiting,
+    ids: Ids,
+    luck: random.Random,
+    sealer: AesGcmSealer,
+    worker_id: WorkerId,
+    robots: Robots,
+) -> Crawl:
+    path = database_path(make_engine(settings.database_url))
+    return Crawl(
+        store=store,
+        marketplace=marketplace,
+        clock=limits.clock,
+        limiter=limits.limiter,
+        leased=limits.leases,
+        ids=ids,
+        luck=luck,
+        sealer=sealer,
+        worker_id=worker_id,
+        rules=crawl_rules(settings, marketplace),
+        tuning=tuning_in_force(settings, {}),
+        alerts=AlertQueue(TellingAlerts(store, receiver_of_alerts(settings))),
+        circuit=Circuit(threshold=settings.circuit_failures, timeout=timedelta(seconds=settings.circuit_open_seconds)),
+        robots=robots,
+        mark=None if path is None else PermitMark(path),
+        months=SqlMonths(store.engine, store.writer) if is_mysql(store.engine) else None,
+        suspension=timedelta(seconds=settings.agent_suspension_seconds),
+        log_kept=timedelta(days=settings.usage_log_days),
+        bodies_kept=timedelta(days=settings.raw_body_days),
+        outbox_kept=timedelta(days=settings.outbox_kept_days),
+        timezone=settings.timezone,
+        heartbeat=timedelta(seconds=settings.visibility_seconds / 3),
+        visibility=timedelta(seconds=settings.visibility_seconds),
+        deadline=timedelta(seconds=settings.run_deadline_seconds),
+    )
+
+
+def _robots(settings: Settings, transport: Transport, marketplace: MustitMarketplace) -> Robots:
+    one = ItemNo(1)
+    paths = [marketplace.list_url(SellerId("x"), 0, 1), marketplace.detail_url(one), marketplace.option_url(one)]
+    return Robots(transport, settings.marketplace_url, paths, settings.robots_check)
+
+
+@asynccontextmanager
+async def _network(
+    settings: Settings, transport: Transport | None, receiver: Receiver | None
+) -> AsyncIterator[tuple[Transport, Receiver | None]]:
+    """The HTTP adapters, made only where nothing else was passed in: aiohttp is for those who deliver."""
+    if transport is not None:
+        yield transport, receiver
+        return
+    from sellerwatch.adapters.http.transport import HttpTransport  # noqa: PLC0415
+
+    posting = None
+    if receiver is None and settings.product_server_url is not None:
+        from sellerwatch.adapters.http.product_server import HttpReceiver  # noqa: PLC0415
+
+        secret = settings.product_server_secret
+        posting = HttpReceiver(
+            settings.product_server_url,
+            secret.get_secret_value() if secret else None,
+            longest_wait=timedelta(seconds=settings.max_retry_after_seconds),
+        )
+    async with HttpTransport(limit=settings.host_concurrency) as getting:
+        try:
+            yield getting, receiver or posting
+        finally:
+            if posting is not None:
+                await posting.close()
+
+
+@dataclass(frozen=True)
+class _Limiting:
+    """Who decides what may leave, by whose clock; and which servers that needs."""
+
+    clock: Clock
+    limiter: Limiter = field(default_factory=EmbeddedLimiter)
+    leases: JobLeases | None = None
+    outside: Mapping[str, Callable[[], Awaitable[object]]] = field(default_factory=dict)
+
+
+@asynccontextmanager
+async def _limits(settings: Settings, store: SqlStore, clock: Clock, worker_id: WorkerId) -> AsyncIterator[_Limiting]:
+    """In the database, or in Redis: which must be there when a process starts, since nothing could leave without it."""
+    if settings.redis_url is None:
+        yield _Limiting(clock)
+        return
+    from sellerwatch.adapters.redis.clock import RedisClock  # noqa: PLC0415
+    from sellerwatch.adapters.redis.leases import RedisLeases  # noqa: PLC0415
+    from sellerwatch.adapters.redis.limiter import RedisLimiter  # noqa: PLC0415
+    from sellerwatch.adapters.redis.server import Server  # noqa: PLC0415
+
+    server, shared = Server(settings.redis_url), RedisClock(clock)
+    try:
+        await server.check()
+        limiter = RedisLimiter(server, store, shared, worker_id, tuning_in_force(settings, {}).limits)
+        await limiter.listen()
+        leases = RedisLeases(server, worker_id, EmbeddedLeases(store, clock, worker_id))
+        yield _Limiting(shared, limiter, leases, {"redis": partial(server.ask, "PING")})
+    finally:
+        await server.close()
