@@ -6,6 +6,7 @@ is a line with the exit code. What a run changes ends with its process, as it do
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -13,10 +14,16 @@ import sys
 import traceback
 from typing import Any
 
-from sellerwatch.cli.main import main
+from sellerwatch.cli.desk import sitting
+from sellerwatch.cli.main import main, program
 
 for name in ("alembic.command", "sellerwatch.compose.service", "sellerwatch.simulator.simulator", "uvloop"):
     importlib.import_module(name)
+program()
+os.environ["SELLERWATCH_DATABASE_URL"] = "sqlite://"
+with sitting() as first:
+    first.look(lambda tx, at: at.now)
+gc.freeze()
 
 
 def become(request: dict[str, Any]) -> int:

@@ -6,9 +6,12 @@ Exit codes: 0 done; 1 failed; 2 bad usage or settings; 3 part of the work failed
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import cache
 from typing import Annotated
 
 import typer
+from typer.main import get_command
 
 from sellerwatch import __version__
 from sellerwatch.cli import (
@@ -91,10 +94,16 @@ def exit_code(error: SellerwatchError) -> int:
     return 2 if isinstance(error, Invalid) else 1
 
 
+@cache
+def program() -> Callable[[], object]:
+    """Every command with its arguments, worked out once for a process."""
+    return get_command(app)
+
+
 def main() -> None:
     """The console script. A refusal is one sentence on standard error; a traceback is a bug of ours."""
     try:
-        app()
+        program()()
     except SellerwatchError as error:
         print_error(error)
         sys.exit(exit_code(error))
