@@ -48,6 +48,13 @@ def test_starting_names_the_worker_and_the_attempt() -> None:
     assert (task.status, task.started_at, task.worker_id, task.attempt) == (IN_PROGRESS, LATER, worker_id(), 1)
 
 
+def test_publishing_and_starting_in_one_step_is_the_one_and_then_the_other() -> None:
+    waiting = a_task()
+    assert waiting.publish_and_start(worker_id(), NOW, 7) == waiting.publish(NOW).start(worker_id(), NOW, 7)
+    with pytest.raises(IllegalMove):
+        waiting.publish(NOW).start(worker_id(), NOW).publish_and_start(worker_id(), NOW)
+
+
 def test_a_retry_can_be_started_without_being_published_again() -> None:
     task = running().fail("503", NOW).retry(LATER).start(worker_id(2), LATER)
     assert (task.status, task.attempt) == (IN_PROGRESS, 2)

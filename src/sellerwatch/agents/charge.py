@@ -159,11 +159,11 @@ def breaker_notice(state: CircuitState, rate: str = "") -> Notice:
 
 def _use(charge: Charge) -> Use:
     return Use(
-        agent_row=charge.candidate.row,
-        token_row=charge.candidate.token_row,
-        status=charge.status,
-        milliseconds=charge.milliseconds,
-        succeeded=charge.succeeded,
-        too_many=charge.outcome is Outcome.TOO_MANY,
-        at=charge.at,
+        charge.candidate.row,
+        charge.candidate.token_row,
+        charge.status,
+        charge.milliseconds,
+        charge.succeeded,
+        charge.outcome is Outcome.TOO_MANY,
+        charge.at,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from sellerwatch.agents.agent import Agent
 from sellerwatch.agents.breaker import Breaker
@@ -54,8 +54,7 @@ class Reservation:
     wait_us: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(NamedTuple):
     """One line of the usage log."""
 
     agent_row: int

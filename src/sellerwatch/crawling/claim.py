@@ -188,9 +188,8 @@ def _next_chance(tx: CrawlTx, lending: Lending, at: Moment, terms: Terms) -> dat
 
 def _started(task: Task, worker_id: WorkerId, now: datetime, agent_row: int) -> Task:
     """In the embedded queue publishing and starting are one step: the row itself is the message."""
-    if task.status is TaskStatus.WAITING:
-        task = task.publish(now)
-    return task.start(worker_id, now, agent_row)
+    start = task.publish_and_start if task.status is TaskStatus.WAITING else task.start
+    return start(worker_id, now, agent_row)
 
 
 def _known(known: dict[PartKey, str], task: Task) -> str | None:

@@ -156,6 +156,21 @@ class Task:
         held = {"worker_id": worker_id, "agent_row": agent_row, "attempt": self.attempt + 1}
         return self._move("start", started_at=now, requests_made=self.requests_made + 1, **held)
 
+    def publish_and_start(self, worker_id: WorkerId, now: datetime, agent_row: int | None = None) -> Task:
+        """Both, with one copy: there is one of these for every request."""
+        published = TASK_LIFE.after(self.status, "publish", self.task_id)
+        return altered(
+            self,
+            status=TASK_LIFE.after(published, "start", self.task_id),
+            published_at=now,
+            publish_count=self.publish_count + 1,
+            worker_id=worker_id,
+            agent_row=agent_row,
+            attempt=self.attempt + 1,
+            started_at=now,
+            requests_made=self.requests_made + 1,
+        )
+
     def complete(self, now: datetime) -> Task:
         return self._move("complete", completed_at=now, error_message=None, worker_id=None, lost_leases=0)
 

@@ -53,7 +53,7 @@ POLL = 20.0
 EMPTY = timedelta(milliseconds=100)
 #: With no permit for longer than this, tasks that messages name wait in the database.
 PUT_OFF = timedelta(seconds=5)
-#: One of so many good answers is looked through for fields that are new; all of them would cost a tenth of the reading.
+#: One of so many good answers is looked through for fields that are new; all of them would cost more than the reading.
 #: A prime: details and options come in turns, and each kind must have its own.
 LOOKED_AT = 17
 #: Answers after which an agent is not sent again before its case is written.

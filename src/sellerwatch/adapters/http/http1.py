@@ -11,6 +11,7 @@ import re
 import zlib
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 from sellerwatch.marketplaces.ports import Reply, TransportFailed, TransportProblem
@@ -18,6 +19,8 @@ from sellerwatch.marketplaces.ports import Reply, TransportFailed, TransportProb
 #: Status line and headers together, and likewise what may follow the last chunk.
 LARGEST_HEAD = 65_536
 _LONGEST_CHUNK_LINE = 4_096
+#: Longer header lines are hardly ever the same twice.
+_SHORT_FIELD = 100
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+").fullmatch
 _SENDABLE = re.compile(r"[\t\x20-\x7e\x80-\U0010ffff]*").fullmatch
@@ -96,13 +99,19 @@ def _read_head(buffer: bytearray) -> Generator[None, bytes, tuple[int, int, list
     said = _STATUS_LINE(first)
     if said is None:
         raise _not_http()
-    headers = []
-    for line in lines:
-        name, colon, value = line.partition(":")
-        if not colon or not _TOKEN(name) or "\n" in value or "\r" in value or "\0" in value:
-            raise _not_http()
-        headers.append((name.lower(), value.strip(" \t")))
+    headers = [_known_field(line) if len(line) <= _SHORT_FIELD else _field(line) for line in lines]
     return int(said[1]), int(said[2]), headers
+
+
+def _field(line: str) -> tuple[str, str]:
+    name, colon, value = line.partition(":")
+    if not colon or not _TOKEN(name) or "\n" in value or "\r" in value or "\0" in value:
+        raise _not_http()
+    return name.lower(), value.strip(" \t")
+
+
+#: A server says most of its headers again with every answer.
+_known_field = lru_cache(256)(_field)
 
 
 _FRAMING = ("connection", "content-encoding", "content-length", "keep-alive", "transfer-encoding")
