@@ -27,7 +27,7 @@ from sellerwatch.sellers.register import register
 from sellerwatch.simulator.luck import dice
 
 #: Nobody waits longer for anything here; a machine that is slow is not a fault.
-PATIENCE = 60.0
+PATIENCE = 150.0
 LIMITS = {"WINDOW_LIMIT": 80, "WINDOW_SECONDS": 10, "REQUESTS_PER_SECOND": 30}
 
 
