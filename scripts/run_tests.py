@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 SLOW = ("simulation", "contracts", "faults", "journeys")
 #: What lies around the features; nobody counts which lines of those its tests reach, which costs a fifth of the time.
-EDGES = ("adapters", "architecture", "cli", "logs", "settings", "simulator", "web")
+EDGES = ("adapters", "architecture", "cli", "logs", "settings", "simulator")
 COVERAGE_FLOOR = 90
 #: Seconds a stage may take before it is ended; far beyond what it needs, so that a busy machine does not fail it.
 LIMIT = 900
@@ -86,14 +86,14 @@ def tests(name: str, jobs: int, limit: float) -> bool:
         "edges": [f"tests/{edge}" for edge in EDGES],
     }.get(name, [f"tests/{name}"])
     workers = ["-n", str(jobs), "--dist", "worksteal"] if jobs > 1 else []
-    cover = {"features": ["--cov", "--cov-report="], "simulation": ["--cov", "--cov-report=", "--cov-append"]}
-    passed, said = run(["pytest", *chosen, *workers, *cover.get(name, []), "--durations=5"], limit)
+    cover = ["--cov", "--cov-report="] if name == "features" else []
+    passed, said = run(["pytest", *chosen, *workers, *cover, "--durations=5"], limit)
     print(said, end="")
     return passed
 
 
 def coverage() -> bool:
-    """Of the features' code (pyproject.toml names it), by the tests that run in process: features and simulation."""
+    """Of the features' code (pyproject.toml names it), by their own tests and the API's."""
     passed, said = run(["coverage", "report", f"--fail-under={COVERAGE_FLOOR}"], 60, quiet=True)
     print(said, flush=True)
     return passed
@@ -104,7 +104,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", choices=["gates", "features", "edges", *SLOW])
     args = parser.parse_args()
-    stages = [args.only] if args.only else ["gates", "features", "simulation", "coverage", "edges", *SLOW[1:]]
+    stages = [args.only] if args.only else ["gates", "features", "coverage", "edges", *SLOW]
     done: list[Stage] = []
     for name in stages:
         if name in SLOW and not (ROOT / "tests" / name).is_dir():
