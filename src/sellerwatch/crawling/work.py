@@ -1,9 +1,9 @@
 """The worker: keeps many requests in flight, one at a time in the middle, in groups at the edges.
 
-Claim (a transaction for up to 200), fetch, absorb (a transaction for up to 200 or 40 ms of results). A slot is free
-when the body is read, not when it is stored, and what comes next is at hand by then: claimed ahead, so that no slot
-waits for a transaction. Killed before the claim commits: nothing happened. Between claim and absorb: the permits count
-as used and the tasks come back. After absorb: a redelivery meets the guard.
+Claim (a transaction for up to 200), fetch, absorb (a transaction for up to 200 results, for those of 40 ms, or for all
+where nothing more is under way). A slot is free when the body is read, not when it is stored, and what comes next is at
+hand by then: claimed ahead, so that no slot waits for a transaction. Killed before the claim commits: nothing happened.
+Between claim and absorb: the permits count as used and the tasks come back. After absorb: a redelivery meets the guard.
 """
 
 from __future__ import annotations
@@ -86,6 +86,7 @@ class Worker:
         self._endings: list[Ending] = []
         self._wake = asyncio.Event()
         self._arrived = asyncio.Event()
+        self._enough = asyncio.Event()
         self._turn = 0
         self._unsure = False
         self._forgiven: list[tuple[int, Outcome]] = []
@@ -310,6 +311,8 @@ class Worker:
         self._results.append(_Result(taken, answer, problem, took, crawl.clock.now()))
         del self._in_flight[taken.task.task_id]
         self._arrived.set()
+        if self._has_enough():
+            self._enough.set()
         if self._wanted():
             self._wake.set()
 
@@ -328,11 +331,18 @@ class Worker:
     async def _keep_absorbing(self) -> None:
         while True:
             await self._arrived.wait()
-            if len(self._results) < GROUP:
-                await self._crawl.clock.sleep(GROUP_DELAY)
+            if not self._has_enough():
+                self._enough.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(GROUP_DELAY):
+                        await self._enough.wait()
             await self._absorb_group()
             if not self._results and not self._endings:
                 self._arrived.clear()
+
+    def _has_enough(self) -> bool:
+        """A group is full, or nothing is under way that could fill it."""
+        return len(self._results) >= GROUP or not (self._in_flight or self._at_hand)
 
     async def _absorb_group(self) -> None:
         """The oldest results, judged and written as one transaction; they are kept until it is committed."""
