@@ -31,7 +31,7 @@ def test_a_small_seller_fits_and_its_run_ends_soon_after_its_start(office: Offic
     assert "say how large they may be with --products N" in office.said("plan")
     said = office.said("plan", "--products", "300")
     assert "--products N" not in said
-    assert "Fits: 1 sellers ask for 2,408 requests a day, of the 192,000 that 100 available agents may ask" in said
+    assert "Fits: 1 seller asks for 2,408 requests a day, of the 192,000 that 100 available agents may ask" in said
     assert "not read yet" in said
     planned = office.json("plan", "--products", "300")
     assert (planned["fits"], planned["requestsPerDay"], planned["agents"], planned["late"]) == (True, 4 * 602, 100, 0)

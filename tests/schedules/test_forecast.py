@@ -11,7 +11,7 @@ from tests.builders import HOUR, SELLER
 
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.kernel.ids import SellerId
-from sellerwatch.schedules.forecast import DAY, LONGEST, Budget, agents_needed, finishes, rested
+from sellerwatch.schedules.forecast import DAY, LONGEST, Budget, agents_needed, finishes
 from sellerwatch.schedules.outlook import Due, Rhythm
 
 NOW = datetime.fromisoformat("2026-11-15T06:00:00+00:00")
@@ -91,7 +91,7 @@ def test_never_more_is_asked_than_the_pool_may_and_nobody_waits_for_nothing(
         assert finish.at is None or finish.at > finish.run.at
         if finish.at is None:
             assert sum(asked for _, asked in runs) > budget.within(LONGEST) - budget.slots
-    alone = finishes([dues[0]], rested(budget), dues[0].at)[0].at
+    alone = finishes([dues[0]], budget.rested(), dues[0].at)[0].at
     together = ended[0].at
     assert alone is not None
     assert together is None or together > dues[0].at

@@ -127,7 +127,7 @@ def _planned(
     All runs of the coming day are played through together, the ones after the next too: they are in the others' way.
     What starts later is played through by itself.
     """
-    from sellerwatch.schedules.forecast import DAY, finishes, rested  # noqa: PLC0415
+    from sellerwatch.schedules.forecast import DAY, finishes  # noqa: PLC0415
     from sellerwatch.schedules.outlook import Due  # noqa: PLC0415
 
     rhythms = {seller.seller_id: seller.rhythm(page_size, unread) for seller in sellers}
@@ -141,7 +141,7 @@ def _planned(
     for rhythm in rhythms.values():
         if rhythm.seller_id not in first and rhythm.next_run_at is not None:
             run = Due(rhythm.next_run_at, rhythm.seller_id, rhythm.requests)
-            first[rhythm.seller_id] = finishes([run], rested(budget), run.at)[0]
+            first[rhythm.seller_id] = finishes([run], budget.rested(), run.at)[0]
     planned = [
         Planned(
             seller,
@@ -219,7 +219,8 @@ def _print_verdict(made: Plan) -> None:
     budget = f"{made.allowed:,} that {made.budget.agents} available agents may ask"
     if made.allowed:
         budget += f" ({100 * made.asked / made.allowed:.1f} %)"
-    asked = f"{len(made.runs)} sellers ask for {made.asked:,} requests a day, of the {budget}."
+    who = "1 seller asks" if len(made.runs) == 1 else f"{len(made.runs)} sellers ask"
+    asked = f"{who} for {made.asked:,} requests a day, of the {budget}."
     if made.fits:
         say(f"Fits: {asked}", "green")
         return

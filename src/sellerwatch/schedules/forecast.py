@@ -45,13 +45,12 @@ class Budget:
         slots = agents * limits.window_limit
         return cls(agents, slots, slots, limits.window, _rate(agents, limits, host))
 
+    def rested(self) -> Budget:
+        return replace(self, left=self.slots)
+
     def within(self, time: timedelta) -> int:
         """In the long run."""
         return int(min(self.slots * (time / self.window), self.per_second * time.total_seconds()))
-
-
-def rested(budget: Budget) -> Budget:
-    return replace(budget, left=budget.slots)
 
 
 def _rate(agents: int, limits: Limits, host: Host) -> float:

@@ -151,7 +151,7 @@ def is_transient(error: Exception) -> bool:
     cause, text = cause_of(error), str(cause_of(error))
     if isinstance(cause, sqlite3.Error):
         return isinstance(cause, sqlite3.OperationalError) and ("locked" in text or "busy" in text)
-    from sellerwatch.adapters.sql import mysql  # noqa: PLC0415
+    from sellerwatch.adapters.sql import mysql  # noqa: PLC0415 - as in make_engine
 
     return mysql.may_run_again(cause)
 
@@ -161,7 +161,7 @@ def is_lost(error: Exception) -> bool:
     cause = cause_of(error)
     if isinstance(cause, sqlite3.Error):
         return False
-    from sellerwatch.adapters.sql import mysql  # noqa: PLC0415
+    from sellerwatch.adapters.sql import mysql  # noqa: PLC0415 - as in make_engine
 
     return mysql.is_lost(cause)
 
@@ -175,7 +175,7 @@ def _trouble(error: Exception) -> str | None:
     cause = cause_of(error)
     if cause is None or isinstance(cause, sqlite3.Error):
         return None
-    from sellerwatch.adapters.sql import mysql  # noqa: PLC0415
+    from sellerwatch.adapters.sql import mysql  # noqa: PLC0415 - as in make_engine
 
     return mysql.trouble(cause)
 
@@ -213,7 +213,7 @@ def _begin(connection: Connection) -> None:
     reads_only = connection.get_execution_options().get(READS_ONLY)
     if connection.dialect.name == "mysql":
         if reads_only:
-            from sellerwatch.adapters.sql import mysql  # noqa: PLC0415
+            from sellerwatch.adapters.sql import mysql  # noqa: PLC0415 - as in make_engine
 
             mysql.begin_snapshot(connection)
         return
