@@ -23,11 +23,29 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import StaticPool
 
 from sellerwatch.adapters.sql.statements import READS_ONLY
+from sellerwatch.catalog.product import PartType, ProductEvent
+from sellerwatch.crawling.task import Purpose, RequestUrl, TaskStatus, TaskType
 from sellerwatch.kernel.errors import Invalid
+from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, ProductId, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.store import StoreFailed
 
 BUSY_TIMEOUT_MS = 5000
 _TIMES_KNOWN = 4_096
+#: What is text to a database: of the kinds that a crawl writes for every request.
+_TEXTS: tuple[type[str], ...] = (
+    TaskId,
+    ExecutionId,
+    SellerId,
+    ProductId,
+    OutboxId,
+    WorkerId,
+    RequestUrl,
+    TaskType,
+    TaskStatus,
+    Purpose,
+    PartType,
+    ProductEvent,
+)
 
 # SQLite's primary result codes; the extended ones have more above the low byte.
 _UNUSABLE = frozenset(
@@ -82,7 +100,7 @@ def make_engine(url: str, *, synchronous: str = "NORMAL", connections: int = 8, 
         )
     if parsed.drivername != "sqlite" or parsed.host or parsed.username or parsed.query:
         raise InvalidDatabaseUrl(problem="an SQLite address is sqlite:///path and nothing more")
-    _teach_sqlite_times()
+    _teach_sqlite()
     options: dict[str, Any] = {
         "native_datetime": True,
         "connect_args": {"detect_types": sqlite3.PARSE_DECLTYPES, "check_same_thread": False, "timeout": 0},
@@ -220,9 +238,19 @@ def _begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN" if reads_only else "BEGIN IMMEDIATE")
 
 
-def _teach_sqlite_times() -> None:
-    """Process-wide in the driver, and the same whoever calls it last."""
+def _teach_sqlite() -> None:
+    """Process-wide in the driver, and the same whoever calls it last.
+
+    Whatever is not exactly a str, an int or a float, the driver first asks how it wants to be written: it raises and
+    catches an exception to find out that nothing was said. Told once, a None costs a third; a group writes thousands.
+    """
     sqlite3.register_adapter(datetime, _time_as_text)
+    sqlite3.register_adapter(type(None), {}.get)  # type: ignore[arg-type]  # finds nothing: None, without a call of ours
+    sqlite3.register_adapter(bytes, bytes)
+    sqlite3.register_adapter(bool, int)
+    sqlite3.register_adapter(ItemNo, int)
+    for kind in _TEXTS:
+        sqlite3.register_adapter(kind, str.__str__)
     sqlite3.register_converter("DATETIME", _time_from_text)
 
 

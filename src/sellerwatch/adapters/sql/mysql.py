@@ -21,7 +21,7 @@ from pymysql.converters import conversions, escape_int
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
-from sellerwatch.adapters.sql.statements import NONE, AnyRow, Db, Given, Params, expanded
+from sellerwatch.adapters.sql.statements import NONE, AnyRow, Db, Given, Params, bound
 from sellerwatch.kernel.ids import ItemNo
 
 CONNECT_SECONDS = 5
@@ -182,10 +182,9 @@ class MysqlDb(Db):
         return found
 
     def _execute(self, lock: str, sql: str, params: Params, in_lists: Any) -> int:
-        if in_lists:
-            sql, params = expanded(sql, params, in_lists)
+        sql, given = bound(sql, params, in_lists)
         with _raised():
-            touched: int = self._cursor.execute(_parts(sql).whole + lock, params)
+            touched: int = self._cursor.execute(_parts(sql).whole + lock, given)
         return touched
 
     def _inserts(self, parts: _Parts, rows: Sequence[Any], longest: int = _LONGEST) -> Iterator[str]:

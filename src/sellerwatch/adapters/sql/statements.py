@@ -1,8 +1,8 @@
 """Named statements: SQL as text with `:name` parameters, given to the driver itself.
 
 SQLAlchemy opens, pools and ends; a statement does not pass through it. Its result objects would cost more than most of
-our statements do. Names are for those who read: run for many rows a statement is given to the driver with `?` and
-tuples, since it would look every name up anew for every row.
+our statements do. Names are for those who read: the driver is given `?` and tuples, since it would look every name up
+anew for every row, and in a list of hundreds search for each from the first.
 
 Statements are written once, in what SQLite and MySQL share and SQLite's own `ON CONFLICT`; `mysql.py` has the same
 class for the other engine, which turns each text into its dialect the first time it is used. Where SQLite's one writer
@@ -42,9 +42,7 @@ class Db:
         self._cursor: Any = connection.connection.cursor()
 
     def rows(self, sql: str, params: Params = NONE, **in_lists: Sequence[Any]) -> Sequence[AnyRow]:
-        if in_lists:
-            sql, params = expanded(sql, params, in_lists)
-        self._cursor.execute(sql, params)
+        self._cursor.execute(*bound(sql, params, in_lists))
         found: Sequence[AnyRow] = self._cursor.fetchall()
         return found
 
@@ -68,9 +66,7 @@ class Db:
 
     def run(self, sql: str, params: Params = NONE, **in_lists: Sequence[Any]) -> int:
         """Rows touched."""
-        if in_lists:
-            sql, params = expanded(sql, params, in_lists)
-        touched: int = self._cursor.execute(sql, params).rowcount
+        touched: int = self._cursor.execute(*bound(sql, params, in_lists)).rowcount
         return touched
 
     def many(self, sql: str, params: Iterable[Given]) -> int:
@@ -95,16 +91,54 @@ class Db:
         return int(self.value("SELECT seq FROM sqlite_sequence WHERE name = :table", {"table": table}) or 0)
 
 
-_NAME = re.compile(r":([a-z]\w*)")
+# What is quoted is no name.
+_NAME = re.compile(r"'[^']*'|:([a-z]\w*)")
 
 
-@lru_cache(256)
+@lru_cache(512)
 def _positional(sql: str) -> tuple[str, Callable[[Params], AnyRow]]:
     """The statement with a `?` for every name, and what takes their values out of a row."""
-    names = _NAME.findall(sql)
+    text, names = _with_lists(sql, ())
     # Of one name alone itemgetter gives the value and no tuple of it.
-    values = itemgetter(*names) if len(names) > 1 else lambda row: (row[names[0]],)
-    return _NAME.sub("?", sql), cast("Callable[[Params], AnyRow]", values)
+    values = itemgetter(*names) if len(names) > 1 else lambda row: tuple(row[name] for name in names)
+    return text, cast("Callable[[Params], AnyRow]", values)
+
+
+@lru_cache(512)
+def _with_lists(sql: str, lengths: tuple[tuple[str, int], ...]) -> tuple[str, tuple[str, ...]]:
+    """The statement with a `?` for every name, or as many as a list of that name has, and the names in their order."""
+    names: list[str] = []
+    marks = {name: ", ".join("?" * length) or "NULL" for name, length in lengths}
+
+    def marked(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return found[0]
+        names.append(found[1])
+        return marks.get(found[1], "?")
+
+    return _NAME.sub(marked, sql), tuple(names)
+
+
+def _filled(items: Sequence[Any]) -> Sequence[Any]:
+    """To the next power of two."""
+    if not items:
+        return items
+    lacking = (1 << (len(items) - 1).bit_length()) - len(items)
+    return [*items, *[items[-1]] * lacking]
+
+
+def bound(sql: str, params: Params, in_lists: Mapping[str, Sequence[Any]]) -> tuple[str, AnyRow]:
+    """The statement with a `?` for every name, and the values in their order. Lists are filled up with their last item
+    to a few lengths: few texts, which the driver knows by then."""
+    if not in_lists:
+        text, values = _positional(sql)
+        return text, values(params)
+    filled = {name: _filled(items) for name, items in in_lists.items()}
+    text, names = _with_lists(sql, tuple((name, len(items)) for name, items in filled.items()))
+    given: list[Any] = []
+    for name in names:
+        given += filled[name] if name in filled else (params[name],)
+    return text, tuple(given)
 
 
 def open_db(connection: Connection) -> Db:
@@ -114,19 +148,3 @@ def open_db(connection: Connection) -> Db:
     from sellerwatch.adapters.sql.mysql import MysqlDb  # noqa: PLC0415 - the driver is for those who use it
 
     return MysqlDb(connection, only_reads=bool(connection.get_execution_options().get(READS_ONLY)))
-
-
-def expanded(sql: str, params: Params, in_lists: Mapping[str, Sequence[Any]]) -> tuple[str, dict[str, Any]]:
-    """The lists are filled up with their last item to a few lengths: few texts, which the driver knows by then."""
-    values = dict(params)
-    for name, items in in_lists.items():
-        length = 1 << (len(items) - 1).bit_length() if items else 0
-        sql, marks = _marked(sql, name, length)
-        values.update(zip(marks, [*items, *[items[-1]] * (length - len(items))] if items else (), strict=True))
-    return sql, values
-
-
-@lru_cache(256)
-def _marked(sql: str, name: str, length: int) -> tuple[str, tuple[str, ...]]:
-    marks = tuple(f"{name}_{i}" for i in range(length))
-    return sql.replace(f"(:{name})", f"({', '.join(f':{mark}' for mark in marks) or 'NULL'})"), marks
