@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError, dataclass, field, replace
 
 import pytest
 from tests.builders import LATER, a_task
 
 from sellerwatch.crawling.task import Task
-from sellerwatch.kernel.copies import altered, made
+from sellerwatch.kernel.copies import altered, made, quick
 
 
 def test_a_copy_has_the_new_fields_and_otherwise_the_old() -> None:
@@ -33,3 +33,40 @@ def test_a_value_made_of_its_fields_is_the_one_its_class_makes() -> None:
     assert made(Task, **vars(task)) == task
     with pytest.raises(FrozenInstanceError):
         made(Task, **vars(task)).attempt = 8  # type: ignore[misc]
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    number: int
+    text: str = "same"
+    many: list[int] = field(default_factory=list)
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class Quick:
+    number: int
+    text: str = "same"
+    many: list[int] = field(default_factory=list)
+
+
+def test_a_quick_value_is_made_compared_and_copied_like_a_frozen_one() -> None:
+    quick_one, guarded = Quick(1), Guarded(1)
+    assert repr(quick_one) == repr(guarded).replace("Guarded", "Quick")
+    assert quick_one == Quick(number=1, text="same") != Quick(2)
+    assert quick_one.many is not Quick(1).many
+    assert replace(quick_one, number=2) == Quick(2)
+    with pytest.raises(TypeError):
+        Quick()  # type: ignore[call-arg]
+
+
+def test_a_kind_that_does_more_than_set_its_fields_cannot_be_quick() -> None:
+    @dataclass(frozen=True)
+    class Careful:
+        number: int
+
+        def __post_init__(self) -> None:
+            raise NotImplementedError
+
+    with pytest.raises(TypeError, match="Careful wants to do more"):
+        quick(Careful)

@@ -17,12 +17,14 @@ from sellerwatch.agents.pool import Candidate
 from sellerwatch.agents.ports import AgentsTx, Use
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment
+from sellerwatch.kernel.copies import quick
 from sellerwatch.kernel.ids import WorkerId
 from sellerwatch.kernel.notices import Notice
 
 SERVER_FAULT = 500
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Charge:
     """One request's end as far as its agent is concerned."""

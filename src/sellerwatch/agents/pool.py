@@ -17,6 +17,7 @@ from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.token import Token
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment
+from sellerwatch.kernel.copies import quick
 from sellerwatch.kernel.errors import Unavailable
 from sellerwatch.kernel.ids import UserAgentId
 
@@ -35,6 +36,7 @@ class NoBudget(Unavailable):
         return self.seconds
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """An AVAILABLE agent as the pool sees it. `row` is the agent's row, which permits refer to."""
@@ -58,6 +60,7 @@ class Candidate:
         return self.token is not None and self.token.is_valid(now)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Grant:
     """Leave to make one request as this agent, not before `depart_us` by the boot's clock."""

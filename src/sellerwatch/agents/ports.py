@@ -15,9 +15,11 @@ from sellerwatch.agents.pool import Candidate, Grant, Lending
 from sellerwatch.agents.standing import CircuitEvent, Standing
 from sellerwatch.agents.token import Token
 from sellerwatch.kernel.clock import Moment
+from sellerwatch.kernel.copies import quick
 from sellerwatch.kernel.ids import TaskId, UserAgentId, WorkerId
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Permit:
     """A durable row written before the request leaves: this much budget is spent, whatever becomes of us."""

@@ -13,10 +13,12 @@ from sellerwatch.catalog.facts import DetailFacts, Facts, digest
 from sellerwatch.catalog.ports import HistoryEntry, PartKey, RawPart, Reader
 from sellerwatch.catalog.product import ForeignProduct, PartType, Product
 from sellerwatch.catalog.quarantine import HeldPart
+from sellerwatch.kernel.copies import quick
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, SellerId
 from sellerwatch.outbox.message import Message
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Part:
     """A part that was read: its facts, their digest and the body. Made before the transaction that absorbs it.

@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from sellerwatch.kernel.copies import quick
 from sellerwatch.kernel.ids import ItemNo, SellerId
 
 #: Salts the hashes of bodies: raise it when the parser reads more or other facts from the same body, and every body is
@@ -21,6 +22,7 @@ from sellerwatch.kernel.ids import ItemNo, SellerId
 PARSER_VERSION = b"1:"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class ListFacts:
     """A product's own entry on a list page. Names and prices come from the detail, so that no change lacks a field."""
@@ -44,6 +46,7 @@ class Category:
     name: str
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Prices:
     normal: int
@@ -60,6 +63,7 @@ class Shipping:
     average_days: int | None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class DetailFacts:
     item_no: ItemNo
@@ -77,6 +81,7 @@ class DetailFacts:
     description_html: str
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Option:
     option_no: int

@@ -12,12 +12,14 @@ from sellerwatch.catalog.facts import DetailFacts, ListFacts, OptionFacts
 from sellerwatch.catalog.product import PartType, Product, ProductEvent, ProductState
 from sellerwatch.catalog.quarantine import Case, CaseStatus, HeldPart
 from sellerwatch.catalog.removal import Removal, RemovalStatus
+from sellerwatch.kernel.copies import quick
 from sellerwatch.kernel.ids import CaseId, ExecutionId, ItemNo, OutboxId, ProductId, RemovalId, SellerId
 from sellerwatch.kernel.paging import Piece, Place
 
 PartKey = tuple[ItemNo, PartType]
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class RawPart:
     """A body as it came; a new one is kept only when the part changed."""
@@ -136,6 +138,7 @@ class Products(Protocol):
     def counts(self, seller_id: SellerId) -> ProductCounts: ...
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
     """One state a product was found in: how it differs from the one before.

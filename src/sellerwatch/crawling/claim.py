@@ -21,10 +21,12 @@ from sellerwatch.catalog.product import PartType
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.task import Task, TaskStatus, TaskType
 from sellerwatch.kernel.clock import Moment
+from sellerwatch.kernel.copies import quick
 from sellerwatch.kernel.ids import ExecutionId, TaskId, WorkerId
 from sellerwatch.kernel.notices import Notice
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Claim:
     """A task that is ours until its outcome is written, or our heartbeat lapses."""

@@ -16,6 +16,7 @@ from sellerwatch.catalog.facts import body_hash
 from sellerwatch.catalog.product import PartType
 from sellerwatch.crawling.claim import Claim
 from sellerwatch.crawling.task import Purpose, TaskType
+from sellerwatch.kernel.copies import quick
 from sellerwatch.kernel.ids import ItemNo
 from sellerwatch.marketplaces.ports import Answer, AnswerKind, Marketplace, Unparsable
 
@@ -50,6 +51,7 @@ class Unread:
     hash: str
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Ending:
     """One claim's end, ready to be absorbed."""

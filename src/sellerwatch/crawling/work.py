@@ -29,6 +29,7 @@ from sellerwatch.crawling.queue import Hint
 from sellerwatch.crawling.sessions import Sessions, identity_of
 from sellerwatch.crawling.take import take
 from sellerwatch.kernel.clock import moment
+from sellerwatch.kernel.copies import quick
 from sellerwatch.kernel.errors import SellerwatchError, Unavailable
 from sellerwatch.kernel.ids import Draw, TaskId
 from sellerwatch.kernel.store import StoreFailed
@@ -62,6 +63,7 @@ UNWELCOME = (AnswerKind.TOO_MANY, AnswerKind.UNAUTHORISED)
 REPAIR_PAUSE = 1.0
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class _Result:
     claim: Claim

@@ -1,10 +1,25 @@
-"""A changed copy of a frozen value, cheaply: a crawl makes several for every request."""
+"""Frozen values, made and copied cheaply: a crawl makes dozens for every request."""
 
 from __future__ import annotations
 
+from dataclasses import fields, make_dataclass
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+
+def quick(kind: type[T]) -> type[T]:
+    """A frozen dataclass whose fields are set plainly when a value is made: at a fifth of the cost.
+
+    Frozen it stays to the type checker alone; at run time nobody is kept from setting a field. So this is for the kinds
+    of which every request makes some, and not for one with a `__post_init__`, which would not be called.
+    """
+    if hasattr(kind, "__post_init__"):
+        raise TypeError(f"{kind.__name__} wants to do more than set its fields")
+    plain = make_dataclass(kind.__name__, [(field.name, field.type, field) for field in fields(kind)])  # type: ignore[arg-type]
+    kind.__init__ = plain.__init__  # type: ignore[method-assign, misc]
+    del kind.__setattr__, kind.__delattr__
+    return kind
 
 
 def altered(value: T, **fields: Any) -> T:

@@ -14,10 +14,12 @@ from typing import Protocol
 from sellerwatch.agents.token import Token
 from sellerwatch.catalog.facts import DetailFacts, ListFacts, OptionFacts
 from sellerwatch.catalog.product import PartType
+from sellerwatch.kernel.copies import quick
 from sellerwatch.kernel.errors import Failed
 from sellerwatch.kernel.ids import ItemNo, SellerId, UserAgentId
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What came back over the wire. Header names are lower case; a name may come more than once (`set-cookie`)."""
@@ -53,6 +55,7 @@ class Transport(Protocol):
     async def get(self, url: str, headers: Mapping[str, str]) -> Reply: ...
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Identity:
     """Whom a request is made as. The token is opened only where the header is built, and only as this agent's."""
@@ -74,6 +77,7 @@ class AnswerKind(StrEnum):
     NETWORK_ERROR = "NETWORK_ERROR"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Answer:
     """One request's end. `problem` is a sentence for everything but OK; `wait` is what a 429 asked for, if it did."""
@@ -116,6 +120,7 @@ class Unparsable(Failed):
     is_garbled: bool = False
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class ListEntry:
     """One product on a list page: its facts, and its own entry as it came."""
