@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import orjson
@@ -20,6 +21,8 @@ from sellerwatch.kernel.ids import ItemNo, SellerId
 #: Salts the hashes of bodies: raise it when the parser reads more or other facts from the same body, and every body is
 #: read once more.
 PARSER_VERSION = b"1:"
+
+_option_no = attrgetter("option_no")
 
 
 @quick
@@ -98,7 +101,7 @@ class OptionFacts:
     options: tuple[Option, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "options", tuple(sorted(self.options, key=lambda option: option.option_no)))
+        object.__setattr__(self, "options", tuple(sorted(self.options, key=_option_no)))
 
 
 Facts = ListFacts | DetailFacts | OptionFacts

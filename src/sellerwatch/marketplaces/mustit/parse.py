@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from operator import attrgetter
 from typing import Any
 
 import orjson
@@ -64,12 +63,12 @@ _LEVELS = tuple((level, f"{level}CategoryCode", f"{level}Category") for level in
 _WHOLE_NUMBER = re.compile(r"[0-9]+")
 _MOST_DIGITS = 18
 _NOTHING: Json = {}
-_option_no = attrgetter("option_no")
 
 # A shop has few brands, categories and ways of shipping: looking one up costs a quarter of making it again.
 _same_brand = lru_cache(1024)(Brand)
 _same_category = lru_cache(4096)(Category)
 _same_shipping = lru_cache(1024)(Shipping)
+_same_seller = lru_cache(1024)(SellerId.parse)
 
 
 def read_list(body: bytes) -> ListPage:
@@ -143,7 +142,7 @@ def read_options(body: bytes, item_no: ItemNo) -> OptionFacts:
             options[option.option_no] = option
     except Wrong as wrong:
         raise _unparsable(OPTIONS, wrong) from None
-    return OptionFacts(tuple(sorted(options.values(), key=_option_no)))
+    return OptionFacts(tuple(options.values()))
 
 
 def _unparsable(endpoint: str, wrong: Wrong) -> Unparsable:
@@ -202,7 +201,7 @@ def _be_about(item_no: ItemNo, data: Json, place: str = "") -> None:
 
 def _seller_id(info: Json) -> SellerId:
     try:
-        return SellerId.parse(required_text(info, "sellerId", INFO))
+        return _same_seller(required_text(info, "sellerId", INFO))
     except InvalidSellerId:
         raise Wrong("sellerId", "blank, too long or not printable").under(INFO) from None
 
