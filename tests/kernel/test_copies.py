@@ -60,13 +60,16 @@ def test_a_quick_value_is_made_compared_and_copied_like_a_frozen_one() -> None:
         Quick()  # type: ignore[call-arg]
 
 
-def test_a_kind_that_does_more_than_set_its_fields_cannot_be_quick() -> None:
-    @dataclass(frozen=True)
+def test_a_quick_value_still_does_what_it_does_when_made() -> None:
+    @quick
+    @dataclass(frozen=True, slots=True)
     class Careful:
         number: int
 
         def __post_init__(self) -> None:
-            raise NotImplementedError
+            if self.number < 0:
+                raise ValueError("below 0")
 
-    with pytest.raises(TypeError, match="Careful wants to do more"):
-        quick(Careful)
+    assert Careful(1).number == 1
+    with pytest.raises(ValueError, match="below 0"):
+        Careful(-1)

@@ -94,6 +94,7 @@ class Option:
     size_guide: str | None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class OptionFacts:
     """Sorted by option number: their order on the wire means nothing."""

@@ -149,7 +149,7 @@ class Product:
 
     def be_called(self, name: str) -> Product:
         """As it will be told; kept beside it so that it can be found by a piece of it."""
-        return altered(self, name=name[:LONGEST_NAME])
+        return self if self.name == name[:LONGEST_NAME] else altered(self, name=name[:LONGEST_NAME])
 
     def due_event(self) -> ProductEvent | None:
         """What the receiver must be told now. Nothing of an incomplete product, nothing where nothing changed."""
@@ -174,11 +174,11 @@ class Product:
         creates = event is ProductEvent.CREATED
         if not self.is_complete or creates != (self.version == 0 or self.is_deleted):
             raise EventOutOfOrder(self.item_no, event, self.state, self.version)
-        told = altered(self, version=self.version + 1, is_changed=False, updated_at=now)
+        told = {"version": self.version + 1, "is_changed": False, "updated_at": now}
         if event is ProductEvent.DELETED:
             # Its hashes go with it: should it come back, it is complete when all its parts were read again.
-            return altered(told, deleted_at=now, minishop_hash=None, detail_hash=None, option_hash=None)
-        return altered(told, deleted_at=None, missing_runs=0)
+            return altered(self, deleted_at=now, minishop_hash=None, detail_hash=None, option_hash=None, **told)
+        return altered(self, deleted_at=None, missing_runs=0, **told)
 
     def miss(self, now: datetime) -> Product:
         """A complete list of its seller did not have it."""

@@ -12,6 +12,7 @@ import os
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
@@ -86,6 +87,10 @@ def from_timestamp(seconds: float) -> datetime:
     return EPOCH + timedelta(microseconds=round(seconds * 1_000_000))
 
 
+@lru_cache(64)
 def stamp(time: datetime) -> str:
-    """A time as text outside the database: ISO-8601, UTC, microseconds always, and Z. One moment has one spelling."""
+    """A time as text outside the database: ISO-8601, UTC, microseconds always, and Z. One moment has one spelling.
+
+    A group has one time for all its events, so the last few are remembered.
+    """
     return time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"

@@ -30,6 +30,7 @@ _LENGTH = re.compile(r"[0-9]{1,18}").fullmatch
 _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?").fullmatch
 _STAY = re.compile(r"(?:^|[\s,])timeout\s*=\s*([0-9]{1,9})\b", re.IGNORECASE).search
 
+_FOR_EVER = float("inf")
 _SWITCHING = 101
 _BODILESS = (204, 304)
 #: What we say we can read, so nothing else is ever read. One byte more than zlib's own window bits means gzip.
@@ -141,9 +142,8 @@ def _read_body(
             raise _not_http()
         return (yield from _read_chunks(buffer, largest)), True
     if length:
-        values = {value.strip() for value in length.split(",")}
-        size = values.pop()
-        if values or not _LENGTH(size):
+        size, *others = {value.strip() for value in length.split(",")} if "," in length else (length,)
+        if others or not _LENGTH(size):
             raise _not_http()
         return (yield from _read_sized(buffer, int(size), largest)), True
     return (yield from _read_rest(buffer, largest)), False
@@ -210,17 +210,17 @@ def _piece() -> Generator[None, bytes, bytes]:
 
 def _taken(buffer: bytearray, size: int) -> bytes:
     """That many bytes off the beginning."""
-    taken = bytes(buffer[:size])
+    taken = bytes(buffer) if size == len(buffer) else bytes(buffer[:size])
     del buffer[:size]
     return taken
 
 
 def _stay(version: int, fields: dict[str, str]) -> float | None:
-    wishes = {wish.strip() for wish in fields["connection"].lower().split(",")}
+    wishes = {wish.strip() for wish in fields["connection"].lower().split(",")} if fields["connection"] else ()
     if "close" in wishes or (version == 0 and "keep-alive" not in wishes):
         return None
-    said = _STAY(fields["keep-alive"])
-    return float(said[1]) if said else float("inf")
+    said = _STAY(fields["keep-alive"]) if fields["keep-alive"] else None
+    return float(said[1]) if said else _FOR_EVER
 
 
 def _unpacked(body: bytes, coding: str, largest: int) -> bytes:

@@ -16,7 +16,7 @@ from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, ProductId, Sel
 ADD = """
 INSERT INTO product_changes (product_id, item_no, seller_id, execution_id, outbox_id, event_type, version, changes,
     created_at)
-VALUES (:product_id, :item_no, :seller_id, :execution_id, :outbox_id, :event_type, :version, :changes, :created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 OF_PRODUCT = """
@@ -37,17 +37,17 @@ class SqlHistory:
         self._db.many(
             ADD,
             [
-                {
-                    "product_id": entry.product_id,
-                    "item_no": entry.item_no,
-                    "seller_id": entry.seller_id,
-                    "execution_id": entry.execution_id,
-                    "outbox_id": entry.outbox_id,
-                    "event_type": entry.event,
-                    "version": entry.version,
-                    "changes": compress(entry.whole or _changes_json(entry.changes)),
-                    "created_at": entry.created_at,
-                }
+                (
+                    entry.product_id,
+                    entry.item_no,
+                    entry.seller_id,
+                    entry.execution_id,
+                    entry.outbox_id,
+                    entry.event,
+                    entry.version,
+                    compress(entry.whole or _changes_json(entry.changes)),
+                    entry.created_at,
+                )
                 for entry in entries
             ],
         )

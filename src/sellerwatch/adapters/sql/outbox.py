@@ -209,7 +209,7 @@ class SqlOutbox:
         self.add_all([message])
 
     def add_all(self, messages: Sequence[Message]) -> None:
-        self._db.many(self._sql.add, [{**_values(each, each.created_at), **_fixed(each)} for each in messages])
+        self._db.many(self._sql.add, [_values(each, each.created_at) for each in messages])
 
     def due(self, now: datetime, limit: int) -> Sequence[Message]:
         return self._found(self._db.take(self._sql.due, {"now": now, "limit": limit})) if limit > 0 else ()
@@ -274,12 +274,21 @@ class SqlOutbox:
         return [message_of(row, self._kind) for row in rows]
 
 
-def _values(message: Message, now: datetime) -> dict[str, object]:
-    body = {"event_type": message.event_type, "version": message.version, "payload": message.payload}
-    return _moved(message, now) | body
+def _values(message: Message, now: datetime) -> Params:
+    return {
+        **_moved(message, now),
+        "subject_id": message.subject_id,
+        "item_no": message.item_no,
+        "seller_id": message.seller_id,
+        "execution_id": message.execution_id,
+        "event_type": message.event_type,
+        "version": message.version,
+        "payload": message.payload,
+        "created_at": message.created_at,
+    }
 
 
-def _moved(message: Message, now: datetime) -> dict[str, object]:
+def _moved(message: Message, now: datetime) -> Params:
     return {
         "outbox_id": message.outbox_id,
         "status": message.status.value,
@@ -290,16 +299,6 @@ def _moved(message: Message, now: datetime) -> dict[str, object]:
         "next_attempt_at": message.next_attempt_at,
         "updated_at": now,
         "sent_at": message.sent_at,
-    }
-
-
-def _fixed(message: Message) -> Params:
-    return {
-        "subject_id": message.subject_id,
-        "item_no": message.item_no,
-        "seller_id": message.seller_id,
-        "execution_id": message.execution_id,
-        "created_at": message.created_at,
     }
 
 

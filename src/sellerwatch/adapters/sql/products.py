@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 import zstandard
 
@@ -27,17 +26,14 @@ ADD = """
 INSERT INTO products (product_id, item_no, seller_id, created_at, updated_at, minishop_data_hash, detail_data_hash,
     option_data_hash, is_complete, is_changed, version, missing_runs, last_seen_at, last_seen_execution, deleted_at,
     name)
-VALUES (:product_id, :item_no, :seller_id, :created_at, :updated_at, :minishop_hash, :detail_hash, :option_hash,
-    :is_complete, :is_changed, :version, :missing_runs, :last_seen_at, :last_seen_execution, :deleted_at,
-    :name)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 SAVE = """
-UPDATE products SET seller_id = :seller_id, updated_at = :updated_at, minishop_data_hash = :minishop_hash,
-    detail_data_hash = :detail_hash, option_data_hash = :option_hash, is_complete = :is_complete,
-    is_changed = :is_changed, version = :version, missing_runs = :missing_runs, last_seen_at = :last_seen_at,
-    last_seen_execution = :last_seen_execution, deleted_at = :deleted_at, name = :name
-WHERE item_no = :item_no
+UPDATE products SET seller_id = ?, updated_at = ?, minishop_data_hash = ?, detail_data_hash = ?, option_data_hash = ?,
+    is_complete = ?, is_changed = ?, version = ?, missing_runs = ?, last_seen_at = ?, last_seen_execution = ?,
+    deleted_at = ?, name = ?
+WHERE item_no = ?
 """
 
 NOTE_LISTED = """
@@ -47,8 +43,7 @@ WHERE item_no = :item_no
 """
 
 KEEP_RAW = """
-INSERT INTO product_raw_data (product_id, data_type, raw_hash, raw_json, created_at)
-VALUES (:product_id, :data_type, :raw_hash, :raw_json, :created_at)
+INSERT INTO product_raw_data (product_id, data_type, raw_hash, raw_json, created_at) VALUES (?, ?, ?, ?, ?)
 """
 
 # The newest body of each part.
@@ -75,7 +70,7 @@ ORDER BY old.id LIMIT :limit
 BODY_HASHES = "SELECT item_no, detail_hash, option_hash FROM body_hashes WHERE item_no IN (:items)"
 
 KEEP_BODY_HASHES = """
-INSERT INTO body_hashes (item_no, detail_hash, option_hash) VALUES (:item_no, :detail_hash, :option_hash)
+INSERT INTO body_hashes (item_no, detail_hash, option_hash) VALUES (?, ?, ?)
 ON CONFLICT (item_no) DO UPDATE SET detail_hash = COALESCE(excluded.detail_hash, detail_hash),
     option_hash = COALESCE(excluded.option_hash, option_hash)
 """
@@ -131,10 +126,10 @@ class SqlProducts:
         }
 
     def add(self, products: Iterable[Product]) -> None:
-        self._db.many(ADD, map(_params, products))
+        self._db.many(ADD, [(p.product_id, p.item_no, p.seller_id, p.created_at, *_changing(p)) for p in products])
 
     def save(self, products: Iterable[Product]) -> None:
-        self._db.many(SAVE, map(_params, products))
+        self._db.many(SAVE, [(p.seller_id, *_changing(p), p.item_no) for p in products])
 
     def note_listed(self, products: Iterable[Product]) -> None:
         self._db.many(
@@ -154,16 +149,7 @@ class SqlProducts:
         compress = zstandard.ZstdCompressor(level=_LEVEL).compress
         self._db.many(
             KEEP_RAW,
-            [
-                {
-                    "product_id": part.product_id,
-                    "data_type": part.part,
-                    "raw_hash": part.digest,
-                    "raw_json": compress(part.body),
-                    "created_at": part.created_at,
-                }
-                for part in parts
-            ],
+            [(part.product_id, part.part, part.digest, compress(part.body), part.created_at) for part in parts],
         )
 
     def latest_raws(
@@ -202,11 +188,7 @@ class SqlProducts:
         self._db.many(
             KEEP_BODY_HASHES,
             [
-                {
-                    "item_no": item,
-                    "detail_hash": hashes.get((item, PartType.DETAIL)),
-                    "option_hash": hashes.get((item, PartType.OPTION)),
-                }
+                (item, hashes.get((item, PartType.DETAIL)), hashes.get((item, PartType.OPTION)))
                 for item in dict.fromkeys(item for item, _ in hashes)
             ],
         )
@@ -277,25 +259,22 @@ class SqlProducts:
         return ProductCounts(present=int(row[0]), complete=int(row[1]), deleted=int(row[2]))
 
 
-def _params(product: Product) -> dict[str, Any]:
-    return {
-        "product_id": product.product_id,
-        "item_no": product.item_no,
-        "seller_id": product.seller_id,
-        "created_at": product.created_at,
-        "updated_at": product.updated_at,
-        "minishop_hash": product.minishop_hash,
-        "detail_hash": product.detail_hash,
-        "option_hash": product.option_hash,
-        "is_complete": product.is_complete,
-        "is_changed": product.is_changed,
-        "version": product.version,
-        "missing_runs": product.missing_runs,
-        "last_seen_at": product.last_seen_at,
-        "last_seen_execution": product.last_seen_execution,
-        "deleted_at": product.deleted_at,
-        "name": product.name,
-    }
+def _changing(product: Product) -> AnyRow:
+    """What may change of a product, its seller aside, in the order of `ADD` and `SAVE`."""
+    return (
+        product.updated_at,
+        product.minishop_hash,
+        product.detail_hash,
+        product.option_hash,
+        product.is_complete,
+        product.is_changed,
+        product.version,
+        product.missing_runs,
+        product.last_seen_at,
+        product.last_seen_execution,
+        product.deleted_at,
+        product.name,
+    )
 
 
 def _product(row: AnyRow) -> Product:
