@@ -33,7 +33,7 @@ def _spare_the_collector() -> None:
     """What is there by now stays: the garbage collector need not look through it again and again, which is a tenth of
     the CPU of a crawl. What a crawl makes is freed by counting; cycles are few and can wait for more of them."""
     gc.freeze()
-    gc.set_threshold(10_000, 10, 10)
+    gc.set_threshold(50_000, 10, 10)
 
 
 def stop_on_signals(stop: Callable[[], object]) -> None:
