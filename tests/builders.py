@@ -20,11 +20,15 @@ from sellerwatch.catalog.facts import (
     Brand,
     Category,
     DetailFacts,
+    Facts,
     ListFacts,
     Option,
     OptionFacts,
     Prices,
     Shipping,
+    digest,
+    part_data,
+    product_data,
 )
 from sellerwatch.catalog.product import Product
 from sellerwatch.crawling.execution import Execution
@@ -278,3 +282,12 @@ def an_option(number: int = 4134224619, **changes: Any) -> Option:
 
 def option_facts(*options: Option) -> OptionFacts:
     return OptionFacts(options=options or (an_option(), an_option(4134224620, size="US 6", stock=2)))
+
+
+def whole_of(listed: ListFacts, detail: DetailFacts, options: OptionFacts) -> dict[str, Any]:
+    """productData of three parts' facts."""
+    return product_data(part_data(listed), part_data(detail), part_data(options))
+
+
+def digest_of(facts: Facts) -> str:
+    return digest(part_data(facts))

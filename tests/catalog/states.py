@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hypothesis import strategies as st
+from tests.builders import whole_of
 
 from sellerwatch.catalog.facts import (
     Brand,
@@ -15,7 +16,6 @@ from sellerwatch.catalog.facts import (
     OptionFacts,
     Prices,
     Shipping,
-    product_data,
 )
 from sellerwatch.kernel.ids import ItemNo, SellerId
 
@@ -57,4 +57,4 @@ options = st.lists(
 listed = st.builds(ListFacts, item_no=st.just(ItemNo(900000001)), images=_lists, tags=_lists)
 
 #: productData of any product.
-states: st.SearchStrategy[dict[str, Any]] = st.builds(product_data, listed, details, options)
+states: st.SearchStrategy[dict[str, Any]] = st.builds(whole_of, listed, details, options)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from tests.builders import detail_facts, list_facts, option_facts
+from tests.builders import detail_facts, list_facts, option_facts, whole_of
 
 from sellerwatch.catalog.differences import Change, ChangeKind, differences
-from sellerwatch.catalog.facts import BLANK, product_data
+from sellerwatch.catalog.facts import BLANK
 from sellerwatch.catalog.quarantine import DriftRules
 
 from .states import states
@@ -58,7 +58,7 @@ def test_whatever_differs_has_a_kind_and_no_members_number(before: dict[str, Any
 
 
 def test_every_kind_is_there_in_the_life_of_a_product() -> None:
-    data = product_data(list_facts(), detail_facts(), option_facts())
+    data = whole_of(list_facts(), detail_facts(), option_facts())
     met = {change.kind for change in differences(BLANK, data)} | {change.kind for change in differences(data, BLANK)}
     assert set(ChangeKind) - met == {ChangeKind.OPTION_CHANGED}
 

@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.builders import an_option, detail_facts, list_facts, option_facts
+from tests.builders import an_option, detail_facts, list_facts, option_facts, whole_of
 
 from sellerwatch.catalog.differences import Change, differences
-from sellerwatch.catalog.facts import Brand, Category, Prices, Shipping, product_data
+from sellerwatch.catalog.facts import Brand, Category, Prices, Shipping
 
 
 def data(**changes: Any) -> dict[str, Any]:
-    return product_data(list_facts(), detail_facts(**changes), option_facts())
+    return whole_of(list_facts(), detail_facts(**changes), option_facts())
 
 
 def with_options(*options: Any) -> dict[str, Any]:
-    return product_data(list_facts(), detail_facts(), replace(option_facts(), options=options))
+    return whole_of(list_facts(), detail_facts(), replace(option_facts(), options=options))
 
 
 def test_equal_states_have_no_differences() -> None:
@@ -34,7 +34,7 @@ def test_a_change_inside_an_object_names_its_path() -> None:
 def test_the_example_of_the_specification() -> None:
     before = with_options(an_option(4134224619, stock=1))
     prices = Prices(normal=1075000, selling=590000, discount=545600, rate=49)
-    after = product_data(list_facts(), detail_facts(prices=prices), option_facts(an_option(4134224619, stock=0)))
+    after = whole_of(list_facts(), detail_facts(prices=prices), option_facts(an_option(4134224619, stock=0)))
     assert [change.on_the_wire() for change in differences(before, after)] == [
         {"field": "prices.selling", "before": 600000, "after": 590000},
         {"field": "options[4134224619].stock", "before": 1, "after": 0},
@@ -106,7 +106,7 @@ def test_the_last_option_that_goes_is_told_as_that_option() -> None:
 
 def test_images_tags_and_categories_change_as_whole_lists() -> None:
     before = data()
-    after = product_data(
+    after = whole_of(
         list_facts(images=("n",), tags=()),
         detail_facts(categories=(Category(level="header", code="M", name="남성"),)),
         option_facts(),
@@ -119,8 +119,8 @@ def test_images_tags_and_categories_change_as_whole_lists() -> None:
 
 
 def test_the_order_of_images_is_a_change() -> None:
-    before = product_data(list_facts(images=("a", "b")), detail_facts(images=()), option_facts())
-    after = product_data(list_facts(images=("b", "a")), detail_facts(images=()), option_facts())
+    before = whole_of(list_facts(images=("a", "b")), detail_facts(images=()), option_facts())
+    after = whole_of(list_facts(images=("b", "a")), detail_facts(images=()), option_facts())
     assert differences(before, after) == [Change("images", ["a", "b"], ["b", "a"])]
 
 
@@ -130,7 +130,7 @@ def test_a_field_the_old_state_did_not_know_is_told_when_it_has_a_value() -> Non
 
 
 STATES = st.builds(
-    lambda name, stock, tags, options, shipping: product_data(
+    lambda name, stock, tags, options, shipping: whole_of(
         list_facts(tags=tuple(tags)),
         detail_facts(name=name, stock=stock, **({} if shipping else {"shipping": None})),
         replace(option_facts(), options=tuple(an_option(n, stock=s) for n, s in sorted(options.items()))),

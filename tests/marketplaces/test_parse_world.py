@@ -12,9 +12,10 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.builders import digest_of, whole_of
 from tests.marketplaces.bodies import ITEM_NO, a_detail, a_page, an_entry, an_option, encoded
 
-from sellerwatch.catalog.facts import Facts, digest, product_data
+from sellerwatch.catalog.facts import Facts
 from sellerwatch.kernel.ids import ItemNo
 from sellerwatch.marketplaces.mustit.fields import unknown_fields
 from sellerwatch.marketplaces.mustit.parse import read_detail, read_entry, read_list, read_options
@@ -42,7 +43,7 @@ def parts(world: World, renderer: Renderer, item_no: int) -> tuple[Any, Any, Any
 
 
 def digests(read: tuple[Facts, ...]) -> list[str]:
-    return [digest(part) for part in read]
+    return [digest_of(part) for part in read]
 
 
 def everything(world: World) -> list[int]:
@@ -53,7 +54,7 @@ def everything(world: World) -> list[int]:
 def test_what_is_read_is_the_truth_for_every_product_of_a_world(seed: int) -> None:
     world, renderer = World(seed, SELLERS, PRODUCTS, detail_kb=5), Renderer(seed)
     for item_no in everything(world):
-        assert product_data(*parts(world, renderer, item_no)) == world.truth(item_no)
+        assert whole_of(*parts(world, renderer, item_no)) == world.truth(item_no)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -62,7 +63,7 @@ def test_what_is_read_stays_the_truth_when_the_world_changes(seed: int) -> None:
     for _ in range(5):
         world.mutate(40, rng)
         for item_no in everything(world):
-            assert product_data(*parts(world, renderer, item_no)) == world.truth(item_no)
+            assert whole_of(*parts(world, renderer, item_no)) == world.truth(item_no)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -90,8 +91,8 @@ def test_a_move_to_another_place_on_the_page_is_no_change() -> None:
     world, renderer = World(1, 1, 10, detail_kb=5), Renderer(1)
     products = [world.product(item_no) for item_no in everything(world)]
     known = [product for product in products if product is not None]
-    forth = {e.facts.item_no: digest(e.facts) for e in read_list(renderer.list_page(10, known)).entries}
-    back = {e.facts.item_no: digest(e.facts) for e in read_list(renderer.list_page(10, known[::-1])).entries}
+    forth = {e.facts.item_no: digest_of(e.facts) for e in read_list(renderer.list_page(10, known)).entries}
+    back = {e.facts.item_no: digest_of(e.facts) for e in read_list(renderer.list_page(10, known[::-1])).entries}
     assert forth == back
 
 
@@ -134,7 +135,7 @@ def read_or_refuse(reading: str, body: bytes) -> None:
     except Unparsable:
         return
     for facts in [entry.facts for entry in read.entries] if reading == "list" else [read]:
-        digest(facts)
+        digest_of(facts)
 
 
 def places(value: Any) -> list[tuple[Any, Any]]:

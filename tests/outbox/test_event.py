@@ -6,10 +6,9 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import orjson
 import pytest
-from tests.builders import ITEM, NOW, SELLER, a_message, detail_facts, list_facts, option_facts, outbox_id
+from tests.builders import ITEM, NOW, SELLER, a_message, detail_facts, list_facts, option_facts, outbox_id, whole_of
 
 from sellerwatch.catalog.differences import Change
-from sellerwatch.catalog.facts import product_data
 from sellerwatch.outbox.event import FieldChange, data_json, event_body, read_event
 from sellerwatch.outbox.message import InvalidPayload
 
@@ -30,7 +29,7 @@ def test_the_body_has_the_keys_of_the_specification_in_their_order() -> None:
 
 
 def test_the_same_event_is_the_same_bytes_every_time() -> None:
-    data = product_data(list_facts(), detail_facts(), option_facts())
+    data = whole_of(list_facts(), detail_facts(), option_facts())
     made = {event_body(outbox_id(), "PRODUCT_CREATED", ITEM, SELLER, 1, NOW, (), data_json(data)) for _ in range(3)}
     assert len(made) == 1
     assert a_message(payload=made.pop()).payload.startswith('{"eventId"')
@@ -53,7 +52,7 @@ def test_creation_and_deletion_have_empty_changes() -> None:
 
 
 def test_what_the_receiver_was_told_can_be_read_back() -> None:
-    data = product_data(list_facts(), detail_facts(), option_facts())
+    data = whole_of(list_facts(), detail_facts(), option_facts())
     event = read_event(event_body(outbox_id(), "PRODUCT_UPDATED", ITEM, SELLER, 7, NOW, CHANGES, data_json(data)))
     assert (event.event_id, event.event_type, event.item_no) == (outbox_id(), "PRODUCT_UPDATED", ITEM)
     assert (event.seller_id, event.version, event.occurred_at) == (SELLER, 7, NOW)

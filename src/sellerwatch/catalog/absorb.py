@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sellerwatch.catalog.facts import DetailFacts, Facts, digest
+from sellerwatch.catalog.facts import Facts, PartData, digest, part_data
 from sellerwatch.catalog.ports import HistoryEntry, PartKey, RawPart, Reader
 from sellerwatch.catalog.product import ForeignProduct, PartType, Product
 from sellerwatch.catalog.quarantine import HeldPart
@@ -21,22 +21,23 @@ from sellerwatch.outbox.message import Message
 @quick
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part that was read: its facts, their digest and the body. Made before the transaction that absorbs it.
+    """A part that was read: what it says, its digest and the body. Made before the transaction that absorbs it.
 
-    Without facts it is the same body as last time, which need not be read. List entries have no hash of a body: they
+    Without data it is the same body as last time, which need not be read. List entries have no hash of a body: they
     are read out of their page in any case.
     """
 
     type: PartType
     item_no: ItemNo
-    facts: Facts | None
+    data: PartData | None
     digest: str | None
     body: bytes
     body_hash: str | None = None
 
     @classmethod
     def of(cls, type_: PartType, item_no: ItemNo, facts: Facts, body: bytes, body_hash: str | None = None) -> Part:
-        return cls(type_, item_no, facts, digest(facts), body, body_hash)
+        data = part_data(facts)
+        return cls(type_, item_no, data, digest(data), body, body_hash)
 
     @classmethod
     def same(cls, type_: PartType, item_no: ItemNo) -> Part:
@@ -48,7 +49,7 @@ class Part:
 
 
 def read_part(reader: Reader, type_: PartType, item_no: ItemNo, body: bytes) -> Facts:
-    """The facts of a kept body, by today's parser."""
+    """The facts of a body, by today's parser."""
     if type_ is PartType.MINISHOP:
         return reader.read_entry(body)
     return reader.read_detail(body, item_no) if type_ is PartType.DETAIL else reader.read_options(body, item_no)
@@ -64,7 +65,7 @@ class Shelf:
     added: set[ItemNo] = field(default_factory=set)
     touched: set[ItemNo] = field(default_factory=set)
     raws: list[RawPart] = field(default_factory=list)
-    facts: dict[PartKey, Facts] = field(default_factory=dict)
+    data: dict[PartKey, PartData] = field(default_factory=dict)
     body_hashes: dict[PartKey, str] = field(default_factory=dict)
     history: list[HistoryEntry] = field(default_factory=list)
     deleted: list[ItemNo] = field(default_factory=list)
@@ -114,8 +115,8 @@ def absorb_part(shelf: Shelf, part: Part, seller_id: SellerId, now: datetime) ->
     product = shelf.products.get(part.item_no)
     if product is None:
         return None
-    if isinstance(part.facts, DetailFacts):
-        owner = part.facts.seller_id
+    if part.type is PartType.DETAIL and part.data is not None:
+        owner = part.data["sellerId"]
         if owner != seller_id:
             if product.detail_hash is None:
                 shelf.put(product.belong_to(owner, now))
@@ -126,9 +127,9 @@ def absorb_part(shelf: Shelf, part: Part, seller_id: SellerId, now: datetime) ->
 
 def _keep(shelf: Shelf, product: Product, part: Part, now: datetime, *, new: bool = False) -> Product:
     before = shelf.products.get(part.item_no)
-    if part.facts is not None and part.digest is not None and part.key not in shelf.withheld:
+    if part.data is not None and part.digest is not None and part.key not in shelf.withheld:
         product, changed = product.see_part(part.type, part.digest, now)
-        shelf.facts[part.key] = part.facts
+        shelf.data[part.key] = part.data
         if changed:
             shelf.raws.append(RawPart(product.product_id, part.type, part.digest, part.body, now))
         if part.body_hash is not None:

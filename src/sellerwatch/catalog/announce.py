@@ -14,7 +14,7 @@ from typing import Any
 
 from sellerwatch.catalog.absorb import Shelf, read_part
 from sellerwatch.catalog.differences import Change, differences
-from sellerwatch.catalog.facts import Facts, product_data
+from sellerwatch.catalog.facts import PartData, part_data, product_data
 from sellerwatch.catalog.history import State, states
 from sellerwatch.catalog.policies import NO_POLICIES, Policies
 from sellerwatch.catalog.ports import History, HistoryEntry, Products, Reader
@@ -200,14 +200,15 @@ def current(shelf: Shelf, product: Product, products: Products, reader: Reader) 
     """The product as it is now: parts of this group from memory, the others from their stored bodies."""
     stored = shelf.stored.get(product.product_id)
 
-    def part(type_: PartType) -> Any:
+    def part(type_: PartType) -> PartData:
         nonlocal stored
-        facts: Facts | None = shelf.facts.get((product.item_no, type_))
-        if facts is None:
+        data = shelf.data.get((product.item_no, type_))
+        if data is None:
             if stored is None or type_ not in stored:
                 stored = products.latest_raws([product.product_id])[product.product_id]
-            facts = shelf.facts[product.item_no, type_] = read_part(reader, type_, product.item_no, stored[type_])
-        return facts
+            data = part_data(read_part(reader, type_, product.item_no, stored[type_]))
+            shelf.data[product.item_no, type_] = data
+        return data
 
     return product_data(part(PartType.MINISHOP), part(PartType.DETAIL), part(PartType.OPTION))
 

@@ -1,5 +1,8 @@
 """The three parts of a product as facts: just the fields that productData is made of, typed and normalised.
 
+A parser picks them as typed values; from then on a part is what it says in the shape of the wire (`PartData`), which is
+what is digested, compared and told.
+
 What is not a fact is no change: view counts, positions and other volatile fields never reach this module, because a
 marketplace's parser picks facts and leaves the rest. `null`, `""` and absent follow one rule (spec, decisions): text
 that is always there is `""` when missing, optional text is None.
@@ -106,11 +109,13 @@ class OptionFacts:
 
 
 Facts = ListFacts | DetailFacts | OptionFacts
+#: What one part says of the product; shared and never changed.
+PartData = Mapping[str, Any]
 
 
-def digest(facts: Facts) -> str:
+def digest(data: PartData) -> str:
     """MD5 over the canonical form. Not a secret: it only has to differ when the facts do."""
-    return hashlib.md5(orjson.dumps(facts), usedforsecurity=False).hexdigest()
+    return hashlib.md5(orjson.dumps(data), usedforsecurity=False).hexdigest()
 
 
 def body_hash(body: bytes) -> str:
@@ -118,14 +123,13 @@ def body_hash(body: bytes) -> str:
     return hashlib.md5(PARSER_VERSION + body, usedforsecurity=False).hexdigest()
 
 
-def product_data(listed: ListFacts, detail: DetailFacts, options: OptionFacts) -> dict[str, Any]:
+def product_data(listed: PartData, detail: PartData, options: PartData) -> dict[str, Any]:
     """The one normalised product, in the shape and order of the wire (spec, event)."""
-    data = part_data(detail)
-    data["images"] = list(dict.fromkeys((*listed.images, *detail.images)))
-    return data | part_data(options) | {"tags": list(listed.tags)}
+    images = list(dict.fromkeys((*listed["images"], *detail["images"])))
+    return {**detail, "images": images, **options, "tags": listed["tags"]}
 
 
-def part_data(facts: Facts) -> dict[str, Any]:
+def part_data(facts: Facts) -> PartData:
     """What one part says of the product, in the shape of the wire. Images are on two parts: each has its own here."""
     if isinstance(facts, ListFacts):
         return {"images": list(facts.images), "tags": list(facts.tags)}

@@ -5,13 +5,13 @@ A group is counted as a whole and then judged: what it brings counts for and aga
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sellerwatch.catalog.absorb import Part, absorb_part, read_part
 from sellerwatch.catalog.differences import Change, differences
-from sellerwatch.catalog.facts import DetailFacts, part_data
+from sellerwatch.catalog.facts import part_data
 from sellerwatch.catalog.product import ForeignProduct, PartType, Product
 from sellerwatch.catalog.quarantine import (
     Case,
@@ -148,7 +148,9 @@ def _differs(group: Group, run: Run, part: Part) -> bool:
     product, seller_id = group.shelf.products.get(part.item_no), run.execution.seller_id
     if product is None or part.digest is None or product.version == 0 or product.is_deleted:
         return False
-    if product.seller_id != seller_id or (isinstance(part.facts, DetailFacts) and part.facts.seller_id != seller_id):
+    if product.seller_id != seller_id:
+        return False
+    if part.type is PartType.DETAIL and part.data is not None and part.data["sellerId"] != seller_id:
         return False
     known = product.hash_of(part.type)
     return known is not None and known != part.digest
@@ -156,14 +158,14 @@ def _differs(group: Group, run: Run, part: Part) -> bool:
 
 def _suspect(group: Group, part: Part, product: Product) -> _Suspect:
     old = group.shelf.stored.get(product.product_id, {}).get(part.type)
-    before: dict[str, Any] = {}
+    before: Mapping[str, Any] = {}
     if old is not None:
         try:
             before = part_data(read_part(group.rules.marketplace, part.type, part.item_no, old))
         except Unparsable:
             # Today's parser wants more than the one that read it: then everything about it is new.
             before = {}
-    changes = differences(before, part_data(part.facts)) if part.facts is not None else []
+    changes = differences(before, part.data) if part.data is not None else []
     return _Suspect(part, changes, group.rules.drift.telling(changes))
 
 

@@ -16,13 +16,13 @@ from tests.builders import (
     option_facts,
     outbox_id,
     product_id,
+    whole_of,
 )
 from tests.conftest import ENGINES
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.catalog.differences import Change, creation
-from sellerwatch.catalog.facts import product_data
 from sellerwatch.catalog.history import states
 from sellerwatch.catalog.ports import HistoryEntry
 from sellerwatch.catalog.product import ProductEvent
@@ -61,7 +61,7 @@ async def test_every_value_comes_back_as_it_went_in(inline_store: SqlStore) -> N
 
 
 async def test_a_creation_is_written_whole_and_read_as_what_it_changed(inline_store: SqlStore) -> None:
-    data = product_data(list_facts(), detail_facts(), option_facts())
+    data = whole_of(list_facts(), detail_facts(), option_facts())
     born = entry(1, event=ProductEvent.CREATED, whole=data_json(data))
     # As an earlier version of the program wrote it.
     before = entry(2, *creation(data), event=ProductEvent.CREATED)
