@@ -126,14 +126,14 @@ def absorb_part(shelf: Shelf, part: Part, seller_id: SellerId, now: datetime) ->
 
 
 def _keep(shelf: Shelf, product: Product, part: Part, now: datetime, *, new: bool = False) -> Product:
-    before = shelf.products.get(part.item_no)
-    if part.data is not None and part.digest is not None and part.key not in shelf.withheld:
+    before, key = shelf.products.get(part.item_no), part.key
+    if part.data is not None and part.digest is not None and key not in shelf.withheld:
         product, changed = product.see_part(part.type, part.digest, now)
-        shelf.data[part.key] = part.data
+        shelf.data[key] = part.data
         if changed:
             shelf.raws.append(RawPart(product.product_id, part.type, part.digest, part.body, now))
         if part.body_hash is not None:
-            shelf.body_hashes[part.key] = part.body_hash
+            shelf.body_hashes[key] = part.body_hash
     if new or product is not before:
         shelf.put(product, new=new)
     return product

@@ -5,7 +5,7 @@ A group is counted as a whole and then judged: what it brings counts for and aga
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -244,7 +244,8 @@ def _case_of(
     return case
 
 
-def _free_obsolete(group: Group, parts: Sequence[Part], standing: Iterable[HeldPart]) -> None:
+def _free_obsolete(group: Group, parts: Sequence[Part], standing: Collection[HeldPart]) -> None:
     """What stood for a part that now reads as good or as known has been overtaken."""
-    read = {part.key for part in parts if part.key not in group.shelf.withheld}
-    group.tx.quarantine.free([(h.item_no, h.part) for h in standing if (h.item_no, h.part) in read])
+    if standing:
+        read = {part.key for part in parts} - group.shelf.withheld.keys()
+        group.tx.quarantine.free([(h.item_no, h.part) for h in standing if (h.item_no, h.part) in read])
