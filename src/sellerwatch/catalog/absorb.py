@@ -55,6 +55,27 @@ def read_part(reader: Reader, type_: PartType, item_no: ItemNo, body: bytes) -> 
     return reader.read_detail(body, item_no) if type_ is PartType.DETAIL else reader.read_options(body, item_no)
 
 
+class Entries:
+    """What list pages said of products whose event is still to come, so that it need not be read from its body again:
+    a product's list entry comes long before the rest of it.
+
+    One that is not here (too many, another process, a restart) is read again; the digest says which is meant.
+    """
+
+    MOST = 10_000
+
+    def __init__(self) -> None:
+        self._data: dict[tuple[ItemNo, str], PartData] = {}
+
+    def keep(self, item_no: ItemNo, digest: str, data: PartData) -> None:
+        if len(self._data) < self.MOST:
+            self._data[item_no, digest] = data
+
+    def take(self, item_no: ItemNo, digest: str | None) -> PartData | None:
+        """It is wanted once."""
+        return None if digest is None else self._data.pop((item_no, digest), None)
+
+
 @dataclass
 class Shelf:
     """The products of one group, as they stand during its transaction, and what has to be written at its end."""
@@ -71,10 +92,18 @@ class Shelf:
     deleted: list[ItemNo] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     listed: set[ItemNo] = field(default_factory=set)
+    entries: Entries = field(default_factory=Entries)
 
     def put(self, product: Product, *, new: bool = False) -> None:
         self.products[product.item_no] = product
         (self.added if new else self.touched).add(product.item_no)
+
+    def recall(self, item_no: ItemNo) -> None:
+        """Have at hand what the list said of a product, if it is remembered."""
+        if (item_no, PartType.MINISHOP) not in self.data:
+            data = self.entries.take(item_no, self.products[item_no].minishop_hash)
+            if data is not None:
+                self.data[item_no, PartType.MINISHOP] = data
 
     def take_messages(self) -> list[Message]:
         """Events to add; handed out once."""
@@ -132,6 +161,8 @@ def _keep(shelf: Shelf, product: Product, part: Part, now: datetime, *, new: boo
         shelf.data[key] = part.data
         if changed:
             shelf.raws.append(RawPart(product.product_id, part.type, part.digest, part.body, now))
+            if part.type is PartType.MINISHOP:
+                shelf.entries.keep(part.item_no, part.digest, part.data)
         if part.body_hash is not None:
             shelf.body_hashes[key] = part.body_hash
     if new or product is not before:

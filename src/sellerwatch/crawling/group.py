@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import cached_property
 
 from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.catalog.absorb import Shelf
+from sellerwatch.catalog.absorb import Entries, Shelf
 from sellerwatch.catalog.announce import Announcer
 from sellerwatch.catalog.policies import NO_POLICIES, Policies
 from sellerwatch.catalog.product import PartType
@@ -100,14 +100,18 @@ class Group:
         now: datetime,
         runs: Iterable[ExecutionId],
         items: Iterable[ItemNo],
+        entries: Entries | None = None,
     ) -> Group:
         # The runs first: whoever holds a run is the only one who absorbs for it.
         loaded = {run.execution.execution_id: run for run in _load(tx, runs)}
-        return cls(tx, rules, ids, now, Shelf(tx.products.of_items(list(dict.fromkeys(items)))), loaded)
+        shelf = Shelf(tx.products.of_items(list(dict.fromkeys(items))), entries=entries or Entries())
+        return cls(tx, rules, ids, now, shelf, loaded)
 
     def fetch_bodies(self, items: Sequence[ItemNo]) -> None:
         """The stored bodies of those parts of these products that this group has not read itself."""
         products, shelf = self.shelf.products, self.shelf
+        for item in items:
+            shelf.recall(item)
         stored = {product_id: dict(bodies) for product_id, bodies in shelf.stored.items()}
         for part in PartType:
             lacking = [products[item].product_id for item in items if (item, part) not in shelf.data]

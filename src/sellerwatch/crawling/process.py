@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from sellerwatch.agents.agent import Outcome
 from sellerwatch.agents.charge import charge
-from sellerwatch.catalog.absorb import absorb_entry, absorb_part
+from sellerwatch.catalog.absorb import Entries, absorb_entry, absorb_part
 from sellerwatch.catalog.product import ForeignProduct, PartType
 from sellerwatch.crawling.group import CrawlRules, Group, Run
 from sellerwatch.crawling.list_end import end_list, list_tasks
@@ -47,13 +47,14 @@ def absorb(
     rules: CrawlRules,
     ids: Iterator[str],
     at: Moment,
+    entries: Entries | None = None,
 ) -> Absorbed:
     """Write a group of endings. One that is not ours any more is skipped; its permit and its agent still count."""
     tx.executions.hold({ending.claim.task.execution_id for ending in endings})
     held = tx.tasks.attempts_held(worker_id, [ending.claim.task.task_id for ending in endings])
     ours = [e for e in endings if held.get(e.claim.task.task_id) == e.claim.task.attempt]
     runs = (ending.claim.task.execution_id for ending in ours)
-    group = Group.begin(tx, rules, ids, at.now, runs, _items(ours))
+    group = Group.begin(tx, rules, ids, at.now, runs, _items(ours), entries)
     enough = {run: _judged_enough(group, run) for run in group.runs}
     screen(group, ours)
     for ending in ours:

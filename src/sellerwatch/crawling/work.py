@@ -19,6 +19,7 @@ from datetime import datetime, timedelta
 from sellerwatch.agents.agent import Outcome
 from sellerwatch.agents.pool import Grant
 from sellerwatch.agents.storm import Storm
+from sellerwatch.catalog.absorb import Entries
 from sellerwatch.crawling.claim import Claim, put_off
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.outcome import Ending, TaskEnd, judge
@@ -80,6 +81,7 @@ class Worker:
         self._crawl = crawl
         self._absorbed = absorbed
         self._storm = Storm()
+        self._entries = Entries()
         self._sessions = Sessions(crawl, self.nudge)
         self._at_hand: deque[Claim] = deque()
         self._in_flight: dict[TaskId, asyncio.Task[None]] = {}
@@ -383,7 +385,7 @@ class Worker:
         forgiven = tuple(self._forgiven)
 
         def work(tx: CrawlTx) -> Absorbed:
-            return absorb(tx, endings, forgiven, crawl.worker_id, crawl.rules, draw.replay(), at)
+            return absorb(tx, endings, forgiven, crawl.worker_id, crawl.rules, draw.replay(), at, self._entries)
 
         absorbed = await crawl.store.transact(work)
         await crawl.limiter.answered((e.claim.candidate.row, e.claim.permit.number) for e in endings)
