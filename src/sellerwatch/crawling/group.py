@@ -86,6 +86,8 @@ class Group:
     shelf: Shelf
     runs: dict[ExecutionId, Run]
     tasks: list[Task] = field(default_factory=list)
+    #: As they were in hand; there is nothing more to say of them, so no copy is made.
+    completed: list[Task] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
     again: int = 0
     events: int = 0

@@ -62,6 +62,10 @@ class Tasks(Protocol):
         """Write tasks that completed or failed at `now` after having been in hand."""
         ...
 
+    def complete(self, tasks: Sequence[Task], now: datetime) -> None:
+        """Write of tasks in hand that they completed at `now`: as `Task.complete` and `end`, for all together."""
+        ...
+
     def ready(
         self, execution_id: ExecutionId, now: datetime, limit: int, states: Sequence[TaskStatus] = READY_STATES
     ) -> Sequence[Task]:

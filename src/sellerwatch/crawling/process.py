@@ -115,6 +115,7 @@ def _finish(group: Group, enough: dict[ExecutionId, frozenset[PartType]]) -> Non
     tx = group.tx
     tx.tasks.save([task for task in group.tasks if task.is_open], group.now)
     tx.tasks.end([task for task in group.tasks if not task.is_open], group.now)
+    tx.tasks.complete(group.completed, group.now)
     for execution_id, run in group.runs.items():
         run.added += tx.tasks.add(run.follow_ups)
         if run.list_total is not None:
@@ -155,8 +156,10 @@ def _end_task(group: Group, ending: Ending, task: Task) -> None:
         group.again += 1
     elif ending.end is TaskEnd.DONE:
         note = _take_in(group, run, ending, task) if run is not None else None
-        done = task.complete(now)
-        group.tasks.append(done if note is None else replace(done, error_message=note))
+        if note is None:
+            group.completed.append(task)
+        else:
+            group.tasks.append(replace(task.complete(now), error_message=note))
         _note_end(group, task, completed=1)
     else:
         failed = task.fail(ending.problem, now)

@@ -29,10 +29,12 @@ def altered(value: T, **fields: Any) -> T:
     answers for what is in them. A field that is not there is refused, as `replace` does.
     """
     were = value.__dict__
-    copy = object.__new__(type(value))
-    copy.__dict__.update(were, **fields)
-    if len(copy.__dict__) != len(were):
+    now = were.copy()
+    now.update(fields)
+    if len(now) != len(were):
         raise TypeError(f"{type(value).__name__} has no {', '.join(sorted(fields.keys() - were.keys()))}")
+    copy = object.__new__(type(value))
+    object.__setattr__(copy, "__dict__", now)
     return copy
 
 
@@ -42,5 +44,5 @@ def made(kind: type[T], **fields: Any) -> T:
     A field that is left out cannot be altered later.
     """
     value = object.__new__(kind)
-    value.__dict__.update(fields)
+    object.__setattr__(value, "__dict__", fields)
     return value

@@ -259,7 +259,9 @@ def _teach_sqlite() -> None:
 def _time_as_text(time: datetime) -> str:
     if time.tzinfo is None:
         raise ValueError(f"a time without a zone: {time!r}")
-    return time.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
+    # What is in UTC already, as nearly all are, only loses the zone at its end.
+    at = time if time.tzinfo is UTC else time.astimezone(UTC)
+    return at.isoformat(" ", "microseconds")[:-6]
 
 
 @lru_cache(_TIMES_KNOWN)

@@ -192,6 +192,13 @@ class SqlTasks:
     def end(self, tasks: Iterable[Task], now: datetime) -> None:
         self._move_alike(END, ("status", "error_message", "lost_leases"), tasks, now)
 
+    def complete(self, tasks: Sequence[Task], now: datetime) -> None:
+        if tasks:
+            # All alike, so one stands for them.
+            done = tasks[0].complete(now)
+            moved = {"status": done.status, "error_message": done.error_message, "lost_leases": done.lost_leases}
+            self._db.run(END, {**moved, "now": now}, task_ids=[task.task_id for task in tasks])
+
     def _move_alike(self, sql: str, names: tuple[str, ...], tasks: Iterable[Task], now: datetime) -> None:
         """The statement once for all tasks that have the same of these."""
         values, alike = attrgetter(*names), defaultdict[tuple[Any, ...], list[TaskId]](list)
