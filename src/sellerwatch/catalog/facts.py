@@ -119,8 +119,11 @@ def digest(data: PartData) -> str:
 
 
 def body_hash(body: bytes) -> str:
-    """An equal body read by the same parser has equal facts: then it need not be read."""
-    return hashlib.md5(PARSER_VERSION + body, usedforsecurity=False).hexdigest()
+    """An equal body read by the same parser has equal facts: then it need not be read.
+
+    Processors have had SHA-1 built in for years: it takes half of what MD5 does, without them as much. 128 bits of it.
+    """
+    return hashlib.sha1(PARSER_VERSION + body, usedforsecurity=False).hexdigest()[:32]
 
 
 def product_data(listed: PartData, detail: PartData, options: PartData) -> dict[str, Any]:

@@ -5,6 +5,7 @@ A group is counted as a whole and then judged: what it brings counts for and aga
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -50,8 +51,9 @@ def screen(group: Group, endings: Sequence[Ending]) -> None:
     standing = group.tx.quarantine.held(items) if items else {}
     if changed:
         group.shelf.stored = group.tx.products.latest_raws([products[part.item_no].product_id for _, part in changed])
-    for run, part in parts:
-        run.tally.judge(part.type)
+    for run in group.runs.values():
+        for type_, number in Counter(part.type for of, part in parts if of is run).items():
+            run.tally.judge(type_, number)
     suspects: list[tuple[Run, _Suspect]] = []
     for run, part in changed:
         held = standing.get(part.key)
@@ -140,13 +142,16 @@ def _read_parts(group: Group, endings: Sequence[Ending]) -> Iterator[tuple[Run, 
     for ending in endings:
         run = group.runs.get(ending.claim.task.execution_id)
         if run is not None:
-            yield from ((run, part) for part in ending.parts)
+            for part in ending.parts:
+                yield run, part
 
 
 def _differs(group: Group, run: Run, part: Part) -> bool:
     """A change of a product of this seller that the receiver knows; anything else has nothing to be judged by."""
+    if part.digest is None:
+        return False
     product, seller_id = group.shelf.products.get(part.item_no), run.execution.seller_id
-    if product is None or part.digest is None or product.version == 0 or product.is_deleted:
+    if product is None or product.version == 0 or product.is_deleted:
         return False
     if product.seller_id != seller_id:
         return False

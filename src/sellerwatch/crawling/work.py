@@ -276,11 +276,12 @@ class Worker:
         """What may leave now, if there is a slot; a list page only while few others are under way."""
         if len(self._in_flight) >= self._crawl.tuning.concurrency:
             return None
-        taken = next((one for one in self._at_hand if self._pages < PAGES or not one.is_page), None)
-        if taken is not None:
-            self._at_hand.remove(taken)
-            self._pages += taken.is_page
-        return taken
+        for taken in self._at_hand:
+            if self._pages < PAGES or not taken.is_page:
+                self._at_hand.remove(taken)
+                self._pages += taken.is_page
+                return taken
+        return None
 
     def _give_up(self, row: int) -> None:
         """The marketplace does not want this agent now: what is at hand for it goes back unsent, its permits spent."""
@@ -299,8 +300,7 @@ class Worker:
 
     async def _fetch(self, taken: Claim) -> None:
         crawl, grant = self._crawl, taken.permit.grant
-        await self._until_departure(grant)
-        began = crawl.clock.monotonic()
+        began = await self._departed_at(grant)
         answer, problem = None, ""
         try:
             identity = identity_of(grant.candidate)
@@ -320,16 +320,17 @@ class Worker:
         if self._wanted():
             self._wake.set()
 
-    async def _until_departure(self, grant: Grant) -> None:
+    async def _departed_at(self, grant: Grant) -> float:
         """Not before its time, nor closer to the agent's last departure than the rate allows: a claim that had to wait
         for the database leaves later than it was reckoned to."""
         clock, row, spacing = self._crawl.clock, grant.candidate.row, self._crawl.limits.spacing_us
         while True:
-            now_us = int(clock.monotonic() * 1_000_000)
+            now = clock.monotonic()
+            now_us = int(now * 1_000_000)
             departure = max(grant.depart_us, self._departed.get(row, 0) + spacing)
             if departure <= now_us:
                 self._departed[row] = now_us
-                return
+                return now
             await clock.sleep((departure - now_us) / 1_000_000)
 
     async def _keep_absorbing(self) -> None:
@@ -428,8 +429,10 @@ class Worker:
         try:
             if answer is not None:
                 ending = judge(result.claim, answer, crawl.marketplace, result.took, result.at)
-                self._good += bool(ending.parts)
-                if ending.parts and self._good % LOOKED_AT == 1:
+                # A body that is known was read once, and looked through then or like its neighbours.
+                was_read = bool(ending.parts) and ending.parts[0].data is not None
+                self._good += was_read
+                if was_read and self._good % LOOKED_AT == 1:
                     unknown = crawl.marketplace.unknown_fields(ending.parts[0].type, answer.body)
                     ending = replace(ending, unknown=unknown)
                 return ending

@@ -258,6 +258,18 @@ async def test_waiting_for_a_free_place_is_not_charged_to_the_server() -> None:
     assert [reply.status for reply in replies] == [200] * 10
 
 
+async def test_who_gives_up_waiting_for_a_place_leaves_it_to_the_next() -> None:
+    async with serve(lambda request, now: Answer(200, delay=0.02)) as server, HttpTransport(limit=1) as transport:
+        for gone in range(1, 4):
+            asked = [asyncio.create_task(transport.get(f"{server.url}/", {})) for _ in range(5)]
+            await asyncio.sleep(0.01 if gone == 1 else 0.025)
+            asked[gone].cancel()
+            async with asyncio.timeout(30):
+                ended = await asyncio.gather(*asked, return_exceptions=True)
+            assert sum(isinstance(one, asyncio.CancelledError) for one in ended) <= 1
+            assert [one.status for one in ended if not isinstance(one, BaseException)][:4] == [200] * 4
+
+
 # What is read, however it comes.
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n"

@@ -14,6 +14,7 @@ import asyncio
 import re
 import socket
 import ssl
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -58,7 +59,8 @@ class HttpTransport:
         self._read_seconds = read_seconds
         self._largest_body = largest_body
         self._tls = tls
-        self._places = asyncio.Semaphore(limit)
+        self._busy = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
         self._origins: dict[str, _Origin] = {}
         self._head_of = lru_cache(_HEADS_KEPT)(head_of)
         self._open: set[_Connection] = set()
@@ -93,8 +95,11 @@ class HttpTransport:
     async def get(self, url: str, headers: Mapping[str, str]) -> Reply:
         origin, target = self._split(url)
         head = self._head_of(tuple(headers.items()))
-        async with self._places:
-            loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
+        if self._busy >= self._limit:
+            await self._place(loop)
+        self._busy += 1
+        try:
             began = loop.time()
             connection = self._kept(origin, began) or await self._connected(origin, loop)
             answer = connection.ask(b"GET %b HTTP/1.1\r\nHost: %b\r\n%b" % (target, origin.host, head), began)
@@ -105,6 +110,30 @@ class HttpTransport:
                 # freed the connection: it may be another's by now.
                 if answer.cancelled():
                     connection.give_up()
+        finally:
+            self._busy -= 1
+            if self._waiting:
+                self._call_next()
+
+    async def _place(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Wait until fewer are under way than may be. A semaphore would do, and cost a request as much as its headers:
+        who asks keeps to the same number, so nobody waits here as a rule."""
+        while self._busy >= self._limit:
+            turn = loop.create_future()
+            self._waiting.append(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self._call_next()  # it was ours, and we go without taking it
+                raise
+
+    def _call_next(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
 
     def _split(self, url: str) -> tuple[_Origin, bytes]:
         """Where to ask, and for what. An address goes out as it was made; only what follows a # stays here."""
