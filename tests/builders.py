@@ -12,6 +12,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import orjson
+
 from sellerwatch.agents.agent import Agent
 from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.pool import Candidate, Grant
@@ -25,10 +27,9 @@ from sellerwatch.catalog.facts import (
     Option,
     OptionFacts,
     Prices,
+    Said,
     Shipping,
-    digest,
-    part_data,
-    product_data,
+    product_json,
 )
 from sellerwatch.catalog.product import Product
 from sellerwatch.crawling.execution import Execution
@@ -286,8 +287,9 @@ def option_facts(*options: Option) -> OptionFacts:
 
 def whole_of(listed: ListFacts, detail: DetailFacts, options: OptionFacts) -> dict[str, Any]:
     """productData of three parts' facts."""
-    return product_data(part_data(listed), part_data(detail), part_data(options))
+    data: dict[str, Any] = orjson.loads(product_json(Said.of(listed), Said.of(detail), Said.of(options)))
+    return data
 
 
 def digest_of(facts: Facts) -> str:
-    return digest(part_data(facts))
+    return Said.of(facts).digest

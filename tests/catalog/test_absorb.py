@@ -19,7 +19,7 @@ from tests.builders import (
 )
 
 from sellerwatch.catalog.absorb import Part, Shelf, absorb_entry, absorb_part
-from sellerwatch.catalog.facts import digest, part_data
+from sellerwatch.catalog.facts import Said
 from sellerwatch.catalog.product import ForeignProduct, PartType, Product, ProductEvent
 from sellerwatch.kernel.ids import ItemNo, SellerId
 
@@ -48,7 +48,7 @@ def listed(shelf: Shelf, part: Part | None = None, by: SellerId = SELLER) -> Pro
 
 
 def test_a_part_knows_the_digest_of_its_facts() -> None:
-    assert detail().digest == digest(part_data(detail_facts()))
+    assert detail().digest == Said.of(detail_facts()).digest
 
 
 def test_an_unknown_item_on_a_page_becomes_a_product_of_the_pages_seller() -> None:
@@ -116,7 +116,7 @@ def test_a_part_that_changed_is_kept_and_the_product_has_something_to_tell() -> 
 def test_the_facts_of_a_part_are_at_hand_for_its_event_whether_or_not_it_changed() -> None:
     shelf = shelf_of(a_complete_product(detail_hash=detail().digest))
     absorb_part(shelf, detail(), SELLER, LATER)
-    assert shelf.data == {(ITEM, PartType.DETAIL): part_data(detail_facts())}
+    assert shelf.said == {(ITEM, PartType.DETAIL): Said.of(detail_facts())}
 
 
 @pytest.mark.parametrize("part", [detail(), options()], ids=["detail", "options"])

@@ -14,7 +14,7 @@ from sellerwatch.agents.agent import Outcome
 from sellerwatch.agents.pool import Grant
 from sellerwatch.agents.ports import Permit
 from sellerwatch.catalog.absorb import Part
-from sellerwatch.catalog.facts import body_hash, digest
+from sellerwatch.catalog.facts import body_hash
 from sellerwatch.catalog.product import PartType
 from sellerwatch.crawling.claim import Claim
 from sellerwatch.crawling.outcome import MOST_REQUESTS, PART_OF, Ending, TaskEnd, judge
@@ -100,8 +100,8 @@ def test_a_detail_and_options_bring_one_part_with_the_body_as_it_came(task_type:
     assert (ending.end, ending.agent, ending.list_total) == (TaskEnd.DONE, Outcome.SUCCESS, None)
     [read] = ending.parts
     assert (read.type, read.item_no, read.body) == (part, ITEM, BODIES[task_type])
-    assert read.data is not None
-    assert read.digest == digest(read.data), "hashed before the transaction"
+    assert read.said is not None
+    assert read.digest == read.said.digest, "hashed before the transaction"
 
 
 @pytest.mark.parametrize("task_type", TaskType)

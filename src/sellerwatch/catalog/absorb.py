@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sellerwatch.catalog.facts import Facts, PartData, digest, part_data
+from sellerwatch.catalog.facts import Facts, Said
 from sellerwatch.catalog.ports import HistoryEntry, PartKey, RawPart, Reader
 from sellerwatch.catalog.product import ForeignProduct, PartType, Product
 from sellerwatch.catalog.quarantine import HeldPart
@@ -21,23 +21,23 @@ from sellerwatch.outbox.message import Message
 @quick
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part that was read: what it says, its digest and the body. Made before the transaction that absorbs it.
+    """A part that was read: what it said, its digest and the body. Made before the transaction that absorbs it.
 
-    Without data it is the same body as last time, which need not be read. List entries have no hash of a body: they
-    are read out of their page in any case.
+    With nothing said it is the same body as last time, which need not be read. List entries have no hash of a body:
+    they are read out of their page in any case.
     """
 
     type: PartType
     item_no: ItemNo
-    data: PartData | None
+    said: Said | None
     digest: str | None
     body: bytes
     body_hash: str | None = None
 
     @classmethod
     def of(cls, type_: PartType, item_no: ItemNo, facts: Facts, body: bytes, body_hash: str | None = None) -> Part:
-        data = part_data(facts)
-        return cls(type_, item_no, data, digest(data), body, body_hash)
+        said = Said.of(facts)
+        return cls(type_, item_no, said, said.digest, body, body_hash)
 
     @classmethod
     def same(cls, type_: PartType, item_no: ItemNo) -> Part:
@@ -65,15 +65,15 @@ class Entries:
     MOST = 10_000
 
     def __init__(self) -> None:
-        self._data: dict[tuple[ItemNo, str], PartData] = {}
+        self._said: dict[tuple[ItemNo, str], Said] = {}
 
-    def keep(self, item_no: ItemNo, digest: str, data: PartData) -> None:
-        if len(self._data) < self.MOST:
-            self._data[item_no, digest] = data
+    def keep(self, item_no: ItemNo, digest: str, said: Said) -> None:
+        if len(self._said) < self.MOST:
+            self._said[item_no, digest] = said
 
-    def take(self, item_no: ItemNo, digest: str | None) -> PartData | None:
+    def take(self, item_no: ItemNo, digest: str | None) -> Said | None:
         """It is wanted once."""
-        return None if digest is None else self._data.pop((item_no, digest), None)
+        return None if digest is None else self._said.pop((item_no, digest), None)
 
 
 @dataclass
@@ -86,7 +86,7 @@ class Shelf:
     added: set[ItemNo] = field(default_factory=set)
     touched: set[ItemNo] = field(default_factory=set)
     raws: list[RawPart] = field(default_factory=list)
-    data: dict[PartKey, PartData] = field(default_factory=dict)
+    said: dict[PartKey, Said] = field(default_factory=dict)
     body_hashes: dict[PartKey, str] = field(default_factory=dict)
     history: list[HistoryEntry] = field(default_factory=list)
     deleted: list[ItemNo] = field(default_factory=list)
@@ -100,10 +100,10 @@ class Shelf:
 
     def recall(self, item_no: ItemNo) -> None:
         """Have at hand what the list said of a product, if it is remembered."""
-        if (item_no, PartType.MINISHOP) not in self.data:
-            data = self.entries.take(item_no, self.products[item_no].minishop_hash)
-            if data is not None:
-                self.data[item_no, PartType.MINISHOP] = data
+        if (item_no, PartType.MINISHOP) not in self.said:
+            said = self.entries.take(item_no, self.products[item_no].minishop_hash)
+            if said is not None:
+                self.said[item_no, PartType.MINISHOP] = said
 
     def take_messages(self) -> list[Message]:
         """Events to add; handed out once."""
@@ -144,8 +144,8 @@ def absorb_part(shelf: Shelf, part: Part, seller_id: SellerId, now: datetime) ->
     product = shelf.products.get(part.item_no)
     if product is None:
         return None
-    if part.type is PartType.DETAIL and part.data is not None:
-        owner = part.data["sellerId"]
+    owner = part.said.owner if part.said is not None else None
+    if owner is not None:
         if owner != seller_id:
             if product.detail_hash is None:
                 shelf.put(product.belong_to(owner, now))
@@ -156,13 +156,13 @@ def absorb_part(shelf: Shelf, part: Part, seller_id: SellerId, now: datetime) ->
 
 def _keep(shelf: Shelf, product: Product, part: Part, now: datetime, *, new: bool = False) -> Product:
     before, key = shelf.products.get(part.item_no), part.key
-    if part.data is not None and part.digest is not None and key not in shelf.withheld:
+    if part.said is not None and part.digest is not None and key not in shelf.withheld:
         product, changed = product.see_part(part.type, part.digest, now)
-        shelf.data[key] = part.data
+        shelf.said[key] = part.said
         if changed:
             shelf.raws.append(RawPart(product.product_id, part.type, part.digest, part.body, now))
             if part.type is PartType.MINISHOP:
-                shelf.entries.keep(part.item_no, part.digest, part.data)
+                shelf.entries.keep(part.item_no, part.digest, part.said)
         if part.body_hash is not None:
             shelf.body_hashes[key] = part.body_hash
     if new or product is not before:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+
+import orjson
 
 from sellerwatch.catalog.absorb import Shelf, read_part
 from sellerwatch.catalog.differences import Change, differences
-from sellerwatch.catalog.facts import PartData, part_data, product_data
+from sellerwatch.catalog.facts import Said, product_json
 from sellerwatch.catalog.history import State, states
 from sellerwatch.catalog.policies import NO_POLICIES, Policies
 from sellerwatch.catalog.ports import History, HistoryEntry, Products, Reader
@@ -55,10 +56,11 @@ class Announcer:
         event = product.due_event()
         if event is None:
             return None
-        data = current(self.shelf, product, self.products, self.reader)
-        product = product.be_called(data["name"])
+        name, known = current(self.shelf, product, self.products, self.reader)
+        product = product.be_called(name)
         if event is ProductEvent.CREATED:
-            return self._write(product, event, (), (), data, outbox_id, execution_id)
+            return self._write(product, event, (), (), known, outbox_id, execution_id)
+        data = orjson.loads(known)
         newest = self._newest(product)
         since_newest = differences(read_event(newest[0].payload).product_data, data)
         untold = self._untold(product, newest[0])
@@ -66,13 +68,13 @@ class Announcer:
         told = [message for message in newest if message.status is not MessageStatus.DISCARDED]
         waiting, base = _mergeable(told)
         if waiting is not None:
-            self._merge(product, waiting, base, found, data, execution_id)
+            self._merge(product, waiting, base, found, known, execution_id)
             return None
         # None was seen when all were discarded: then everything about the product is a change.
         before = read_event(told[0].payload).product_data if told else {}
         changes = since_newest if told and told[0] is newest[0] else differences(before, data)
         if self.policies.matter(changes):
-            return self._write(product, event, changes, found, data, outbox_id, execution_id)
+            return self._write(product, event, changes, found, known, outbox_id, execution_id)
         if not changes:
             self._remember(product, event, found, None, execution_id)
         self.shelf.put(product.be_unchanged(self.now))
@@ -80,7 +82,7 @@ class Announcer:
 
     def announce_removal(self, product: Product, outbox_id: OutboxId, execution_id: ExecutionId | None) -> Message:
         """Tell that a product is gone, with what was last known of it. Never merged: both events are told."""
-        known = read_event(self._newest(product)[0].payload).product_data
+        known = data_json(read_event(self._newest(product)[0].payload).product_data)
         self.shelf.deleted.append(product.item_no)
         return self._write(product, ProductEvent.DELETED, (), (), known, outbox_id, execution_id)
 
@@ -109,14 +111,14 @@ class Announcer:
         waiting: Message,
         base: Message | None,
         found: Sequence[Change],
-        data: dict[str, Any],
+        known: bytes,
         execution_id: ExecutionId | None,
     ) -> None:
         """One event instead of two. A creation stays one; changes that cancel each other out withdraw the event."""
         kind = ProductEvent(waiting.event_type)
         changes: Sequence[Change] = ()
         if kind is ProductEvent.UPDATED and base is not None:
-            changes = differences(read_event(base.payload).product_data, data)
+            changes = differences(read_event(base.payload).product_data, orjson.loads(known))
             if not self.policies.matter(changes):
                 self.outbox.remove(waiting.outbox_id)
                 withdrawn = product.take_back(self.now)
@@ -131,7 +133,7 @@ class Announcer:
             product.version,
             waiting.created_at,
             changes,
-            data_json(data),
+            known,
         )
         self.outbox.save([replace(waiting, payload=body)], self.now)
         self._remember(product, ProductEvent.UPDATED, found, waiting.outbox_id, execution_id)
@@ -143,11 +145,11 @@ class Announcer:
         event: ProductEvent,
         changes: Sequence[Change],
         found: Sequence[Change],
-        data: dict[str, Any],
+        known: bytes,
         outbox_id: OutboxId,
         execution_id: ExecutionId | None,
     ) -> Message:
-        announced, known = product.announce(event, self.now), data_json(data)
+        announced = product.announce(event, self.now)
         self.shelf.put(announced)
         body = event_body(
             outbox_id, event, product.item_no, product.seller_id, announced.version, self.now, changes, known
@@ -196,21 +198,23 @@ class Announcer:
             )
 
 
-def current(shelf: Shelf, product: Product, products: Products, reader: Reader) -> dict[str, Any]:
-    """The product as it is now: parts of this group from memory, the others from their stored bodies."""
+def current(shelf: Shelf, product: Product, products: Products, reader: Reader) -> tuple[str, bytes]:
+    """What the product is called, and its productData as it is now: from the parts this group brings or remembers, and
+    the stored bodies of the others."""
     stored = shelf.stored.get(product.product_id)
 
-    def part(type_: PartType) -> PartData:
+    def part(type_: PartType) -> Said:
         nonlocal stored
-        data = shelf.data.get((product.item_no, type_))
-        if data is None:
+        said = shelf.said.get((product.item_no, type_))
+        if said is None:
             if stored is None or type_ not in stored:
                 stored = products.latest_raws([product.product_id])[product.product_id]
-            data = part_data(read_part(reader, type_, product.item_no, stored[type_]))
-            shelf.data[product.item_no, type_] = data
-        return data
+            said = Said.of(read_part(reader, type_, product.item_no, stored[type_]))
+            shelf.said[product.item_no, type_] = said
+        return said
 
-    return product_data(part(PartType.MINISHOP), part(PartType.DETAIL), part(PartType.OPTION))
+    listed, detail, options = part(PartType.MINISHOP), part(PartType.DETAIL), part(PartType.OPTION)
+    return detail.name, product_json(listed, detail, options)
 
 
 def _mergeable(told: Sequence[Message]) -> tuple[Message | None, Message | None]:

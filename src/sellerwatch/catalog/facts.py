@@ -1,7 +1,6 @@
 """The three parts of a product as facts: just the fields that productData is made of, typed and normalised.
 
-A parser picks them as typed values; from then on a part is what it says in the shape of the wire (`PartData`), which is
-what is digested, compared and told.
+A parser picks them as typed values; from then on a part is what it `Said` in the shape of the wire.
 
 What is not a fact is no change: view counts, positions and other volatile fields never reach this module, because a
 marketplace's parser picks facts and leaves the rest. `null`, `""` and absent follow one rule (spec, decisions): text
@@ -109,13 +108,46 @@ class OptionFacts:
 
 
 Facts = ListFacts | DetailFacts | OptionFacts
-#: What one part says of the product; shared and never changed.
-PartData = Mapping[str, Any]
 
 
-def digest(data: PartData) -> str:
-    """MD5 over the canonical form. Not a secret: it only has to differ when the facts do."""
-    return hashlib.md5(orjson.dumps(data), usedforsecurity=False).hexdigest()
+@quick
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What one part says of the product, as JSON in the shape of the wire: written once, while its facts are at hand,
+    then digested, compared and told as it is.
+
+    Two parts have images (options have none), which are told as one list: so these stand apart, `head` comes before
+    them and `tail` behind. Of a detail, also what the product is called and whose it is.
+    """
+
+    head: bytes
+    images: tuple[str, ...] | None
+    tail: bytes
+    name: str = ""
+    owner: SellerId | None = None
+
+    @classmethod
+    def of(cls, facts: Facts) -> Said:
+        if isinstance(facts, ListFacts):
+            return cls(b"", facts.images, _members({"tags": facts.tags}))
+        if isinstance(facts, OptionFacts):
+            return cls(b"", None, _members(_options_data(facts)))
+        tail = _members({"descriptionHtml": facts.description_html})
+        return cls(_members(_detail_data(facts)), facts.images, tail, facts.name, facts.seller_id)
+
+    @property
+    def digest(self) -> str:
+        """MD5 over the canonical form. Not a secret: it only has to differ when the facts do."""
+        return hashlib.md5(self._text, usedforsecurity=False).hexdigest()
+
+    def read(self) -> dict[str, Any]:
+        data: dict[str, Any] = orjson.loads(self._text)
+        return data
+
+    @property
+    def _text(self) -> bytes:
+        images = b"" if self.images is None else b'"images":%b' % orjson.dumps(self.images)
+        return b"{%b}" % b",".join(filter(None, (self.head, images, self.tail)))
 
 
 def body_hash(body: bytes) -> str:
@@ -126,17 +158,16 @@ def body_hash(body: bytes) -> str:
     return hashlib.sha1(PARSER_VERSION + body, usedforsecurity=False).hexdigest()[:32]
 
 
-def product_data(listed: PartData, detail: PartData, options: PartData) -> dict[str, Any]:
-    """The one normalised product, in the shape and order of the wire (spec, event)."""
-    images = list(dict.fromkeys((*listed["images"], *detail["images"])))
-    return {**detail, "images": images, **options, "tags": listed["tags"]}
+def product_json(listed: Said, detail: Said, options: Said) -> bytes:
+    """The one normalised product, in the shape and order of the wire (spec, event): put together from what its parts
+    said, with nothing written again but the images."""
+    images = orjson.dumps(list(dict.fromkeys((*(listed.images or ()), *(detail.images or ())))))
+    return b'{%b,"images":%b,%b,%b,%b}' % (detail.head, images, detail.tail, options.tail, listed.tail)
 
 
-def part_data(facts: Facts) -> PartData:
-    """What one part says of the product, in the shape of the wire. Images are on two parts: each has its own here."""
-    if isinstance(facts, ListFacts):
-        return {"images": list(facts.images), "tags": list(facts.tags)}
-    return _options_data(facts) if isinstance(facts, OptionFacts) else _detail_data(facts)
+def _members(data: Mapping[str, Any]) -> bytes:
+    """An object's members without what is around them."""
+    return orjson.dumps(data)[1:-1]
 
 
 def _options_data(facts: OptionFacts) -> dict[str, Any]:
@@ -149,6 +180,7 @@ def _options_data(facts: OptionFacts) -> dict[str, Any]:
 
 
 def _detail_data(detail: DetailFacts) -> dict[str, Any]:
+    """What comes before the images."""
     shipping = detail.shipping
     return {
         "itemNo": detail.item_no,
@@ -174,8 +206,6 @@ def _detail_data(detail: DetailFacts) -> dict[str, Any]:
             "feeType": shipping.fee_type,
             "averageDays": shipping.average_days,
         },
-        "images": list(detail.images),
-        "descriptionHtml": detail.description_html,
     }
 
 

@@ -116,7 +116,7 @@ class Group:
             shelf.recall(item)
         stored = {product_id: dict(bodies) for product_id, bodies in shelf.stored.items()}
         for part in PartType:
-            lacking = [products[item].product_id for item in items if (item, part) not in shelf.data]
+            lacking = [products[item].product_id for item in items if (item, part) not in shelf.said]
             wanted = [product_id for product_id in lacking if part not in stored.get(product_id, ())]
             for product_id, bodies in self.tx.products.latest_raws(wanted, part).items():
                 stored.setdefault(product_id, {}).update(bodies)

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from sellerwatch.catalog.absorb import Shelf, read_part
 from sellerwatch.catalog.announce import current
-from sellerwatch.catalog.facts import part_data
+from sellerwatch.catalog.facts import Said
 from sellerwatch.catalog.ports import Reader
 from sellerwatch.catalog.product import PartType, Product, ProductNotFound
 from sellerwatch.catalog.quarantine import HeldPart
@@ -90,7 +92,7 @@ def _known(tx: CrawlTx, product: Product, bodies: Mapping[PartType, bytes], read
     try:
         if product.is_complete:
             shelf = Shelf({}, stored={product.product_id: bodies})
-            return Known(product, current(shelf, product, tx.products, reader))
+            return Known(product, orjson.loads(current(shelf, product, tx.products, reader)[1]))
         return Known(product, _so_far(product, bodies, reader))
     except Unparsable as unparsable:
         return Known(product, told_data(tx, product), str(unparsable))
@@ -101,5 +103,5 @@ def _so_far(product: Product, bodies: Mapping[PartType, bytes], reader: Reader) 
     found: dict[str, Any] = {}
     for type_ in PartType:
         if product.hash_of(type_) is not None and type_ in bodies:
-            found |= part_data(read_part(reader, type_, product.item_no, bodies[type_]))
+            found |= Said.of(read_part(reader, type_, product.item_no, bodies[type_])).read()
     return found

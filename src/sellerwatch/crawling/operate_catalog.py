@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import orjson
+
 from sellerwatch.catalog.absorb import Part, read_part
 from sellerwatch.catalog.announce import current
 from sellerwatch.catalog.differences import Change, differences
@@ -212,11 +214,11 @@ def _reread(tx: CrawlTx, group: Group, product: Product) -> Reread | None:
     if product.version == 0:
         return None
     try:
-        data = current(group.shelf, product, tx.products, group.rules.marketplace)
+        _, known = current(group.shelf, product, tx.products, group.rules.marketplace)
     except Unparsable as unparsable:
         return Reread(product.item_no, (), str(unparsable))
     told = read_event(tx.product_outbox.latest_of(product.product_id, 1)[0].payload).product_data
-    changes = differences(told, data)
+    changes = differences(told, orjson.loads(known))
     return Reread(product.item_no, tuple(changes)) if changes else None
 
 

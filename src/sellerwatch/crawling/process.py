@@ -175,7 +175,7 @@ def _must_be_read_again(group: Group, ending: Ending) -> bool:
     """It was the same body as last time, but what was read from that is not known any more."""
     for part in ending.parts:
         product = group.shelf.products.get(part.item_no)
-        if part.data is None and product is not None and product.hash_of(part.type) is None:
+        if part.said is None and product is not None and product.hash_of(part.type) is None:
             return True
     return False
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from sellerwatch.catalog.absorb import Part, absorb_part, read_part
 from sellerwatch.catalog.differences import Change, differences
-from sellerwatch.catalog.facts import part_data
+from sellerwatch.catalog.facts import Said
 from sellerwatch.catalog.product import ForeignProduct, PartType, Product
 from sellerwatch.catalog.quarantine import (
     Case,
@@ -155,7 +155,7 @@ def _differs(group: Group, run: Run, part: Part) -> bool:
         return False
     if product.seller_id != seller_id:
         return False
-    if part.type is PartType.DETAIL and part.data is not None and part.data["sellerId"] != seller_id:
+    if part.said is not None and part.said.owner not in (None, seller_id):
         return False
     known = product.hash_of(part.type)
     return known is not None and known != part.digest
@@ -166,11 +166,11 @@ def _suspect(group: Group, part: Part, product: Product) -> _Suspect:
     before: Mapping[str, Any] = {}
     if old is not None:
         try:
-            before = part_data(read_part(group.rules.marketplace, part.type, part.item_no, old))
+            before = Said.of(read_part(group.rules.marketplace, part.type, part.item_no, old)).read()
         except Unparsable:
             # Today's parser wants more than the one that read it: then everything about it is new.
             before = {}
-    changes = differences(before, part.data) if part.data is not None else []
+    changes = differences(before, part.said.read()) if part.said is not None else []
     return _Suspect(part, changes, group.rules.drift.telling(changes))
 
 

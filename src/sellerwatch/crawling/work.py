@@ -430,7 +430,7 @@ class Worker:
             if answer is not None:
                 ending = judge(result.claim, answer, crawl.marketplace, result.took, result.at)
                 # A body that is known was read once, and looked through then or like its neighbours.
-                was_read = bool(ending.parts) and ending.parts[0].data is not None
+                was_read = bool(ending.parts) and ending.parts[0].said is not None
                 self._good += was_read
                 if was_read and self._good % LOOKED_AT == 1:
                     unknown = crawl.marketplace.unknown_fields(ending.parts[0].type, answer.body)

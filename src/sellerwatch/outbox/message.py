@@ -75,7 +75,7 @@ class TriesSpent(Conflict):
 
 
 @quick
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Message:
     """`subject_id` is the product or the schedule it is about: messages of one subject go one at a time, in order.
 
