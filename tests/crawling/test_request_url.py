@@ -22,9 +22,7 @@ GOOD = [
 
 @pytest.mark.parametrize(("task_type", "text"), GOOD)
 def test_an_address_of_its_type_is_taken_as_it_is(task_type: TaskType, text: str) -> None:
-    url = RequestUrl.parse(task_type, text)
-    assert url == text
-    assert type(url) is RequestUrl
+    assert RequestUrl.parse(task_type, text) == text
 
 
 @pytest.mark.parametrize(("task_type", "text"), GOOD)

@@ -97,14 +97,14 @@ def test_another_seed_gives_other_ids() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_generates_its_own_type(kind: type[PublicId]) -> None:
-    assert type(kind.generate(ids())) is kind
+def test_each_kind_is_plain_text_at_run_time_since_drivers_copy_anything_else(kind: type[PublicId]) -> None:
+    assert type(kind.generate(ids())) is str
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_id_is_read_from_its_text(kind: type[PublicId]) -> None:
     read = kind.parse(GOOD.upper())
-    assert type(read) is kind
+    assert type(read) is str
     assert read == GOOD
 
 
@@ -147,7 +147,7 @@ def test_a_refusal_does_not_repeat_an_endless_seller_id() -> None:
 @pytest.mark.parametrize("number", [1, 900000001, 2**31, 2**63 - 1])
 def test_an_item_number_is_a_positive_integer_of_up_to_64_bits(number: int) -> None:
     assert ItemNo.parse(number) == number
-    assert type(ItemNo.parse(number)) is ItemNo
+    assert type(ItemNo.parse(number)) is int
 
 
 @pytest.mark.parametrize("value", [0, -1, 2**63, True, False, 1.0, "1", None, [1]])

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Self
 
-from sellerwatch.kernel.copies import altered
+from sellerwatch.kernel.copies import altered, quick
 from sellerwatch.kernel.errors import Conflict, NotFound
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, SellerId
 from sellerwatch.kernel.lifecycle import Lifecycle
@@ -83,6 +83,7 @@ def has_changed(old: str | None, new: str | None) -> bool:
 LONGEST_NAME = 255
 
 
+@quick
 @dataclass(frozen=True)
 class Product:
     """Complete once all three parts have been seen. `version` counts its events, over removal and return too.

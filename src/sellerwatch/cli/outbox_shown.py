@@ -11,7 +11,7 @@ from sellerwatch.cli import desk
 from sellerwatch.cli.desk import say, stamp
 from sellerwatch.cli.output import ago, print_facts, print_table
 from sellerwatch.kernel.circuit import CircuitState
-from sellerwatch.kernel.ids import OutboxId, ScheduleId
+from sellerwatch.kernel.ids import OutboxId
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
 from sellerwatch.outbox.ports import Chosen, Tally
@@ -38,7 +38,7 @@ class Shown:
 
 
 def message_json(message: Message, holders: Holders) -> dict[str, Any]:
-    subject = "scheduleId" if isinstance(message.subject_id, ScheduleId) else "productId"
+    subject = "scheduleId" if message.item_no is None else "productId"
     return {
         "outboxId": message.outbox_id,
         subject: message.subject_id,

@@ -10,7 +10,7 @@ from typing import Self
 
 from sellerwatch.kernel.copies import altered
 from sellerwatch.kernel.errors import Conflict, Invalid, NotFound
-from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
+from sellerwatch.kernel.ids import ExecutionId, ItemNo, PlainText, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.lifecycle import Lifecycle
 
 
@@ -100,7 +100,7 @@ class RetriesSpent(Conflict):
     retries: int
 
 
-class RequestUrl(str):
+class RequestUrl(PlainText):
     """Path and query, joined to MARKETPLACE_URL when fetched; checked against the type of its task when made."""
 
     __slots__ = ()

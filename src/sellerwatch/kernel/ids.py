@@ -1,8 +1,10 @@
 """Ids: each kind its own type, so that a task's id cannot be handed in where a product's is meant.
 
 A public id is a time-ordered UUID (version 7) kept as its canonical text, so that it goes through JSON, logs, SQL and
-the wire without conversion. Ids are made outside transactions and passed in: a transaction may run twice and must then
-write the same ids.
+the wire without conversion. The types are for the type checker: at run time an id is plain text, and an item's a plain
+number, because drivers copy a subclass of `str` and dictionaries hash and compare it the slow way.
+
+Ids are made outside transactions and passed in: a transaction may run twice and must then write the same ids.
 """
 
 from __future__ import annotations
@@ -91,7 +93,16 @@ class Draw:
             yield self._drawn[number]
 
 
-class PublicId(str):
+class PlainText(str):
+    """Text of a kind of its own to the type checker. Calling the class trusts the text and gives it back."""
+
+    __slots__ = ()
+
+    def __new__(cls, text: str) -> Self:
+        return text  # type: ignore[return-value]
+
+
+class PublicId(PlainText):
     """A UUID in canonical text form. Calling the class trusts the text (rows of ours); `parse` checks what is typed."""
 
     __slots__ = ()
@@ -149,7 +160,7 @@ class WorkerId(PublicId):
     __slots__ = ()
 
 
-class SellerId(str):
+class SellerId(PlainText):
     """The marketplace's own id of a seller, e.g. `seller_12345`; any text that is not blank, at most 100 characters."""
 
     __slots__ = ()
@@ -168,6 +179,9 @@ class ItemNo(int):
 
     __slots__ = ()
     LARGEST = 2**63 - 1
+
+    def __new__(cls, number: int) -> Self:
+        return number  # type: ignore[return-value]
 
     @classmethod
     def parse(cls, value: object) -> Self:

@@ -87,7 +87,7 @@ def read_event(payload: str) -> Event:
         return Event(
             event_id=OutboxId(told["eventId"]),
             event_type=told["eventType"],
-            item_no=ItemNo(told["itemNo"]),
+            item_no=ItemNo(int(told["itemNo"])),
             seller_id=SellerId(told["sellerId"]),
             version=told["version"],
             occurred_at=datetime.fromisoformat(told["occurredAt"]),

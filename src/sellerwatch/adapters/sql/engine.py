@@ -24,28 +24,14 @@ from sqlalchemy.pool import StaticPool
 
 from sellerwatch.adapters.sql.statements import READS_ONLY
 from sellerwatch.catalog.product import PartType, ProductEvent
-from sellerwatch.crawling.task import Purpose, RequestUrl, TaskStatus, TaskType
+from sellerwatch.crawling.task import Purpose, TaskStatus, TaskType
 from sellerwatch.kernel.errors import Invalid
-from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, ProductId, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.store import StoreFailed
 
 BUSY_TIMEOUT_MS = 5000
 _TIMES_KNOWN = 4_096
 #: What is text to a database: of the kinds that a crawl writes for every request.
-_TEXTS: tuple[type[str], ...] = (
-    TaskId,
-    ExecutionId,
-    SellerId,
-    ProductId,
-    OutboxId,
-    WorkerId,
-    RequestUrl,
-    TaskType,
-    TaskStatus,
-    Purpose,
-    PartType,
-    ProductEvent,
-)
+_TEXTS: tuple[type[str], ...] = (TaskType, TaskStatus, Purpose, PartType, ProductEvent)
 
 # SQLite's primary result codes; the extended ones have more above the low byte.
 _UNUSABLE = frozenset(
@@ -248,7 +234,6 @@ def _teach_sqlite() -> None:
     sqlite3.register_adapter(type(None), {}.get)  # type: ignore[arg-type]  # finds nothing: None, without a call of ours
     sqlite3.register_adapter(bytes, bytes)
     sqlite3.register_adapter(bool, int)
-    sqlite3.register_adapter(ItemNo, int)
     for kind in _TEXTS:
         sqlite3.register_adapter(kind, str.__str__)
     sqlite3.register_converter("DATETIME", _time_from_text)

@@ -14,7 +14,7 @@ from sellerwatch.crawling import operate_outbox
 from sellerwatch.crawling.operate import Handled
 from sellerwatch.crawling.operate_outbox import find_message
 from sellerwatch.crawling.ports import CrawlTx
-from sellerwatch.kernel.ids import OutboxId, ScheduleId
+from sellerwatch.kernel.ids import OutboxId
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
 from sellerwatch.outbox.ports import Choice, Tally
@@ -307,7 +307,7 @@ async def _move_chosen(
 
 
 def _message(message: Message, holders: Mapping[OutboxId, OutboxId]) -> dict[str, Any]:
-    is_schedules = isinstance(message.subject_id, ScheduleId)
+    is_schedules = message.item_no is None
     return vars(message) | {
         "kind": OutboxKind.SCHEDULER if is_schedules else OutboxKind.PRODUCT,
         "product_id": None if is_schedules else message.subject_id,
