@@ -132,6 +132,18 @@ def compete(who: str, market: Market, *options: str, phases: Sequence[str] = ())
     return [Run(name, **one, mismatches=wrong) for name, one in zip(names, measured, strict=True)]
 
 
+def together(runs: Sequence[Run]) -> Run:
+    """Several turns of one contestant as one run."""
+    return Run(
+        runs[0].who,
+        sum(run.requests for run in runs),
+        sum(run.seconds for run in runs),
+        sum(run.cpu for run in runs),
+        max(run.peak_mb for run in runs),
+        sum(run.mismatches for run in runs),
+    )
+
+
 _PHASES = {"again": "unchanged again", "changed": "1 % changed", "once more": "unchanged once more"}
 
 
