@@ -18,7 +18,7 @@ from tests.builders import (
     seller_id,
 )
 
-from sellerwatch.catalog.absorb import Part, Shelf, absorb_entry, absorb_part
+from sellerwatch.catalog.absorb import Entries, Part, Shelf, absorb_entry, absorb_part
 from sellerwatch.catalog.facts import Said
 from sellerwatch.catalog.product import ForeignProduct, PartType, Product, ProductEvent
 from sellerwatch.kernel.ids import ItemNo, SellerId
@@ -186,3 +186,37 @@ def test_what_is_written_stands_in_a_fixed_order() -> None:
     added, saved, _ = shelf.take_products()
     assert [product.item_no % 10 for product in added] == [7, 8, 9]
     assert [product.item_no % 10 for product in saved] == [1, 2, 3]
+
+
+# What list pages said, until it is told.
+
+
+def test_what_a_list_said_is_at_hand_for_the_event_and_wanted_once() -> None:
+    entries = Entries()
+    page = Shelf({}, entries=entries)
+    product = absorb_entry(page, entry(), product_id(9), SELLER, execution_id(), LATER)
+    assert product is not None
+    later = Shelf({ITEM: product}, entries=entries)
+    later.recall(ITEM)
+    assert later.said == {(ITEM, PartType.MINISHOP): entry().said}
+    again = Shelf({ITEM: product}, entries=entries)
+    again.recall(ITEM)
+    assert again.said == {}
+
+
+def test_what_another_list_said_since_is_not_taken_for_it() -> None:
+    entries = Entries()
+    old = absorb_entry(Shelf({}, entries=entries), entry(), product_id(9), SELLER, execution_id(), LATER)
+    assert old is not None
+    newer = a_complete_product(minishop_hash=entry(tags=("new",)).digest)
+    shelf = Shelf({ITEM: newer}, entries=entries)
+    shelf.recall(ITEM)
+    assert shelf.said == {}
+
+
+def test_no_more_is_remembered_than_there_is_room_for() -> None:
+    entries, said = Entries(), Said.of(list_facts())
+    for number in range(Entries.MOST + 1):
+        entries.keep(ItemNo(number + 1), "d", said)
+    assert entries.take(ItemNo(Entries.MOST), "d") == said
+    assert entries.take(ItemNo(Entries.MOST + 1), "d") is None

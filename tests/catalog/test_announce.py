@@ -108,7 +108,7 @@ class Shop:
             MessageStatus.DISCARDED: lambda: sending.refuse("410").discard(),
             MessageStatus.WAITING: lambda: sending.fail("503", now, MINUTE).retry(),
         }[how]()
-        await self.store.transact(lambda tx: tx.product_outbox.save([moved], now))
+        await self.store.transact(lambda tx: tx.product_outbox.move([moved], now))
 
     @property
     def truth(self) -> dict[str, Any]:

@@ -99,7 +99,7 @@ class Office:
 
         def work(tx: Transaction) -> None:
             tx.product_outbox.add(a_message(number, **changes))
-            tx.product_outbox.save([refused], NOW)
+            tx.product_outbox.move([refused], NOW)
 
         self.do(work)
         return refused

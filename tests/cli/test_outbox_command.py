@@ -123,7 +123,7 @@ def test_a_message_of_the_scheduler_is_replayed_in_its_own_outbox(office: Office
     waiting = a_message(5, subject_id=schedule_id(), event_type="SCHEDULE_UPDATED", item_no=None, version=0)
     failed = waiting.send(worker_id()).refuse("no such rule")
     office.do(lambda tx: tx.scheduler_outbox.add(waiting))
-    office.do(lambda tx: tx.scheduler_outbox.save([failed], waiting.created_at))
+    office.do(lambda tx: tx.scheduler_outbox.move([failed], waiting.created_at))
     office.said("outbox", "replay", outbox_id(5))
     message = office.see(lambda tx: tx.scheduler_outbox.get(outbox_id(5)))
     assert message is not None

@@ -74,7 +74,7 @@ def test_what_the_scheduler_would_not_take_is_told_once_more(office: Office) -> 
 
     def fail(tx: Transaction) -> None:
         (message,) = tx.scheduler_outbox.due(NOW, 10)
-        tx.scheduler_outbox.save([message.send(worker_id()).refuse("no such bus")], NOW)
+        tx.scheduler_outbox.move([message.send(worker_id()).refuse("no such bus")], NOW)
         schedule = tx.schedules.of_seller(SELLER)
         assert schedule is not None
         tx.schedules.save(schedule.fail(NOW))

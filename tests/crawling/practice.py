@@ -202,7 +202,7 @@ class Practice:
 
         def work(tx: Transaction) -> int:
             due = tx.product_outbox.due(now, 1000)
-            tx.product_outbox.save([message.send(worker_id()).complete(now) for message in due], now)
+            tx.product_outbox.move([message.send(worker_id()).complete(now) for message in due], now)
             return len(due)
 
         while await self.store.transact(work):

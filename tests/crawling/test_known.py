@@ -83,7 +83,7 @@ async def test_the_last_event_says_what_holds_it_and_held_parts_are_named(practi
     item = practice.items()[0]
     ((first, _),) = await practice.events(item)
     failed = first.send(worker_id()).refuse("410")
-    await practice.store.transact(lambda tx: tx.product_outbox.save([failed], practice.now))
+    await practice.store.transact(lambda tx: tx.product_outbox.move([failed], practice.now))
     sold = practice.world.product(item)
     assert sold is not None
     practice.world.put(replace(sold, stock=sold.stock + 7, sold_out=False))

@@ -237,7 +237,7 @@ async def test_a_message_is_handled_once_however_often_it_is_named(inline_store:
 
     def prepare(tx: Transaction) -> None:
         tx.product_outbox.add(a_message(1))
-        tx.product_outbox.save([gone], NOW)
+        tx.product_outbox.move([gone], NOW)
 
     await inline_store.transact(prepare)
     twice = [outbox_id(1), outbox_id(1)]

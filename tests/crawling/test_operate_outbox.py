@@ -127,7 +127,7 @@ class Registered:
             register.register(tx, SELLER, "상점", None, actor="test", ids=drawn, now=NOW)
             register.deactivate(tx, SELLER, actor="test", ids=drawn, now=NOW)
             (first,) = tx.scheduler_outbox.due(NOW, 10)
-            tx.scheduler_outbox.save([first.send(worker_id()).refuse("no such bus")], NOW)
+            tx.scheduler_outbox.move([first.send(worker_id()).refuse("no such bus")], NOW)
             schedule = tx.schedules.of_seller(SELLER)
             assert schedule is not None
             tx.schedules.save(schedule.fail(NOW))
@@ -174,7 +174,7 @@ async def test_where_the_messages_were_discarded_a_new_one_tells_how_the_schedul
     def give_up(tx: Transaction) -> None:
         operate_outbox.discard_chosen(tx, SCHEDULER, Choice(), actor="test", now=NOW)
         (second,) = tx.scheduler_outbox.due(NOW, 10)
-        tx.scheduler_outbox.save([second.send(worker_id()).refuse("no").discard()], NOW)
+        tx.scheduler_outbox.move([second.send(worker_id()).refuse("no").discard()], NOW)
 
     await inline_store.transact(give_up)
     assert await seller.retry() == 1

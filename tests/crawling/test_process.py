@@ -19,6 +19,7 @@ from sellerwatch.crawling.list_end import LIST_READINGS, pages_of
 from sellerwatch.crawling.process import Absorbed
 from sellerwatch.crawling.put_back import cancel_execution
 from sellerwatch.crawling.task import Purpose, TaskStatus, TaskType
+from sellerwatch.kernel.copies import altered
 from sellerwatch.kernel.ids import Draw, ExecutionId, ItemNo
 from sellerwatch.marketplaces.ports import Answer, AnswerKind
 from sellerwatch.sellers.seller import SellerStatus
@@ -106,6 +107,24 @@ async def test_a_change_is_told_although_another_part_of_the_product_failed_for_
     assert message.event_type == ProductEvent.UPDATED
     assert event.product_data == practice.world.truth(item)
     assert {change.field.partition(".")[0] for change in event.changes} == {"prices"}
+
+
+async def test_digests_of_an_earlier_build_tell_nothing_although_they_differ(practice: Practice) -> None:
+    await practice.crawl()
+    await practice.deliver_all()
+    told = [await practice.events(item) for item in practice.items()]
+
+    def age(tx: Transaction) -> None:
+        items = tx.products.of_items(practice.items())
+        old = {"minishop_hash": "1" * 32, "detail_hash": "2" * 32, "option_hash": "3" * 32}
+        tx.products.save([altered(product, **old) for product in items.values()])
+        tx.products.forget_body_hashes(practice.items())
+
+    await practice.store.transact(age)
+    await practice.crawl()
+    assert [await practice.events(item) for item in practice.items()] == told
+    known = (await practice.store.read(lambda tx: tx.products.of_items(practice.items()))).values()
+    assert all(product.minishop_hash != "1" * 32 and not product.is_changed for product in known)
 
 
 async def test_both_parts_changed_in_one_run_are_one_event(practice: Practice) -> None:

@@ -176,7 +176,7 @@ class Practice:
         """What an operator does with what failed for good."""
         now = self.clock.now()
         failed = [m for m in await self.messages() if m.status == "FAILED"]
-        await self.store.transact(lambda tx: tx.product_outbox.save([m.replay(now) for m in failed], now))
+        await self.store.transact(lambda tx: tx.product_outbox.move([m.replay(now) for m in failed], now))
         return len(failed)
 
     async def until_empty(self, delivery: Delivery[Any], longest: float = 1_000_000) -> None:

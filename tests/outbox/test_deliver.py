@@ -122,7 +122,7 @@ def test_a_refusal_fails_at_once_holds_its_product_and_nobody_else(practice: Pra
             assert (refused.status, held.status, other.status) == (FAILED, WAITING, COMPLETED)
             assert refused.error_message == 'answered 400: {"status":400,"message":"eventId is missing or not str"}'
             now = practice.clock.now()
-            await practice.store.transact(lambda tx: tx.product_outbox.save([refused.discard()], now))
+            await practice.store.transact(lambda tx: tx.product_outbox.move([refused.discard()], now))
             delivery.nudge()
             await practice.until_empty(delivery)
         assert [m.status for m in await practice.messages()] == [MessageStatus.DISCARDED, COMPLETED, COMPLETED]

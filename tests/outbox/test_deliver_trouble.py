@@ -140,7 +140,7 @@ def test_a_late_answer_does_not_end_the_try_of_the_next_sender(practice: Practic
 
             def take_over(tx: Transaction) -> None:
                 (held,) = tx.product_outbox.get_many([told])
-                tx.product_outbox.save([held.lose_lease(now, SECOND).send(other._worker_id)], now)
+                tx.product_outbox.move([held.lose_lease(now, SECOND).send(other._worker_id)], now)
 
             await practice.store.transact(take_over)
             (taken,) = await practice.messages()

@@ -66,7 +66,7 @@ async def failed_messages(office: Office, number: int, first: int = 1) -> None:
             message = a_message(n, subject_id=product_id(n))
             tx.product_outbox.add(message)
             refused = message.send(worker_id()).refuse("answered 422: 상품명이 너무 깁니다")
-            tx.product_outbox.save([refused], NOW)
+            tx.product_outbox.move([refused], NOW)
 
     await do(office, work)
 

@@ -46,7 +46,7 @@ async def test_a_schedule_that_could_not_be_told_is_told_once_more(office: Offic
 
     def refuse(tx: Transaction) -> None:
         due = tx.scheduler_outbox.due(NOW, 10)
-        tx.scheduler_outbox.save([message.send(worker_id()).refuse("없는 규칙") for message in due], NOW)
+        tx.scheduler_outbox.move([message.send(worker_id()).refuse("없는 규칙") for message in due], NOW)
 
     await do(office, refuse)
     told = (await office.admin.post(f"{SCHEDULES}/{SELLER}/retry")).json

@@ -135,7 +135,7 @@ class Announcer:
             changes,
             known,
         )
-        self.outbox.save([replace(waiting, payload=body)], self.now)
+        self.outbox.reword(replace(waiting, payload=body), self.now)
         self._remember(product, ProductEvent.UPDATED, found, waiting.outbox_id, execution_id)
         self.shelf.put(product.be_unchanged(self.now))
 

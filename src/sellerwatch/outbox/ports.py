@@ -41,12 +41,12 @@ class Outbox(Protocol):
         """Those that are there, in the order they were added."""
         ...
 
-    def save(self, messages: Sequence[Message], now: datetime) -> None:
-        """All that can change of messages that are there."""
+    def move(self, messages: Sequence[Message], now: datetime) -> None:
+        """All that can change of messages that are there but their bodies: a large one is not written again."""
         ...
 
-    def move(self, messages: Sequence[Message], now: datetime) -> None:
-        """As `save`, for a message whose body is the one that is there: a large one is not written again."""
+    def reword(self, message: Message, now: datetime) -> None:
+        """Another body for a message that waits and nobody has seen; nothing else of it changes."""
         ...
 
     def grips(self, outbox_ids: Sequence[OutboxId]) -> Mapping[OutboxId, Grip]:

@@ -85,7 +85,7 @@ def add(*messages: Message) -> Callable[[SqlOutbox], None]:
 
 
 def save(*messages: Message) -> Callable[[SqlOutbox], None]:
-    return lambda outbox: outbox.save(messages, NOW + HOUR)
+    return lambda outbox: outbox.move(messages, NOW + HOUR)
 
 
 def remove(*which: int) -> Callable[[SqlOutbox], None]:
@@ -124,7 +124,10 @@ def test_every_move_of_a_message_is_kept(do: Do[Any], message: Callable[..., Mes
 
 def test_a_body_nobody_has_seen_can_be_written_anew(do: Do[Any], message: Callable[..., Message]) -> None:
     do(add(message(1)))
-    do(lambda outbox: outbox.save([message(1, payload='{"merged":1}')], NOW))
+    do(lambda outbox: outbox.reword(message(1, payload='{"merged":1}'), NOW))
+    assert do(lambda outbox: outbox.get(outbox_id(1))).payload == '{"merged":1}'
+    do(save(message(1).send(worker_id())))
+    do(lambda outbox: outbox.reword(message(1, payload='{"late":1}'), NOW))
     assert do(lambda outbox: outbox.get(outbox_id(1))).payload == '{"merged":1}'
 
 

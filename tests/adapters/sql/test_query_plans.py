@@ -328,7 +328,7 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         "INDEX product_outbox__idx_product_id_id_status (product_id=?)",
     ),
     "saving events": (
-        lambda tx: tx.product_outbox.save([a_message()], NOW),
+        lambda tx: tx.product_outbox.reword(a_message(), NOW),
         "INDEX product_outbox__uq_outbox_id (outbox_id=?)",
     ),
     "taking an event back": (

@@ -56,15 +56,13 @@ ORDER BY o.next_attempt_at, o.id LIMIT 1
 # Some messages by their ids.
 GET_MANY = "SELECT {columns} FROM {outbox} o WHERE o.outbox_id IN (:outbox_ids) ORDER BY o.id"
 
-# Everything that can change of a message.
-SAVE = """
-UPDATE {outbox} SET {set_of_a_product} event_type = :event_type, payload = :payload, status = :status,
-    retry_count = :retry_count, error_message = :error_message, worker_id = :worker_id,
-    next_attempt_at = :next_attempt_at, updated_at = :updated_at, sent_at = :sent_at
-WHERE outbox_id = :outbox_id
+# Another body for a message that waits. No index knows it.
+REWORD = """
+UPDATE {outbox} SET payload = :payload, updated_at = :now
+WHERE outbox_id = :outbox_id AND CASE status WHEN 'WAITING' THEN 1 END = 1
 """
 
-# Everything that can change of a message whose body stays: a large one is not bound and compared again.
+# Everything that can change of a message but its body: a large one is not bound and compared again.
 MOVE = """
 UPDATE {outbox} SET {set_attempted} status = :status, retry_count = :retry_count, error_message = :error_message,
     worker_id = :worker_id, next_attempt_at = :next_attempt_at, updated_at = :updated_at, sent_at = :sent_at
@@ -141,7 +139,7 @@ class _Statements:
     due: str
     next_due: str
     get_many: str
-    save: str
+    reword: str
     move: str
     grips: str
     held_by: str
@@ -159,7 +157,7 @@ class _Statements:
 
     @classmethod
     def of(cls, kind: OutboxKind, add: str) -> _Statements:
-        sent = (DUE, NEXT_DUE, GET_MANY, SAVE, MOVE, GRIPS, HELD_BY, HELD_BY_LAPSED, LATEST_OF, UNFINISHED, HELD_BACK)
+        sent = (DUE, NEXT_DUE, GET_MANY, REWORD, MOVE, GRIPS, HELD_BY, HELD_BY_LAPSED, LATEST_OF, UNFINISHED, HELD_BACK)
         kept = (REMOVE, UNDER_WAY, BEHIND_FAILED, SET_ASIDE, FREE, SUPERSEDED, FORGET)
         return cls(add, *(for_table(statement, kind) for statement in (*sent, *kept)))
 
@@ -178,7 +176,6 @@ PARTS: Mapping[OutboxKind, Mapping[str, str]] = {
         "subject": "product_id",
         "attempted": "attempted",
         "of_a_product": "o.item_no, o.version, o.execution_id",
-        "set_of_a_product": "attempted = :attempted, version = :version,",
         "set_attempted": "attempted = :attempted,",
     },
     OutboxKind.SCHEDULER: {
@@ -186,7 +183,6 @@ PARTS: Mapping[OutboxKind, Mapping[str, str]] = {
         "subject": "schedule_id",
         "attempted": "retry_count > 0 OR status <> 'WAITING'",
         "of_a_product": "NULL, 0, NULL",
-        "set_of_a_product": "",
         "set_attempted": "",
     },
 }
@@ -220,11 +216,12 @@ class SqlOutbox:
     def get_many(self, outbox_ids: Sequence[OutboxId]) -> Sequence[Message]:
         return self._found(self._db.hold(self._sql.get_many, outbox_ids=outbox_ids)) if outbox_ids else ()
 
-    def save(self, messages: Sequence[Message], now: datetime) -> None:
-        self._db.many(self._sql.save, [_values(message, now) for message in messages])
-
     def move(self, messages: Sequence[Message], now: datetime) -> None:
         self._db.many(self._sql.move, [_moved(message, now) for message in messages])
+
+    def reword(self, message: Message, now: datetime) -> None:
+        given = {"outbox_id": message.outbox_id, "payload": message.payload, "now": now}
+        self._db.run(self._sql.reword, given)
 
     def grips(self, outbox_ids: Sequence[OutboxId]) -> Mapping[OutboxId, Grip]:
         rows = self._db.hold(self._sql.grips, outbox_ids=outbox_ids) if outbox_ids else ()
