@@ -224,9 +224,9 @@ def _take_page(group: Group, run: Run, ending: Ending, task: Task) -> None:
         elif not run.is_over:
             # The marketplace's own addresses, which its tests hold against the type.
             detail, option = RequestUrl(place.detail_url(part.item_no)), RequestUrl(place.option_url(part.item_no))
-            of = {"item_no": part.item_no}
-            run.follow_ups.append(altered(detail_task, task_id=TaskId(detail_id), request_url=detail, **of))
-            run.follow_ups.append(altered(option_task, task_id=TaskId(option_id), request_url=option, **of))
+            item = part.item_no
+            run.follow_ups.append(altered(detail_task, task_id=TaskId(detail_id), request_url=detail, item_no=item))
+            run.follow_ups.append(altered(option_task, task_id=TaskId(option_id), request_url=option, item_no=item))
     size, page = group.rules.page_size, task.page_no or 0
     expected = (ending.list_total or 0) - page * size
     if len(ending.parts) >= size > expected and not run.is_over:

@@ -71,6 +71,10 @@ KNOWN: Mapping[str, Shape] = {
 }
 
 
+#: Stands for a field that the contract does not have; None is one that it has and that nobody looks into.
+_NOT_THERE: Shape = {}
+
+
 def unknown_fields(endpoint: str, value: Any) -> tuple[str, ...]:
     """Paths of what the contract does not have in a decoded answer: `items[].newField`, `moduleList[].NewModule`.
 
@@ -79,20 +83,18 @@ def unknown_fields(endpoint: str, value: Any) -> tuple[str, ...]:
     return tuple(sorted(set(_unknown(KNOWN[endpoint], value, ""))))
 
 
-def _unknown(shape: Shape | Typed | None, value: Any, place: str) -> Iterator[str]:
-    if shape is None:
-        return
+def _unknown(shape: Shape | Typed, value: Any, place: str) -> Iterator[str]:
     if isinstance(value, list):
+        place = f"{place}[]"
         for each in value:
-            yield from _unknown(shape, each, f"{place}[]")
+            yield from _unknown(shape, each, place)
     elif isinstance(value, dict):
         known, fields = (shape.types, _by_type(value)) if isinstance(shape, Typed) else (shape, value)
         for name, inside in fields.items():
-            path = f"{place}.{name}" if place else name
-            if name in known:
-                yield from _unknown(known[name], inside, path)
-            else:
-                yield path
+            deeper = known.get(name, _NOT_THERE)
+            if deeper is not None:
+                path = f"{place}.{name}" if place else name
+                yield from (path,) if deeper is _NOT_THERE else _unknown(deeper, inside, path)
 
 
 def _by_type(module: Mapping[str, Any]) -> Mapping[str, Any]:
