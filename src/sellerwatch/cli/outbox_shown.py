@@ -38,7 +38,7 @@ class Shown:
 
 
 def message_json(message: Message, holders: Holders) -> dict[str, Any]:
-    subject = "scheduleId" if message.item_no is None else "productId"
+    subject = "scheduleId" if message.kind is OutboxKind.SCHEDULER else "productId"
     return {
         "outboxId": message.outbox_id,
         subject: message.subject_id,

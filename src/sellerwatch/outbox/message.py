@@ -106,6 +106,10 @@ class Message:
         if not (self.payload.startswith("{") and self.payload.endswith("}")):
             raise InvalidPayload(problem="it is not an object")
 
+    @property
+    def kind(self) -> OutboxKind:
+        return OutboxKind.SCHEDULER if self.item_no is None else OutboxKind.PRODUCT
+
     def send(self, worker_id: WorkerId) -> Message:
         return self._move("send", worker_id=worker_id, attempted=True)
 

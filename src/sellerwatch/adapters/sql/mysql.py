@@ -17,12 +17,11 @@ from typing import Any
 
 import pymysql
 from pymysql.constants import CLIENT, CR, ER, FIELD_TYPE
-from pymysql.converters import conversions, escape_int
+from pymysql.converters import conversions
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
 from sellerwatch.adapters.sql.statements import NONE, AnyRow, Db, Given, Params, bound
-from sellerwatch.kernel.ids import ItemNo
 
 CONNECT_SECONDS = 5
 #: A server that is silent for longer than this within one statement counts as gone.
@@ -283,7 +282,6 @@ def _conversions() -> dict[Any, Any]:
     return {
         **conversions,
         datetime: _time_as_text,
-        ItemNo: escape_int,
         FIELD_TYPE.DATETIME: _time_from_text,
         FIELD_TYPE.TIMESTAMP: _time_from_text,
         # SUM and AVG are decimals here; nothing of ours is.

@@ -307,9 +307,9 @@ async def _move_chosen(
 
 
 def _message(message: Message, holders: Mapping[OutboxId, OutboxId]) -> dict[str, Any]:
-    is_schedules = message.item_no is None
+    is_schedules = message.kind is OutboxKind.SCHEDULER
     return vars(message) | {
-        "kind": OutboxKind.SCHEDULER if is_schedules else OutboxKind.PRODUCT,
+        "kind": message.kind,
         "product_id": None if is_schedules else message.subject_id,
         "schedule_id": message.subject_id if is_schedules else None,
         "held_by": holders.get(message.outbox_id),

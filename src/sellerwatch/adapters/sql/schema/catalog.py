@@ -6,8 +6,8 @@ from sqlalchemy import BigInteger, Column, Index, Integer, String, Text
 
 from sellerwatch.adapters.sql.schema.types import (
     Code,
+    Hash,
     LongBytes,
-    Md5,
     PublicId,
     RowId,
     SellerKey,
@@ -39,8 +39,8 @@ product_changes = table(
 body_hashes = table(
     "body_hashes",
     Column("item_no", RowId, primary_key=True, autoincrement=False),
-    Column("detail_hash", Md5),
-    Column("option_hash", Md5),
+    Column("detail_hash", Hash),
+    Column("option_hash", Hash),
 )
 
 # What a run has found out so far: parts judged, fields changed, answers that could not be read, items of others, a
@@ -86,7 +86,7 @@ held_parts = table(
     Column("case_id", PublicId),
     Column("seller_id", SellerKey, nullable=False),
     Column("execution_id", PublicId, nullable=False),
-    Column("hash", Md5, nullable=False),
+    Column("hash", Hash, nullable=False),
     Column("raw_json", LongBytes),
     Column("created_at", Time, nullable=False),
     Index("held_parts__uq_item_no_data_type", "item_no", "data_type", unique=True),
