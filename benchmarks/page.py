@@ -9,6 +9,7 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 from benchmarks.contest import Run, rows
+from benchmarks.pieces import COLUMNS
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGE, PICTURE = DOCS / "performance.md", DOCS / "pictures" / "performance.svg"
@@ -20,6 +21,7 @@ TITLES = {
     "large": "Details of 30 KB, the contract's size",
     "latency": "100 ms before every answer, 100 in flight",
     "growth": "Ever larger sellers",
+    "pieces": "Limiter, store, outbox, API",
 }
 COLOURS = {"sellerwatch": "#3fb950", "Scrapy": "#58a6ff", "Crawlee": "#bc8cff", "bare aiohttp loop": "#6e7681"}
 
@@ -39,6 +41,9 @@ def _runs(part: Mapping[str, Any]) -> dict[str, list[Run]]:
 
 
 def _section(name: str, part: Mapping[str, Any]) -> str:
+    if name == "pieces":
+        head = f"## {TITLES[name]}\n\nOn {part['machine']}; each by its own benchmark, at its full size.\n"
+        return f"{head}\n{_table(COLUMNS, part['pieces'])}\n"
     runs = _runs(part)
     lines = [f"## {TITLES[name]}\n", f"On {part['machine']}; medians, the worst round in brackets.\n"]
     if name == "contest":

@@ -2,16 +2,16 @@
 
     python -m benchmarks.performance                        (everything but growth)
     python -m benchmarks.performance contest [--products 5000] [--rounds 3] [--turns 3]
-    python -m benchmarks.performance volatile | large | latency
+    python -m benchmarks.performance volatile | large | latency | pieces
     python -m benchmarks.performance growth [--sizes 1000 10000 50000 200000]
 
 `contest`: one seller of 5,000 products; we, Scrapy, Crawlee and a bare aiohttp loop in interleaved rounds, in each of
 which everybody has three turns (a machine that others share changes its speed within seconds, and a turn takes a few);
 we also crawl it again unchanged, and with 1 % changed. `volatile`: again, with the fields varying that vary by
 themselves. `large`: details of 30 KB, the contract's size. `latency`: 100 ms before every answer and 100 in flight,
-beside the 1,000 requests a second that are possible then. `growth`: cost and memory of ever larger sellers. Every
-product is compared with the truth. Each part writes its figures to results.json, and the page with its picture anew
-from there (unless --dry). Exits with 1 where a bar is missed.
+beside the 1,000 requests a second that are possible then. `pieces`: limiter, store, outbox and API by themselves.
+`growth`: cost and memory of ever larger sellers. Every product is compared with the truth. Each part writes its figures
+to results.json, and the page with its picture anew from there (unless --dry). Exits with 1 where a bar is missed.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from typing import Any
 from benchmarks import contest
 from benchmarks.contest import Run, compete, marketplace, say
 from benchmarks.page import write_page
+from benchmarks.pieces import COLUMNS, pieces
 
 KEPT = Path(__file__).parent / "results.json"
 CONTESTANTS = ("sellerwatch", "Scrapy", "Crawlee", "bare aiohttp loop")
@@ -174,28 +175,31 @@ def _most(what: str, wanted: float, rounds: Sequence[float]) -> Bar:
     return Bar(what, f"at most {wanted:g}", max(rounds), max(rounds) <= wanted)
 
 
-def keep(part: str, results: Results, found: Sequence[Bar]) -> None:
+def keep(part: str, **figures: object) -> None:
     kept: dict[str, Any] = json.loads(KEPT.read_text("utf-8")) if KEPT.exists() else {}
-    kept[part] = {
-        "machine": contest.machine(),
-        "runs": {who: [asdict(run) for run in runs] for who, runs in results.items()},
-        "bars": [asdict(bar) for bar in found],
-    }
+    kept[part] = {"machine": contest.machine(), **figures}
     KEPT.write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
     write_page(kept)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], help="default: all but growth")
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS, "pieces"], help="default: all but growth")
     parser.add_argument("--products", type=int, default=5000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--turns", type=int, default=3, help="of each contestant in a round, of each size in growth")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 50_000, 200_000])
+    parser.add_argument("--small", action="store_true", help="pieces: a few rows of each, to see that it runs")
     parser.add_argument("--dry", action="store_true", help="print only")
     args = parser.parse_args()
     missed = wrong = 0
-    for part in args.parts or [name for name in PARTS if name != "growth"]:
+    for part in args.parts or [*(name for name in PARTS if name != "growth"), "pieces"]:
+        if part == "pieces":
+            found_pieces = pieces(is_small=args.small)
+            contest.show("pieces", COLUMNS, found_pieces)
+            if not args.dry and not args.small:
+                keep(part, pieces=found_pieces)
+            continue
         results = PARTS[part](args)
         found = bars(part, results)
         contest.show(f"{part}: medians of the rounds (worst in brackets)", contest.COLUMNS, contest.rows(results))
@@ -205,7 +209,8 @@ def main() -> None:
         missed += sum(not bar.is_met for bar in found)
         wrong += any(run.mismatches for runs in results.values() for run in runs)
         if not args.dry and not wrong:
-            keep(part, results, found)
+            runs = {who: [asdict(run) for run in runs] for who, runs in results.items()}
+            keep(part, runs=runs, bars=[asdict(bar) for bar in found])
     if wrong:
         raise SystemExit("some products are wrong: the figures above are worth nothing")
     if missed:

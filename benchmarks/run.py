@@ -12,13 +12,14 @@ BENCHMARKS = {
     "pool": "a week of the pool on virtual time, permits a second, a day of the whole service",
     "limiter": "the limiter in Redis: claims a second in batches, beside the raw rate of EVALSHA",
     "scale": "50 sellers at a slow marketplace crawled by 1, 2 and 4 workers on MariaDB and Redis",
+    "store": "products with their bodies and events written in groups, beside sqlite3 itself",
     "crawl": "our whole service beside a bare aiohttp loop, in the same run",
     "api": "each list of the API over 1,000,000 tasks and 200,000 products, and 500 readers beside a running crawl",
     "outbox": "100,000 waiting events drained to a local receiver, beside a bare aiohttp loop that posts the same",
     "performance": "beside Scrapy and Crawlee, recrawls, large details, latency: the figures of docs/performance.md",
 }
 #: Names of parts that may be asked for by themselves.
-PARTS = ("contest", "volatile", "large", "latency", "growth")
+PARTS = ("contest", "volatile", "large", "latency", "growth", "pieces")
 
 
 def main() -> int:

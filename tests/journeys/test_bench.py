@@ -36,6 +36,16 @@ def test_delivery_is_measured_beside_a_bare_loop_and_every_event_is_checked() ->
         assert min(run["seconds"], run["cpu"], run["peak_mb"]) > 0
 
 
+def test_the_store_is_measured_beside_sqlite3_and_every_row_is_counted() -> None:
+    done = bench("store", "--products", "150", "--rounds", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    runs = json.loads(done.stdout.splitlines()[-1])
+    assert [run["who"] for run in runs] == ["sqlite3 itself", "our store"]
+    for run in runs:
+        assert (run["products"], run["wrong"]) == (150, 0)
+        assert min(run["seconds"], run["cpu"]) > 0
+
+
 def test_the_lists_of_the_api_the_pages_and_the_readers_are_measured() -> None:
     done = bench("api", "--small", "--json")
     assert done.returncode == 0, done.stderr
