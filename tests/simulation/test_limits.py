@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import event
 from tests.simulation.stage import Stage, play, settings_of
 
 DEFAULT_LIMITS = {"WINDOW_LIMIT": 80, "WINDOW_SECONDS": 3600, "REQUESTS_PER_SECOND": 1}
@@ -87,3 +88,18 @@ def test_two_services_on_one_database_share_one_budget(migrated_template: Path) 
 
     settings = settings_of(WINDOW_LIMIT=10, WINDOW_SECONDS=20, REQUESTS_PER_SECOND=5)
     play(migrated_template, story, settings=settings, profile="slow", sellers=2, products=30)
+
+
+def test_where_everything_is_under_way_nobody_asks_for_more_with_every_answer(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        commits: list[object] = []
+        async with stage.serving() as service:
+            await stage.crawl_all(service, sellers)
+            event.listen(stage.store.engine, "commit", commits.append)
+            (run,) = await stage.crawl(service, sellers)
+        # Answers come one by one: each is absorbed, and most of those that are bring nothing new to claim.
+        assert len(commits) < 1.5 * run.completed_tasks
+
+    settings = settings_of(REQUESTS_PER_SECOND=1000, DEPARTURE_MARGIN_SECONDS=0, TENDING_INTERVAL_SECONDS=60)
+    play(migrated_template, story, settings=settings, profile="slow", sellers=1, products=40)

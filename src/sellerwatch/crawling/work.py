@@ -93,6 +93,7 @@ class Worker:
         self._enough = asyncio.Event()
         self._turn = 0
         self._unsure = False
+        self._is_dry = False
         self._forgiven: list[tuple[int, Outcome]] = []
         self._departed: dict[int, int] = {}
         self._good = 0
@@ -186,8 +187,10 @@ class Worker:
             self._sessions.want(claims.tokenless)
         self._at_hand += claims.taken
         self._depart()
+        # All that was ready is taken: only an absorbed result, a nudge or time can bring more.
+        self._is_dry = named is None and not claims.hungry and len(claims.taken) < wanted
         if claims.taken and not claims.hungry:
-            return None
+            return now + IDLE if self._is_dry else None
         if claims.not_before is not None and claims.not_before > now + PUT_OFF:
             await self._put_off(claims.not_before)
         soon = now + IDLE
@@ -317,7 +320,7 @@ class Worker:
         self._arrived.set()
         if self._has_enough():
             self._enough.set()
-        if self._wanted():
+        if not self._is_dry and self._wanted():
             self._wake.set()
 
     async def _departed_at(self, grant: Grant) -> float:
