@@ -36,8 +36,11 @@ RAISED = {
 SETTLING = 1.0
 
 
-async def ours(url: str, database: Path, phases: Sequence[str], changed: tuple[int, str]) -> list[dict[str, float]]:
-    """Our service: registers the seller, crawls it, delivers nothing (the wire of delivery is another benchmark)."""
+async def ours(url: str, database: Path, phases: Sequence[str], changed: tuple[int, int]) -> list[dict[str, float]]:
+    """Our service: registers the seller, crawls it, delivers nothing (the wire of delivery is another benchmark).
+
+    `changed`: how many products change before a phase of that name, and the first seed they are chosen by.
+    """
     from sellerwatch.cli.running import at_work
     from sellerwatch.compose.service import open_service
     from sellerwatch.crawling.trigger import trigger
@@ -56,9 +59,11 @@ async def ours(url: str, database: Path, phases: Sequence[str], changed: tuple[i
         await crawl.store.transact(
             lambda tx: register(tx, seller, "bench", None, actor="bench", ids=draw.replay(), now=now)
         )
+        each, seed = changed
         for phase in phases:
             if phase == "changed":
-                contest.change_products(url, *changed)
+                contest.change_products(url, each, str(seed))
+                seed += 1
             before, meter = service.progress.completed, job.Meter()
             await trigger(crawl, seller, "bench")
             service.nudge()
@@ -113,7 +118,7 @@ def contestant(args: argparse.Namespace) -> None:
     if args.contestant == "bare":
         main = bare(args.url, args.database)
     else:
-        main = ours(args.url, args.database, args.phases.split(","), (int(args.changed[0]), args.changed[1]))
+        main = ours(args.url, args.database, args.phases.split(","), (args.changed[0], args.changed[1]))
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         print(json.dumps(runner.run(main)))
 
@@ -139,7 +144,7 @@ def main() -> None:
     parser.add_argument("--url", help=argparse.SUPPRESS)
     parser.add_argument("--database", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--phases", default="first", help=argparse.SUPPRESS)
-    parser.add_argument("--changed", nargs=2, default=("0", "0"), help=argparse.SUPPRESS)
+    parser.add_argument("--changed", nargs=2, type=int, default=(0, 0), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.contestant:
         contestant(args)
