@@ -48,6 +48,8 @@ class Run:
     cpu: float
     peak_mb: float
     mismatches: int = 0
+    #: Of a changed recrawl: its CPU per request beside that of the unchanged ones just before and after it.
+    beside: float | None = None
 
     @property
     def rate(self) -> float:
@@ -127,7 +129,11 @@ def compete(who: str, market: Market, *options: str, phases: Sequence[str] = ())
         is_ours = who == "sellerwatch"
         wrong = wrong_in_ours(database, market, phases) if is_ours else wrong_in_others(database, market)
     names = [who, *(f"{who}, {_PHASES[phase]}" for phase in phases[1:])]
-    return [Run(name, **one, mismatches=wrong) for name, one in zip(names, measured, strict=True)]
+    runs = [Run(name, **one, mismatches=wrong) for name, one in zip(names, measured, strict=True)]
+    for at in [at for at, phase in enumerate(phases) if phase == "changed"]:
+        around = runs[at - 1].cpu_per_1k + runs[at + 1].cpu_per_1k
+        runs[at] = replace(runs[at], beside=2 * runs[at].cpu_per_1k / around)
+    return runs
 
 
 def together(runs: Sequence[Run]) -> Run:
@@ -146,7 +152,9 @@ def middle(runs: Sequence[Run]) -> Run:
     """The median one of several that took alike: a neighbour's busy second does not count."""
     middling = sorted(runs, key=lambda run: run.cpu_per_1k)[(len(runs) - 1) // 2]
     wrong, peak = sum(run.mismatches for run in runs), max(run.peak_mb for run in runs)
-    return replace(middling, mismatches=wrong, peak_mb=peak)
+    besides = [run.beside for run in runs if run.beside is not None]
+    beside = statistics.median(besides) if besides else None
+    return replace(middling, mismatches=wrong, peak_mb=peak, beside=beside)
 
 
 _PHASES = {"again": "unchanged again", "changed": "1 % changed"}

@@ -23,7 +23,7 @@ from benchmarks.others import job
 
 if TYPE_CHECKING:
     from sellerwatch.crawling.service import Service
-    from sellerwatch.kernel.ids import SellerId
+    from sellerwatch.kernel.ids import ExecutionId
 
 RAISED = {
     "WINDOW_LIMIT": 1_000_000,
@@ -64,21 +64,21 @@ async def ours(url: str, database: Path, phases: Sequence[str], changed: tuple[i
             if phase == "changed":
                 contest.change_products(url, each, str(seed))
                 seed += 1
-            before, meter = service.progress.completed, job.Meter()
-            await trigger(crawl, seller, "bench")
+            meter = job.Meter()
+            run = (await trigger(crawl, seller, "bench")).execution_id
             service.nudge()
-            await ended(service, seller)
-            measured.append(meter.read(service.progress.completed - before))
+            measured.append(meter.read(await ended(service, run)))
     return measured
 
 
-async def ended(service: Service, seller: SellerId) -> None:
-    """Until its run is over; the database is asked only while nothing is coming in, since asking costs the run."""
+async def ended(service: Service, run: ExecutionId) -> int:
+    """How many requests it took, once it is over; the database is asked only while nothing comes in: asking costs."""
     seen = -1
     while True:
-        stands = service.progress.completed == seen
-        if stands and await service.crawl.store.read(lambda tx: tx.executions.open_of(seller)) is None:
-            return
+        if service.progress.completed == seen:
+            execution = await service.crawl.store.read(lambda tx: tx.executions.get(run))
+            if execution is not None and not execution.is_open:
+                return execution.completed_tasks
         seen = service.progress.completed
         await asyncio.sleep(0.02)
 
