@@ -355,7 +355,7 @@ def recording() -> Iterator[list[str]]:
         event.remove(Pool, "checkin", leave)
 
 
-async def lists(database: Path, tasks: int, products: int) -> list[Measured]:
+async def lists(database: Path, tasks: int, products: int, calls: int = CALLS) -> list[Measured]:
     from sellerwatch.compose.service import open_service
     from sellerwatch.settings import load
     from sellerwatch.web.api.app import make_app
@@ -380,7 +380,7 @@ async def lists(database: Path, tasks: int, products: int) -> list[Measured]:
                     for statement in sent
                 )
                 spent = []
-                for _ in range(CALLS):
+                for _ in range(calls):
                     began = time.process_time()
                     await ask(app, token, path, query)
                     spent.append(1000 * (time.process_time() - began))
@@ -389,7 +389,7 @@ async def lists(database: Path, tasks: int, products: int) -> list[Measured]:
     return measured
 
 
-async def console(database: Path, tasks: int, products: int) -> list[PageMeasured]:
+async def console(database: Path, tasks: int, products: int, calls: int = CALLS) -> list[PageMeasured]:
     from sellerwatch.compose.service import open_service
     from sellerwatch.oversight.users import Role, add_user
     from sellerwatch.settings import load
@@ -412,7 +412,7 @@ async def console(database: Path, tasks: int, products: int) -> list[PageMeasure
         for path, query in pages(tasks, products):
             body = await answer_of(app, path, query, who)
             spent = []
-            for _ in range(CALLS):
+            for _ in range(calls):
                 began = time.process_time()
                 await answer_of(app, path, query, who)
                 spent.append(1000 * (time.process_time() - began))
@@ -583,6 +583,7 @@ def main() -> None:
         if args.served:
             runner.run(served(args.served, args.database))
             return
+        calls = 1 if args.small else CALLS
         if args.small:
             args.tasks, args.products, args.readers, args.crawl = 20_000, 2_000, 5, 60
         measured: list[Measured] = []
@@ -594,9 +595,9 @@ def main() -> None:
                 fill(database, args.tasks, args.products)
                 say("asking ...")
                 if args.only != "pages":
-                    measured = runner.run(lists(database, args.tasks, args.products))
+                    measured = runner.run(lists(database, args.tasks, args.products, calls))
                 if args.only != "lists":
-                    seen = runner.run(console(database, args.tasks, args.products))
+                    seen = runner.run(console(database, args.tasks, args.products, calls))
             if args.only in (None, "readers"):
                 pin(0)
                 with simulator(args.crawl) as url:
