@@ -1,6 +1,6 @@
 """The worker: keeps many requests in flight, one at a time in the middle, in groups at the edges.
 
-Claim (a transaction for up to 200), fetch, absorb (a transaction for up to 200 results, for those of 80 ms, or for all
+Claim (a transaction for up to 200), fetch, absorb (a transaction for up to 200 results, for those of 40 ms, or for all
 where nothing more is under way). A slot is free when the body is read, not when it is stored, and what comes next is at
 hand by then: claimed ahead, so that no slot waits for a transaction. Killed before the claim commits: nothing happened.
 Between claim and absorb: the permits count as used and the tasks come back. After absorb: a redelivery meets the guard.
@@ -42,7 +42,7 @@ GROUP = 200
 #: A list page holds hundreds of products: a group is full with one, and so many are on their way at a time.
 GROUP_PARTS = 500
 PAGES = 10
-GROUP_DELAY = 0.08
+GROUP_DELAY = 0.04
 #: Answers that are read before others of the event loop have their turn; all of them before the transaction, so that no
 #: two threads want the interpreter.
 JUDGED_AT_ONCE = 20
