@@ -191,16 +191,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--turns", type=int, default=3, help="of each contestant in a round, of each size in growth")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 50_000, 200_000])
-    parser.add_argument("--small", action="store_true", help="pieces: a few rows of each, to see that it runs")
     parser.add_argument("--dry", action="store_true", help="print only")
     args = parser.parse_args()
     missed = wrong = 0
     for part in args.parts or [*(name for name in PARTS if name != "growth"), "pieces"]:
         if part == "pieces":
-            found_pieces = pieces(is_small=args.small)
-            contest.show("pieces", COLUMNS, found_pieces)
-            if not args.dry and not args.small:
-                keep(part, pieces=found_pieces)
+            table = pieces()
+            contest.show(part, COLUMNS, table)
+            if not args.dry:
+                keep(part, pieces=table)
             continue
         results = PARTS[part](args)
         found = bars(part, results)

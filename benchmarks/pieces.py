@@ -20,31 +20,30 @@ from tests.servers import Redis, running
 #: What, how much, and how much the plainest way to do it reached in the same run.
 Piece = tuple[str, str, str]
 COLUMNS = ("what", "reached", "beside it")
-#: For a test: to see that it runs.
-SMALL = {"store": ("--products", "200", "--rounds", "1"), "outbox": ("--events", "200"), "api": ("--small",)}
 
 
-def pieces(*, is_small: bool = False) -> list[Piece]:
-    def measured(name: str) -> Any:
-        say(f"{name} ...")
-        command = [sys.executable, "-m", f"benchmarks.{name}", "--json", *(SMALL[name] if is_small else ())]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, cwd=ROOT, timeout=LIMIT)
-        if done.returncode:
-            raise SystemExit(f"benchmarks.{name} failed")
-        return json.loads(done.stdout.splitlines()[-1])
-
+def pieces() -> list[Piece]:
     return [
-        *_permits(claims=20 if is_small else 400),
-        *_claims_in_redis(seconds=0.1 if is_small else 2),
-        *_store(measured("store")),
-        *_outbox(measured("outbox")),
-        *_api(measured("api")),
+        *_permits(),
+        *_claims_in_redis(),
+        *_store(_measured("store")),
+        *_outbox(_measured("outbox")),
+        *_api(_measured("api")),
     ]
 
 
-def _permits(claims: int) -> Iterator[Piece]:
+def _measured(name: str) -> Any:
+    say(f"{name} ...")
+    command = [sys.executable, "-m", f"benchmarks.{name}", "--json"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, cwd=ROOT, timeout=LIMIT)
+    if done.returncode:
+        raise SystemExit(f"benchmarks.{name} failed")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _permits() -> Iterator[Piece]:
     say("limiter, embedded ...")
-    speed = pool.permits(claims)
+    speed = pool.permits()
     yield (
         f"limiter in SQLite: permits/s, in claims of {pool.CLAIM}, durable",
         f"{statistics.median(speed.durable):,.0f}",
@@ -52,11 +51,11 @@ def _permits(claims: int) -> Iterator[Piece]:
     )
 
 
-def _claims_in_redis(seconds: float) -> Iterator[Piece]:
+def _claims_in_redis() -> Iterator[Piece]:
     say("limiter, Redis ...")
     with running(Redis) as server:
         assert isinstance(server, Redis)
-        found = asyncio.run(limiter.measured(server.url, 100, seconds))
+        found = asyncio.run(limiter.measured(server.url, agents=100, seconds=2))
     ours, bare = found["claims in batches of 50"], found["EVALSHA that does nothing"]
     yield "limiter in Redis: permits/s, in claims of 50", f"{ours:,.0f}", f"{bare:,.0f} (calls of EVALSHA)"
 
