@@ -103,3 +103,20 @@ def test_where_everything_is_under_way_nobody_asks_for_more_with_every_answer(mi
 
     settings = settings_of(REQUESTS_PER_SECOND=1000, DEPARTURE_MARGIN_SECONDS=0, TENDING_INTERVAL_SECONDS=60)
     play(migrated_template, story, settings=settings, profile="slow", sellers=1, products=40)
+
+
+def test_what_comes_next_is_claimed_where_what_came_back_is_absorbed(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        commits: list[object] = []
+        async with stage.serving() as service:
+            await stage.crawl_all(service, sellers)
+            event.listen(stage.store.engine, "commit", commits.append)
+            (run,) = await stage.crawl(service, sellers)
+        # Ten groups or so, and what a run begins and ends with; each with a claim of its own would be fifteen more.
+        assert run.completed_tasks == 2002
+        assert len(commits) < 38
+
+    raised = {"WINDOW_LIMIT": 100_000, "REQUESTS_PER_SECOND": 100_000, "HOST_CONCURRENCY": 1000}
+    settings = settings_of(**raised, DEPARTURE_MARGIN_SECONDS=0, TENDING_INTERVAL_SECONDS=60)
+    play(migrated_template, story, settings=settings, sellers=1, products=1000, latency_ms=20)

@@ -21,7 +21,12 @@ async def take(crawl: Crawl, wanted: int, turn: int, named: Sequence[TaskId] | N
             ahead = await terms.limiter.reserve(candidates, most, terms.limits, terms.host, seen.now)
     at = moment(crawl.clock)
     claims = await crawl.store.transact(lambda tx: claim(tx, crawl.worker_id, wanted, turn, at, terms, ahead, named))
-    if claims.taken and crawl.mark is not None:
-        crawl.mark.write(claims.taken[-1].permit.number)
+    mark(crawl, claims)
     await terms.limiter.settle(ahead, [taken.permit for taken in claims.taken])
     return claims
+
+
+def mark(crawl: Crawl, claims: Claims) -> None:
+    """Before anything of it is sent: a database that was put back to before this claim is known by it."""
+    if claims.taken and crawl.mark is not None:
+        crawl.mark.write(claims.taken[-1].permit.number)

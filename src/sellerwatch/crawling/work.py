@@ -1,9 +1,10 @@
 """The worker: keeps many requests in flight, one at a time in the middle, in groups at the edges.
 
-Claim (a transaction for up to 200), fetch, absorb (a transaction for up to 200 results, for those of 40 ms, or for all
-where nothing more is under way). A slot is free when the body is read, not when it is stored, and what comes next is at
-hand by then: claimed ahead, so that no slot waits for a transaction. Killed before the claim commits: nothing happened.
-Between claim and absorb: the permits count as used and the tasks come back. After absorb: a redelivery meets the guard.
+Claim (a transaction for hundreds), fetch, absorb (a transaction for up to 200 results, for those of 40 ms, or for all
+where nothing more is under way). While work flows, the transaction that absorbs claims as well: one instead of two. A
+slot is free when the body is read, not when it is stored, and what comes next is at hand by then: claimed ahead, so
+that no slot waits for a transaction. Killed before the claim commits: nothing happened. Between claim and absorb: the
+permits count as used and the tasks come back. After absorb: a redelivery meets the guard.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -20,7 +21,7 @@ from sellerwatch.agents.agent import Outcome
 from sellerwatch.agents.pool import Grant
 from sellerwatch.agents.storm import Storm
 from sellerwatch.catalog.absorb import Entries
-from sellerwatch.crawling.claim import Claim, put_off
+from sellerwatch.crawling.claim import Claim, Claims, claim, put_off
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.outcome import Ending, TaskEnd, judge
 from sellerwatch.crawling.ports import CrawlTx
@@ -28,7 +29,7 @@ from sellerwatch.crawling.process import Absorbed, abandon, absorb
 from sellerwatch.crawling.put_back import put_back_unknown
 from sellerwatch.crawling.queue import Hint
 from sellerwatch.crawling.sessions import Sessions, identity_of
-from sellerwatch.crawling.take import take
+from sellerwatch.crawling.take import mark, take
 from sellerwatch.kernel.clock import moment
 from sellerwatch.kernel.copies import quick
 from sellerwatch.kernel.errors import SellerwatchError, Unavailable
@@ -39,6 +40,8 @@ from sellerwatch.marketplaces.ports import Answer, AnswerKind
 log = logging.getLogger(__name__)
 
 GROUP = 200
+#: Claimed ahead for every slot; at most a group, or two where claims go along with groups: one to last meanwhile.
+AHEAD = 4
 #: A list page holds hundreds of products: a group is full with one, and so many are on their way at a time.
 GROUP_PARTS = 500
 PAGES = 10
@@ -93,7 +96,14 @@ class Worker:
         self._enough = asyncio.Event()
         self._turn = 0
         self._unsure = False
+        self._is_claiming = False
+        self._is_stopping = False
+        #: What the last claim met: more work than it wanted, or less than that and agents to spare.
+        self._flows = False
         self._is_dry = False
+        #: Nothing has to be asked over the network before a claim, so it may go along with a group.
+        self._may_go_along = not (crawl.queue.names_tasks or crawl.limiter.looks_ahead)
+        self._most_ahead = 2 * GROUP if self._may_go_along else GROUP
         self._forgiven: list[tuple[int, Outcome]] = []
         self._departed: dict[int, int] = {}
         self._good = 0
@@ -121,6 +131,7 @@ class Worker:
                 if ended.done():
                     ended.result()
         finally:
+            self._is_stopping = True
             stopping.cancel()
             claiming.cancel()
             await asyncio.gather(stopping, claiming, return_exceptions=True)
@@ -144,11 +155,11 @@ class Worker:
                 await self._woken(None)
                 continue
             try:
-                not_before = await self._claim(wanted)
+                with self._claiming():
+                    not_before = await self._claim(wanted)
             except (StoreFailed, Unavailable) as refusal:
                 # Without a limiter nothing leaves: too few requests rather than too many.
                 self._say(refusal)
-                self._unsure = True
                 await self._crawl.clock.sleep(REPAIR_PAUSE)
                 continue
             self._said = ""
@@ -161,13 +172,28 @@ class Worker:
             self._said = str(refusal)
             log.warning("nothing is claimed", extra={"problem": self._said})
 
-    def _wanted(self) -> int:
-        """How many to claim now: twice as many as may be in flight, once half of those at hand are gone."""
+    @contextmanager
+    def _claiming(self) -> Iterator[None]:
+        """One claim at a time. What became of one that failed nobody knows."""
+        self._is_claiming = True
+        try:
+            yield
+        except BaseException:
+            self._unsure = True
+            raise
+        finally:
+            self._is_claiming = False
+
+    def _wanted(self, *, along: bool = False) -> int:
+        """How many to claim now: along with a group once half of what was at hand is gone; where that may not be or
+        has not come in time, by itself."""
+        if self._is_claiming or self._is_stopping or len(self._results) >= BUFFER:
+            return 0
         most = self._crawl.tuning.concurrency
-        ahead = min(2 * most, GROUP) if most > 1 else 0
+        ahead = min(AHEAD * most, self._most_ahead) if most > 1 else 0
         lacking = most + ahead - len(self._in_flight) - len(self._at_hand)
-        is_due = lacking > ahead // 2 and len(self._results) < BUFFER
-        return min(lacking, GROUP) if is_due else 0
+        left = ahead // 2 if along or not self._may_go_along else ahead // 8
+        return min(lacking, self._most_ahead) if lacking > ahead - left else 0
 
     async def _claim(self, wanted: int) -> datetime | None:
         """Take what can be taken. Returns when to look again if that was nothing."""
@@ -180,21 +206,27 @@ class Worker:
             # The queue itself was waited for.
             return now + EMPTY
         claims = await take(crawl, wanted, self._turn, named)
-        self._turn += 1
-        crawl.tell(claims.notices)
         await self._let_go(claims.stale)
-        if claims.hungry:
-            self._sessions.want(claims.tokenless)
-        self._at_hand += claims.taken
+        self._have(claims, wanted)
         self._depart()
-        # All that was ready is taken: only an absorbed result, a nudge or time can bring more.
-        self._is_dry = named is None and not claims.hungry and len(claims.taken) < wanted
         if claims.taken and not claims.hungry:
             return now + IDLE if self._is_dry else None
         if claims.not_before is not None and claims.not_before > now + PUT_OFF:
             await self._put_off(claims.not_before)
         soon = now + IDLE
         return soon if claims.not_before is None else max(now, min(claims.not_before, soon))
+
+    def _have(self, claims: Claims, wanted: int) -> None:
+        """What a claim took is at hand."""
+        self._turn += 1
+        self._crawl.tell(claims.notices)
+        if claims.hungry:
+            self._sessions.want(claims.tokenless)
+        if not self._is_stopping:
+            self._at_hand += claims.taken
+        self._flows = len(claims.taken) == wanted
+        # All that was ready is taken: only an absorbed result, a nudge or time can bring more.
+        self._is_dry = not (self._flows or claims.hungry or self._crawl.queue.names_tasks)
 
     async def _named(self, wanted: int) -> list[TaskId]:
         """Tasks that messages in hand name and that are not under way: those from before, then new ones."""
@@ -318,7 +350,7 @@ class Worker:
         self._results.append(_Result(taken, answer, problem, took, crawl.clock.now()))
         del self._in_flight[taken.task.task_id]
         self._arrived.set()
-        if self._has_enough():
+        if taken.is_page or self._has_enough():
             self._enough.set()
         if not self._is_dry and self._wanted():
             self._wake.set()
@@ -340,16 +372,17 @@ class Worker:
         while True:
             await self._arrived.wait()
             if not self._has_enough():
-                self._enough.clear()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(GROUP_DELAY):
                         await self._enough.wait()
+            self._enough.clear()
             await self._absorb_group()
             if not self._results and not self._endings:
                 self._arrived.clear()
 
     def _has_enough(self) -> bool:
-        """A group is full, or nothing is under way that could fill it."""
+        """A group is full, or nothing is under way that could fill it. A list page is a group by itself: others wait
+        for what it brings."""
         return len(self._results) >= GROUP or not (self._in_flight or self._at_hand)
 
     async def _absorb_group(self) -> None:
@@ -374,9 +407,14 @@ class Worker:
         self._wake.set()
 
     async def _write_all(self, endings: list[Ending]) -> None:
-        """As one group; if that cannot be absorbed, one by one: those already in meet the guard."""
+        """As one group, and with it what is to be done next; if that cannot be, one by one: those already in meet the
+        guard."""
         try:
-            await self._write(endings)
+            if wanted := self._wanted_with(endings):
+                with self._claiming():
+                    await self._write(endings, wanted)
+            else:
+                await self._write(endings)
         except StoreFailed:
             raise
         except Exception:
@@ -384,14 +422,24 @@ class Worker:
             for ending in endings:
                 await self._write_alone(ending)
 
-    async def _write(self, endings: list[Ending]) -> None:
+    def _wanted_with(self, endings: list[Ending]) -> int:
+        """How many to claim where these are absorbed: only where there surely is work, of before or of a list page."""
+        is_likely = self._flows or any(ending.claim.is_page for ending in endings)
+        return self._wanted(along=True) if self._may_go_along and is_likely else 0
+
+    async def _write(self, endings: list[Ending], wanted: int = 0) -> None:
         crawl, at, draw = self._crawl, moment(self._crawl.clock), Draw(self._crawl.ids)
-        forgiven = tuple(self._forgiven)
+        forgiven, turn, terms = tuple(self._forgiven), self._turn, crawl.terms
 
-        def work(tx: CrawlTx) -> Absorbed:
-            return absorb(tx, endings, forgiven, crawl.worker_id, crawl.rules, draw.replay(), at, self._entries)
+        def work(tx: CrawlTx) -> tuple[Absorbed, Claims | None]:
+            worker, rules = crawl.worker_id, crawl.rules
+            absorbed = absorb(tx, endings, forgiven, worker, rules, draw.replay(), at, self._entries)
+            return absorbed, claim(tx, worker, wanted, turn, at, terms) if wanted else None
 
-        absorbed = await crawl.store.transact(work)
+        absorbed, claims = await crawl.store.transact(work)
+        if claims is not None:
+            mark(crawl, claims)
+            self._have(claims, wanted)
         await crawl.limiter.answered((e.claim.candidate.row, e.claim.permit.number) for e in endings)
         await self._let_go(ending.claim.task.task_id for ending in endings)
         del self._forgiven[: len(forgiven)]
