@@ -17,6 +17,7 @@ BEGIN, END = "<!-- measured: made by benchmarks/performance.py -->\n", "<!-- end
 
 TITLES = {
     "contest": "One seller of 5,000 products, 4 KB details",
+    "recrawl": "Again and again, unchanged and with 1 % changed",
     "volatile": "The same with volatile fields varying",
     "large": "Details of 30 KB, the contract's size",
     "latency": "100 ms before every answer, 100 in flight",

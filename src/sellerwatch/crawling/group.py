@@ -49,7 +49,8 @@ class Run:
     list_total: int | None = None
     a_list_ended: bool = False
     follow_ups: list[Task] = field(default_factory=list)
-    ended_items: dict[ItemNo, None] = field(default_factory=dict)
+    #: Products of which something has come to an end, and how many of their tasks.
+    ended_items: dict[ItemNo, int] = field(default_factory=dict)
     foreign: dict[ItemNo, None] = field(default_factory=dict)
     proved: list[ItemNo] = field(default_factory=list)
     was_paused: bool = False

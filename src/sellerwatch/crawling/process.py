@@ -26,6 +26,9 @@ from sellerwatch.kernel.copies import altered
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, TaskId, WorkerId
 from sellerwatch.kernel.notices import Notice
 
+#: What is asked about every product of a list page.
+ITEM_TASKS = (TaskType.PRODUCT_DETAIL, TaskType.PRODUCT_OPTION)
+
 
 @dataclass(frozen=True)
 class Absorbed:
@@ -188,7 +191,7 @@ def _note_end(group: Group, task: Task, *, completed: int = 0, failed: int = 0) 
     run.failed += failed
     run.a_list_ended |= task.task_type is TaskType.MINISHOP
     if task.item_no is not None:
-        run.ended_items[task.item_no] = None
+        run.ended_items[task.item_no] = run.ended_items.get(task.item_no, 0) + 1
 
 
 def _take_in(group: Group, run: Run, ending: Ending, task: Task) -> str | None:
@@ -215,7 +218,7 @@ def _take_page(group: Group, run: Run, ending: Ending, task: Task) -> None:
     """Every product of a page becomes a product and gets its detail and its option task."""
     run.list_total = ending.list_total
     place, now = group.rules.marketplace, group.now
-    detail_task, option_task = (_follow_up(task, of, now) for of in (TaskType.PRODUCT_DETAIL, TaskType.PRODUCT_OPTION))
+    detail_task, option_task = (_follow_up(task, type_, now) for type_ in ITEM_TASKS)
     for part in ending.parts:
         product_id, detail_id, option_id = next(group.ids), next(group.ids), next(group.ids)
         listed = absorb_entry(group.shelf, part, ProductId(product_id), task.seller_id, task.execution_id, now)
@@ -261,7 +264,9 @@ def _announce_due(group: Group, run: Run) -> None:
     """A product's event is due when its last open task of the run ends, so that it is whole and one."""
     products, execution_id = group.shelf.products, run.execution.execution_id
     due = [item for item in run.ended_items if item in products and products[item].due_event() is not None]
-    still_open = group.tx.tasks.open_items(execution_id, due) if due else {}
+    # Of one whose tasks all ended here none is open; that need not be asked.
+    unsure = [item for item in due if run.ended_items[item] < len(ITEM_TASKS)]
+    still_open = group.tx.tasks.open_items(execution_id, unsure) if unsure else {}
     whole = [item for item in due if item not in still_open]
     group.fetch_bodies(whole)
     for item in whole:

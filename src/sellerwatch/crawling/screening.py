@@ -129,7 +129,7 @@ def take_in(group: Group, run: Run, part: Part) -> None:
         absorb_part(group.shelf, part, run.execution.seller_id, group.now)
     except ForeignProduct:
         return
-    run.ended_items[part.item_no] = None
+    run.ended_items.setdefault(part.item_no, 0)
 
 
 def part_of(group: Group, held: HeldPart) -> Part:

@@ -425,7 +425,8 @@ class Worker:
     def _wanted_with(self, endings: list[Ending]) -> int:
         """How many to claim where these are absorbed: only where there surely is work, of before or of a list page."""
         is_likely = self._flows or any(ending.claim.is_page for ending in endings)
-        return self._wanted(along=True) if self._may_go_along and is_likely else 0
+        # What went back unsent is put back by a claim of its own.
+        return self._wanted(along=True) if self._may_go_along and is_likely and not self._unsure else 0
 
     async def _write(self, endings: list[Ending], wanted: int = 0) -> None:
         crawl, at, draw = self._crawl, moment(self._crawl.clock), Draw(self._crawl.ids)
