@@ -53,8 +53,6 @@ class Bar:
 def contested(args: argparse.Namespace) -> Results:
     runs = []
     with marketplace(args.products, is_steady=True) as market:
-        say("warming the marketplace up ...")
-        compete("bare aiohttp loop", market)
         for number in range(args.rounds):
             turns: list[Run] = []
             for turn in range(args.turns):
@@ -90,7 +88,6 @@ def volatile(args: argparse.Namespace) -> Results:
 def large(args: argparse.Namespace) -> Results:
     runs = []
     with marketplace(args.products // 4, detail_kb=30, is_steady=True) as market:
-        compete("bare aiohttp loop", market)
         for number in range(args.rounds):
             for who in CONTESTANTS:
                 say(f"30 KB details, round {number + 1} of {args.rounds}: {who} ...")

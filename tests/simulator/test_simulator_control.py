@@ -132,3 +132,11 @@ def test_a_wrong_knock_is_refused_with_a_sentence(
     answered, body = knock(open_simulator(), method, door, **query)
     assert answered == status
     assert body["message"]
+
+
+def test_a_warmed_marketplace_has_rendered_everything_and_counts_nothing() -> None:
+    cold, warm = open_simulator(), open_simulator()
+    assert knock(warm, "POST", "warm") == (200, {"warm": True})
+    assert warm.marketplace.stats()["requests"] == {}
+    assert Visitor(warm).enter().detail(FIRST) == Visitor(cold).enter().detail(FIRST)
+    assert knock(warm, "GET", "warm")[0] == 405

@@ -39,6 +39,7 @@ class Control:
     | `POST mutate?count=N&seed=S` | a lifelike mix of deeds on N products; `only=changed` for one kind |
     | `POST profile?name=...` | another chaos profile |
     | `POST receiver?mode=...` | another mode of the product server; `probability`, `requests`, `retryAfter` |
+    | `POST warm` | every product rendered once, so that no benchmark times that |
     | `POST redesign?on=true` | redesign the details; `seller` for one seller, `on=false` to take it back |
     """
 
@@ -123,6 +124,10 @@ class Control:
         self._marketplace.renderer.redesign(Redesign() if on else None, (seller_id,) if seller_id else None)
         return json_answer(200, {"redesigned": on})
 
+    def warm(self, request: Request, rest: str) -> Answer:
+        self._marketplace.warm()
+        return json_answer(200, {"warm": True})
+
 
 _DOORS: dict[str, tuple[str, Action]] = {
     "stats": ("GET", Control.stats),
@@ -135,6 +140,7 @@ _DOORS: dict[str, tuple[str, Action]] = {
     "profile": ("POST", Control.profile),
     "receiver": ("POST", Control.receiver),
     "redesign": ("POST", Control.redesign),
+    "warm": ("POST", Control.warm),
 }
 
 

@@ -17,7 +17,7 @@ STRANGER = "stranger_0001"
 """A seller on nobody's list: its items turn up on a seller's pages when there is no second seller to take them from."""
 _STRANGER_ITEMS = range(FIRST_ITEM_NO - 100_000, FIRST_ITEM_NO - 99_900)
 _FIRST_SELLER_NO = 678
-_PRODUCTS_AT_HAND = 8_192
+_PRODUCTS_AT_HAND = 32_768
 
 
 class Deed(Enum):
