@@ -7,13 +7,13 @@
 
 `contest`: one seller of 5,000 products; we, Scrapy, Crawlee and a bare aiohttp loop in interleaved rounds, in each of
 which there are three turns, forwards and backwards, of everybody and of the quicker ones oftener (a machine that others
-share changes its speed within seconds, and a crawl takes a few); we also crawl it again. `recrawl`: again and again, unchanged and with 1 % changed by turns;
-each changed one is compared with those around it, and the median of a round's pairs counts, since two equal crawls
-differ by more than 1 %. `volatile`: again, with the fields varying that vary by themselves. `large`: details of 30 KB,
-the contract's size. `latency`: 100 ms before every answer and 100 in flight, beside the 1,000 requests a second that
-are possible then. `pieces`: limiter, store, outbox and API by themselves. `growth`: cost and memory of ever larger
-sellers. Every product is compared with the truth. Each part writes its figures to results.json, and the page with its
-picture anew from there (unless --dry). Exits with 1 where a bar is missed.
+share changes its speed within seconds, and a crawl takes a few); we also crawl it again. `recrawl`: again and again,
+unchanged and with 1 % changed by turns; each changed one is compared with those around it, and the median of a round's
+pairs counts, since two equal crawls differ by more than 1 %. `volatile`: again, with the fields varying that vary by
+themselves. `large`: details of 30 KB, the contract's size. `latency`: 100 ms before every answer and 100 in flight,
+beside the 1,000 requests a second that are possible then. `pieces`: limiter, store, outbox and API by themselves.
+`growth`: cost and memory of ever larger sellers. Every product is compared with the truth. Each part writes its figures
+to results.json, and the page with its picture anew from there (unless --dry). Exits with 1 where a bar is missed.
 """
 
 from __future__ import annotations
