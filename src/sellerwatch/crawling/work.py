@@ -44,7 +44,7 @@ GROUP = 200
 AHEAD = 4
 #: A list page holds hundreds of products: a group is full with one, and so many are on their way at a time.
 GROUP_PARTS = 500
-PAGES = 10
+PAGES = 5
 GROUP_DELAY = 0.04
 #: Answers that are read before others of the event loop have their turn; all of them before the transaction, so that no
 #: two threads want the interpreter.
