@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -56,28 +56,33 @@ class Bar:
 
 
 def contested(args: argparse.Namespace) -> Results:
-    runs = []
     with marketplace(args.products, is_steady=True) as market:
-        for number in range(args.rounds):
-            turns: list[Run] = []
-            for turn in range(args.turns):
-                for who in TURN[:: -1 if turn % 2 else 1]:
-                    say(f"contest, round {number + 1} of {args.rounds}, turn {turn + 1} of {args.turns}: {who} ...")
-                    turns += compete(who, market, phases=("first", "again") if who == "sellerwatch" else ())
-            runs += [contest.together(mine) for mine in contest.by_name(turns).values()]
-    return contest.by_name(runs)
+
+        def play(turn: int) -> Iterator[Run]:
+            for who in TURN[:: -1 if turn % 2 else 1]:
+                say(f"  {who} ...")
+                yield from compete(who, market, phases=("first", "again") if who == "sellerwatch" else ())
+
+        return _in_rounds("contest", args, play, contest.together)
 
 
 def recrawled(args: argparse.Namespace) -> Results:
-    runs = []
+    phases = ("first", "again", *("changed", "again") * PAIRS)
     with marketplace(args.products, is_steady=True) as market:
-        for number in range(args.rounds):
-            turns: list[Run] = []
-            for turn in range(args.turns):
-                say(f"recrawl, round {number + 1} of {args.rounds}, turn {turn + 1} of {args.turns} ...")
-                _, *again = compete("sellerwatch", market, phases=("first", "again", *("changed", "again") * PAIRS))
-                turns += again
-            runs += [contest.middle(mine) for mine in contest.by_name(turns).values()]
+        return _in_rounds("recrawl", args, lambda _: compete("sellerwatch", market, phases=phases)[1:], contest.middle)
+
+
+def _in_rounds(
+    part: str, args: argparse.Namespace, play: Callable[[int], Iterable[Run]], as_one: Callable[[Sequence[Run]], Run]
+) -> Results:
+    """Rounds of several turns, each contestant's in a round taken as one run."""
+    runs = []
+    for number in range(args.rounds):
+        turns: list[Run] = []
+        for turn in range(args.turns):
+            say(f"{part}, round {number + 1} of {args.rounds}, turn {turn + 1} of {args.turns} ...")
+            turns += play(turn)
+        runs += [as_one(mine) for mine in contest.by_name(turns).values()]
     return contest.by_name(runs)
 
 

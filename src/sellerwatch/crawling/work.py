@@ -12,8 +12,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -21,13 +21,13 @@ from sellerwatch.agents.agent import Outcome
 from sellerwatch.agents.pool import Grant
 from sellerwatch.agents.storm import Storm
 from sellerwatch.catalog.absorb import Entries
-from sellerwatch.crawling.claim import Claim, Claims, claim, put_off
+from sellerwatch.crawling.claim import Claim, Claims, claim
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.outcome import Ending, TaskEnd, judge
+from sellerwatch.crawling.pocket import Pocket
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.process import Absorbed, abandon, absorb
 from sellerwatch.crawling.put_back import put_back_unknown
-from sellerwatch.crawling.queue import Hint
 from sellerwatch.crawling.sessions import Sessions, identity_of
 from sellerwatch.crawling.take import mark, take
 from sellerwatch.kernel.clock import moment
@@ -53,8 +53,7 @@ JUDGED_AT_ONCE = 20
 BUFFER = 300
 #: With nothing known to come, how often to look: another process may have made work.
 IDLE = timedelta(seconds=1)
-#: How long one question to a queue waits for a message, in seconds; and the pause after one that brought none.
-POLL = 20.0
+#: The pause after a question to a queue that brought no message.
 EMPTY = timedelta(milliseconds=100)
 #: With no permit for longer than this, tasks that messages name wait in the database.
 PUT_OFF = timedelta(seconds=5)
@@ -108,7 +107,7 @@ class Worker:
         self._departed: dict[int, int] = {}
         self._good = 0
         self._said = ""
-        self._hints: dict[TaskId, Hint] = {}
+        self._pocket = Pocket(crawl, self._under_way)
 
     @property
     def is_busy(self) -> bool:
@@ -124,7 +123,7 @@ class Worker:
         absorbing = asyncio.create_task(self._keep_absorbing())
         claiming = asyncio.create_task(self._keep_claiming())
         stopping = asyncio.create_task(stop.wait())
-        extending = asyncio.create_task(self._keep_hints()) if self._crawl.queue.names_tasks else None
+        extending = asyncio.create_task(self._pocket.keep()) if self._crawl.queue.names_tasks else None
         try:
             await asyncio.wait((absorbing, claiming, stopping), return_when=asyncio.FIRST_COMPLETED)
             for ended in (absorbing, claiming):
@@ -143,7 +142,7 @@ class Worker:
             await asyncio.gather(absorbing, return_exceptions=True)
             await self._absorb_rest()
             await self._sessions.close()
-            await self._hand_over()
+            await self._pocket.hand_over()
             if extending is not None:
                 extending.cancel()
                 await asyncio.gather(extending, return_exceptions=True)
@@ -201,18 +200,18 @@ class Worker:
         self._wake.clear()
         if self._unsure:
             await self._put_back_unknown()
-        named = await self._named(wanted) if crawl.queue.names_tasks else None
+        named = await self._pocket.named(wanted) if crawl.queue.names_tasks else None
         if named is not None and not named:
             # The queue itself was waited for.
             return now + EMPTY
         claims = await take(crawl, wanted, self._turn, named)
-        await self._let_go(claims.stale)
+        await self._pocket.let_go(claims.stale)
         self._have(claims, wanted)
         self._depart()
         if claims.taken and not claims.hungry:
             return now + IDLE if self._is_dry else None
         if claims.not_before is not None and claims.not_before > now + PUT_OFF:
-            await self._put_off(claims.not_before)
+            await self._pocket.put_off(claims.not_before)
         soon = now + IDLE
         return soon if claims.not_before is None else max(now, min(claims.not_before, soon))
 
@@ -228,58 +227,9 @@ class Worker:
         # All that was ready is taken: only an absorbed result, a nudge or time can bring more.
         self._is_dry = not (self._flows or claims.hungry or self._crawl.queue.names_tasks)
 
-    async def _named(self, wanted: int) -> list[TaskId]:
-        """Tasks that messages in hand name and that are not under way: those from before, then new ones."""
-        queue, pocket = self._crawl.queue, self._pocket()
-        if len(pocket) < wanted:
-            hints = await queue.receive(wanted - len(pocket), 0 if pocket else POLL)
-            again = [hint for hint in hints if hint.task_id in self._hints]
-            await queue.acknowledge(again)
-            self._hints |= {hint.task_id: hint for hint in hints if hint.task_id is not None and hint not in again}
-            pocket = self._pocket()
-        return pocket[:wanted]
-
-    def _pocket(self) -> list[TaskId]:
+    def _under_way(self) -> set[TaskId]:
         held = (*self._at_hand, *(result.claim for result in self._results))
-        under_way = {*self._in_flight, *(one.task.task_id for one in held)}
-        return [task_id for task_id in self._hints if task_id not in under_way]
-
-    async def _let_go(self, task_ids: Iterable[TaskId]) -> None:
-        """Their tasks are not in hand any more, whatever became of them. A message that cannot be deleted comes again,
-        and finds that out."""
-        hints = [hint for task_id in task_ids if (hint := self._hints.pop(task_id, None))] if self._hints else []
-        if hints:
-            try:
-                await self._crawl.queue.acknowledge(hints)
-            except Unavailable as refusal:
-                log.warning("messages were not deleted; they come again", extra={"problem": str(refusal)})
-
-    async def _put_off(self, until: datetime) -> None:
-        """No budget for a while: what is named waits in the database, since in the queue it would count as received."""
-        now, pocket = self._crawl.clock.now(), self._pocket()
-        if pocket:
-            await self._crawl.store.transact(lambda tx: put_off(tx, pocket, until, now))
-            await self._let_go(pocket)
-
-    async def _hand_over(self) -> None:
-        """Stopped: what is named and not taken is published anew, for others. In the queue it would be ours, and keep
-        back all of its seller, until nobody has extended it for a while. Rows of what was taken and not done are put
-        back by whoever releases what this worker holds."""
-        try:
-            await self._put_off(self._crawl.clock.now())
-        except StoreFailed as failure:
-            log.warning("messages in hand are not given back; they come again", extra={"problem": str(failure)})
-            return
-        await self._let_go(list(self._hints))
-
-    async def _keep_hints(self) -> None:
-        """Messages stay ours while their tasks are in hand."""
-        while True:
-            await self._crawl.clock.sleep(self._crawl.visibility.total_seconds() / 3)
-            try:
-                await self._crawl.queue.extend(list(self._hints.values()))
-            except Unavailable as refusal:
-                log.warning("messages were not extended", extra={"problem": str(refusal)})
+        return {*self._in_flight, *(one.task.task_id for one in held)}
 
     async def _put_back_unknown(self) -> None:
         """A claim that failed may have been committed all the same, and some were given up unsent."""
@@ -410,11 +360,9 @@ class Worker:
         """As one group, and with it what is to be done next; if that cannot be, one by one: those already in meet the
         guard."""
         try:
-            if wanted := self._wanted_with(endings):
-                with self._claiming():
-                    await self._write(endings, wanted)
-            else:
-                await self._write(endings)
+            wanted = self._wanted_with(endings)
+            with self._claiming() if wanted else nullcontext():
+                await self._write(endings, wanted)
         except StoreFailed:
             raise
         except Exception:
@@ -442,7 +390,7 @@ class Worker:
             mark(crawl, claims)
             self._have(claims, wanted)
         await crawl.limiter.answered((e.claim.candidate.row, e.claim.permit.number) for e in endings)
-        await self._let_go(ending.claim.task.task_id for ending in endings)
+        await self._pocket.let_go(ending.claim.task.task_id for ending in endings)
         del self._forgiven[: len(forgiven)]
         self._absorbed(absorbed)
         crawl.tell(absorbed.notices)
@@ -459,7 +407,7 @@ class Worker:
             worker, at = self._crawl.worker_id, moment(self._crawl.clock)
             await self._crawl.store.transact(lambda tx: abandon(tx, ending, worker, problem, at))
             await self._crawl.limiter.answered([(ending.claim.candidate.row, ending.claim.permit.number)])
-            await self._let_go([ending.claim.task.task_id])
+            await self._pocket.let_go([ending.claim.task.task_id])
 
     def _judged(self, result: _Result) -> Ending:
         """What it means for task and agent, how long they have to wait for what went wrong, and whether it is the
