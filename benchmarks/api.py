@@ -357,7 +357,7 @@ def recording() -> Iterator[list[str]]:
 
 async def lists(database: Path, tasks: int, products: int, calls: int = CALLS) -> list[Measured]:
     from sellerwatch.compose.service import open_service
-    from sellerwatch.settings import load
+    from sellerwatch.settings.load import load
     from sellerwatch.web.api.app import make_app
     from sellerwatch.web.api.credentials import Role
     from sellerwatch.web.api.parts import Parts
@@ -392,7 +392,7 @@ async def lists(database: Path, tasks: int, products: int, calls: int = CALLS) -
 async def console(database: Path, tasks: int, products: int, calls: int = CALLS) -> list[PageMeasured]:
     from sellerwatch.compose.service import open_service
     from sellerwatch.oversight.users import Role, add_user
-    from sellerwatch.settings import load
+    from sellerwatch.settings.load import load
     from sellerwatch.web import sessions
     from sellerwatch.web.api.app import make_app
     from sellerwatch.web.api.parts import Parts
@@ -444,7 +444,7 @@ async def served(url: str, database: Path) -> None:
     from sellerwatch.crawling.trigger import trigger
     from sellerwatch.kernel.ids import Draw, SellerId
     from sellerwatch.sellers.register import register
-    from sellerwatch.settings import load
+    from sellerwatch.settings.load import load
     from sellerwatch.web.api.credentials import Role
     from sellerwatch.web.serve import api_of, credentials_of
 

@@ -46,7 +46,7 @@ async def ours(url: str, database: Path, phases: Sequence[str], changed: tuple[i
     from sellerwatch.crawling.trigger import trigger
     from sellerwatch.kernel.ids import Draw, SellerId
     from sellerwatch.sellers.register import register
-    from sellerwatch.settings import load
+    from sellerwatch.settings.load import load
 
     values = {"DATABASE_URL": f"sqlite:///{database}", "MARKETPLACE_URL": url} | RAISED
     settings = load({f"SELLERWATCH_{name}": str(value) for name, value in values.items()}).settings

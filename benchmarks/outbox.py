@@ -136,7 +136,7 @@ def fill(database: Path, events: int, body_kb: float) -> None:
 async def ours(url: str, database: Path, events: int, concurrency: int) -> tuple[float, float]:
     """The whole service, with nothing to crawl."""
     from sellerwatch.compose.service import open_service
-    from sellerwatch.settings import load
+    from sellerwatch.settings.load import load
 
     values = {
         "DATABASE_URL": f"sqlite:///{database}",

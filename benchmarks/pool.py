@@ -488,7 +488,7 @@ async def _serving(simulator: Any, clock: Any, seed: int, every: Any) -> AsyncIt
     from sellerwatch.compose.service import open_service
     from sellerwatch.kernel.ids import Draw, Ids
     from sellerwatch.sellers.register import register
-    from sellerwatch.settings import load
+    from sellerwatch.settings.load import load
     from sellerwatch.simulator.receiver import SimulatedReceiver
     from sellerwatch.simulator.transport import SimulatedTransport
 

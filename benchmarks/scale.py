@@ -34,7 +34,7 @@ from sellerwatch.compose.service import open_service
 from sellerwatch.crawling.service import Role
 from sellerwatch.crawling.trigger import trigger
 from sellerwatch.kernel.ids import SellerId
-from sellerwatch.settings import load
+from sellerwatch.settings.load import load
 
 LEAST = 1.8
 #: Seconds one measurement may take; far beyond what it needs.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from sellerwatch.settings import PREFIX, SECRETS, Settings
+from sellerwatch.settings.model import PREFIX, SECRETS, Settings
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
 HEAD = """# Settings

@@ -13,7 +13,7 @@ import typer
 import yaml
 
 from sellerwatch.cli.main import app
-from sellerwatch.settings import Settings
+from sellerwatch.settings.model import Settings
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs/examples"

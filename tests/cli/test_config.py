@@ -6,7 +6,7 @@ import base64
 import json
 from pathlib import Path
 
-from sellerwatch.settings import Settings
+from sellerwatch.settings.model import Settings
 
 from .conftest import Run
 

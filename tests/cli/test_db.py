@@ -14,7 +14,7 @@ from sellerwatch.adapters.sql import engine as engine_module
 from sellerwatch.adapters.sql.engine import DatabaseUnavailable
 from sellerwatch.adapters.sql.migrate import history
 from sellerwatch.compose.database import open_store, schema_status, upgrade_schema
-from sellerwatch.settings import load
+from sellerwatch.settings.load import load
 
 from .conftest import Run, refused
 

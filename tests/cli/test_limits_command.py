@@ -9,7 +9,8 @@ from tests.builders import NOW
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.compose.rules import tuning_in_force
-from sellerwatch.settings import TUNABLE, load
+from sellerwatch.settings.load import load
+from sellerwatch.settings.model import TUNABLE
 
 from .conftest import Run, refused
 from .prepared import Office

@@ -24,7 +24,7 @@ from sellerwatch.crawling.trigger import trigger
 from sellerwatch.kernel.clock import SystemClock
 from sellerwatch.kernel.ids import Draw, Ids, SellerId
 from sellerwatch.sellers.register import register
-from sellerwatch.settings import Settings
+from sellerwatch.settings.model import Settings
 from sellerwatch.simulator.receiver import SimulatedReceiver
 from sellerwatch.simulator.simulator import Simulator
 from sellerwatch.simulator.transport import SimulatedTransport

@@ -14,17 +14,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from sellerwatch.agents.limits import Limits
-from sellerwatch.settings import (
-    PREFIX,
-    SECRETS,
-    TEN_YEARS,
-    InvalidSettings,
-    Settings,
-    load,
-    rule_warnings,
-    shown_value,
-    warnings,
-)
+from sellerwatch.settings.faults import InvalidSettings, rule_warnings, warnings
+from sellerwatch.settings.load import load
+from sellerwatch.settings.model import PREFIX, SECRETS, Settings, shown_value
+from sellerwatch.settings.values import TEN_YEARS
 
 KEY = base64.b64encode(bytes(range(32))).decode()
 SECRET = "correct-horse-battery-staple-0123456789"

@@ -33,7 +33,8 @@ from sellerwatch.marketplaces.ports import Transport
 from sellerwatch.outbox.ports import Receiver
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.sellers.register import register
-from sellerwatch.settings import Settings, load
+from sellerwatch.settings.load import load
+from sellerwatch.settings.model import Settings
 from sellerwatch.simulator.receiver import SimulatedReceiver
 from sellerwatch.simulator.simulator import Simulator
 from sellerwatch.simulator.transport import SimulatedTransport

@@ -20,7 +20,7 @@ from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.crawling.service import Service
 from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop, run_virtually
-from sellerwatch.settings import Settings
+from sellerwatch.settings.model import Settings
 
 WINDOW = 60.0
 LIMIT = 10

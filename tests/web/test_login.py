@@ -10,7 +10,7 @@ import pytest
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.oversight.users import Role, add_user, remove_user, set_password, set_role
-from sellerwatch.settings import load
+from sellerwatch.settings.load import load
 from sellerwatch.web.api.parts import Parts
 from sellerwatch.web.serve import first_user
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sellerwatch.crawling.ports import CrawlTx
     from sellerwatch.kernel.clock import Moment
     from sellerwatch.oversight.audit import AuditEntry
-    from sellerwatch.settings import Settings
+    from sellerwatch.settings.model import Settings
 
 app = typer.Typer(no_args_is_help=True, help="Look at the agents we ask as; suspend, block and mend them.")
 

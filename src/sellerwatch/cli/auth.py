@@ -42,7 +42,7 @@ def token(
     curl -H "Authorization: Bearer $(sellerwatch auth token --role viewer)" localhost:8080/api/v1/sellers
     """
     from sellerwatch.kernel.clock import SystemClock  # noqa: PLC0415
-    from sellerwatch.settings import load  # noqa: PLC0415
+    from sellerwatch.settings.load import load  # noqa: PLC0415
     from sellerwatch.web.api.credentials import Role  # noqa: PLC0415
     from sellerwatch.web.serve import credentials_of  # noqa: PLC0415
 

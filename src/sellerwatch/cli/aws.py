@@ -17,7 +17,7 @@ from sellerwatch.kernel.errors import Conflict
 if TYPE_CHECKING:
     from sellerwatch.crawling.ports import CrawlTx
     from sellerwatch.schedules.schedule import Schedule
-    from sellerwatch.settings import Settings
+    from sellerwatch.settings.model import Settings
 
 app = typer.Typer(no_args_is_help=True, help="Set up queues, compare rules: with QUEUE sqs, SCHEDULER eventbridge.")
 
@@ -97,6 +97,6 @@ def _all_schedules(tx: CrawlTx, at: Desk) -> list[Schedule]:
 
 
 def _settings() -> Settings:
-    from sellerwatch.settings import load  # noqa: PLC0415
+    from sellerwatch.settings.load import load  # noqa: PLC0415
 
     return load(os.environ).settings

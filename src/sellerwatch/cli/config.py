@@ -10,7 +10,8 @@ import typer
 from sellerwatch.cli.output import out, print_json, print_table
 
 if TYPE_CHECKING:
-    from sellerwatch.settings import Fault, Loaded
+    from sellerwatch.settings.faults import Fault
+    from sellerwatch.settings.load import Loaded
 
 app = typer.Typer(no_args_is_help=True, help="Look at the settings.")
 
@@ -26,7 +27,9 @@ def check(
     SELLERWATCH_PORT=abc SELLERWATCH_DATABASEURL=x sellerwatch config check
     """
     # Imported here: Pydantic is half of what starting any command would cost.
-    from sellerwatch.settings import PREFIX, InvalidSettings, Settings, load, warnings  # noqa: PLC0415
+    from sellerwatch.settings.faults import InvalidSettings, warnings  # noqa: PLC0415
+    from sellerwatch.settings.load import load  # noqa: PLC0415
+    from sellerwatch.settings.model import PREFIX, Settings  # noqa: PLC0415
 
     try:
         loaded = load(os.environ)
@@ -62,12 +65,12 @@ def _about_rules(loaded: Loaded) -> list[Fault]:
     if loaded.settings.scheduler != "eventbridge":
         return []
     from sellerwatch.compose.aws import rules_needed  # noqa: PLC0415
-    from sellerwatch.settings import rule_warnings  # noqa: PLC0415
+    from sellerwatch.settings.faults import rule_warnings  # noqa: PLC0415
 
     return rule_warnings(loaded.settings, rules_needed(loaded.settings))
 
 
 def _value(loaded: Loaded, name: str) -> object:
-    from sellerwatch.settings import shown_value  # noqa: PLC0415
+    from sellerwatch.settings.model import shown_value  # noqa: PLC0415
 
     return shown_value(name, getattr(loaded.settings, name))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sellerwatch.crawling.operate import Handled
     from sellerwatch.crawling.ports import CrawlTx
     from sellerwatch.crawling.queue import DeadLetter
-    from sellerwatch.settings import Settings
+    from sellerwatch.settings.model import Settings
 
 app = typer.Typer(no_args_is_help=True, help="Messages that the queue gave up (QUEUE sqs): look at them, redrive them.")
 
@@ -133,7 +133,7 @@ def _json(one: Explained) -> dict[str, Any]:
 
 
 def _settings() -> Settings:
-    from sellerwatch.settings import load  # noqa: PLC0415
+    from sellerwatch.settings.load import load  # noqa: PLC0415
 
     settings = load(os.environ).settings
     if settings.queue != "sqs":

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sellerwatch.crawling.service import Service
     from sellerwatch.kernel.ids import ExecutionId, SellerId
     from sellerwatch.sellers.ports import SellersTx
-    from sellerwatch.settings import Loaded
+    from sellerwatch.settings.load import Loaded
     from sellerwatch.simulator.simulator import Simulator
     from sellerwatch.web.serve import Serving
 
@@ -267,7 +267,7 @@ async def _pause(service: Service, running: asyncio.Task[None]) -> None:
 
 
 def _loaded(marketplace: str, product_server: str, database: Path) -> Loaded:
-    from sellerwatch.settings import load  # noqa: PLC0415
+    from sellerwatch.settings.load import load  # noqa: PLC0415
 
     values = {
         "DATABASE_URL": f"sqlite:///{database}",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sellerwatch.crawling.operate import Handled
     from sellerwatch.crawling.ports import CrawlTx
     from sellerwatch.kernel.store import Store
-    from sellerwatch.settings import Settings
+    from sellerwatch.settings.model import Settings
 
 T = TypeVar("T")
 
@@ -112,7 +112,7 @@ def sitting() -> Iterator[Sitting]:
     """The configured database, open until the block ends."""
     # Imported here: SQLAlchemy and Pydantic are most of what starting any command would cost.
     from sellerwatch.compose.database import open_clock, open_store  # noqa: PLC0415
-    from sellerwatch.settings import load  # noqa: PLC0415
+    from sellerwatch.settings.load import load  # noqa: PLC0415
 
     settings = load(os.environ).settings
     clock = open_clock(settings)
@@ -139,7 +139,7 @@ def change(work: Callable[[CrawlTx, Desk], T]) -> T:
 def this_moment() -> Moment:
     """On the clock that permits are reckoned by."""
     from sellerwatch.compose.database import open_clock, pool_moment  # noqa: PLC0415
-    from sellerwatch.settings import load  # noqa: PLC0415
+    from sellerwatch.settings.load import load  # noqa: PLC0415
 
     settings = load(os.environ).settings
     return pool_moment(settings, open_clock(settings))

@@ -14,7 +14,8 @@ from sellerwatch.cli.output import err, print_json, print_table
 
 if TYPE_CHECKING:
     from sellerwatch.crawling.ports import CrawlTx
-    from sellerwatch.settings import Fault, Loaded
+    from sellerwatch.settings.faults import Fault
+    from sellerwatch.settings.load import Loaded
 
 app = typer.Typer(no_args_is_help=True, help="Look at the limits in force and change them while the service runs.")
 
@@ -29,7 +30,7 @@ def show(as_json: AsJson = False) -> None:
     sellerwatch limits show
     sellerwatch limits show --json
     """
-    from sellerwatch.settings import TUNABLE, Settings  # noqa: PLC0415
+    from sellerwatch.settings.model import TUNABLE, Settings  # noqa: PLC0415
 
     loaded, faults = desk.look(lambda tx, _: _in_force(tx.overrides.all()))
     described = {name: Settings.model_fields[name].description for name in TUNABLE}
@@ -113,7 +114,8 @@ def _worded(value: Any) -> str:
 
 def _in_force(overrides: Mapping[str, str]) -> tuple[Loaded, tuple[Fault, ...]]:
     """As a running service has it: where what was set has become wrong, it goes without."""
-    from sellerwatch.settings import InvalidSettings, load  # noqa: PLC0415
+    from sellerwatch.settings.faults import InvalidSettings  # noqa: PLC0415
+    from sellerwatch.settings.load import load  # noqa: PLC0415
 
     try:
         return load(os.environ, overrides), ()
@@ -122,18 +124,18 @@ def _in_force(overrides: Mapping[str, str]) -> tuple[Loaded, tuple[Fault, ...]]:
 
 
 def _values(overrides: Mapping[str, str]) -> Mapping[str, Any]:
-    from sellerwatch.settings import load  # noqa: PLC0415
+    from sellerwatch.settings.load import load  # noqa: PLC0415
 
     return load(os.environ, overrides).settings.model_dump()
 
 
 def _checking(name: str, value: str) -> Any:
-    from sellerwatch.settings import limit_checked  # noqa: PLC0415
+    from sellerwatch.settings.limits import limit_checked  # noqa: PLC0415
 
     return limit_checked(name, value, _values)
 
 
 def _name(given: str) -> str:
-    from sellerwatch.settings import limit_name  # noqa: PLC0415
+    from sellerwatch.settings.limits import limit_name  # noqa: PLC0415
 
     return limit_name(desk.text(given))

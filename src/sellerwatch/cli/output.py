@@ -58,7 +58,8 @@ def print_error(error: SellerwatchError) -> None:
 
 def _language() -> str:
     """As configured; where the settings themselves are wrong, what the variable says."""
-    from sellerwatch.settings import InvalidSettings, load  # noqa: PLC0415 - only a refusal pays for it
+    from sellerwatch.settings.faults import InvalidSettings  # noqa: PLC0415 - only a refusal pays for it
+    from sellerwatch.settings.load import load  # noqa: PLC0415 - only a refusal pays for it
 
     try:
         return load(os.environ).settings.language

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from sellerwatch.crawling.service import Role, Service
     from sellerwatch.kernel.ids import ExecutionId, SellerId
     from sellerwatch.sellers.ports import SellersTx
-    from sellerwatch.settings import Loaded, Settings
+    from sellerwatch.settings.load import Loaded
+    from sellerwatch.settings.model import Settings
     from sellerwatch.web.serve import Serving
 
 
@@ -92,7 +93,7 @@ def crawl(
 
 def _loaded(*, quiet: bool = False) -> Loaded:
     from sellerwatch.logs import configure  # noqa: PLC0415
-    from sellerwatch.settings import load  # noqa: PLC0415
+    from sellerwatch.settings.load import load  # noqa: PLC0415
 
     loaded = load(os.environ)
     settings = loaded.settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sellerwatch.oversight.alerts import Alert, AlertQueue, Alerts, LogAlerts
-from sellerwatch.settings import Settings
+from sellerwatch.settings.model import Settings
 
 
 async def send_alerts(settings: Settings, alerts: Sequence[Alert]) -> None:

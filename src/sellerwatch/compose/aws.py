@@ -13,7 +13,7 @@ from sellerwatch.compose.database import opened
 from sellerwatch.crawling.queue import DeadLetters, EmbeddedQueue, Queue
 from sellerwatch.outbox.ports import Receiver
 from sellerwatch.schedules.schedule import Schedule
-from sellerwatch.settings import Settings
+from sellerwatch.settings.model import Settings
 
 if TYPE_CHECKING:
     from sellerwatch.adapters.aws.events import Drifted, Target

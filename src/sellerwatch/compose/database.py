@@ -24,7 +24,8 @@ from sellerwatch.adapters.sql.store import InlineRunner, SqlStore, ThreadRunner
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.clock import EPOCH, SHARED, Clock, Moment, SystemClock, moment
 from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.settings import Settings, load
+from sellerwatch.settings.load import load
+from sellerwatch.settings.model import Settings
 
 READER_THREADS = 4
 #: Of one process at a MySQL server: several write at once there. With its readers it stays well below 50 connections.

@@ -12,7 +12,7 @@ from sellerwatch.adapters.sql.engine import (
     database_path,
     make_engine,
 )
-from sellerwatch.settings import Settings
+from sellerwatch.settings.model import Settings
 
 
 def open_sealer(settings: Settings) -> AesGcmSealer:

@@ -18,7 +18,7 @@ from sellerwatch.crawling.group import CrawlRules
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.marketplaces.ports import Marketplace
 from sellerwatch.outbox.rules import DeliveryRules
-from sellerwatch.settings import TUNABLE, Settings
+from sellerwatch.settings.model import TUNABLE, Settings
 
 
 def tuning_in_force(settings: Settings, overrides: Mapping[str, str]) -> Tuning:

@@ -43,7 +43,7 @@ from sellerwatch.outbox.ports import Receiver
 from sellerwatch.oversight.alerts import AlertQueue
 from sellerwatch.schedules.embedded import EmbeddedScheduler
 from sellerwatch.schedules.telling import heed
-from sellerwatch.settings import Settings
+from sellerwatch.settings.model import Settings
 
 #: How often the scheduler's outbox is swept without a nudge, in seconds.
 SCHEDULER_INTERVAL = 60.0

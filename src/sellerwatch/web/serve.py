@@ -21,7 +21,7 @@ from sellerwatch.web.api.parts import Parts
 
 if TYPE_CHECKING:
     from sellerwatch.crawling.service import Service
-    from sellerwatch.settings import Settings
+    from sellerwatch.settings.model import Settings
 
 #: How long answers under way may take once we are told to stop.
 GRACE = 3

@@ -26,7 +26,7 @@ from sellerwatch.oversight.users import Role
 from sellerwatch.schedules.interval import IntervalUnit
 from sellerwatch.schedules.schedule import ScheduleEventType, ScheduleStatus
 from sellerwatch.sellers.seller import SellerStatus
-from sellerwatch.settings import Settings
+from sellerwatch.settings.model import Settings
 from sellerwatch.web.console.texts import TEXTS, ago, say
 
 PACKAGE = Path(__file__).parents[3] / "src/sellerwatch"

@@ -10,7 +10,10 @@ from pydantic import Field, StrictFloat, StrictInt
 
 from sellerwatch.crawling import operate_pool
 from sellerwatch.crawling.ports import CrawlTx
-from sellerwatch.settings import TUNABLE, Fault, InForce, InvalidSettings, Settings, limit_checked, limit_name, tuned
+from sellerwatch.settings.faults import Fault, InvalidSettings
+from sellerwatch.settings.limits import InForce, limit_checked, limit_name
+from sellerwatch.settings.load import tuned
+from sellerwatch.settings.model import TUNABLE, Settings
 from sellerwatch.web.api.errors import refusals
 from sellerwatch.web.api.parts import Desk, Parts, parts_of
 from sellerwatch.web.api.shapes import Given, Told

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sellerwatch.crawling.service import Service
     from sellerwatch.kernel.clock import Clock
     from sellerwatch.kernel.ids import Ids
-    from sellerwatch.settings import Settings
+    from sellerwatch.settings.model import Settings
     from sellerwatch.web.api.credentials import Credentials
 
 T = TypeVar("T")

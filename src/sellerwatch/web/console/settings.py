@@ -8,7 +8,9 @@ from fastapi import APIRouter
 from pydantic import SecretStr
 from starlette.responses import Response
 
-from sellerwatch.settings import SECRETS, TUNABLE, InvalidSettings, tuned
+from sellerwatch.settings.faults import InvalidSettings
+from sellerwatch.settings.load import tuned
+from sellerwatch.settings.model import SECRETS, TUNABLE
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page import Page, show
 from sellerwatch.web.console.tables import Table

@@ -12,7 +12,7 @@ from datetime import datetime
 from importlib.resources import files
 from typing import Any
 
-from sellerwatch.settings import Settings
+from sellerwatch.settings.model import Settings
 
 #: As each calls itself; the order is that of the catalogue's columns.
 LANGUAGES = {"en": "English", "ko": "한국어"}

@@ -1,0 +1,133 @@
+"""Reads all sources of settings and validates them together: all that is wrong is said at once, before anything starts.
+
+Precedence: run-time override (kept in the database), environment, file, default. A secret can be given as `NAME_FILE`.
+Where each value came from is kept, so that a person who wonders can be told.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from sellerwatch.settings.faults import Fault, InvalidSettings, faults_together
+from sellerwatch.settings.model import IN_FILES, PREFIX, SECRETS, Settings, without_credentials
+
+CONFIG = "CONFIG"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Settings in force and where each came from: `override`, `environment`, `file` or `default`."""
+
+    settings: Settings
+    origins: Mapping[str, str] = field(default_factory=dict)
+
+
+def load(environment: Mapping[str, str], overrides: Mapping[str, str] | None = None) -> Loaded:
+    """Read all sources, or raise `InvalidSettings` with every fault there is."""
+    faults: list[Fault] = []
+    layers = (
+        ("file", _from_file(environment, faults)),
+        ("environment", _from_environment(environment, faults)),
+        ("override", dict(overrides or {})),
+    )
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = dict.fromkeys(Settings.model_fields, "default")
+    for origin, layer in layers:
+        values |= layer
+        origins |= dict.fromkeys(layer, origin)
+    settings = _validated(values, faults)
+    if settings is not None:
+        faults += faults_together(settings)
+    if settings is None or faults:
+        raise InvalidSettings(faults=tuple(faults))
+    return Loaded(settings, origins)
+
+
+def tuned(settings: Settings, overrides: Mapping[str, str]) -> Settings:
+    """The settings with limits changed at run time, or `InvalidSettings` with every fault there is."""
+    faults: list[Fault] = []
+    changed = _validated(settings.model_dump() | dict(overrides), faults)
+    if changed is None:
+        raise InvalidSettings(faults=tuple(faults))
+    return changed
+
+
+def _from_file(environment: Mapping[str, str], faults: list[Fault]) -> dict[str, Any]:
+    path = environment.get(PREFIX + CONFIG)
+    if not path:
+        return {}
+    try:
+        with Path(path).open("rb") as opened:
+            table = tomllib.load(opened)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        faults.append(Fault(PREFIX + CONFIG, f"{path} is not TOML: {error}"))
+        return {}
+    except (OSError, ValueError) as error:
+        faults.append(Fault(PREFIX + CONFIG, f"{path} cannot be read: {_why(error)}"))
+        return {}
+    return _known({name.lower(): value for name, value in table.items()}, faults, f"in {path}")
+
+
+def _from_environment(environment: Mapping[str, str], faults: list[Fault]) -> dict[str, Any]:
+    given = {
+        name.removeprefix(PREFIX).lower(): value
+        for name, value in environment.items()
+        # An empty variable is how shells and compose files say "not set".
+        if name.startswith(PREFIX) and name != PREFIX + CONFIG and value != ""
+    }
+    for name in [n for n in given if n.endswith("_file") and n.removesuffix("_file") in IN_FILES]:
+        path, plain = given.pop(name), name.removesuffix("_file")
+        if plain in given:
+            faults.append(Fault(PREFIX + name.upper(), f"{PREFIX}{plain.upper()} is given too; leave one of them"))
+            continue
+        try:
+            secret = Path(path).read_text("utf-8").strip()
+        except (OSError, ValueError) as error:
+            faults.append(Fault(PREFIX + name.upper(), f"{path} cannot be read: {_why(error)}"))
+            continue
+        if not secret:
+            faults.append(Fault(PREFIX + name.upper(), f"{path} is empty"))
+            continue
+        given[plain] = secret
+    return _known(given, faults, "")
+
+
+def _why(error: OSError | ValueError) -> str:
+    """Never the text of the file: it may be a secret."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8 text"
+    return (error.strerror if isinstance(error, OSError) else None) or "it is not a path"
+
+
+def _known(given: dict[str, Any], faults: list[Fault], where: str) -> dict[str, Any]:
+    known = Settings.model_fields
+    for name in [n for n in given if n not in known]:
+        del given[name]
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = (
+            f"; the nearest known name is {PREFIX}{near[0].upper()}"
+            if near
+            else "; `sellerwatch config check` lists all"
+        )
+        faults.append(Fault(PREFIX + name.upper(), f"unknown setting {where}".rstrip() + hint))
+    return given
+
+
+def _validated(values: dict[str, Any], faults: list[Fault]) -> Settings | None:
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as invalid:
+        for error in invalid.errors(include_input=False, include_url=False):
+            name = PREFIX + str(error["loc"][0]).upper()
+            problem = error["msg"].removeprefix("Value error, ")
+            value = without_credentials(str(error["loc"][0]), str(values.get(str(error["loc"][0]))))
+            shown = "" if str(error["loc"][0]) in SECRETS else f" (it is '{value}')"
+            faults.append(Fault(name, problem[:1].lower() + problem[1:] + shown))
+        return None
