@@ -27,8 +27,6 @@ from benchmarks.others.job import SELLER, pin
 
 ROOT = Path(__file__).resolve().parent.parent
 OTHERS = ROOT / ".bench" / "bin" / "python"
-#: So many products do not fit into the marketplace's memory: it makes them when they are asked for.
-ENDLESS = 30_000
 #: Seconds a contestant may take; far beyond what it needs.
 LIMIT = 1_200
 
@@ -93,7 +91,7 @@ def change_products(url: str, number: int, seed: str) -> None:
 
 def _knock(url: str, door: str) -> None:
     request = urllib.request.Request(f"{url}/__simulator__/{door}", method="POST")
-    with urllib.request.urlopen(request, timeout=120) as answer:
+    with urllib.request.urlopen(request, timeout=LIMIT) as answer:
         answer.read()
 
 
@@ -113,9 +111,8 @@ def marketplace(
         while not text.rstrip().endswith("}"):
             text += process.stdout.readline()
         url = json.loads(text)["marketplace"]
-        if products < ENDLESS:
-            say("warming the marketplace up ...")
-            _knock(url, "warm")
+        say(f"warming a marketplace of {products:,} products up ...")
+        _knock(url, "warm")
         yield Market(url, products, detail_kb, is_steady)
     finally:
         process.terminate()

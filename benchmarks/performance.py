@@ -12,8 +12,9 @@ unchanged and with 1 % changed by turns; each changed one is compared with those
 pairs counts, since two equal crawls differ by more than 1 %. `volatile`: again, with the fields varying that vary by
 themselves. `large`: details of 30 KB, the contract's size. `latency`: 100 ms before every answer and 100 in flight,
 beside the 1,000 requests a second that are possible then. `pieces`: limiter, store, outbox and API by themselves.
-`growth`: cost and memory of ever larger sellers. Every product is compared with the truth. Each part writes its figures
-to results.json, and the page with its picture anew from there (unless --dry). Exits with 1 where a bar is missed.
+`growth`: cost and memory of ever larger sellers, all of them at once. Every product is compared with the truth. Each
+part writes its figures to results.json, and the page with its picture anew from there (unless --dry). Exits with 1
+where a bar is missed.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from benchmarks import contest
-from benchmarks.contest import Run, compete, marketplace, say
+from benchmarks.contest import Market, Run, compete, marketplace, say
 from benchmarks.page import write_page
 from benchmarks.pieces import COLUMNS, pieces
 
@@ -40,7 +44,6 @@ TURN = (
 #: Changed recrawls of one turn.
 PAIRS = 10
 LATENCY_MS, IN_FLIGHT = 100, 100
-SHORT, LONG = 5_000, 100_000
 
 Results = dict[str, list[Run]]
 
@@ -112,15 +115,23 @@ def latency(args: argparse.Namespace) -> Results:
 
 
 def growth(args: argparse.Namespace) -> Results:
-    turns: dict[int, list[Run]] = {size: [] for size in args.sizes}
-    for turn in range(args.turns):
-        # Those that take minutes are long enough by themselves, and a second is too short.
-        for size in [size for size in args.sizes if not turn or size < LONG]:
-            say(f"growth, turn {turn + 1} of {args.turns}: {size:,} products ...")
-            with marketplace(size, is_steady=True) as market:
-                for _ in range(max(1, SHORT // size)):
-                    turns[size] += compete("sellerwatch", market, phases=("first",))
-    return {f"{size:,}": [contest.together(runs)] for size, runs in turns.items()}
+    """All sizes at once on one core, the smaller ones again and again until the largest is through: a busy minute of
+    the machine is the same for all, which crawls of a second and of minutes, one after the other, never have."""
+    largest, is_through = max(args.sizes), Event()
+
+    def crawl(market: Market) -> Run:
+        runs: list[Run] = []
+        try:
+            while not runs or (market.products < largest and not is_through.is_set()):
+                say(f"growth: {market.products:,} products, crawl {len(runs) + 1} ...")
+                runs += compete("sellerwatch", market, phases=("first",))
+        finally:
+            is_through.set()
+        return contest.together(runs)
+
+    with ExitStack() as opened, ThreadPoolExecutor(len(args.sizes)) as at_once:
+        markets = [opened.enter_context(marketplace(size, is_steady=True)) for size in args.sizes]
+        return {f"{size:,}": [run] for size, run in zip(args.sizes, at_once.map(crawl, markets), strict=True)}
 
 
 PARTS: Mapping[str, Callable[[argparse.Namespace], Results]] = {
@@ -208,7 +219,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS, "pieces"], help="default: all but growth")
     parser.add_argument("--products", type=int, default=5000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--turns", type=int, default=3, help="of each contestant in a round, of each size in growth")
+    parser.add_argument("--turns", type=int, default=3, help="of each contestant in a round")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 50_000, 200_000])
     parser.add_argument("--dry", action="store_true", help="print only")
     args = parser.parse_args()

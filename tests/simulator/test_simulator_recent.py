@@ -29,6 +29,14 @@ def test_weights_are_counted_and_given_back() -> None:
     assert (len(cache), cache.weight) == (0, 0)
 
 
+def test_one_that_keeps_all_lets_nothing_go() -> None:
+    cache: Recent[int, bytes] = Recent(2)
+    cache.keep_all()
+    for number in range(10):
+        cache.put(number, b"", 100)
+    assert len(cache) == 10
+
+
 def test_a_renderer_with_hardly_any_cache_renders_the_same() -> None:
     world = World(1, 1, 20)
     plenty, hardly = Renderer(1), Renderer(1, cache_bytes=20_000)

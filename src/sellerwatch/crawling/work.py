@@ -50,7 +50,7 @@ GROUP_DELAY = 0.04
 #: two threads want the interpreter.
 JUDGED_AT_ONCE = 20
 #: Results that wait for their transaction before claiming waits for them.
-BUFFER = 300
+BUFFER = 400
 #: With nothing known to come, how often to look: another process may have made work.
 IDLE = timedelta(seconds=1)
 #: The pause after a question to a queue that brought no message.
@@ -183,10 +183,16 @@ class Worker:
         finally:
             self._is_claiming = False
 
+    @property
+    def _goes_along(self) -> bool:
+        """A claim may be part of a group. What went back unsent is put back by a claim of its own."""
+        return self._may_go_along and not self._unsure
+
     def _wanted(self, *, along: bool = False) -> int:
         """How many to claim now: along with a group once half of what was at hand is gone; where that may not be or
-        has not come in time, by itself."""
-        if self._is_claiming or self._is_stopping or len(self._results) >= BUFFER:
+        has not come in time, by itself, unless a group is just being made that takes it along."""
+        is_taken_along = not along and self._goes_along and self._flows and bool(self._endings)
+        if self._is_claiming or self._is_stopping or is_taken_along or len(self._results) >= BUFFER:
             return 0
         most = self._crawl.tuning.concurrency
         ahead = min(AHEAD * most, self._most_ahead) if most > 1 else 0
@@ -373,8 +379,7 @@ class Worker:
     def _wanted_with(self, endings: list[Ending]) -> int:
         """How many to claim where these are absorbed: only where there surely is work, of before or of a list page."""
         is_likely = self._flows or any(ending.claim.is_page for ending in endings)
-        # What went back unsent is put back by a claim of its own.
-        return self._wanted(along=True) if self._may_go_along and is_likely and not self._unsure else 0
+        return self._wanted(along=True) if self._goes_along and is_likely else 0
 
     async def _write(self, endings: list[Ending], wanted: int = 0) -> None:
         crawl, at, draw = self._crawl, moment(self._crawl.clock), Draw(self._crawl.ids)

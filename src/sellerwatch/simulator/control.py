@@ -39,7 +39,7 @@ class Control:
     | `POST mutate?count=N&seed=S` | a lifelike mix of deeds on N products; `only=changed` for one kind |
     | `POST profile?name=...` | another chaos profile |
     | `POST receiver?mode=...` | another mode of the product server; `probability`, `requests`, `retryAfter` |
-    | `POST warm` | every product rendered once, so that no benchmark times that |
+    | `POST warm` | every product rendered once and kept, so that no benchmark times that |
     | `POST redesign?on=true` | redesign the details; `seller` for one seller, `on=false` to take it back |
     """
 

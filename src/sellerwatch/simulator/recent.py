@@ -1,5 +1,6 @@
 """A cache that forgets what was used longest ago."""
 
+import sys
 from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
@@ -34,6 +35,10 @@ class Recent(Generic[K, V]):
         while self._weight > self._capacity:
             _, (_, freed) = self._kept.popitem(last=False)
             self._weight -= freed
+
+    def keep_all(self) -> None:
+        """From now on nothing is let go."""
+        self._capacity = sys.maxsize
 
     def forget(self, key: K) -> None:
         kept = self._kept.pop(key, None)

@@ -105,6 +105,10 @@ class Renderer:
             pieces = tuple(self._rng.sample(pieces, len(pieces)))
         return b"[%b]" % b",".join(pieces)
 
+    def keep_all(self) -> None:
+        """Every piece that is encoded stays: the size of its bodies each."""
+        self._pieces.keep_all()
+
     def prepare(self, product: Product) -> None:
         """Encode the stable pieces of a product ahead of the first request for it."""
         self._entry(product)

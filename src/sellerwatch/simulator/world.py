@@ -17,7 +17,7 @@ STRANGER = "stranger_0001"
 """A seller on nobody's list: its items turn up on a seller's pages when there is no second seller to take them from."""
 _STRANGER_ITEMS = range(FIRST_ITEM_NO - 100_000, FIRST_ITEM_NO - 99_900)
 _FIRST_SELLER_NO = 678
-_PRODUCTS_AT_HAND = 32_768
+_PRODUCTS_AT_HAND = 8_192
 
 
 class Deed(Enum):
@@ -109,6 +109,10 @@ class World:
             product = generate(self._seed, item_no, seller_id, seller_no, self._detail_kb)
             self._at_hand.put(item_no, product)
         return product
+
+    def keep_all(self) -> None:
+        """Every product that is asked for stays at hand, about 3 KB each."""
+        self._at_hand.keep_all()
 
     def truth(self, item_no: int) -> dict[str, Any] | None:
         """What the product server must hold of this item: `productData` of event.md; None when it must hold nothing."""
