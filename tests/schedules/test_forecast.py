@@ -65,9 +65,11 @@ def test_as_many_agents_are_needed_as_a_day_takes() -> None:
     assert [agents_needed(asked, Limits()) for asked in (0, 1, 80 * 24, 80 * 24 + 1)] == [0, 1, 1, 2]
 
 
-def test_a_rhythm_starts_what_is_overdue_now_and_again_an_interval_later() -> None:
+def test_a_rhythm_starts_what_is_overdue_once_and_is_kept() -> None:
     rhythm = Rhythm(SELLER, NOW - 5 * HOUR, 6 * HOUR, 10)
     assert [run.at - NOW for run in rhythm.starts(NOW, NOW + DAY)] == [-5 * HOUR, HOUR, 7 * HOUR, 13 * HOUR, 19 * HOUR]
+    missed_thrice = replace(rhythm, next_run_at=NOW - 20 * HOUR)
+    assert [run.at - NOW for run in missed_thrice.starts(NOW, NOW + 8 * HOUR)] == [-20 * HOUR, 4 * HOUR]
     assert replace(rhythm, next_run_at=NOW + DAY).starts(NOW, NOW + DAY) == []
     assert replace(rhythm, next_run_at=None).starts(NOW, NOW + DAY) == []
 

@@ -27,12 +27,12 @@ class Rhythm:
     requests: int
 
     def starts(self, now: datetime, until: datetime) -> list[Due]:
-        """An overdue run starts now; the one after it an interval later."""
+        """An overdue run starts now, once however many were missed; the rhythm is kept, as the scheduler does it."""
         found: list[Due] = []
         at = self.next_run_at
         while at is not None and at < until:
             found.append(Due(at, self.seller_id, self.requests))
-            at = max(at, now - self.interval) + self.interval
+            at += self.interval * (max(0, (now - at) // self.interval) + 1)
         return found
 
 
