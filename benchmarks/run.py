@@ -19,7 +19,7 @@ BENCHMARKS = {
     "performance": "beside Scrapy and Crawlee, recrawls, large details, latency: the figures of docs/performance.md",
 }
 #: Names of parts that may be asked for by themselves.
-PARTS = ("contest", "volatile", "large", "latency", "growth", "pieces")
+PARTS = ("contest", "recrawl", "volatile", "large", "latency", "growth", "pieces")
 #: Run by `performance` too, at the same size: once is enough where all are asked for.
 PIECES = ("limiter", "store", "api", "outbox")
 

@@ -7,12 +7,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+from benchmarks.performance import PARTS
+from benchmarks.run import PARTS as BY_THEMSELVES
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def bench(*words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "benchmarks" / "run.py"), *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+
+
+def test_every_part_of_the_figures_may_be_asked_for_by_itself() -> None:
+    assert set(BY_THEMSELVES) == {*PARTS, "pieces"}
 
 
 def test_the_crawl_is_measured_beside_a_bare_loop_and_every_product_is_checked() -> None:
