@@ -10,13 +10,15 @@ from typing import NamedTuple, Protocol
 from sellerwatch.agents.agent import Agent
 from sellerwatch.agents.breaker import Breaker
 from sellerwatch.agents.circuit import Circuit
+from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.limits import Host, Limits
+from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit
 from sellerwatch.agents.pool import Candidate, Grant, Lending
 from sellerwatch.agents.standing import CircuitEvent, Standing
 from sellerwatch.agents.token import Token
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.copies import quick
-from sellerwatch.kernel.ids import TaskId, UserAgentId, WorkerId
+from sellerwatch.kernel.ids import SellerId, TaskId, UserAgentId, WorkerId
 
 
 @quick
@@ -250,6 +252,39 @@ class Permits(Protocol):
     def full_until_us(self) -> int | None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A person stopped all requests to the marketplace, or (with a seller) those for one seller."""
+
+    seller_id: SellerId | None
+    paused_at: datetime
+    paused_by: str
+
+
+class MarketplaceState(Protocol):
+    """What is known of the marketplace itself, shared by all processes."""
+
+    def circuits(self) -> Mapping[Endpoint, MarketplaceCircuit]:
+        """Of every endpoint; not locked."""
+        ...
+
+    def hold(self, endpoint: Endpoint, now: datetime) -> MarketplaceCircuit:
+        """The circuit as it is, locked until commit."""
+        ...
+
+    def save(self, circuit: MarketplaceCircuit, now: datetime) -> None: ...
+
+    def pauses(self) -> Sequence[Pause]: ...
+
+    def pause(self, seller_id: SellerId | None, by: str, now: datetime) -> bool:
+        """False: it is paused already."""
+        ...
+
+    def resume(self, seller_id: SellerId | None) -> bool:
+        """False: it is not paused."""
+        ...
+
+
 class PoolReport(Protocol):
     """The pool as an operator looks at it; nothing is changed by looking."""
 
@@ -274,6 +309,9 @@ class AgentsTx(Protocol):
 
     @property
     def permits(self) -> Permits: ...
+
+    @property
+    def marketplace(self) -> MarketplaceState: ...
 
     @property
     def pool_report(self) -> PoolReport: ...

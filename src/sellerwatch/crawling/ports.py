@@ -13,6 +13,7 @@ from sellerwatch.catalog.ports import Drift, History, Products, Quarantine, Remo
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.glances import Glances
 from sellerwatch.crawling.task import READY_STATES, Task, TaskStatus, TaskType
+from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.paging import Piece, Place
 from sellerwatch.outbox.message import OutboxKind
@@ -125,8 +126,8 @@ class Tasks(Protocol):
         """How many of a choice, by seller and type."""
         ...
 
-    def errors(self, execution_id: ExecutionId, limit: int) -> Sequence[tuple[str, int]]:
-        """Why tasks of a run failed, each message with how many it hit; most frequent first."""
+    def failures(self, execution_id: ExecutionId, limit: int) -> Sequence[tuple[Failure, int]]:
+        """Why tasks of a run failed, each failure with the number of tasks it hit; most frequent first."""
         ...
 
     def count_by_status(self, seller_id: SellerId, since: datetime, until: datetime) -> dict[TaskStatus, int]:

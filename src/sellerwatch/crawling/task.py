@@ -10,6 +10,7 @@ from typing import Self
 
 from sellerwatch.kernel.copies import altered
 from sellerwatch.kernel.errors import Conflict, Invalid, NotFound
+from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, PlainText, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.lifecycle import Lifecycle
 
@@ -25,6 +26,14 @@ class Purpose(StrEnum):
 
     CRAWL = "CRAWL"
     REMOVAL_PROOF = "REMOVAL_PROOF"
+
+
+class TaskNote(StrEnum):
+    """What a completed task left out, and why."""
+
+    STILL_ANSWERS = "STILL_ANSWERS"
+    HELD = "HELD"
+    FOREIGN = "FOREIGN"
 
 
 class TaskStatus(StrEnum):
@@ -65,7 +74,6 @@ READY_STATES = (TaskStatus.RETRY, TaskStatus.WAITING, TaskStatus.PUBLISHED)
 
 RETRIES = 2
 LOST_LEASES = 3
-LONGEST_ERROR = 2000
 LONGEST_URL = 2000
 
 _PATTERNS = {
@@ -119,7 +127,7 @@ class RequestUrl(PlainText):
 class Task:
     """One request to be made for a run, and what became of it.
 
-    `is_final`: FAILED for good; only such a failure is ever stored. `attempt` rises with every start and is the guard
+    `failure` is why it failed; `note` what a completed task left out (`TaskNote`). `is_final`: FAILED for good; only such a failure is ever stored. `attempt` rises with every start and is the guard
     of a late answer: only the worker that holds the task at this attempt may end it. `available_at` is when it may be
     started; waiting for budget moves it and costs no retry.
     """
@@ -136,7 +144,8 @@ class Task:
     page_no: int | None = None
     status: TaskStatus = TASK_LIFE.first
     retry_count: int = 0
-    error_message: str | None = None
+    failure: Failure | None = None
+    note: str | None = None
     published_at: datetime | None = None
     started_at: datetime | None = None
     completed_at: datetime | None = None
@@ -172,18 +181,18 @@ class Task:
         )
 
     def complete(self, now: datetime) -> Task:
-        return self._move("complete", completed_at=now, error_message=None, worker_id=None, lost_leases=0)
+        return self._move("complete", completed_at=now, failure=None, worker_id=None, lost_leases=0)
 
-    def fail(self, error: str, now: datetime) -> Task:
+    def fail(self, failure: Failure, now: datetime) -> Task:
         """Failed; whether for good, `can_retry` says."""
-        return self._move("fail", completed_at=now, error_message=error[:LONGEST_ERROR], worker_id=None, lost_leases=0)
+        return self._move("fail", completed_at=now, failure=failure, worker_id=None, lost_leases=0)
 
     def can_retry(self, retries: int = RETRIES) -> bool:
         return self.status is TaskStatus.FAILED and not self.is_final and self.retry_count < retries
 
     def retry(self, not_before: datetime, retries: int = RETRIES) -> Task:
         """Once more, later. A third retry (by default) is refused."""
-        moved = self._move("retry", retry_count=self.retry_count + 1, error_message=None, completed_at=None)
+        moved = self._move("retry", retry_count=self.retry_count + 1, failure=None, completed_at=None)
         if not self.can_retry(retries):
             raise RetriesSpent(task_id=self.task_id, retries=retries)
         return altered(moved, available_at=not_before)
@@ -197,16 +206,16 @@ class Task:
         if self.lost_leases + 1 < LOST_LEASES:
             return altered(self.put_back(now), lost_leases=self.lost_leases + 1)
         self.put_back(now)  # refuses what nobody holds, as above: `cancel` alone would take it
-        return self.cancel(now, f"poison: its worker vanished {LOST_LEASES} times in a row")
+        return self.cancel(now, Failure.of(FailureCode.WORKER_LOST, now, times=LOST_LEASES))
 
     def reopen(self, now: datetime) -> Task:
         """By an operator: from FAILED for good, with a fresh count."""
         fresh = {"retry_count": 0, "lost_leases": 0, "requests_made": 0, "is_final": False}
-        return self._move("reopen", error_message=None, completed_at=None, available_at=now, **fresh)
+        return self._move("reopen", failure=None, completed_at=None, available_at=now, **fresh)
 
-    def cancel(self, now: datetime, reason: str = "cancelled") -> Task:
-        ended = {"completed_at": now, "error_message": reason[:LONGEST_ERROR], "worker_id": None, "is_final": True}
-        return self._move("cancel", **ended)
+    def cancel(self, now: datetime, reason: Failure | None = None) -> Task:
+        why = reason or Failure.of(FailureCode.CANCELLED, now)
+        return self._move("cancel", completed_at=now, failure=why, worker_id=None, is_final=True)
 
     def is_held_by(self, worker_id: WorkerId, attempt: int) -> bool:
         """The guard of every outcome: still running, by this worker, at this attempt."""

@@ -44,7 +44,7 @@ JOIN run_notes n ON n.execution_id = e.execution_id AND n.kind = 'paused' WHERE 
 
 # The newest failed tasks; the index by state and time gives them in order.
 FAILED_TASKS = """
-SELECT error_message FROM crawler_tasks WHERE status = 'FAILED' AND created_at >= :since
+SELECT failure_blame FROM crawler_tasks WHERE status = 'FAILED' AND created_at >= :since
 ORDER BY created_at DESC LIMIT :limit
 """
 
