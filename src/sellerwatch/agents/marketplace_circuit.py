@@ -48,6 +48,7 @@ class EndpointFailure:
     subject: str
     task_id: TaskId | None
     outcome: Outcome
+    at: datetime
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,21 @@ class Candidate:
         return self.token is not None and self.token.is_valid(now)
 
 
+#: Stands for "no agent" where a permit is written for a visit to the token page: it has no window and no row.
+VISITOR = Candidate(
+    row=0,
+    user_agent_id=UserAgentId("00000000-0000-7000-8000-000000000000"),
+    user_agent="",
+    health_score=100,
+    last_used_at=None,
+    slots_left=1,
+    last_departure_us=0,
+    token_row=None,
+    token=None,
+    circuit=Circuit(),
+)
+
+
 @quick
 @dataclass(frozen=True, slots=True)
 class Grant:

@@ -142,6 +142,14 @@ class Tokens(Protocol):
 
     def drop(self, rows: Sequence[int]) -> None: ...
 
+    def reject(self, token_rows: Sequence[int]) -> None:
+        """The marketplace refused these tokens: each is thrown away, and what the agent gets next replaces it."""
+        ...
+
+    def accept(self, token_rows: Sequence[int]) -> None:
+        """The marketplace took these replacements."""
+        ...
+
     def due(self, now: datetime, limit: int) -> Sequence[tuple[int, UserAgentId, str]]:
         """Rows, ids and user agents whose token should be renewed before it expires."""
         ...
@@ -349,6 +357,14 @@ class Limiter(Protocol):
         at: Moment,
     ) -> Lending:
         """Inside the transaction that writes the permits."""
+        ...
+
+    async def reserve_visit(self, host: Host) -> Reservation:
+        """As `reserve`, for a visit to the token page: only the host's limits count."""
+        ...
+
+    def lend_visit(self, tx: AgentsTx, ahead: Reservation, host: Host, at: Moment) -> Lending:
+        """As `lend`, for a visit: one grant for `VISITOR`, or none."""
         ...
 
     async def settle(self, ahead: Reservation, permits: Sequence[Permit]) -> None: ...

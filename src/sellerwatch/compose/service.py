@@ -28,7 +28,7 @@ from sellerwatch.compose.database import open_clock, open_store
 from sellerwatch.compose.keys import open_sealer
 from sellerwatch.compose.rules import crawl_rules, delivery_rules, tuning_in_force
 from sellerwatch.crawling.context import Crawl
-from sellerwatch.crawling.leases import EmbeddedLeases, JobLeases
+from sellerwatch.crawling.leases import EmbeddedLeases
 from sellerwatch.crawling.service import EVERYTHING, Role, Service
 from sellerwatch.crawling.telling import TellingAlerts
 from sellerwatch.kernel.clock import Clock
@@ -143,6 +143,13 @@ def _crawl(
         tuning=tuning_in_force(settings, {}),
         alerts=AlertQueue(TellingAlerts(store, receiver_of_alerts(settings))),
         circuit=Circuit(threshold=settings.circuit_failures, timeout=timedelta(seconds=settings.circuit_open_seconds)),
+        marketplace_circuit=MarketplaceCircuitRules(
+            failures=settings.marketplace_circuit_failures,
+            open_for=timedelta(seconds=settings.marketplace_circuit_open_seconds),
+        ),
+        start_retry=Backoff(
+            first=settings.start_retry_seconds, longest=max(LONGEST_START_RETRY, settings.start_retry_seconds)
+        ),
         robots=robots,
         mark=None if path is None else PermitMark(path),
         months=SqlMonths(store.engine, store.writer) if is_mysql(store.engine) else None,

@@ -65,7 +65,7 @@ class SqlMarketplaceState:
 
     def save(self, circuit: MarketplaceCircuit, now: datetime) -> None:
         code, blame, facts, at = failure_columns(circuit.failure)
-        recent = [[each.agent_row, each.subject, each.task_id, each.outcome] for each in circuit.recent]
+        recent = [[each.agent_row, each.subject, each.task_id, each.outcome, each.at.isoformat()] for each in circuit.recent]
         self._db.run(
             SAVE,
             {
@@ -108,7 +108,9 @@ def _circuit(row: AnyRow) -> MarketplaceCircuit:
         most_at_once=row[7],
         failure=Failure.stored(row[8], row[9], row[10], row[11]),
         recent=tuple(
-            EndpointFailure(agent, subject, None if task is None else TaskId(task), Outcome(outcome))
-            for agent, subject, task, outcome in orjson.loads(row[12])
+            EndpointFailure(
+                agent, subject, None if task is None else TaskId(task), Outcome(outcome), datetime.fromisoformat(at)
+            )
+            for agent, subject, task, outcome, at in orjson.loads(row[12])
         ),
     )

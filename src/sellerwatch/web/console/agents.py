@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from sellerwatch.agents.agent import LONGEST_REASON, AgentStatus
-from sellerwatch.agents.charge import standing_notice
+from sellerwatch.agents.settle import standing_notice
 from sellerwatch.agents.overview import Pool
 from sellerwatch.agents.ports import LastHour
 from sellerwatch.agents.standing import CircuitEvent, Standing, tokens_by_age
