@@ -133,7 +133,7 @@ class Failure:
         if code is None or at is None:
             return None
         given: dict[str, Fact] = json.loads(facts) if facts else {}
-        known = FailureCode(code) if code in FailureCode else FailureCode.RECORDED
+        known = FailureCode(code) if code in set(FailureCode) else FailureCode.RECORDED
         if known is FailureCode.RECORDED:
             given.setdefault("text", code)
         return cls.of(known, at, Blame(blame) if blame in set(Blame) else None, **given)
