@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from sellerwatch.agents.agent import Outcome
 from sellerwatch.agents.answers import Answer, AnswerKind
-from sellerwatch.kernel.failure import Failure, FailureCode
+from sellerwatch.kernel.failure import Fact, Failure, FailureCode
 
 
 class TaskEnd(StrEnum):
@@ -40,11 +40,10 @@ class Verdict:
     refuses_agent: bool = False
 
 
+VERDICTS = {
     AnswerKind.OK: Verdict(TaskEnd.DONE, Outcome.SUCCESS),
     AnswerKind.GONE: Verdict(TaskEnd.FATAL, Outcome.BLAMELESS, FailureCode.PRODUCT_GONE, refuses_agent=True),
-    AnswerKind.TOO_MANY: Verdict(
-        TaskEnd.AGAIN, Outcome.TOO_MANY, FailureCode.TOO_MANY_REQUESTS, drops_token=True
-    ),
+    AnswerKind.TOO_MANY: Verdict(TaskEnd.AGAIN, Outcome.TOO_MANY, FailureCode.TOO_MANY_REQUESTS, drops_token=True),
     # An old token is not the task's business, however many agents hold one.
     AnswerKind.UNAUTHORISED: Verdict(
         TaskEnd.AGAIN,
@@ -54,14 +53,10 @@ class Verdict:
         counts=False,
         refuses_agent=True,
     ),
-    AnswerKind.BAD_REQUEST: Verdict(
-        TaskEnd.FAILED, Outcome.BLAMELESS, FailureCode.BAD_REQUEST, refuses_agent=True
-    ),
+    AnswerKind.BAD_REQUEST: Verdict(TaskEnd.FAILED, Outcome.BLAMELESS, FailureCode.BAD_REQUEST, refuses_agent=True),
     AnswerKind.REFUSED: Verdict(TaskEnd.FAILED, Outcome.OTHER, FailureCode.REFUSED, refuses_agent=True),
     AnswerKind.REDIRECTED: Verdict(TaskEnd.FAILED, Outcome.OTHER, FailureCode.REFUSED),
-    AnswerKind.SERVER_ERROR: Verdict(
-        TaskEnd.FAILED, Outcome.SERVER_ERROR, FailureCode.SERVER_ERROR, is_outage=True
-    ),
+    AnswerKind.SERVER_ERROR: Verdict(TaskEnd.FAILED, Outcome.SERVER_ERROR, FailureCode.SERVER_ERROR, is_outage=True),
     AnswerKind.UNREACHABLE: Verdict(
         TaskEnd.FAILED, Outcome.NETWORK_ERROR, FailureCode.UNREACHABLE, is_outage=True, counts=False
     ),
@@ -72,15 +67,11 @@ class Verdict:
         TaskEnd.FAILED, Outcome.NETWORK_ERROR, FailureCode.CONNECTION_DROPPED, is_outage=True, counts=False
     ),
     AnswerKind.TOO_LARGE: Verdict(TaskEnd.FAILED, Outcome.BLAMELESS, FailureCode.ANSWER_TOO_LARGE),
-    AnswerKind.NO_TOKEN: Verdict(
-        TaskEnd.FAILED, Outcome.BLAMELESS, FailureCode.NO_TOKEN_GIVEN, refuses_agent=True
-    ),
+    AnswerKind.NO_TOKEN: Verdict(TaskEnd.FAILED, Outcome.BLAMELESS, FailureCode.NO_TOKEN_GIVEN, refuses_agent=True),
 }
 
 #: The first use of a token that was issued because another had been rejected: the agent itself is not welcome.
-REPLACEMENT_REJECTED = Verdict(
-    TaskEnd.AGAIN, Outcome.REFUSED, FailureCode.FRESH_TOKEN_REJECTED, drops_token=True
-)
+REPLACEMENT_REJECTED = Verdict(TaskEnd.AGAIN, Outcome.REFUSED, FailureCode.FRESH_TOKEN_REJECTED, drops_token=True)
 #: 2xx, but not what the contract says. Cut off or no JSON at all: an accident. Of another shape: it stays so.
 GARBLED = Verdict(TaskEnd.FAILED, Outcome.BLAMELESS, FailureCode.UNREADABLE)
 UNREADABLE = Verdict(TaskEnd.FATAL, Outcome.BLAMELESS, FailureCode.UNREADABLE)
@@ -99,6 +90,7 @@ def failure_of(verdict: Verdict, answer: Answer, now: datetime) -> Failure | Non
     """The failure an answer amounts to; None for a good one."""
     if verdict.code is None:
         return None
-    facts = {} if answer.status is None else {"status": answer.status}
-    detail = {"detail": answer.detail} if answer.detail else {}
-    return Failure.of(verdict.code, now, **facts, **detail)
+    facts: dict[str, Fact] = {} if answer.status is None else {"status": answer.status}
+    if answer.detail:
+        facts["detail"] = answer.detail
+    return Failure.of(verdict.code, now, None, **facts)

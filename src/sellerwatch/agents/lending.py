@@ -122,9 +122,7 @@ def lend_for(
     return permits, start_probe(tx, offered.gate, worker_id, terms.breaker, at.now)
 
 
-def lend_visit(
-    tx: AgentsTx, worker_id: WorkerId, terms: Terms, ahead: Reservation, at: Moment
-) -> Permit | None:
+def lend_visit(tx: AgentsTx, worker_id: WorkerId, terms: Terms, ahead: Reservation, at: Moment) -> Permit | None:
     """A permit for the token page: it counts against the host's limits and in no agent's window."""
     lending = terms.limiter.lend_visit(tx, ahead, terms.host, at)
     return tx.permits.reserve(lending.grants[:1], [None], worker_id, at)[0] if lending.grants else None

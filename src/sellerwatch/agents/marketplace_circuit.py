@@ -114,9 +114,7 @@ class MarketplaceCircuit:
     def probe_failed(self, failure: Failure, rules: MarketplaceCircuitRules, now: datetime) -> MarketplaceCircuit:
         openings = self.opening_count + 1
         wait = rules.open_for * min(2 ** min(openings - 1, 10), LONGEST_OPEN)
-        return self._move(
-            "open", not_before=now + wait, opening_count=openings, probe_worker_id=None, failure=failure
-        )
+        return self._move("open", not_before=now + wait, opening_count=openings, probe_worker_id=None, failure=failure)
 
     def probe_succeeded(self, now: datetime) -> MarketplaceCircuit:
         return self._move(

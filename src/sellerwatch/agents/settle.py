@@ -95,7 +95,12 @@ def settle(
 
 
 def settle_one(
-    tx: AgentsTx, charge: Charge, worker_id: WorkerId, rules: BreakerRules, circuits: MarketplaceCircuitRules, at: Moment
+    tx: AgentsTx,
+    charge: Charge,
+    worker_id: WorkerId,
+    rules: BreakerRules,
+    circuits: MarketplaceCircuitRules,
+    at: Moment,
 ) -> Observed:
     """Settle the answer to a single question, the endpoint's circuit included."""
     if charge.is_pool_probe:

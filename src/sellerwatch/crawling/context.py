@@ -9,13 +9,13 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from sellerwatch.agents.circuit import Circuit
+from sellerwatch.agents.lending import Terms
 from sellerwatch.agents.limiter import EmbeddedLimiter
 from sellerwatch.agents.limits import Host, Limits
-from sellerwatch.agents.lending import Terms
-from sellerwatch.agents.marketplace_circuit import MarketplaceCircuitRules
 from sellerwatch.agents.ports import Limiter, Permit, Sealer
 from sellerwatch.crawling.group import CrawlRules
 from sellerwatch.crawling.leases import EmbeddedLeases
+from sellerwatch.crawling.pause_state import PauseState
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.queue import DeadLetters, EmbeddedQueue, Queue
 from sellerwatch.kernel.backoff import Backoff
@@ -75,7 +75,6 @@ class Crawl:
     mark: Mark | None = None
     months: Months | None = None
     circuit: Circuit = field(default_factory=Circuit)
-    marketplace_circuit: MarketplaceCircuitRules = field(default_factory=MarketplaceCircuitRules)
     suspension: timedelta = timedelta(hours=1)
     log_kept: timedelta = timedelta(days=92)
     bodies_kept: timedelta = timedelta(days=365)
@@ -90,6 +89,9 @@ class Crawl:
     queue: Queue = field(default_factory=EmbeddedQueue)
     dead_letters: DeadLetters | None = None
     retry_pause: Backoff = field(default_factory=lambda: Backoff(first=1.0, longest=60.0))
+    pause: PauseState = field(default_factory=PauseState)
+    #: A process that takes a start to try it keeps the others from it for this long.
+    start_taken: timedelta = timedelta(seconds=30)
     start_retry: Backoff = field(default_factory=lambda: Backoff(first=30.0, longest=900.0))
 
     @property
@@ -102,7 +104,7 @@ class Crawl:
 
     @property
     def terms(self) -> Terms:
-        return Terms(self.limits, self.tuning.host, self.rules.breaker, self.limiter, self.marketplace_circuit)
+        return Terms(self.limits, self.tuning.host, self.rules.breaker, self.limiter, self.rules.marketplace_circuit)
 
     def rest(self, asked: timedelta | None = None) -> timedelta:
         """Length of a suspension: AGENT_SUSPENSION_SECONDS, or Retry-After if longer, plus up to 10 % jitter, so that

@@ -68,9 +68,14 @@ class Tasks(Protocol):
         ...
 
     def ready(
-        self, execution_id: ExecutionId, now: datetime, limit: int, states: Sequence[TaskStatus] = READY_STATES
+        self,
+        execution_id: ExecutionId,
+        now: datetime,
+        limit: int,
+        states: Sequence[TaskStatus] = READY_STATES,
+        types: Sequence[TaskType] | None = None,
     ) -> Sequence[Task]:
-        """Tasks of one run that may be started now, earliest first."""
+        """Tasks of one run that may be started now, earliest first; of these types alone if given."""
         ...
 
     def count_published(self, execution_id: ExecutionId) -> int:
@@ -81,8 +86,8 @@ class Tasks(Protocol):
         """PUBLISHED since before then, and not taken."""
         ...
 
-    def next_ready(self, execution_id: ExecutionId) -> datetime | None:
-        """When the next task of one run that waits for its time may be started."""
+    def next_ready(self, execution_id: ExecutionId, types: Sequence[TaskType] | None = None) -> datetime | None:
+        """When the next task of one run that waits for its time may be started; of these types alone if given."""
         ...
 
     def open_items(self, execution_id: ExecutionId, items: Sequence[ItemNo]) -> dict[ItemNo, int]:
@@ -151,6 +156,10 @@ class Executions(Protocol):
         ...
 
     def open_of(self, seller_id: SellerId) -> Execution | None: ...
+
+    def pending(self) -> Sequence[Execution]:
+        """Those that wait to be started, oldest first."""
+        ...
 
     def running(self) -> Sequence[Execution]:
         """All that are RUNNING, oldest first."""

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Self
 
+from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.kernel.copies import altered
 from sellerwatch.kernel.errors import Conflict, Invalid, NotFound
 from sellerwatch.kernel.failure import Failure, FailureCode
@@ -76,6 +77,12 @@ RETRIES = 2
 LOST_LEASES = 3
 LONGEST_URL = 2000
 
+ENDPOINTS = {
+    TaskType.MINISHOP: Endpoint.LIST,
+    TaskType.PRODUCT_DETAIL: Endpoint.DETAIL,
+    TaskType.PRODUCT_OPTION: Endpoint.OPTIONS,
+}
+
 _PATTERNS = {
     TaskType.MINISHOP: (
         re.compile(r"/search/?mini-shop-search\Z"),
@@ -127,9 +134,10 @@ class RequestUrl(PlainText):
 class Task:
     """One request to be made for a run, and what became of it.
 
-    `failure` is why it failed; `note` what a completed task left out (`TaskNote`). `is_final`: FAILED for good; only such a failure is ever stored. `attempt` rises with every start and is the guard
-    of a late answer: only the worker that holds the task at this attempt may end it. `available_at` is when it may be
-    started; waiting for budget moves it and costs no retry.
+    `failure` is why it failed; `note` what a completed task left out (`TaskNote`). `is_final`: FAILED for good; only
+    such a failure is ever stored. `attempt` rises with every start and is the guard of a late answer: only the worker
+    that holds the task at this attempt may end it. `available_at` is when it may be started; waiting for budget moves
+    it and costs no retry.
     """
 
     task_id: TaskId
@@ -197,9 +205,22 @@ class Task:
             raise RetriesSpent(task_id=self.task_id, retries=retries)
         return altered(moved, available_at=not_before)
 
-    def put_back(self, not_before: datetime) -> Task:
-        """Nobody's fault (no budget, a shutdown): it waits until then and has lost nothing."""
-        return self._move("put_back", available_at=not_before, worker_id=None)
+    def put_back(self, not_before: datetime, *, counts: bool = False) -> Task:
+        """Not the task's fault (no budget, a shutdown, an outage): it waits until then and has lost nothing. `counts`:
+        the marketplace answered for its sake, so the request counts towards the task's limit."""
+        was_asked = self.status is TaskStatus.IN_PROGRESS and not counts
+        made = max(0, self.requests_made - was_asked)
+        return self._move("put_back", available_at=not_before, worker_id=None, requests_made=made)
+
+    def excuse(self, not_before: datetime) -> Task:
+        """The marketplace was down: it waits until then, and whatever tries it had spent are given back."""
+        return altered(self.put_back(not_before), retry_count=0)
+
+    def give_back(self, now: datetime) -> Task:
+        """Its failures turned out to be the marketplace's: its tries are its own again, also if it had failed."""
+        if self.status is TaskStatus.FAILED:
+            return self.reopen(now)
+        return altered(self, retry_count=0)
 
     def lose_lease(self, now: datetime) -> Task:
         """Its worker vanished. A task that outlives too many workers may be what kills them: it fails as poison."""
@@ -224,6 +245,15 @@ class Task:
     @property
     def is_open(self) -> bool:
         return self.status in OPEN_STATES
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return ENDPOINTS[self.task_type]
+
+    @property
+    def subject(self) -> str:
+        """What it asks about: a product, or a page of a seller's list."""
+        return str(self.item_no) if self.item_no is not None else f"{self.seller_id}/{self.page_no}"
 
     @property
     def may_start(self) -> bool:

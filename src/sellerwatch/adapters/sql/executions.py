@@ -115,6 +115,9 @@ class SqlExecutions:
         row = self._db.row(f"{SELECT} WHERE open_seller_id = :seller_id", {"seller_id": seller_id})
         return None if row is None else _execution(row)
 
+    def pending(self) -> Sequence[Execution]:
+        return [_execution(row) for row in self._db.rows(f"{SELECT} WHERE status = 'PENDING' ORDER BY id")]
+
     def running(self) -> Sequence[Execution]:
         return [_execution(row) for row in self._db.rows(f"{SELECT} WHERE status = 'RUNNING' ORDER BY id")]
 

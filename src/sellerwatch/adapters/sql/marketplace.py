@@ -65,7 +65,9 @@ class SqlMarketplaceState:
 
     def save(self, circuit: MarketplaceCircuit, now: datetime) -> None:
         code, blame, facts, at = failure_columns(circuit.failure)
-        recent = [[each.agent_row, each.subject, each.task_id, each.outcome, each.at.isoformat()] for each in circuit.recent]
+        recent = [
+            [each.agent_row, each.subject, each.task_id, each.outcome, each.at.isoformat()] for each in circuit.recent
+        ]
         self._db.run(
             SAVE,
             {

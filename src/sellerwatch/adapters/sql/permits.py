@@ -125,7 +125,10 @@ class SqlPermits:
         stamp = (str(worker_id), at.now, at.boot_id)
         numbers = self._db.insert(
             RESERVE,
-            [(grant.candidate.row, task_id, *stamp, grant.depart_us) for grant, task_id in zip(grants, task_ids, strict=True)],
+            [
+                (grant.candidate.row, task_id, *stamp, grant.depart_us)
+                for grant, task_id in zip(grants, task_ids, strict=True)
+            ],
         )
         return [Permit(number, grant) for number, grant in zip(numbers, grants, strict=True)]
 

@@ -64,7 +64,13 @@ WHERE task_id IN (:ids) AND CASE status WHEN 'IN_PROGRESS' THEN worker_id END = 
 READY = f"""{SELECT} WHERE execution_id = :execution_id AND status = :status AND available_at <= :now
 ORDER BY available_at, id LIMIT :limit"""
 
+# The same while some endpoints are not asked.
+READY_OF_TYPES = f"""{SELECT} WHERE execution_id = :execution_id AND status = :status AND available_at <= :now
+AND task_type IN (:types) ORDER BY available_at, id LIMIT :limit"""
+
 NEXT_READY = "SELECT MIN(available_at) FROM crawler_tasks WHERE execution_id = :execution_id AND status = :status"
+
+NEXT_READY_OF_TYPES = f"{NEXT_READY} AND task_type IN (:types)"
 
 # What the queue was told of and nobody has taken; few, however many tasks there are.
 COUNT_PUBLISHED = """SELECT COUNT(*) FROM crawler_tasks
@@ -228,18 +234,35 @@ class SqlTasks:
             self._db.run(sql, {**dict(zip(names, given, strict=True)), "now": now}, task_ids=task_ids)
 
     def ready(
-        self, execution_id: ExecutionId, now: datetime, limit: int, states: Sequence[TaskStatus] = READY_STATES
+        self,
+        execution_id: ExecutionId,
+        now: datetime,
+        limit: int,
+        states: Sequence[TaskStatus] = READY_STATES,
+        types: Sequence[TaskType] | None = None,
     ) -> Sequence[Task]:
         found: list[Task] = []
         for status in states:
             if len(found) < limit:
                 params = {"execution_id": execution_id, "status": status, "now": now, "limit": limit - len(found)}
-                found += [task_of(row) for row in self._db.take(READY, params)]
+                rows = (
+                    self._db.take(READY, params)
+                    if types is None
+                    else self._db.take(READY_OF_TYPES, params, types=types)
+                )
+                found += [task_of(row) for row in rows]
         return found
 
-    def next_ready(self, execution_id: ExecutionId) -> datetime | None:
+    def next_ready(self, execution_id: ExecutionId, types: Sequence[TaskType] | None = None) -> datetime | None:
         given = {"execution_id": execution_id}
-        times = [time_of(self._db.value(NEXT_READY, given | {"status": status})) for status in READY_STATES]
+        if types is None:
+            found = [self._db.value(NEXT_READY, given | {"status": status}) for status in READY_STATES]
+        elif types:
+            states = [given | {"status": status} for status in READY_STATES]
+            found = [self._db.rows(NEXT_READY_OF_TYPES, state, types=types)[0][0] for state in states]
+        else:
+            found = []
+        times = [time_of(time) for time in found]
         return min((time for time in times if time is not None), default=None)
 
     def count_published(self, execution_id: ExecutionId) -> int:

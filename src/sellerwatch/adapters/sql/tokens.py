@@ -31,7 +31,9 @@ FORGET_RENEWALS_OF = "DELETE FROM token_refresh_schedule WHERE token_id IN (:tok
 
 ACCEPT = "UPDATE user_agent_token SET is_replacement = 0 WHERE token_id IN (:token_rows)"
 
-WAS_REJECTED = "SELECT is_rejected FROM user_agent_token WHERE agent_id = :row ORDER BY issued_at DESC, token_id DESC LIMIT 1"
+WAS_REJECTED = (
+    "SELECT is_rejected FROM user_agent_token WHERE agent_id = :row ORDER BY issued_at DESC, token_id DESC LIMIT 1"
+)
 
 REFRESHES = "SELECT MAX(refresh_count) FROM user_agent_token WHERE agent_id = :row"
 

@@ -273,6 +273,8 @@ async def crawl_now(seller_id: str, visit: Admin) -> Response:
     """Start a run and go to watch it."""
     started = await trigger(visit.parts.service.crawl, SellerId.parse(seller_id), visit.actor)
     visit.parts.service.nudge()
+    if started.task_count is None:
+        return go(visit, f"/executions/{started.execution_id}", "sellers.queued")
     return go(visit, f"/executions/{started.execution_id}", "sellers.started", n=started.task_count)
 
 
