@@ -238,13 +238,19 @@ NOTE = 'Item 7 belongs to the seller b\'s "shop", not to 가게; it is left alon
 def written_by_an_earlier_version(engine: Engine) -> None:
     """At 0008: a failed task and a failed run for each sentence, a task done with a note, and one without."""
     ended = [("FAILED", sentence) for sentence in RECORDED] + [("COMPLETED", NOTE), ("COMPLETED", None)]
-    every = {"seller_id": "가게", "created_at": AT, "completed_at": AT}
-    task = {"task_type": "MINISHOP", "purpose": "CRAWL", "request_url": "/", "available_at": AT, "updated_at": AT}
-    tasks = [
+    every: dict[str, str | None] = {"seller_id": "가게", "created_at": AT, "completed_at": AT}
+    task: dict[str, str | None] = {
+        "task_type": "MINISHOP",
+        "purpose": "CRAWL",
+        "request_url": "/",
+        "available_at": AT,
+        "updated_at": AT,
+    }
+    tasks: list[dict[str, str | None]] = [
         every | task | {"task_id": str(n), "execution_id": "e", "status": status, "error_message": sentence}
         for n, (status, sentence) in enumerate(ended)
     ]
-    runs = [
+    runs: list[dict[str, str | None]] = [
         every | {"execution_id": str(n), "schedule_id": "s", "status": "FAILED", "error_message": sentence}
         for n, sentence in enumerate(RECORDED)
     ]

@@ -63,6 +63,8 @@ NAMES = {
     "After",
     "Slack",
 }
+#: What the operating system said of a connection.
+NAMES |= {"connection", "refused"}
 #: The sellers and users of this test, and what settings are called.
 NAMES |= {"seller", "Shop", "viewer"}
 NAMES |= {word for key, both in TEXTS.items() if key.startswith("setting.") for word in LATIN.findall(both[1])}
