@@ -36,6 +36,8 @@ DAILY = CrawlingInterval.of_days(1)
 MINUTE, HOUR = 60.0, 3600.0
 #: The longest wait of a start between two tries, and a moment for the run to begin.
 LONGEST_START_WAIT = timedelta(minutes=16)
+#: Seconds: nothing takes longer once the marketplace is back.
+PATIENCE = 3600.0
 #: Seconds for which a suspended agent rests.
 REST = 600
 OPEN_TASKS = "SELECT COUNT(*) FROM crawler_tasks WHERE status NOT IN ('COMPLETED', 'FAILED')"
@@ -130,13 +132,17 @@ def check_cost(stage: Stage, outage: Outage) -> None:
 
 
 async def until_over(stage: Stage, service: Service, runs: int) -> None:
-    """Until so many runs are over, none is open, everything is delivered and every agent is at work."""
+    """Until so many runs are over, none is open and everything is delivered."""
 
     def is_over(tx: Transaction) -> bool:
         found = tx.executions.newest(seller_id=None, status=None, limit=1000)
         return len(found) >= runs and not any(run.is_open for run in found) and tx.product_outbox.pending() == 0
 
-    await stage.until(lambda: stage.store.read(is_over), service)
+    limit = stage.loop.time() + PATIENCE
+    while not await stage.store.read(is_over):
+        assert stage.loop.time() < limit, [f"{run.status} {run.failure}" for run in await stage.executions()]
+        assert not service.stop.is_set(), "the service broke"
+        await stage.clock.sleep(1)
 
 
 async def check_afterwards(stage: Stage, runs: int) -> None:
@@ -324,12 +330,12 @@ def test_a_start_whose_tokens_are_all_void_gets_a_new_one_for_the_same_question(
     play(migrated_template, story, settings=calm_settings(), sellers=1, products=5)
 
 
-@pytest.mark.parametrize("products", [2, 30], ids=["rarely used", "often used"])
+@pytest.mark.parametrize(("identities", "products"), [(10, 1), (4, 30)], ids=["rarely used", "often used"])
 def test_an_identity_that_is_answered_401_with_fresh_tokens_too_loses_health_and_nobody_else_does(
-    migrated_template: Path, products: int
+    migrated_template: Path, identities: int, products: int
 ) -> None:
     async def story(stage: Stage) -> None:
-        await stage.leave_agents(4)
+        await stage.leave_agents(identities)
         sellers = await stage.register()
         banned = (await agents(stage))[0].user_agent
         plan(stage, Ailment.UNAUTHORISED, 1000 * HOUR, user_agent=banned)
@@ -340,7 +346,7 @@ def test_an_identity_that_is_answered_401_with_fresh_tokens_too_loses_health_and
                 return one.health_score < 100 or one.status.value != "AVAILABLE"
 
             runs = 0
-            while runs < 12 and not await is_charged():
+            while runs < 24 and not await is_charged():
                 await stage.start(service, sellers[0])
                 runs += 1
                 service.nudge()
@@ -501,15 +507,16 @@ def test_one_product_that_is_always_answered_500_fails_after_its_tries_and_opens
 
 
 def test_429_for_everybody_for_an_hour_opens_the_pool_breaker_and_no_task_fails(migrated_template: Path) -> None:
+    # Ten tasks and ten identities: each task meets far more refusals than it may make requests of its own.
     async def story(stage: Stage) -> None:
         await stage.leave_agents(AGENTS)
         sellers = await stage.register()
         async with stage.serving() as service:
-            await begin_runs(stage, service, sellers, asked=20)
+            await begin_runs(stage, service, sellers, asked=2)
             outage = plan(stage, Ailment.STORM, HOUR)
-            await stage.clock.sleep(HOUR / 2)
-            assert (await breaker(stage)).state is not CircuitState.CLOSED
-            await stage.clock.sleep(HOUR / 2 - 1)
+            await stage.clock.sleep(REST / 2)
+            assert (await breaker(stage)).state is not CircuitState.CLOSED, "everybody rests"
+            await stage.clock.sleep(HOUR - REST / 2 - 1)
 
             seen = await look(stage)
             assert seen.run_states == {ExecutionStatus.RUNNING: 1}
@@ -523,7 +530,7 @@ def test_429_for_everybody_for_an_hour_opens_the_pool_breaker_and_no_task_fails(
             await stage.until(lambda: all_available(stage), service)
 
     settings = calm_settings(AGENT_SUSPENSION_SECONDS=REST, BREAKER_OPEN_SECONDS=300)
-    play(migrated_template, story, settings=settings, sellers=1, products=40)
+    play(migrated_template, story, settings=settings, sellers=1, products=5)
 
 
 def test_a_run_due_while_everybody_is_answered_429_starts_when_that_is_over(migrated_template: Path) -> None:
