@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from benchmarks.pool import at_once, hungry
+from sellerwatch.agents.charge import charge
 from tests.builders import NOW, StoppedClock, a_token, ids
 from tests.crawling.practice import a_marketplace
 
@@ -24,7 +25,6 @@ from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import Agent, Outcome
 from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.agents.charge import charge
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.tend import change_limits, recover_rested
 from sellerwatch.agents.token import Token

@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from sellerwatch.crawling.sessions import open_session, renew_due
 from tests.simulation.stage import Stage, play, settings_of
 
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -20,7 +21,6 @@ from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.look_after import run_once
 from sellerwatch.crawling.service import Service
-from sellerwatch.crawling.sessions import open_session, renew_due
 from sellerwatch.crawling.trigger import trigger
 from sellerwatch.kernel.clock import moment
 from sellerwatch.marketplaces.ports import Reply

@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from sellerwatch.agents.answers import Identity
 from sellerwatch.agents.token import InvalidToken, Token
-from sellerwatch.marketplaces.ports import Identity
 
 KEY_BYTES = 32
 NONCE_BYTES = 12

@@ -167,10 +167,15 @@ class Agent:
     def unblock(self, now: datetime) -> Agent:
         return self._move("unblock", now, health_score=HEALTH_AFTER_RECOVERY, issue_failures=0, reason=None)
 
-    def forgive(self, outcome: Outcome, now: datetime) -> Agent:
-        """What it was charged with turned out to be the marketplace's: as if it had not been, as far as that goes."""
+    def forgive(self, outcome: Outcome, at: datetime, now: datetime) -> Agent:
+        """A failure it was charged with at `at` turned out to be the marketplace's: give back its health, and its
+        freedom if that failure had suspended it."""
         healthier = min(HEALTHIEST, self.health_score - _HEALTH[outcome])
-        return altered(self, health_score=healthier, failure_count=max(0, self.failure_count - 1), updated_at=now)
+        given_back = {"health_score": healthier, "failure_count": max(0, self.failure_count - 1)}
+        if self.status is AgentStatus.SUSPENDED and self.suspended_at == at:
+            free = {"suspended_at": None, "suspended_until": None, "reason": None}
+            return self._move("recover", now, **given_back, **free)
+        return altered(self, updated_at=now, **given_back)
 
     def issue_refused(self, now: datetime) -> Agent:
         """The marketplace answered and gave no token. Three in a row block; an outage is no refusal."""

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from sellerwatch.kernel.circuit import CIRCUIT_LIFE, CircuitState
 from sellerwatch.kernel.errors import Unavailable
 from sellerwatch.kernel.ids import WorkerId
+from sellerwatch.kernel.notices import Notice
 
 
 @dataclass(eq=False)
@@ -21,6 +22,11 @@ class PoolBreakerOpen(Unavailable):
     total: int
     percent: int
     seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Available agents, in percent."""
+        return 100 * self.available / self.total if self.total else 0.0
 
     @property
     def retry_after(self) -> float:  # type: ignore[override]
@@ -90,3 +96,12 @@ class Breaker:
     def _move(self, verb: str, **changed: object) -> Breaker:
         state = CIRCUIT_LIFE.after(self.state, verb, "of the pool")
         return replace(self, state=state, **changed)  # type: ignore[arg-type]
+
+
+def breaker_notice(state: CircuitState, rate: str = "") -> Notice:
+    texts = {
+        CircuitState.CLOSED: "The pool's breaker is closed: crawling goes on.",
+        CircuitState.OPEN: f"The pool's breaker is open: crawling stops{rate}.",
+        CircuitState.HALF_OPEN: "The pool's breaker is half open: one request finds out.",
+    }
+    return Notice(f"breaker.{state.lower()}", "pool", texts[state])

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from sellerwatch.agents.breaker import Breaker, BreakerRules, PoolBreakerOpen
-from sellerwatch.agents.charge import breaker_notice
+from sellerwatch.agents.breaker import Breaker, BreakerRules, PoolBreakerOpen, breaker_notice
 from sellerwatch.agents.ports import AgentsTx
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.ids import WorkerId

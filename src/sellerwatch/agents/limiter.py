@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from sellerwatch.agents.limits import Host, Limits
-from sellerwatch.agents.pool import Candidate, Lending, lend, pace
+from sellerwatch.agents.pool import VISITOR, Candidate, Grant, Lending, lend, pace
 from sellerwatch.agents.ports import AgentsTx, Permit, Reservation
 from sellerwatch.kernel.clock import Moment
 
@@ -47,6 +47,17 @@ class EmbeddedLimiter:
         paced = pace(lending.grants, last_us, host.per_second, at)
         wait = None if paced else max(1, last_us + int(1_000_000 / host.per_second) - at.boot_us)
         return Lending(tuple(paced), wait)
+
+    async def reserve_visit(self, host: Host) -> Reservation:
+        return Reservation()
+
+    def lend_visit(self, tx: AgentsTx, ahead: Reservation, host: Host, at: Moment) -> Lending:
+        if host.concurrency <= tx.permits.unanswered():
+            return Lending((), None)
+        grants = [Grant(VISITOR, at.boot_us)]
+        if host.per_second is not None:
+            grants = pace(grants, tx.permits.last_departure_us(), host.per_second, at)
+        return Lending(tuple(grants), None)
 
     async def settle(self, ahead: Reservation, permits: Sequence[Permit]) -> None:
         return None

@@ -18,22 +18,10 @@ from sellerwatch.agents.token import Token
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.copies import quick
-from sellerwatch.kernel.errors import Unavailable
 from sellerwatch.kernel.ids import UserAgentId
 
 #: A departure this near is lent now and slept until; a later one is left for a later claim, which holds no slot.
 LOOKAHEAD_US = 20_000
-
-
-@dataclass(eq=False)
-class NoBudget(Unavailable):
-    """No identity may make a request now; says when one may."""
-
-    seconds: float
-
-    @property
-    def retry_after(self) -> float:  # type: ignore[override]
-        return self.seconds
 
 
 @quick
@@ -58,6 +46,21 @@ class Candidate:
 
     def has_token(self, now: datetime) -> bool:
         return self.token is not None and self.token.is_valid(now)
+
+
+#: Stands for "no agent" where a permit is written for a visit to the token page: it has no window and no row.
+VISITOR = Candidate(
+    row=0,
+    user_agent_id=UserAgentId("00000000-0000-7000-8000-000000000000"),
+    user_agent="",
+    health_score=100,
+    last_used_at=None,
+    slots_left=1,
+    last_departure_us=0,
+    token_row=None,
+    token=None,
+    circuit=Circuit(),
+)
 
 
 @quick
@@ -85,7 +88,7 @@ class Lending:
 def lend(candidates: Iterable[Candidate], wanted: int, at: Moment, limits: Limits) -> Lending:
     """Up to `wanted` grants: healthiest first; among equals the one used least recently, turn by turn.
 
-    Only agents with a valid token are lent; who has none gets one issued first (`crawling/sessions.py`). An agent whose
+    Only agents with a valid token are lent; who has none gets one issued first (`agents/sessions.py`). An agent whose
     circuit is open is lent once, to find out.
     """
     holders = [c for c in candidates if c.has_token(at.now) and c.slots_left > 0]

@@ -10,13 +10,15 @@ from typing import NamedTuple, Protocol
 from sellerwatch.agents.agent import Agent
 from sellerwatch.agents.breaker import Breaker
 from sellerwatch.agents.circuit import Circuit
+from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.limits import Host, Limits
+from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit
 from sellerwatch.agents.pool import Candidate, Grant, Lending
 from sellerwatch.agents.standing import CircuitEvent, Standing
 from sellerwatch.agents.token import Token
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.copies import quick
-from sellerwatch.kernel.ids import TaskId, UserAgentId, WorkerId
+from sellerwatch.kernel.ids import SellerId, TaskId, UserAgentId, WorkerId
 
 
 @quick
@@ -140,6 +142,14 @@ class Tokens(Protocol):
 
     def drop(self, rows: Sequence[int]) -> None: ...
 
+    def reject(self, token_rows: Sequence[int]) -> None:
+        """The marketplace refused these tokens: each is thrown away, and what the agent gets next replaces it."""
+        ...
+
+    def accept(self, token_rows: Sequence[int]) -> None:
+        """The marketplace took these replacements."""
+        ...
+
     def due(self, now: datetime, limit: int) -> Sequence[tuple[int, UserAgentId, str]]:
         """Rows, ids and user agents whose token should be renewed before it expires."""
         ...
@@ -250,6 +260,39 @@ class Permits(Protocol):
     def full_until_us(self) -> int | None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A person stopped all requests to the marketplace, or (with a seller) those for one seller."""
+
+    seller_id: SellerId | None
+    paused_at: datetime
+    paused_by: str
+
+
+class MarketplaceState(Protocol):
+    """What is known of the marketplace itself, shared by all processes."""
+
+    def circuits(self) -> Mapping[Endpoint, MarketplaceCircuit]:
+        """Of every endpoint; not locked."""
+        ...
+
+    def hold(self, endpoint: Endpoint, now: datetime) -> MarketplaceCircuit:
+        """The circuit as it is, locked until commit."""
+        ...
+
+    def save(self, circuit: MarketplaceCircuit, now: datetime) -> None: ...
+
+    def pauses(self) -> Sequence[Pause]: ...
+
+    def pause(self, seller_id: SellerId | None, by: str, now: datetime) -> bool:
+        """False: it is paused already."""
+        ...
+
+    def resume(self, seller_id: SellerId | None) -> bool:
+        """False: it is not paused."""
+        ...
+
+
 class PoolReport(Protocol):
     """The pool as an operator looks at it; nothing is changed by looking."""
 
@@ -274,6 +317,9 @@ class AgentsTx(Protocol):
 
     @property
     def permits(self) -> Permits: ...
+
+    @property
+    def marketplace(self) -> MarketplaceState: ...
 
     @property
     def pool_report(self) -> PoolReport: ...
@@ -311,6 +357,14 @@ class Limiter(Protocol):
         at: Moment,
     ) -> Lending:
         """Inside the transaction that writes the permits."""
+        ...
+
+    async def reserve_visit(self, host: Host) -> Reservation:
+        """As `reserve`, for a visit to the token page: only the host's limits count."""
+        ...
+
+    def lend_visit(self, tx: AgentsTx, ahead: Reservation, host: Host, at: Moment) -> Lending:
+        """As `lend`, for a visit: one grant for `VISITOR`, or none."""
         ...
 
     async def settle(self, ahead: Reservation, permits: Sequence[Permit]) -> None: ...

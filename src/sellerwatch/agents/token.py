@@ -31,6 +31,8 @@ class Token:
     mustit_uid: str
     issued_at: datetime
     expires_at: datetime
+    #: Issued because another one was rejected, and not accepted by the marketplace yet.
+    is_replacement: bool = False
 
     def __post_init__(self) -> None:
         if not self.sealed.strip():

@@ -355,7 +355,7 @@ def _move(
 
 
 def _alert(settings: Settings, agents: Sequence[Agent], now: datetime) -> None:
-    from sellerwatch.agents.charge import standing_notice  # noqa: PLC0415
+    from sellerwatch.agents.settle import standing_notice  # noqa: PLC0415
     from sellerwatch.compose.alerts import send_alerts  # noqa: PLC0415
     from sellerwatch.oversight.alerts import Alert  # noqa: PLC0415
 

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from sellerwatch.agents.breaker import BreakerRules
 from sellerwatch.agents.limits import Host, Limits
+from sellerwatch.agents.marketplace_circuit import MarketplaceCircuitRules
 from sellerwatch.catalog.differences import ChangeKind
 from sellerwatch.catalog.policies import parse_policies
 from sellerwatch.catalog.quarantine import DriftRules
@@ -50,6 +51,10 @@ def crawl_rules(settings: Settings, marketplace: Marketplace) -> CrawlRules:
         breaker=BreakerRules(
             min_percent=settings.breaker_min_available_percent,
             open_for=timedelta(seconds=settings.breaker_open_seconds),
+        ),
+        marketplace_circuit=MarketplaceCircuitRules(
+            failures=settings.marketplace_circuit_failures,
+            open_for=timedelta(seconds=settings.marketplace_circuit_open_seconds),
         ),
         drift=DriftRules(
             share=settings.quarantine_share_percent,

@@ -28,11 +28,13 @@ from sellerwatch.compose.database import open_clock, open_store
 from sellerwatch.compose.keys import open_sealer
 from sellerwatch.compose.rules import crawl_rules, delivery_rules, tuning_in_force
 from sellerwatch.crawling.context import Crawl
-from sellerwatch.crawling.leases import EmbeddedLeases, JobLeases
+from sellerwatch.crawling.leases import EmbeddedLeases
 from sellerwatch.crawling.service import EVERYTHING, Role, Service
 from sellerwatch.crawling.telling import TellingAlerts
+from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock
 from sellerwatch.kernel.ids import Ids, ItemNo, SellerId, WorkerId
+from sellerwatch.kernel.leases import JobLeases
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
 from sellerwatch.marketplaces.mustit.urls import Urls
 from sellerwatch.marketplaces.ports import Transport
@@ -45,6 +47,8 @@ from sellerwatch.schedules.embedded import EmbeddedScheduler
 from sellerwatch.schedules.telling import heed
 from sellerwatch.settings.model import Settings
 
+#: Longest wait before a run that could not be started is tried again, in seconds.
+LONGEST_START_RETRY = 900.0
 #: How often the scheduler's outbox is swept without a nudge, in seconds.
 SCHEDULER_INTERVAL = 60.0
 
@@ -143,6 +147,11 @@ def _crawl(
         tuning=tuning_in_force(settings, {}),
         alerts=AlertQueue(TellingAlerts(store, receiver_of_alerts(settings))),
         circuit=Circuit(threshold=settings.circuit_failures, timeout=timedelta(seconds=settings.circuit_open_seconds)),
+        start_retry=Backoff(
+            first=settings.start_retry_seconds,
+            longest=max(LONGEST_START_RETRY, settings.start_retry_seconds),
+            jitter=0.1,
+        ),
         robots=robots,
         mark=None if path is None else PermitMark(path),
         months=SqlMonths(store.engine, store.writer) if is_mysql(store.engine) else None,

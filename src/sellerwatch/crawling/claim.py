@@ -7,19 +7,18 @@ still decides, a message is a hint.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime
 
-from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.agents.gate import Gate, ask_gate, start_probe
-from sellerwatch.agents.limiter import EmbeddedLimiter
-from sellerwatch.agents.limits import Host, Limits
-from sellerwatch.agents.pool import Candidate, Grant, Lending
-from sellerwatch.agents.ports import Limiter, Permit, Reservation
+from sellerwatch.agents.endpoints import Endpoint
+from sellerwatch.agents.lending import NOTHING, Terms, lend_for, offer
+from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit, next_probe
+from sellerwatch.agents.pool import Candidate
+from sellerwatch.agents.ports import Permit, Reservation
 from sellerwatch.catalog.ports import PartKey
 from sellerwatch.catalog.product import PartType
 from sellerwatch.crawling.ports import CrawlTx
-from sellerwatch.crawling.task import Task, TaskStatus, TaskType
+from sellerwatch.crawling.task import ENDPOINTS, Task, TaskStatus, TaskType
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.copies import quick
 from sellerwatch.kernel.ids import ExecutionId, TaskId, WorkerId
@@ -36,6 +35,7 @@ class Claim:
     is_pool_probe: bool = False
     #: Of the body its part was last read from; an equal one need not be read.
     known_hash: str | None = None
+    is_endpoint_probe: bool = False
 
     @property
     def candidate(self) -> Candidate:
@@ -62,29 +62,15 @@ class Claims:
     stale: tuple[TaskId, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What a claim goes by: the limits of each agent, of the marketplace as a whole, of the pool, and who decides."""
-
-    limits: Limits
-    host: Host
-    breaker: BreakerRules
-    limiter: Limiter = field(default_factory=EmbeddedLimiter)
-
-
-#: Nothing was set aside before the transaction.
-NOTHING = Reservation()
-
-
 def survey(
     tx: CrawlTx, wanted: int, turn: int, at: Moment, named: Sequence[TaskId] | None
 ) -> tuple[Sequence[Candidate], int]:
     """What a limiter that decides ahead must know: who could be lent, and for how many tasks at most."""
-    runs = _in_turn([execution.execution_id for execution in tx.executions.at_work()], turn)
+    runs, rooms = _in_turn(_runs(tx), turn), _rooms(tx, at.now)
     if named is None:
-        ready = _ready(tx, runs, wanted, at.now)
+        ready = _ready(tx, runs, wanted, at.now, rooms)
     else:
-        ready = _named(tx.tasks.get_many(named), named, runs, at.now)[0][:wanted]
+        ready = _named(tx.tasks.get_many(named), named, runs, at.now, rooms)[0][:wanted]
     return (tx.agents.candidates(at), len(ready)) if ready else ((), 0)
 
 
@@ -98,22 +84,25 @@ def claim(
     ahead: Reservation = NOTHING,
     named: Sequence[TaskId] | None = None,
 ) -> Claims:
-    """Up to `wanted` tasks, fairly from all runs, as many as there are permits for.
+    """Claim up to `wanted` tasks, fairly from all runs, as many as there are permits for.
 
-    The pool's gate first, then permits: with none free no task is touched and none waits in anybody's hands. `turn`
-    rotates which run comes first, so that a large one never starves the others. With `named`, only those are taken.
+    An endpoint whose circuit is open is left alone: no task of it is touched and no permit spent, but for the one that
+    finds out. The pool's breaker is asked next, then permits: with none free no task is touched. `turn` rotates which
+    run comes first, so that a large one never starves the others. With `named`, only those are taken.
     """
-    runs = _in_turn([execution.execution_id for execution in tx.executions.at_work()], turn)
+    runs, rooms = _in_turn(_runs(tx), turn), _rooms(tx, at.now)
     if named is None:
-        return _claim(tx, worker_id, wanted, at, terms, ahead, runs, None)
-    # Held, so that of two who were told of the same task one takes it; what somebody else holds now is for later.
+        return _claim(tx, worker_id, wanted, at, terms, ahead, runs, rooms, None)
+    # Locked, so that of two workers that received the same message one takes the task; a locked one is for later.
     found = tx.tasks.take_many(named)
-    ready, refused = _named(found, named, runs, at.now)
+    ready, refused = _named(found, named, runs, at.now, rooms)
     busy = tx.tasks.get_many([task_id for task_id in named if task_id not in found])
-    # Published, and its time is not now (a paused run): it waits again, to be published when it may be done.
+    # Published, and its time is not now (a paused run, an outage): it waits, to be published when it may be done.
     early = [task for task in refused if task.status is TaskStatus.PUBLISHED]
-    tx.tasks.save([task.put_back(max(task.available_at, at.now)) for task in early], at.now)
-    claims = _claim(tx, worker_id, wanted, at, terms, ahead, runs, ready)
+    tx.tasks.save(
+        [task.put_back(max(task.available_at, at.now, rooms.reopens(task, at.now))) for task in early], at.now
+    )
+    claims = _claim(tx, worker_id, wanted, at, terms, ahead, runs, rooms, ready)
     known = {*busy, *(task.task_id for task in ready)}
     return replace(claims, stale=tuple(task_id for task_id in named if task_id not in known))
 
@@ -126,39 +115,103 @@ def _claim(
     terms: Terms,
     ahead: Reservation,
     runs: Sequence[ExecutionId],
+    rooms: Rooms,
     named: Sequence[Task] | None,
 ) -> Claims:
-    now, limits = at.now, terms.limits
-    gate = ask_gate(tx, terms.breaker, now)
-    if gate.most == 0:
-        return Claims((), gate.not_before, (), hungry=True, notices=gate.notices)
+    now = at.now
     if not runs:
-        return Claims((), None, (), hungry=False, notices=gate.notices)
-    # Before the candidates are read: the claim that frees a window may use it.
-    tx.permits.expire(at, limits)
-    candidates = tx.agents.candidates(at)
-    tokenless = tuple(c for c in candidates if not c.has_token(now) and c.may_work(now))
-    most = wanted if gate.most is None else min(wanted, gate.most)
-    lending = terms.limiter.lend(tx, ahead, candidates, most, (limits, terms.host), at)
-    room = len(lending.grants) or 1
-    tasks = _ready(tx, runs, room, now) if named is None else named[:room]
-    if named is not None and not tasks:
-        return Claims((), None, (), hungry=False, notices=gate.notices)
+        return Claims((), None, (), hungry=False)
+    if rooms.is_shut:
+        return Claims((), rooms.next_probe, (), hungry=False)
+    offered = offer(tx, wanted, terms.for_tasks, at, ahead)
+    if offered.is_shut:
+        return Claims((), offered.not_before, (), hungry=True, notices=offered.notices)
+    room = len(offered.grants) or 1
+    tasks = _ready(tx, runs, room, now, rooms) if named is None else named[:room]
+    tasks, probed = _start_probes(tx, tasks, rooms, worker_id, terms, now) if offered.grants else (tasks, frozenset())
     if not tasks:
-        times = [time for time in (tx.tasks.next_ready(run) for run in runs) if time is not None]
-        return Claims((), min(times, default=None), (), hungry=False, notices=gate.notices)
-    if not lending.grants:
-        return Claims((), _next_chance(tx, lending, at, terms), tokenless, hungry=True, notices=gate.notices)
-    grants = lending.grants[: len(tasks)]
+        not_before = _next_ready(tx, runs, rooms) if named is None else None
+        return Claims((), not_before, (), hungry=False, notices=offered.notices)
+    if not offered.grants:
+        return Claims((), offered.not_before, offered.tokenless, hungry=True, notices=offered.notices)
+    grants = offered.grants[: len(tasks)]
     started = [_started(task, worker_id, now, grant.candidate.row) for task, grant in zip(tasks, grants, strict=True)]
-    permits = tx.permits.reserve(grants, [task.task_id for task in started], worker_id, at)
+    permits, notices = lend_for(tx, offered, [task.task_id for task in started], worker_id, terms, at)
     tx.tasks.start(started, now)
-    notices = gate.notices + _start_probes(tx, gate, grants, worker_id, terms.breaker, now)
     known = tx.products.body_hashes([task.item_no for task in started if task.item_no is not None])
     taken = tuple(
-        Claim(task, permit, gate.is_probe, _known(known, task)) for task, permit in zip(started, permits, strict=True)
+        Claim(task, permit, offered.gate.is_probe, _known(known, task), task.task_id in probed)
+        for task, permit in zip(started, permits, strict=True)
     )
-    return Claims(taken, None, tokenless, len(lending.grants) < wanted, notices)
+    return Claims(taken, None, offered.tokenless, len(offered.grants) < wanted, (*offered.notices, *notices))
+
+
+@dataclass(frozen=True, slots=True)
+class Rooms:
+    """How many tasks of each type may be claimed now, by the circuits of their endpoints; None: any number."""
+
+    circuits: Mapping[Endpoint, MarketplaceCircuit]
+    by_type: Mapping[TaskType, int | None]
+
+    @property
+    def free(self) -> tuple[TaskType, ...]:
+        return tuple(type_ for type_, room in self.by_type.items() if room is None)
+
+    @property
+    def bounded(self) -> tuple[tuple[TaskType, int], ...]:
+        return tuple((type_, room) for type_, room in self.by_type.items() if room)
+
+    @property
+    def open_types(self) -> tuple[TaskType, ...] | None:
+        """Types of which anything may be claimed; None: all of them."""
+        types = tuple(type_ for type_, room in self.by_type.items() if room != 0)
+        return None if len(types) == len(self.by_type) else types
+
+    @property
+    def is_shut(self) -> bool:
+        return not any(room != 0 for room in self.by_type.values())
+
+    @property
+    def next_probe(self) -> datetime | None:
+        return next_probe([self.circuits[ENDPOINTS[type_]] for type_ in self.by_type])
+
+    def reopens(self, task: Task, now: datetime) -> datetime:
+        """When the task's endpoint may be asked again."""
+        return now if self.by_type[task.task_type] != 0 else self.circuits[task.endpoint].not_before or now
+
+
+def _rooms(tx: CrawlTx, now: datetime) -> Rooms:
+    circuits = tx.marketplace.circuits()
+    return Rooms(circuits, {type_: circuits[ENDPOINTS[type_]].room(now) for type_ in TaskType})
+
+
+def _runs(tx: CrawlTx) -> list[ExecutionId]:
+    """Runs that may be worked on: none while all requests are paused, none of a paused seller."""
+    pauses = {pause.seller_id for pause in tx.marketplace.pauses()}
+    if None in pauses:
+        return []
+    return [run.execution_id for run in tx.executions.at_work() if run.seller_id not in pauses]
+
+
+def _start_probes(
+    tx: CrawlTx, tasks: Sequence[Task], rooms: Rooms, worker_id: WorkerId, terms: Terms, now: datetime
+) -> tuple[Sequence[Task], frozenset[TaskId]]:
+    """Of an endpoint whose circuit is not closed one task finds out; its circuit waits for the answer. Another process
+    may have sent a probe since the circuits were read: then those tasks are left."""
+    probing = {task.endpoint: task.task_id for task in reversed(tasks) if not rooms.circuits[task.endpoint].is_closed}
+    lost = set()
+    for endpoint in sorted(probing):
+        circuit = tx.marketplace.hold(endpoint, now)
+        if circuit.is_closed:
+            continue
+        if circuit.may_probe(now):
+            tx.marketplace.save(circuit.probe(worker_id, terms.circuit, now), now)
+        else:
+            lost.add(endpoint)
+    kept = [
+        task for task in tasks if task.endpoint not in lost and probing.get(task.endpoint, task.task_id) == task.task_id
+    ]
+    return kept, frozenset(probing.values())
 
 
 def put_off(tx: CrawlTx, task_ids: Sequence[TaskId], until: datetime, now: datetime) -> int:
@@ -167,25 +220,6 @@ def put_off(tx: CrawlTx, task_ids: Sequence[TaskId], until: datetime, now: datet
     waiting = tx.tasks.hold([task for task in found if task.status is TaskStatus.PUBLISHED])
     tx.tasks.save([task.put_back(until) for task in waiting], now)
     return len(waiting)
-
-
-def _start_probes(
-    tx: CrawlTx, gate: Gate, grants: Sequence[Grant], worker_id: WorkerId, rules: BreakerRules, now: datetime
-) -> tuple[Notice, ...]:
-    """Circuits and the breaker that let one request through wait for its answer."""
-    probing = {grant.candidate.row: grant.candidate.circuit for grant in grants if grant.is_probe}
-    if probing:
-        held = tx.circuits.get_rows(list(probing))
-        probing = {row: circuit for row, circuit in held.items() if circuit.may_probe(now)}
-        tx.circuits.save(probing, {row: circuit.half_open(now) for row, circuit in probing.items()}, now)
-    return start_probe(tx, gate, worker_id, rules, now)
-
-
-def _next_chance(tx: CrawlTx, lending: Lending, at: Moment, terms: Terms) -> datetime | None:
-    """When the rate, a circuit or a window that empties may allow the next request."""
-    free_us = None if terms.limiter.looks_ahead else tx.permits.next_free_us(terms.limits)
-    waits = [wait for wait in (lending.wait_us, None if free_us is None else free_us - at.boot_us) if wait]
-    return at.now + timedelta(microseconds=min(waits)) if waits else None
 
 
 def _started(task: Task, worker_id: WorkerId, now: datetime, agent_row: int) -> Task:
@@ -207,31 +241,53 @@ def _in_turn(runs: list[ExecutionId], turn: int) -> list[ExecutionId]:
 
 
 def _named(
-    found: Mapping[TaskId, Task], named: Sequence[TaskId], runs: Sequence[ExecutionId], now: datetime
+    found: Mapping[TaskId, Task], named: Sequence[TaskId], runs: Sequence[ExecutionId], now: datetime, rooms: Rooms
 ) -> tuple[list[Task], list[Task]]:
     """Those of these that are to be done now, in the order they were named, and those that are not. A message may come
     twice, late, or for a task that has long been done: its row knows."""
-    at_work = frozenset(runs)
+    at_work, left = frozenset(runs), dict(rooms.by_type)
     ready: list[Task] = []
     refused: list[Task] = []
     for task_id in dict.fromkeys(named):
         task = found.get(task_id)
         if task is None:
             continue
-        is_due = task.may_start and task.available_at <= now and task.execution_id in at_work
+        room = left[task.task_type]
+        is_due = task.may_start and task.available_at <= now and task.execution_id in at_work and room != 0
         (ready if is_due else refused).append(task)
+        if is_due and room is not None:
+            left[task.task_type] = room - 1
     return ready, refused
 
 
-def _ready(tx: CrawlTx, runs: Sequence[ExecutionId], wanted: int, now: datetime) -> list[Task]:
-    """An equal share of each run that has work, then what is left of the shares from whoever has more."""
+def _next_ready(tx: CrawlTx, runs: Sequence[ExecutionId], rooms: Rooms) -> datetime | None:
+    """When a task of an endpoint that is asked comes due, or an endpoint may be asked again."""
+    times = [tx.tasks.next_ready(run, rooms.open_types) for run in runs]
+    return min((time for time in (*times, rooms.next_probe) if time is not None), default=None)
+
+
+def _ready(tx: CrawlTx, runs: Sequence[ExecutionId], wanted: int, now: datetime, rooms: Rooms) -> list[Task]:
+    """Tasks that may be started: first the few of endpoints that are just being tried again, then all others."""
+    found: list[Task] = []
+    for type_, room in rooms.bounded:
+        found += _shared_out(tx, runs, min(room, wanted - len(found)), now, (type_,))
+    if rooms.free:
+        types = None if len(rooms.free) == len(rooms.by_type) else rooms.free
+        found += _shared_out(tx, runs, wanted - len(found), now, types)
+    return found
+
+
+def _shared_out(
+    tx: CrawlTx, runs: Sequence[ExecutionId], wanted: int, now: datetime, types: Sequence[TaskType] | None
+) -> list[Task]:
+    """An equal share of each run that has work, then what is left of the shares from the runs that have more."""
     share = -(-wanted // len(runs)) if runs else 0
     found: list[Task] = []
     full = []
     for run in runs:
         if len(found) >= wanted:
             break
-        got = tx.tasks.ready(run, now, min(share, wanted - len(found)))
+        got = tx.tasks.ready(run, now, min(share, wanted - len(found)), types=types)
         found += got
         if len(got) == share:
             full.append(run)
@@ -239,6 +295,6 @@ def _ready(tx: CrawlTx, runs: Sequence[ExecutionId], wanted: int, now: datetime)
         if len(found) >= wanted:
             break
         known = {task.task_id for task in found}
-        more = tx.tasks.ready(run, now, share + wanted - len(found))
+        more = tx.tasks.ready(run, now, share + wanted - len(found), types=types)
         found += [task for task in more if task.task_id not in known][: wanted - len(found)]
     return found

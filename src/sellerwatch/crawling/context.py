@@ -9,17 +9,19 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from sellerwatch.agents.circuit import Circuit
+from sellerwatch.agents.lending import Terms
 from sellerwatch.agents.limiter import EmbeddedLimiter
 from sellerwatch.agents.limits import Host, Limits
-from sellerwatch.agents.ports import Limiter, Sealer
-from sellerwatch.crawling.claim import Terms
+from sellerwatch.agents.ports import Limiter, Permit, Sealer
 from sellerwatch.crawling.group import CrawlRules
-from sellerwatch.crawling.leases import EmbeddedLeases, JobLeases
+from sellerwatch.crawling.leases import EmbeddedLeases
+from sellerwatch.crawling.pause_state import PauseState
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.queue import DeadLetters, EmbeddedQueue, Queue
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock
 from sellerwatch.kernel.ids import Ids, WorkerId
+from sellerwatch.kernel.leases import JobLeases
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.store import Store
 from sellerwatch.marketplaces.ports import Marketplace
@@ -87,6 +89,10 @@ class Crawl:
     queue: Queue = field(default_factory=EmbeddedQueue)
     dead_letters: DeadLetters | None = None
     retry_pause: Backoff = field(default_factory=lambda: Backoff(first=1.0, longest=60.0))
+    pause: PauseState = field(default_factory=PauseState)
+    #: A process that takes a start to try it keeps the others from it for this long.
+    start_taken: timedelta = timedelta(seconds=30)
+    start_retry: Backoff = field(default_factory=lambda: Backoff(first=30.0, longest=900.0))
 
     @property
     def limits(self) -> Limits:
@@ -98,12 +104,17 @@ class Crawl:
 
     @property
     def terms(self) -> Terms:
-        return Terms(self.limits, self.tuning.host, self.rules.breaker, self.limiter)
+        return Terms(self.limits, self.tuning.host, self.rules.breaker, self.limiter, self.rules.marketplace_circuit)
 
     def rest(self, asked: timedelta | None = None) -> timedelta:
-        """How long an ill agent rests: its time or the marketplace's longer one, and a tenth by luck, so that not all
-        are back in the same second."""
+        """Length of a suspension: AGENT_SUSPENSION_SECONDS, or Retry-After if longer, plus up to 10 % jitter, so that
+        not all agents are back in the same second."""
         return max(self.suspension, asked or timedelta(0)) * (1 + 0.1 * self.luck.random())
+
+    def mark_permit(self, permit: Permit) -> None:
+        """Before anything of it is sent: a database that was put back to before this permit is known by it."""
+        if self.mark is not None:
+            self.mark.write(permit.number)
 
     def tell(self, notices: Sequence[Notice]) -> None:
         """After the transaction: what a person should hear of."""

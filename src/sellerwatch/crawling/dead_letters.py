@@ -13,6 +13,7 @@ from sellerwatch.crawling.queue import DeadLetter
 from sellerwatch.crawling.task import Task, TaskStatus
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.ids import TaskId
+from sellerwatch.kernel.wording import failure_text
 
 SWEPT_AT_ONCE = 200
 
@@ -37,7 +38,8 @@ class Explained:
             return "it names no task" if named is None else "there is no such task any more"
         match task.status:
             case TaskStatus.FAILED:
-                return f"its task failed for good: {task.error_message or 'no reason is kept'}"
+                reason = "no reason is kept" if task.failure is None else failure_text(task.failure)
+                return f"its task failed for good: {reason}"
             case TaskStatus.COMPLETED:
                 return "its task is done; the message is left over"
             case TaskStatus.IN_PROGRESS:

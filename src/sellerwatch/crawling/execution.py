@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Self
 
 from sellerwatch.kernel.errors import Conflict, NotFound
+from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.ids import ExecutionId, ScheduleId, SellerId
 from sellerwatch.kernel.lifecycle import Lifecycle
 
@@ -32,8 +33,6 @@ EXECUTION_LIFE = Lifecycle(
     },
     resting=frozenset({ExecutionStatus.COMPLETED, ExecutionStatus.FAILED}),
 )
-
-LONGEST_ERROR = 2000
 
 
 @dataclass(eq=False)
@@ -61,8 +60,9 @@ class CountsWrong(Conflict):
 class Execution:
     """The counters are sums over its tasks, moved in the transactions that move the tasks; tests recount them.
 
-    COMPLETED when every task has ended, failures or not. FAILED only when no task could be made, or it was cancelled
-    or ran past its deadline.
+    PENDING while the marketplace has not said how many products there are: `start_tries` counts the tries, `failure`
+    is the last cause and `next_start_at` the next try. COMPLETED when every task has ended, failures or not. FAILED
+    only when it was cancelled, ran past its deadline, or the next due time came before it could start.
     """
 
     execution_id: ExecutionId
@@ -77,7 +77,10 @@ class Execution:
     started_at: datetime | None = None
     completed_at: datetime | None = None
     deadline_at: datetime | None = None
-    error_message: str | None = None
+    failure: Failure | None = None
+    start_tries: int = 0
+    next_start_at: datetime | None = None
+    started_by: str | None = None
 
     @classmethod
     def create(cls, execution_id: ExecutionId, schedule_id: ScheduleId, seller_id: SellerId, now: datetime) -> Self:
@@ -86,7 +89,8 @@ class Execution:
     def start(self, total: int, now: datetime) -> Execution:
         """RUNNING with its first tasks; with none there is nothing to wait for and it completes at once."""
         self._check(total >= 0, f"it cannot start with {total} tasks")
-        running = self._move("start", total_tasks_created=total, started_at=now)
+        begun = {"started_at": now, "failure": None, "next_start_at": None}
+        running = self._move("start", total_tasks_created=total, **begun)
         return running.settle(now)
 
     def record(self, now: datetime, *, added: int = 0, completed: int = 0, failed: int = 0) -> Execution:
@@ -126,13 +130,19 @@ class Execution:
         self._check(self.ended == self.total_tasks_created, "tasks of it are open")
         return self._move("complete", completed_at=now)
 
-    def fail(self, error: str, now: datetime) -> Execution:
-        return self._move("fail", error_message=error[:LONGEST_ERROR], completed_at=now)
+    def fail(self, failure: Failure, now: datetime) -> Execution:
+        return self._move("fail", failure=failure, completed_at=now, next_start_at=None)
+
+    def wait_to_start(self, failure: Failure, next_start_at: datetime, *, counts: bool = True) -> Execution:
+        """The marketplace could not be asked how many products there are: stay PENDING and try again then."""
+        self._check(self.status is ExecutionStatus.PENDING, "it has started")
+        tries = self.start_tries + counts
+        return replace(self, start_tries=tries, failure=failure, next_start_at=next_start_at)
 
     def reopen_tasks(self, number: int) -> Execution:
         """An operator reopened failed tasks: they no longer count as ended, and a finished run is running again."""
         self._check(0 < number <= self.failed_tasks, f"{number} tasks cannot be reopened of {self.failed_tasks} failed")
-        fresh = {"completed_at": None, "error_message": None, "deadline_at": None}
+        fresh = {"completed_at": None, "failure": None, "deadline_at": None}
         moved = self if self.is_open else self._move("reopen", **fresh)
         return replace(moved, failed_tasks=moved.failed_tasks - number)
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import cached_property
 
 from sellerwatch.agents.breaker import BreakerRules
+from sellerwatch.agents.marketplace_circuit import MarketplaceCircuitRules
 from sellerwatch.catalog.absorb import Entries, Shelf
 from sellerwatch.catalog.announce import Announcer
 from sellerwatch.catalog.policies import NO_POLICIES, Policies
@@ -31,6 +32,7 @@ class CrawlRules:
     page_size: int = 500
     task_retries: int = 2
     breaker: BreakerRules = field(default_factory=BreakerRules)
+    marketplace_circuit: MarketplaceCircuitRules = field(default_factory=MarketplaceCircuitRules)
     drift: DriftRules = field(default_factory=DriftRules)
     brake: Brake = field(default_factory=Brake)
     policies: Policies = NO_POLICIES

@@ -8,17 +8,19 @@ from datetime import datetime, timedelta
 from functools import partial
 from zoneinfo import ZoneInfo
 
+from sellerwatch.agents.sessions import renew_due
 from sellerwatch.agents.tend import BATCH, forget_old_uses, recover_rested
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.dead_letters import sweep_dead_letters
+from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.operate_catalog import settle_ended
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.publish import republish_lost
 from sellerwatch.crawling.put_back import PutBack, cancel_execution, put_back_lost
-from sellerwatch.crawling.sessions import renew_due
 from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.clock import moment
 from sellerwatch.kernel.errors import Unavailable
+from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import Draw, OutboxId
 from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.outbox.message import OutboxKind
@@ -46,14 +48,29 @@ async def put_back(crawl: Crawl) -> PutBack:
     def work(tx: CrawlTx) -> PutBack:
         ids = draw.replay()
         tx.workers.beat(crawl.worker_id, at.now)
-        for execution in tx.executions.running():
-            if execution.deadline_at is not None and execution.deadline_at <= at.now:
-                cancel_execution(tx, execution.execution_id, "ran past its deadline", crawl.rules, ids, at.now)
+        passed = Failure.of(FailureCode.DEADLINE_PASSED, at.now)
+        for execution in _past_deadline(tx, at.now):
+            cancel_execution(tx, execution.execution_id, passed, crawl.rules, ids, at.now)
         return put_back_lost(tx, crawl.visibility, crawl.rules, ids, at)
 
     back = await crawl.store.transact(work)
     crawl.tell(back.notices)
     return back
+
+
+def _past_deadline(tx: CrawlTx, now: datetime) -> list[Execution]:
+    """Time in which the marketplace is away or paused does not count, so nothing is past its deadline meanwhile."""
+    is_away = any(not circuit.is_closed for circuit in tx.marketplace.circuits().values())
+    paused = {pause.seller_id for pause in tx.marketplace.pauses()}
+    if is_away or None in paused:
+        return []
+    late = [e for e in tx.executions.running() if e.deadline_at is not None and e.deadline_at <= now]
+    return [execution for execution in late if execution.seller_id not in paused]
+
+
+async def renew(crawl: Crawl) -> int:
+    """Tokens that should not get older; none while requests are paused."""
+    return 0 if crawl.pause.everything else await renew_due(crawl)
 
 
 async def recover(crawl: Crawl) -> int:
@@ -175,7 +192,7 @@ def _forget_these(tx: CrawlTx, kind: OutboxKind, outbox_ids: Sequence[OutboxId])
 
 JOBS: dict[str, Job] = {
     "recover": recover,
-    "renew": renew_due,
+    "renew": renew,
     "begin_day": begin_day,
     "forget": forget,
     "settle": settle,

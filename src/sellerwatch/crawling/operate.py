@@ -17,7 +17,9 @@ from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.put_back import cancel_execution, reopen_tasks
 from sellerwatch.crawling.task import Task, TaskNotFound, TaskStatus
 from sellerwatch.kernel.errors import Conflict, NotFound
+from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import ExecutionId, PublicId, SellerId, TaskId
+from sellerwatch.kernel.wording import failure_text
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.schedules.missed import spread
 from sellerwatch.schedules.schedule import Schedule
@@ -75,7 +77,7 @@ def cancel(
     actor: str,
     ids: Iterator[str],
     now: datetime,
-    reason: str = "cancelled",
+    code: FailureCode = FailureCode.CANCELLED,
 ) -> Cancelled:
     """End a run that is going: its waiting tasks are cancelled, those in flight finish."""
     before = tx.executions.get(execution_id)
@@ -84,9 +86,12 @@ def cancel(
     if not before.is_open:
         raise ExecutionOver(execution_id=execution_id, status=before.status)
     in_flight = len(tx.tasks.open_of(execution_id, (TaskStatus.IN_PROGRESS,)))
+    reason = Failure.of(code, now)
     after = cancel_execution(tx, execution_id, reason, rules, ids, now)
     shown = _run(before), _run(after)
-    tx.audit.record(AuditEntry(now, actor, "execution.cancel", "execution", execution_id, *shown, note=reason))
+    tx.audit.record(
+        AuditEntry(now, actor, "execution.cancel", "execution", execution_id, *shown, note=failure_text(reason))
+    )
     return Cancelled(after, after.failed_tasks - before.failed_tasks, in_flight)
 
 
@@ -98,8 +103,8 @@ def deactivate_seller(
     going = tx.executions.open_of(seller_id)
     if going is None:
         return seller, None
-    reason = "cancelled: the seller was deactivated"
-    return seller, cancel(tx, going.execution_id, rules, actor=actor, ids=ids, now=now, reason=reason)
+    code = FailureCode.SELLER_DEACTIVATED
+    return seller, cancel(tx, going.execution_id, rules, actor=actor, ids=ids, now=now, code=code)
 
 
 def run_now(tx: CrawlTx, seller_id: SellerId, *, actor: str, now: datetime) -> Schedule:
@@ -192,9 +197,13 @@ def _run(execution: Execution) -> dict[str, Any]:
         "totalTasksCreated": execution.total_tasks_created,
         "completedTasks": execution.completed_tasks,
         "failedTasks": execution.failed_tasks,
-        "errorMessage": execution.error_message,
+        "failure": None if execution.failure is None else execution.failure.code,
     }
 
 
 def _task(task: Task, run: Execution) -> dict[str, Any]:
-    return {"status": task.status, "errorMessage": task.error_message, "executionStatus": run.status}
+    return {
+        "status": task.status,
+        "failure": None if task.failure is None else task.failure.code,
+        "executionStatus": run.status,
+    }

@@ -1,4 +1,4 @@
-"""What a request's end means: for the task, and for the agent. Every failure is charged to exactly one of them.
+"""One request's end, read and judged, ready for the transaction that absorbs it.
 
 Made before the transaction: bodies are read and facts hashed here, not while the database waits.
 """
@@ -7,37 +7,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 from sellerwatch.agents.agent import Outcome
-from sellerwatch.agents.charge import Charge
+from sellerwatch.agents.answers import Answer, AnswerKind
+from sellerwatch.agents.judgement import (
+    GARBLED,
+    PROVED_GONE,
+    UNREADABLE,
+    TaskEnd,
+    Verdict,
+    failure_of,
+    judge_answer,
+)
+from sellerwatch.agents.settle import Charge
 from sellerwatch.catalog.absorb import Part, read_part
 from sellerwatch.catalog.facts import body_hash
 from sellerwatch.catalog.product import PartType
 from sellerwatch.crawling.claim import Claim
 from sellerwatch.crawling.task import Purpose, TaskType
 from sellerwatch.kernel.copies import quick
+from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import ItemNo
-from sellerwatch.marketplaces.ports import Answer, AnswerKind, Marketplace, Unparsable
+from sellerwatch.marketplaces.ports import Marketplace, Unparsable
 
-#: A token younger than this that is refused was refused fresh: then it is the agent, not the token's age.
-FRESH_TOKEN = timedelta(seconds=60)
-
-#: We asked wrongly: not the agent's fault.
-BAD_REQUEST = 400
-
-#: Requests a task may put on the wire in one run, whoever is to blame for their number.
-MOST_REQUESTS = 6
-
-
-class TaskEnd(StrEnum):
-    """DONE: with parts or with what it hoped for. FAILED: counts as a try. FATAL: trying again cannot help.
-    AGAIN: nobody's try; another agent, or the same with a new token."""
-
-    DONE = "DONE"
-    FAILED = "FAILED"
-    FATAL = "FATAL"
-    AGAIN = "AGAIN"
+#: An error of our own while an answer was read: nobody else is charged for it.
+OWN_ERROR = Verdict(TaskEnd.FAILED, Outcome.BLAMELESS, FailureCode.INTERNAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,96 +51,96 @@ class Ending:
     """One claim's end, ready to be absorbed."""
 
     claim: Claim
-    end: TaskEnd
-    agent: Outcome
+    verdict: Verdict
     status: int | None
     milliseconds: int
     at: datetime
-    problem: str = ""
+    failure: Failure | None = None
     parts: tuple[Part, ...] = ()
     list_total: int | None = None
     wait: timedelta | None = None
     rest: timedelta = timedelta(0)
-    drop_token: bool = False
     is_gone: bool = False
     unread: Unread | None = None
     unknown: tuple[str, ...] = ()
 
     @property
+    def end(self) -> TaskEnd:
+        return self.verdict.task
+
+    @property
+    def counts(self) -> bool:
+        """Whether the request counts towards the task's limit: not a 429 that only answered the pool's probe."""
+        is_refused_probe = self.claim.is_pool_probe and self.verdict.agent is Outcome.TOO_MANY
+        return self.verdict.counts and not is_refused_probe
+
+    @property
     def charge(self) -> Charge:
-        """What the pool is told of it."""
+        """What the pool and the endpoint's circuit see of it."""
+        task, claim, verdict = self.claim.task, self.claim, self.verdict
         return Charge(
-            candidate=self.claim.candidate,
-            permit=self.claim.permit.number,
-            outcome=self.agent,
+            candidate=claim.candidate,
+            permit=claim.permit.number,
+            outcome=verdict.agent,
             status=self.status,
             milliseconds=self.milliseconds,
             at=self.at,
             rest=self.rest,
-            succeeded=self.end is TaskEnd.DONE,
-            drop_token=self.drop_token,
-            is_pool_probe=self.claim.is_pool_probe,
+            succeeded=verdict.task is TaskEnd.DONE,
+            endpoint=task.endpoint,
+            subject=task.subject,
+            task_id=task.task_id,
+            outage=self.failure if verdict.is_outage else None,
+            drop_token=verdict.drops_token,
+            is_pool_probe=claim.is_pool_probe,
+            is_endpoint_probe=claim.is_endpoint_probe,
         )
 
 
 def judge(claim: Claim, answer: Answer, marketplace: Marketplace, took: float, now: datetime) -> Ending:
-    """Read the answer and say whose fault it is, if anybody's."""
-    task = claim.task
-    end, agent = _ENDS[answer.kind]
-    problem = answer.problem
+    """Read the answer and say what it means; the meaning itself is the table's (`agents/judgement.py`)."""
+    task, token = claim.task, claim.candidate.token
+    verdict = judge_answer(answer, is_replacement=token is not None and token.is_replacement)
+    failure = failure_of(verdict, answer, now)
     parts: tuple[Part, ...] = ()
     total: int | None = None
     unread: Unread | None = None
-    drop_token = answer.kind in (AnswerKind.TOO_MANY, AnswerKind.UNAUTHORISED)
     if answer.kind is AnswerKind.OK:
         try:
             parts, total = _read(claim, answer.body, marketplace)
         except Unparsable as unparsable:
-            # A body that is cut off or no JSON at all is an accident. One that is, but reads otherwise, stays so.
-            end = TaskEnd.FAILED if unparsable.is_garbled else TaskEnd.FATAL
-            agent, problem = Outcome.BLAMELESS, str(unparsable)
+            verdict = GARBLED if unparsable.is_garbled else UNREADABLE
+            failure = Failure.of(FailureCode.UNREADABLE, now, endpoint=unparsable.endpoint, detail=unparsable.problem)
             if not unparsable.is_garbled:
                 part = PART_OF[task.task_type]
                 unread = Unread(part, task.item_no, unparsable.problem, answer.body, body_hash(answer.body))
     elif answer.kind is AnswerKind.GONE and task.purpose is Purpose.REMOVAL_PROOF:
-        end = TaskEnd.DONE
-    elif answer.kind is AnswerKind.UNAUTHORISED and _was_fresh(claim, now):
-        agent = Outcome.REFUSED
-    elif answer.status == BAD_REQUEST:
-        agent = Outcome.BLAMELESS
-    if end in (TaskEnd.AGAIN, TaskEnd.FAILED) and task.requests_made >= MOST_REQUESTS:
-        end, problem = TaskEnd.FATAL, f"{MOST_REQUESTS} requests in this run, the last: {problem}"
+        verdict, failure = PROVED_GONE, None
     return Ending(
         claim=claim,
-        end=end,
-        agent=agent,
+        verdict=verdict,
         status=answer.status,
         milliseconds=int(took * 1000),
         at=now,
-        problem=problem,
+        failure=failure,
         parts=parts,
         list_total=total,
         wait=answer.wait,
-        drop_token=drop_token,
         is_gone=answer.kind is AnswerKind.GONE,
         unread=unread,
     )
+
+
+def own_error(claim: Claim, detail: str, took: float, at: datetime) -> Ending:
+    """There is no answer to judge: something of ours broke."""
+    failure = Failure.of(FailureCode.INTERNAL, at, detail=detail)
+    return Ending(claim, OWN_ERROR, None, int(took * 1000), at, failure)
 
 
 PART_OF = {
     TaskType.MINISHOP: PartType.MINISHOP,
     TaskType.PRODUCT_DETAIL: PartType.DETAIL,
     TaskType.PRODUCT_OPTION: PartType.OPTION,
-}
-
-_ENDS = {
-    AnswerKind.OK: (TaskEnd.DONE, Outcome.SUCCESS),
-    AnswerKind.GONE: (TaskEnd.FATAL, Outcome.BLAMELESS),
-    AnswerKind.TOO_MANY: (TaskEnd.AGAIN, Outcome.TOO_MANY),
-    AnswerKind.UNAUTHORISED: (TaskEnd.AGAIN, Outcome.BLAMELESS),
-    AnswerKind.REFUSED: (TaskEnd.FAILED, Outcome.OTHER),
-    AnswerKind.SERVER_ERROR: (TaskEnd.FAILED, Outcome.SERVER_ERROR),
-    AnswerKind.NETWORK_ERROR: (TaskEnd.FAILED, Outcome.NETWORK_ERROR),
 }
 
 
@@ -161,8 +155,3 @@ def _read(claim: Claim, body: bytes, marketplace: Marketplace) -> tuple[tuple[Pa
     if hashed == claim.known_hash:
         return (Part.same(part, item),), None
     return (Part.of(part, item, read_part(marketplace, part, item, body), body, hashed),), None
-
-
-def _was_fresh(claim: Claim, now: datetime) -> bool:
-    token = claim.candidate.token
-    return token is not None and now - token.issued_at < FRESH_TOKEN

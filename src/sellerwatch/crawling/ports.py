@@ -13,6 +13,7 @@ from sellerwatch.catalog.ports import Drift, History, Products, Quarantine, Remo
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.glances import Glances
 from sellerwatch.crawling.task import READY_STATES, Task, TaskStatus, TaskType
+from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.paging import Piece, Place
 from sellerwatch.outbox.message import OutboxKind
@@ -67,9 +68,14 @@ class Tasks(Protocol):
         ...
 
     def ready(
-        self, execution_id: ExecutionId, now: datetime, limit: int, states: Sequence[TaskStatus] = READY_STATES
+        self,
+        execution_id: ExecutionId,
+        now: datetime,
+        limit: int,
+        states: Sequence[TaskStatus] = READY_STATES,
+        types: Sequence[TaskType] | None = None,
     ) -> Sequence[Task]:
-        """Tasks of one run that may be started now, earliest first."""
+        """Tasks of one run that may be started now, earliest first; of these types alone if given."""
         ...
 
     def count_published(self, execution_id: ExecutionId) -> int:
@@ -80,8 +86,8 @@ class Tasks(Protocol):
         """PUBLISHED since before then, and not taken."""
         ...
 
-    def next_ready(self, execution_id: ExecutionId) -> datetime | None:
-        """When the next task of one run that waits for its time may be started."""
+    def next_ready(self, execution_id: ExecutionId, types: Sequence[TaskType] | None = None) -> datetime | None:
+        """When the next task of one run that waits for its time may be started; of these types alone if given."""
         ...
 
     def open_items(self, execution_id: ExecutionId, items: Sequence[ItemNo]) -> dict[ItemNo, int]:
@@ -125,8 +131,8 @@ class Tasks(Protocol):
         """How many of a choice, by seller and type."""
         ...
 
-    def errors(self, execution_id: ExecutionId, limit: int) -> Sequence[tuple[str, int]]:
-        """Why tasks of a run failed, each message with how many it hit; most frequent first."""
+    def failures(self, execution_id: ExecutionId, limit: int) -> Sequence[tuple[Failure, int]]:
+        """Why tasks of a run failed, each failure with the number of tasks it hit; most frequent first."""
         ...
 
     def count_by_status(self, seller_id: SellerId, since: datetime, until: datetime) -> dict[TaskStatus, int]:
@@ -150,6 +156,10 @@ class Executions(Protocol):
         ...
 
     def open_of(self, seller_id: SellerId) -> Execution | None: ...
+
+    def pending(self) -> Sequence[Execution]:
+        """Those that wait to be started, oldest first."""
+        ...
 
     def running(self) -> Sequence[Execution]:
         """All that are RUNNING, oldest first."""

@@ -11,21 +11,30 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from sellerwatch.agents.agent import Outcome
-from sellerwatch.agents.charge import charge
+from sellerwatch.agents.judgement import TaskEnd
+from sellerwatch.agents.outages import observe
+from sellerwatch.agents.settle import settle
 from sellerwatch.catalog.absorb import Entries, absorb_entry, absorb_part
 from sellerwatch.catalog.product import ForeignProduct, PartType
 from sellerwatch.crawling.group import CrawlRules, Group, Run
 from sellerwatch.crawling.list_end import end_list, list_tasks
-from sellerwatch.crawling.outcome import Ending, TaskEnd
+from sellerwatch.crawling.outages import extend_deadlines, give_back
+from sellerwatch.crawling.outcome import Ending
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.screening import close_overtaken, hold_unreadable, screen, settle_pending
-from sellerwatch.crawling.task import Purpose, RequestUrl, Task, TaskType
+from sellerwatch.crawling.task import Purpose, RequestUrl, Task, TaskNote, TaskType
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.copies import altered
+from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, TaskId, WorkerId
 from sellerwatch.kernel.notices import Notice
+from sellerwatch.kernel.wording import failure_text
 
+#: Requests that the marketplace may have to answer for one task in a run, whoever is to blame for their number.
+MOST_REQUESTS = 6
+#: Waits of a task of which it is not known yet whether it or the marketplace is at fault; each is twice the last.
+UNPROVED_WAIT = timedelta(seconds=30)
+LONGEST_UNPROVED_WAIT = timedelta(seconds=900)
 #: What is asked about every product of a list page.
 ITEM_TASKS = (TaskType.PRODUCT_DETAIL, TaskType.PRODUCT_OPTION)
 
@@ -45,7 +54,6 @@ class Absorbed:
 def absorb(
     tx: CrawlTx,
     endings: Sequence[Ending],
-    forgiven: Sequence[tuple[int, Outcome]],
     worker_id: WorkerId,
     rules: CrawlRules,
     ids: Iterator[str],
@@ -56,29 +64,32 @@ def absorb(
     tx.executions.hold({ending.claim.task.execution_id for ending in endings})
     held = tx.tasks.attempts_held(worker_id, [ending.claim.task.task_id for ending in endings])
     ours = [e for e in endings if held.get(e.claim.task.task_id) == e.claim.task.attempt]
+    observed = observe(tx, [e.charge.observation for e in ours], rules.marketplace_circuit, at.now)
+    give_back(tx, observed.given_back, {e.claim.task.task_id for e in ours}, at.now)
+    extend_deadlines(tx, observed.ended, at.now)
     runs = (ending.claim.task.execution_id for ending in ours)
     group = Group.begin(tx, rules, ids, at.now, runs, _items(ours), entries)
     enough = {run: _judged_enough(group, run) for run in group.runs}
     screen(group, ours)
     for ending in ours:
-        _end_task(group, ending, ending.claim.task)
+        _end_task(group, ending, ending.claim.task, is_excused=ending.claim.permit.number in observed.excused)
     for ending in ours:
         if ending.unknown:
             tx.drift.note(ending.claim.task.task_type, ending.unknown, ending.claim.task.item_no, at.now)
     _finish(group, enough)
     # Last: agents are everybody's, and whoever is told about one keeps the others from it until the end.
-    notices = charge(tx, [ending.charge for ending in endings], forgiven, worker_id, rules.breaker, at)
+    notices = settle(tx, [ending.charge for ending in endings], observed, worker_id, rules.breaker, at)
     return Absorbed(
         completed=sum(run.completed for run in group.runs.values()),
         failed=sum(run.failed for run in group.runs.values()),
         again=group.again,
         events=group.events,
         products=group.products,
-        notices=(*notices, *group.notices),
+        notices=(*observed.notices, *notices, *group.notices),
     )
 
 
-def abandon(tx: CrawlTx, ending: Ending, worker_id: WorkerId, problem: str, at: Moment) -> None:
+def abandon(tx: CrawlTx, ending: Ending, worker_id: WorkerId, problem: Failure, at: Moment) -> None:
     """The last resort for an ending that nothing can absorb: its permit is answered, its task fails and is counted, and
     nothing else."""
     now = at.now
@@ -149,29 +160,61 @@ def _items(endings: Iterable[Ending]) -> Iterator[ItemNo]:
             yield part.item_no
 
 
-def _end_task(group: Group, ending: Ending, task: Task) -> None:
+def _end_task(group: Group, ending: Ending, task: Task, *, is_excused: bool) -> None:
     run, now, retries = group.runs.get(task.execution_id), group.now, group.rules.task_retries
     over = run is None or run.is_over
+    if is_excused and not over:
+        group.tasks.append(task.excuse(now))
+        group.again += 1
+        return
     if run is not None and ending.unread is not None:
         hold_unreadable(group, run, ending.unread)
-    if (ending.end is TaskEnd.AGAIN and not over) or _must_be_read_again(group, ending):
-        group.tasks.append(task.put_back(now))
+    end, failure = _within_limit(ending, task)
+    if (end is TaskEnd.AGAIN and not over) or _must_be_read_again(group, ending):
+        group.tasks.append(task.put_back(now, counts=ending.counts))
         group.again += 1
-    elif ending.end is TaskEnd.DONE:
+    elif end is TaskEnd.DONE:
         note = _take_in(group, run, ending, task) if run is not None else None
         if note is None:
             group.completed.append(task)
         else:
-            group.tasks.append(replace(task.complete(now), error_message=note))
+            group.tasks.append(replace(task.complete(now), note=note))
         _note_end(group, task, completed=1)
     else:
-        failed = task.fail(ending.problem, now)
-        if ending.end is TaskEnd.FAILED and not over and failed.can_retry(retries):
-            group.tasks.append(failed.retry(now + (ending.wait or timedelta(0)), retries))
+        failed = task.fail(failure, now)
+        if end is TaskEnd.FAILED and not over and failed.can_retry(retries):
+            again = failed.retry(now + (ending.wait or timedelta(0)), retries)
+            group.tasks.append(replace(again, requests_made=again.requests_made - (not ending.counts)))
+            group.again += 1
+        elif ending.verdict.is_outage and not over and (wait := _unproved_outage(group, task)) is not None:
+            group.tasks.append(task.put_back(now + wait))
             group.again += 1
         else:
             group.tasks.append(failed)
             _note_end(group, task, failed=1)
+
+
+def _within_limit(ending: Ending, task: Task) -> tuple[TaskEnd, Failure]:
+    """A task whose requests are used up ends, whoever is to blame for their number."""
+    failure = ending.failure or Failure.of(FailureCode.INTERNAL, ending.at, detail="no answer")
+    is_spent = ending.counts and task.requests_made >= MOST_REQUESTS
+    if ending.end not in (TaskEnd.AGAIN, TaskEnd.FAILED) or not is_spent:
+        return ending.end, failure
+    last = failure_text(failure)
+    return TaskEnd.FATAL, Failure.of(
+        FailureCode.REQUEST_LIMIT, ending.at, failure.blame, requests=MOST_REQUESTS, detail=last
+    )
+
+
+def _unproved_outage(group: Group, task: Task) -> timedelta | None:
+    """How long a task whose tries are spent waits, if nothing shows that the trouble is its own: its endpoint has
+    answered no other request since the task first failed, and too few others failed to call it an outage."""
+    recent = group.tx.marketplace.circuits()[task.endpoint].recent
+    mine = sum(failure.task_id == task.task_id for failure in recent)
+    if mine <= group.rules.task_retries:
+        return None
+    doubled: int = 1 << min(mine - group.rules.task_retries - 1, 10)
+    return min(UNPROVED_WAIT * doubled, LONGEST_UNPROVED_WAIT)
 
 
 def _must_be_read_again(group: Group, ending: Ending) -> bool:
@@ -201,16 +244,16 @@ def _take_in(group: Group, run: Run, ending: Ending, task: Task) -> str | None:
         return None
     if task.purpose is Purpose.REMOVAL_PROOF:
         if not ending.is_gone:
-            return "it is not on the list, but still answers"
+            return TaskNote.STILL_ANSWERS
         run.proved.append(ItemNo(task.item_no or 0))
         return None
     try:
         for part in ending.parts:
             absorb_part(group.shelf, part, task.seller_id, group.now)
             if part.key in group.shelf.withheld:
-                return "held in quarantine, or until more of the run has been judged"
-    except ForeignProduct as foreign:
-        return str(foreign)
+                return TaskNote.HELD
+    except ForeignProduct:
+        return TaskNote.FOREIGN
     return None
 
 

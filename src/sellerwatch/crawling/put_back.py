@@ -15,12 +15,11 @@ from sellerwatch.crawling.process import end_failed, over_of
 from sellerwatch.crawling.task import Task, TaskStatus
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.errors import SellerwatchError
+from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import ExecutionId, TaskId, WorkerId
 from sellerwatch.kernel.notices import Notice
 
 log = logging.getLogger(__name__)
-
-RUN_OVER = "its run was over"
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ def put_back_lost(tx: CrawlTx, visibility: timedelta, rules: CrawlRules, ids: It
     over = over_of(tx, {task.execution_id for task in lost})
     for task in tx.tasks.hold(lost):
         try:
-            moved = task.cancel(now, RUN_OVER) if task.execution_id in over else task.lose_lease(now)
+            moved = task.cancel(now, _run_ended(now)) if task.execution_id in over else task.lose_lease(now)
         except SellerwatchError:
             log.exception("a lost task cannot be put back", extra={"task": task.task_id})
             continue
@@ -81,11 +80,11 @@ def _hand_back(tx: CrawlTx, held: Sequence[Task], rules: CrawlRules, ids: Iterat
     over = over_of(tx, {task.execution_id for task in held})
     held = tx.tasks.hold(held)
     tx.tasks.save([task.put_back(now) for task in held if task.execution_id not in over], now)
-    end_failed(tx, [task.cancel(now, RUN_OVER) for task in held if task.execution_id in over], rules, ids, now)
+    end_failed(tx, [task.cancel(now, _run_ended(now)) for task in held if task.execution_id in over], rules, ids, now)
 
 
 def cancel_execution(
-    tx: CrawlTx, execution_id: ExecutionId, reason: str, rules: CrawlRules, ids: Iterator[str], now: datetime
+    tx: CrawlTx, execution_id: ExecutionId, reason: Failure, rules: CrawlRules, ids: Iterator[str], now: datetime
 ) -> Execution:
     """End a run: what waits is cancelled, what is in flight may finish and is still taken in."""
     execution = tx.executions.get(execution_id)
@@ -96,6 +95,10 @@ def cancel_execution(
     waiting = tx.tasks.open_of(execution_id, (TaskStatus.WAITING, TaskStatus.PUBLISHED, TaskStatus.RETRY))
     end_failed(tx, [task.cancel(now, reason) for task in waiting], rules, ids, now)
     return tx.executions.get(execution_id) or failed
+
+
+def _run_ended(now: datetime) -> Failure:
+    return Failure.of(FailureCode.RUN_ENDED, now)
 
 
 def reopen_tasks(tx: CrawlTx, tasks: Sequence[Task], now: datetime) -> int:

@@ -21,7 +21,7 @@ from sellerwatch.crawling.ports import CrawlTx, WorkerInfo
 from sellerwatch.crawling.process import Absorbed
 from sellerwatch.crawling.publish import publish_due
 from sellerwatch.crawling.put_back import release
-from sellerwatch.crawling.start_due import start_due
+from sellerwatch.crawling.start_due import retry_starts, start_due
 from sellerwatch.crawling.work import Worker
 from sellerwatch.kernel.clock import Moment, moment
 from sellerwatch.kernel.errors import Unavailable
@@ -147,6 +147,7 @@ class Service:
                 loops.append(self._keep_publishing())
         if Role.SCHEDULER in self.roles:
             loops += [self._every(tending, self._look_after), *(delivery.run(self.stop) for delivery in others)]
+            loops.append(self._every(SCHEDULER_TURN, self._retry_starts))
             if self.schedules:
                 loops.append(self._every(SCHEDULER_TURN, self._start_due))
         return loops
@@ -221,13 +222,19 @@ class Service:
 
     async def _heed(self) -> None:
         """What a command or another process did may be work for this one: looked for now, not at the next sweep."""
-        newest = (await self.crawl.store.read(lambda tx: tx.activity.span()))[1]
+        newest, pauses = await self.crawl.store.read(lambda tx: (tx.activity.span()[1], tx.marketplace.pauses()))
+        if self.crawl.pause.take(pauses):
+            self.worker.stand_back()
         if newest != self._heeded:
             self._heeded = newest
             self.nudge()
 
     async def _start_due(self) -> None:
         if (await start_due(self.crawl, late_only=self.late_only)).runs:
+            self.nudge()
+
+    async def _retry_starts(self) -> None:
+        if (await retry_starts(self.crawl)).runs:
             self.nudge()
 
     async def _look_after(self) -> None:

@@ -1,19 +1,22 @@
-"""The embedded scheduler's turn: start the runs whose time has come."""
+"""The embedded scheduler's turn: start the runs whose time has come, and try again those that could not be started."""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 
+from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.crawling.context import Crawl
-from sellerwatch.crawling.execution import CrawlInProgress
+from sellerwatch.crawling.execution import CrawlInProgress, Execution, ExecutionStatus
 from sellerwatch.crawling.ports import CrawlTx
-from sellerwatch.crawling.trigger import MarketplaceUnavailable, trigger
-from sellerwatch.kernel.errors import SellerwatchError, Unavailable
-from sellerwatch.kernel.ids import SellerId
+from sellerwatch.crawling.trigger import start, trigger
+from sellerwatch.kernel.errors import SellerwatchError
+from sellerwatch.kernel.failure import Failure, FailureCode
+from sellerwatch.kernel.ids import ExecutionId, SellerId
 from sellerwatch.kernel.store import StoreFailed
+from sellerwatch.kernel.wording import failure_text
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.schedules.missed import Tick, late_tick, tick
 from sellerwatch.schedules.schedule import Schedule
@@ -25,10 +28,9 @@ ACTOR = "scheduler"
 
 @dataclass(frozen=True)
 class Started:
-    """One turn's work; `retry_at` is set when a seller had to be left for want of budget."""
+    """One turn's work: runs that were started, those that wait to be started included."""
 
     runs: int
-    retry_at: datetime | None
 
 
 async def start_due(crawl: Crawl, *, late_only: bool = False) -> Started:
@@ -40,15 +42,11 @@ async def start_due(crawl: Crawl, *, late_only: bool = False) -> Started:
     now = crawl.clock.now()
     look = late_tick if late_only else tick
     due = await crawl.store.read(lambda tx: [(s, t) for s in tx.schedules.due(now) if (t := look(s, now))])
-    runs, retry_at = 0, None
+    runs = 0
     for schedule, found in due:
         try:
             note = await _start(crawl, schedule.seller_id)
             runs += note is None
-        except Unavailable as refusal:
-            # No budget, or the pool's breaker is open. Its time stays due: the next turn finds it again.
-            retry_at = now + timedelta(seconds=refusal.retry_after or 0)
-            continue
         except StoreFailed:
             # Ours to mend, not a reason to let the time pass.
             raise
@@ -57,18 +55,92 @@ async def start_due(crawl: Crawl, *, late_only: bool = False) -> Started:
             log.warning("a due run was not started", extra={"seller": schedule.seller_id, "problem": note})
         noted = partial(_note_turn, schedule=schedule, found=found, note=note, now=crawl.clock.now())
         await crawl.store.transact(noted)
-    return Started(runs, retry_at)
+    return Started(runs)
+
+
+async def retry_starts(crawl: Crawl) -> Started:
+    """Try again to start the executions whose next try is due. Each is taken by one process: its next try is moved on
+    before anything is asked."""
+    now, runs = crawl.clock.now(), 0
+    due = await crawl.store.read(lambda tx: _due_starts(tx, crawl, now))
+    for execution in due:
+        if await crawl.store.transact(partial(_take, crawl=crawl, execution=execution, now=crawl.clock.now())):
+            try:
+                if crawl.robots is not None:
+                    await crawl.robots.allow(crawl.clock.now())
+                started = await start(crawl, execution.execution_id, execution.seller_id)
+                runs += started.task_count is not None
+            except StoreFailed:
+                raise
+            except SellerwatchError as error:
+                log.warning("a run waits to be started", extra={"seller": execution.seller_id, "problem": str(error)})
+    return Started(runs)
+
+
+def _due_starts(tx: CrawlTx, crawl: Crawl, now: datetime) -> list[Execution]:
+    """Those whose time has come; at once what waited for an outage or a pause that is over."""
+    pending = tx.executions.pending()
+    if not pending:
+        return []
+    circuit = tx.marketplace.circuits()[Endpoint.LIST]
+    paused = {pause.seller_id for pause in tx.marketplace.pauses()}
+
+    def is_due(execution: Execution) -> bool:
+        if None in paused or execution.seller_id in paused:
+            return False
+        if execution.next_start_at is None or execution.next_start_at <= now:
+            return True
+        failure = execution.failure
+        if failure is None:
+            return False
+        is_back = circuit.is_closed and circuit.closed_at is not None and circuit.closed_at > failure.at
+        return is_back or failure.code is FailureCode.MARKETPLACE_PAUSED
+
+    return [execution for execution in pending if is_due(execution)]
+
+
+def _take(tx: CrawlTx, crawl: Crawl, execution: Execution, now: datetime) -> bool:
+    current = tx.executions.get(execution.execution_id)
+    if current is None or current.status is not ExecutionStatus.PENDING:
+        return False
+    if current.next_start_at != execution.next_start_at or current.start_tries != execution.start_tries:
+        return False
+    tx.executions.save(replace(current, next_start_at=now + crawl.start_taken))
+    return True
+
+
+def next_start(tx: CrawlTx) -> datetime | None:
+    """When the next execution that waits to be started is tried again."""
+    times = [execution.next_start_at for execution in tx.executions.pending()]
+    return min((time for time in times if time is not None), default=None)
 
 
 async def _start(crawl: Crawl, seller_id: SellerId) -> str | None:
-    """None when it was started, else why the time passes without a run."""
+    """None when it was started or waits to be, else why the time passes without a run."""
+    await crawl.store.transact(partial(_overtake, seller_id=seller_id, now=crawl.clock.now()))
     try:
-        await trigger(crawl, seller_id, ACTOR)
+        await trigger(crawl, seller_id, ACTOR, waits_for_pool=True)
     except CrawlInProgress as going:
         return f"skipped: run {going.execution_id} takes longer than the interval"
-    except MarketplaceUnavailable as unavailable:
-        return str(unavailable)
     return None
+
+
+def _overtake(tx: CrawlTx, seller_id: SellerId, now: datetime) -> ExecutionId | None:
+    """An execution that could not be started before the next one is due gives way to it."""
+    waiting = tx.executions.open_of(seller_id)
+    if waiting is None or waiting.status is not ExecutionStatus.PENDING:
+        return None
+    cause = waiting.failure
+    failure = Failure.of(
+        FailureCode.OVERTAKEN,
+        now,
+        None if cause is None else cause.blame,
+        detail="" if cause is None else failure_text(cause),
+    )
+    tx.executions.save(waiting.fail(failure, now))
+    note = failure_text(failure)
+    tx.audit.record(AuditEntry(now, ACTOR, "crawl.overtaken", "execution", waiting.execution_id, note=note))
+    return waiting.execution_id
 
 
 async def note_started(crawl: Crawl, seller_id: SellerId) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sellerwatch.crawling.claim import NOTHING, Claims, claim, survey
+from sellerwatch.agents.lending import NOTHING
+from sellerwatch.crawling.claim import Claims, claim, survey
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.kernel.clock import moment
 from sellerwatch.kernel.ids import TaskId
@@ -18,7 +19,7 @@ async def take(crawl: Crawl, wanted: int, turn: int, named: Sequence[TaskId] | N
         seen = moment(crawl.clock)
         candidates, most = await crawl.store.read(lambda tx: survey(tx, wanted, turn, seen, named))
         if most:
-            ahead = await terms.limiter.reserve(candidates, most, terms.limits, terms.host, seen.now)
+            ahead = await terms.limiter.reserve(candidates, most, terms.limits, terms.for_tasks.host, seen.now)
     at = moment(crawl.clock)
     claims = await crawl.store.transact(lambda tx: claim(tx, crawl.worker_id, wanted, turn, at, terms, ahead, named))
     mark(crawl, claims)
@@ -28,5 +29,5 @@ async def take(crawl: Crawl, wanted: int, turn: int, named: Sequence[TaskId] | N
 
 def mark(crawl: Crawl, claims: Claims) -> None:
     """Before anything of it is sent: a database that was put back to before this claim is known by it."""
-    if claims.taken and crawl.mark is not None:
-        crawl.mark.write(claims.taken[-1].permit.number)
+    if claims.taken:
+        crawl.mark_permit(claims.taken[-1].permit)

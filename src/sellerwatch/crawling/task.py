@@ -8,8 +8,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Self
 
+from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.kernel.copies import altered
 from sellerwatch.kernel.errors import Conflict, Invalid, NotFound
+from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, PlainText, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.lifecycle import Lifecycle
 
@@ -25,6 +27,14 @@ class Purpose(StrEnum):
 
     CRAWL = "CRAWL"
     REMOVAL_PROOF = "REMOVAL_PROOF"
+
+
+class TaskNote(StrEnum):
+    """What a completed task left out, and why."""
+
+    STILL_ANSWERS = "STILL_ANSWERS"
+    HELD = "HELD"
+    FOREIGN = "FOREIGN"
 
 
 class TaskStatus(StrEnum):
@@ -65,8 +75,13 @@ READY_STATES = (TaskStatus.RETRY, TaskStatus.WAITING, TaskStatus.PUBLISHED)
 
 RETRIES = 2
 LOST_LEASES = 3
-LONGEST_ERROR = 2000
 LONGEST_URL = 2000
+
+ENDPOINTS = {
+    TaskType.MINISHOP: Endpoint.LIST,
+    TaskType.PRODUCT_DETAIL: Endpoint.DETAIL,
+    TaskType.PRODUCT_OPTION: Endpoint.OPTIONS,
+}
 
 _PATTERNS = {
     TaskType.MINISHOP: (
@@ -119,9 +134,10 @@ class RequestUrl(PlainText):
 class Task:
     """One request to be made for a run, and what became of it.
 
-    `is_final`: FAILED for good; only such a failure is ever stored. `attempt` rises with every start and is the guard
-    of a late answer: only the worker that holds the task at this attempt may end it. `available_at` is when it may be
-    started; waiting for budget moves it and costs no retry.
+    `failure` is why it failed; `note` what a completed task left out (`TaskNote`). `is_final`: FAILED for good; only
+    such a failure is ever stored. `attempt` rises with every start and is the guard of a late answer: only the worker
+    that holds the task at this attempt may end it. `available_at` is when it may be started; waiting for budget moves
+    it and costs no retry.
     """
 
     task_id: TaskId
@@ -136,7 +152,8 @@ class Task:
     page_no: int | None = None
     status: TaskStatus = TASK_LIFE.first
     retry_count: int = 0
-    error_message: str | None = None
+    failure: Failure | None = None
+    note: str | None = None
     published_at: datetime | None = None
     started_at: datetime | None = None
     completed_at: datetime | None = None
@@ -172,41 +189,54 @@ class Task:
         )
 
     def complete(self, now: datetime) -> Task:
-        return self._move("complete", completed_at=now, error_message=None, worker_id=None, lost_leases=0)
+        return self._move("complete", completed_at=now, failure=None, worker_id=None, lost_leases=0)
 
-    def fail(self, error: str, now: datetime) -> Task:
+    def fail(self, failure: Failure, now: datetime) -> Task:
         """Failed; whether for good, `can_retry` says."""
-        return self._move("fail", completed_at=now, error_message=error[:LONGEST_ERROR], worker_id=None, lost_leases=0)
+        return self._move("fail", completed_at=now, failure=failure, worker_id=None, lost_leases=0)
 
     def can_retry(self, retries: int = RETRIES) -> bool:
         return self.status is TaskStatus.FAILED and not self.is_final and self.retry_count < retries
 
     def retry(self, not_before: datetime, retries: int = RETRIES) -> Task:
         """Once more, later. A third retry (by default) is refused."""
-        moved = self._move("retry", retry_count=self.retry_count + 1, error_message=None, completed_at=None)
+        moved = self._move("retry", retry_count=self.retry_count + 1, failure=None, completed_at=None)
         if not self.can_retry(retries):
             raise RetriesSpent(task_id=self.task_id, retries=retries)
         return altered(moved, available_at=not_before)
 
-    def put_back(self, not_before: datetime) -> Task:
-        """Nobody's fault (no budget, a shutdown): it waits until then and has lost nothing."""
-        return self._move("put_back", available_at=not_before, worker_id=None)
+    def put_back(self, not_before: datetime, *, counts: bool = False) -> Task:
+        """Not the task's fault (no budget, a shutdown, an outage): it waits until then and has lost nothing. `counts`:
+        the marketplace answered for its sake, so the request counts towards the task's limit."""
+        was_asked = self.status is TaskStatus.IN_PROGRESS and not counts
+        made = max(0, self.requests_made - was_asked)
+        return self._move("put_back", available_at=not_before, worker_id=None, requests_made=made)
+
+    def excuse(self, not_before: datetime) -> Task:
+        """The marketplace was down: it waits until then, and whatever tries it had spent are given back."""
+        return altered(self.put_back(not_before), retry_count=0)
+
+    def give_back(self, now: datetime) -> Task:
+        """Its failures turned out to be the marketplace's: its tries are its own again, also if it had failed."""
+        if self.status is TaskStatus.FAILED:
+            return self.reopen(now)
+        return altered(self, retry_count=0)
 
     def lose_lease(self, now: datetime) -> Task:
         """Its worker vanished. A task that outlives too many workers may be what kills them: it fails as poison."""
         if self.lost_leases + 1 < LOST_LEASES:
             return altered(self.put_back(now), lost_leases=self.lost_leases + 1)
         self.put_back(now)  # refuses what nobody holds, as above: `cancel` alone would take it
-        return self.cancel(now, f"poison: its worker vanished {LOST_LEASES} times in a row")
+        return self.cancel(now, Failure.of(FailureCode.WORKER_LOST, now, times=LOST_LEASES))
 
     def reopen(self, now: datetime) -> Task:
         """By an operator: from FAILED for good, with a fresh count."""
         fresh = {"retry_count": 0, "lost_leases": 0, "requests_made": 0, "is_final": False}
-        return self._move("reopen", error_message=None, completed_at=None, available_at=now, **fresh)
+        return self._move("reopen", failure=None, completed_at=None, available_at=now, **fresh)
 
-    def cancel(self, now: datetime, reason: str = "cancelled") -> Task:
-        ended = {"completed_at": now, "error_message": reason[:LONGEST_ERROR], "worker_id": None, "is_final": True}
-        return self._move("cancel", **ended)
+    def cancel(self, now: datetime, reason: Failure | None = None) -> Task:
+        why = reason or Failure.of(FailureCode.CANCELLED, now)
+        return self._move("cancel", completed_at=now, failure=why, worker_id=None, is_final=True)
 
     def is_held_by(self, worker_id: WorkerId, attempt: int) -> bool:
         """The guard of every outcome: still running, by this worker, at this attempt."""
@@ -215,6 +245,15 @@ class Task:
     @property
     def is_open(self) -> bool:
         return self.status in OPEN_STATES
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return ENDPOINTS[self.task_type]
+
+    @property
+    def subject(self) -> str:
+        """What it asks about: a product, or a page of a seller's list."""
+        return str(self.item_no) if self.item_no is not None else f"{self.seller_id}/{self.page_no}"
 
     @property
     def may_start(self) -> bool:

@@ -1,90 +1,148 @@
-"""Starting a run: ask the marketplace how many products the seller has, then make the run and its list tasks.
+"""Starting a run: ask the marketplace how many products the seller has, then make the run's list tasks.
 
-The question is asked outside any transaction; the answer, the run and its tasks are written in one.
+The execution is written first, PENDING and with the time of its next try, so that a start is never lost: not by an
+outage, not by a process that dies while it asks. The question is asked outside any transaction.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
 
-from sellerwatch.agents.agent import Outcome
+from sellerwatch.agents.answers import Answer
+from sellerwatch.agents.asking import NotAsked, Question, ask
 from sellerwatch.agents.breaker import PoolBreakerOpen
-from sellerwatch.agents.charge import Charge, charge
-from sellerwatch.agents.gate import ask_gate, start_probe
-from sellerwatch.agents.limits import Host
-from sellerwatch.agents.pool import Candidate, NoBudget
-from sellerwatch.agents.ports import Permit, Reservation
+from sellerwatch.agents.endpoints import Endpoint
+from sellerwatch.agents.gate import ask_gate
 from sellerwatch.crawling.context import Crawl
-from sellerwatch.crawling.execution import CrawlInProgress, Execution
+from sellerwatch.crawling.execution import CrawlInProgress, Execution, ExecutionStatus
 from sellerwatch.crawling.list_end import hold_all, list_tasks, pages_of
 from sellerwatch.crawling.ports import CrawlTx
-from sellerwatch.crawling.sessions import identity_of, open_session
-from sellerwatch.kernel.circuit import CircuitState
-from sellerwatch.kernel.clock import Moment, moment
-from sellerwatch.kernel.errors import Failed
+from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import Draw, ExecutionId, SellerId
 from sellerwatch.kernel.notices import Notice
-from sellerwatch.marketplaces.ports import Answer, AnswerKind, Unparsable
+from sellerwatch.kernel.wording import failure_text
+from sellerwatch.marketplaces.ports import Unparsable
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.schedules.schedule import Schedule
 from sellerwatch.sellers.seller import Seller, SellerNotFound
 
-#: Agents tried for the one question: a 429, a refused token or a dropped connection is one agent's day, not the shop's.
-ASKED = 4
-#: Agents without a token that are given one at a time, when nobody has one.
-SESSIONS_TRIED = 3
-#: While others open the sessions: how long to wait for them, in seconds, and how often.
-LOOK = 0.25
-LOOKS = 20
-#: The one question does not wait behind a crawl that uses all there is of the host's own limits.
-UNBOUND = Host(concurrency=1_000_000_000)
-
-
-@dataclass(eq=False)
-class MarketplaceUnavailable(Failed):
-    """The total could not be had; a FAILED run is kept to show it."""
-
-    seller_id: str
-    problem: str
+#: Failed tries of a start after which a person is told.
+ALERT_AFTER = 3
+#: Causes that are no failed try: nothing was asked.
+NOT_TRIED = frozenset(
+    {
+        FailureCode.CIRCUIT_OPEN,
+        FailureCode.NO_FREE_AGENT,
+        FailureCode.POOL_BREAKER_OPEN,
+        FailureCode.MARKETPLACE_PAUSED,
+    }
+)
 
 
 @dataclass(frozen=True)
 class Triggered:
-    """What was started. `task_count` is the number of list pages; none for a seller without products."""
+    """What was started. `task_count` is the number of list pages, none for a seller without products; None while the
+    run waits to be started."""
 
     execution_id: ExecutionId
-    task_count: int
+    task_count: int | None
 
 
-_OUTCOMES = {AnswerKind.OK: Outcome.SUCCESS, AnswerKind.TOO_MANY: Outcome.TOO_MANY}
+async def trigger(crawl: Crawl, seller_id: SellerId, actor: str, *, waits_for_pool: bool = False) -> Triggered:
+    """Start a run of an ACTIVE seller that has none going, or let it wait to be started."""
+    execution_id = await request_run(crawl, seller_id, actor, waits_for_pool=waits_for_pool)
+    return await start(crawl, execution_id, seller_id)
 
 
-class _NoSessionToBeHad(Exception):
-    """Nobody has a token and nobody gets one: the marketplace is away, and asking more agents would be hammering."""
-
-
-async def trigger(crawl: Crawl, seller_id: SellerId, actor: str) -> Triggered:
-    """Start a run of an ACTIVE seller that has none going."""
+async def request_run(crawl: Crawl, seller_id: SellerId, actor: str, *, waits_for_pool: bool = False) -> ExecutionId:
+    """Write a PENDING execution: from now on the start is not lost. With the pool's breaker open it is refused, unless
+    it `waits_for_pool`."""
     await crawl.store.read(lambda tx: _may_start(tx, seller_id))
-    if crawl.robots is not None:
+    if crawl.robots is not None and not crawl.pause.everything:
         await crawl.robots.allow(crawl.clock.now())
-    problem = "no answer"
-    for _ in range(ASKED):
-        try:
-            answer = await _ask_total(crawl, seller_id)
-        except _NoSessionToBeHad:
-            problem = "no agent could open a session"
-            break
-        total, problem = _total(crawl, answer)
-        if total is not None:
-            return await _started(crawl, seller_id, actor, total)
-        if answer.kind in (AnswerKind.REFUSED, AnswerKind.GONE):
-            break
-    return await _failed(crawl, seller_id, actor, problem)
+    now, draw = crawl.clock.now(), Draw(crawl.ids)
+
+    def work(tx: CrawlTx) -> tuple[ExecutionId | None, PoolBreakerOpen | None, tuple[Notice, ...]]:
+        _, schedule = _may_start(tx, seller_id)
+        gate = ask_gate(tx, crawl.rules.breaker, now)
+        if gate.most == 0 and not waits_for_pool:
+            return None, gate.refusal, gate.notices
+        execution_id = ExecutionId(next(draw.replay()))
+        execution = Execution.create(execution_id, schedule.schedule_id, seller_id, now)
+        # Should this process die while it asks, another one tries again then.
+        tx.executions.add(replace(execution, next_start_at=now + _retry_after(crawl, 1), started_by=actor))
+        return execution_id, None, gate.notices
+
+    execution_id, refusal, notices = await crawl.store.transact(work)
+    crawl.tell(notices)
+    if execution_id is None:
+        raise refusal or CrawlInProgress(seller_id=seller_id, execution_id="")
+    return execution_id
+
+
+async def start(crawl: Crawl, execution_id: ExecutionId, seller_id: SellerId) -> Triggered:
+    """Try to start a PENDING execution: with its list tasks if the marketplace says how many products there are, else
+    it goes on waiting. Cancelled meanwhile: nothing is started."""
+    total = await _ask_total(crawl, seller_id)
+    if isinstance(total, NotAsked):
+        return await _waits(crawl, execution_id, total)
+    now, draw = crawl.clock.now(), Draw(crawl.ids)
+
+    def work(tx: CrawlTx) -> tuple[int | None, tuple[Notice, ...]]:
+        execution = _pending(tx, execution_id)
+        return (None, ()) if execution is None else _start(tx, crawl, execution, total, draw.replay(), now)
+
+    pages, notices = await crawl.store.transact(work)
+    crawl.tell(notices)
+    return Triggered(execution_id, pages)
+
+
+def _start(
+    tx: CrawlTx, crawl: Crawl, execution: Execution, total: int, ids: Iterator[str], now: datetime
+) -> tuple[int, tuple[Notice, ...]]:
+    seller_id, actor = execution.seller_id, execution.started_by or "scheduler"
+    pages = pages_of(total, crawl.rules.page_size)
+    started = replace(execution.start(pages, now), list_total=total, deadline_at=now + crawl.deadline)
+    tx.executions.save(started)
+    tx.tasks.add(list_tasks(started.execution_id, seller_id, range(pages), ids, crawl.rules, now))
+    seller = tx.sellers.get(seller_id)
+    if seller is not None:
+        tx.sellers.save(seller.update_total_product_count(total, now))
+    after = {"executionId": started.execution_id, "products": total, "pages": pages}
+    tx.audit.record(AuditEntry(now, actor, "crawl.start", "seller", seller_id, after=after))
+    return pages, () if pages else hold_all(tx, started, ids, now)
+
+
+async def _waits(crawl: Crawl, execution_id: ExecutionId, why: NotAsked) -> Triggered:
+    now = crawl.clock.now()
+    rng = crawl.luck.random()
+
+    def work(tx: CrawlTx) -> tuple[Notice, ...]:
+        execution = _pending(tx, execution_id)
+        if execution is None:
+            return ()
+        counts = why.failure.code not in NOT_TRIED
+        later = now + _retry_after(crawl, execution.start_tries + 1, rng)
+        if not counts and why.not_before is not None:
+            later = max(why.not_before, now + timedelta(seconds=1))
+        waiting = execution.wait_to_start(why.failure, later, counts=counts)
+        tx.executions.save(waiting)
+        seller_id, text = execution.seller_id, failure_text(why.failure)
+        if counts and waiting.start_tries == 1:
+            tx.audit.record(
+                AuditEntry(
+                    now, execution.started_by or "scheduler", "crawl.start_failed", "seller", seller_id, note=text
+                )
+            )
+        if counts and waiting.start_tries == ALERT_AFTER:
+            told = f"The run of {seller_id} could not be started in {ALERT_AFTER} tries; it is tried again. {text}"
+            return (Notice("start.failing", seller_id, told),)
+        return ()
+
+    crawl.tell(await crawl.store.transact(work))
+    return Triggered(execution_id, None)
 
 
 def _may_start(tx: CrawlTx, seller_id: SellerId) -> tuple[Seller, Schedule]:
@@ -99,153 +157,29 @@ def _may_start(tx: CrawlTx, seller_id: SellerId) -> tuple[Seller, Schedule]:
     return seller, schedule
 
 
-async def _started(crawl: Crawl, seller_id: SellerId, actor: str, total: int) -> Triggered:
-    now, draw = crawl.clock.now(), Draw(crawl.ids)
-
-    def work(tx: CrawlTx) -> tuple[Triggered, tuple[Notice, ...]]:
-        ids = draw.replay()
-        seller, schedule = _may_start(tx, seller_id)
-        pages = pages_of(total, crawl.rules.page_size)
-        execution = Execution.create(ExecutionId(next(ids)), schedule.schedule_id, seller_id, now)
-        execution = replace(execution.start(pages, now), list_total=total, deadline_at=now + crawl.deadline)
-        tx.executions.add(execution)
-        tx.tasks.add(list_tasks(execution.execution_id, seller_id, range(pages), ids, crawl.rules, now))
-        tx.sellers.save(seller.update_total_product_count(total, now))
-        after = {"executionId": execution.execution_id, "products": total, "pages": pages}
-        tx.audit.record(AuditEntry(now, actor, "crawl.start", "seller", seller_id, after=after))
-        notices = () if pages else hold_all(tx, execution, ids, now)
-        return Triggered(execution.execution_id, pages), notices
-
-    triggered, notices = await crawl.store.transact(work)
-    crawl.tell(notices)
-    return triggered
+def _pending(tx: CrawlTx, execution_id: ExecutionId) -> Execution | None:
+    """The guard: it still waits to be started."""
+    execution = tx.executions.get(execution_id)
+    return execution if execution is not None and execution.status is ExecutionStatus.PENDING else None
 
 
-async def _failed(crawl: Crawl, seller_id: SellerId, actor: str, problem: str) -> Triggered:
-    """Keep a FAILED run, so that the failure is seen where runs are looked at, and say so to the caller."""
-    now, draw = crawl.clock.now(), Draw(crawl.ids)
-
-    def work(tx: CrawlTx) -> None:
-        ids = draw.replay()
-        _, schedule = _may_start(tx, seller_id)
-        execution = Execution.create(ExecutionId(next(ids)), schedule.schedule_id, seller_id, now)
-        tx.executions.add(execution.fail(f"the total could not be asked: {problem}", now))
-        tx.audit.record(AuditEntry(now, actor, "crawl.start_failed", "seller", seller_id, note=problem))
-
-    await crawl.store.transact(work)
-    raise MarketplaceUnavailable(seller_id=seller_id, problem=problem)
+def _retry_after(crawl: Crawl, tries: int, jitter: float = 0.0) -> timedelta:
+    """START_RETRY_SECONDS doubling to 900, shortened by up to a tenth so that not all sellers come at once."""
+    whole = min(crawl.start_retry.first * 2 ** min(tries - 1, 30), crawl.start_retry.longest)
+    return timedelta(seconds=whole * (1 - crawl.start_retry.jitter * jitter))
 
 
-async def _ask_total(crawl: Crawl, seller_id: SellerId) -> Answer:
-    """One request with a permit of its own, answered and charged whatever becomes of the run: page 0 of size 1 carries
-    the total."""
-    permit, is_probe = await _borrow(crawl)
-    candidate = permit.grant.candidate
-    early = permit.grant.depart_us / 1_000_000 - crawl.clock.monotonic()
-    if early > 0:
-        await crawl.clock.sleep(early)
-    began = crawl.clock.monotonic()
-    answer = await crawl.marketplace.fetch(
-        crawl.marketplace.list_url(seller_id, 0, 1), identity_of(candidate), crawl.clock.now()
-    )
-    at, took, rest = moment(crawl.clock), crawl.clock.monotonic() - began, crawl.rest(answer.wait)
-    one = Charge(
-        candidate=candidate,
-        permit=permit.number,
-        outcome=_OUTCOMES.get(answer.kind, Outcome.BLAMELESS),
-        status=answer.status,
-        milliseconds=int(took * 1000),
-        at=at.now,
-        rest=rest,
-        succeeded=answer.kind is AnswerKind.OK,
-        drop_token=answer.kind in (AnswerKind.TOO_MANY, AnswerKind.UNAUTHORISED),
-        is_pool_probe=is_probe,
-    )
-    rules = crawl.rules.breaker
-    crawl.tell(await crawl.store.transact(lambda tx: charge(tx, [one], (), crawl.worker_id, rules, at)))
-    await crawl.limiter.answered([(candidate.row, permit.number)])
-    return answer
-
-
-@dataclass(frozen=True)
-class _Borrowing:
-    permit: Permit | None
-    tokenless: tuple[Candidate, ...] = ()
-    not_before: datetime | None = None
-    refusal: PoolBreakerOpen | None = None
-    notices: tuple[Notice, ...] = ()
-    is_probe: bool = False
-
-
-async def _borrow(crawl: Crawl) -> tuple[Permit, bool]:
-    """A permit, and whether it is the one that finds out for the whole pool; with a session opened on the spot where
-    nobody has a token. Refusals say when a permit may be free."""
-    tried: set[int] = set()
-    waited = 0
-    while True:
-        ahead = await _ahead(crawl)
-        at = moment(crawl.clock)
-        got = await crawl.store.transact(partial(_reserve_one, crawl=crawl, ahead=ahead, at=at))
-        await crawl.limiter.settle(ahead, [] if got.permit is None else [got.permit])
-        crawl.tell(got.notices)
-        if got.permit is not None:
-            if crawl.mark is not None:
-                crawl.mark.write(got.permit.number)
-            return got.permit, got.is_probe
-        untried = [c for c in got.tokenless if c.row not in tried][:SESSIONS_TRIED]
-        if got.refusal is not None and not untried:
-            raise got.refusal
-        if not untried:
-            wait = (got.not_before - at.now).total_seconds() if got.not_before else crawl.limits.spacing_us / 1_000_000
-            raise NoBudget(seconds=round(max(wait, 0.1), 1))
-        if len(tried) >= SESSIONS_TRIED * 2:
-            raise _NoSessionToBeHad
-        told = await asyncio.gather(*(open_session(crawl, c.row, c.user_agent_id, c.user_agent) for c in untried))
-        tried.update(c.row for c, opened in zip(untried, told, strict=True) if opened is not None)
-        if all(opened is None for opened in told):
-            # Several runs start in a pool that is cold: whoever was first opens for all.
-            if waited >= LOOKS:
-                raise NoBudget(seconds=LOOK * LOOKS)
-            waited += 1
-            await crawl.clock.sleep(LOOK)
-
-
-async def _ahead(crawl: Crawl) -> Reservation:
-    """Asked of a limiter that decides ahead of the transaction."""
-    if not crawl.limiter.looks_ahead:
-        return Reservation()
-    at = moment(crawl.clock)
-    candidates = await crawl.store.read(lambda tx: tx.agents.candidates(at))
-    return await crawl.limiter.reserve(_closed(candidates), 1, crawl.limits, UNBOUND, at.now)
-
-
-def _closed(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """A question that a person waits for is not the one to find out with."""
-    return [c for c in candidates if c.circuit.state is CircuitState.CLOSED]
-
-
-def _reserve_one(tx: CrawlTx, crawl: Crawl, ahead: Reservation, at: Moment) -> _Borrowing:
-    gate = ask_gate(tx, crawl.rules.breaker, at.now)
-    if gate.most == 0:
-        return _Borrowing(None, refusal=gate.refusal, notices=gate.notices)
-    tx.permits.expire(at, crawl.limits)
-    candidates = tx.agents.candidates(at)
-    lending = crawl.limiter.lend(tx, ahead, _closed(candidates), 1, (crawl.limits, UNBOUND), at)
-    if lending.grants:
-        permit = tx.permits.reserve(lending.grants, [None], crawl.worker_id, at)[0]
-        notices = gate.notices + start_probe(tx, gate, crawl.worker_id, crawl.rules.breaker, at.now)
-        return _Borrowing(permit, notices=notices, is_probe=gate.is_probe)
-    tokenless = tuple(c for c in candidates if c.slots_left > 0 and not c.has_token(at.now))
-    free_us = None if crawl.limiter.looks_ahead else tx.permits.next_free_us(crawl.limits)
-    waits = [wait for wait in (lending.wait_us, None if free_us is None else free_us - at.boot_us) if wait]
-    not_before = at.now + timedelta(microseconds=min(waits)) if waits else None
-    return _Borrowing(None, tokenless, not_before, gate.refusal, gate.notices)
-
-
-def _total(crawl: Crawl, answer: Answer) -> tuple[int | None, str]:
-    if answer.kind is not AnswerKind.OK:
-        return None, answer.problem
+async def _ask_total(crawl: Crawl, seller_id: SellerId) -> int | NotAsked:
+    """Page 0 of size 1 carries the total."""
+    question = Question(crawl.marketplace.list_url(seller_id, 0, 1), Endpoint.LIST, f"{seller_id}/total")
+    answer = await ask(crawl, question, lambda: crawl.pause.stops(seller_id))
+    if not isinstance(answer, Answer):
+        return answer
     try:
-        return crawl.marketplace.read_list(answer.body).total, ""
+        return crawl.marketplace.read_list(answer.body).total
     except Unparsable as unparsable:
-        return None, str(unparsable)
+        return NotAsked(
+            Failure.of(
+                FailureCode.UNREADABLE, crawl.clock.now(), endpoint=unparsable.endpoint, detail=unparsable.problem
+            )
+        )

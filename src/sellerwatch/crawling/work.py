@@ -17,25 +17,26 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from sellerwatch.agents.agent import Outcome
+from sellerwatch.agents.answers import Answer
+from sellerwatch.agents.asking import identity_of
+from sellerwatch.agents.judgement import TaskEnd, judge_answer
 from sellerwatch.agents.pool import Grant
-from sellerwatch.agents.storm import Storm
+from sellerwatch.agents.sessions import Sessions
 from sellerwatch.catalog.absorb import Entries
 from sellerwatch.crawling.claim import Claim, Claims, claim
 from sellerwatch.crawling.context import Crawl
-from sellerwatch.crawling.outcome import Ending, TaskEnd, judge
+from sellerwatch.crawling.outcome import Ending, judge, own_error
 from sellerwatch.crawling.pocket import Pocket
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.process import Absorbed, abandon, absorb
 from sellerwatch.crawling.put_back import put_back_unknown
-from sellerwatch.crawling.sessions import Sessions, identity_of
 from sellerwatch.crawling.take import mark, take
 from sellerwatch.kernel.clock import moment
 from sellerwatch.kernel.copies import quick
 from sellerwatch.kernel.errors import SellerwatchError, Unavailable
+from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import Draw, TaskId
 from sellerwatch.kernel.store import StoreFailed
-from sellerwatch.marketplaces.ports import Answer, AnswerKind
 
 log = logging.getLogger(__name__)
 
@@ -60,8 +61,6 @@ PUT_OFF = timedelta(seconds=5)
 #: One of so many good answers is looked through for fields that are new; all of them would cost more than the reading.
 #: A prime: details and options come in turns, and each kind must have its own.
 LOOKED_AT = 17
-#: Answers after which an agent is not sent again before its case is written.
-UNWELCOME = (AnswerKind.TOO_MANY, AnswerKind.UNAUTHORISED)
 #: After a failure of our own (a full disk, a lost database) before the next try.
 REPAIR_PAUSE = 1.0
 
@@ -82,7 +81,6 @@ class Worker:
     def __init__(self, crawl: Crawl, absorbed: Callable[[Absorbed], None] = lambda _: None) -> None:
         self._crawl = crawl
         self._absorbed = absorbed
-        self._storm = Storm()
         self._entries = Entries()
         self._sessions = Sessions(crawl, self.nudge)
         self._at_hand: deque[Claim] = deque()
@@ -103,7 +101,6 @@ class Worker:
         #: Nothing has to be asked over the network before a claim, so it may go along with a group.
         self._may_go_along = not (crawl.queue.names_tasks or crawl.limiter.looks_ahead)
         self._most_ahead = 2 * GROUP if self._may_go_along else GROUP
-        self._forgiven: list[tuple[int, Outcome]] = []
         self._departed: dict[int, int] = {}
         self._good = 0
         self._said = ""
@@ -116,6 +113,11 @@ class Worker:
 
     def nudge(self) -> None:
         """There may be work, or an agent for it: look now."""
+        self._wake.set()
+
+    def stand_back(self) -> None:
+        """Requests were paused: what is at hand for them goes back unsent."""
+        self._send_back(lambda taken: self._crawl.pause.stops(taken.task.seller_id))
         self._wake.set()
 
     async def run(self, stop: asyncio.Event, grace: float = 5.0) -> None:
@@ -268,17 +270,21 @@ class Worker:
         if len(self._in_flight) >= self._crawl.tuning.concurrency:
             return None
         for taken in self._at_hand:
-            if self._pages < PAGES or not taken.is_page:
+            if (self._pages < PAGES or not taken.is_page) and not self._crawl.pause.stops(taken.task.seller_id):
                 self._at_hand.remove(taken)
                 self._pages += taken.is_page
                 return taken
         return None
 
     def _give_up(self, row: int) -> None:
-        """The marketplace does not want this agent now: what is at hand for it goes back unsent, its permits spent."""
-        welcome = [taken for taken in self._at_hand if taken.candidate.row != row]
-        if len(welcome) < len(self._at_hand):
-            self._at_hand = deque(welcome)
+        """The marketplace does not want this agent now: what is at hand for it goes back unsent."""
+        self._send_back(lambda taken: taken.candidate.row == row)
+
+    def _send_back(self, is_unwanted: Callable[[Claim], bool]) -> None:
+        """Claims at hand that are not to be sent: their tasks go back with the next claim, their permits are spent."""
+        wanted = [taken for taken in self._at_hand if not is_unwanted(taken)]
+        if len(wanted) < len(self._at_hand):
+            self._at_hand = deque(wanted)
             self._unsure = True
 
     async def _keep_fetching(self, taken: Claim) -> None:
@@ -292,6 +298,12 @@ class Worker:
     async def _fetch(self, taken: Claim) -> None:
         crawl, grant = self._crawl, taken.permit.grant
         began = await self._departed_at(grant)
+        if crawl.pause.stops(taken.task.seller_id):
+            del self._in_flight[taken.task.task_id]
+            self._pages -= taken.is_page
+            self._unsure = True
+            self._wake.set()
+            return
         answer, problem = None, ""
         try:
             identity = identity_of(grant.candidate)
@@ -299,9 +311,10 @@ class Worker:
         except Exception as error:
             # A bug of ours must cost this one request, not the worker.
             log.exception("request failed in our own code", extra={"task": taken.task.task_id})
-            problem = f"our own error: {type(error).__name__}"
+            problem = type(error).__name__
         took = crawl.clock.monotonic() - began
-        if answer is not None and answer.kind in UNWELCOME:
+        if answer is not None and judge_answer(answer).drops_token:
+            # The agent is not sent again before its case is written.
             self._give_up(grant.candidate.row)
         self._results.append(_Result(taken, answer, problem, took, crawl.clock.now()))
         del self._in_flight[taken.task.task_id]
@@ -383,11 +396,11 @@ class Worker:
 
     async def _write(self, endings: list[Ending], wanted: int = 0) -> None:
         crawl, at, draw = self._crawl, moment(self._crawl.clock), Draw(self._crawl.ids)
-        forgiven, turn, terms = tuple(self._forgiven), self._turn, crawl.terms
+        turn, terms = self._turn, crawl.terms
 
         def work(tx: CrawlTx) -> tuple[Absorbed, Claims | None]:
             worker, rules = crawl.worker_id, crawl.rules
-            absorbed = absorb(tx, endings, forgiven, worker, rules, draw.replay(), at, self._entries)
+            absorbed = absorb(tx, endings, worker, rules, draw.replay(), at, self._entries)
             return absorbed, claim(tx, worker, wanted, turn, at, terms) if wanted else None
 
         absorbed, claims = await crawl.store.transact(work)
@@ -396,7 +409,6 @@ class Worker:
             self._have(claims, wanted)
         await crawl.limiter.answered((e.claim.candidate.row, e.claim.permit.number) for e in endings)
         await self._pocket.let_go(ending.claim.task.task_id for ending in endings)
-        del self._forgiven[: len(forgiven)]
         self._absorbed(absorbed)
         crawl.tell(absorbed.notices)
 
@@ -408,8 +420,8 @@ class Worker:
             raise
         except Exception as error:
             log.exception("a result cannot be absorbed", extra={"task": ending.claim.task.task_id})
-            problem = f"our own error while storing: {type(error).__name__}"
             worker, at = self._crawl.worker_id, moment(self._crawl.clock)
+            problem = Failure.of(FailureCode.INTERNAL, at.now, detail=f"{type(error).__name__} while storing")
             await self._crawl.store.transact(lambda tx: abandon(tx, ending, worker, problem, at))
             await self._crawl.limiter.answered([(ending.claim.candidate.row, ending.claim.permit.number)])
             await self._pocket.let_go([ending.claim.task.task_id])
@@ -421,12 +433,9 @@ class Worker:
         ending = self._read(result)
         if ending.end is TaskEnd.FAILED:
             ending = replace(ending, wait=crawl.retry_pause.wait(taken.task.retry_count + 1, crawl.luck))
-        if ending.agent.is_failure:
-            ending = replace(ending, rest=crawl.rest(ending.wait if ending.agent is Outcome.TOO_MANY else None))
-        if ending.agent in (Outcome.SERVER_ERROR, Outcome.NETWORK_ERROR):
-            storm, forgiven = self._storm.met(taken.candidate.row, ending.agent, ending.at)
-            self._forgiven += forgiven
-            ending = replace(ending, agent=Outcome.BLAMELESS) if storm else ending
+        if ending.verdict.agent.is_failure:
+            asked_for = ending.wait if ending.end is TaskEnd.AGAIN else None
+            ending = replace(ending, rest=crawl.rest(asked_for))
         return ending
 
     def _read(self, result: _Result) -> Ending:
@@ -443,9 +452,8 @@ class Worker:
                 return ending
         except Exception as error:
             log.exception("an answer cannot be read", extra={"task": result.claim.task.task_id})
-            problem = f"our own error: {type(error).__name__}"
-        milliseconds = int(result.took * 1000)
-        return Ending(result.claim, TaskEnd.FAILED, Outcome.BLAMELESS, None, milliseconds, result.at, problem)
+            problem = type(error).__name__
+        return own_error(result.claim, problem, result.took, result.at)
 
     async def _land(self, grace: float) -> None:
         """What is in flight may finish; what does not goes back, its permits spent."""

@@ -6,7 +6,10 @@ keys and the same facts. A code without a wording is a defect a test finds; at r
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
+
+from sellerwatch.kernel.failure import Failure
 
 ENGLISH: Mapping[str, str] = {
     "ILLEGAL_MOVE": "The {noun} {name} is {state}; to {verb} it must be {needs}.",
@@ -99,12 +102,6 @@ ENGLISH: Mapping[str, str] = {
     ),
     "NO_SUCH_REVISION": "The database cannot go down to '{revision}'; it can go to {possible}, or one step with -1.",
     "KEY_FILE_UNUSABLE": "The key file {path} cannot be used: {problem}.",
-    "STILL_ASKING": (
-        "The marketplace has not said yet how many products {seller_id} has; the run starts when it does. Look "
-        "again in {seconds} s."
-    ),
-    "NO_BUDGET": "No agent may make a request now; the next one may in about {seconds} s.",
-    "MARKETPLACE_UNAVAILABLE": "The marketplace did not say how many products {seller_id} has: {problem}.",
     "LAST_EVENT_MISSING": "The last event of item {item_no} (version {version}) is not in the outbox any more.",
     "POOL_BREAKER_OPEN": (
         "Crawling is stopped: {available} of {total} agents are available ({percent} %); it is tried again in "
@@ -230,12 +227,6 @@ KOREAN: Mapping[str, str] = {
     ),
     "NO_SUCH_REVISION": "'{revision}' 단계로 내려갈 수 없습니다. 갈 수 있는 곳: {possible}, 또는 -1로 한 단계.",
     "KEY_FILE_UNUSABLE": "키 파일 {path}: 쓸 수 없습니다. {problem}.",
-    "STILL_ASKING": (
-        "판매자 {seller_id}: 마켓플레이스가 아직 상품 수를 알려 주지 않았습니다. 알려 주면 시작합니다. "
-        "{seconds}초 뒤에 다시 확인하십시오."
-    ),
-    "NO_BUDGET": "지금 요청할 수 있는 에이전트가 없습니다. 약 {seconds}초 뒤에 가능합니다.",
-    "MARKETPLACE_UNAVAILABLE": "판매자 {seller_id}: 마켓플레이스가 상품 수를 알려 주지 않았습니다. {problem}.",
     "LAST_EVENT_MISSING": "상품 {item_no}: 마지막 이벤트(버전 {version})가 아웃박스에 더 이상 없습니다.",
     "POOL_BREAKER_OPEN": (
         "수집이 멈춰 있습니다. 에이전트 {total}개 중 {available}개만 쓸 수 있습니다({percent}%). {seconds}초 뒤, 또는 "
@@ -302,6 +293,92 @@ KOREAN: Mapping[str, str] = {
 }
 
 CATALOGUES: Mapping[str, Mapping[str, str]] = {"en": ENGLISH, "ko": KOREAN}
+
+#: Why a task or a run failed, or waits: by the code of `kernel/failure.py`.
+FAILURES_ENGLISH: Mapping[str, str] = {
+    "TOO_MANY_REQUESTS": "The marketplace answered 429: too many requests.",
+    "TOKEN_REJECTED": "The marketplace answered {status}: the agent's token was rejected.",
+    "FRESH_TOKEN_REJECTED": "The marketplace answered {status}: it rejects this agent even with a new token.",
+    "PRODUCT_GONE": "The marketplace answered 404: there is no such product.",
+    "BAD_REQUEST": "The marketplace answered 400: the request was malformed.",
+    "REFUSED": "The marketplace answered {status}, which is not an answer that can be used.",
+    "SERVER_ERROR": "The marketplace answered {status}: an error on its side.",
+    "NO_TOKEN_GIVEN": "The marketplace answered {status} without giving a token.",
+    "UNREACHABLE": "The marketplace cannot be reached ({detail}).",
+    "TIMED_OUT": "The marketplace did not answer in time ({detail}).",
+    "CONNECTION_DROPPED": "The marketplace dropped the connection ({detail}).",
+    "ANSWER_TOO_LARGE": "The marketplace's answer is larger than what is accepted ({detail}).",
+    "UNREADABLE": "The {endpoint} answer cannot be read: {detail}.",
+    "NO_SESSION": "No agent has a token and none could be had: {detail}",
+    "NO_FREE_AGENT": "No agent may make a request now; the next one may in about {seconds} s.",
+    "CIRCUIT_OPEN": "The marketplace's {endpoint} endpoint does not answer; it is asked again from time to time.",
+    "POOL_BREAKER_OPEN": "Too few agents are available ({rate} %); crawling waits until more are.",
+    "MARKETPLACE_PAUSED": "Requests to the marketplace are paused.",
+    "REQUEST_LIMIT": "{requests} requests were made for this task in this run, the last: {detail}",
+    "WORKER_LOST": "Its worker vanished {times} times in a row while working on it.",
+    "CANCELLED": "Cancelled.",
+    "SELLER_DEACTIVATED": "Cancelled, because the seller was deactivated.",
+    "RUN_ENDED": "The run had ended.",
+    "DEADLINE_PASSED": "The run passed its deadline.",
+    "OVERTAKEN": "It could not be started before the next run was due: {detail}",
+    "INTERNAL": "An error of our own ({detail}).",
+    "RECORDED": "{text}",
+}
+
+FAILURES_KOREAN: Mapping[str, str] = {
+    "TOO_MANY_REQUESTS": "마켓플레이스 응답 429: 요청이 너무 많습니다.",
+    "TOKEN_REJECTED": "마켓플레이스 응답 {status}: 에이전트의 토큰이 거부되었습니다.",
+    "FRESH_TOKEN_REJECTED": "마켓플레이스 응답 {status}: 새 토큰으로도 이 에이전트를 거부합니다.",
+    "PRODUCT_GONE": "마켓플레이스 응답 404: 없는 상품입니다.",
+    "BAD_REQUEST": "마켓플레이스 응답 400: 요청 형식이 잘못되었습니다.",
+    "REFUSED": "마켓플레이스 응답 {status}: 사용할 수 없는 응답입니다.",
+    "SERVER_ERROR": "마켓플레이스 응답 {status}: 서버 오류입니다.",
+    "NO_TOKEN_GIVEN": "마켓플레이스 응답 {status}: 토큰을 주지 않았습니다.",
+    "UNREACHABLE": "마켓플레이스에 연결할 수 없습니다({detail}).",
+    "TIMED_OUT": "마켓플레이스가 제시간에 응답하지 않았습니다({detail}).",
+    "CONNECTION_DROPPED": "마켓플레이스가 연결을 끊었습니다({detail}).",
+    "ANSWER_TOO_LARGE": "마켓플레이스의 응답이 허용 크기를 넘습니다({detail}).",
+    "UNREADABLE": "{endpoint} 응답을 해석할 수 없습니다. {detail}.",
+    "NO_SESSION": "토큰을 가진 에이전트가 없고 새로 받을 수도 없습니다. {detail}",
+    "NO_FREE_AGENT": "지금 요청할 수 있는 에이전트가 없습니다. 약 {seconds}초 뒤에 가능합니다.",
+    "CIRCUIT_OPEN": "마켓플레이스의 {endpoint} 엔드포인트가 응답하지 않아 간격을 두고 다시 확인합니다.",
+    "POOL_BREAKER_OPEN": "사용 가능한 에이전트가 부족합니다({rate}%). 늘어날 때까지 수집을 기다립니다.",
+    "MARKETPLACE_PAUSED": "마켓플레이스 요청이 일시 중지되어 있습니다.",
+    "REQUEST_LIMIT": "이 실행에서 이 작업을 위해 {requests}번 요청했습니다. 마지막 결과: {detail}",
+    "WORKER_LOST": "작업을 처리하던 워커가 {times}번 연속으로 사라졌습니다.",
+    "CANCELLED": "취소되었습니다.",
+    "SELLER_DEACTIVATED": "판매자가 비활성화되어 취소되었습니다.",
+    "RUN_ENDED": "실행이 이미 끝났습니다.",
+    "DEADLINE_PASSED": "실행이 제한 시간을 넘겼습니다.",
+    "OVERTAKEN": "다음 실행 시각까지 시작하지 못했습니다. {detail}",
+    "INTERNAL": "내부 오류입니다({detail}).",
+    "RECORDED": "{text}",
+}
+
+#: What a completed task left out (`TaskNote`).
+NOTES_ENGLISH: Mapping[str, str] = {
+    "STILL_ANSWERS": "The product is not on the list, but its page still answers.",
+    "HELD": "Held in quarantine, or until more of the run has been judged.",
+    "FOREIGN": "The item belongs to another seller; it is left alone.",
+}
+
+NOTES_KOREAN: Mapping[str, str] = {
+    "STILL_ANSWERS": "목록에는 없지만 상품 페이지는 아직 응답합니다.",
+    "HELD": "격리되었거나, 실행이 더 진행되어 판단할 수 있을 때까지 보류되었습니다.",
+    "FOREIGN": "다른 판매자의 상품이라 건드리지 않습니다.",
+}
+
+
+def failure_text(failure: Failure, language: str = "en") -> str:
+    """The sentence for a failure in a language."""
+    templates = FAILURES_KOREAN if language == "ko" else FAILURES_ENGLISH
+    facts = defaultdict(lambda: "?", failure.facts_by_name)
+    return templates[failure.code].format_map(facts)
+
+
+def note_text(note: str, language: str = "en") -> str:
+    """The sentence for a note; one recorded before notes had codes is a sentence itself."""
+    return (NOTES_KOREAN if language == "ko" else NOTES_ENGLISH).get(note, note)
 
 
 def catalogue(language: str) -> Mapping[str, str]:

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 
-from sellerwatch.agents.token import Token
+from sellerwatch.agents.answers import Client
 from sellerwatch.catalog.facts import DetailFacts, ListFacts, OptionFacts
 from sellerwatch.catalog.product import PartType
 from sellerwatch.kernel.copies import quick
 from sellerwatch.kernel.errors import Failed
-from sellerwatch.kernel.ids import ItemNo, SellerId, UserAgentId
+from sellerwatch.kernel.ids import ItemNo, SellerId
 
 
 @quick
@@ -55,61 +54,6 @@ class Transport(Protocol):
     async def get(self, url: str, headers: Mapping[str, str]) -> Reply: ...
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Whom a request is made as. The token is opened only where the header is built, and only as this agent's."""
-
-    user_agent_id: UserAgentId
-    user_agent: str
-    token: Token
-
-
-class AnswerKind(StrEnum):
-    """How the marketplace answered, in the words that decide what happens next."""
-
-    OK = "OK"
-    GONE = "GONE"
-    TOO_MANY = "TOO_MANY"
-    UNAUTHORISED = "UNAUTHORISED"
-    REFUSED = "REFUSED"
-    SERVER_ERROR = "SERVER_ERROR"
-    NETWORK_ERROR = "NETWORK_ERROR"
-
-
-@quick
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """One request's end. `problem` is a sentence for everything but OK; `wait` is what a 429 asked for, if it did."""
-
-    kind: AnswerKind
-    status: int | None
-    body: bytes = b""
-    problem: str = ""
-    wait: timedelta | None = None
-
-
-@dataclass(frozen=True, repr=False)
-class Session:
-    """What `GET /` gave an identity, in the clear: sealed at once and never kept or printed."""
-
-    token: str
-    nid: str
-    mustit_uid: str
-    lifetime: timedelta
-
-    def __repr__(self) -> str:
-        return "Session(hidden)"
-
-
-@dataclass(frozen=True, slots=True)
-class NoSession:
-    """The issue failed. `refused`: the marketplace answered and gave none; otherwise it was an outage."""
-
-    refused: bool
-    problem: str
-
-
 @dataclass(eq=False)
 class Unparsable(Failed):
     """An answer that is not what the contract says; `problem` names the field and what was wrong with it."""
@@ -137,7 +81,7 @@ class ListPage:
     entries: tuple[ListEntry, ...]
 
 
-class Marketplace(Protocol):
+class Marketplace(Client, Protocol):
     """Addresses, requests and readings of one marketplace. Readings are pure and raise `Unparsable`."""
 
     def list_url(self, seller_id: SellerId, page: int, size: int) -> str: ...
@@ -145,10 +89,6 @@ class Marketplace(Protocol):
     def detail_url(self, item_no: ItemNo) -> str: ...
 
     def option_url(self, item_no: ItemNo) -> str: ...
-
-    async def fetch(self, url: str, identity: Identity, now: datetime) -> Answer: ...
-
-    async def open_session(self, user_agent: str, now: datetime) -> Session | NoSession: ...
 
     def read_list(self, body: bytes) -> ListPage: ...
 

@@ -125,6 +125,15 @@ class Settings(BaseModel):
     breaker_open_seconds: Seconds = Field(600, description="How long the pool's breaker stays open.")
     circuit_failures: Positive = Field(3, description="Failures in a row that open an agent's circuit.")
     circuit_open_seconds: Seconds = Field(600, description="How long an agent's circuit stays open.")
+    marketplace_circuit_failures: Positive = Field(
+        5, description="Network errors or 5xx answers in a row after which an endpoint of the marketplace is not asked."
+    )
+    marketplace_circuit_open_seconds: Seconds = Field(
+        30, description="Wait before one request finds out whether that endpoint is back; doubles up to 20 times this."
+    )
+    start_retry_seconds: Seconds = Field(
+        30, description="Wait before a run that could not be started is tried again; doubles up to 900."
+    )
     visibility_seconds: Seconds = Field(30, description="A worker silent for this long has lost its tasks.")
     tending_interval_seconds: Seconds = Field(60, description="How often agents and lost tasks are looked after.")
     max_retry_after_seconds: Seconds = Field(86400, description="Longest Retry-After that is believed.")

@@ -11,7 +11,7 @@ import logging
 from datetime import timedelta
 
 from sellerwatch.adapters.redis.server import RedisUnavailable, Script, Server
-from sellerwatch.crawling.leases import JobLeases
+from sellerwatch.kernel.leases import JobLeases
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from sellerwatch.adapters.redis.clock import RedisClock
 from sellerwatch.adapters.redis.scripts import ANSWER, BEGIN, FILL, KEYS, LOAD, RESERVE, SETTLE, STALE, WINDOW
 from sellerwatch.adapters.redis.server import RedisUnavailable, Script, Server
 from sellerwatch.agents.limits import Host, Limits
-from sellerwatch.agents.pool import LOOKAHEAD_US, Candidate, Grant, Lending, in_order, soonest_probe_us
+from sellerwatch.agents.pool import LOOKAHEAD_US, VISITOR, Candidate, Grant, Lending, in_order, soonest_probe_us
 from sellerwatch.agents.ports import AgentsTx, InWindow, Permit, Reservation, Reserved
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment, moment
@@ -36,6 +36,8 @@ AT_ONCE = 5_000
 BEHIND_US = 1_000_000
 #: What was set aside for so long and is no permit is nobody's any more, and a permit of then may have been answered.
 STALE_AFTER = timedelta(seconds=30)
+#: Visits to the token page are in no window.
+UNLIMITED = 1_000_000_000
 #: As often as this Redis may be found empty in a row before that is said.
 FILLINGS = 5
 
@@ -112,6 +114,18 @@ class RedisLimiter:
                 used[one.row] += 1
                 grants.append(Grant(candidate, one.depart_us))
         return Lending(tuple(grants), None if grants else ahead.wait_us)
+
+    async def reserve_visit(self, host: Host) -> Reservation:
+        spacing = int(1_000_000 / host.per_second) if host.per_second else 0
+        given: list[str | int] = [str(self._worker_id), self._number, UNLIMITED, self._window_us, 0, LOOKAHEAD_US]
+        given += (host.concurrency, spacing, 1, VISITOR.row, VISITOR.health_score, 0)
+        self._number += 1
+        wait, *told = await self._run(RESERVE, given)
+        reserved = tuple(Reserved(int(row), name, int(departure)) for row, departure, name in _by(3, told))
+        return Reservation(reserved, None if reserved or int(wait) < 0 else int(wait))
+
+    def lend_visit(self, tx: AgentsTx, ahead: Reservation, host: Host, at: Moment) -> Lending:
+        return Lending(tuple(Grant(VISITOR, one.depart_us) for one in ahead.reserved[:1]), ahead.wait_us)
 
     async def settle(self, ahead: Reservation, permits: Sequence[Permit]) -> None:
         if not ahead.reserved:

@@ -23,7 +23,7 @@ CIRCUIT = "c.circuit_state, c.failure_count, c.failure_threshold, c.timeout_dura
 CANDIDATES = f"""
 SELECT a.agent_id, a.user_agent_id, a.user_agent, a.health_score, a.last_used_at, b.current_tokens,
        b.last_departure_us, t.token_id, t.key_id, t.token_value, t.token_fingerprint, t.nid, t.mustit_uid, t.issued_at,
-       t.expires_at, {CIRCUIT}
+       t.expires_at, t.is_replacement, {CIRCUIT}
 FROM user_agent_pool a
 JOIN rate_limit_bucket b ON b.agent_id = a.agent_id
 JOIN circuit_breaker_state c ON c.agent_id = a.agent_id
@@ -98,7 +98,7 @@ class SqlAgents:
     def candidates(self, at: Moment) -> Sequence[Candidate]:
         return [
             Candidate(
-                r[0], UserAgentId(r[1]), r[2], r[3], r[4], int(r[5]), r[6], r[7], token_of(r, 7), circuit_of(r, 15)
+                r[0], UserAgentId(r[1]), r[2], r[3], r[4], int(r[5]), r[6], r[7], token_of(r, 7), circuit_of(r, 16)
             )
             for r in self._db.rows(CANDIDATES, {"boot_us": at.boot_us})
         ]
@@ -199,16 +199,23 @@ class SqlAgents:
 
 
 def token_of(r: AnyRow, first: int) -> Token | None:
-    """A token from eight columns of a row, beginning with its own row's number."""
-    return None if r[first] is None else _token(*r[first + 1 : first + 8])
+    """A token from nine columns of a row, beginning with its own row's number."""
+    return None if r[first] is None else _token(*r[first + 1 : first + 9])
 
 
 # Sealed, and the same at every claim until it is renewed: checked once.
 @lru_cache(1_024)
 def _token(
-    key_id: str, sealed: str, fingerprint: bytes, nid: str, mustit_uid: str, issued_at: datetime, expires_at: datetime
+    key_id: str,
+    sealed: str,
+    fingerprint: bytes,
+    nid: str,
+    mustit_uid: str,
+    issued_at: datetime,
+    expires_at: datetime,
+    is_replacement: int,
 ) -> Token:
-    return Token(key_id, sealed, fingerprint.hex(), nid, mustit_uid, issued_at, expires_at)
+    return Token(key_id, sealed, fingerprint.hex(), nid, mustit_uid, issued_at, expires_at, bool(is_replacement))
 
 
 def _agent(r: AnyRow) -> Agent:

@@ -13,13 +13,15 @@ from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.ports import NoteKind, WorkerInfo
 from sellerwatch.crawling.telling import execution_told
 from sellerwatch.kernel.activity import Activity
+from sellerwatch.kernel.failure import Failure, failure_columns
 from sellerwatch.kernel.ids import ExecutionId, ScheduleId, SellerId, WorkerId
 from sellerwatch.kernel.paging import Piece, Place
 
 TABLE = "crawling_schedule_executions"
 
 COLUMNS = """execution_id, schedule_id, seller_id, created_at, status, total_tasks_created, completed_tasks,
-    failed_tasks, list_total, started_at, completed_at, deadline_at, error_message"""
+    failed_tasks, list_total, started_at, completed_at, deadline_at, failure_code,
+    failure_blame, failure_facts, failure_at, start_tries, next_start_at, started_by"""
 
 SELECT = f"SELECT {COLUMNS} FROM {TABLE}"
 
@@ -29,16 +31,20 @@ ROW = f"SELECT id, {COLUMNS} FROM {TABLE} WHERE id IN (:rows)"
 ADD = """
 INSERT INTO crawling_schedule_executions (execution_id, schedule_id, seller_id, open_seller_id, created_at, status,
     total_tasks_created, completed_tasks, failed_tasks, list_total, progress_rate, success_rate, started_at,
-    completed_at, deadline_at, error_message)
+    completed_at, deadline_at, failure_code, failure_blame, failure_facts, failure_at, start_tries, next_start_at,
+    started_by)
 VALUES (:execution_id, :schedule_id, :seller_id, :open_seller_id, :created_at, :status, :total, :completed, :failed,
-    :list_total, :progress_rate, :success_rate, :started_at, :completed_at, :deadline_at, :error_message)
+    :list_total, :progress_rate, :success_rate, :started_at, :completed_at, :deadline_at, :failure_code,
+    :failure_blame, :failure_facts, :failure_at, :start_tries, :next_start_at, :started_by)
 """
 
 SAVE = """
 UPDATE crawling_schedule_executions SET open_seller_id = :open_seller_id, status = :status,
     total_tasks_created = :total, completed_tasks = :completed, failed_tasks = :failed, list_total = :list_total,
     progress_rate = :progress_rate, success_rate = :success_rate, started_at = :started_at,
-    completed_at = :completed_at, deadline_at = :deadline_at, error_message = :error_message
+    completed_at = :completed_at, deadline_at = :deadline_at, failure_code = :failure_code,
+    failure_blame = :failure_blame, failure_facts = :failure_facts, failure_at = :failure_at,
+    start_tries = :start_tries, next_start_at = :next_start_at
 WHERE execution_id = :execution_id
 """
 
@@ -108,6 +114,9 @@ class SqlExecutions:
     def open_of(self, seller_id: SellerId) -> Execution | None:
         row = self._db.row(f"{SELECT} WHERE open_seller_id = :seller_id", {"seller_id": seller_id})
         return None if row is None else _execution(row)
+
+    def pending(self) -> Sequence[Execution]:
+        return [_execution(row) for row in self._db.rows(f"{SELECT} WHERE status = 'PENDING' ORDER BY id")]
 
     def running(self) -> Sequence[Execution]:
         return [_execution(row) for row in self._db.rows(f"{SELECT} WHERE status = 'RUNNING' ORDER BY id")]
@@ -188,6 +197,7 @@ class SqlWorkers:
 
 
 def _params(execution: Execution) -> dict[str, Any]:
+    code, blame, facts, failed_at = failure_columns(execution.failure)
     return {
         "execution_id": execution.execution_id,
         "schedule_id": execution.schedule_id,
@@ -204,7 +214,13 @@ def _params(execution: Execution) -> dict[str, Any]:
         "started_at": execution.started_at,
         "completed_at": execution.completed_at,
         "deadline_at": execution.deadline_at,
-        "error_message": execution.error_message,
+        "failure_code": code,
+        "failure_blame": blame,
+        "failure_facts": facts,
+        "failure_at": failed_at,
+        "start_tries": execution.start_tries,
+        "next_start_at": execution.next_start_at,
+        "started_by": execution.started_by,
     }
 
 
@@ -222,5 +238,8 @@ def _execution(row: AnyRow) -> Execution:
         started_at=row[9],
         completed_at=row[10],
         deadline_at=row[11],
-        error_message=row[12],
+        failure=Failure.stored(row[12], row[13], row[14], row[15]),
+        start_tries=row[16],
+        next_start_at=row[17],
+        started_by=row[18],
     )

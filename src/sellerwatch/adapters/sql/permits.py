@@ -122,9 +122,13 @@ class SqlPermits:
         departures = {row: grant.depart_us for row, grant in zip(rows, grants, strict=True)}
         spent = Counter(rows)
         self._db.many(SPEND, [(spent[row], departure, at.now, row) for row, departure in departures.items()])
-        stamp = (str(worker_id), at.now, at.boot_id, at.boot_us)
+        stamp = (str(worker_id), at.now, at.boot_id)
         numbers = self._db.insert(
-            RESERVE, [(row, task_id, *stamp) for row, task_id in zip(rows, task_ids, strict=True)]
+            RESERVE,
+            [
+                (grant.candidate.row, task_id, *stamp, grant.depart_us)
+                for grant, task_id in zip(grants, task_ids, strict=True)
+            ],
         )
         return [Permit(number, grant) for number, grant in zip(numbers, grants, strict=True)]
 
@@ -175,7 +179,9 @@ class SqlPermits:
         return int(self._db.value("SELECT COUNT(*) FROM permits WHERE answered_boot_us IS NULL"))
 
     def last_departure_us(self) -> int:
-        return int(self._db.value("SELECT MAX(last_departure_us) FROM rate_limit_bucket") or 0)
+        # The buckets know the agents' departures, the permits also those of visits to the token page.
+        buckets = self._db.value("SELECT MAX(last_departure_us) FROM rate_limit_bucket")
+        return max(int(buckets or 0), int(self._db.value("SELECT MAX(boot_us) FROM permits") or 0))
 
     def highest(self) -> int:
         return self._db.highest("permits")

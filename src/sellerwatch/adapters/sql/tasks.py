@@ -14,12 +14,13 @@ from sellerwatch.adapters.sql.walk import Walk, walk
 from sellerwatch.crawling.ports import TaskChoice
 from sellerwatch.crawling.task import OPEN_STATES, READY_STATES, Purpose, RequestUrl, Task, TaskStatus, TaskType
 from sellerwatch.kernel.copies import made
+from sellerwatch.kernel.failure import Failure, failure_columns
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.paging import Piece, Place
 
 COLUMNS = """task_id, execution_id, seller_id, task_type, request_url, created_at, available_at, purpose, item_no,
-    page_no, status, retry_count, error_message, published_at, started_at, completed_at, publish_count, attempt,
-    worker_id, lost_leases, requests_made, agent_id"""
+    page_no, status, retry_count, failure_code, published_at, started_at, completed_at, publish_count, attempt,
+    worker_id, lost_leases, requests_made, agent_id, failure_blame, failure_facts, failure_at, note"""
 
 SELECT = f"SELECT {COLUMNS} FROM crawler_tasks"
 
@@ -32,7 +33,8 @@ ON CONFLICT (execution_id, item_no, task_type) DO NOTHING
 """
 
 SAVE = """
-UPDATE crawler_tasks SET status = ?, retry_count = ?, error_message = ?, published_at = ?, started_at = ?,
+UPDATE crawler_tasks SET status = ?, retry_count = ?, failure_code = ?, failure_blame = ?, failure_facts = ?,
+    failure_at = ?, note = ?, published_at = ?, started_at = ?,
     completed_at = ?, available_at = ?, publish_count = ?, attempt = ?, worker_id = ?, lost_leases = ?,
     requests_made = ?, agent_id = ?, updated_at = ?
 WHERE task_id = ?
@@ -48,7 +50,8 @@ WHERE task_id IN (:task_ids)
 
 # Over, for better or worse: those that ended alike, in one statement.
 END = """
-UPDATE crawler_tasks SET status = :status, error_message = :error_message, completed_at = :now, worker_id = NULL,
+UPDATE crawler_tasks SET status = :status, failure_code = :failure_code, failure_blame = :failure_blame,
+    failure_facts = :failure_facts, failure_at = :failure_at, note = :note, completed_at = :now, worker_id = NULL,
     lost_leases = :lost_leases, updated_at = :now
 WHERE task_id IN (:task_ids)
 """
@@ -61,7 +64,13 @@ WHERE task_id IN (:ids) AND CASE status WHEN 'IN_PROGRESS' THEN worker_id END = 
 READY = f"""{SELECT} WHERE execution_id = :execution_id AND status = :status AND available_at <= :now
 ORDER BY available_at, id LIMIT :limit"""
 
+# The same while some endpoints are not asked.
+READY_OF_TYPES = f"""{SELECT} WHERE execution_id = :execution_id AND status = :status AND available_at <= :now
+AND task_type IN (:types) ORDER BY available_at, id LIMIT :limit"""
+
 NEXT_READY = "SELECT MIN(available_at) FROM crawler_tasks WHERE execution_id = :execution_id AND status = :status"
+
+NEXT_READY_OF_TYPES = f"{NEXT_READY} AND task_type IN (:types)"
 
 # What the queue was told of and nobody has taken; few, however many tasks there are.
 COUNT_PUBLISHED = """SELECT COUNT(*) FROM crawler_tasks
@@ -95,9 +104,9 @@ PUBLISHED_BY_LAPSED = f"""{SELECT} WHERE status = 'PUBLISHED' AND worker_id IN (
     SELECT worker_id FROM workers WHERE stopped_at IS NULL AND heartbeat_at <= :beat_before)"""
 
 # What went wrong in a run, most frequent first.
-ERRORS = """SELECT COALESCE(error_message, ''), COUNT(*) FROM crawler_tasks
-WHERE execution_id = :execution_id AND status = 'FAILED'
-GROUP BY error_message ORDER BY COUNT(*) DESC, error_message LIMIT :limit"""
+FAILURES = """SELECT failure_code, failure_blame, failure_facts, MAX(failure_at), COUNT(*) FROM crawler_tasks
+WHERE execution_id = :execution_id AND status = 'FAILED' AND failure_code IS NOT NULL
+GROUP BY failure_code, failure_blame, failure_facts ORDER BY COUNT(*) DESC, failure_code, failure_facts LIMIT :limit"""
 
 COUNT_BY_STATUS = """SELECT status, COUNT(*) FROM crawler_tasks
 WHERE seller_id = :seller_id AND created_at >= :since AND created_at < :until GROUP BY status"""
@@ -167,7 +176,8 @@ class SqlTasks:
                 (
                     task.status,
                     task.retry_count,
-                    task.error_message,
+                    *failure_columns(task.failure),
+                    task.note,
                     task.published_at,
                     task.started_at,
                     task.completed_at,
@@ -190,14 +200,30 @@ class SqlTasks:
         self._move_alike(START, names, tasks, now)
 
     def end(self, tasks: Iterable[Task], now: datetime) -> None:
-        self._move_alike(END, ("status", "error_message", "lost_leases"), tasks, now)
+        alike = defaultdict[tuple[TaskStatus, Failure | None, str | None, int], list[TaskId]](list)
+        for task in tasks:
+            alike[task.status, task.failure, task.note, task.lost_leases].append(task.task_id)
+        for (status, failure, note, lost_leases), task_ids in alike.items():
+            self._end(status, failure, note, lost_leases, task_ids, now)
 
     def complete(self, tasks: Sequence[Task], now: datetime) -> None:
         if tasks:
             # All alike, so one stands for them.
             done = tasks[0].complete(now)
-            moved = {"status": done.status, "error_message": done.error_message, "lost_leases": done.lost_leases}
-            self._db.run(END, {**moved, "now": now}, task_ids=[task.task_id for task in tasks])
+            self._end(done.status, None, None, done.lost_leases, [task.task_id for task in tasks], now)
+
+    def _end(
+        self,
+        status: TaskStatus,
+        failure: Failure | None,
+        note: str | None,
+        lost_leases: int,
+        task_ids: Sequence[TaskId],
+        now: datetime,
+    ) -> None:
+        code, blame, facts, at = failure_columns(failure)
+        given = {"failure_code": code, "failure_blame": blame, "failure_facts": facts, "failure_at": at, "note": note}
+        self._db.run(END, {**given, "status": status, "lost_leases": lost_leases, "now": now}, task_ids=task_ids)
 
     def _move_alike(self, sql: str, names: tuple[str, ...], tasks: Iterable[Task], now: datetime) -> None:
         """The statement once for all tasks that have the same of these."""
@@ -208,18 +234,35 @@ class SqlTasks:
             self._db.run(sql, {**dict(zip(names, given, strict=True)), "now": now}, task_ids=task_ids)
 
     def ready(
-        self, execution_id: ExecutionId, now: datetime, limit: int, states: Sequence[TaskStatus] = READY_STATES
+        self,
+        execution_id: ExecutionId,
+        now: datetime,
+        limit: int,
+        states: Sequence[TaskStatus] = READY_STATES,
+        types: Sequence[TaskType] | None = None,
     ) -> Sequence[Task]:
         found: list[Task] = []
         for status in states:
             if len(found) < limit:
                 params = {"execution_id": execution_id, "status": status, "now": now, "limit": limit - len(found)}
-                found += [task_of(row) for row in self._db.take(READY, params)]
+                rows = (
+                    self._db.take(READY, params)
+                    if types is None
+                    else self._db.take(READY_OF_TYPES, params, types=types)
+                )
+                found += [task_of(row) for row in rows]
         return found
 
-    def next_ready(self, execution_id: ExecutionId) -> datetime | None:
+    def next_ready(self, execution_id: ExecutionId, types: Sequence[TaskType] | None = None) -> datetime | None:
         given = {"execution_id": execution_id}
-        times = [time_of(self._db.value(NEXT_READY, given | {"status": status})) for status in READY_STATES]
+        if types is None:
+            found = [self._db.value(NEXT_READY, given | {"status": status}) for status in READY_STATES]
+        elif types:
+            states = [given | {"status": status} for status in READY_STATES]
+            found = [self._db.rows(NEXT_READY_OF_TYPES, state, types=types)[0][0] for state in states]
+        else:
+            found = []
+        times = [time_of(time) for time in found]
         return min((time for time in times if time is not None), default=None)
 
     def count_published(self, execution_id: ExecutionId) -> int:
@@ -285,9 +328,10 @@ class SqlTasks:
         rows = self._db.rows(f"{COUNT} {f'WHERE {where}' if where else ''} GROUP BY seller_id, task_type", given)
         return {(SellerId(row[0]), TaskType(row[1])): row[2] for row in rows}
 
-    def errors(self, execution_id: ExecutionId, limit: int) -> Sequence[tuple[str, int]]:
-        rows = self._db.rows(ERRORS, {"execution_id": execution_id, "limit": limit})
-        return [(row[0], row[1]) for row in rows]
+    def failures(self, execution_id: ExecutionId, limit: int) -> Sequence[tuple[Failure, int]]:
+        rows = self._db.rows(FAILURES, {"execution_id": execution_id, "limit": limit})
+        found = ((Failure.stored(row[0], row[1], row[2], time_of(row[3])), row[4]) for row in rows)
+        return [(failure, number) for failure, number in found if failure is not None]
 
     def count_by_status(self, seller_id: SellerId, since: datetime, until: datetime) -> dict[TaskStatus, int]:
         rows = self._db.rows(COUNT_BY_STATUS, {"seller_id": seller_id, "since": since, "until": until})
@@ -333,7 +377,8 @@ def task_of(row: AnyRow) -> Task:
         page_no=row[9],
         status=_STATUSES[row[10]],
         retry_count=row[11],
-        error_message=row[12],
+        failure=None if row[12] is None else Failure.stored(row[12], row[22], row[23], row[24]),
+        note=row[25],
         published_at=row[13],
         started_at=row[14],
         completed_at=row[15],

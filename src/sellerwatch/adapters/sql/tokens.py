@@ -18,12 +18,22 @@ FORGET_RENEWALS = "DELETE FROM token_refresh_schedule WHERE agent_id IN (:rows)"
 # A marketplace may hand out a token that somebody held before: then it is this agent's from now on.
 KEEP = """
 INSERT INTO user_agent_token (agent_id, token_value, token_fingerprint, key_id, nid, mustit_uid, issued_at, expires_at,
-    refresh_count, is_active)
-VALUES (:row, :sealed, :fingerprint, :key_id, :nid, :mustit_uid, :issued_at, :expires_at, :refreshes, 1)
+    refresh_count, is_active, is_replacement)
+VALUES (:row, :sealed, :fingerprint, :key_id, :nid, :mustit_uid, :issued_at, :expires_at, :refreshes, 1, :replaces)
 ON CONFLICT (token_fingerprint) DO UPDATE SET agent_id = :row, token_value = :sealed, key_id = :key_id, nid = :nid,
     mustit_uid = :mustit_uid, issued_at = :issued_at, expires_at = :expires_at, refresh_count = :refreshes,
-    is_active = 1
+    is_active = 1, is_rejected = 0, is_replacement = :replaces
 """
+
+# By its own row: a newer one that the agent got meanwhile stays.
+REJECT = "UPDATE user_agent_token SET is_active = 0, is_rejected = 1 WHERE is_active = 1 AND token_id IN (:token_rows)"
+FORGET_RENEWALS_OF = "DELETE FROM token_refresh_schedule WHERE token_id IN (:token_rows)"
+
+ACCEPT = "UPDATE user_agent_token SET is_replacement = 0 WHERE token_id IN (:token_rows)"
+
+WAS_REJECTED = (
+    "SELECT is_rejected FROM user_agent_token WHERE agent_id = :row ORDER BY issued_at DESC, token_id DESC LIMIT 1"
+)
 
 REFRESHES = "SELECT MAX(refresh_count) FROM user_agent_token WHERE agent_id = :row"
 
@@ -49,7 +59,7 @@ WHERE agent_id = :row
 
 SEALED = """
 SELECT a.user_agent_id, t.token_id, t.key_id, t.token_value, t.token_fingerprint, t.nid, t.mustit_uid, t.issued_at,
-    t.expires_at
+    t.expires_at, t.is_replacement
 FROM user_agent_token t JOIN user_agent_pool a ON a.agent_id = t.agent_id WHERE t.is_active = 1 ORDER BY t.token_id
 """
 
@@ -65,6 +75,7 @@ class SqlTokens:
 
     def keep(self, row: int, token: Token, refresh_at: datetime) -> None:
         refreshes = self._db.value(REFRESHES, {"row": row})
+        replaces = bool(self._db.value(WAS_REJECTED, {"row": row}))
         self.drop([row])
         self._db.run(
             KEEP,
@@ -77,6 +88,7 @@ class SqlTokens:
                 "mustit_uid": token.mustit_uid,
                 "issued_at": token.issued_at,
                 "expires_at": token.expires_at,
+                "replaces": replaces,
                 "refreshes": 0 if refreshes is None else refreshes + 1,
             },
         )
@@ -86,6 +98,13 @@ class SqlTokens:
     def drop(self, rows: Sequence[int]) -> None:
         self._db.run(FORGET_RENEWALS, rows=rows)
         self._db.run(DROP, rows=rows)
+
+    def reject(self, token_rows: Sequence[int]) -> None:
+        self._db.run(FORGET_RENEWALS_OF, token_rows=token_rows)
+        self._db.run(REJECT, token_rows=token_rows)
+
+    def accept(self, token_rows: Sequence[int]) -> None:
+        self._db.run(ACCEPT, token_rows=token_rows)
 
     def drop_unknown(self, key_ids: Sequence[str]) -> int:
         lost = [int(r[0]) for r in self._db.rows(UNKNOWN, key_ids=key_ids)]

@@ -17,6 +17,7 @@ from sellerwatch.adapters.sql.executions import SqlExecutions, SqlRunNotes, SqlW
 from sellerwatch.adapters.sql.glances import SqlGlances
 from sellerwatch.adapters.sql.history import SqlHistory
 from sellerwatch.adapters.sql.leases import SqlLeases
+from sellerwatch.adapters.sql.marketplace import SqlMarketplaceState
 from sellerwatch.adapters.sql.outbox import SqlOutbox
 from sellerwatch.adapters.sql.outbox_view import SqlOutboxView
 from sellerwatch.adapters.sql.overrides import SqlOverrides
@@ -89,6 +90,10 @@ class Transaction:
     @cached_property
     def circuits(self) -> SqlCircuits:
         return SqlCircuits(self.db)
+
+    @cached_property
+    def marketplace(self) -> SqlMarketplaceState:
+        return SqlMarketplaceState(self.db)
 
     @cached_property
     def leases(self) -> SqlLeases:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from urllib.parse import quote, urljoin, urlsplit
 
+from sellerwatch.agents.answers import Answer, AnswerKind, Identity, Session
 from sellerwatch.agents.token import InvalidToken
 from sellerwatch.catalog.facts import DetailFacts, ListFacts, OptionFacts
 from sellerwatch.catalog.product import PartType
@@ -21,17 +22,7 @@ from sellerwatch.marketplaces.mustit.cookies import Cookie, read_cookies
 from sellerwatch.marketplaces.mustit.fields import unknown_fields
 from sellerwatch.marketplaces.mustit.picking import decode
 from sellerwatch.marketplaces.mustit.urls import Urls
-from sellerwatch.marketplaces.ports import (
-    Answer,
-    AnswerKind,
-    Identity,
-    ListPage,
-    NoSession,
-    Reply,
-    Session,
-    Transport,
-    TransportFailed,
-)
+from sellerwatch.marketplaces.ports import ListPage, Reply, Transport, TransportFailed, TransportProblem
 
 KOREAN = "ko-KR,ko;q=0.9"
 HTML = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -43,7 +34,14 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 _AGENTS_REMEMBERED = 1_000
 _ENDPOINTS = {PartType.MINISHOP: parse.LIST, PartType.DETAIL: parse.DETAIL, PartType.OPTION: parse.OPTIONS}
+_PROBLEMS = {
+    TransportProblem.UNREACHABLE: AnswerKind.UNREACHABLE,
+    TransportProblem.TIMEOUT: AnswerKind.TIMED_OUT,
+    TransportProblem.DROPPED: AnswerKind.DROPPED,
+    TransportProblem.TOO_LARGE: AnswerKind.TOO_LARGE,
+}
 _KINDS = {
+    400: AnswerKind.BAD_REQUEST,
     401: AnswerKind.UNAUTHORISED,
     403: AnswerKind.UNAUTHORISED,
     404: AnswerKind.GONE,
@@ -113,20 +111,20 @@ class MustitMarketplace:
         try:
             headers = self._headers_of(identity)
         except InvalidToken as error:
-            return Answer(AnswerKind.UNAUTHORISED, None, problem=str(error))
+            return Answer(AnswerKind.UNAUTHORISED, None, detail=str(error))
         try:
             reply = await self._transport.get(self._base_url + url, headers)
         except TransportFailed as failed:
-            return Answer(AnswerKind.NETWORK_ERROR, None, problem=_sentence(failed))
+            return _no_answer(failed)
         kind = _kind(reply.status)
         if kind is AnswerKind.OK:
             return Answer(kind, reply.status, reply.body)
         wait = None
         if kind is AnswerKind.TOO_MANY:
             wait = retry_after(reply.header("retry-after"), now, self._longest_wait)
-        return Answer(kind, reply.status, problem=_refusal(reply.status), wait=wait)
+        return Answer(kind, reply.status, wait=wait)
 
-    async def open_session(self, user_agent: str, now: datetime) -> Session | NoSession:
+    async def open_session(self, user_agent: str, now: datetime) -> Session | Answer:
         """A new guest session, as a browser would get one: `GET /`, following redirects on the same host."""
         url, cookies = f"{self._base_url}/", dict[str, Cookie]()
         for _ in range(MOST_REDIRECTS + 1):
@@ -136,18 +134,16 @@ class MustitMarketplace:
             try:
                 reply = await self._transport.get(url, headers)
             except TransportFailed as failed:
-                return NoSession(refused=False, problem=_sentence(failed))
+                return _no_answer(failed)
             cookies |= read_cookies((value for name, value in reply.headers if name == "set-cookie"), now)
             cookies = {name: cookie for name, cookie in cookies.items() if cookie.lifetime}
             if reply.status not in REDIRECTS:
                 return _session(reply, cookies)
             target = _redirected(url, reply)
             if target is None:
-                return NoSession(
-                    refused=False, problem="The marketplace sent us elsewhere; only its own host is followed."
-                )
+                return Answer(AnswerKind.REDIRECTED, reply.status, detail="only its own host is followed")
             url = target
-        return NoSession(refused=False, problem=f"The marketplace redirected more than {MOST_REDIRECTS} times.")
+        return Answer(AnswerKind.REDIRECTED, reply.status, detail=f"redirected more than {MOST_REDIRECTS} times")
 
     def _headers_of(self, identity: Identity) -> Mapping[str, str]:
         token = identity.token
@@ -176,31 +172,22 @@ class MustitMarketplace:
 def _kind(status: int) -> AnswerKind:
     if 200 <= status < 300:
         return AnswerKind.OK
-    if 300 <= status < 500:
-        return _KINDS.get(status, AnswerKind.REFUSED)
-    return AnswerKind.SERVER_ERROR
-
-
-def _refusal(status: int) -> str:
-    """A sentence of ours, with nothing of the answer in it: a body may repeat the request, token and all."""
-    said = {404: ": there is no such product", 429: ": too many requests"}.get(status, "")
     if 300 <= status < 400:
-        said = ", a redirect, which is not followed for an API call"
-    return f"The marketplace answered {status}{said}."
+        return AnswerKind.REDIRECTED
+    return _KINDS.get(status, AnswerKind.REFUSED) if status < 500 else AnswerKind.SERVER_ERROR
 
 
-def _sentence(failed: TransportFailed) -> str:
-    return f"The request failed: {failed.problem.value}{f' ({failed.detail})' if failed.detail else ''}."
+def _no_answer(failed: TransportFailed) -> Answer:
+    return Answer(_PROBLEMS[failed.problem], None, detail=failed.detail or failed.problem.value)
 
 
-def _session(reply: Reply, cookies: Mapping[str, Cookie]) -> Session | NoSession:
-    status = reply.status
-    if not 200 <= status < 300:
-        refused = 400 <= status < 500 and status != 429
-        return NoSession(refused, f"The marketplace answered {status} instead of giving a token.")
+def _session(reply: Reply, cookies: Mapping[str, Cookie]) -> Session | Answer:
+    kind = _kind(reply.status)
+    if kind is not AnswerKind.OK:
+        return Answer(kind, reply.status)
     token = cookies.get(TOKEN)
     if token is None or len(token.value) < SHORTEST_TOKEN:
-        return NoSession(True, f"The marketplace answered {status} without a usable token cookie.")
+        return Answer(AnswerKind.NO_TOKEN, reply.status)
     return Session(token.value, _short(cookies, NID), _short(cookies, UID), token.lifetime)
 
 

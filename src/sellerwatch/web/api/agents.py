@@ -14,9 +14,9 @@ from pydantic import Field, StrictInt, StrictStr
 
 from sellerwatch.agents.agent import LONGEST_REASON, AgentStatus
 from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.agents.charge import standing_notice
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.overview import Pool
+from sellerwatch.agents.settle import standing_notice
 from sellerwatch.agents.standing import CircuitEvent, Standing, tokens_by_age
 from sellerwatch.compose.database import lost_permits
 from sellerwatch.compose.rules import tuning_in_force

@@ -10,9 +10,9 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from sellerwatch.agents.agent import LONGEST_REASON, AgentStatus
-from sellerwatch.agents.charge import standing_notice
 from sellerwatch.agents.overview import Pool
 from sellerwatch.agents.ports import LastHour
+from sellerwatch.agents.settle import standing_notice
 from sellerwatch.agents.standing import CircuitEvent, Standing, tokens_by_age
 from sellerwatch.compose.rules import tuning_in_force
 from sellerwatch.crawling import operate_pool

@@ -24,6 +24,7 @@ from sellerwatch.adapters.sql.schema.types import (
     Time,
     Word,
     count,
+    failure,
     row_id,
     table,
 )
@@ -79,7 +80,10 @@ crawling_schedule_executions = table(
     Column("success_rate", Double, nullable=False, server_default=text("0")),
     # The number of products the marketplace stated; null until it was asked.
     Column("list_total", Integer),
-    Column("error_message", Text),
+    *failure(),
+    count("start_tries"),
+    Column("next_start_at", Time),
+    Column("started_by", String(100)),
     Column("created_at", Time, nullable=False),
     Column("started_at", Time),
     Column("completed_at", Time),
@@ -89,6 +93,7 @@ crawling_schedule_executions = table(
     Index("crawling_schedule_executions__idx_schedule_id_started_at", "schedule_id", "started_at"),
     Index("crawling_schedule_executions__idx_seller_id_started_at", "seller_id", "started_at"),
     Index("crawling_schedule_executions__idx_status", "status"),
+    Index("crawling_schedule_executions__idx_next_start_at", "next_start_at"),
 )
 
 crawler_tasks = table(
@@ -112,7 +117,8 @@ crawler_tasks = table(
     Column("worker_id", PublicId),
     Column("lease_owner", Word),
     Column("lease_until", Time),
-    Column("error_message", Text),
+    *failure(),
+    Column("note", String(255)),
     Column("available_at", Time, nullable=False),
     Column("created_at", Time, nullable=False),
     Column("published_at", Time),

@@ -55,6 +55,9 @@ user_agent_token = table(
     Column("expires_at", Time, nullable=False),
     count("refresh_count"),
     Column("is_active", Boolean, nullable=False, server_default=text("1")),
+    # Thrown away because the marketplace refused it; and issued to replace such a one and not yet accepted.
+    Column("is_rejected", Boolean, nullable=False, server_default=text("0")),
+    Column("is_replacement", Boolean, nullable=False, server_default=text("0")),
     Index("user_agent_token__uq_token_fingerprint", "token_fingerprint", unique=True),
     Index("user_agent_token__idx_user_agent_active", "agent_id", "is_active"),
     Index("user_agent_token__idx_expires", "expires_at", "is_active"),

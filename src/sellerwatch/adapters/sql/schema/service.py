@@ -5,7 +5,18 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, String, Text
 
-from sellerwatch.adapters.sql.schema.types import Code, LongText, PublicId, Time, Word, count, row_id, table
+from sellerwatch.adapters.sql.schema.types import (
+    Code,
+    LongText,
+    PublicId,
+    SellerKey,
+    Time,
+    Word,
+    count,
+    failure,
+    row_id,
+    table,
+)
 
 # One row for each request that may leave, written before it does. Wall time can be set, so each stamp has the boot it
 # belongs to and that boot's monotonic clock beside it. The highest id is remembered in a file beside the database, to
@@ -53,6 +64,34 @@ pool_breaker = table(
     Column("keep_closed_until", Time),
     Column("updated_at", Time, nullable=False),
     Index("pool_breaker__uq_marketplace", "marketplace", unique=True),
+)
+
+# One row for each endpoint of the marketplace: whether it is asked, and the failures in a row since it last answered.
+marketplace_circuits = table(
+    "marketplace_circuits",
+    row_id(),
+    Column("endpoint", Code, nullable=False),
+    Column("state", Code, nullable=False),
+    count("opening_count"),
+    Column("since", Time),
+    Column("not_before", Time),
+    Column("probe_worker_id", PublicId),
+    Column("closed_at", Time),
+    Column("most_at_once", Integer),
+    *failure(),
+    Column("recent_failures", LongText, nullable=False),
+    Column("updated_at", Time, nullable=False),
+    Index("marketplace_circuits__uq_endpoint", "endpoint", unique=True),
+)
+
+# Requests to the marketplace that a person has stopped: all of them (scope ''), or those for one seller.
+marketplace_pauses = table(
+    "marketplace_pauses",
+    row_id(),
+    Column("scope", SellerKey, nullable=False),
+    Column("paused_at", Time, nullable=False),
+    Column("paused_by", String(100), nullable=False),
+    Index("marketplace_pauses__uq_scope", "scope", unique=True),
 )
 
 job_leases = table(

@@ -109,6 +109,16 @@ def count(name: str, start: int = 0) -> Column[int]:
     return Column(name, Integer, nullable=False, server_default=text(str(start)))
 
 
+def failure() -> tuple[Column[Any], ...]:
+    """The four columns of a failure: what, whose fault, the facts as JSON, and when."""
+    return (
+        Column("failure_code", Word),
+        Column("failure_blame", Code),
+        Column("failure_facts", Text),
+        Column("failure_at", Time),
+    )
+
+
 def table(name: str, *items: SchemaItem, never_reuse_ids: bool = False) -> Table:
     """A table with the options every one of them shares.
 

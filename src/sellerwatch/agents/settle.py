@@ -1,24 +1,28 @@
-"""Telling agents how their requests ended: health, circuits, permits, the log, and the pool's breaker.
+"""Settling what came back: permits, health, circuits, tokens, the log, and the pool's breaker.
 
-Every failure is charged to exactly one: only an agent's own faults touch its health and its circuit.
+Every failure is charged to exactly one party: only an agent's own faults touch its health and its circuit.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sellerwatch.agents.agent import Agent, AgentStatus, Outcome
-from sellerwatch.agents.breaker import BreakerRules
+from sellerwatch.agents.breaker import BreakerRules, breaker_notice
 from sellerwatch.agents.circuit import Circuit
+from sellerwatch.agents.endpoints import Endpoint
+from sellerwatch.agents.marketplace_circuit import EndpointFailure, MarketplaceCircuitRules
+from sellerwatch.agents.outages import NOTHING_SEEN, Observation, Observed, observe
 from sellerwatch.agents.pool import Candidate
 from sellerwatch.agents.ports import AgentsTx, Use
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.copies import quick
-from sellerwatch.kernel.ids import WorkerId
+from sellerwatch.kernel.failure import Failure
+from sellerwatch.kernel.ids import TaskId, WorkerId
 from sellerwatch.kernel.notices import Notice
 
 SERVER_FAULT = 500
@@ -27,7 +31,8 @@ SERVER_FAULT = 500
 @quick
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """One request's end as far as its agent is concerned."""
+    """One request's end as far as its agent and the endpoint are concerned. `outage` is set where it was a network
+    error or a server's own error; `subject` is what was asked about."""
 
     candidate: Candidate
     permit: int
@@ -37,8 +42,32 @@ class Charge:
     at: datetime
     rest: timedelta
     succeeded: bool
+    endpoint: Endpoint
+    subject: str
+    task_id: TaskId | None = None
+    outage: Failure | None = None
     drop_token: bool = False
     is_pool_probe: bool = False
+    is_endpoint_probe: bool = False
+
+    @property
+    def observation(self) -> Observation:
+        """What the endpoint's circuit sees of it."""
+        return Observation(
+            endpoint=self.endpoint,
+            permit=self.permit,
+            agent_row=self.candidate.row,
+            subject=self.subject,
+            at=self.at,
+            outcome=self.outcome,
+            task_id=self.task_id,
+            outage=self.outage,
+            is_probe=self.is_endpoint_probe,
+        )
+
+    @property
+    def uses_replacement(self) -> bool:
+        return self.candidate.token is not None and self.candidate.token.is_replacement
 
     @property
     def was_answered(self) -> bool:
@@ -46,55 +75,96 @@ class Charge:
         return self.status is not None and self.status < SERVER_FAULT
 
 
-def charge(
+def settle(
     tx: AgentsTx,
     charges: Sequence[Charge],
-    forgiven: Sequence[tuple[int, Outcome]],
+    observed: Observed,
     worker_id: WorkerId,
     rules: BreakerRules,
     at: Moment,
 ) -> tuple[Notice, ...]:
-    """Write a group of endings to the pool, folded per agent.
+    """Write a group of answers to the pool, folded per agent.
 
     The guard: a permit that was answered before has been charged before, so a second run charges nobody twice.
     """
     if any(c.is_pool_probe for c in charges):
-        # Held before any agent, as those do who lend.
+        # Held before any agent, as lending does.
         tx.circuits.breaker()
     unanswered = tx.permits.answer([c.permit for c in charges], at)
-    charges = [c for c in charges if c.permit in unanswered]
+    return charge_agents(tx, [c for c in charges if c.permit in unanswered], observed, worker_id, rules, at)
+
+
+def settle_one(
+    tx: AgentsTx,
+    charge: Charge,
+    worker_id: WorkerId,
+    rules: BreakerRules,
+    circuits: MarketplaceCircuitRules,
+    at: Moment,
+) -> Observed:
+    """Settle the answer to a single question, the endpoint's circuit included."""
+    if charge.is_pool_probe:
+        tx.circuits.breaker()
+    if not tx.permits.answer([charge.permit], at):
+        return NOTHING_SEEN
+    observed = observe(tx, [charge.observation], circuits, at.now)
+    notices = charge_agents(tx, [charge], observed, worker_id, rules, at)
+    return replace(observed, notices=(*observed.notices, *notices))
+
+
+def charge_agents(
+    tx: AgentsTx,
+    charges: Sequence[Charge],
+    observed: Observed,
+    worker_id: WorkerId,
+    rules: BreakerRules,
+    at: Moment,
+) -> tuple[Notice, ...]:
+    """Health, circuits, tokens and the log. What was excused touches no agent; what is given back is forgiven."""
+    charges = [replace(c, outcome=Outcome.BLAMELESS) if c.permit in observed.excused else c for c in charges]
     by_row: dict[int, list[Charge]] = defaultdict(list)
     for one in charges:
         by_row[one.candidate.row].append(one)
-    forgiven_by_row: dict[int, list[Outcome]] = defaultdict(list)
-    for row, outcome in forgiven:
-        forgiven_by_row[row].append(outcome)
-    rows = list(dict.fromkeys((*by_row, *forgiven_by_row)))
+    forgiven: dict[int, list[EndpointFailure]] = defaultdict(list)
+    for failure in observed.given_back:
+        forgiven[failure.agent_row].append(failure)
+    rows = list(dict.fromkeys((*by_row, *forgiven)))
     before = tx.agents.get_rows(rows)
-    after = {row: _used(agent, by_row[row], forgiven_by_row[row], at.now) for row, agent in before.items()}
+    after = {row: _used(agent, by_row[row], forgiven[row], at.now) for row, agent in before.items()}
     tx.agents.save(after)
-    _charge_circuits(tx, by_row, forgiven_by_row, at.now)
-    dropped = [c.candidate.row for c in charges if c.drop_token]
-    if dropped:
-        tx.tokens.drop(dropped)
+    _charge_circuits(tx, by_row, forgiven, at.now)
+    _settle_tokens(tx, charges)
     tx.agents.log_uses([_use(c) for c in charges])
     return (*_standings(before, after), *_answer_probe(tx, charges, worker_id, rules, at.now))
 
 
-def _used(agent: Agent, charges: Sequence[Charge], forgiven: Sequence[Outcome], now: datetime) -> Agent:
+def _settle_tokens(tx: AgentsTx, charges: Sequence[Charge]) -> None:
+    """A 429 throws the agent's token away; a rejected token goes by its own row; a replacement that worked is good."""
+    limited = [c.candidate.row for c in charges if c.drop_token and c.outcome is Outcome.TOO_MANY]
+    if limited:
+        tx.tokens.drop(limited)
+    rejected = [c.candidate.token_row for c in charges if c.drop_token and c.outcome is not Outcome.TOO_MANY]
+    if rejected:
+        tx.tokens.reject([row for row in rejected if row is not None])
+    accepted = [c.candidate.token_row for c in charges if c.outcome is Outcome.SUCCESS and c.uses_replacement]
+    if accepted:
+        tx.tokens.accept([row for row in dict.fromkeys(accepted) if row is not None])
+
+
+def _used(agent: Agent, charges: Sequence[Charge], forgiven: Sequence[EndpointFailure], now: datetime) -> Agent:
     good = [c for c in charges if c.outcome is Outcome.SUCCESS]
     if good:
         agent = agent.use(Outcome.SUCCESS, good[-1].at, good[-1].rest, uses=len(good))
     for one in charges:
         if one.outcome is not Outcome.SUCCESS:
             agent = agent.use(one.outcome, one.at, one.rest)
-    for outcome in forgiven:
-        agent = agent.forgive(outcome, now)
+    for failure in forgiven:
+        agent = agent.forgive(failure.outcome, failure.at, now)
     return agent
 
 
 def _charge_circuits(
-    tx: AgentsTx, charges: dict[int, list[Charge]], forgiven: dict[int, list[Outcome]], now: datetime
+    tx: AgentsTx, charges: dict[int, list[Charge]], forgiven: dict[int, list[EndpointFailure]], now: datetime
 ) -> None:
     """Only circuits that a failure, a probe or a pardon concerns are looked at: a healthy pool pays nothing."""
     concerned = [row for row, mine in charges.items() if any(_concerns(c) for c in mine)]
@@ -148,15 +218,6 @@ def _answer_probe(
         return []
     tx.circuits.save_breaker(moved, now)
     return [breaker_notice(moved.state)]
-
-
-def breaker_notice(state: CircuitState, rate: str = "") -> Notice:
-    texts = {
-        CircuitState.CLOSED: "The pool's breaker is closed: crawling goes on.",
-        CircuitState.OPEN: f"The pool's breaker is open: crawling stops{rate}.",
-        CircuitState.HALF_OPEN: "The pool's breaker is half open: one request finds out.",
-    }
-    return Notice(f"breaker.{state.lower()}", "pool", texts[state])
 
 
 def _use(charge: Charge) -> Use:

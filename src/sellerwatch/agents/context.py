@@ -1,0 +1,51 @@
+"""What asking the marketplace works with, handed in whole; `crawling/context.py` is what implements it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Protocol
+
+from sellerwatch.agents.answers import Client
+from sellerwatch.agents.lending import Terms
+from sellerwatch.agents.ports import AgentsTx, Permit, Sealer
+from sellerwatch.kernel.clock import Clock
+from sellerwatch.kernel.ids import WorkerId
+from sellerwatch.kernel.leases import JobLeases
+from sellerwatch.kernel.notices import Notice
+from sellerwatch.kernel.store import Store
+
+
+class PoolContext(Protocol):
+    @property
+    def store(self) -> Store[AgentsTx]: ...
+
+    @property
+    def marketplace(self) -> Client: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def sealer(self) -> Sealer: ...
+
+    @property
+    def worker_id(self) -> WorkerId: ...
+
+    @property
+    def terms(self) -> Terms: ...
+
+    @property
+    def leases(self) -> JobLeases: ...
+
+    def rest(self, asked: timedelta | None = None) -> timedelta:
+        """Length of a suspension: AGENT_SUSPENSION_SECONDS, or Retry-After if longer, plus up to 10 % jitter."""
+        ...
+
+    def mark_permit(self, permit: Permit) -> None:
+        """Remember the highest permit outside the database, before anything of it is sent."""
+        ...
+
+    def tell(self, notices: Sequence[Notice]) -> None:
+        """Alert people; after the transaction."""
+        ...

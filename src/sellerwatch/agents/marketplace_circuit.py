@@ -1,0 +1,139 @@
+"""The circuit of one marketplace endpoint: stop asking while it is down, find out with one request when it is back.
+
+One row per endpoint, shared by all processes. It opens after `failures` network errors or 5xx answers over at least
+`MIN_SUBJECTS` products and `MIN_AGENTS` agents with no other answer in between. The failures that opened it were the
+marketplace's, so they are given back to the tasks and agents that were charged with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from sellerwatch.agents.agent import Outcome
+from sellerwatch.agents.endpoints import Endpoint
+from sellerwatch.kernel.circuit import CIRCUIT_LIFE, CircuitState
+from sellerwatch.kernel.failure import Failure
+from sellerwatch.kernel.ids import TaskId, WorkerId
+
+#: Failures of fewer products or agents than these may be the product's or the agent's own. A list page is a subject
+#: too, but a seller may have only one; the token page has no product at all: there the agents alone must do.
+MIN_SUBJECTS = {Endpoint.LIST: 1, Endpoint.DETAIL: 3, Endpoint.OPTIONS: 3, Endpoint.TOKEN: 1}
+MIN_AGENTS = 3
+#: Failures remembered at most; older ones are not given back.
+MOST_REMEMBERED = 100
+#: The time between probes doubles up to this multiple of the first.
+LONGEST_OPEN = 20
+#: Requests at once after a probe succeeded; doubled by each group of good answers until there is no bound.
+FIRST_RAMP = 2
+RAMP_ENDS = 64
+
+
+@dataclass(frozen=True)
+class MarketplaceCircuitRules:
+    """`failures` in a row open it; the first probe leaves after `open_for`, and is waited for no longer than
+    `probe_patience`."""
+
+    failures: int = 5
+    open_for: timedelta = timedelta(seconds=30)
+    probe_patience: timedelta = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointFailure:
+    """One failure since the endpoint last answered: who asked, about what, and what it was charged as."""
+
+    agent_row: int
+    subject: str
+    task_id: TaskId | None
+    outcome: Outcome
+    at: datetime
+
+
+@dataclass(frozen=True)
+class MarketplaceCircuit:
+    """`since` is when the present outage was noticed; `not_before` when the next probe may leave (or, while one is on
+    its way, until when it is waited for); `most_at_once` bounds requests while it ramps up after an outage."""
+
+    endpoint: Endpoint
+    state: CircuitState = CIRCUIT_LIFE.first
+    since: datetime | None = None
+    not_before: datetime | None = None
+    opening_count: int = 0
+    probe_worker_id: WorkerId | None = None
+    closed_at: datetime | None = None
+    most_at_once: int | None = None
+    failure: Failure | None = None
+    recent: tuple[EndpointFailure, ...] = ()
+
+    @property
+    def is_closed(self) -> bool:
+        return self.state is CircuitState.CLOSED
+
+    @property
+    def is_quiet(self) -> bool:
+        """Closed, with nothing in its row that an answer could change."""
+        return self.is_closed and not self.recent and self.most_at_once is None
+
+    def may_probe(self, now: datetime) -> bool:
+        """One request may leave to find out. A probe that was never answered gets a successor."""
+        return not self.is_closed and (self.not_before is None or self.not_before <= now)
+
+    def room(self, now: datetime) -> int | None:
+        """How many requests may be claimed now; None where the circuit does not bound it."""
+        if self.is_closed:
+            return self.most_at_once
+        return 1 if self.may_probe(now) else 0
+
+    def probe(self, worker_id: WorkerId, rules: MarketplaceCircuitRules, now: datetime) -> MarketplaceCircuit:
+        return self._move("half_open", probe_worker_id=worker_id, not_before=now + rules.probe_patience)
+
+    def failed(
+        self, entry: EndpointFailure, failure: Failure, rules: MarketplaceCircuitRules, now: datetime
+    ) -> MarketplaceCircuit:
+        """Count a failure while closed. While ramping up one failure is enough to open it again."""
+        recent = (*self.recent, entry)[-MOST_REMEMBERED:]
+        counted = replace(self, recent=recent, failure=failure)
+        subjects, agents = {each.subject for each in recent}, {each.agent_row for each in recent}
+        is_enough = len(subjects) >= MIN_SUBJECTS[self.endpoint] and len(agents) >= MIN_AGENTS
+        if self.most_at_once is None and not (is_enough and len(recent) >= rules.failures):
+            return counted
+        return counted._move(
+            "open", since=now, not_before=now + rules.open_for, opening_count=1, most_at_once=None, recent=()
+        )
+
+    def answered(self, entries: int = 1) -> MarketplaceCircuit:
+        """The endpoint answered: earlier failures were not an outage, and a ramp goes on."""
+        if self.is_quiet or not self.is_closed:
+            return self
+        ramp = None if self.most_at_once is None else self.most_at_once * 2
+        ramp = None if ramp is None or ramp >= RAMP_ENDS else ramp
+        return replace(self, recent=(), most_at_once=ramp, failure=None if ramp is None else self.failure)
+
+    def probe_failed(self, failure: Failure, rules: MarketplaceCircuitRules, now: datetime) -> MarketplaceCircuit:
+        openings = self.opening_count + 1
+        wait = rules.open_for * min(2 ** min(openings - 1, 10), LONGEST_OPEN)
+        return self._move("open", not_before=now + wait, opening_count=openings, probe_worker_id=None, failure=failure)
+
+    def probe_succeeded(self, now: datetime) -> MarketplaceCircuit:
+        return self._move(
+            "close",
+            closed_at=now,
+            since=None,
+            not_before=None,
+            opening_count=0,
+            probe_worker_id=None,
+            most_at_once=FIRST_RAMP,
+            recent=(),
+        )
+
+    def _move(self, verb: str, **changed: object) -> MarketplaceCircuit:
+        state = CIRCUIT_LIFE.after(self.state, verb, f"of the {self.endpoint} endpoint")
+        return replace(self, state=state, **changed)  # type: ignore[arg-type]
+
+
+def next_probe(circuits: Sequence[MarketplaceCircuit]) -> datetime | None:
+    """When the first of the circuits that are not closed may be asked again."""
+    times = [circuit.not_before for circuit in circuits if not circuit.is_closed and circuit.not_before is not None]
+    return min(times, default=None)

@@ -1,0 +1,132 @@
+"""Answers seen by the circuits of the marketplace's endpoints: what opens one, closes it, and is given back.
+
+Called inside the transaction that settles the answers, before anything is charged: a failure that turns out to be the
+marketplace's is charged to nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sellerwatch.agents.agent import Outcome
+from sellerwatch.agents.endpoints import Endpoint
+from sellerwatch.agents.marketplace_circuit import EndpointFailure, MarketplaceCircuit, MarketplaceCircuitRules
+from sellerwatch.agents.ports import AgentsTx
+from sellerwatch.kernel.copies import quick
+from sellerwatch.kernel.failure import Failure
+from sellerwatch.kernel.ids import TaskId
+from sellerwatch.kernel.notices import Notice
+from sellerwatch.kernel.wording import failure_text
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One answer (or none) of an endpoint. `outage` is set where it was a network error or a server's own error."""
+
+    endpoint: Endpoint
+    permit: int
+    agent_row: int
+    subject: str
+    at: datetime
+    outcome: Outcome
+    task_id: TaskId | None = None
+    outage: Failure | None = None
+    is_probe: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """An outage that ended: the endpoint was not asked since then."""
+
+    endpoint: Endpoint
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """`excused`: permits whose failure is the marketplace's. `given_back`: earlier failures that turned out to be."""
+
+    excused: frozenset[int] = frozenset()
+    given_back: tuple[EndpointFailure, ...] = ()
+    ended: tuple[Outage, ...] = ()
+    notices: tuple[Notice, ...] = ()
+
+
+NOTHING_SEEN = Observed()
+
+
+def observe(
+    tx: AgentsTx, observations: Sequence[Observation], rules: MarketplaceCircuitRules, now: datetime
+) -> Observed:
+    """Move the circuits of the endpoints by these answers, in the order in which they came. On a good day this is one
+    small read."""
+    circuits = tx.marketplace.circuits()
+    concerned = sorted(
+        {seen.endpoint for seen in observations if seen.outage is not None or not circuits[seen.endpoint].is_quiet}
+    )
+    if not concerned:
+        return NOTHING_SEEN
+    found = [
+        _move(tx, endpoint, sorted((o for o in observations if o.endpoint is endpoint), key=_when), rules, now)
+        for endpoint in concerned
+    ]
+    return Observed(
+        excused=frozenset().union(*(one.excused for one in found)),
+        given_back=tuple(each for one in found for each in one.given_back),
+        ended=tuple(each for one in found for each in one.ended),
+        notices=tuple(each for one in found for each in one.notices),
+    )
+
+
+def _when(seen: Observation) -> datetime:
+    return seen.at
+
+
+def _move(
+    tx: AgentsTx,
+    endpoint: Endpoint,
+    observations: Iterable[Observation],
+    rules: MarketplaceCircuitRules,
+    now: datetime,
+) -> Observed:
+    before = circuit = tx.marketplace.hold(endpoint, now)
+    excused: set[int] = set()
+    given_back: list[EndpointFailure] = []
+    ended: list[Outage] = []
+    for seen in observations:
+        if seen.is_probe and not circuit.is_closed:
+            if seen.outage is not None:
+                excused.add(seen.permit)
+                circuit = circuit.probe_failed(seen.outage, rules, now)
+            else:
+                ended.append(Outage(endpoint, circuit.since or now))
+                circuit = circuit.probe_succeeded(now)
+        elif seen.outage is None:
+            circuit = circuit.answered()
+        elif not circuit.is_closed:
+            excused.add(seen.permit)
+        else:
+            entry = EndpointFailure(seen.agent_row, seen.subject, seen.task_id, seen.outcome, seen.at)
+            moved = circuit.failed(entry, seen.outage, rules, now)
+            if not moved.is_closed:
+                excused.add(seen.permit)
+                given_back += circuit.recent
+            circuit = moved
+    if circuit != before:
+        tx.marketplace.save(circuit, now)
+    return Observed(frozenset(excused), tuple(given_back), tuple(ended), _notices(before, circuit))
+
+
+def _notices(before: MarketplaceCircuit, after: MarketplaceCircuit) -> tuple[Notice, ...]:
+    """Said once when an outage begins and once when it is over, not for every probe."""
+    if before.is_closed == after.is_closed:
+        return ()
+    if after.is_closed:
+        text = f"The marketplace's {after.endpoint} endpoint answers again: crawling goes on."
+        return (Notice("marketplace.closed", after.endpoint, text),)
+    why = f" {failure_text(after.failure)}" if after.failure is not None else ""
+    text = f"The marketplace's {after.endpoint} endpoint does not answer; what needs it waits.{why}"
+    return (Notice("marketplace.open", after.endpoint, text),)

@@ -1,0 +1,57 @@
+"""What an outage of the marketplace means for runs: failures are given back, deadlines move on."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence, Set
+from dataclasses import replace
+from datetime import datetime
+
+from sellerwatch.agents.marketplace_circuit import EndpointFailure
+from sellerwatch.agents.outages import Outage
+from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.crawling.task import Task, TaskStatus
+from sellerwatch.kernel.ids import ExecutionId, TaskId
+
+
+def give_back(tx: CrawlTx, failures: Sequence[EndpointFailure], in_hand: Set[TaskId], now: datetime) -> int:
+    """Tasks get back the tries that an outage took; one that had failed for it is to be done after all. Tasks in hand
+    are put back by the transaction that ends them."""
+    wanted = [failure.task_id for failure in failures if failure.task_id is not None]
+    ids = [task_id for task_id in dict.fromkeys(wanted) if task_id not in in_hand]
+    if not ids:
+        return 0
+    found = [task for task in tx.tasks.get_many(ids).values() if task.status in _REFUNDABLE]
+    failed: dict[ExecutionId, list[Task]] = defaultdict(list)
+    for task in tx.tasks.hold(found):
+        if task.status is TaskStatus.FAILED:
+            failed[task.execution_id].append(task)
+        else:
+            tx.tasks.save([task.give_back(now)], now)
+    for execution_id, tasks in sorted(failed.items()):
+        _reopen(tx, execution_id, tasks, now)
+    return len(found)
+
+
+_REFUNDABLE = (TaskStatus.WAITING, TaskStatus.PUBLISHED, TaskStatus.RETRY, TaskStatus.FAILED)
+
+
+def _reopen(tx: CrawlTx, execution_id: ExecutionId, tasks: Sequence[Task], now: datetime) -> None:
+    execution = tx.executions.get(execution_id)
+    if execution is None or (not execution.is_open and tx.executions.open_of(execution.seller_id) is not None):
+        return
+    deadline = execution.deadline_at
+    reopened = execution.reopen_tasks(len(tasks))
+    tx.executions.save(reopened if execution.is_open else replace(reopened, deadline_at=deadline))
+    tx.tasks.save([task.give_back(now) for task in tasks], now)
+
+
+def extend_deadlines(tx: CrawlTx, ended: Sequence[Outage], now: datetime) -> None:
+    """The time the marketplace was away does not count. Counted once, when the last of its endpoints is back."""
+    if not ended or not all(circuit.is_closed for circuit in tx.marketplace.circuits().values()):
+        return
+    since = min(outage.since for outage in ended)
+    for execution in tx.executions.running():
+        if execution.deadline_at is not None and execution.started_at is not None:
+            away = now - max(since, execution.started_at)
+            tx.executions.save(replace(execution, deadline_at=execution.deadline_at + away))
