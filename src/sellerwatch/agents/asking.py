@@ -18,6 +18,7 @@ from sellerwatch.agents.context import PoolContext
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.judgement import TaskEnd, Verdict, failure_of, judge_answer
 from sellerwatch.agents.lending import NOTHING, Offer, lend_for, lendable, offer
+from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit
 from sellerwatch.agents.pool import Candidate
 from sellerwatch.agents.ports import AgentsTx, Permit, Reservation
 from sellerwatch.agents.sessions import open_session
@@ -72,7 +73,7 @@ class _Reserved:
 
     lent: _Lent | None
     offered: Offer | None = None
-    circuit_until: datetime | None = None
+    shut: MarketplaceCircuit | None = None
     notices: tuple[Notice, ...] = ()
 
 
@@ -160,10 +161,12 @@ async def _lend(
         if got.lent is not None:
             context.mark_permit(got.lent.permit)
             return got.lent
-        if got.offered is None:
-            why = Failure.of(FailureCode.CIRCUIT_OPEN, at.now, endpoint=question.endpoint)
-            return NotAsked(why, got.circuit_until)
+        if got.shut is not None:
+            why = Failure.of(FailureCode.CIRCUIT_OPEN, at.now, endpoint=got.shut.endpoint)
+            return NotAsked(why, got.shut.not_before)
         offered = got.offered
+        if offered is None:
+            continue
         if offered.is_shut and offered.refusal is not None:
             return _refused(offered, offered.refusal, at.now)
         untried = [c for c in offered.tokenless if c.row not in tried][:SESSIONS_AT_ONCE]
@@ -210,18 +213,21 @@ def _reserve(
     tx: AgentsTx, context: PoolContext, question: Question, only: int | None, ahead: Reservation, at: Moment
 ) -> _Reserved:
     terms = context.terms
-    circuit = tx.marketplace.circuits()[question.endpoint]
+    circuits = tx.marketplace.circuits()
+    circuit, tokens = circuits[question.endpoint], circuits[Endpoint.TOKEN]
     if circuit.room(at.now) == 0:
-        return _Reserved(None, circuit_until=circuit.not_before)
+        return _Reserved(None, shut=circuit)
     # A question that a person waits for is not the one to find out with whether an agent is well again.
     offered = offer(tx, 1, terms, at, ahead, only=only, may_probe=False)
     if not offered.grants:
-        return _Reserved(None, offered, notices=offered.notices)
+        # Without a token nothing can be asked, and while the token page is down there is none to be had.
+        is_barred = bool(offered.tokenless) and tokens.room(at.now) == 0
+        return _Reserved(None, offered, tokens if is_barred else None, offered.notices)
     is_probe = not circuit.is_closed
     if is_probe:
         circuit = tx.marketplace.hold(question.endpoint, at.now)
         if not circuit.may_probe(at.now):
-            return _Reserved(None, circuit_until=circuit.not_before, notices=offered.notices)
+            return _Reserved(None, shut=circuit, notices=offered.notices)
         tx.marketplace.save(circuit.probe(context.worker_id, terms.circuit, at.now), at.now)
     permits, notices = lend_for(tx, offered, [None], context.worker_id, terms, at)
     lent = _Lent(permits[0], offered.gate.is_probe, is_probe)

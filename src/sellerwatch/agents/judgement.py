@@ -43,7 +43,10 @@ class Verdict:
 VERDICTS = {
     AnswerKind.OK: Verdict(TaskEnd.DONE, Outcome.SUCCESS),
     AnswerKind.GONE: Verdict(TaskEnd.FATAL, Outcome.BLAMELESS, FailureCode.PRODUCT_GONE, refuses_agent=True),
-    AnswerKind.TOO_MANY: Verdict(TaskEnd.AGAIN, Outcome.TOO_MANY, FailureCode.TOO_MANY_REQUESTS, drops_token=True),
+    # A 429 is about the agent, not about what was asked: it never uses up the task's requests.
+    AnswerKind.TOO_MANY: Verdict(
+        TaskEnd.AGAIN, Outcome.TOO_MANY, FailureCode.TOO_MANY_REQUESTS, drops_token=True, counts=False
+    ),
     # An old token is not the task's business, however many agents hold one.
     AnswerKind.UNAUTHORISED: Verdict(
         TaskEnd.AGAIN,

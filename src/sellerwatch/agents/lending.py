@@ -76,8 +76,8 @@ def offer(
     only: int | None = None,
     may_probe: bool = True,
 ) -> Offer:
-    """Up to `wanted` agents. The pool's breaker is asked first. `only`: that agent's row or nobody; `may_probe`:
-    whether agents whose circuit is open may be lent to find out."""
+    """Up to `wanted` agents. The pool's breaker is asked first. `only`: that agent's row or nobody. `may_probe`: agents
+    whose circuit is open may be lent to find out; else they are lent only where there is no other."""
     gate = ask_gate(tx, terms.breaker, at.now)
     if gate.most == 0:
         return Offer(gate, not_before=gate.not_before)
@@ -95,11 +95,9 @@ def offer(
 
 
 def lendable(candidates: Sequence[Candidate], *, only: int | None = None, may_probe: bool = True) -> list[Candidate]:
-    return [
-        c
-        for c in candidates
-        if (only is None or c.row == only) and (may_probe or c.circuit.state is CircuitState.CLOSED)
-    ]
+    named = [c for c in candidates if only is None or c.row == only]
+    well = [c for c in named if c.circuit.state is CircuitState.CLOSED]
+    return named if may_probe or not well else well
 
 
 def lend_for(

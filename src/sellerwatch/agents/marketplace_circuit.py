@@ -103,7 +103,14 @@ class MarketplaceCircuit:
             "open", since=now, not_before=now + rules.open_for, opening_count=1, most_at_once=None, recent=()
         )
 
-    def answered(self, entries: int = 1) -> MarketplaceCircuit:
+    def blames_no_agent(self, entry: EndpointFailure) -> bool:
+        """Several agents failed in a row with it: none of them is to blame, whoever is."""
+        return len({each.agent_row for each in (*self.recent, entry)}) >= MIN_AGENTS
+
+    def forgive_agents(self) -> MarketplaceCircuit:
+        return replace(self, recent=tuple(replace(each, outcome=Outcome.BLAMELESS) for each in self.recent))
+
+    def answered(self) -> MarketplaceCircuit:
         """The endpoint answered: earlier failures were not an outage, and a ramp goes on."""
         if self.is_quiet or not self.is_closed:
             return self

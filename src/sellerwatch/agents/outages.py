@@ -7,7 +7,7 @@ marketplace's is charged to nobody.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from sellerwatch.agents.agent import Outcome
@@ -47,10 +47,14 @@ class Outage:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """`excused`: permits whose failure is the marketplace's. `given_back`: earlier failures that turned out to be."""
+    """`excused`: permits whose failure is the marketplace's, so the task keeps its try; `agents_excused`: those that
+    are at least not the agent's. `given_back`: earlier failures that turned out to be the marketplace's, for their
+    tasks; `forgiven`: those that turned out not to be their agents'."""
 
     excused: frozenset[int] = frozenset()
+    agents_excused: frozenset[int] = frozenset()
     given_back: tuple[EndpointFailure, ...] = ()
+    forgiven: tuple[EndpointFailure, ...] = ()
     ended: tuple[Outage, ...] = ()
     notices: tuple[Notice, ...] = ()
 
@@ -75,7 +79,9 @@ def observe(
     ]
     return Observed(
         excused=frozenset().union(*(one.excused for one in found)),
+        agents_excused=frozenset().union(*(one.agents_excused for one in found)),
         given_back=tuple(each for one in found for each in one.given_back),
+        forgiven=tuple(each for one in found for each in one.forgiven),
         ended=tuple(each for one in found for each in one.ended),
         notices=tuple(each for one in found for each in one.notices),
     )
@@ -93,31 +99,67 @@ def _move(
     now: datetime,
 ) -> Observed:
     before = circuit = tx.marketplace.hold(endpoint, now)
-    excused: set[int] = set()
-    given_back: list[EndpointFailure] = []
-    ended: list[Outage] = []
+    found = _Found()
     for seen in observations:
-        if seen.is_probe and not circuit.is_closed:
-            if seen.outage is not None:
-                excused.add(seen.permit)
-                circuit = circuit.probe_failed(seen.outage, rules, now)
-            else:
-                ended.append(Outage(endpoint, circuit.since or now))
+        if seen.outage is None:
+            if seen.is_probe and not circuit.is_closed:
+                found.ended.append(Outage(endpoint, circuit.since or now))
                 circuit = circuit.probe_succeeded(now)
-        elif seen.outage is None:
-            circuit = circuit.answered()
-        elif not circuit.is_closed:
-            excused.add(seen.permit)
+            else:
+                circuit = circuit.answered()
+                found.uncharged.clear()
+        elif circuit.is_closed:
+            circuit = found.count(circuit, seen, rules, now)
         else:
-            entry = EndpointFailure(seen.agent_row, seen.subject, seen.task_id, seen.outcome, seen.at)
-            moved = circuit.failed(entry, seen.outage, rules, now)
-            if not moved.is_closed:
-                excused.add(seen.permit)
-                given_back += circuit.recent
-            circuit = moved
+            found.excused.add(seen.permit)
+            circuit = circuit.probe_failed(seen.outage, rules, now) if seen.is_probe else circuit
     if circuit != before:
         tx.marketplace.save(circuit, now)
-    return Observed(frozenset(excused), tuple(given_back), tuple(ended), _notices(before, circuit))
+    return found.observed(_notices(before, circuit))
+
+
+@dataclass
+class _Found:
+    excused: set[int] = field(default_factory=set)
+    agents_excused: set[int] = field(default_factory=set)
+    given_back: list[EndpointFailure] = field(default_factory=list)
+    forgiven: list[EndpointFailure] = field(default_factory=list)
+    ended: list[Outage] = field(default_factory=list)
+    #: Failures of this very group in the present row, which nothing has been charged for yet.
+    uncharged: dict[EndpointFailure, int] = field(default_factory=dict)
+
+    def count(
+        self, circuit: MarketplaceCircuit, seen: Observation, rules: MarketplaceCircuitRules, now: datetime
+    ) -> MarketplaceCircuit:
+        """One more failure in a row. Of several agents, it is not theirs; of several products too, it is an outage."""
+        entry = EndpointFailure(seen.agent_row, seen.subject, seen.task_id, seen.outcome, seen.at)
+        self.uncharged[entry] = seen.permit
+        if seen.outage is None:
+            return circuit
+        moved = circuit.failed(entry, seen.outage, rules, now)
+        recent = (*circuit.recent, entry)
+        if circuit.blames_no_agent(entry) or not moved.is_closed:
+            self.agents_excused |= {self.uncharged[each] for each in recent if each in self.uncharged}
+            charged = [each for each in recent if each not in self.uncharged]
+            self.forgiven += [each for each in charged if each.outcome is not Outcome.BLAMELESS]
+            moved = moved.forgive_agents()
+        if not moved.is_closed:
+            self.excused |= {self.uncharged[each] for each in recent if each in self.uncharged}
+            self.given_back += [each for each in recent if each not in self.uncharged]
+        elif circuit.blames_no_agent(entry):
+            # In the row it stands without a charge, so that it is not forgiven a second time.
+            self.uncharged = {replace(each, outcome=Outcome.BLAMELESS): n for each, n in self.uncharged.items()}
+        return moved
+
+    def observed(self, notices: tuple[Notice, ...]) -> Observed:
+        return Observed(
+            frozenset(self.excused),
+            frozenset(self.agents_excused | self.excused),
+            tuple(self.given_back),
+            tuple(self.forgiven),
+            tuple(self.ended),
+            notices,
+        )
 
 
 def _notices(before: MarketplaceCircuit, after: MarketplaceCircuit) -> tuple[Notice, ...]:

@@ -121,12 +121,12 @@ def charge_agents(
     at: Moment,
 ) -> tuple[Notice, ...]:
     """Health, circuits, tokens and the log. What was excused touches no agent; what is given back is forgiven."""
-    charges = [replace(c, outcome=Outcome.BLAMELESS) if c.permit in observed.excused else c for c in charges]
+    charges = [replace(c, outcome=Outcome.BLAMELESS) if c.permit in observed.agents_excused else c for c in charges]
     by_row: dict[int, list[Charge]] = defaultdict(list)
     for one in charges:
         by_row[one.candidate.row].append(one)
     forgiven: dict[int, list[EndpointFailure]] = defaultdict(list)
-    for failure in observed.given_back:
+    for failure in observed.forgiven:
         forgiven[failure.agent_row].append(failure)
     rows = list(dict.fromkeys((*by_row, *forgiven)))
     before = tx.agents.get_rows(rows)

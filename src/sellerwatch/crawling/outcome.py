@@ -70,9 +70,8 @@ class Ending:
 
     @property
     def counts(self) -> bool:
-        """Whether the request counts towards the task's limit: not a 429 that only answered the pool's probe."""
-        is_refused_probe = self.claim.is_pool_probe and self.verdict.agent is Outcome.TOO_MANY
-        return self.verdict.counts and not is_refused_probe
+        """Whether the request counts towards the task's limit."""
+        return self.verdict.counts
 
     @property
     def charge(self) -> Charge:
