@@ -44,8 +44,8 @@ async def test_what_happens_is_told_to_everybody_who_watches(api: Served) -> Non
             assert (told["subjectType"], told["subjectId"]) == ("seller", "seller_0001")
             assert told["data"]["actor"] == "api:admin@practice"
         assert await post(api, "/api/v1/sellers/seller_0001/crawl") == 202
-        kinds = [(await one.frame())["event"] for _ in range(2)]
-        assert kinds == ["execution.running", "crawl.start"]
+        kinds = [(await one.frame())["event"] for _ in range(3)]
+        assert kinds == ["execution.pending", "execution.running", "crawl.start"]
 
 
 async def test_a_watcher_that_was_away_is_told_the_rest_once_and_in_order(api: Served) -> None:

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.web.api import internal
 
@@ -15,18 +16,18 @@ PATH = "/api/internal/crawling/trigger"
 SELLER = "seller_0001"
 
 
-async def test_one_that_takes_longer_is_503_with_a_time_and_starts_all_the_same(
+async def test_one_that_takes_longer_is_202_with_its_run_and_starts_all_the_same(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(internal, "ANSWER_WITHIN", 0.0)
     made = await office.admin.post("/api/v1/sellers", {"sellerId": SELLER, "name": "x", "crawlingIntervalDays": 1})
     assert made.status == 201
     asked = await office.nobody.ask("POST", PATH, {"sellerId": SELLER}, headers=office.internal())
-    assert (asked.status, asked.json["errorCode"]) == (503, "STILL_ASKING")
-    assert asked.headers["retry-after"] == "10"
+    assert (asked.status, asked.json["taskCount"]) == (202, None)
     await asyncio.gather(*office.service.starting)
     going = await office.service.crawl.store.read(lambda tx: tx.executions.open_of(SellerId(SELLER)))
     assert going is not None
+    assert (going.execution_id, going.status) == (asked.json["executionId"], ExecutionStatus.RUNNING)
     monkeypatch.undo()
     again = await office.nobody.ask("POST", PATH, {"sellerId": SELLER}, headers=office.internal())
     assert (again.status, again.json["details"]["executionId"]) == (409, going.execution_id)
