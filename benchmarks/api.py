@@ -51,12 +51,13 @@ RUN_ID = "printf('0198c0de-0000-7000-8002-%012x', i / :run)"
 SELLER_ID = "printf('seller_%04d', i / :run % :sellers)"
 
 TASKS = f"""{NUMBERS} INSERT INTO crawler_tasks (task_id, execution_id, seller_id, task_type, purpose, item_no, page_no,
-    request_url, status, error_message, available_at, created_at, updated_at)
+    request_url, status, failure_code, failure_blame, failure_facts, failure_at, available_at, created_at, updated_at)
 SELECT printf('0198c0de-0000-7000-8001-%012x', i), {RUN_ID}, {SELLER_ID},
     CASE WHEN i % :run < 10 THEN 'MINISHOP' WHEN i % 2 THEN 'PRODUCT_DETAIL' ELSE 'PRODUCT_OPTION' END, 'CRAWL',
     CASE WHEN i % :run < 10 THEN NULL ELSE 900000000 + i / 2 % 200000 END, CASE WHEN i % :run < 10 THEN i % :run END,
     '/facade-api/v1/item/' || i, CASE WHEN i % 50 = 0 THEN 'FAILED' WHEN i % 997 = 0 THEN 'RETRY' ELSE 'COMPLETED' END,
-    CASE WHEN i % 50 = 0 THEN 'The marketplace answered 503.' END, {AT}, {AT}, {AT} FROM n"""
+    CASE WHEN i % 50 = 0 THEN 'SERVER_ERROR' END, CASE WHEN i % 50 = 0 THEN 'MARKETPLACE' END,
+    CASE WHEN i % 50 = 0 THEN '{{"status": 503}}' END, CASE WHEN i % 50 = 0 THEN {AT} END, {AT}, {AT}, {AT} FROM n"""
 
 RUNS = f"""{NUMBERS} INSERT INTO crawling_schedule_executions (execution_id, schedule_id, seller_id, created_at, status,
     total_tasks_created, completed_tasks, failed_tasks, progress_rate, success_rate, started_at, completed_at)

@@ -1,4 +1,4 @@
-"""Writes docs/errors.md from the errors themselves and their wordings; `--check` exits 1 if the page differs."""
+"""Writes docs/errors.md from the errors, the failures and their wordings; `--check` exits 1 if the page differs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ import sys
 from pathlib import Path
 
 from sellerwatch.kernel.errors import SellerwatchError, error_classes
-from sellerwatch.kernel.wording import ENGLISH, KOREAN
+from sellerwatch.kernel.failure import BLAME, FailureCode
+from sellerwatch.kernel.wording import (
+    ENGLISH,
+    FAILURES_ENGLISH,
+    FAILURES_KOREAN,
+    KOREAN,
+    NOTES_ENGLISH,
+    NOTES_KOREAN,
+)
 from sellerwatch.web.api.errors import status_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -22,6 +30,24 @@ Words in braces are facts of the case. Made by `scripts/make_errors.py`; do not 
 
 | errorCode | status | English | 한국어 |
 | --- | --- | --- | --- |
+"""
+FAILURES = """
+## Failures of tasks and runs
+
+Why a task or a run failed, or why a run waits to start: `failure.code` of the API and of `--json`. `errorMessage` is its
+sentence. `blame` says whose fault it is; a single failure may be charged to somebody else than its code usually is.
+`RECORDED` stands for what was written before failures had codes.
+
+| code | blame | English | 한국어 |
+| --- | --- | --- | --- |
+"""
+NOTES = """
+## Notes of completed tasks
+
+What a completed task left out, and why: `noteCode`, with the sentence as `note`.
+
+| code | English | 한국어 |
+| --- | --- | --- |
 """
 
 
@@ -40,7 +66,16 @@ def page() -> str:
         f"| `{each.code}` | {status_of(each)} | {_cell(ENGLISH[each.code])} | {_cell(KOREAN[each.code])} |"
         for each in every_error()
     ]
-    return HEAD + "\n".join(rows) + "\n"
+    failures = [
+        f"| `{code}` | {BLAME[code]} | {_cell(FAILURES_ENGLISH[code])} | {_cell(FAILURES_KOREAN[code])} |"
+        for code in FailureCode
+    ]
+    notes = [f"| `{code}` | {_cell(NOTES_ENGLISH[code])} | {_cell(NOTES_KOREAN[code])} |" for code in NOTES_ENGLISH]
+    return "".join([HEAD, *_lines(rows), FAILURES, *_lines(failures), NOTES, *_lines(notes)])
+
+
+def _lines(rows: list[str]) -> list[str]:
+    return [f"{row}\n" for row in rows]
 
 
 def _cell(sentence: str) -> str:

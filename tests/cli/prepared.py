@@ -17,6 +17,7 @@ from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.task import Task, TaskStatus, TaskType
+from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import Draw, ItemNo, SellerId
 from sellerwatch.outbox.message import Message
 from sellerwatch.oversight.audit import AuditEntry
@@ -28,6 +29,8 @@ from .conftest import Run
 
 T = TypeVar("T")
 
+#: What the failed tasks of a run failed of.
+UNWELL = Failure.of(FailureCode.SERVER_ERROR, NOW, status=503)
 NAME = "럭셔리 하우스 [명품] 🧥"
 
 
@@ -150,7 +153,7 @@ def _done(task: Task, now: datetime) -> Task:
 
 
 def _failed(task: Task, now: datetime) -> Task:
-    return _started(task, now).fail("answered 503", now)
+    return _started(task, now).fail(UNWELL, now)
 
 
-__all__ = ["NAME", "NOW", "SELLER", "Office", "execution_id", "outbox_id", "task_id", "task_number"]
+__all__ = ["NAME", "NOW", "SELLER", "UNWELL", "Office", "execution_id", "outbox_id", "task_id", "task_number"]

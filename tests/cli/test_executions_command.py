@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.builders import StoppedClock, a_complete_product, a_task
+from tests.builders import MINUTE, StoppedClock, a_complete_product, a_task
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.catalog.ports import RawPart
 from sellerwatch.catalog.product import PartType
-from sellerwatch.crawling.execution import ExecutionStatus
+from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.task import TaskStatus, TaskType
+from sellerwatch.kernel.clock import stamp
+from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import ItemNo, SellerId
 from sellerwatch.marketplaces.mustit.parse import read_list
 from sellerwatch.simulator.rendering import Renderer
@@ -20,6 +23,9 @@ from sellerwatch.simulator.simulator import Simulator
 
 from .conftest import Run, refused
 from .prepared import NOW, SELLER, Office, execution_id, task_id, task_number
+
+#: What only `show` says of a run.
+DETAILS = ("tasks", "errors", "paused", "judged", "changedFields", "unreadable", "foreignItems")
 
 
 @pytest.fixture
@@ -55,23 +61,72 @@ def test_runs_of_an_unknown_seller_are_one_sentence_not_an_empty_list(office: Of
     assert "no seller nobody" in refused(office("executions", "list", "--seller", "nobody"), 1)
 
 
-def test_show_counts_tasks_by_type_and_state_and_errors_by_message(office: Office) -> None:
+def test_show_counts_tasks_by_type_and_state_and_errors_by_cause(office: Office) -> None:
     office.run_of(done=4, failed=3, waiting=2, going=1)
 
     def another_error(tx: Transaction) -> None:
-        tx.db.run(
-            "UPDATE crawler_tasks SET error_message = 'not JSON' WHERE task_id = :id",
-            {"id": task_id(task_number() + 4)},
-        )
+        task = tx.tasks.get(task_id(task_number() + 4))
+        assert task is not None
+        unreadable = Failure.of(FailureCode.UNREADABLE, NOW, endpoint="detail", detail="not JSON")
+        tx.tasks.save([replace(task, failure=unreadable)], NOW)
 
     office.do(another_error)
     shown = office.json("executions", "show", execution_id())
     assert (shown["status"], shown["progressRate"], shown["successRate"]) == ("RUNNING", 70.0, 57.14)
     assert shown["tasks"] == {"PRODUCT_DETAIL": {"COMPLETED": 4, "FAILED": 3, "IN_PROGRESS": 1, "WAITING": 2}}
-    assert shown["errors"] == [{"message": "answered 503", "count": 2}, {"message": "not JSON", "count": 1}]
+    assert shown["errors"] == [
+        {
+            "code": "SERVER_ERROR",
+            "blame": "MARKETPLACE",
+            "message": "The marketplace answered 503: an error on its side.",
+            "count": 2,
+        },
+        {
+            "code": "UNREADABLE",
+            "blame": "PARSER",
+            "message": "The detail answer cannot be read: not JSON.",
+            "count": 1,
+        },
+    ]
     said = office.said("executions", "show", execution_id())
-    for part in ("70.0 % (7 of 10)", "57.1 %", "answered 503", f"sellerwatch executions retry {execution_id()}"):
+    for part in (
+        "70.0 % (7 of 10)",
+        "57.1 %",
+        "answered 503",
+        "PARSER",
+        f"sellerwatch executions retry {execution_id()}",
+    ):
         assert part in said
+
+
+def test_a_run_that_waits_to_start_says_why_how_often_it_was_tried_and_when_it_is_tried_next(office: Office) -> None:
+    wait = Failure.of(FailureCode.UNREACHABLE, NOW, detail="connection refused")
+
+    def waiting(tx: Transaction) -> None:
+        schedule = tx.schedules.of_seller(SELLER)
+        assert schedule is not None
+        run = Execution.create(execution_id(), schedule.schedule_id, SELLER, NOW)
+        tx.executions.add(run.wait_to_start(wait, NOW).wait_to_start(wait, NOW + MINUTE))
+
+    office.do(waiting)
+    shown = office.json("executions", "show", execution_id())
+    assert (shown["status"], shown["startTries"], shown["nextStartAt"]) == ("PENDING", 2, stamp(NOW + MINUTE))
+    assert shown["errorMessage"] == "The marketplace cannot be reached (connection refused)."
+    assert shown["failure"] == {
+        "code": "UNREACHABLE",
+        "blame": "MARKETPLACE",
+        "facts": {"detail": "connection refused"},
+        "at": stamp(NOW),
+    }
+    assert office.json("executions", "list")["content"] == [
+        {name: shown[name] for name in shown if name not in DETAILS}
+    ]
+    said = office.said("executions", "show", execution_id())
+    for part in ("start tries", "2026-11-15 06:05:05 UTC", "MARKETPLACE", "connection refused"):
+        assert part in said
+    assert "(tries: 2, next" in office.said("executions", "list").replace("\n", " ")
+    korean = office("executions", "show", execution_id(), LANGUAGE="ko")
+    assert "마켓플레이스에 연결할 수 없습니다(connection refused)." in korean.stdout
 
 
 @pytest.mark.parametrize("command", ["show", "cancel", "retry"])
@@ -84,12 +139,13 @@ def test_cancelling_ends_the_run_and_is_on_the_trail(office: Office) -> None:
     office.run_of(done=1, waiting=2, going=1)
     answer = office.json("executions", "cancel", execution_id(), "--yes")
     assert (answer["status"], answer["cancelledTasks"], answer["tasksInFlight"]) == ("FAILED", 2, 1)
-    assert answer["errorMessage"] == "cancelled"
+    assert (answer["errorMessage"], answer["failure"]["code"]) == ("Cancelled.", "CANCELLED")
+    assert (answer["failure"]["blame"], answer["startTries"], answer["nextStartAt"]) == ("PERSON", 0, None)
     (entry,) = office.trail()
     assert (entry.action, entry.subject_type, entry.subject_id) == ("execution.cancel", "execution", execution_id())
     counts = {"totalTasksCreated": 4, "completedTasks": 1}
-    assert entry.before == {"status": "RUNNING", "failedTasks": 0, "errorMessage": None, **counts}
-    assert entry.after == {"status": "FAILED", "failedTasks": 2, "errorMessage": "cancelled", **counts}
+    assert entry.before == {"status": "RUNNING", "failedTasks": 0, "failure": None, **counts}
+    assert entry.after == {"status": "FAILED", "failedTasks": 2, "failure": "CANCELLED", **counts}
     assert office.see(lambda tx: tx.executions.open_of(SELLER)) is None
 
 
@@ -167,4 +223,4 @@ def test_a_cancelled_run_can_be_taken_up_again(office: Office) -> None:
     assert "2 failed task(s) are to be done again" in office.said("executions", "retry", execution_id())
     run = office.see(lambda tx: tx.executions.open_of(SELLER))
     assert run is not None
-    assert (run.status, run.failed_tasks, run.error_message) == (ExecutionStatus.RUNNING, 0, None)
+    assert (run.status, run.failed_tasks, run.failure) == (ExecutionStatus.RUNNING, 0, None)

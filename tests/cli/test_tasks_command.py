@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.crawling.execution import ExecutionStatus
-from sellerwatch.crawling.task import TaskStatus
+from sellerwatch.crawling.task import TaskNote, TaskStatus
+from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.ids import SellerId
 
 from .conftest import Run, refused
-from .prepared import Office, execution_id, task_id, task_number
+from .prepared import NOW, Office, execution_id, task_id, task_number
 
 DONE, FAILED, FAILED_TOO, WAITING = (task_id(task_number() + place) for place in range(4))
 
@@ -55,10 +59,37 @@ def test_a_run_or_a_seller_that_is_unknown_is_one_sentence(office: Office) -> No
 def test_show_has_everything_of_a_task_and_how_to_try_it_again(office: Office) -> None:
     office.run_of(done=1, failed=2)
     shown = office.json("tasks", "show", FAILED)
-    assert (shown["status"], shown["errorMessage"], shown["requestsMade"]) == ("FAILED", "answered 503", 1)
+    assert (shown["status"], shown["requestsMade"]) == ("FAILED", 1)
+    assert shown["errorMessage"] == "The marketplace answered 503: an error on its side."
+    assert shown["failure"] == {
+        "code": "SERVER_ERROR",
+        "blame": "MARKETPLACE",
+        "facts": {"status": 503},
+        "at": stamp(NOW),
+    }
+    assert (shown["note"], shown["noteCode"]) == (None, None)
     assert shown["requestUrl"].endswith("/detail/top")
     assert f"sellerwatch tasks retry {FAILED}" in office.said("tasks", "show", FAILED)
     assert "retry" not in office.said("tasks", "show", DONE)
+
+
+def test_errors_and_notes_are_said_in_the_language_of_the_setting(office: Office) -> None:
+    office.run_of(done=1, failed=1)
+
+    def noted(tx: Transaction) -> None:
+        task = tx.tasks.get(DONE)
+        assert task is not None
+        tx.tasks.save([replace(task, note=TaskNote.HELD)], NOW)
+
+    office.do(noted)
+    shown = office.json("tasks", "show", DONE)
+    assert shown["note"] == "Held in quarantine, or until more of the run has been judged."
+    assert (shown["noteCode"], shown["errorMessage"], shown["failure"]) == ("HELD", None, None)
+    korean = office("tasks", "list", "--json", LANGUAGE="ko")
+    failed, held = json.loads(korean.stdout)["content"]
+    assert failed["errorMessage"] == "마켓플레이스 응답 503: 서버 오류입니다."
+    assert held["note"].startswith("격리되었거나")
+    assert "서버 오류입니다" in office("tasks", "show", FAILED, LANGUAGE="ko").stdout
 
 
 @pytest.mark.parametrize("command", ["show", "retry"])
@@ -81,8 +112,8 @@ def test_retrying_reopens_tasks_and_their_run_each_on_the_trail_with_before_and_
         ("task.retry", FAILED_TOO),
     }
     first = entries[-1]
-    assert first.before == {"status": "FAILED", "errorMessage": "answered 503", "executionStatus": "COMPLETED"}
-    assert first.after == {"status": "RETRY", "errorMessage": None, "executionStatus": "RUNNING"}
+    assert first.before == {"status": "FAILED", "failure": "SERVER_ERROR", "executionStatus": "COMPLETED"}
+    assert first.after == {"status": "RETRY", "failure": None, "executionStatus": "RUNNING"}
 
 
 def test_where_some_cannot_be_retried_the_others_are_and_the_exit_code_says_so(office: Office) -> None:

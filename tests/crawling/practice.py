@@ -17,10 +17,12 @@ from tests.builders import DAY, HOUR, NOW, StoppedClock, a_token, at, ids, worke
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import Agent, Outcome
+from sellerwatch.agents.answers import Answer, AnswerKind
 from sellerwatch.agents.breaker import BreakerRules
+from sellerwatch.agents.lending import Terms
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.token import Token
-from sellerwatch.crawling.claim import Claim, Claims, Terms, claim
+from sellerwatch.crawling.claim import Claim, Claims, claim
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.group import CrawlRules
 from sellerwatch.crawling.list_end import list_tasks, pages_of
@@ -30,7 +32,7 @@ from sellerwatch.crawling.process import Absorbed, absorb
 from sellerwatch.crawling.task import Task, TaskStatus, TaskType
 from sellerwatch.kernel.ids import Draw, ExecutionId, Ids, ItemNo, SellerId, TaskId
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
-from sellerwatch.marketplaces.ports import Answer, AnswerKind, Reply, TransportFailed, TransportProblem
+from sellerwatch.marketplaces.ports import Reply, TransportFailed, TransportProblem
 from sellerwatch.outbox.event import Event, read_event
 from sellerwatch.outbox.message import Message
 from sellerwatch.sellers.register import register
@@ -40,9 +42,9 @@ from sellerwatch.simulator.world import World
 ONE, TWO = SellerId("seller_0001"), SellerId("seller_0002")
 #: A thousand a second, so that a test does not wait for the rate where it is about something else.
 QUICK = Limits(per_second=1000, margin=timedelta(0))
-GONE = Answer(AnswerKind.GONE, 404, problem="The marketplace answered 404: there is no such product.")
-BROKEN = Answer(AnswerKind.SERVER_ERROR, 503, problem="The marketplace answered 503.")
-TOO_MANY = Answer(AnswerKind.TOO_MANY, 429, problem="The marketplace answered 429: too many requests.")
+GONE = Answer(AnswerKind.GONE, 404)
+BROKEN = Answer(AnswerKind.SERVER_ERROR, 503)
+TOO_MANY = Answer(AnswerKind.TOO_MANY, 429)
 
 
 class NoNetwork:
@@ -141,15 +143,13 @@ class Practice:
     def ending(self, taken: Claim, answer: Answer | None = None) -> Ending:
         """As the worker judges it, but for the luck in how long an agent rests: an hour, or what it was asked to."""
         judged = judge(taken, answer or self.truthful(taken.task), self.market, 0.1, self.now)
-        asked = judged.wait if judged.agent is Outcome.TOO_MANY else None
-        return replace(judged, rest=max(HOUR, asked or HOUR)) if judged.agent.is_failure else judged
+        asked = judged.wait if judged.verdict.agent is Outcome.TOO_MANY else None
+        return replace(judged, rest=max(HOUR, asked or HOUR)) if judged.verdict.agent.is_failure else judged
 
-    async def absorb(
-        self, endings: Iterable[Ending], worker: int = 1, forgiven: Sequence[tuple[int, Outcome]] = ()
-    ) -> Absorbed:
+    async def absorb(self, endings: Iterable[Ending], worker: int = 1) -> Absorbed:
         moment, draw, group = at(self.now), Draw(self.ids), list(endings)
         return await self.store.transact(
-            lambda tx: absorb(tx, group, forgiven, worker_id(worker), self.rules, draw.replay(), moment)
+            lambda tx: absorb(tx, group, worker_id(worker), self.rules, draw.replay(), moment)
         )
 
     async def answer(self, taken: Claim, answer: Answer | None = None) -> Absorbed:

@@ -48,7 +48,7 @@ GOING = "SELECT COUNT(*) FROM crawling_schedule_executions WHERE status IN ('PEN
 WAITING = "SELECT COUNT(*) FROM product_outbox WHERE status IN ('WAITING', 'SENDING')"
 # A run that did not end well, or whose counts are not those of its tasks.
 BAD_RUNS = """
-SELECT e.execution_id, e.status, e.total_tasks_created, e.completed_tasks, e.failed_tasks, e.error_message,
+SELECT e.execution_id, e.status, e.total_tasks_created, e.completed_tasks, e.failed_tasks, e.failure_code,
     (SELECT COUNT(*) FROM crawler_tasks t WHERE t.execution_id = e.execution_id) AS tasks,
     (SELECT COUNT(*) FROM crawler_tasks t WHERE t.execution_id = e.execution_id AND t.status = 'COMPLETED') AS done
 FROM crawling_schedule_executions e

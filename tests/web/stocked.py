@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tests.builders import NOW, SELLER, a_message, execution_id, ids, outbox_id, product_id, task_id, worker_id
+from tests.builders import MINUTE, NOW, SELLER, a_message, execution_id, ids, outbox_id, product_id, task_id, worker_id
 from tests.cli.prepared import _run_of, task_number
 from tests.crawling.practice import ONE, TWO, Practice
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.crawling.execution import Execution
+from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import Draw, SellerId
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.sellers.register import register
@@ -56,6 +57,19 @@ async def run_of(
     going: int = 0,
 ) -> Execution:
     return await do(office, lambda tx: _run_of(tx, seller_id, number, (done, failed, waiting, going)))
+
+
+async def waiting_run(office: Office, number: int = 1, seller_id: SellerId = SELLER) -> None:
+    """A run that could not be started twice and waits for its next try."""
+    refused = Failure.of(FailureCode.UNREACHABLE, NOW, detail="connection refused")
+
+    def work(tx: Transaction) -> None:
+        schedule = tx.schedules.of_seller(seller_id)
+        assert schedule is not None
+        run = Execution.create(execution_id(number), schedule.schedule_id, seller_id, NOW)
+        tx.executions.add(run.wait_to_start(refused, NOW).wait_to_start(refused, NOW + MINUTE))
+
+    await do(office, work)
 
 
 async def failed_messages(office: Office, number: int, first: int = 1) -> None:

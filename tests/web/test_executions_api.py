@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from tests.builders import MINUTE, NOW
+
 from sellerwatch.crawling.ports import NoteKind
+from sellerwatch.kernel.clock import stamp
 
 from .conftest import Office
 from .stocked import (
@@ -16,6 +19,7 @@ from .stocked import (
     register_seller,
     run_of,
     trail,
+    waiting_run,
 )
 
 PATH = "/api/v1/executions"
@@ -42,10 +46,32 @@ async def test_a_run_shows_its_progress_its_errors_and_why_it_is_paused(office: 
     shown = (await office.viewer.get(f"{PATH}/{execution_id()}")).json
     assert shown["tasks"] == {"PRODUCT_DETAIL": {"COMPLETED": 2, "FAILED": 1, "WAITING": 1}}
     assert (shown["progressRate"], shown["successRate"], shown["status"]) == (75.0, 66.67, "RUNNING")
-    assert shown["errors"] == [{"message": "answered 503", "count": 1}]
+    unwell = "The marketplace answered 503: an error on its side."
+    assert shown["errors"] == [{"code": "SERVER_ERROR", "blame": "MARKETPLACE", "message": unwell, "count": 1}]
+    assert (shown["errorMessage"], shown["failure"], shown["startTries"], shown["nextStartAt"]) == (None, None, 0, None)
     assert shown["paused"] == "답을 읽을 수 없음 🧯"
     assert shown["changedFields"] == [{"part": "DETAIL", "field": "prices.selling", "products": 3}]
     assert shown["createdAt"].endswith("Z")
+
+
+async def test_a_run_that_waits_to_start_says_why_and_when_in_the_callers_language(office: Office) -> None:
+    await register_seller(office)
+    await waiting_run(office)
+    path = f"{PATH}/{execution_id()}"
+    english = (await office.viewer.ask("GET", path, headers={"accept-language": "en"})).json
+    korean = (await office.viewer.ask("GET", path, headers={"accept-language": "ko-KR"})).json
+    assert english["errorMessage"] == "The marketplace cannot be reached (connection refused)."
+    assert korean["errorMessage"] == "마켓플레이스에 연결할 수 없습니다(connection refused)."
+    assert (english["startTries"], english["nextStartAt"]) == (2, stamp(NOW + MINUTE))
+    for shown in (english, korean):
+        assert shown["failure"] == {
+            "code": "UNREACHABLE",
+            "blame": "MARKETPLACE",
+            "facts": {"detail": "connection refused"},
+            "at": stamp(NOW),
+        }
+    (listed,) = (await office.viewer.ask("GET", PATH, headers={"accept-language": "ko"})).json["content"]
+    assert (listed["errorMessage"], listed["failure"]) == (korean["errorMessage"], korean["failure"])
 
 
 async def test_a_run_is_cancelled_once_and_the_trail_names_who_did_it(office: Office) -> None:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
-from tests.builders import seller_id
+from tests.builders import NOW, seller_id
 
 from sellerwatch.adapters.sql import walk
+from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.crawling.task import TaskNote
+from sellerwatch.kernel.clock import stamp
 
 from .conftest import Office
 from .stocked import (
     BAD_CURSORS,
     NOBODYS,
     SELLER,
+    do,
     every,
     everything,
     execution_id,
@@ -68,6 +73,32 @@ async def test_tasks_are_listed_newest_first_and_one_is_shown_whole(office: Offi
     assert shown == found[-1]
     assert (shown["status"], shown["taskType"], shown["purpose"]) == ("COMPLETED", "PRODUCT_DETAIL", "CRAWL")
     assert "agentRow" not in shown
+
+
+async def test_why_a_task_failed_and_what_one_left_out_is_said_in_the_callers_language(office: Office) -> None:
+    await register_seller(office)
+    await run_of(office, done=2, failed=1)
+    done, old, failed = (task_id(task_number() + place) for place in range(3))
+
+    def noted(tx: Transaction) -> None:
+        found = tx.tasks.get_many([done, old])
+        notes = {done: TaskNote.STILL_ANSWERS, old: "as an earlier version wrote it"}
+        tx.tasks.save([replace(found[name], note=note) for name, note in notes.items()], NOW)
+
+    await do(office, noted)
+    for language, error, note in (
+        ("en", "The marketplace answered 503: an error on its side.", "The product is not on the list, but"),
+        ("ko", "마켓플레이스 응답 503: 서버 오류입니다.", "목록에는 없지만"),
+    ):
+        listed = (await office.viewer.ask("GET", PATH, headers={"accept-language": language})).json["content"]
+        tasks = {task["taskId"]: task for task in listed}
+        failure = {"code": "SERVER_ERROR", "blame": "MARKETPLACE", "facts": {"status": 503}, "at": stamp(NOW)}
+        assert (tasks[failed]["errorMessage"], tasks[failed]["failure"]) == (error, failure)
+        assert (tasks[failed]["note"], tasks[failed]["noteCode"]) == (None, None)
+        assert (tasks[done]["errorMessage"], tasks[done]["failure"]) == (None, None)
+        assert tasks[done]["note"].startswith(note)
+        assert tasks[done]["noteCode"] == "STILL_ANSWERS"
+        assert (tasks[old]["note"], tasks[old]["noteCode"]) == ("as an earlier version wrote it", None)
 
 
 async def test_a_failed_task_is_done_after_all_and_any_other_is_refused(office: Office) -> None:

@@ -408,7 +408,7 @@ ASKED_AND_SORTED: dict[str, tuple[Ask, str]] = {
         f"INDEX {TASKS}idx_status_created_at (status=?)",
     ),
     "why tasks of a run failed": (
-        lambda tx: tx.tasks.errors(execution_id(), 5),
+        lambda tx: tx.tasks.failures(execution_id(), 5),
         f"INDEX {TASKS}idx_execution_id_status (execution_id=? AND status=?)",
     ),
     "tasks of a run by type and state": (

@@ -46,6 +46,7 @@ CRAWL = {
         "idx_schedule_id_started_at": "schedule_id started_at",
         "idx_seller_id_started_at": "seller_id started_at",
         "idx_status": "status",
+        "idx_next_start_at": "next_start_at",
     },
     "scheduler_outbox": {
         "uq_outbox_id": "outbox_id",
@@ -100,6 +101,8 @@ SERVICE = {
     "permits": {"idx_answered_boot_us": "answered_boot_us agent_id"},
     "workers": {"uq_worker_id": "worker_id", "idx_heartbeat_at": "heartbeat_at"},
     "pool_breaker": {"uq_marketplace": "marketplace"},
+    "marketplace_circuits": {"uq_endpoint": "endpoint"},
+    "marketplace_pauses": {"uq_scope": "scope"},
     "job_leases": {"uq_job": "job"},
     "setting_overrides": {"uq_name": "name"},
     "outbox_channels": {"uq_outbox": "outbox"},
@@ -146,7 +149,7 @@ def seller(**changed: object) -> dict[str, object]:
 
 
 def test_there_are_eight_crawl_tables_seven_pool_tables_and_those_the_work_needs(migrated: Engine) -> None:
-    assert (len(CRAWL), len(POOL), len(SERVICE), len(CATALOG), len(PEOPLE)) == (8, 7, 9, 7, 3)
+    assert (len(CRAWL), len(POOL), len(SERVICE), len(CATALOG), len(PEOPLE)) == (8, 7, 11, 7, 3)
     assert set(inspect(migrated).get_table_names()) == set(TABLES) | {"alembic_version"}
 
 

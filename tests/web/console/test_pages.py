@@ -8,7 +8,18 @@ import re
 
 import pytest
 from tests.builders import outbox_id, task_id
-from tests.web.stocked import NOBODYS, ONE, TWO, crawled, do, failed_messages, run_of
+from tests.web.stocked import (
+    NOBODYS,
+    ONE,
+    TWO,
+    crawled,
+    do,
+    execution_id,
+    failed_messages,
+    register_seller,
+    run_of,
+    waiting_run,
+)
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.web.console.texts import LANGUAGES, TEXTS
@@ -52,6 +63,8 @@ NAMES = {
     "After",
     "Slack",
 }
+#: What the operating system said of a connection.
+NAMES |= {"connection", "refused"}
 #: The sellers and users of this test, and what settings are called.
 NAMES |= {"seller", "Shop", "viewer"}
 NAMES |= {word for key, both in TEXTS.items() if key.startswith("setting.") for word in LATIN.findall(both[1])}
@@ -81,6 +94,8 @@ async def stocked(console: Console) -> list[str]:
     practice = await crawled(console.office, products=3)
     run = await run_of(console.office, 7, ONE, done=2, failed=1)
     await failed_messages(console.office, 1, first=900)
+    await register_seller(console.office, seed=8)
+    await waiting_run(console.office, 8)
 
     def work(tx: Transaction) -> tuple[int, str]:
         product = tx.products.newest(seller_id=ONE, state=None, after=0, limit=1)[0][1]
@@ -97,6 +112,8 @@ async def stocked(console: Console) -> list[str]:
         *LISTS,
         f"/sellers/{ONE}",
         f"/executions/{run.execution_id}",
+        f"/executions/{execution_id(8)}",
+        f"/why/run/{execution_id(8)}",
         f"/products/{item}",
         f"/products/{unread}",
         f"/why/product/{unread}",

@@ -19,9 +19,9 @@ from sellerwatch.catalog.removal import RemovalReason, RemovalStatus
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.task import TaskStatus, TaskType
 from sellerwatch.kernel.circuit import CircuitState
+from sellerwatch.kernel.failure import Blame
 from sellerwatch.outbox.message import MessageStatus
 from sellerwatch.outbox.receipt import Verdict
-from sellerwatch.oversight.blame import Blame
 from sellerwatch.oversight.users import Role
 from sellerwatch.schedules.interval import IntervalUnit
 from sellerwatch.schedules.schedule import ScheduleEventType, ScheduleStatus

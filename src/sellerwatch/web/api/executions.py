@@ -134,7 +134,8 @@ async def get_execution(execution_id: ExecutionPath, request: Request, _: Viewer
         tasks: dict[str, dict[str, int]] = {}
         for (task_type, state), number in sorted(tx.tasks.tally(wanted).items()):
             tasks.setdefault(task_type, {})[state] = number
-        errors = failure_counts_view(tx.tasks.failures(wanted, MOST_ERRORS), language)
+        failures = failure_counts_view(tx.tasks.failures(wanted, MOST_ERRORS), language)
+        errors = [FailureCount(**one) for one in failures]
         notes = _notes(run, tx.run_notes.of(wanted))
         return ExecutionDetail(**_run(run, language), tasks=tasks, errors=errors, **notes)
 

@@ -134,7 +134,7 @@ def _errors(visit: Visit, seen: Seen, execution_id: ExecutionId) -> Table:
         "errors",
         ("col.blame", "col.cause", "col.failures"),
         [
-            (tables.pill(failure.blame, "blame"), tables.text(visit.failure(failure)), tables.number(number))
+            (tables.pill(failure.blame, "blame"), tables.sentence(visit.failure(failure)), tables.number(number))
             for failure, number in seen.failures
         ],
         "execution.no_errors",

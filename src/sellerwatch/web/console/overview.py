@@ -45,6 +45,7 @@ class Seen:
     needs: Needs
     sellers: list[Freshness]
     runs: list[Execution]
+    pending: list[Execution]
     pool: Pool
     outbox: Tally
     channel: Channel
@@ -111,6 +112,7 @@ def _look(tx: CrawlTx, parts: Parts, at: Moment) -> Seen:
         needs=needs,
         sellers=list(tx.glances.freshness()),
         runs=list(tx.executions.running()),
+        pending=[run for run in tx.executions.pending() if run.failure is not None],
         pool=pool_of(tx, parts, at),
         outbox=tx.outbox_view(OutboxKind.PRODUCT).tally(),
         channel=tx.channels.get(OutboxKind.PRODUCT),
@@ -129,6 +131,7 @@ async def overview(visit: Viewer) -> Response:
         "overview.html",
         seen=seen,
         runs=seen.runs[:MOST_RUNS],
+        pending=seen.pending[:MOST_RUNS],
         sellers=_sellers(seen),
         blames=_blames(seen),
         has_receiver=delivery.has_receiver,

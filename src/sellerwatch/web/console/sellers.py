@@ -212,7 +212,7 @@ def runs_table(
                 tables.number(run.list_total),
                 tables.when(run.started_at or run.created_at),
                 took(run),
-                tables.text(visit.failure(run.failure)),
+                tables.sentence(visit.failure(run.failure)),
                 tables.when(run.next_start_at),
             )
             for run in runs

@@ -55,6 +55,11 @@ def raw(value: object) -> Cell:
     return Cell("raw", value)
 
 
+def sentence(value: str | None) -> Cell:
+    """A whole sentence in the reader's language."""
+    return Cell("sentence", value)
+
+
 def number(value: float | None) -> Cell:
     return Cell("number", value)
 

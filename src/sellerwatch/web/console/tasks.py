@@ -91,7 +91,7 @@ def _row(visit: Visit, task: Task) -> tuple[tables.Cell, ...]:
         about,
         tables.number(task.requests_made),
         tables.text(None if task.agent_row is None else f"#{task.agent_row}", f"/agents/{task.agent_row}"),
-        tables.text(visit.failure(task.failure) or visit.note(task.note)),
+        tables.sentence(visit.failure(task.failure) or visit.note(task.note)),
         tables.when(task.created_at),
         tables.when(task.completed_at),
     )

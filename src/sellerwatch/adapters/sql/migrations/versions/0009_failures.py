@@ -51,10 +51,11 @@ WHERE error_message IS NOT NULL AND status <> 'COMPLETED'
 FACTS = {"sqlite": "json_object('text', error_message)", "mysql": "JSON_OBJECT('text', error_message)"}
 CONVERT_NOTES = f"UPDATE {TASKS} SET note = SUBSTR(error_message, 1, 255) WHERE status = 'COMPLETED'"
 
-RESTORE = """UPDATE {table} SET error_message = COALESCE({text}, failure_code) WHERE failure_code IS NOT NULL"""
+RESTORE = "UPDATE {table} SET error_message = {text} WHERE failure_code IS NOT NULL"
+# Codes are ASCII on MySQL, and beside one a sentence would have to be as well.
 TEXTS = {
-    "sqlite": "json_extract(failure_facts, '$.text')",
-    "mysql": "JSON_UNQUOTE(JSON_EXTRACT(failure_facts, '$.text'))",
+    "sqlite": "COALESCE(json_extract(failure_facts, '$.text'), failure_code)",
+    "mysql": "COALESCE(JSON_UNQUOTE(JSON_EXTRACT(failure_facts, '$.text')), CONVERT(failure_code USING utf8mb4))",
 }
 RESTORE_NOTES = f"UPDATE {TASKS} SET error_message = note WHERE note IS NOT NULL"
 
