@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 
 from sellerwatch.agents.breaker import BreakerRules
@@ -29,6 +29,9 @@ class CrawlRules:
 
     marketplace: Marketplace
     page_size: int = 500
+    max_list_total: int = 1_000_000
+    #: How often a run that is paused by unreadable answers reads a few of them again.
+    recheck_every: timedelta = timedelta(minutes=5)
     task_retries: int = 2
     breaker: BreakerRules = field(default_factory=BreakerRules)
     drift: DriftRules = field(default_factory=DriftRules)

@@ -232,8 +232,9 @@ def _take_page(group: Group, run: Run, ending: Ending, task: Task) -> None:
             run.follow_ups.append(altered(option_task, task_id=TaskId(option_id), request_url=option, item_no=item))
     size, page = group.rules.page_size, task.page_no or 0
     expected = (ending.list_total or 0) - page * size
-    if len(ending.parts) >= size > expected and not run.is_over:
-        # A full page where the stated total has fewer: the list goes on behind it.
+    is_believed = (page + 1) * size < group.rules.max_list_total
+    if len(ending.parts) >= size > expected and is_believed and not run.is_over:
+        # A full page where the stated total has fewer: the list goes on behind it, but not for ever.
         behind = range(page + 1, page + 2)
         run.follow_ups += list_tasks(task.execution_id, task.seller_id, behind, group.ids, group.rules, now)
 

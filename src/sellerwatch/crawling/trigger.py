@@ -79,7 +79,7 @@ async def trigger(crawl: Crawl, seller_id: SellerId, actor: str) -> Triggered:
         except _NoSessionToBeHad:
             problem = "no agent could open a session"
             break
-        total, problem = _total(crawl, answer)
+        total, problem = _total(crawl, seller_id, answer)
         if total is not None:
             return await _started(crawl, seller_id, actor, total)
         if answer.kind in (AnswerKind.REFUSED, AnswerKind.GONE):
@@ -242,10 +242,10 @@ def _reserve_one(tx: CrawlTx, crawl: Crawl, ahead: Reservation, at: Moment) -> _
     return _Borrowing(None, tokenless, not_before, gate.refusal, gate.notices)
 
 
-def _total(crawl: Crawl, answer: Answer) -> tuple[int | None, str]:
+def _total(crawl: Crawl, seller_id: SellerId, answer: Answer) -> tuple[int | None, str]:
     if answer.kind is not AnswerKind.OK:
         return None, answer.problem
     try:
-        return crawl.marketplace.read_list(answer.body).total, ""
+        return crawl.marketplace.read_list(answer.body, crawl.marketplace.list_url(seller_id, 0, 1)).total, ""
     except Unparsable as unparsable:
         return None, str(unparsable)
