@@ -14,6 +14,7 @@ from sellerwatch.cli.desk import AsJson, Desk, Limit, say, stamp
 from sellerwatch.cli.output import ago, print_facts, print_json, print_table
 from sellerwatch.crawling.execution import Execution, ExecutionNotFound, ExecutionStatus
 from sellerwatch.crawling.ports import NoteKind
+from sellerwatch.crawling.recheck import recheck_at
 from sellerwatch.kernel.ids import ExecutionId, SellerId
 from sellerwatch.sellers.seller import SellerNotFound
 
@@ -36,6 +37,7 @@ class Shown:
     tally: Mapping[tuple[str, str], int]
     errors: Sequence[tuple[str, int]]
     notes: Mapping[NoteKind, Mapping[str, int]]
+    recheck_at: datetime | None
     now: datetime
 
 
@@ -82,11 +84,13 @@ def show(execution: ExecutionArgument, as_json: AsJson = False) -> None:
     execution_id = ExecutionId.parse(execution)
 
     def work(tx: CrawlTx, at: Desk) -> Shown:
+        run, notes = found_execution(tx, execution_id), tx.run_notes.of(execution_id)
         return Shown(
-            found_execution(tx, execution_id),
+            run,
             tx.tasks.tally(execution_id),
             tx.tasks.errors(execution_id, MOST_ERRORS),
-            tx.run_notes.of(execution_id),
+            notes,
+            recheck_at(tx, notes) if run.is_open else None,
             at.now,
         )
 
@@ -97,7 +101,8 @@ def show(execution: ExecutionArgument, as_json: AsJson = False) -> None:
         for (task_type, state), number in sorted(shown.tally.items()):
             by_type.setdefault(task_type, {})[state] = number
         listed = [{"message": message, "count": number} for message, number in shown.errors]
-        print_json(execution_json(run) | {"tasks": by_type, "errors": listed} | notes_json(run, shown.notes))
+        noted = notes_json(run, shown.notes) | {"recheckAt": stamp(shown.recheck_at)}
+        print_json(execution_json(run) | {"tasks": by_type, "errors": listed} | noted)
         return
     _print_run(shown)
     print_table(
@@ -106,7 +111,7 @@ def show(execution: ExecutionArgument, as_json: AsJson = False) -> None:
         [(task_type, state, number) for (task_type, state), number in sorted(shown.tally.items())],
         empty="It has no tasks.",
     )
-    _print_notes(run, shown.notes)
+    _print_notes(shown)
     if shown.errors:
         print_table("Errors", ("tasks", "message"), [(number, message) for message, number in shown.errors], empty="")
         say(f"Try them again: sellerwatch executions retry {execution_id}", "dim")
@@ -258,7 +263,8 @@ def _print_run(shown: Shown) -> None:
     )
 
 
-def _print_notes(run: Execution, notes: Mapping[NoteKind, Mapping[str, int]]) -> None:
+def _print_notes(shown: Shown) -> None:
+    run, notes = shown.run, shown.notes
     changed, unreadable = _changed_fields(notes), _most(notes[NoteKind.UNREADABLE])
     if changed:
         print_table("Changed fields", ("part", "field", "products"), changed, empty="")
@@ -266,7 +272,12 @@ def _print_notes(run: Execution, notes: Mapping[NoteKind, Mapping[str, int]]) ->
         print_table("Could not be read", ("answers", "problem"), [(n, name) for name, n in unreadable], empty="")
     for reason in notes[NoteKind.PAUSED] if run.is_open else ():
         say(f"It is paused: {reason}", "yellow")
-        say(f"Its tasks wait until the case is decided: sellerwatch quarantine list --seller {run.seller_id}", "yellow")
+        if shown.recheck_at is not None:
+            when = f"{shown.recheck_at:%Y-%m-%d %H:%M:%S} UTC ({ago(shown.recheck_at, shown.now)})"
+            say(
+                f"A few of the answers are read again at {when}; once they are readable it goes on by itself.", "yellow"
+            )
+        say(f"To decide the case now: sellerwatch quarantine list --seller {run.seller_id}", "yellow")
 
 
 def _changed_fields(notes: Mapping[NoteKind, Mapping[str, int]]) -> list[tuple[str, str, int]]:

@@ -81,10 +81,13 @@ def survey(
 ) -> tuple[Sequence[Candidate], int]:
     """What a limiter that decides ahead must know: who could be lent, and for how many tasks at most."""
     runs = _in_turn([execution.execution_id for execution in tx.executions.at_work()], turn)
+    rechecks = tx.run_notes.rechecks()
     if named is None:
-        ready = _ready(tx, runs, wanted, at.now)
+        waiting = tx.tasks.get_many(rechecks).values() if rechecks else ()
+        ready = [task for task in waiting if _is_due(task, at.now)][:wanted]
+        ready += _ready(tx, runs, wanted - len(ready), at.now)
     else:
-        ready = _named(tx.tasks.get_many(named), named, runs, at.now)[0][:wanted]
+        ready = _named(tx.tasks.get_many(named), named, runs, rechecks, at.now)[0][:wanted]
     return (tx.agents.candidates(at), len(ready)) if ready else ((), 0)
 
 
@@ -98,17 +101,19 @@ def claim(
     ahead: Reservation = NOTHING,
     named: Sequence[TaskId] | None = None,
 ) -> Claims:
-    """Up to `wanted` tasks, fairly from all runs, as many as there are permits for.
+    """Up to `wanted` tasks, fairly from all runs, as many as there are permits for. Of a paused run only re-checks.
 
     The pool's gate first, then permits: with none free no task is touched and none waits in anybody's hands. `turn`
     rotates which run comes first, so that a large one never starves the others. With `named`, only those are taken.
     """
     runs = _in_turn([execution.execution_id for execution in tx.executions.at_work()], turn)
+    rechecks = tx.run_notes.rechecks()
     if named is None:
-        return _claim(tx, worker_id, wanted, at, terms, ahead, runs, None)
+        waiting = tx.tasks.take_many(rechecks).values() if rechecks else ()
+        return _claim(tx, worker_id, wanted, at, terms, ahead, runs, None, [t for t in waiting if t.may_start])
     # Held, so that of two who were told of the same task one takes it; what somebody else holds now is for later.
     found = tx.tasks.take_many(named)
-    ready, refused = _named(found, named, runs, at.now)
+    ready, refused = _named(found, named, runs, rechecks, at.now)
     busy = tx.tasks.get_many([task_id for task_id in named if task_id not in found])
     # Published, and its time is not now (a paused run): it waits again, to be published when it may be done.
     early = [task for task in refused if task.status is TaskStatus.PUBLISHED]
@@ -127,13 +132,16 @@ def _claim(
     ahead: Reservation,
     runs: Sequence[ExecutionId],
     named: Sequence[Task] | None,
+    rechecks: Sequence[Task] = (),
 ) -> Claims:
     now, limits = at.now, terms.limits
+    due = [task for task in rechecks if task.available_at <= now]
     gate = ask_gate(tx, terms.breaker, now)
     if gate.most == 0:
         return Claims((), gate.not_before, (), hungry=True, notices=gate.notices)
-    if not runs:
-        return Claims((), None, (), hungry=False, notices=gate.notices)
+    if not (runs or due or named):
+        times = [task.available_at for task in rechecks]
+        return Claims((), min(times, default=None), (), hungry=False, notices=gate.notices)
     # Before the candidates are read: the claim that frees a window may use it.
     tx.permits.expire(at, limits)
     candidates = tx.agents.candidates(at)
@@ -141,11 +149,12 @@ def _claim(
     most = wanted if gate.most is None else min(wanted, gate.most)
     lending = terms.limiter.lend(tx, ahead, candidates, most, (limits, terms.host), at)
     room = len(lending.grants) or 1
-    tasks = _ready(tx, runs, room, now) if named is None else named[:room]
+    tasks = (due[:room] + _ready(tx, runs, room - len(due[:room]), now)) if named is None else named[:room]
     if named is not None and not tasks:
         return Claims((), None, (), hungry=False, notices=gate.notices)
     if not tasks:
         times = [time for time in (tx.tasks.next_ready(run) for run in runs) if time is not None]
+        times += [task.available_at for task in rechecks]
         return Claims((), min(times, default=None), (), hungry=False, notices=gate.notices)
     if not lending.grants:
         return Claims((), _next_chance(tx, lending, at, terms), tokenless, hungry=True, notices=gate.notices)
@@ -207,7 +216,11 @@ def _in_turn(runs: list[ExecutionId], turn: int) -> list[ExecutionId]:
 
 
 def _named(
-    found: Mapping[TaskId, Task], named: Sequence[TaskId], runs: Sequence[ExecutionId], now: datetime
+    found: Mapping[TaskId, Task],
+    named: Sequence[TaskId],
+    runs: Sequence[ExecutionId],
+    rechecks: Sequence[TaskId],
+    now: datetime,
 ) -> tuple[list[Task], list[Task]]:
     """Those of these that are to be done now, in the order they were named, and those that are not. A message may come
     twice, late, or for a task that has long been done: its row knows."""
@@ -218,9 +231,13 @@ def _named(
         task = found.get(task_id)
         if task is None:
             continue
-        is_due = task.may_start and task.available_at <= now and task.execution_id in at_work
-        (ready if is_due else refused).append(task)
+        may_go = task.execution_id in at_work or task_id in rechecks
+        (ready if may_go and _is_due(task, now) else refused).append(task)
     return ready, refused
+
+
+def _is_due(task: Task, now: datetime) -> bool:
+    return task.may_start and task.available_at <= now
 
 
 def _ready(tx: CrawlTx, runs: Sequence[ExecutionId], wanted: int, now: datetime) -> list[Task]:

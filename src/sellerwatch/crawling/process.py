@@ -19,6 +19,7 @@ from sellerwatch.crawling.group import CrawlRules, Group, Run
 from sellerwatch.crawling.list_end import end_list, list_tasks
 from sellerwatch.crawling.outcome import Ending, TaskEnd
 from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.crawling.recheck import settle_rechecks
 from sellerwatch.crawling.screening import close_overtaken, hold_unreadable, screen, settle_pending
 from sellerwatch.crawling.task import Purpose, RequestUrl, Task, TaskType
 from sellerwatch.kernel.clock import Moment
@@ -108,6 +109,8 @@ def end_failed(
     group = Group.begin(tx, rules, ids, now, (task.execution_id for task in tasks), items)
     for task in tasks:
         group.tasks.append(task)
+        if (run := group.runs.get(task.execution_id)) is not None and not run.is_over:
+            run.forget_unread(task.task_id)
         _note_end(group, task, failed=1)
     _finish(group, {run: _judged_enough(group, run) for run in group.runs})
     return tuple(group.notices)
@@ -123,6 +126,7 @@ def _finish(group: Group, enough: dict[ExecutionId, frozenset[PartType]]) -> Non
         run.added += tx.tasks.add(run.follow_ups)
         if run.list_total is not None:
             run.execution = replace(run.execution, list_total=run.list_total)
+        settle_rechecks(group, run)
         if run.a_list_ended:
             end_list(group, run)
         _remove_proved(group, run)
@@ -153,7 +157,7 @@ def _end_task(group: Group, ending: Ending, task: Task) -> None:
     run, now, retries = group.runs.get(task.execution_id), group.now, group.rules.task_retries
     over = run is None or run.is_over
     if run is not None and ending.unread is not None:
-        hold_unreadable(group, run, ending.unread)
+        hold_unreadable(group, run, task.task_id, ending.unread)
     if (ending.end is TaskEnd.AGAIN and not over) or _must_be_read_again(group, ending):
         group.tasks.append(task.put_back(now))
         group.again += 1
@@ -163,6 +167,8 @@ def _end_task(group: Group, ending: Ending, task: Task) -> None:
             group.completed.append(task)
         else:
             group.tasks.append(replace(task.complete(now), error_message=note))
+        if run is not None:
+            run.read_well(task.task_id)
         _note_end(group, task, completed=1)
     else:
         failed = task.fail(ending.problem, now)
@@ -171,6 +177,8 @@ def _end_task(group: Group, ending: Ending, task: Task) -> None:
             group.again += 1
         else:
             group.tasks.append(failed)
+            if run is not None and ending.unread is None:
+                run.forget_unread(task.task_id)
             _note_end(group, task, failed=1)
 
 

@@ -259,6 +259,8 @@ async def test_notes_of_a_run_add_up_and_are_cleared_by_kind(inline_store: SqlSt
         NoteKind.UNREADABLE: {},
         NoteKind.FOREIGN: {},
         NoteKind.PAUSED: {"why": 1},
+        NoteKind.UNREAD_TASK: {},
+        NoteKind.RECHECK: {},
     }
     assert await inline_store.transact(lambda tx: tx.run_notes.clear(execution_id(), NoteKind.PAUSED)) == 1
     assert (await inline_store.read(lambda tx: tx.run_notes.of(execution_id())))[NoteKind.PAUSED] == {}
