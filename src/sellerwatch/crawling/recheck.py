@@ -1,12 +1,12 @@
 """Re-checks of a run that is paused because answers could not be read.
 
-Unreadable answers are often an accident of the marketplace that passes: a deployment, a missing module. So a few of the
-run's unread tasks are reopened, due one period later, and may be claimed although the run is paused. Each is an ordinary
-task: its request has a permit, and its due time is in its row, so a restart loses nothing.
+Unreadable answers are often an accident of the marketplace that passes: a deployment, a missing module. So a few of
+the run's unread tasks are reopened, due one period later, and may be claimed although the run is paused. Each is an
+ordinary task: its request has a permit, and its due time is in its row, so a restart loses nothing.
 
 - Still unreadable: the run stays paused, and the next tasks are reopened, due one period later.
-- Readable: the case is resolved, its unread tasks are reopened, and the run goes on unless another kind of problem keeps
-  it paused.
+- Readable: the case is resolved, its unread tasks are reopened, and the run goes on unless another kind of problem
+  keeps it paused.
 
 A run without a failed task left to read again (paused by an older version) stays paused until a person decides.
 """
@@ -62,10 +62,11 @@ def plan_missing(tx: CrawlTx, rules: CrawlRules, ids: Iterator[str], now: dateti
 
 
 def stop_rechecks(tx: CrawlTx, execution_id: ExecutionId, now: datetime) -> None:
-    """A person decided the case: what was to be read again is an ordinary task of the run, due now."""
+    """A person decided the case: what was to be read again is an ordinary task of the run, and no longer waits."""
     waiting = [TaskId(name) for name in tx.run_notes.of(execution_id)[NoteKind.RECHECK]]
     open_tasks = [task for task in tx.tasks.get_many(waiting).values() if task.may_start] if waiting else []
-    tx.tasks.save([altered(task, available_at=now) for task in tx.tasks.hold(open_tasks)], now)
+    # Due by every process's clock, not only by that of the command's host.
+    tx.tasks.save([altered(task, available_at=task.created_at) for task in tx.tasks.hold(open_tasks)], now)
     tx.run_notes.clear(execution_id, NoteKind.RECHECK)
     tx.run_notes.clear(execution_id, NoteKind.UNREAD_TASK)
 

@@ -90,7 +90,7 @@ class Settings(BaseModel):
     )
     page_size: int = Field(500, ge=1, le=1000, description="Products of a list page.")
     max_list_total: int = Field(
-        1_000_000, ge=1, le=100_000_000, description="A list that states more products than this is not believed."
+        1_000_000, ge=1, le=100_000_000, description="A list that states more products than this is unreadable."
     )
     task_retries: int = Field(2, ge=0, le=10, description="Retries of a task after its own failures.")
     field_policies: FieldPolicies = Field(
