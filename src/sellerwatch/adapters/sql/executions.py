@@ -58,7 +58,7 @@ REMOVE_NOTE = "DELETE FROM run_notes WHERE execution_id = :execution_id AND kind
 
 RECHECKS = """SELECT n.name FROM crawling_schedule_executions e
 JOIN run_notes n ON n.execution_id = e.execution_id AND n.kind = 'recheck' WHERE e.status = 'RUNNING'
-ORDER BY e.id, n.id"""
+ORDER BY e.id, n.name"""
 
 PAUSED_WITHOUT_RECHECK = """SELECT e.execution_id FROM crawling_schedule_executions e WHERE e.status = 'RUNNING'
 AND EXISTS (SELECT 1 FROM run_notes n WHERE n.execution_id = e.execution_id AND n.kind = 'paused')
