@@ -17,6 +17,7 @@ from sellerwatch.crawling.operate_catalog import settle_ended
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.publish import republish_lost
 from sellerwatch.crawling.put_back import PutBack, cancel_execution, put_back_lost
+from sellerwatch.crawling.recheck import plan_missing
 from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.clock import moment
 from sellerwatch.kernel.errors import Unavailable
@@ -121,6 +122,14 @@ async def settle(crawl: Crawl) -> int:
     return settled
 
 
+async def recheck(crawl: Crawl) -> int:
+    """Paused runs without a planned re-check get one (`crawling/recheck.py`)."""
+    now, draw = crawl.clock.now(), Draw(crawl.ids)
+    if not await crawl.store.read(lambda tx: tx.run_notes.paused_without_recheck()):
+        return 0
+    return await crawl.store.transact(lambda tx: plan_missing(tx, crawl.rules, draw.replay(), now))
+
+
 async def forget_bodies(crawl: Crawl) -> int:
     """On the first turn of each day: bodies past their time, as long as a newer one of their part is there. Found by a
     reader, as it may take a while."""
@@ -196,6 +205,7 @@ JOBS: dict[str, Job] = {
     "begin_day": begin_day,
     "forget": forget,
     "settle": settle,
+    "recheck": recheck,
     "forget_bodies": forget_bodies,
     "forget_traces": forget_traces,
     "republish": republish_lost,

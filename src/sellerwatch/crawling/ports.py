@@ -182,13 +182,16 @@ class Executions(Protocol):
 
 class NoteKind(StrEnum):
     """What is noted of a run: how many parts were judged, which fields changed, what could not be read (each with its
-    number); items on the list that are others'; why it is paused."""
+    number); items on the list that are others'; why it is paused; tasks whose answer could not be read, as
+    "taskId problem"; those of them that may be claimed although the run is paused."""
 
     JUDGED = "judged"
     CHANGED = "changed"
     UNREADABLE = "unreadable"
     FOREIGN = "foreign"
     PAUSED = "paused"
+    UNREAD_TASK = "unread_task"
+    RECHECK = "recheck"
 
 
 class RunNotes(Protocol):
@@ -201,6 +204,16 @@ class RunNotes(Protocol):
         ...
 
     def clear(self, execution_id: ExecutionId, kind: NoteKind) -> int: ...
+
+    def remove(self, execution_id: ExecutionId, notes: Collection[tuple[NoteKind, str]]) -> None: ...
+
+    def rechecks(self) -> Sequence[TaskId]:
+        """Tasks of running executions that are noted as RECHECK."""
+        ...
+
+    def paused_without_recheck(self) -> Sequence[ExecutionId]:
+        """Running executions that are paused, have unread tasks, and none of them noted as RECHECK."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,7 @@ TOLD = (
     "agent.suspended",
     "agent.blocked",
     "run.paused",
+    "run.resumed",
     "quarantine.opened",
     "removal.held",
     "receiver.down",
