@@ -25,7 +25,7 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.compose.service import open_service
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.service import Service
-from sellerwatch.crawling.trigger import MarketplaceUnavailable, trigger
+from sellerwatch.crawling.trigger import trigger
 from sellerwatch.kernel.errors import Unavailable
 from sellerwatch.kernel.ids import Draw, ExecutionId, Ids, SellerId
 from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop, run_virtually
@@ -172,7 +172,7 @@ class Stage:
 
     async def crawl(self, service: Service, sellers: Sequence[SellerId]) -> list[Execution]:
         """One run of each seller to its end, everything delivered."""
-        started = [run for run in [await self.start(service, seller_id) for seller_id in sellers] if run is not None]
+        started = [await self.start(service, seller_id) for seller_id in sellers]
         service.nudge()
         await self.settle(service)
         return [run for run in await self.executions() if run.execution_id in started]
@@ -188,15 +188,13 @@ class Stage:
 
         await self.until(is_over, service)
 
-    async def start(self, service: Service, seller_id: SellerId) -> ExecutionId | None:
-        """A run, when there is budget for its first question; None when the marketplace would not answer it."""
+    async def start(self, service: Service, seller_id: SellerId) -> ExecutionId:
+        """A run, or one that waits to be started; with the pool's breaker open, later."""
         while True:
             try:
                 return (await trigger(service.crawl, seller_id, "test")).execution_id
             except Unavailable as refusal:
                 await self.clock.sleep(refusal.retry_after or 1.0)
-            except MarketplaceUnavailable:
-                return None
 
     async def crawl_all(self, service: Service, sellers: Sequence[SellerId]) -> int:
         """Runs until each seller had one without a failure, at most five each; returns how many rounds it took."""
@@ -218,7 +216,7 @@ class Stage:
         """Until no run is going and nothing waits to be delivered."""
 
         def is_settled(tx: Transaction) -> bool:
-            return not tx.executions.running() and tx.product_outbox.pending() == 0
+            return not (tx.executions.running() or tx.executions.pending() or tx.product_outbox.pending())
 
         await self.until(lambda: self.store.read(is_settled), service)
 

@@ -41,7 +41,7 @@ class AnswerKind(StrEnum):
     DROPPED = "DROPPED"
     TOO_LARGE = "TOO_LARGE"
     #: Of the token page: 2xx without a usable token cookie.
-    NO_TOKEN = "NO_TOKEN"
+    NO_TOKEN = "NO_TOKEN"  # noqa: S105
 
 
 @quick

@@ -57,11 +57,22 @@ class NotAsked:
 
 @dataclass(frozen=True, slots=True)
 class _Lent:
-    permit: Permit | None
+    permit: Permit
+    is_pool_probe: bool
+    is_endpoint_probe: bool
+
+    @property
+    def candidate(self) -> Candidate:
+        return self.permit.grant.candidate
+
+
+@dataclass(frozen=True, slots=True)
+class _Reserved:
+    """`lent` or, without it, why not: the endpoint's circuit is open, or what the pool could offer."""
+
+    lent: _Lent | None
     offered: Offer | None = None
     circuit_until: datetime | None = None
-    is_circuit_open: bool = False
-    is_endpoint_probe: bool = False
     notices: tuple[Notice, ...] = ()
 
 
@@ -80,7 +91,7 @@ async def ask(context: PoolContext, question: Question, is_paused: Callable[[], 
         last, only = failure, None
         if verdict.task is TaskEnd.FATAL:
             break
-        candidate = _candidate(lent)
+        candidate = lent.candidate
         if verdict.code is FailureCode.TOKEN_REJECTED and candidate.row not in replaced:
             replaced.add(candidate.row)
             if await open_session(context, candidate.row, candidate.user_agent_id, candidate.user_agent):
@@ -95,16 +106,8 @@ def identity_of(candidate: Candidate) -> Identity:
     return Identity(candidate.user_agent_id, candidate.user_agent, candidate.token)
 
 
-def _candidate(lent: _Lent) -> Candidate:
-    if lent.permit is None:
-        raise ValueError("nothing was lent")
-    return lent.permit.grant.candidate
-
-
 async def _send(context: PoolContext, question: Question, lent: _Lent) -> tuple[Answer, Verdict, Failure | None]:
-    candidate, clock = _candidate(lent), context.clock
-    permit = lent.permit
-    assert permit is not None
+    permit, candidate, clock = lent.permit, lent.candidate, context.clock
     early = permit.grant.depart_us / 1_000_000 - clock.monotonic()
     if early > 0:
         await clock.sleep(early)
@@ -126,7 +129,7 @@ async def _send(context: PoolContext, question: Question, lent: _Lent) -> tuple[
         subject=question.subject,
         outage=failure if verdict.is_outage else None,
         drop_token=verdict.drops_token,
-        is_pool_probe=lent.offered is not None and lent.offered.gate.is_probe,
+        is_pool_probe=lent.is_pool_probe,
         is_endpoint_probe=lent.is_endpoint_probe,
     )
     terms = context.terms
@@ -149,19 +152,18 @@ async def _lend(
             return NotAsked(Failure.of(FailureCode.MARKETPLACE_PAUSED, context.clock.now()))
         ahead = await _ahead(context, only)
         at = moment(context.clock)
-        lent = await context.store.transact(
+        got = await context.store.transact(
             partial(_reserve, context=context, question=question, only=only, ahead=ahead, at=at)
         )
-        terms = context.terms
-        await terms.limiter.settle(ahead, [] if lent.permit is None else [lent.permit])
-        context.tell(lent.notices)
-        if lent.permit is not None:
-            context.mark_permit(lent.permit)
-            return lent
-        if lent.is_circuit_open or lent.offered is None:
+        await context.terms.limiter.settle(ahead, [] if got.lent is None else [got.lent.permit])
+        context.tell(got.notices)
+        if got.lent is not None:
+            context.mark_permit(got.lent.permit)
+            return got.lent
+        if got.offered is None:
             why = Failure.of(FailureCode.CIRCUIT_OPEN, at.now, endpoint=question.endpoint)
-            return NotAsked(why, lent.circuit_until)
-        offered = lent.offered
+            return NotAsked(why, got.circuit_until)
+        offered = got.offered
         if offered.is_shut and offered.refusal is not None:
             rate = f"{offered.refusal.rate:.2f}"
             why = Failure.of(FailureCode.POOL_BREAKER_OPEN, at.now, rate=rate)
@@ -200,20 +202,21 @@ async def _ahead(context: PoolContext, only: int | None) -> Reservation:
 
 def _reserve(
     tx: AgentsTx, context: PoolContext, question: Question, only: int | None, ahead: Reservation, at: Moment
-) -> _Lent:
+) -> _Reserved:
     terms = context.terms
     circuit = tx.marketplace.circuits()[question.endpoint]
     if circuit.room(at.now) == 0:
-        return _Lent(None, is_circuit_open=True, circuit_until=circuit.not_before)
+        return _Reserved(None, circuit_until=circuit.not_before)
     # A question that a person waits for is not the one to find out with whether an agent is well again.
     offered = offer(tx, 1, terms, at, ahead, only=only, may_probe=False)
     if not offered.grants:
-        return _Lent(None, offered, notices=offered.notices)
+        return _Reserved(None, offered, notices=offered.notices)
     is_probe = not circuit.is_closed
     if is_probe:
         circuit = tx.marketplace.hold(question.endpoint, at.now)
         if not circuit.may_probe(at.now):
-            return _Lent(None, offered, circuit_until=circuit.not_before, is_circuit_open=True)
+            return _Reserved(None, circuit_until=circuit.not_before, notices=offered.notices)
         tx.marketplace.save(circuit.probe(context.worker_id, terms.circuit, at.now), at.now)
     permits, notices = lend_for(tx, offered, [None], context.worker_id, terms, at)
-    return _Lent(permits[0], offered, is_endpoint_probe=is_probe, notices=(*offered.notices, *notices))
+    lent = _Lent(permits[0], offered.gate.is_probe, is_probe)
+    return _Reserved(lent, notices=(*offered.notices, *notices))

@@ -11,4 +11,4 @@ class Endpoint(StrEnum):
     LIST = "list"
     DETAIL = "detail"
     OPTIONS = "options"
-    TOKEN = "token"
+    TOKEN = "token"  # noqa: S105

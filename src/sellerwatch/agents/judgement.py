@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from sellerwatch.agents.agent import Outcome
 from sellerwatch.agents.answers import Answer, AnswerKind
-from sellerwatch.kernel.failure import Failure, FailureCode
+from sellerwatch.kernel.failure import Fact, Failure, FailureCode
 
 
 class TaskEnd(StrEnum):
@@ -90,6 +90,7 @@ def failure_of(verdict: Verdict, answer: Answer, now: datetime) -> Failure | Non
     """The failure an answer amounts to; None for a good one."""
     if verdict.code is None:
         return None
-    facts = {} if answer.status is None else {"status": answer.status}
-    detail = {"detail": answer.detail} if answer.detail else {}
-    return Failure.of(verdict.code, now, **facts, **detail)
+    facts: dict[str, Fact] = {} if answer.status is None else {"status": answer.status}
+    if answer.detail:
+        facts["detail"] = answer.detail
+    return Failure.of(verdict.code, now, None, **facts)

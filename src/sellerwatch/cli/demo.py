@@ -223,7 +223,7 @@ async def _crawl_all(service: Service, running: asyncio.Task[None], names: list[
 
 async def _trigger(service: Service, seller_id: SellerId) -> ExecutionId | None:
     """Start a run; what a bad day of the marketplace refuses is left for the next turn."""
-    from sellerwatch.crawling.trigger import MarketplaceUnavailable, trigger  # noqa: PLC0415
+    from sellerwatch.crawling.trigger import trigger  # noqa: PLC0415
     from sellerwatch.kernel.errors import Unavailable  # noqa: PLC0415
 
     for _ in range(20):
@@ -231,8 +231,6 @@ async def _trigger(service: Service, seller_id: SellerId) -> ExecutionId | None:
             return (await trigger(service.crawl, seller_id, "demo")).execution_id
         except Unavailable as refusal:
             await service.crawl.clock.sleep(min(refusal.retry_after or 1.0, 2.0))
-        except MarketplaceUnavailable:
-            return None
     return None
 
 

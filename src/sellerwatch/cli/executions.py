@@ -11,10 +11,13 @@ import typer
 
 from sellerwatch.cli import desk
 from sellerwatch.cli.desk import AsJson, Desk, Limit, say, stamp
-from sellerwatch.cli.output import ago, print_facts, print_json, print_table
+from sellerwatch.cli.output import ago, language_setting, print_facts, print_json, print_table
 from sellerwatch.crawling.execution import Execution, ExecutionNotFound, ExecutionStatus
 from sellerwatch.crawling.ports import NoteKind
+from sellerwatch.kernel.failure import Failure
+from sellerwatch.kernel.failure_view import failure_counts_view, failure_view
 from sellerwatch.kernel.ids import ExecutionId, SellerId
+from sellerwatch.kernel.wording import failure_text
 from sellerwatch.sellers.seller import SellerNotFound
 
 if TYPE_CHECKING:
@@ -34,7 +37,7 @@ class Shown:
 
     run: Execution
     tally: Mapping[tuple[str, str], int]
-    errors: Sequence[tuple[str, int]]
+    failures: Sequence[tuple[Failure, int]]
     notes: Mapping[NoteKind, Mapping[str, int]]
     now: datetime
 
@@ -61,18 +64,19 @@ def list_(
         return tx.executions.newest(seller_id=seller_id, status=status, limit=limit), at.now
 
     found, now = desk.look(work)
+    language = language_setting()
     if as_json:
-        print_json({"content": [execution_json(run) for run in found], "limit": limit})
+        print_json({"content": [execution_json(run, language) for run in found], "limit": limit})
         return
     nothing = f"No runs yet. Start one: sellerwatch crawl {seller_id or 'SELLER_ID'}"
     if status is not None:
         nothing = f"No run is {status}. All of them: sellerwatch executions list"
-    print_executions("Runs", found, now, empty=nothing)
+    print_executions("Runs", found, now, language, empty=nothing)
 
 
 @app.command()
 def show(execution: ExecutionArgument, as_json: AsJson = False) -> None:
-    """Show a run: how far it is, its tasks by type and state, what it found changed, and its errors by message.
+    """Show a run: how far it is, its tasks by type and state, what it found changed, and its errors by cause.
 
     A run that is paused says why, and what to do.
 
@@ -85,21 +89,22 @@ def show(execution: ExecutionArgument, as_json: AsJson = False) -> None:
         return Shown(
             found_execution(tx, execution_id),
             tx.tasks.tally(execution_id),
-            tx.tasks.errors(execution_id, MOST_ERRORS),
+            tx.tasks.failures(execution_id, MOST_ERRORS),
             tx.run_notes.of(execution_id),
             at.now,
         )
 
     shown = desk.look(work)
-    run = shown.run
+    run, language = shown.run, language_setting()
+    errors = failure_counts_view(shown.failures, language)
     if as_json:
         by_type: dict[str, dict[str, int]] = {}
         for (task_type, state), number in sorted(shown.tally.items()):
             by_type.setdefault(task_type, {})[state] = number
-        listed = [{"message": message, "count": number} for message, number in shown.errors]
-        print_json(execution_json(run) | {"tasks": by_type, "errors": listed} | notes_json(run, shown.notes))
+        counted = {"tasks": by_type, "errors": errors}
+        print_json(execution_json(run, language) | counted | notes_json(run, shown.notes))
         return
-    _print_run(shown)
+    _print_run(shown, language)
     print_table(
         "Tasks",
         ("type", "status", "number"),
@@ -107,8 +112,9 @@ def show(execution: ExecutionArgument, as_json: AsJson = False) -> None:
         empty="It has no tasks.",
     )
     _print_notes(run, shown.notes)
-    if shown.errors:
-        print_table("Errors", ("tasks", "message"), [(number, message) for message, number in shown.errors], empty="")
+    if errors:
+        rows = [(one["count"], one["blame"], one["message"]) for one in errors]
+        print_table("Errors", ("tasks", "blame", "message"), rows, empty="")
         say(f"Try them again: sellerwatch executions retry {execution_id}", "dim")
 
 
@@ -138,7 +144,7 @@ def cancel(
     ended = desk.change(work)
     if as_json:
         counts = {"cancelledTasks": ended.cancelled, "tasksInFlight": ended.in_flight}
-        print_json(execution_json(ended.execution) | counts)
+        print_json(execution_json(ended.execution, language_setting()) | counts)
         return
     say(f"The run was ended: {ended.cancelled} waiting task(s) cancelled, {ended.in_flight} in flight finish.", "green")
 
@@ -159,13 +165,13 @@ def retry(execution: ExecutionArgument, as_json: AsJson = False) -> None:
 
     run, number = desk.change(work)
     if as_json:
-        print_json(execution_json(run) | {"reopenedTasks": number})
+        print_json(execution_json(run, language_setting()) | {"reopenedTasks": number})
         return
     say(f"{number} failed task(s) are to be done again; the run is {run.status}.", "green")
     say("A running `sellerwatch serve` takes them up by itself.")
 
 
-def execution_json(run: Execution) -> dict[str, Any]:
+def execution_json(run: Execution, language: str) -> dict[str, Any]:
     return {
         "executionId": run.execution_id,
         "scheduleId": run.schedule_id,
@@ -181,7 +187,9 @@ def execution_json(run: Execution) -> dict[str, Any]:
         "startedAt": stamp(run.started_at),
         "completedAt": stamp(run.completed_at),
         "deadlineAt": stamp(run.deadline_at),
-        "errorMessage": run.error_message,
+        "startTries": run.start_tries,
+        "nextStartAt": stamp(run.next_start_at),
+        **failure_view(run.failure, language),
     }
 
 
@@ -198,7 +206,7 @@ def notes_json(run: Execution, notes: Mapping[NoteKind, Mapping[str, int]]) -> d
     }
 
 
-def print_executions(title: str, runs: Sequence[Execution], now: datetime, *, empty: str) -> None:
+def print_executions(title: str, runs: Sequence[Execution], now: datetime, language: str, *, empty: str) -> None:
     print_table(
         title,
         ("execution", "seller", "status", "started", "progress", "done", "failed", "tasks", "error"),
@@ -212,12 +220,20 @@ def print_executions(title: str, runs: Sequence[Execution], now: datetime, *, em
                 run.completed_tasks,
                 run.failed_tasks,
                 run.total_tasks_created,
-                desk.short(run.error_message),
+                _cause(run, now, language),
             )
             for run in runs
         ],
         empty=empty,
     )
+
+
+def _cause(run: Execution, now: datetime, language: str) -> str | None:
+    """Why a run failed, or waits to start; for one that waits, when it is tried next."""
+    sentence = None if run.failure is None else failure_text(run.failure, language)
+    if run.next_start_at is None:
+        return desk.short(sentence)
+    return f"{desk.short(sentence) or ''} (tries: {run.start_tries}, next {ago(run.next_start_at, now)})".lstrip()
 
 
 def found_execution(tx: CrawlTx, execution_id: ExecutionId) -> Execution:
@@ -233,7 +249,7 @@ def must_be_known(tx: CrawlTx, seller_id: SellerId | None) -> None:
         raise SellerNotFound(seller_id=seller_id)
 
 
-def _print_run(shown: Shown) -> None:
+def _print_run(shown: Shown, language: str) -> None:
     run, now, notes = shown.run, shown.now, shown.notes
     took = None
     if run.started_at is not None:
@@ -253,9 +269,19 @@ def _print_run(shown: Shown) -> None:
             ("completed", run.completed_at),
             ("took", took),
             ("deadline", run.deadline_at),
-            ("error", run.error_message),
+            *_start_facts(run, now),
+            ("blame", run.failure and run.failure.blame),
+            ("error", None if run.failure is None else failure_text(run.failure, language)),
         ]
     )
+
+
+def _start_facts(run: Execution, now: datetime) -> list[tuple[str, str | int]]:
+    """How often a run that has not started was tried, and when it is tried next."""
+    facts: list[tuple[str, str | int]] = [("start tries", run.start_tries)] if run.start_tries else []
+    if run.next_start_at is not None:
+        facts.append(("next try", f"{run.next_start_at:%Y-%m-%d %H:%M:%S} UTC ({ago(run.next_start_at, now)})"))
+    return facts
 
 
 def _print_notes(run: Execution, notes: Mapping[NoteKind, Mapping[str, int]]) -> None:

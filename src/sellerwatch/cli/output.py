@@ -50,16 +50,16 @@ _COLOURS = {
 
 def print_error(error: SellerwatchError) -> None:
     """One sentence on standard error, in the language of the setting LANGUAGE."""
-    language = _language()
+    language = language_setting()
     sentence = word(error.code, error.facts, catalogue(language))
     begin = "오류" if language == "ko" else "error"
     err.print(f"{begin}: {sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
 
 
-def _language() -> str:
-    """As configured; where the settings themselves are wrong, what the variable says."""
-    from sellerwatch.settings.faults import InvalidSettings  # noqa: PLC0415 - only a refusal pays for it
-    from sellerwatch.settings.load import load  # noqa: PLC0415 - only a refusal pays for it
+def language_setting() -> str:
+    """Return the setting LANGUAGE; where the settings themselves are wrong, what the variable says."""
+    from sellerwatch.settings.faults import InvalidSettings  # noqa: PLC0415 - only who needs it pays for it
+    from sellerwatch.settings.load import load  # noqa: PLC0415 - only who needs it pays for it
 
     try:
         return load(os.environ).settings.language

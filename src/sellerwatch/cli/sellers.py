@@ -11,7 +11,7 @@ import typer
 from sellerwatch.cli import desk
 from sellerwatch.cli.desk import AsJson, Desk, Page, Size, say, stamp
 from sellerwatch.cli.executions import execution_json, print_executions
-from sellerwatch.cli.output import ago, print_facts, print_json, print_table
+from sellerwatch.cli.output import ago, language_setting, print_facts, print_json, print_table
 from sellerwatch.cli.schedules import schedule_json
 from sellerwatch.kernel.errors import Invalid
 from sellerwatch.kernel.ids import SellerId
@@ -156,7 +156,7 @@ def show(seller: SellerArgument, as_json: AsJson = False) -> None:
                     "deleted": found.products.deleted,
                 },
                 "progressRate": round(found.progress_rate, 2),
-                "executions": [execution_json(run) for run in found.runs],
+                "executions": [execution_json(run, at.settings.language) for run in found.runs],
             }
         )
         return
@@ -215,7 +215,7 @@ def deactivate(seller: SellerArgument, as_json: AsJson = False) -> None:
 
     changed, ended = desk.change(work)
     if as_json:
-        run = None if ended is None else execution_json(ended.execution)
+        run = None if ended is None else execution_json(ended.execution, language_setting())
         print_json(seller_json(changed) | {"endedExecution": run})
         return
     say(f"{seller_id} is INACTIVE: it is not crawled any more.", "green")
@@ -293,5 +293,9 @@ def _print_found(found: _Found, at: Desk) -> None:
         ]
     )
     print_executions(
-        "Last runs", found.runs, at.now, empty=f"Not crawled yet. Run it now: sellerwatch crawl {seller.seller_id}"
+        "Last runs",
+        found.runs,
+        at.now,
+        at.settings.language,
+        empty=f"Not crawled yet. Run it now: sellerwatch crawl {seller.seller_id}",
     )

@@ -11,9 +11,11 @@ import typer
 from sellerwatch.cli import dead_letters, desk
 from sellerwatch.cli.desk import AsJson, Desk, Limit, say, stamp
 from sellerwatch.cli.executions import found_execution, must_be_known
-from sellerwatch.cli.output import ago, print_facts, print_json, print_table
+from sellerwatch.cli.output import ago, language_setting, print_facts, print_json, print_table
 from sellerwatch.crawling.task import Task, TaskNotFound, TaskStatus
+from sellerwatch.kernel.failure_view import failure_view, note_view
 from sellerwatch.kernel.ids import ExecutionId, SellerId, TaskId
+from sellerwatch.kernel.wording import failure_text, note_text
 
 if TYPE_CHECKING:
     from sellerwatch.crawling.operate import Handled
@@ -50,8 +52,9 @@ def list_(
         return tasks, at.now
 
     tasks, now = desk.look(work)
+    language = language_setting()
     if as_json:
-        print_json({"content": [task_json(task) for task in tasks], "limit": limit})
+        print_json({"content": [task_json(task, language) for task in tasks], "limit": limit})
         return
     filtered = execution_id is not None or seller_id is not None or status is not None
     print_table(
@@ -66,7 +69,7 @@ def list_(
                 task.status,
                 ago(task.created_at, now),
                 task.retry_count,
-                desk.short(task.error_message),
+                desk.short(_outcome(task, language)),
             )
             for task in tasks
         ],
@@ -94,8 +97,9 @@ def show(
         return found
 
     found = desk.look(work)
+    shown = task_json(found, language_setting())
     if as_json:
-        print_json(task_json(found))
+        print_json(shown)
         return
     print_facts(
         [
@@ -110,7 +114,9 @@ def show(
             ("retries", found.retry_count),
             ("requests made", found.requests_made),
             ("lost leases", found.lost_leases),
-            ("error", found.error_message),
+            ("blame", found.failure and found.failure.blame),
+            ("error", shown["errorMessage"]),
+            ("note", shown["note"]),
             ("created (UTC)", found.created_at),
             ("may start (UTC)", found.available_at),
             ("started (UTC)", found.started_at),
@@ -147,7 +153,7 @@ def retry(
     desk.report(handled, sentence, as_json=as_json)
 
 
-def task_json(task: Task) -> dict[str, Any]:
+def task_json(task: Task, language: str) -> dict[str, Any]:
     return {
         "taskId": task.task_id,
         "executionId": task.execution_id,
@@ -161,7 +167,8 @@ def task_json(task: Task) -> dict[str, Any]:
         "retryCount": task.retry_count,
         "requestsMade": task.requests_made,
         "lostLeases": task.lost_leases,
-        "errorMessage": task.error_message,
+        **failure_view(task.failure, language),
+        **note_view(task.note, language),
         "createdAt": stamp(task.created_at),
         "availableAt": stamp(task.available_at),
         "publishedAt": stamp(task.published_at),
@@ -169,6 +176,13 @@ def task_json(task: Task) -> dict[str, Any]:
         "completedAt": stamp(task.completed_at),
         "workerId": task.worker_id,
     }
+
+
+def _outcome(task: Task, language: str) -> str | None:
+    """Why it failed, or what it left out although it completed."""
+    if task.failure is not None:
+        return failure_text(task.failure, language)
+    return None if task.note is None else note_text(task.note, language)
 
 
 def _about(task: Task) -> str:

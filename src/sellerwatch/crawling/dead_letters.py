@@ -38,9 +38,8 @@ class Explained:
             return "it names no task" if named is None else "there is no such task any more"
         match task.status:
             case TaskStatus.FAILED:
-                return (
-                    f"its task failed for good: {failure_text(task.failure) if task.failure else 'no reason is kept'}"
-                )
+                reason = "no reason is kept" if task.failure is None else failure_text(task.failure)
+                return f"its task failed for good: {reason}"
             case TaskStatus.COMPLETED:
                 return "its task is done; the message is left over"
             case TaskStatus.IN_PROGRESS:

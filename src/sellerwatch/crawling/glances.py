@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from sellerwatch.crawling.task import Task
+from sellerwatch.kernel.failure import Blame
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.outlook import Rhythm, requests_of
@@ -94,8 +95,8 @@ class Glances(Protocol):
         """Tasks count if they were made since then; the rest counts whenever it was."""
         ...
 
-    def failures(self, since: datetime, limit: int) -> Mapping[str, int]:
-        """Sentences of the newest failed tasks since then, each with its number."""
+    def failures(self, since: datetime, limit: int) -> Mapping[Blame, int]:
+        """Count the newest failed tasks since then by whose fault it was."""
         ...
 
     def progress(self, execution_id: ExecutionId, limit: int) -> Sequence[Progress]:

@@ -213,7 +213,8 @@ def _unproved_outage(group: Group, task: Task) -> timedelta | None:
     mine = sum(failure.task_id == task.task_id for failure in recent)
     if mine <= group.rules.task_retries:
         return None
-    return min(UNPROVED_WAIT * 2 ** (mine - group.rules.task_retries - 1), LONGEST_UNPROVED_WAIT)
+    doubled: int = 1 << min(mine - group.rules.task_retries - 1, 10)
+    return min(UNPROVED_WAIT * doubled, LONGEST_UNPROVED_WAIT)
 
 
 def _must_be_read_again(group: Group, ending: Ending) -> bool:

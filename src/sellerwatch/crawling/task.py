@@ -134,9 +134,10 @@ class RequestUrl(PlainText):
 class Task:
     """One request to be made for a run, and what became of it.
 
-    `failure` is why it failed; `note` what a completed task left out (`TaskNote`). `is_final`: FAILED for good; only such a failure is ever stored. `attempt` rises with every start and is the guard
-    of a late answer: only the worker that holds the task at this attempt may end it. `available_at` is when it may be
-    started; waiting for budget moves it and costs no retry.
+    `failure` is why it failed; `note` what a completed task left out (`TaskNote`). `is_final`: FAILED for good; only
+    such a failure is ever stored. `attempt` rises with every start and is the guard of a late answer: only the worker
+    that holds the task at this attempt may end it. `available_at` is when it may be started; waiting for budget moves
+    it and costs no retry.
     """
 
     task_id: TaskId

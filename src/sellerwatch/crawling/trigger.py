@@ -51,8 +51,14 @@ class Triggered:
 
 
 async def trigger(crawl: Crawl, seller_id: SellerId, actor: str, *, waits_for_pool: bool = False) -> Triggered:
-    """Start a run of an ACTIVE seller that has none going. With the pool's breaker open it is refused, unless it
-    `waits_for_pool`."""
+    """Start a run of an ACTIVE seller that has none going, or let it wait to be started."""
+    execution_id = await request_run(crawl, seller_id, actor, waits_for_pool=waits_for_pool)
+    return await start(crawl, execution_id, seller_id)
+
+
+async def request_run(crawl: Crawl, seller_id: SellerId, actor: str, *, waits_for_pool: bool = False) -> ExecutionId:
+    """Write a PENDING execution: from now on the start is not lost. With the pool's breaker open it is refused, unless
+    it `waits_for_pool`."""
     await crawl.store.read(lambda tx: _may_start(tx, seller_id))
     if crawl.robots is not None and not crawl.pause.everything:
         await crawl.robots.allow(crawl.clock.now())
@@ -73,7 +79,7 @@ async def trigger(crawl: Crawl, seller_id: SellerId, actor: str, *, waits_for_po
     crawl.tell(notices)
     if execution_id is None:
         raise refusal or CrawlInProgress(seller_id=seller_id, execution_id="")
-    return await start(crawl, execution_id, seller_id)
+    return execution_id
 
 
 async def start(crawl: Crawl, execution_id: ExecutionId, seller_id: SellerId) -> Triggered:

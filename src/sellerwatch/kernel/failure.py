@@ -100,6 +100,10 @@ BLAME: Mapping[FailureCode, Blame] = {
 }
 
 
+_CODES = {str(code): code for code in FailureCode}
+_BLAMES = {str(blame): blame for blame in Blame}
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """`facts` fill the sentence of the code: pairs, so that equal failures are equal and hashable."""
@@ -133,10 +137,10 @@ class Failure:
         if code is None or at is None:
             return None
         given: dict[str, Fact] = json.loads(facts) if facts else {}
-        known = FailureCode(code) if code in FailureCode else FailureCode.RECORDED
+        known = _CODES.get(code, FailureCode.RECORDED)
         if known is FailureCode.RECORDED:
             given.setdefault("text", code)
-        return cls.of(known, at, Blame(blame) if blame in set(Blame) else None, **given)
+        return cls.of(known, at, _BLAMES.get(blame or ""), **given)
 
 
 def failure_columns(failure: Failure | None) -> tuple[str | None, str | None, str | None, datetime | None]:

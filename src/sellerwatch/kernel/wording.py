@@ -106,12 +106,6 @@ ENGLISH: Mapping[str, str] = {
     ),
     "NO_SUCH_REVISION": "The database cannot go down to '{revision}'; it can go to {possible}, or one step with -1.",
     "KEY_FILE_UNUSABLE": "The key file {path} cannot be used: {problem}.",
-    "STILL_ASKING": (
-        "The marketplace has not said yet how many products {seller_id} has; the run starts when it does. Look "
-        "again in {seconds} s."
-    ),
-    "NO_BUDGET": "No agent may make a request now; the next one may in about {seconds} s.",
-    "MARKETPLACE_UNAVAILABLE": "The marketplace did not say how many products {seller_id} has: {problem}.",
     "LAST_EVENT_MISSING": "The last event of item {item_no} (version {version}) is not in the outbox any more.",
     "POOL_BREAKER_OPEN": (
         "Crawling is stopped: {available} of {total} agents are available ({percent} %); it is tried again in "
@@ -237,12 +231,6 @@ KOREAN: Mapping[str, str] = {
     ),
     "NO_SUCH_REVISION": "'{revision}' 단계로 내려갈 수 없습니다. 갈 수 있는 곳: {possible}, 또는 -1로 한 단계.",
     "KEY_FILE_UNUSABLE": "키 파일 {path}: 쓸 수 없습니다. {problem}.",
-    "STILL_ASKING": (
-        "판매자 {seller_id}: 마켓플레이스가 아직 상품 수를 알려 주지 않았습니다. 알려 주면 시작합니다. "
-        "{seconds}초 뒤에 다시 확인하십시오."
-    ),
-    "NO_BUDGET": "지금 요청할 수 있는 에이전트가 없습니다. 약 {seconds}초 뒤에 가능합니다.",
-    "MARKETPLACE_UNAVAILABLE": "판매자 {seller_id}: 마켓플레이스가 상품 수를 알려 주지 않았습니다. {problem}.",
     "LAST_EVENT_MISSING": "상품 {item_no}: 마지막 이벤트(버전 {version})가 아웃박스에 더 이상 없습니다.",
     "POOL_BREAKER_OPEN": (
         "수집이 멈춰 있습니다. 에이전트 {total}개 중 {available}개만 쓸 수 있습니다({percent}%). {seconds}초 뒤, 또는 "

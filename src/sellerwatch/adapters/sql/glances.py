@@ -13,6 +13,7 @@ from sellerwatch.adapters.sql.statements import AnyRow, Db
 from sellerwatch.adapters.sql.tasks import SELECT, task_of
 from sellerwatch.crawling.glances import Asked, Freshness, Needs, Progress
 from sellerwatch.crawling.task import Task
+from sellerwatch.kernel.failure import Blame, FailureCode
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId
 from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
 from sellerwatch.schedules.schedule import ScheduleStatus
@@ -44,7 +45,7 @@ JOIN run_notes n ON n.execution_id = e.execution_id AND n.kind = 'paused' WHERE 
 
 # The newest failed tasks; the index by state and time gives them in order.
 FAILED_TASKS = """
-SELECT failure_blame FROM crawler_tasks WHERE status = 'FAILED' AND created_at >= :since
+SELECT failure_blame, failure_code FROM crawler_tasks WHERE status = 'FAILED' AND created_at >= :since
 ORDER BY created_at DESC LIMIT :limit
 """
 
@@ -71,6 +72,9 @@ ORDER BY id DESC LIMIT :limit
 """
 
 
+_BLAMES = {str(blame): blame for blame in Blame}
+
+
 class SqlGlances:
     """Implements `crawling.glances.Glances`."""
 
@@ -87,19 +91,19 @@ class SqlGlances:
         return [_freshness(row) for row in rows]
 
     def needs(self, since: datetime) -> Needs:
-        sentences = self._failed(since, MOST_COUNTED)
+        failed = self._failed(since, MOST_COUNTED)
         return Needs(
             failed_events=self._db.value(FAILED_EVENTS),
             open_cases=self._db.value(OPEN_CASES),
             held_removals=self._db.value(HELD_REMOVALS),
             failed_schedules=self._db.value(FAILED_SCHEDULES),
-            failed_tasks=len(sentences),
-            dead_letters=sum(sentence.startswith("poison") for sentence in sentences),
+            failed_tasks=len(failed),
+            dead_letters=sum(code == FailureCode.WORKER_LOST for _, code in failed),
             paused_runs=self._db.value(PAUSED_RUNS),
         )
 
-    def failures(self, since: datetime, limit: int) -> Mapping[str, int]:
-        return Counter(self._failed(since, limit))
+    def failures(self, since: datetime, limit: int) -> Mapping[Blame, int]:
+        return Counter(blame for blame, _ in self._failed(since, limit))
 
     def progress(self, execution_id: ExecutionId, limit: int) -> Sequence[Progress]:
         rows = self._db.rows(PROGRESS, {"execution_id": execution_id, "limit": limit})
@@ -128,9 +132,10 @@ class SqlGlances:
                 return at, actor
         return None
 
-    def _failed(self, since: datetime, limit: int) -> list[str]:
+    def _failed(self, since: datetime, limit: int) -> list[tuple[Blame, str | None]]:
+        """Blame and code; a blame that a newer version wrote counts as our own."""
         rows = self._db.rows(FAILED_TASKS, {"since": since, "limit": limit})
-        return [row[0] or "" for row in rows]
+        return [(_BLAMES.get(row[0], Blame.OURSELVES), row[1]) for row in rows]
 
 
 def _freshness(row: AnyRow) -> Freshness:

@@ -12,10 +12,12 @@ from sellerwatch.crawling import operate
 from sellerwatch.crawling.execution import Execution, ExecutionNotFound, ExecutionStatus
 from sellerwatch.crawling.operate import Cancelled
 from sellerwatch.crawling.ports import CrawlTx, NoteKind
+from sellerwatch.kernel.failure import Blame, FailureCode
+from sellerwatch.kernel.failure_view import failure_counts_view, failure_view
 from sellerwatch.kernel.ids import ExecutionId
-from sellerwatch.web.api.errors import refusals
+from sellerwatch.web.api.errors import language_of, refusals
 from sellerwatch.web.api.parts import Desk, parts_of
-from sellerwatch.web.api.shapes import PageSize, Slice, Stamp, Told
+from sellerwatch.web.api.shapes import FailureShown, PageSize, Slice, Stamp, Told
 from sellerwatch.web.api.slices import Cursor, SellerFilter, known_seller, place_of, seller_of, slice_of
 from sellerwatch.web.api.who import Admin, Viewer
 
@@ -29,7 +31,11 @@ ExecutionPath = Annotated[str, Path(alias="executionId", max_length=100, example
 
 
 class ExecutionShown(Told):
-    """Rates are in percent: of what there is to do, and of what is over."""
+    """Rates are in percent: of what there is to do, and of what is over.
+
+    A PENDING run waits until the marketplace says how many products there are: `failure` is why the last try did not
+    succeed, `nextStartAt` when the next one is made.
+    """
 
     execution_id: str = Field(examples=[AN_ID])
     schedule_id: str
@@ -45,14 +51,26 @@ class ExecutionShown(Told):
     started_at: Stamp | None
     completed_at: Stamp | None
     deadline_at: Stamp | None
-    error_message: str | None
+    start_tries: int = Field(description="Tries to start it that did not succeed.")
+    next_start_at: Stamp | None
+    error_message: str | None = Field(description="The failure as a sentence in the caller's language.")
+    failure: FailureShown | None
 
     @classmethod
-    def of(cls, run: Execution) -> ExecutionShown:
-        return cls(**_run(run))
+    def of(cls, run: Execution, language: str) -> ExecutionShown:
+        return cls(**_run(run, language))
 
 
 class ErrorCount(Told):
+    message: str
+    count: int
+
+
+class FailureCount(Told):
+    """A failure, and the number of tasks that ended with it."""
+
+    code: FailureCode
+    blame: Blame
     message: str
     count: int
 
@@ -67,7 +85,7 @@ class ExecutionDetail(ExecutionShown):
     """A run as it is now. `tasks` counts by type and state; `paused` says why it waits for a person."""
 
     tasks: dict[str, dict[str, int]] = Field(examples=[{"PRODUCT_DETAIL": {"COMPLETED": 40, "WAITING": 2}}])
-    errors: list[ErrorCount]
+    errors: list[FailureCount]
     paused: str | None
     judged: dict[str, int]
     changed_fields: list[ChangedField]
@@ -94,20 +112,20 @@ async def list_executions(
     size: PageSize = 20,
 ) -> Slice[ExecutionShown]:
     """Runs, newest first."""
-    wanted, place = seller_of(seller_id), place_of(LIST, cursor)
+    wanted, place, language = seller_of(seller_id), place_of(LIST, cursor), language_of(request)
 
     def work(tx: CrawlTx) -> Slice[ExecutionShown]:
         known_seller(tx, wanted)
         piece = tx.executions.page(seller_id=wanted, status=status, place=place, limit=size)
-        return slice_of(LIST, piece, ExecutionShown.of)
+        return slice_of(LIST, piece, lambda run: ExecutionShown.of(run, language))
 
     return await parts_of(request).read(work)
 
 
 @router.get("/{executionId}", responses=refusals(404))
 async def get_execution(execution_id: ExecutionPath, request: Request, _: Viewer) -> ExecutionDetail:
-    """One run: how far it is, its tasks by type and state, what it found changed, and its errors by message."""
-    wanted = ExecutionId.parse(execution_id)
+    """One run: how far it is, its tasks by type and state, what it found changed, and its errors by cause."""
+    wanted, language = ExecutionId.parse(execution_id), language_of(request)
 
     def work(tx: CrawlTx) -> ExecutionDetail:
         run = tx.executions.get(wanted)
@@ -116,10 +134,9 @@ async def get_execution(execution_id: ExecutionPath, request: Request, _: Viewer
         tasks: dict[str, dict[str, int]] = {}
         for (task_type, state), number in sorted(tx.tasks.tally(wanted).items()):
             tasks.setdefault(task_type, {})[state] = number
-        errors = tx.tasks.errors(wanted, MOST_ERRORS)
-        return ExecutionDetail(
-            **_run(run), tasks=tasks, errors=_counted(errors), **_notes(run, tx.run_notes.of(wanted))
-        )
+        errors = failure_counts_view(tx.tasks.failures(wanted, MOST_ERRORS), language)
+        notes = _notes(run, tx.run_notes.of(wanted))
+        return ExecutionDetail(**_run(run, language), tasks=tasks, errors=errors, **notes)
 
     return await parts_of(request).read(work)
 
@@ -133,7 +150,8 @@ async def cancel_execution(execution_id: ExecutionPath, request: Request, caller
         return operate.cancel(tx, wanted, rules, actor=desk.actor, ids=desk.ids, now=desk.now)
 
     ended = await parts_of(request).change(caller.actor, work)
-    return CancelledRun(**_run(ended.execution), cancelled_tasks=ended.cancelled, tasks_in_flight=ended.in_flight)
+    shown = _run(ended.execution, language_of(request))
+    return CancelledRun(**shown, cancelled_tasks=ended.cancelled, tasks_in_flight=ended.in_flight)
 
 
 @router.post("/{executionId}/retry", responses=refusals(404, 409))
@@ -145,12 +163,12 @@ async def retry_execution(execution_id: ExecutionPath, request: Request, caller:
         return operate.retry_execution(tx, wanted, deadline, actor=desk.actor, now=desk.now)
 
     run, number = await parts_of(request).change(caller.actor, work)
-    return RetriedRun(**_run(run), reopened_tasks=number)
+    return RetriedRun(**_run(run, language_of(request)), reopened_tasks=number)
 
 
-def _run(run: Execution) -> dict[str, Any]:
+def _run(run: Execution, language: str) -> dict[str, Any]:
     rates = {"progress_rate": round(run.progress_rate, 2), "success_rate": round(run.success_rate, 2)}
-    return vars(run) | rates
+    return vars(run) | rates | failure_view(run.failure, language)
 
 
 def _counted(counts: Sequence[tuple[str, int]]) -> list[ErrorCount]:

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
-from sellerwatch.crawling.execution import Execution
+from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.operate import deactivate_seller, run_now
 from sellerwatch.crawling.ports import CrawlTx
-from sellerwatch.crawling.trigger import trigger
+from sellerwatch.crawling.trigger import Triggered, trigger
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
 from sellerwatch.schedules.schedule import Schedule
@@ -89,8 +89,16 @@ class SellerDetail(SellerResponse):
 
 
 class Started(Told):
+    """`taskCount` is the number of list pages, and null while the run waits to be started (PENDING)."""
+
     execution_id: str
-    task_count: int
+    task_count: int | None
+    status: ExecutionStatus
+
+    @classmethod
+    def of(cls, started: Triggered) -> Started:
+        status = ExecutionStatus.PENDING if started.task_count is None else ExecutionStatus.RUNNING
+        return cls(execution_id=started.execution_id, task_count=started.task_count, status=status)
 
 
 @router.post("", status_code=201, responses=refusals(409))
@@ -182,13 +190,13 @@ async def deactivate(seller_id: SellerPath, request: Request, caller: Admin) -> 
     return SellerResponse.of(await parts_of(request).change(caller.actor, work))
 
 
-@router.post("/{sellerId}/crawl", status_code=202, responses=refusals(404, 409, 502))
+@router.post("/{sellerId}/crawl", status_code=202, responses=refusals(404, 409))
 async def crawl_now(seller_id: SellerPath, request: Request, caller: Admin) -> Started:
-    """Start a run now."""
+    """Start a run now. Where the marketplace cannot be asked yet the run waits and is tried again."""
     parts = parts_of(request)
     started = await trigger(parts.service.crawl, SellerId.parse(seller_id), caller.actor)
     parts.service.nudge()
-    return Started(execution_id=started.execution_id, task_count=started.task_count)
+    return Started.of(started)
 
 
 def _interval(days: int | None, interval: IntervalBody | None) -> CrawlingInterval | None:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 from pydantic.alias_generators import to_camel
 
 from sellerwatch.kernel.clock import stamp
+from sellerwatch.kernel.failure import Blame, FailureCode
 
 T = TypeVar("T")
 
@@ -23,6 +24,17 @@ class Told(BaseModel):
     """A body we send."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True)
+
+
+class FailureShown(Told):
+    """Why something failed or waits, for programs; `errorMessage` says the same to people."""
+
+    code: FailureCode
+    blame: Blame = Field(description="Whose fault it is.")
+    facts: dict[str, str | int | float] = Field(
+        description="What the sentence of the code is filled with.", examples=[{"status": 503}]
+    )
+    at: Stamp
 
 
 class Given(BaseModel):

@@ -12,11 +12,12 @@ from sellerwatch.crawling.execution import ExecutionNotFound
 from sellerwatch.crawling.operate import Handled, retry_tasks
 from sellerwatch.crawling.ports import CrawlTx, TaskChoice
 from sellerwatch.crawling.task import Purpose, Task, TaskNotFound, TaskStatus, TaskType
+from sellerwatch.kernel.failure_view import failure_view, note_view
 from sellerwatch.kernel.ids import ExecutionId, TaskId
 from sellerwatch.kernel.paging import Place
-from sellerwatch.web.api.errors import refusals
+from sellerwatch.web.api.errors import language_of, refusals
 from sellerwatch.web.api.parts import Desk, parts_of
-from sellerwatch.web.api.shapes import Given, PageSize, Slice, Stamp, Told
+from sellerwatch.web.api.shapes import FailureShown, Given, PageSize, Slice, Stamp, Told
 from sellerwatch.web.api.slices import (
     Cursor,
     DryRun,
@@ -58,7 +59,10 @@ class TaskShown(Told):
     retry_count: int
     requests_made: int
     lost_leases: int
-    error_message: str | None
+    error_message: str | None = Field(description="The failure as a sentence in the caller's language.")
+    failure: FailureShown | None
+    note: str | None = Field(description="What a completed task left out, as a sentence in the caller's language.")
+    note_code: str | None = Field(examples=["STILL_ANSWERS"])
     created_at: Stamp
     available_at: Stamp | None
     published_at: Stamp | None
@@ -67,8 +71,9 @@ class TaskShown(Told):
     worker_id: str | None
 
     @classmethod
-    def of(cls, task: Task) -> TaskShown:
-        return cls.model_validate(vars(task))
+    def of(cls, task: Task, language: str) -> TaskShown:
+        said = failure_view(task.failure, language) | note_view(task.note, language)
+        return cls.model_validate(vars(task) | said)
 
 
 class RetryTasksBody(Given):
@@ -106,11 +111,11 @@ async def list_tasks(
 ) -> Slice[TaskShown]:
     """Tasks, newest first. A slice may be short and not the last: only `next: null` is the end."""
     choice = _choice(execution_id, seller_id, status, task_type)
-    place = place_of(LIST, cursor)
+    place, language = place_of(LIST, cursor), language_of(request)
 
     def work(tx: CrawlTx) -> Slice[TaskShown]:
         _must_be_known(tx, choice)
-        return slice_of(LIST, tx.tasks.page(choice, place, size), TaskShown.of)
+        return slice_of(LIST, tx.tasks.page(choice, place, size), lambda task: TaskShown.of(task, language))
 
     return await parts_of(request).read(work)
 
@@ -174,8 +179,8 @@ async def retry_many(
 @router.get("/{taskId}", responses=refusals(404))
 async def get_task(task_id: TaskPath, request: Request, _: Viewer) -> TaskShown:
     """One task, with everything that is known of it."""
-    wanted = TaskId.parse(task_id)
-    return await parts_of(request).read(lambda tx: TaskShown.of(_found(tx, wanted)))
+    wanted, language = TaskId.parse(task_id), language_of(request)
+    return await parts_of(request).read(lambda tx: TaskShown.of(_found(tx, wanted), language))
 
 
 @router.post("/{taskId}/retry", responses=refusals(404, 409))
@@ -189,7 +194,7 @@ async def retry_task(task_id: TaskPath, request: Request, caller: Admin) -> Task
             raise handled.refused[0].error
         return _found(tx, wanted)
 
-    return TaskShown.of(await parts_of(request).change(caller.actor, work))
+    return TaskShown.of(await parts_of(request).change(caller.actor, work), language_of(request))
 
 
 def _choice(

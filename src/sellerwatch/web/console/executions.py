@@ -15,8 +15,8 @@ from sellerwatch.crawling.glances import Progress
 from sellerwatch.crawling.operate import Cancelled
 from sellerwatch.crawling.ports import CrawlTx, NoteKind
 from sellerwatch.crawling.task import OPEN_STATES, TaskStatus
+from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.ids import ExecutionId
-from sellerwatch.oversight.blame import blame_of
 from sellerwatch.web.api.executions import LIST
 from sellerwatch.web.api.parts import Desk
 from sellerwatch.web.api.slices import cursor_of, place_of, seller_of
@@ -24,7 +24,7 @@ from sellerwatch.web.console import tables
 from sellerwatch.web.console.page import Page, go, show
 from sellerwatch.web.console.sellers import runs_table
 from sellerwatch.web.console.tables import Chart, Confirm, Filter, Table
-from sellerwatch.web.console.visit import Admin, Viewer
+from sellerwatch.web.console.visit import Admin, Viewer, Visit
 
 router = APIRouter(route_class=Page, include_in_schema=False)
 
@@ -43,6 +43,7 @@ async def executions(visit: Viewer) -> Response:
     )
     cursor = cursor_of(LIST, piece.next)
     table = runs_table(
+        visit,
         piece.content,
         visit.link(cursor=cursor) if cursor else None,
         "executions.none_found" if seller or status else "executions.empty",
@@ -66,7 +67,7 @@ async def executions(visit: Viewer) -> Response:
 class Seen:
     run: Execution
     tally: Mapping[tuple[str, str], int]
-    errors: Sequence[tuple[str, int]]
+    failures: Sequence[tuple[Failure, int]]
     notes: Mapping[NoteKind, Mapping[str, int]]
     progress: Sequence[Progress]
 
@@ -107,7 +108,7 @@ def _look(tx: CrawlTx, execution_id: ExecutionId) -> Seen:
     return Seen(
         run,
         tx.tasks.tally(execution_id),
-        tx.tasks.errors(execution_id, MOST_ERRORS),
+        tx.tasks.failures(execution_id, MOST_ERRORS),
         tx.run_notes.of(execution_id),
         tx.glances.progress(execution_id, MOST_STEPS),
     )
@@ -122,23 +123,23 @@ async def execution_page(execution_id: str, visit: Viewer) -> Response:
         "execution.html",
         seen=seen,
         run=seen.run,
-        errors=_errors(seen, wanted),
+        errors=_errors(visit, seen, wanted),
         changed=_changed(seen),
         speed=_speed(seen),
     )
 
 
-def _errors(seen: Seen, execution_id: ExecutionId) -> Table:
+def _errors(visit: Visit, seen: Seen, execution_id: ExecutionId) -> Table:
     return Table(
         "errors",
         ("col.blame", "col.cause", "col.failures"),
         [
-            (tables.pill(blame_of(message), "blame"), tables.raw(message), tables.number(number))
-            for message, number in seen.errors
+            (tables.pill(failure.blame, "blame"), tables.text(visit.failure(failure)), tables.number(number))
+            for failure, number in seen.failures
         ],
         "execution.no_errors",
         caption="execution.errors",
-        next=f"/tasks?execution={execution_id}&status=FAILED" if seen.errors else None,
+        next=f"/tasks?execution={execution_id}&status=FAILED" if seen.failures else None,
     )
 
 

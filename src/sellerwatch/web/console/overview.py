@@ -18,10 +18,10 @@ from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.glances import Freshness, Needs
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.kernel.clock import Moment, moment
+from sellerwatch.kernel.failure import Blame
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.outbox.ports import Tally
-from sellerwatch.oversight.blame import Blame, blame_of
 from sellerwatch.sellers.seller import SellerStatus
 from sellerwatch.web.api.parts import Parts
 from sellerwatch.web.console import tables
@@ -103,9 +103,7 @@ def pool_of(tx: CrawlTx, parts: Parts, at: Moment) -> Pool:
 
 
 def _look(tx: CrawlTx, parts: Parts, at: Moment) -> Seen:
-    blames = Counter[Blame]()
-    for sentence, number in tx.glances.failures(at.now - DAY, MOST_FAILURES).items():
-        blames[blame_of(sentence)] += number
+    blames = Counter(tx.glances.failures(at.now - DAY, MOST_FAILURES))
     needs = tx.glances.needs(at.now - DAY)
     if needs.failed_events:
         blames[Blame.RECEIVER] += needs.failed_events

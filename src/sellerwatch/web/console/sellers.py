@@ -179,13 +179,15 @@ async def show_seller(seller_id: str, visit: Viewer) -> Response:
         seen=seen,
         state=fresh_state(seen.freshness, visit.now),
         starts=[] if seen.schedule is None else next_starts(seen.schedule),
-        runs=runs_table(seen.runs[:10], next_=f"/executions?seller={wanted}" if len(seen.runs) > 10 else None),
+        runs=runs_table(visit, seen.runs[:10], f"/executions?seller={wanted}" if len(seen.runs) > 10 else None),
         history=_history(seen.runs),
         products=_products(seen, wanted),
     )
 
 
-def runs_table(runs: Sequence[Execution], next_: str | None = None, empty: str = "executions.empty") -> Table:
+def runs_table(
+    visit: Visit, runs: Sequence[Execution], next_: str | None = None, empty: str = "executions.empty"
+) -> Table:
     return Table(
         "executions",
         (
@@ -197,6 +199,8 @@ def runs_table(runs: Sequence[Execution], next_: str | None = None, empty: str =
             "col.products",
             "col.began",
             "col.took",
+            "col.cause",
+            "col.next_try",
         ),
         [
             (
@@ -208,6 +212,8 @@ def runs_table(runs: Sequence[Execution], next_: str | None = None, empty: str =
                 tables.number(run.list_total),
                 tables.when(run.started_at or run.created_at),
                 took(run),
+                tables.text(visit.failure(run.failure)),
+                tables.when(run.next_start_at),
             )
             for run in runs
         ],
@@ -267,6 +273,8 @@ async def crawl_now(seller_id: str, visit: Admin) -> Response:
     """Start a run and go to watch it."""
     started = await trigger(visit.parts.service.crawl, SellerId.parse(seller_id), visit.actor)
     visit.parts.service.nudge()
+    if started.task_count is None:
+        return go(visit, f"/executions/{started.execution_id}", "sellers.queued")
     return go(visit, f"/executions/{started.execution_id}", "sellers.started", n=started.task_count)
 
 

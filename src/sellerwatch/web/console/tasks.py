@@ -52,7 +52,7 @@ async def tasks(visit: Viewer) -> Response:
     table = Table(
         "tasks",
         COLUMNS,
-        [_row(task) for task in piece.content],
+        [_row(visit, task) for task in piece.content],
         "tasks.none_found" if any(given.values()) else "tasks.empty",
         next=visit.link(cursor=cursor) if cursor else None,
         caption="nav.tasks",
@@ -79,7 +79,7 @@ async def tasks(visit: Viewer) -> Response:
     )
 
 
-def _row(task: Task) -> tuple[tables.Cell, ...]:
+def _row(visit: Visit, task: Task) -> tuple[tables.Cell, ...]:
     about = tables.text(task.item_no, f"/products/{task.item_no}")
     if task.item_no is None:
         about = tables.said("tasks.page", n=(task.page_no or 0) + 1)
@@ -91,7 +91,7 @@ def _row(task: Task) -> tuple[tables.Cell, ...]:
         about,
         tables.number(task.requests_made),
         tables.text(None if task.agent_row is None else f"#{task.agent_row}", f"/agents/{task.agent_row}"),
-        tables.raw(task.error_message),
+        tables.text(visit.failure(task.failure) or visit.note(task.note)),
         tables.when(task.created_at),
         tables.when(task.completed_at),
     )

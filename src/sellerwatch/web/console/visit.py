@@ -14,7 +14,8 @@ from fastapi import Depends, Request
 
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.kernel.errors import Forbidden, Unauthenticated
-from sellerwatch.kernel.wording import CATALOGUES, catalogue, word
+from sellerwatch.kernel.failure import Failure
+from sellerwatch.kernel.wording import CATALOGUES, catalogue, failure_text, note_text, word
 from sellerwatch.oversight.users import Role
 from sellerwatch.web import sessions
 from sellerwatch.web.api.credentials import Caller
@@ -59,6 +60,14 @@ class Visit:
 
     def refusal(self, error: Any) -> str:
         return word(error.code, error.facts, catalogue(self.language))
+
+    def failure(self, failure: Failure | None) -> str | None:
+        """The sentence for a failure."""
+        return None if failure is None else failure_text(failure, self.language)
+
+    def note(self, note: str | None) -> str | None:
+        """The sentence for what a completed task left out."""
+        return None if note is None else note_text(note, self.language)
 
     @property
     def path(self) -> str:

@@ -7,7 +7,6 @@ from starlette.responses import Response
 
 from sellerwatch.crawling import story
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, TaskId
-from sellerwatch.oversight.blame import blame_of
 from sellerwatch.web.console.page import Page, show
 from sellerwatch.web.console.sellers import number_of
 from sellerwatch.web.console.visit import Viewer, Visit
@@ -41,4 +40,4 @@ async def why_event(outbox_id: str, visit: Viewer) -> Response:
 
 
 def _show(visit: Visit, told: story.Story, back: str) -> Response:
-    return show(visit, "why.html", told=told, back=back, blame_of=blame_of)
+    return show(visit, "why.html", told=told, back=back)
