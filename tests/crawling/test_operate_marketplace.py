@@ -7,14 +7,13 @@ from dataclasses import replace
 from datetime import datetime
 
 import pytest
+from tests.agents.outages import RULES, open_circuit
 from tests.builders import DAY, HOUR, MINUTE, NOW, a_seller, an_execution, execution_id, seller_id, worker_id
 from tests.conftest import ENGINES
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.agents.agent import Outcome
 from sellerwatch.agents.endpoints import Endpoint
-from sellerwatch.agents.marketplace_circuit import EndpointFailure, MarketplaceCircuitRules
 from sellerwatch.agents.marketplace_status import MarketplaceStatus, marketplace_status
 from sellerwatch.crawling import operate_marketplace
 from sellerwatch.crawling.operate_marketplace import (
@@ -24,14 +23,12 @@ from sellerwatch.crawling.operate_marketplace import (
     SellerNotPaused,
     pause_notice,
 )
-from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.sellers.seller import SellerNotFound
 
 ME = "cli:민지"
 ONE, TWO = seller_id(1), seller_id(2)
-RULES = MarketplaceCircuitRules(failures=3)
 
 
 @pytest.fixture(params=ENGINES)
@@ -69,20 +66,6 @@ async def trail(store: SqlStore) -> Sequence[AuditEntry]:
 async def deadlines(store: SqlStore) -> list[datetime | None]:
     runs = await store.read(lambda tx: [tx.executions.get(execution_id(number)) for number in (1, 2)])
     return [None if run is None else run.deadline_at for run in runs]
-
-
-async def open_circuit(store: SqlStore, endpoint: Endpoint, now: datetime) -> Failure:
-    failure = Failure.of(FailureCode.SERVER_ERROR, now, status=503)
-
-    def work(tx: Transaction) -> None:
-        circuit = tx.marketplace.hold(endpoint, now)
-        for number in range(RULES.failures):
-            entry = EndpointFailure(number, f"item {number}", None, Outcome.SERVER_ERROR, now)
-            circuit = circuit.failed(entry, failure, RULES, now)
-        tx.marketplace.save(circuit, now)
-
-    await store.transact(work)
-    return failure
 
 
 async def test_a_pause_of_everything_says_who_paused_and_when(store: SqlStore) -> None:

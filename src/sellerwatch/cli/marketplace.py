@@ -50,12 +50,11 @@ def status(as_json: AsJson = False) -> None:
 def pause(seller: SellerOption = None, as_json: AsJson = False) -> None:
     """Stop all requests to the marketplace, or those for one seller, until they are resumed; over restarts too.
 
-    Running services stop within a second. Requests under way finish, tasks and starts wait, and nothing is lost. The
-    time does not count for the deadlines of runs.
+    Running services stop within a second. Requests under way finish; tasks and starts wait, and lose nothing by it.
 
     \b
     sellerwatch marketplace pause
-    sellerwatch marketplace pause --seller luxboutique
+    sellerwatch marketplace pause --seller seller_12345
     """
     seller_id = _seller(seller)
 
@@ -75,7 +74,7 @@ def resume(seller: SellerOption = None, as_json: AsJson = False) -> None:
 
     \b
     sellerwatch marketplace resume
-    sellerwatch marketplace resume --seller luxboutique
+    sellerwatch marketplace resume --seller seller_12345
     """
     seller_id = _seller(seller)
 
