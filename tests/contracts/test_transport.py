@@ -109,6 +109,12 @@ async def test_a_connection_that_breaks_is_dropped(wire: Wire, fault: Fault) -> 
     assert (await wire.failing()).problem is TransportProblem.DROPPED
 
 
+async def test_a_connection_that_is_refused_is_a_failure_of_the_network(wire: Wire) -> None:
+    # The simulator's HTTP server has accepted the connection by then, so that it can only reset it.
+    wire.far.next = Answer(0, fault=Fault.REFUSE)
+    assert (await wire.failing()).problem in (TransportProblem.UNREACHABLE, TransportProblem.DROPPED)
+
+
 async def test_a_request_is_put_on_the_wire_once_even_when_a_kept_connection_drops(wire: Wire) -> None:
     """aiohttp would send it again by itself, and nobody's budget would have counted that."""
     await wire.get()

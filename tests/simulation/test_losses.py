@@ -13,6 +13,7 @@ from tests.simulation.stage import Stage, play, settings_of
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.crawling.put_back import cancel_execution
+from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import Draw
 
 
@@ -113,7 +114,7 @@ def test_a_run_ended_from_outside_leaves_no_task_open(migrated_template: Path, p
             draw, now, rules = Draw(stage.ids), stage.clock.now(), service.crawl.rules
 
             def cancel(tx: Transaction) -> None:
-                cancel_execution(tx, run, "by hand", rules, draw.replay(), now)
+                cancel_execution(tx, run, Failure.of(FailureCode.CANCELLED, now), rules, draw.replay(), now)
 
             await stage.store.transact(cancel)
             await stage.clock.sleep(60)
@@ -135,7 +136,9 @@ def test_a_run_ended_from_outside_whose_worker_vanishes_leaves_no_task_open(migr
         assert run is not None
         await vanish(stage, 1.5)
         draw, now = Draw(stage.ids), stage.clock.now()
-        await stage.store.transact(lambda tx: cancel_execution(tx, run, "by hand", rules, draw.replay(), now))
+        await stage.store.transact(
+            lambda tx: cancel_execution(tx, run, Failure.of(FailureCode.CANCELLED, now), rules, draw.replay(), now)
+        )
         async with stage.serving() as service:
             await stage.clock.sleep(60)
             await stage.check_books()
@@ -152,7 +155,9 @@ def test_a_run_past_its_deadline_fails_and_the_next_one_can_start(migrated_templ
             await stage.start(service, seller_id)
             await stage.clock.sleep(30)
             (run,) = await stage.executions()
-            assert (run.is_open, run.error_message) == (False, "ran past its deadline")
+            assert not run.is_open
+            assert run.failure is not None
+            assert run.failure.code is FailureCode.DEADLINE_PASSED
             await stage.check_books()
             assert await stage.start(service, seller_id) is not None
         await stage.store.read(lambda tx: tx.executions.open_of(seller_id))

@@ -11,6 +11,7 @@ from tests.simulation.pool_doors import block, breaker, everyone, is_api, meddli
 from tests.simulation.stage import Stage, play, settings_of
 
 from sellerwatch.agents.breaker import PoolBreakerOpen
+from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.trigger import trigger
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.marketplaces.ports import Reply
@@ -156,16 +157,16 @@ def test_a_pool_that_was_suspended_to_the_last_one_comes_back_without_a_hand(mig
     play(migrated_template, story, settings=settings_of(**SETTINGS | SLOW), sellers=1, products=40)
 
 
-def test_a_due_run_stays_due_while_the_breaker_is_open(migrated_template: Path) -> None:
+def test_a_due_run_waits_while_the_breaker_is_open(migrated_template: Path) -> None:
     async def story(stage: Stage) -> None:
         await stage.leave_agents(5)
         await stage.register(every=CrawlingInterval.of_days(1), due=stage.clock.now())
         await block(stage)
         async with stage.serving(schedules=True) as service:
             await stage.clock.sleep(350)
-            assert list(await stage.executions()) == []
+            (waiting,) = await stage.executions()
+            assert (waiting.status, waiting.start_tries) == (ExecutionStatus.PENDING, 0)
             await unblock(stage)
-            await stage.clock.sleep(5)
             await stage.settle(service)
         (run,) = await stage.executions()
         assert run.all_succeeded

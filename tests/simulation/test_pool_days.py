@@ -59,8 +59,7 @@ def test_a_storm_of_server_errors_ruins_nobody(migrated_template: Path) -> None:
             await stage.clock.sleep(20)
             door.meddle = lambda path, agent: None
             met = Counter(agent for at, path, agent in door.asked if is_api(path) and at > began)
-            assert len(met) == 10, "everybody met it"
-            assert sum(met.values()) > 200
+            assert sum(met.values()) <= 40, "an endpoint that is down is asked by a probe at a time"
             assert await statuses(stage) == {"AVAILABLE": 10}
             assert min(agent.health_score for agent in await agents(stage)) >= 90
             assert {one.circuit.state for one in await everyone(stage)} == {CircuitState.CLOSED}

@@ -11,6 +11,8 @@ from tests.simulation.doors import ShakyStore
 from tests.simulation.stage import Stage, play, settings_of
 
 from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.crawling.execution import ExecutionStatus
+from sellerwatch.kernel.failure import FailureCode
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.missed import spread
 from sellerwatch.schedules.schedule import Schedule
@@ -116,7 +118,7 @@ def test_a_run_longer_than_its_interval_makes_the_next_one_pass_and_that_is_note
     play(migrated_template, story, sellers=1, products=3)
 
 
-def test_without_budget_the_time_stays_due_and_the_run_starts_when_there_is_some(migrated_template: Path) -> None:
+def test_without_budget_a_due_run_waits_and_starts_when_there_is_some(migrated_template: Path) -> None:
     async def story(stage: Stage) -> None:
         await stage.leave_agents(2)
         await stage.register(due=stage.clock.now())
@@ -130,27 +132,38 @@ def test_without_budget_the_time_stays_due_and_the_run_starts_when_there_is_some
         await stage.store.transact(rest)
         async with stage.serving(schedules=True) as service:
             await stage.clock.sleep(110)
-            (schedule,) = await schedules(stage)
-            assert schedule.is_due(stage.clock.now())
-            assert list(await stage.executions()) == []
-            await stage.until(runs(stage, 1), service)
+            (waiting,) = await stage.executions()
+            assert (waiting.status, waiting.start_tries) == (ExecutionStatus.PENDING, 0)
+            assert waiting.failure is not None
+            assert waiting.failure.code is FailureCode.POOL_BREAKER_OPEN
             await stage.settle(service)
+        (run,) = await stage.executions()
+        assert (run.execution_id, run.all_succeeded) == (waiting.execution_id, True)
         stage.check_world()
         assert await stage.notes("schedule.skip") == []
 
     play(migrated_template, story, sellers=1, products=3)
 
 
-def test_a_marketplace_that_is_down_costs_this_time_and_leaves_a_failed_run_to_see(migrated_template: Path) -> None:
+def test_a_marketplace_that_does_not_say_the_total_is_asked_again_until_the_next_run_is_due(
+    migrated_template: Path,
+) -> None:
     async def story(stage: Stage) -> None:
         await stage.register(due=stage.clock.now())
         await stage.clock.sleep(SPREAD)
         async with stage.serving(schedules=True):
             await stage.clock.sleep(120)
-        (run,) = await stage.executions()
-        assert not run.is_open
-        assert run.error_message is not None
-        assert len(await stage.notes("schedule.skip")) == 1
+            (run,) = await stage.executions()
+            assert (run.status, run.start_tries) == (ExecutionStatus.PENDING, 3)
+            assert run.failure is not None
+            assert run.failure.code is FailureCode.PRODUCT_GONE
+            await stage.clock.sleep(24 * 3600)
+        overtaken, following = await stage.executions()
+        assert overtaken.execution_id == run.execution_id
+        assert overtaken.failure is not None
+        assert overtaken.failure.code is FailureCode.OVERTAKEN
+        assert following.status is ExecutionStatus.PENDING
+        assert await stage.notes("schedule.skip") == []
         await stage.check_books()
 
     play(

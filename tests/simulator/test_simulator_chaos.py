@@ -9,9 +9,9 @@ from itertools import count
 
 import orjson
 import pytest
-from tests.simulator.visiting import NOW, Visitor, header, open_simulator
+from tests.simulator.visiting import AGENT, NOW, Visitor, header, open_simulator
 
-from sellerwatch.simulator.chaos import PROFILES, Ailment, Chaos, Profile, Storms
+from sellerwatch.simulator.chaos import PROFILES, Ailment, Chaos, Outage, Profile, Storms
 from sellerwatch.simulator.simulator import Simulator
 from sellerwatch.simulator.wire import Answer, Fault
 
@@ -298,3 +298,69 @@ def test_another_seed_gives_another_history() -> None:
         return [f"{answer.status} {answer.fault}" for answer in (visitor.detail(FIRST) for _ in range(300))]
 
     assert faults(1) == faults(1) != faults(2)
+
+
+def during(outage: Outage) -> Visitor:
+    visitor = Visitor(open_simulator()).enter()
+    visitor.simulator.marketplace.plan(outage)
+    return visitor
+
+
+def test_refused_connections_reach_no_endpoint_and_count_in_no_window() -> None:
+    visitor = during(Outage(Ailment.REFUSED, NOW + 1, NOW + 2))
+    for at in (1.0, 1.999):
+        for answer in (visitor.detail(FIRST, NOW + at), visitor.page("seller_0001", now=NOW + at)):
+            assert (answer.status, answer.fault) == (0, Fault.REFUSE)
+        assert visitor.get("/", NOW + at).fault is Fault.REFUSE
+    assert visitor.detail(FIRST, NOW + 2).status == 200
+    stats = visitor.simulator.marketplace.stats()
+    assert stats["statuses"] == {"200": 2, "refused": 6}
+    assert stats["most_in_a_window"] == 1
+
+
+@pytest.mark.parametrize("endpoint", ["list", "detail", "options", "session"])
+def test_a_5xx_of_one_endpoint_leaves_the_others_alone(endpoint: str) -> None:
+    visitor = during(Outage(Ailment.ERROR, NOW, NOW + 60, endpoint=endpoint))
+    answers = {
+        "list": visitor.page("seller_0001"),
+        "detail": visitor.detail(FIRST),
+        "options": visitor.options(FIRST),
+        "session": visitor.get("/"),
+    }
+    assert {name for name, answer in answers.items() if answer.status >= 500} == {endpoint}
+
+
+def test_one_product_can_be_broken_alone() -> None:
+    visitor = during(Outage(Ailment.ERROR, NOW, item_no=FIRST))
+    assert visitor.detail(FIRST, NOW + 10**6).status >= 500
+    assert visitor.detail(FIRST + 1).status == 200
+
+
+def test_one_identity_can_be_banned_whatever_token_it_has() -> None:
+    visitor = during(Outage(Ailment.UNAUTHORISED, NOW, user_agent=AGENT))
+    other = Visitor(visitor.simulator, "another").enter()
+    assert visitor.detail(FIRST).status == visitor.enter().detail(FIRST).status == 401
+    assert other.detail(FIRST).status == 200
+
+
+def test_everything_but_sessions_can_be_answered_429() -> None:
+    visitor = during(Outage(Ailment.STORM, NOW, NOW + 3600))
+    assert {visitor.detail(FIRST).status, visitor.options(FIRST).status, visitor.page("seller_0001").status} == {429}
+    assert visitor.enter().detail(FIRST, NOW + 3600).status == 200
+
+
+def test_details_can_be_without_their_main_module() -> None:
+    visitor = during(Outage(Ailment.WITHOUT_MODULE, NOW, NOW + 600))
+    kinds = {module["type"] for module in orjson.loads(visitor.detail(FIRST).body)["moduleList"]}
+    assert "ShippingModule" in kinds
+    assert "ProductInfoModule" not in kinds
+    whole = orjson.loads(visitor.detail(FIRST, NOW + 600).body)["moduleList"]
+    assert "ProductInfoModule" in {module["type"] for module in whole}
+
+
+def test_a_restart_voids_the_tokens_of_before() -> None:
+    visitor = Visitor(open_simulator()).enter()
+    visitor.simulator.marketplace.restart(NOW + 5)
+    assert visitor.detail(FIRST, NOW + 4).status == 200
+    assert visitor.detail(FIRST, NOW + 5).status == 401
+    assert visitor.enter(NOW + 6).detail(FIRST, NOW + 6).status == 200

@@ -140,3 +140,49 @@ def test_a_warmed_marketplace_has_rendered_everything_and_counts_nothing() -> No
     assert warm.marketplace.stats()["requests"] == {}
     assert Visitor(warm).enter().detail(FIRST) == Visitor(cold).enter().detail(FIRST)
     assert knock(warm, "GET", "warm")[0] == 405
+
+
+def test_an_outage_is_planned_from_outside_and_ended_again() -> None:
+    simulator = open_simulator()
+    visitor = Visitor(simulator).enter()
+    _, said = knock(simulator, "POST", "outage", **{"ailment": "error", "endpoint": "options", "in": 5, "seconds": 10})
+    assert said == {"ailment": "error", "start": NOW + 5, "end": NOW + 15}
+    assert visitor.options(FIRST).status == 200
+    assert visitor.options(FIRST, NOW + 5).status >= 500
+    assert visitor.detail(FIRST, NOW + 6).status == 200
+    assert knock(simulator, "POST", "outage", ailment="none")[0] == 200
+    assert visitor.options(FIRST, NOW + 7).status == 200
+
+
+def test_an_outage_that_makes_no_sense_is_refused_with_a_sentence() -> None:
+    simulator = open_simulator()
+    assert knock(simulator, "POST", "outage", ailment="plague")[0] == 400
+    assert knock(simulator, "POST", "outage", ailment="cut")[0] == 400
+    assert knock(simulator, "POST", "outage", ailment="without module", endpoint="list")[0] == 400
+    assert knock(simulator, "POST", "outage", ailment="error", seconds="nan")[0] == 400
+
+
+def test_a_restart_voids_every_token() -> None:
+    simulator = open_simulator()
+    visitor = Visitor(simulator).enter()
+    knock(simulator, "POST", "restart")
+    assert visitor.detail(FIRST).status == 401
+    assert visitor.enter().detail(FIRST).status == 200
+
+
+def test_the_log_is_counted_by_endpoint_identity_and_status_within_a_period() -> None:
+    simulator = open_simulator()
+    visitor = Visitor(simulator).enter()
+    visitor.detail(FIRST, NOW + 1)
+    visitor.options(FIRST, NOW + 2)
+    visitor.options(1, NOW + 3)
+    status, counted = knock(simulator, "GET", "requests", since=NOW + 1, until=NOW + 3)
+    assert status == 200
+    assert counted == {
+        "now": NOW,
+        "total": 2,
+        "byEndpoint": {"detail": 1, "options": 1},
+        "byIdentity": {visitor.agent: 2},
+        "byStatus": {"200": 2},
+    }
+    assert knock(simulator, "GET", "requests")[1]["total"] == 4

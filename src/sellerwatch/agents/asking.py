@@ -165,9 +165,7 @@ async def _lend(
             return NotAsked(why, got.circuit_until)
         offered = got.offered
         if offered.is_shut and offered.refusal is not None:
-            rate = f"{offered.refusal.rate:.2f}"
-            why = Failure.of(FailureCode.POOL_BREAKER_OPEN, at.now, rate=rate)
-            return NotAsked(why, offered.not_before, offered.refusal)
+            return _refused(offered, offered.refusal, at.now)
         untried = [c for c in offered.tokenless if c.row not in tried][:SESSIONS_AT_ONCE]
         if untried and len(tried) < MOST_SESSIONS:
             opened = await asyncio.gather(
@@ -176,10 +174,18 @@ async def _lend(
             tried.update(c.row for c, done in zip(untried, opened, strict=True) if done is not None)
             if any(opened):
                 continue
+        if offered.refusal is not None:
+            # The breaker lets one request through, but no agent could send it.
+            return _refused(offered, offered.refusal, at.now)
         wait = offered.not_before or at.now + LOOK_AGAIN
         if wait > deadline or at.now >= deadline:
             return _not_lent(offered, bool(tried), at.now)
         await context.clock.sleep(max((wait - at.now).total_seconds(), 0.01))
+
+
+def _refused(offered: Offer, refusal: PoolBreakerOpen, now: datetime) -> NotAsked:
+    why = Failure.of(FailureCode.POOL_BREAKER_OPEN, now, rate=f"{refusal.rate:.2f}")
+    return NotAsked(why, offered.not_before, refusal)
 
 
 def _not_lent(offered: Offer, has_tried: bool, now: datetime) -> NotAsked:

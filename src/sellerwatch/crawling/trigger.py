@@ -19,6 +19,7 @@ from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.execution import CrawlInProgress, Execution, ExecutionStatus
 from sellerwatch.crawling.list_end import hold_all, list_tasks, pages_of
 from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.kernel.clock import moment
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import Draw, ExecutionId, SellerId
 from sellerwatch.kernel.notices import Notice
@@ -62,12 +63,14 @@ async def request_run(crawl: Crawl, seller_id: SellerId, actor: str, *, waits_fo
     await crawl.store.read(lambda tx: _may_start(tx, seller_id))
     if crawl.robots is not None and not crawl.pause.everything:
         await crawl.robots.allow(crawl.clock.now())
-    now, draw = crawl.clock.now(), Draw(crawl.ids)
+    at, draw = moment(crawl.clock), Draw(crawl.ids)
+    now = at.now
 
     def work(tx: CrawlTx) -> tuple[ExecutionId | None, PoolBreakerOpen | None, tuple[Notice, ...]]:
         _, schedule = _may_start(tx, seller_id)
         gate = ask_gate(tx, crawl.rules.breaker, now)
-        if gate.most == 0 and not waits_for_pool:
+        is_shut = gate.most == 0 or (gate.is_probe and not tx.agents.candidates(at))
+        if is_shut and not waits_for_pool:
             return None, gate.refusal, gate.notices
         execution_id = ExecutionId(next(draw.replay()))
         execution = Execution.create(execution_id, schedule.schedule_id, seller_id, now)

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from email.utils import formatdate
 from enum import Enum
 from itertools import accumulate
-from math import ceil
+from math import ceil, inf
 
 from sellerwatch.simulator.luck import dice
 
 
 class Ailment(Enum):
-    """What a request suffers."""
+    """What a request suffers. The last three happen only during an `Outage`."""
 
     NONE = "none"
     ERROR = "error"  # a 5xx
@@ -25,6 +25,9 @@ class Ailment(Enum):
     HTML = "html"  # an error page with status 200
     REVOKED = "revoked"  # the token is taken away: 401
     STORM = "storm"  # a 429 that no limit asked for
+    REFUSED = "refused"  # the connection is not accepted at all
+    UNAUTHORISED = "unauthorised"  # 401 for any token, a fresh one too
+    WITHOUT_MODULE = "without module"  # a detail without its ProductInfoModule
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,40 @@ class Storms:
     share: float = 0.0
     at_most: int = 1_000_000
     retry_after: tuple[int, int] = (1, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """A period, in the marketplace's time, in which every request that matches suffers `ailment`.
+
+    `endpoint` is list, detail, options or session (the page that gives a token); `user_agent` is one identity and
+    `item_no` one product. What is None matches anything. The end is not part of the period.
+    """
+
+    ailment: Ailment
+    start: float
+    end: float = inf
+    endpoint: str | None = None
+    user_agent: str | None = None
+    item_no: int | None = None
+
+    def covers(self, now: float, endpoint: str, user_agent: str, item: str) -> bool:
+        return (
+            self.start <= now < self.end
+            and self.endpoint in (None, endpoint)
+            and self.user_agent in (None, user_agent)
+            and (self.item_no is None or str(self.item_no) == item)
+        )
+
+
+#: Ailments that an outage can inflict, and the endpoints where each makes sense.
+OUTAGE_ENDPOINTS: dict[Ailment, frozenset[str]] = {
+    Ailment.REFUSED: frozenset({"list", "detail", "options", "session", "robots", "other"}),
+    Ailment.ERROR: frozenset({"list", "detail", "options", "session"}),
+    Ailment.UNAUTHORISED: frozenset({"list", "detail", "options"}),
+    Ailment.STORM: frozenset({"list", "detail", "options"}),
+    Ailment.WITHOUT_MODULE: frozenset({"detail"}),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +165,7 @@ class Chaos:
     def __init__(self, profile: Profile, seed: int | str = 0) -> None:
         self.rng = dice(seed, "chaos")
         self.inflicted: Counter[str] = Counter()
+        self._outages: tuple[Outage, ...] = ()
         self.become(profile)
 
     def become(self, profile: Profile) -> None:
@@ -140,6 +178,25 @@ class Chaos:
         self._storm = -1
         self._refused_in_storm = 0
         self._shifts: Counter[str] = Counter()
+
+    def plan(self, outage: Outage) -> None:
+        """Add an outage to those that are planned. Where several cover a request the first planned one counts."""
+        if outage.endpoint is not None and outage.endpoint not in OUTAGE_ENDPOINTS.get(outage.ailment, ()):
+            raise ValueError(f"{outage.ailment.value} does not happen at {outage.endpoint}")
+        if outage.ailment not in OUTAGE_ENDPOINTS:
+            raise ValueError(f"{outage.ailment.value} is no outage; it has a share in a profile")
+        self._outages += (outage,)
+
+    def end_outages(self) -> None:
+        """Forget all outages, planned or under way."""
+        self._outages = ()
+
+    def outage(self, now: float, endpoint: str, user_agent: str, item: str) -> Ailment:
+        """What an outage does to this request; NONE where no outage covers it. `item` is the number in its path."""
+        for outage in self._outages:
+            if endpoint in OUTAGE_ENDPOINTS[outage.ailment] and outage.covers(now, endpoint, user_agent, item):
+                return outage.ailment
+        return Ailment.NONE
 
     def strike(self, now: float) -> Ailment:
         """What this request is to suffer; whoever makes it suffer says so with `count`.

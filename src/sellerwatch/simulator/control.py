@@ -1,11 +1,13 @@
 """The simulator's own doors, for when it runs in another process: look at it, change the world, make it misbehave."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
 from enum import Enum
+from math import inf, isfinite
 from typing import TypeVar
 
-from sellerwatch.simulator.chaos import PROFILES
+from sellerwatch.simulator.chaos import PROFILES, Ailment, Outage
 from sellerwatch.simulator.luck import dice
 from sellerwatch.simulator.marketplace import Marketplace
 from sellerwatch.simulator.product_server import Behaviour, Mode, ProductServer
@@ -40,7 +42,14 @@ class Control:
     | `POST profile?name=...` | another chaos profile |
     | `POST receiver?mode=...` | another mode of the product server; `probability`, `requests`, `retryAfter` |
     | `POST warm` | every product rendered once and kept, so that no benchmark times that |
+    | `POST outage?ailment=...` | let requests fail, `in` seconds from now, for `seconds`; see below |
+    | `POST restart` | void every token; `in` seconds from now |
+    | `GET requests` | the log, counted by endpoint, identity and status; bounded by `since` and `until` |
     | `POST redesign?on=true` | redesign the details; `seller` for one seller, `on=false` to take it back |
+
+    The ailments of an outage are refused, error, unauthorised, storm (429) and without module. `endpoint`, `userAgent`
+    and `itemNo` narrow it down, and `ailment=none` ends every outage. These doors stay open while connections are
+    refused. `requests` also tells the time now, on the clock of `since` and `until`.
     """
 
     def __init__(
@@ -48,11 +57,12 @@ class Control:
     ) -> None:
         """`latency_ms`, where given, stays in force whatever profile is chosen."""
         self._latency_ms = latency_ms
+        self._now = 0.0
         self._marketplace = marketplace
         self._world = marketplace.world
         self._product_server = product_server
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: Request, now: float) -> Answer:
         door, _, rest = request.path.removeprefix(CONTROL_PREFIX).partition("/")
         known = _DOORS.get(door)
         if known is None:
@@ -61,6 +71,7 @@ class Control:
         if request.method != method:
             return refusal(405, f"{door} wants {method}", (("allow", method),))
         try:
+            self._now = now
             return action(self, request, rest)
         except BadRequest as error:
             return refusal(400, str(error))
@@ -118,6 +129,38 @@ class Control:
         self._product_server.behave(behaviour)
         return json_answer(200, {"mode": behaviour.mode.value})
 
+    def outage(self, request: Request, rest: str) -> Answer:
+        query = request.query
+        ailment = _member(Ailment, "ailment", query.get("ailment", ""))
+        if ailment is Ailment.NONE:
+            self._marketplace.chaos.end_outages()
+            return json_answer(200, {"ailment": ailment.value})
+        start = self._now + _seconds("in", query.get("in", "0"))
+        end = start + _seconds("seconds", query["seconds"]) if "seconds" in query else inf
+        item_no = _whole("itemNo", query["itemNo"]) if "itemNo" in query else None
+        try:
+            self._marketplace.plan(Outage(ailment, start, end, query.get("endpoint"), query.get("userAgent"), item_no))
+        except ValueError as problem:
+            raise BadRequest(str(problem)) from None
+        return json_answer(200, {"ailment": ailment.value, "start": start, "end": end if isfinite(end) else None})
+
+    def restart(self, request: Request, rest: str) -> Answer:
+        at = self._now + _seconds("in", request.query.get("in", "0"))
+        self._marketplace.restart(at)
+        return json_answer(200, {"at": at})
+
+    def requests(self, request: Request, rest: str) -> Answer:
+        since = _seconds("since", request.query.get("since", "0"))
+        until = _seconds("until", request.query["until"]) if "until" in request.query else inf
+        found = self._marketplace.requests(since, until)
+        counts = {
+            "total": len(found),
+            "byEndpoint": Counter(one.endpoint for one in found),
+            "byIdentity": Counter(one.user_agent for one in found),
+            "byStatus": Counter(str(one.status) for one in found),
+        }
+        return json_answer(200, {"now": self._now} | counts)
+
     def redesign(self, request: Request, rest: str) -> Answer:
         on = request.query.get("on", "true").lower() != "false"
         seller_id = request.query.get("seller")
@@ -139,6 +182,9 @@ _DOORS: dict[str, tuple[str, Action]] = {
     "mutate": ("POST", Control.mutate),
     "profile": ("POST", Control.profile),
     "receiver": ("POST", Control.receiver),
+    "outage": ("POST", Control.outage),
+    "restart": ("POST", Control.restart),
+    "requests": ("GET", Control.requests),
     "redesign": ("POST", Control.redesign),
     "warm": ("POST", Control.warm),
 }
@@ -148,6 +194,16 @@ def _whole(name: str, text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
         raise BadRequest(f"{name} must be a whole number, not {text!r}")
     return int(text)
+
+
+def _seconds(name: str, text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not (isfinite(seconds) and seconds >= 0):
+        raise BadRequest(f"{name} must be seconds from 0, not {text!r}")
+    return seconds
 
 
 def _share(name: str, text: str) -> float:

@@ -205,7 +205,7 @@ class _Connection(asyncio.Protocol):
             self._next()
 
     def _send(self, answer: Answer, keep_alive: bool, with_body: bool) -> None:
-        if answer.fault is Fault.DROP:
+        if answer.fault in (Fault.DROP, Fault.REFUSE):
             self._transport.abort()
             return
         body = answer.body if with_body else b""

@@ -4,11 +4,13 @@ It reads no clock and opens no socket: `answer` is told the time. Its own count 
 that a crawler's limiter works.
 """
 
-from collections import Counter
+from bisect import insort
+from collections import Counter, deque
 from dataclasses import replace
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple
 
-from sellerwatch.simulator.chaos import PROFILES, Ailment, Chaos, Profile
+from sellerwatch.simulator.chaos import PROFILES, Ailment, Chaos, Outage, Profile
 from sellerwatch.simulator.limits import Judge, Limits, Verdict
 from sellerwatch.simulator.rendering import Renderer
 from sellerwatch.simulator.sessions import Sessions
@@ -29,6 +31,18 @@ _HTML = "text/html; charset=utf-8"
 _HOME_PAGE = "<!doctype html><html lang=ko><title>머스트잇</title><h1>머스트잇</h1></html>".encode()
 _ERROR_PAGE = "<!doctype html><html><title>오류</title><h1>잠시 후 다시 시도해 주세요</h1></html>".encode()
 _DROPPED = Answer(0, fault=Fault.DROP)
+_REFUSED = Answer(0, fault=Fault.REFUSE)
+_NO_STATUS = {Fault.DROP: "dropped", Fault.REFUSE: "refused"}
+_LOGGED_REQUESTS = 100_000
+
+
+class LoggedRequest(NamedTuple):
+    """One request as the marketplace's log has it. `status` is 0 where the connection was refused or dropped."""
+
+    at: float
+    endpoint: str
+    user_agent: str
+    status: int
 
 
 class Marketplace:
@@ -55,15 +69,39 @@ class Marketplace:
         self._requests: Counter[str] = Counter()
         self._statuses: Counter[str] = Counter()
         self._verdicts: Counter[Verdict] = Counter()
+        self._log: deque[LoggedRequest] = deque(maxlen=_LOGGED_REQUESTS)
+        self._restarts: list[float] = []
 
     def answer(self, request: Request, now: float) -> Answer:
         """Answer a request that arrived at `now`."""
         endpoint, key = _route(request.path)
         self._requests[endpoint] += 1
-        answer = self._answer_at(endpoint, key, request, now)
-        self._statuses[str(answer.status) if answer.status else "dropped"] += 1
+        while self._restarts and self._restarts[0] <= now:
+            self._restarts.pop(0)
+            self._sessions.revoke_all()
+        user_agent = request.headers.get("user-agent", "")
+        trouble = self.chaos.outage(now, endpoint, user_agent, key)
+        answer = (
+            self._refused() if trouble is Ailment.REFUSED else self._answer_at(endpoint, key, request, now, trouble)
+        )
+        self._statuses[str(answer.status) if answer.status else _NO_STATUS[answer.fault]] += 1
+        self._log.append(LoggedRequest(now, endpoint, user_agent, answer.status))
         delay = self.chaos.delay()
         return replace(answer, delay=delay) if delay else answer
+
+    def plan(self, outage: Outage) -> None:
+        """Let something go wrong from `outage.start` to `outage.end`."""
+        self.chaos.plan(outage)
+
+    def restart(self, at: float) -> None:
+        """Void every token issued before `at`, as a restart of the marketplace does."""
+        insort(self._restarts, at)
+
+    def requests(self, since: float = 0.0, until: float = inf) -> list[LoggedRequest]:
+        """The log from `since` on and before `until`, oldest first; it holds the last 100,000 requests.
+
+        A refused connection is in it too: the marketplace never saw it, but it was attempted."""
+        return [request for request in self._log if since <= request.at < until]
 
     def warm(self) -> None:
         """Render every product once and keep all of them: a benchmark should not time that."""
@@ -91,7 +129,11 @@ class Marketplace:
             "products": len(self.world),
         }
 
-    def _answer_at(self, endpoint: str, key: str, request: Request, now: float) -> Answer:
+    def _refused(self) -> Answer:
+        self.chaos.count(Ailment.REFUSED)
+        return _REFUSED
+
+    def _answer_at(self, endpoint: str, key: str, request: Request, now: float, trouble: Ailment) -> Answer:
         if endpoint == "other":
             return refusal(404, f"nothing at {request.path}")
         if request.method != "GET":
@@ -99,18 +141,18 @@ class Marketplace:
         if endpoint == "robots":
             return Answer(200, b"User-agent: *\nAllow: /\n", content_type="text/plain; charset=utf-8")
         if endpoint == "session":
-            return self._session(request, now)
-        return self._api(endpoint, key, request, now)
+            return self._session(request, now, trouble)
+        return self._api(endpoint, key, request, now, trouble)
 
-    def _session(self, request: Request, now: float) -> Answer:
+    def _session(self, request: Request, now: float, trouble: Ailment) -> Answer:
         """`GET /`: a new session. It counts in nobody's window, but it may fail like anything else."""
-        ailment = self.chaos.strike(now)
+        ailment = self.chaos.strike(now) if trouble is Ailment.NONE else trouble
         if ailment in (Ailment.ERROR, Ailment.DROP, Ailment.HTML):
             return self._instead(ailment)
         session = self._sessions.issue(request.headers.get("user-agent", ""), now, self.chaos.profile.token_seconds)
         return Answer(200, _HOME_PAGE, session.cookies, _HTML)
 
-    def _api(self, endpoint: str, key: str, request: Request, now: float) -> Answer:
+    def _api(self, endpoint: str, key: str, request: Request, now: float, trouble: Ailment) -> Answer:
         """An API request: first the limits, then luck, then the credentials, then the question itself."""
         judge = self._judge(request.headers.get("user-agent", ""))
         verdict = judge.judge(now)
@@ -119,17 +161,20 @@ class Marketplace:
             seconds = judge.retry_after(now) if verdict is Verdict.OVER_BUDGET else 1
             judge.asked_for_quiet(now, now + seconds)
             return refusal(429, verdict.value, (("retry-after", str(seconds)),))
-        ailment = self.chaos.strike(now)
+        ailment = self.chaos.strike(now) if trouble is Ailment.NONE else trouble
         if ailment is Ailment.STORM:
             return self._stormy(judge, now)
         if ailment in (Ailment.ERROR, Ailment.DROP, Ailment.HTML):
             return self._instead(ailment)
         if ailment is Ailment.REVOKED and self._sessions.revoke(request.headers):
             self.chaos.count(ailment)
+        if ailment is Ailment.UNAUTHORISED:
+            self.chaos.count(ailment)
+            return refusal(401, "the token is unknown or has expired")
         status, why = self._sessions.check(request.headers, now)
         if status != 200:
             return refusal(status, why)
-        answer = self._list(request) if endpoint == "list" else self._item(endpoint, key)
+        answer = self._list(request) if endpoint == "list" else self._item(endpoint, key, ailment)
         if answer.status != 200 or ailment not in (Ailment.CUT, Ailment.TRUNCATED):
             return answer
         self.chaos.count(ailment)
@@ -176,11 +221,14 @@ class Marketplace:
         products = [product for product in map(self.world.product, items) if product is not None]
         return Answer(200, self.renderer.list_page(count, products))
 
-    def _item(self, endpoint: str, key: str) -> Answer:
+    def _item(self, endpoint: str, key: str, ailment: Ailment) -> Answer:
         item_no = _whole(key)
         product = self.world.product(item_no) if item_no is not None else None
         if product is None:
             return refusal(404, f"no item {key}")
+        if ailment is Ailment.WITHOUT_MODULE:
+            self.chaos.count(ailment)
+            return Answer(200, self.renderer.detail(product, without_info=True))
         render = self.renderer.detail if endpoint == "detail" else self.renderer.options
         return Answer(200, render(product))
 

@@ -40,6 +40,7 @@ _DETAIL = (
 _LAZY = b'{"type":"LazyComponent","data":{"componentName":"RecommendItems","height":480}}'
 _TABS = orjson.dumps({"type": "TabListModule", "data": [{"title": "상품정보"}, {"title": "리뷰"}, {"title": "문의"}]})
 _MODULES = 11
+_INFO_START = b'{"type":"ProductInfoModule"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +87,13 @@ class Renderer:
         tails = [_like(not bits(4), bits(8), _SPACINGS[at % 2]) for at in range(len(entries))]
         return _PAGE % (count, b",".join(map(bytes.__add__, entries, tails)))
 
-    def detail(self, product: Product) -> bytes:
-        """The detail, in an order of modules that is not fixed."""
+    def detail(self, product: Product, *, without_info: bool = False) -> bytes:
+        """The detail, in an order of modules that is not fixed; `without_info` leaves its ProductInfoModule out."""
         stable = self._stable_modules(product)
         no = product.item_no
+        if without_info:
+            kept = [module for module in stable if not module.startswith(_INFO_START)]
+            return _DETAIL % (b",".join(kept), 0, b"false", no, 0)
         if not self._volatile:
             return _DETAIL % (b",".join(stable + _volatile_modules(product, 0)), 0, b"false", no, 0)
         luck = self._rng.getrandbits(30)

@@ -53,6 +53,12 @@ class Sessions:
         """Take away the token of this request, long before its time; whether there was one to take."""
         return self._by_token.pop(headers.get("authorization", "").removeprefix(_SCHEME), None) is not None
 
+    def revoke_all(self) -> int:
+        """Take away every token, as a restart of the marketplace does; returns how many there were."""
+        number = len(self._by_token)
+        self._by_token.clear()
+        return number
+
     def check(self, headers: Mapping[str, str], now: float) -> tuple[int, str]:
         """The status this request's credentials deserve (200, 400 or 401), and why."""
         authorization = headers.get("authorization")

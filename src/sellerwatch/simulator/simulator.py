@@ -53,7 +53,7 @@ class Simulator:
         if request.path == EVENTS_PATH:
             return self.product_server.answer(request, now)
         if request.path.startswith(CONTROL_PREFIX):
-            return self._control.answer(request)
+            return self._control.answer(request, now)
         return self.marketplace.answer(request, now)
 
     def mutate(self, count: int, seed: int | str = 0) -> int:

@@ -48,6 +48,9 @@ class SimulatedTransport:
         if answer.fault is Fault.HANG or answer.delay > self._read_seconds:
             await self._clock.sleep(self._read_seconds)
             raise TransportFailed(TransportProblem.TIMEOUT)
+        if answer.fault is Fault.REFUSE:
+            await self._clock.sleep(0)
+            raise TransportFailed(TransportProblem.UNREACHABLE, "connection refused")
         await self._clock.sleep(answer.delay)  # also for 0: others get a turn, as they would over a socket
         if answer.fault is Fault.DROP:
             raise TransportFailed(TransportProblem.DROPPED, "before an answer")

@@ -19,6 +19,7 @@ class Fault(Enum):
     DROP = "drop"  # closed before one byte of the answer
     CUT = "cut"  # the head and half of the body, then closed
     HANG = "hang"  # nothing at all, until the caller gives up
+    REFUSE = "refuse"  # the connection is not accepted; over HTTP, where it has been, it is reset
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,601 @@
+"""Outages of the marketplace on virtual time: whatever it was, afterwards every product is right and nothing was lost.
+
+What an outage cost is counted by the marketplace's own log, in which a refused connection stands as an attempt.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from tests.simulation.pool_doors import agents, all_available, breaker
+from tests.simulation.stage import Stage, play, settings_of
+
+from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.agents.agent import Agent
+from sellerwatch.agents.endpoints import Endpoint
+from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit
+from sellerwatch.crawling.execution import Execution, ExecutionStatus
+from sellerwatch.crawling.service import Service
+from sellerwatch.kernel.circuit import CircuitState
+from sellerwatch.kernel.failure import Blame
+from sellerwatch.kernel.ids import SellerId
+from sellerwatch.schedules.interval import CrawlingInterval
+from sellerwatch.schedules.missed import starts_at
+from sellerwatch.schedules.schedule import Schedule
+from sellerwatch.settings.model import Settings
+from sellerwatch.simulator.chaos import Ailment, Outage
+from sellerwatch.simulator.luck import dice
+from sellerwatch.simulator.marketplace import LoggedRequest
+from sellerwatch.simulator.world import CHANGES_ONLY
+
+AGENTS = 10
+DAILY = CrawlingInterval.of_days(1)
+MINUTE, HOUR = 60.0, 3600.0
+#: The longest wait of a start between two tries, and a moment for the run to begin.
+LONGEST_START_WAIT = timedelta(minutes=16)
+#: Seconds: nothing takes longer once the marketplace is back.
+PATIENCE = 3600.0
+#: Seconds for which a suspended agent rests.
+REST = 600
+OPEN_TASKS = "SELECT COUNT(*) FROM crawler_tasks WHERE status NOT IN ('COMPLETED', 'FAILED')"
+FAILED_TASKS = "SELECT COUNT(*) FROM crawler_tasks WHERE status = 'FAILED'"
+TRIES = "SELECT task_type, SUM(retry_count) FROM crawler_tasks GROUP BY task_type"
+TASKS = {Endpoint.LIST: "MINISHOP", Endpoint.DETAIL: "PRODUCT_DETAIL", Endpoint.OPTIONS: "PRODUCT_OPTION"}
+
+
+def calm_settings(**more: object) -> Settings:
+    """One request a second of each agent, so that a run takes long enough for an outage to begin in it."""
+    given = {"REQUESTS_PER_SECOND": 1, "MAX_CONCURRENCY": 8, "TENDING_INTERVAL_SECONDS": 30}
+    return settings_of(**given | more)
+
+
+def a_handful(seconds: float) -> int:
+    """The most that an outage may cost at one endpoint: what was in flight and what opened the circuit, the probes
+    while their distance doubles to ten minutes, and one for each ten minutes after that. 38 for three hours."""
+    return int(20 + seconds / 600)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What an operator sees at one moment."""
+
+    circuits: Mapping[Endpoint, MarketplaceCircuit]
+    runs: list[Execution]
+    agents: list[Agent]
+    failed_tasks: int
+    tries: Mapping[str, int]
+    """Tries that tasks have used up, by the type of the task."""
+
+    @property
+    def open_endpoints(self) -> set[Endpoint]:
+        """HALF_OPEN is an open circuit whose probe is on its way."""
+        return {endpoint for endpoint, circuit in self.circuits.items() if circuit.state is not CircuitState.CLOSED}
+
+    @property
+    def run_states(self) -> Counter[ExecutionStatus]:
+        return Counter(run.status for run in self.runs)
+
+    def check_nothing_is_charged(self) -> None:
+        """No task failed, none used up a try at an endpoint that is known to be away, no identity lost health."""
+        assert self.failed_tasks == 0
+        assert sum(self.tries.get(TASKS[endpoint], 0) for endpoint in self.open_endpoints & TASKS.keys()) == 0
+        assert {(agent.health_score, agent.status.value) for agent in self.agents} == {(100, "AVAILABLE")}
+
+    def check_cause(self, endpoint: Endpoint) -> None:
+        """The circuit of this endpoint says since when it is open, when it is tried again, and whose fault it is."""
+        circuit = self.circuits[endpoint]
+        assert endpoint in self.open_endpoints, self.circuits
+        assert circuit.since is not None
+        assert circuit.not_before is not None
+        assert circuit.failure is not None
+        assert circuit.failure.blame is Blame.MARKETPLACE
+
+
+async def look(stage: Stage) -> Seen:
+    return Seen(
+        circuits=await stage.store.read(lambda tx: tx.marketplace.circuits()),
+        runs=list(await stage.executions()),
+        agents=await agents(stage),
+        failed_tasks=await stage.count(FAILED_TASKS),
+        tries=await stage.store.read(lambda tx: {row[0]: int(row[1]) for row in tx.db.rows(TRIES)}),
+    )
+
+
+def now(stage: Stage) -> float:
+    return stage.clock.now().timestamp()
+
+
+def plan(
+    stage: Stage,
+    ailment: Ailment,
+    seconds: float,
+    *,
+    endpoint: str | None = None,
+    user_agent: str | None = None,
+    item_no: int | None = None,
+) -> Outage:
+    """An outage that begins now."""
+    start = now(stage)
+    outage = Outage(ailment, start, start + seconds, endpoint, user_agent, item_no)
+    stage.simulator.marketplace.plan(outage)
+    return outage
+
+
+def requests_during(stage: Stage, outage: Outage) -> list[LoggedRequest]:
+    return stage.simulator.marketplace.requests(outage.start, outage.end)
+
+
+def check_cost(stage: Stage, outage: Outage) -> None:
+    """By the marketplace's count, no endpoint was asked more than a handful of times."""
+    counted = Counter(request.endpoint for request in requests_during(stage, outage))
+    assert all(number <= a_handful(outage.end - outage.start) for number in counted.values()), counted
+
+
+async def until_over(stage: Stage, service: Service, runs: int) -> None:
+    """Until so many runs are over, none is open and everything is delivered."""
+
+    def is_over(tx: Transaction) -> bool:
+        found = tx.executions.newest(seller_id=None, status=None, limit=1000)
+        return len(found) >= runs and not any(run.is_open for run in found) and tx.product_outbox.pending() == 0
+
+    limit = stage.loop.time() + PATIENCE
+    while not await stage.store.read(is_over):
+        assert stage.loop.time() < limit, [f"{run.status} {run.failure}" for run in await stage.executions()]
+        assert not service.stop.is_set(), "the service broke"
+        await stage.clock.sleep(1)
+
+
+async def check_afterwards(stage: Stage, runs: int) -> None:
+    """The receiver holds the truth; every run completed without a failed task; the circuits are closed."""
+    seen = await look(stage)
+    assert seen.run_states == {ExecutionStatus.COMPLETED: runs}, seen.runs
+    assert seen.failed_tasks == 0
+    assert [run for run in seen.runs if not run.all_succeeded] == []
+    assert seen.open_endpoints == set()
+    stage.check_world()
+    await stage.check_books()
+
+
+async def check_health(stage: Stage) -> None:
+    seen = await look(stage)
+    assert {(agent.health_score, agent.status.value) for agent in seen.agents} == {(100, "AVAILABLE")}
+
+
+async def schedules(stage: Stage) -> list[Schedule]:
+    found, _ = await stage.store.read(lambda tx: tx.schedules.page(offset=0, limit=100))
+    return list(found)
+
+
+async def until_asked(stage: Stage, number: int, endpoint: str) -> None:
+    """Until the marketplace has been asked so often there, to the millisecond."""
+    while sum(request.endpoint == endpoint for request in stage.simulator.marketplace.requests()) < number:
+        await stage.clock.sleep(0.001)
+
+
+async def begin_runs(stage: Stage, service: Service, sellers: list[SellerId], asked: int) -> None:
+    """Runs of these sellers, until the marketplace has answered so many questions about products."""
+    for seller_id in sellers:
+        await stage.start(service, seller_id)
+    service.nudge()
+    items = ("detail", "options")
+    while sum(request.endpoint in items for request in stage.simulator.marketplace.requests()) < asked:
+        await stage.clock.sleep(0.05)
+
+
+# Outages at the moment at which a run is due.
+
+
+async def warm(stage: Stage, service: Service, sellers: list[SellerId]) -> None:
+    """A first run of each seller, so that every identity has a token; then products change."""
+    await stage.crawl_all(service, sellers)
+    stage.simulator.world.mutate(4, dice("outages"), CHANGES_ONLY)
+
+
+async def until_start(stage: Stage, seconds: float) -> None:
+    """Until this long before the first start of a seller."""
+    first = min(start for start in map(starts_at, await schedules(stage)) if start is not None)
+    await stage.clock.sleep((first - stage.clock.now()).total_seconds() - seconds)
+
+
+@pytest.mark.parametrize(
+    ("has_tokens", "seconds"),
+    [(True, 10 * MINUTE), (False, 10 * MINUTE), (True, 5 * HOUR)],
+    ids=["10 min", "10 min, no identity has a token", "5 h"],
+)
+def test_a_run_due_in_an_outage_waits_as_pending_and_starts_when_the_marketplace_is_back(
+    migrated_template: Path, has_tokens: bool, seconds: float
+) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.leave_agents(AGENTS)
+        due = stage.clock.now() + timedelta(seconds=300)
+        sellers = await stage.register(every=DAILY, due=due)
+        async with stage.serving(schedules=True) as service:
+            if has_tokens:
+                await warm(stage, service, sellers)
+            before = len(await stage.executions())
+            await until_start(stage, 1)
+            outage = plan(stage, Ailment.REFUSED, seconds)
+            await stage.clock.sleep(seconds - 1)
+
+            seen = await look(stage)
+            assert [run.status for run in seen.runs[before:]] == [ExecutionStatus.PENDING] * 2
+            assert max(run.start_tries for run in seen.runs[before:]) >= 1
+            for run in seen.runs[before:]:
+                assert run.failure is not None
+                assert run.failure.blame is Blame.MARKETPLACE
+                assert run.next_start_at is not None
+                assert stage.clock.now() < run.next_start_at <= stage.clock.now() + LONGEST_START_WAIT
+            seen.check_cause(Endpoint.LIST if has_tokens else Endpoint.TOKEN)
+            seen.check_nothing_is_charged()
+            check_cost(stage, outage)
+
+            await until_over(stage, service, before + 2)
+            await check_afterwards(stage, before + 2)
+            await check_health(stage)
+        back = datetime.fromtimestamp(outage.end, tz=due.tzinfo)
+        for run in (await stage.executions())[before:]:
+            assert run.started_at is not None
+            assert back <= run.started_at <= back + LONGEST_START_WAIT
+        assert {schedule.next_run_at for schedule in await schedules(stage)} == {due + timedelta(days=1)}
+        assert await stage.notes("schedule.skip") == []
+
+    play(migrated_template, story, settings=calm_settings(), sellers=2, products=8)
+
+
+@pytest.mark.parametrize("has_tokens", [True, False], ids=["with tokens", "without a token"])
+def test_connections_refused_for_45_ms_when_a_run_is_due_cost_no_run(migrated_template: Path, has_tokens: bool) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.leave_agents(AGENTS)
+        due = stage.clock.now() + timedelta(seconds=300)
+        sellers = await stage.register(every=DAILY, due=due)
+        async with stage.serving(schedules=True) as service:
+            if has_tokens:
+                await warm(stage, service, sellers)
+            before = len(await stage.executions())
+            await until_start(stage, 0.5)
+            outage = plan(stage, Ailment.REFUSED, HOUR)
+            while not requests_during(stage, outage):
+                await stage.clock.sleep(0.001)
+            await stage.clock.sleep(0.045)
+            stage.simulator.marketplace.chaos.end_outages()
+            back = stage.clock.now()
+            refused = {request.endpoint for request in requests_during(stage, outage) if request.status == 0}
+            assert refused == ({"list"} if has_tokens else {"robots", "session"}), "what a start asks was refused"
+
+            await until_over(stage, service, before + 1)
+            await check_afterwards(stage, before + 1)
+            await check_health(stage)
+        run = (await stage.executions())[-1]
+        assert run.started_at is not None
+        assert run.started_at <= back + timedelta(seconds=60)
+        (schedule,) = await schedules(stage)
+        assert schedule.next_run_at == due + timedelta(days=1)
+
+    play(migrated_template, story, settings=calm_settings(), sellers=1, products=8)
+
+
+def test_a_run_that_is_still_waiting_at_its_next_due_time_is_overtaken_by_one_new_start(
+    migrated_template: Path,
+) -> None:
+    # Only the next due time of the same seller ends a start that waits: there is always one that will run.
+    async def story(stage: Stage) -> None:
+        await stage.leave_agents(AGENTS)
+        await stage.register(every=CrawlingInterval.of_hours(1), due=stage.clock.now() + timedelta(seconds=60))
+        async with stage.serving(schedules=True) as service:
+            await stage.clock.sleep(50)
+            plan(stage, Ailment.REFUSED, 2.5 * HOUR)
+            await stage.clock.sleep(2.4 * HOUR)
+            waiting = [run for run in await stage.executions() if run.is_open]
+            assert [run.status for run in waiting] == [ExecutionStatus.PENDING]
+            assert stage.clock.now() - waiting[0].created_at < timedelta(hours=1), "the newest due time waits"
+
+            async def has_completed() -> bool:
+                return any(run.all_succeeded for run in await stage.executions())
+
+            await stage.until(has_completed, service)
+            await stage.settle(service)
+        runs = await stage.executions()
+        assert [run.execution_id for run in runs if run.all_succeeded] == [waiting[0].execution_id]
+        stage.check_world()
+
+    play(migrated_template, story, settings=calm_settings(), sellers=1, products=4)
+
+
+# Tokens.
+
+
+def test_a_marketplace_that_voided_all_tokens_costs_each_identity_one_new_token_and_nothing_else(
+    migrated_template: Path,
+) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.leave_agents(AGENTS)
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            await begin_runs(stage, service, sellers, asked=20)
+            restarted = now(stage)
+            stage.simulator.marketplace.restart(restarted)
+            await until_over(stage, service, 1)
+            await check_afterwards(stage, 1)
+            await check_health(stage)
+            assert sum((await look(stage)).tries.values()) == 0
+        sessions = Counter(
+            request.user_agent
+            for request in stage.simulator.marketplace.requests(restarted)
+            if request.endpoint == "session"
+        )
+        assert max(sessions.values()) == 1
+
+    play(migrated_template, story, settings=calm_settings(), sellers=1, products=40)
+
+
+def test_a_start_whose_tokens_are_all_void_gets_a_new_one_for_the_same_question(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.leave_agents(AGENTS)
+        (seller_id,) = await stage.register()
+        async with stage.serving() as service:
+            await stage.crawl_all(service, [seller_id])
+            for number in range(2, 7):
+                stage.simulator.marketplace.restart(now(stage))
+                asked = now(stage)
+                assert await stage.start(service, seller_id) is not None
+                run = (await stage.executions())[-1]
+                assert (run.status, run.start_tries) == (ExecutionStatus.RUNNING, 0)
+                assert run.failure is None
+                assert len(stage.simulator.marketplace.requests(asked)) <= 2 * AGENTS
+                await until_over(stage, service, number)
+            await check_afterwards(stage, 6)
+            await check_health(stage)
+
+    play(migrated_template, story, settings=calm_settings(), sellers=1, products=5)
+
+
+@pytest.mark.parametrize(("identities", "products"), [(10, 1), (4, 30)], ids=["rarely used", "often used"])
+def test_an_identity_that_is_answered_401_with_fresh_tokens_too_loses_health_and_nobody_else_does(
+    migrated_template: Path, identities: int, products: int
+) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.leave_agents(identities)
+        sellers = await stage.register()
+        banned = (await agents(stage))[0].user_agent
+        plan(stage, Ailment.UNAUTHORISED, 1000 * HOUR, user_agent=banned)
+        async with stage.serving() as service:
+
+            async def is_charged() -> bool:
+                (one,) = [agent for agent in await agents(stage) if agent.user_agent == banned]
+                return one.health_score < 100 or one.status.value != "AVAILABLE"
+
+            runs = 0
+            while runs < 24 and not await is_charged():
+                await stage.start(service, sellers[0])
+                runs += 1
+                service.nudge()
+                await until_over(stage, service, runs)
+                await stage.clock.sleep(10 * MINUTE)
+            assert await is_charged(), "a banned identity keeps its health for ever"
+            seen = await look(stage)
+            others = [agent for agent in seen.agents if agent.user_agent != banned]
+            assert {(agent.health_score, agent.status.value) for agent in others} == {(100, "AVAILABLE")}
+            await check_afterwards(stage, runs)
+
+    play(migrated_template, story, settings=calm_settings(), sellers=1, products=products)
+
+
+# Outages in the middle of a run.
+
+
+@pytest.mark.parametrize("seconds", [20.0, 10 * MINUTE, 3 * HOUR])
+def test_an_outage_in_the_middle_of_a_run_fails_no_task_and_costs_a_handful_of_requests(
+    migrated_template: Path, seconds: float
+) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.leave_agents(AGENTS)
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            await begin_runs(stage, service, sellers, asked=30)
+            assert await stage.count(OPEN_TASKS) > 20
+            outage = plan(stage, Ailment.REFUSED, seconds)
+            await stage.clock.sleep(seconds - 1)
+
+            seen = await look(stage)
+            assert seen.run_states == {ExecutionStatus.RUNNING: 2}, "runs wait"
+            assert seen.open_endpoints & {Endpoint.DETAIL, Endpoint.OPTIONS}
+            for endpoint in seen.open_endpoints:
+                seen.check_cause(endpoint)
+            seen.check_nothing_is_charged()
+            check_cost(stage, outage)
+
+            await until_over(stage, service, 2)
+            await check_afterwards(stage, 2)
+            await check_health(stage)
+
+    # The run's deadline is shorter than the longest outage: it does not count the time the marketplace was away.
+    settings = calm_settings(RUN_DEADLINE_SECONDS=1800)
+    play(migrated_template, story, settings=settings, sellers=2, products=40)
+
+
+def test_an_outage_of_the_options_alone_stops_the_options_alone(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.leave_agents(AGENTS)
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            await begin_runs(stage, service, sellers, asked=10)
+            outage = plan(stage, Ailment.ERROR, HOUR, endpoint="options")
+            await stage.clock.sleep(HOUR - 1)
+
+            seen = await look(stage)
+            assert seen.open_endpoints == {Endpoint.OPTIONS}
+            seen.check_cause(Endpoint.OPTIONS)
+            failure = seen.circuits[Endpoint.OPTIONS].failure
+            assert failure is not None
+            assert failure.code == "SERVER_ERROR"
+            seen.check_nothing_is_charged()
+            assert seen.run_states == {ExecutionStatus.RUNNING: 1}
+            waiting = await stage.count(f"{OPEN_TASKS} AND task_type = 'PRODUCT_DETAIL'")
+            assert waiting == 0, "details were read meanwhile"
+            answered = [request for request in requests_during(stage, outage) if request.endpoint == "options"]
+            assert 0 < len(answered) <= a_handful(HOUR)
+
+            await until_over(stage, service, 1)
+            await check_afterwards(stage, 1)
+            await check_health(stage)
+
+    play(migrated_template, story, settings=calm_settings(), sellers=1, products=40)
+
+
+def test_an_outage_of_the_token_page_alone_costs_no_task(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.leave_agents(AGENTS)
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            await begin_runs(stage, service, sellers, asked=10)
+            stage.simulator.marketplace.restart(now(stage))
+            outage = plan(stage, Ailment.ERROR, HOUR, endpoint="session")
+            await stage.clock.sleep(HOUR - 1)
+
+            seen = await look(stage)
+            seen.check_cause(Endpoint.TOKEN)
+            seen.check_nothing_is_charged()
+            assert seen.run_states == {ExecutionStatus.RUNNING: 1}
+            check_cost(stage, outage)
+
+            await until_over(stage, service, 1)
+            await check_afterwards(stage, 1)
+            await check_health(stage)
+
+    play(migrated_template, story, settings=calm_settings(), sellers=1, products=40)
+
+
+@pytest.mark.parametrize("products", [1, 2])
+def test_the_last_products_of_a_run_do_not_fail_in_an_outage_either(migrated_template: Path, products: int) -> None:
+    # Too few to tell an outage from broken products by their number alone.
+    async def story(stage: Stage) -> None:
+        await stage.leave_agents(AGENTS)
+        (seller_id,) = await stage.register()
+        async with stage.serving() as service:
+            await stage.start(service, seller_id)
+            service.nudge()
+            await until_asked(stage, 2, "list")  # the total and the page, which is answered a little later
+            outage = plan(stage, Ailment.REFUSED, 10 * MINUTE)
+            await stage.clock.sleep(10 * MINUTE - 1)
+
+            seen = await look(stage)
+            assert seen.run_states == {ExecutionStatus.RUNNING: 1}
+            assert seen.failed_tasks == 0
+            check_cost(stage, outage)
+
+            await until_over(stage, service, 1)
+            await check_afterwards(stage, 1)
+            await check_health(stage)
+
+    play(migrated_template, story, settings=calm_settings(), sellers=1, products=products, latency_ms=100)
+
+
+def test_one_product_that_is_always_answered_500_fails_after_its_tries_and_opens_no_circuit(
+    migrated_template: Path,
+) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.leave_agents(AGENTS)
+        (seller_id,) = await stage.register()
+        item_no = stage.simulator.world.listing(seller_id)[3]
+        outage = plan(stage, Ailment.ERROR, 1000 * HOUR, endpoint="detail", item_no=item_no)
+        async with stage.serving() as service:
+            await stage.start(service, seller_id)
+            service.nudge()
+            opened: set[Endpoint] = set()
+
+            async def is_over() -> bool:
+                seen = await look(stage)
+                opened.update(seen.open_endpoints)
+                return not any(run.is_open for run in seen.runs)
+
+            await stage.until(is_over, service)
+            await stage.settle(service)
+        (run,) = await stage.executions()
+        assert (run.status, run.failed_tasks) == (ExecutionStatus.COMPLETED, 1)
+        assert opened == set()
+        errors = [request for request in requests_during(stage, outage) if request.status >= 500]
+        assert len(errors) == 1 + stage.settings.task_retries
+        wrong = {mismatch.item_no for mismatch in stage.simulator.compare()}
+        assert wrong == {item_no}, "every other product is right"
+        await stage.check_books()
+
+    play(migrated_template, story, settings=calm_settings(), sellers=1, products=20)
+
+
+# Too many requests, says the marketplace, whoever asks.
+
+
+def test_429_for_everybody_for_an_hour_opens_the_pool_breaker_and_no_task_fails(migrated_template: Path) -> None:
+    # Ten tasks and ten identities: each task meets far more refusals than it may make requests of its own.
+    async def story(stage: Stage) -> None:
+        await stage.leave_agents(AGENTS)
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            await begin_runs(stage, service, sellers, asked=2)
+            outage = plan(stage, Ailment.STORM, HOUR)
+            await stage.clock.sleep(REST / 2)
+            assert (await breaker(stage)).state is not CircuitState.CLOSED, "everybody rests"
+            await stage.clock.sleep(HOUR - REST / 2 - 1)
+
+            seen = await look(stage)
+            assert (seen.failed_tasks, sum(seen.tries.values())) == (0, 0)
+            assert seen.run_states == {ExecutionStatus.RUNNING: 1}
+            assert seen.open_endpoints == set(), "429 is an answer: the endpoints are not away"
+            spent = Counter(request.user_agent for request in requests_during(stage, outage) if request.status == 429)
+            assert max(spent.values()) <= HOUR / REST + 2, "an identity asks again after its rest, not before"
+
+            await until_over(stage, service, 1)
+            await check_afterwards(stage, 1)
+            await stage.until(lambda: all_available(stage), service)
+
+    settings = calm_settings(AGENT_SUSPENSION_SECONDS=REST, BREAKER_OPEN_SECONDS=300)
+    play(migrated_template, story, settings=settings, sellers=1, products=5)
+
+
+def test_a_run_due_while_everybody_is_answered_429_starts_when_that_is_over(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.leave_agents(AGENTS)
+        await stage.register(every=DAILY, due=stage.clock.now() + timedelta(seconds=60))
+        async with stage.serving(schedules=True) as service:
+            await stage.clock.sleep(50)
+            plan(stage, Ailment.STORM, HOUR)
+            await stage.clock.sleep(HOUR)
+            await until_over(stage, service, 1)
+            await check_afterwards(stage, 1)
+        assert await stage.notes("schedule.skip") == []
+
+    settings = calm_settings(AGENT_SUSPENSION_SECONDS=REST, BREAKER_OPEN_SECONDS=300)
+    play(migrated_template, story, settings=settings, sellers=1, products=8)
+
+
+# Details that cannot be read.
+
+
+def test_details_without_their_main_module_for_ten_minutes_end_in_a_run_without_a_failure(
+    migrated_template: Path,
+) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.leave_agents(AGENTS)
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            await stage.crawl_all(service, sellers)
+            events = len(stage.simulator.product_server.events())
+            plan(stage, Ailment.WITHOUT_MODULE, 10 * MINUTE, endpoint="detail")
+            await stage.start(service, sellers[0])
+            service.nudge()
+            await stage.clock.sleep(10 * MINUTE - 1)
+            seen = await look(stage)
+            assert [run.status for run in seen.runs] == [ExecutionStatus.COMPLETED, ExecutionStatus.RUNNING]
+            assert seen.open_endpoints == set(), "it answered"
+
+            await until_over(stage, service, 2)
+            await check_afterwards(stage, 2)
+            await check_health(stage)
+        assert len(stage.simulator.product_server.events()) == events, "nothing changed, so nothing is announced"
+
+    play(migrated_template, story, settings=calm_settings(), sellers=1, products=40)
