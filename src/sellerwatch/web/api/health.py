@@ -3,7 +3,8 @@
 Three questions for three askers. Liveness (restart it?) looks at nothing but this process. Readiness (send it work?)
 looks at what every request needs: database, schema, room on the disk, a worker that is heard of, a scheduler that
 turns. The whole (call somebody?) also looks at what is wrong though requests are answered: events that do not arrive, a
-pool whose breaker is open, a marketplace that does not answer or that nobody is to ask. What cannot be read is down: a monitor that says nothing would be taken for good news.
+pool whose breaker is open, a marketplace that does not answer or is paused. What cannot be read is down: a monitor that
+says nothing would be taken for good news.
 
 Everybody may ask and is told up or down; whoever has a valid token is told the numbers too.
 """
