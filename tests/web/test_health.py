@@ -19,7 +19,7 @@ from .caller import Api
 from .conftest import Office
 
 READY = {"database", "schema", "disk", "worker"}
-WHOLE = READY | {"outbox", "breaker"}
+WHOLE = READY | {"outbox", "breaker", "marketplace"}
 
 
 async def work(office: Office, **changed: Any) -> None:

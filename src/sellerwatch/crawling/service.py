@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -14,6 +14,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any
 
+from sellerwatch.agents.ports import Pause
 from sellerwatch.agents.tend import change_limits
 from sellerwatch.crawling.context import Crawl, Tuning
 from sellerwatch.crawling.look_after import jobs_of, put_back, run_once
@@ -37,7 +38,7 @@ SCHEDULER_TURN = 1.0
 #: How often tasks that are due are looked for without a nudge.
 PUBLISHER_TURN = 1.0
 #: How often a process looks whether another one, or a command, did something; it acts on it at most this late.
-HEED_TURN = 1.0
+HEED_TURN = 0.5
 
 
 class Role(StrEnum):
@@ -206,6 +207,7 @@ class Service:
         crawl = self.crawl
         entered = await crawl.store.transact(partial(self._enter, at=moment(crawl.clock)))
         crawl.tuning.take(entered.tuning)
+        await self.heed_pauses()
         await crawl.limiter.begin()
         if entered.notices and crawl.mark is not None:
             # The windows are full from now on: the next start has nothing more to make good.
@@ -220,11 +222,18 @@ class Service:
         now = self.crawl.clock.now()
         await self.crawl.store.transact(lambda tx: tx.workers.beat(self.crawl.worker_id, now))
 
+    async def heed_pauses(self) -> None:
+        """Stop at once what a person has paused, without waiting for the next look."""
+        self._take_pauses(await self.crawl.store.read(lambda tx: tx.marketplace.pauses()))
+
+    def _take_pauses(self, pauses: Sequence[Pause]) -> None:
+        if self.crawl.pause.take(pauses):
+            self.worker.stand_back()
+
     async def _heed(self) -> None:
         """What a command or another process did may be work for this one: looked for now, not at the next sweep."""
         newest, pauses = await self.crawl.store.read(lambda tx: (tx.activity.span()[1], tx.marketplace.pauses()))
-        if self.crawl.pause.take(pauses):
-            self.worker.stand_back()
+        self._take_pauses(pauses)
         if newest != self._heeded:
             self._heeded = newest
             self.nudge()

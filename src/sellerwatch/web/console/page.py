@@ -82,6 +82,10 @@ TOLD = (
     "breaker.open",
     "breaker.half_open",
     "breaker.closed",
+    "marketplace.open",
+    "marketplace.closed",
+    "marketplace.paused",
+    "marketplace.resumed",
     "pool.restored",
 )
 
