@@ -15,7 +15,7 @@ from sellerwatch.kernel.errors import SellerwatchError, Unavailable
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.schedules.missed import Tick, late_tick, tick
+from sellerwatch.schedules.missed import Tick, late_at, late_tick, starts_at, tick
 from sellerwatch.schedules.schedule import Schedule
 
 log = logging.getLogger(__name__)
@@ -58,6 +58,16 @@ async def start_due(crawl: Crawl, *, late_only: bool = False) -> Started:
         noted = partial(_note_turn, schedule=schedule, found=found, note=note, now=crawl.clock.now())
         await crawl.store.transact(noted)
     return Started(runs, retry_at)
+
+
+def next_due(tx: CrawlTx, now: datetime, *, late_only: bool = False) -> datetime | None:
+    """The first time after `now` at which `start_due` may find something that it did not find at `now`.
+
+    A schedule whose time has come waits for the seller's own moment; one whose time has not is looked at when it has.
+    """
+    moments = [late_at(s) if late_only else starts_at(s) for s in tx.schedules.due(now)]
+    times = [*(each for each in moments if each is not None and each > now), tx.dues.start(now)]
+    return min((each for each in times if each is not None), default=None)
 
 
 async def _start(crawl: Crawl, seller_id: SellerId) -> str | None:
