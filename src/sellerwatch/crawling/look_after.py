@@ -52,8 +52,11 @@ NextDue = Callable[[CrawlTx, Crawl, datetime | None, datetime], datetime | None]
 
 @dataclass(frozen=True)
 class Job:
+    """`makes_work`: what it did may be work for the other loops."""
+
     run: Run
     next_due: NextDue
+    makes_work: bool = False
 
 
 def next_put_back(tx: CrawlTx, crawl: Crawl, at: Moment) -> datetime | None:
@@ -219,17 +222,30 @@ def _at_midnight(_tx: CrawlTx, crawl: Crawl, last: datetime | None, now: datetim
     return datetime.combine(last.astimezone(zone).date() + DAY, time(), zone).astimezone(UTC)
 
 
+def _if_unjudged(tx: CrawlTx, _crawl: Crawl, _last: datetime | None, now: datetime) -> datetime | None:
+    return now if tx.dues.has_unjudged() else None
+
+
+def _if_messages_name_tasks(_tx: CrawlTx, crawl: Crawl, _last: datetime | None, now: datetime) -> datetime | None:
+    """At every turn: what became of a message is not in the database."""
+    return now if crawl.queue.names_tasks else None
+
+
+def _if_there_are_dead_letters(_tx: CrawlTx, crawl: Crawl, _last: datetime | None, now: datetime) -> datetime | None:
+    """At every turn: only the queue knows."""
+    return None if crawl.dead_letters is None else now
+
+
 JOBS: Mapping[str, Job] = {
-    "recover": Job(recover, lambda tx, _crawl, _last, _now: tx.dues.suspended_until()),
+    "recover": Job(recover, lambda tx, _crawl, _last, _now: tx.dues.suspended_until(), makes_work=True),
     "renew": Job(renew_due, lambda tx, _crawl, _last, _now: tx.dues.renewal()),
     "begin_day": Job(begin_day, _at_midnight),
     "forget": Job(forget, _hourly),
-    "settle": Job(settle, lambda tx, _crawl, _last, now: now if tx.dues.has_unjudged() else None),
+    "settle": Job(settle, _if_unjudged, makes_work=True),
     "forget_bodies": Job(forget_bodies, _daily),
     "forget_traces": Job(forget_traces, _hourly),
-    # What others hold can only be found out by asking them, at every turn.
-    "republish": Job(republish_lost, lambda _tx, crawl, _last, now: now if crawl.queue.names_tasks else None),
-    "dead_letters": Job(sweep_dead_letters, lambda _tx, crawl, _last, now: now if crawl.dead_letters else None),
+    "republish": Job(republish_lost, _if_messages_name_tasks, makes_work=True),
+    "dead_letters": Job(sweep_dead_letters, _if_there_are_dead_letters, makes_work=True),
 }
 MONTHS: Mapping[str, Job] = {"keep_months": Job(keep_months, _daily)}
 

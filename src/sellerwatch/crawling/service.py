@@ -278,15 +278,23 @@ class Service:
 
     async def _start_due(self) -> datetime | None:
         """Start what is due; returns when the next start is."""
-        crawl, now = self.crawl, self.crawl.clock.now()
-        started = await start_due(crawl, late_only=self.late_only)
+        due = await self._next_start()
+        if due is None or due > self.crawl.clock.now():
+            return due
+        started = await start_due(self.crawl, late_only=self.late_only)
         if started.runs:
             self.nudge()
-        due = await crawl.store.read(lambda tx: next_due(tx, now, late_only=self.late_only))
-        if started.retry_at is None:
+        due, now = await self._next_start(), self.crawl.clock.now()
+        if due is None or due > now:
             return due
-        retry_at = max(started.retry_at, crawl.clock.now() + timedelta(seconds=REPAIR_PAUSE))
-        return retry_at if due is None else min(due, retry_at)
+        # It could not be started: again when there may be budget, never without a pause, and not so late that others
+        # whose time comes meanwhile wait for it.
+        soonest, latest = now + timedelta(seconds=REPAIR_PAUSE), now + timedelta(seconds=SCHEDULER_TURN)
+        return max(soonest, min(started.retry_at or soonest, latest))
+
+    async def _next_start(self) -> datetime | None:
+        now = self.crawl.clock.now()
+        return await self.crawl.store.read(lambda tx: next_due(tx, now, late_only=self.late_only))
 
     async def _look_after(self) -> datetime | None:
         """Do what is due of this: tasks and messages whose worker vanished, runs past their deadline, and the jobs that
@@ -296,9 +304,10 @@ class Service:
         if due:
             await self._do_jobs(due)
             dues, now = await self._next_jobs(), self.crawl.clock.now()
-        # What is due still, since it failed or another process is at it, has its next chance a turn later.
-        later = now + timedelta(seconds=self._looking_after.seconds)
-        return min((time if time > now else later for time in dues.values()), default=None)
+        # Not sooner than a turn later: what comes due meanwhile is done together, and what is due still, since it
+        # failed or another process is at it, has its next chance.
+        soonest = now + timedelta(seconds=self._looking_after.seconds)
+        return max(min(dues.values()), soonest) if dues else None
 
     async def _next_jobs(self) -> dict[str, datetime]:
         """When each job is next due, by its name."""
@@ -313,6 +322,7 @@ class Service:
     async def _do_jobs(self, due: Sequence[str]) -> None:
         self._has_job = True
         said: dict[str, object] = {}
+        found = False
         try:
             if PUT_BACK in due:
                 # Messages before tasks: with its tasks a vanished worker is written off, and is not looked at again.
@@ -320,13 +330,16 @@ class Service:
                     await delivery.recover(self.crawl.visibility)
                 back = await put_back(self.crawl)
                 said |= {"put_back": back.again, "poison": back.poison}
+                found = bool(back.again or back.poison)
             for name, job in jobs_of(self.crawl).items():
                 if name in due:
                     said[name] = await run_once(self.crawl, name, job.run)
+                    found |= job.makes_work and bool(said[name])
         finally:
             self._has_job = False
         if any(said.values()):
             log.info("looked after", extra=said)
+        if found:
             self.nudge()
 
     async def _tend_limiter(self) -> datetime | None:

@@ -61,13 +61,12 @@ async def start_due(crawl: Crawl, *, late_only: bool = False) -> Started:
 
 
 def next_due(tx: CrawlTx, now: datetime, *, late_only: bool = False) -> datetime | None:
-    """The first time after `now` at which `start_due` may find something that it did not find at `now`.
+    """The first time at which `start_due` may find something to start; one that has passed: it would now.
 
     A schedule whose time has come waits for the seller's own moment; one whose time has not is looked at when it has.
     """
-    moments = [late_at(s) if late_only else starts_at(s) for s in tx.schedules.due(now)]
-    times = [*(each for each in moments if each is not None and each > now), tx.dues.start(now)]
-    return min((each for each in times if each is not None), default=None)
+    times = [late_at(schedule) if late_only else starts_at(schedule) for schedule in tx.schedules.due(now)]
+    return min((each for each in (*times, tx.dues.start(now)) if each is not None), default=None)
 
 
 async def _start(crawl: Crawl, seller_id: SellerId) -> str | None:

@@ -107,8 +107,7 @@ class SqlStore:
 
     def transact(self, work: Callable[[Transaction], Any]) -> Any:
         """Run `work`, commit, return its value. Any error rolls back; another writer in the way is waited out."""
-        passage = self._persist(lambda: self._once(work), self._writer)
-        return passage if self._commits is None else self._counted(passage, self._commits)
+        return self._persist(lambda: self._once(work), self._writer, self._commits)
 
     @overload
     def read(  # type: ignore[overload-overlap]  # meant: the narrower one is the refusal
@@ -140,16 +139,14 @@ class SqlStore:
         self._reader.close()
         self._engine.dispose()
 
-    async def _counted(self, passage: Coroutine[Any, Any, T], commits: Commits) -> T:
-        result = await passage
-        commits.count()
-        return result
-
-    async def _persist(self, once: Callable[[], T], runner: Runner) -> T:
+    async def _persist(self, once: Callable[[], T], runner: Runner, commits: Commits | None = None) -> T:
         tries = lost = 0
         while True:
             try:
-                return await runner.run(once)
+                result = await runner.run(once)
+                if commits is not None:
+                    commits.count()
+                return result
             except DRIVER_ERRORS as error:
                 tries += 1
                 # A new connection is worth one more try; a server that is away is not waited for here.
