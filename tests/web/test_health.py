@@ -108,6 +108,8 @@ async def test_a_scheduler_that_does_not_turn_is_down(office: Office) -> None:
 class Unreadable:
     """A store that has lost its database."""
 
+    commits = None
+
     def __init__(self, error: Exception) -> None:
         self._error = error
 

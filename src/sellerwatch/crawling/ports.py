@@ -254,6 +254,42 @@ class Leases(Protocol):
     def last_finished(self, job: str) -> datetime | None: ...
 
 
+class Dues(Protocol):
+    """When the next of each kind of work is due, for loops that sleep until then. None: there is none."""
+
+    def start(self, now: datetime) -> datetime | None:
+        """The first time after `now` at which a schedule is to run, before the seller's own moment is added."""
+        ...
+
+    def heartbeat(self, worker_id: WorkerId) -> datetime | None:
+        """The oldest heartbeat of the other processes that have not ended, or ended and still hold something."""
+        ...
+
+    def deadline(self) -> datetime | None:
+        """The first deadline of a run that is going."""
+        ...
+
+    def forgotten_us(self) -> int | None:
+        """When the oldest permit without an answer counts as forgotten, by the boot's clock."""
+        ...
+
+    def behind_failed(self) -> datetime | None:
+        """The first time at which a message behind one that failed for good would be looked at."""
+        ...
+
+    def suspended_until(self) -> datetime | None:
+        """When the first suspended agent may come back."""
+        ...
+
+    def renewal(self) -> datetime | None:
+        """When the first token is to be renewed."""
+        ...
+
+    def has_unjudged(self) -> bool:
+        """Whether changes wait for the judgement of a run that has ended."""
+        ...
+
+
 class Overrides(Protocol):
     """Settings an operator changed while it ran; kept over restarts."""
 
@@ -296,6 +332,9 @@ class CrawlTx(SellersTx, AgentsTx, OutboxTx, UsersTx, AnswersTx, CountsTx, Proto
 
     @property
     def leases(self) -> Leases: ...
+
+    @property
+    def dues(self) -> Dues: ...
 
     @property
     def overrides(self) -> Overrides: ...

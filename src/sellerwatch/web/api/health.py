@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 #: A database that takes longer than this to answer is not there for anybody else either.
 PATIENCE = 5.0
 LEAST_DISK = 50_000_000
-#: The scheduler turns every second; this long without a turn it hangs.
+#: The scheduler turns every 10 s at least, however far its next start is; this long without a turn it hangs.
 SCHEDULER_SILENT = 30.0
 #: So many sweeps of the outbox without a due event leaving.
 SWEEPS = 3
