@@ -487,6 +487,7 @@ async def _serving(simulator: Any, clock: Any, seed: int, every: Any) -> AsyncIt
     """The service as `serve` runs it, at default settings, every seller due now and then at its interval."""
     from sellerwatch.compose.service import open_service
     from sellerwatch.kernel.ids import Draw, Ids
+    from sellerwatch.kernel.store import Commits
     from sellerwatch.sellers.register import register
     from sellerwatch.settings.load import load
     from sellerwatch.simulator.receiver import SimulatedReceiver
@@ -496,7 +497,7 @@ async def _serving(simulator: Any, clock: Any, seed: int, every: Any) -> AsyncIt
     settings = load({"SELLERWATCH_DATABASE_URL": "sqlite://", "SELLERWATCH_TOKEN_KEYS": keys}).settings
     engine = make_engine("sqlite://")
     upgrade(engine, START)
-    store = SqlStore(engine, clock, InlineRunner(), InlineRunner())
+    store = SqlStore(engine, clock, InlineRunner(), InlineRunner(), commits=Commits())
     luck = random.Random(seed)
     draw, now = Draw(Ids(clock, luck)), clock.now()
 

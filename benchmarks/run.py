@@ -10,6 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BENCHMARKS = {
     "simulator": "the practice marketplace alone: it must not be the bottleneck of the others",
     "pool": "a week of the pool on virtual time, permits a second, a day of the whole service",
+    "simulation": "a calm week of the whole service on virtual time: CPU seconds, wake-ups, transactions",
     "limiter": "the limiter in Redis: claims a second in batches, beside the raw rate of EVALSHA",
     "scale": "50 sellers at a slow marketplace crawled by 1, 2 and 4 workers on MariaDB and Redis",
     "store": "products with their bodies and events written in groups, beside sqlite3 itself",

@@ -78,7 +78,7 @@ class Shop:
     def _read(self, parts: Collection[PartType]) -> list[Part]:
         product = self.world.product(self.item)
         assert product is not None
-        listed = self.market.read_list(self.renderer.list_page(1, [product])).entries[0]
+        listed = self.market.read_list(self.renderer.list_page(1, [product]), "").entries[0]
         detail, options = self.renderer.detail(product), self.renderer.options(product)
         read = {
             PartType.MINISHOP: Part.of(PartType.MINISHOP, self.item, listed.facts, listed.raw),

@@ -55,7 +55,7 @@ def test_an_example_on_the_page_is_understood_by_the_program(example: list[str])
 
 
 OPERATORS = (
-    *("sellers", "schedules", "executions", "tasks", "outbox", "audit", "agents", "limits"),
+    *("sellers", "schedules", "executions", "tasks", "outbox", "audit", "agents", "limits", "marketplace"),
     *("products", "quarantine", "removals"),
 )
 

@@ -173,7 +173,7 @@ def test_a_product_whose_last_task_is_cancelled_is_announced_as_far_as_it_is_kno
     assert made is not None
     renderer = Renderer()
     bodies = {
-        PartType.MINISHOP: read_list(renderer.list_page(1, [made])).entries[0].raw,
+        PartType.MINISHOP: read_list(renderer.list_page(1, [made]), 500).entries[0].raw,
         PartType.DETAIL: renderer.detail(made),
         PartType.OPTION: renderer.options(made),
     }

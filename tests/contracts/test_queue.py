@@ -18,6 +18,7 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.crawling.claim import Claim
 from sellerwatch.crawling.context import Crawl, Tuning
 from sellerwatch.crawling.dead_letters import sweep_dead_letters
+from sellerwatch.crawling.ports import NoteKind
 from sellerwatch.crawling.publish import publish_due, republish_lost
 from sellerwatch.crawling.put_back import cancel_execution, put_back_lost
 from sellerwatch.crawling.queue import EmbeddedQueue, Hint
@@ -137,6 +138,26 @@ async def test_of_a_cancelled_run_nothing_is_taken(line: Line) -> None:
         lambda tx: cancel_execution(tx, run, "enough", line.practice.rules, draw.replay(), now)
     )
     assert await line.take(hints) == []
+    assert await line.take() == []
+
+
+async def test_of_a_paused_run_only_what_is_to_be_checked_again_is_taken_when_its_time_has_come(line: Line) -> None:
+    run = await line.practice.start()
+    later = line.practice.now + timedelta(minutes=5)
+
+    def pause(tx: Transaction) -> TaskId:
+        first, *_ = tx.tasks.open_of(run, [TaskStatus.WAITING])
+        tx.tasks.save([replace(first, available_at=later)], line.practice.now)
+        tx.run_notes.add(run, {(NoteKind.PAUSED, "why"): 1, (NoteKind.RECHECK, first.task_id): 1})
+        return first.task_id
+
+    checked = await line.practice.store.transact(pause)
+    await line.publish()
+    assert await line.take() == []
+    line.practice.clock.time = later
+    await line.publish()
+    assert [claim.task.task_id for claim in await line.take()] == [checked]
+    await line.publish()
     assert await line.take() == []
 
 

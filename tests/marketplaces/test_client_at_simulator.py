@@ -67,7 +67,7 @@ def market() -> Market:
 async def test_a_product_is_fetched_and_read_from_the_simulator(market: Market) -> None:
     identity, client = await market.identity(), market.client
     listed = await client.fetch(client.list_url(SELLER, 0, 10), identity, market.now)
-    page = client.read_list(listed.body)
+    page = client.read_list(listed.body, client.list_url(SELLER, 0, 10))
     assert (page.total, len(page.entries)) == (30, 10)
     item_no = page.entries[0].facts.item_no
     detail = await client.fetch(client.detail_url(item_no), identity, market.now)
@@ -131,4 +131,4 @@ async def test_each_ailment_of_the_simulator_has_its_kind(market: Market, ailmen
     assert answer.kind is kind
     if kind is AnswerKind.OK:
         with pytest.raises(Unparsable, match="not JSON"):
-            market.client.read_list(answer.body)
+            market.client.read_list(answer.body, market.client.list_url(SELLER, 0, 10))

@@ -28,7 +28,7 @@ def entry_with(field: str, new: Any) -> ListFacts:
 
 
 def test_a_page_has_the_total_and_its_entries_in_order() -> None:
-    page = read_list(encoded(a_page(an_entry(3), an_entry(1), an_entry(2))))
+    page = read_list(encoded(a_page(an_entry(3), an_entry(1), an_entry(2))), 500)
     assert page.total == 3464
     assert [entry.facts.item_no for entry in page.entries] == [3, 1, 2]
 
@@ -39,7 +39,7 @@ def test_the_facts_of_an_entry_are_its_number_images_and_tag_titles() -> None:
 
 
 def test_an_entry_is_kept_whole_as_it_came_with_its_volatile_fields() -> None:
-    entry = read_list(encoded(a_page(an_entry()))).entries[0]
+    entry = read_list(encoded(a_page(an_entry())), 500).entries[0]
     assert orjson.loads(entry.raw) == an_entry()
     assert b", " not in entry.raw
     assert read_entry(entry.raw) == entry.facts
@@ -47,17 +47,17 @@ def test_an_entry_is_kept_whole_as_it_came_with_its_volatile_fields() -> None:
 
 def test_of_a_product_that_stands_on_a_page_twice_the_first_entry_counts() -> None:
     second = an_entry(1) | {"imageUrlList": ["later"]}
-    page = read_list(encoded(a_page(an_entry(1), an_entry(2), second)))
+    page = read_list(encoded(a_page(an_entry(1), an_entry(2), second)), 500)
     assert [entry.facts.item_no for entry in page.entries] == [1, 2]
     assert page.entries[0].facts.images[0] == "https://img.example/1.jpg"
 
 
 def test_an_empty_page_is_a_page() -> None:
-    assert read_list(encoded({"count": 0, "items": []})).entries == ()
+    assert read_list(encoded({"count": 0, "items": []}), 500).entries == ()
 
 
 def test_the_total_alone_is_asked_with_a_page_of_one() -> None:
-    assert read_list(encoded(a_page(an_entry()))).total == 3464
+    assert read_list(encoded(a_page(an_entry())), 500).total == 3464
 
 
 @pytest.mark.parametrize("nothing", [None, DROP, []])
@@ -102,6 +102,9 @@ def test_a_blank_name_on_the_list_is_no_fault(blank: Any) -> None:
         ({"items": []}, "count: missing"),
         ({"count": "3", "items": []}, "count: a string, not a number"),
         ({"count": -1, "items": []}, "count: -1, not a number from 0"),
+        ({"count": 1_000_001, "items": []}, "count: 1000001, more than 1000000 (MAX_LIST_TOTAL)"),
+        ({"count": 2**62, "items": []}, f"count: {2**62}, more than 1000000 (MAX_LIST_TOTAL)"),
+        ({"count": 2**63, "items": []}, f"count: {2**63}, not a whole number of 64 bits"),
         ({"count": 1}, "items: missing"),
         ({"count": 1, "items": None}, "items: null, not an array"),
         ({"count": 1, "items": {}}, "items: an object, not an array"),
@@ -111,7 +114,7 @@ def test_a_blank_name_on_the_list_is_no_fault(blank: Any) -> None:
     ],
 )
 def test_a_page_that_is_none_says_what_is_wrong_and_where(body: Any, problem: str) -> None:
-    assert why_not(read_list, encoded(body)) == f"list: {problem}"
+    assert why_not(read_list, encoded(body), 500) == f"list: {problem}"
 
 
 @pytest.mark.parametrize(
@@ -139,9 +142,23 @@ def test_a_page_that_is_none_says_what_is_wrong_and_where(body: Any, problem: st
 def test_an_entry_that_is_wrong_names_its_field(field: str, new: Any, problem: str) -> None:
     entry = changed(an_entry(), (field,), new)
     assert why_not(read_entry, encoded(entry)) == f"list: {problem}"
-    assert why_not(read_list, encoded(a_page(an_entry(5), entry))) == f"list: items[1].{problem}"
+    assert why_not(read_list, encoded(a_page(an_entry(5), entry)), 500) == f"list: items[1].{problem}"
 
 
 def test_a_number_beyond_every_machine_word_is_refused() -> None:
     body = encoded(an_entry()).replace(b"900000001", b"9" * 40)
     assert why_not(read_entry, body) == "list: itemNo: 1e+40, not a whole number of 64 bits"
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_page_with_more_entries_than_were_asked_for_is_refused(size: int) -> None:
+    full = [an_entry(number) for number in range(1, size + 1)]
+    assert len(read_list(encoded(a_page(*full)), size).entries) == size
+    problem = why_not(read_list, encoded(a_page(*full, an_entry(99))), size)
+    assert problem == f"list: items: {size + 1} entries, though {size} were asked for"
+
+
+def test_the_largest_total_that_is_believed_is_a_parameter() -> None:
+    assert read_list(encoded({"count": 7, "items": []}), 500, 7).total == 7
+    problem = why_not(read_list, encoded({"count": 8, "items": []}), 500, 7)
+    assert problem == "list: count: 8, more than 7 (MAX_LIST_TOTAL)"

@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import orjson
@@ -33,7 +34,7 @@ def parts(world: World, renderer: Renderer, item_no: int) -> tuple[Any, Any, Any
     product = world.product(item_no)
     assert product is not None
     number = ItemNo(item_no)
-    listed = read_list(renderer.list_page(1, [product])).entries[0]
+    listed = read_list(renderer.list_page(1, [product]), 500).entries[0]
     assert read_entry(listed.raw) == listed.facts
     return (
         listed.facts,
@@ -91,8 +92,8 @@ def test_a_move_to_another_place_on_the_page_is_no_change() -> None:
     world, renderer = World(1, 1, 10, detail_kb=5), Renderer(1)
     products = [world.product(item_no) for item_no in everything(world)]
     known = [product for product in products if product is not None]
-    forth = {e.facts.item_no: digest_of(e.facts) for e in read_list(renderer.list_page(10, known)).entries}
-    back = {e.facts.item_no: digest_of(e.facts) for e in read_list(renderer.list_page(10, known[::-1])).entries}
+    forth = {e.facts.item_no: digest_of(e.facts) for e in read_list(renderer.list_page(10, known), 10).entries}
+    back = {e.facts.item_no: digest_of(e.facts) for e in read_list(renderer.list_page(10, known[::-1]), 10).entries}
     assert forth == back
 
 
@@ -115,7 +116,7 @@ def test_the_simulator_has_no_field_that_is_unknown() -> None:
 
 
 READINGS: dict[str, Callable[[bytes], Any]] = {
-    "list": read_list,
+    "list": partial(read_list, size=500),
     "entry": read_entry,
     "detail": lambda body: read_detail(body, ItemNo(ITEM_NO)),
     "options": lambda body: read_options(body, ItemNo(ITEM_NO)),

@@ -22,6 +22,17 @@ def test_the_addresses_are_those_of_the_contract() -> None:
     assert urls.options(ITEM) == "/mustit-api/legacy-api/v1/auction_products/900000001/options"
 
 
+@pytest.mark.parametrize("size", [1, 500, 1000])
+def test_a_list_address_says_how_many_entries_it_asks_for(size: int) -> None:
+    urls = Urls()
+    assert urls.size_of(urls.list_page(SellerId("a&pageSize=7"), 3, size)) == size
+
+
+@pytest.mark.parametrize("query", ["", "?pageSize=", "?pageSize=-1", "?pageSize=99999", "?pageSize=²"])
+def test_an_address_that_names_no_size_asks_for_the_largest_page(query: str) -> None:
+    assert Urls().size_of(f"/v1/searchmini-shop-search{query}") == 1000
+
+
 @pytest.mark.parametrize("seller", ["a&order=OLDEST", "a b", "a/b?c#d", "50%", "한국", "a=b+c", "일&pageNo=9"])
 def test_a_seller_id_of_any_characters_stays_one_field_of_the_query(seller: str) -> None:
     query = parse_qs(urlsplit(Urls().list_page(SellerId(seller), 0, 1)).query, strict_parsing=True)

@@ -351,6 +351,8 @@ def test_an_answer_that_is_written_twice_counts_once(practice: Practice) -> None
 class Forgetful:
     """The real store, whose every second answer is lost after the commit."""
 
+    commits = None
+
     def __init__(self, store: SqlStore) -> None:
         self._store = store
         self._calls = 0

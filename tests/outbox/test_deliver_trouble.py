@@ -43,6 +43,8 @@ class DiskFull(Failed):
 class ShakyStore:
     """The real store, with a fault before or after the commit of chosen transactions (counted from 1)."""
 
+    commits = None
+
     def __init__(self, store: SqlStore, before: Callable[[int], bool], after: Callable[[int], bool]) -> None:
         self._store = store
         self._before = before
@@ -244,6 +246,8 @@ class PickyTx:
 
 class PickyStore:
     """The real store, with an outbox that cannot write one message's end."""
+
+    commits = None
 
     def __init__(self, store: SqlStore, bad: OutboxId) -> None:
         self._store = store

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given
+from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -436,14 +436,14 @@ def said(environment: dict[str, str], overrides: dict[str, str] | None = None) -
     return None
 
 
-@profile(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=150)
+@profile(max_examples=150)
 @given(st.dictionaries(st.one_of(names.map(lambda name: PREFIX + name), st.text(max_size=5)), values, max_size=6))
 def test_no_environment_makes_loading_fail_in_any_other_way(environment: dict[str, str]) -> None:
     refusal = said(environment)
     assert refusal is None or refusal.startswith("The settings have ")
 
 
-@profile(deadline=None, max_examples=100)
+@profile(max_examples=100)
 @given(st.dictionaries(st.sampled_from(sorted(Settings.model_fields)), st.text(max_size=20), max_size=5))
 def test_no_override_does_either(overrides: dict[str, str]) -> None:
     refusal = said({}, overrides)

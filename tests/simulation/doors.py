@@ -50,7 +50,7 @@ class Life:
 
 class MortalStore(SqlStore):
     def __init__(self, store: SqlStore, clock: Clock, life: Life) -> None:
-        super().__init__(store._engine, clock, InlineRunner(), InlineRunner(), rehearse=True)
+        super().__init__(store._engine, clock, InlineRunner(), InlineRunner(), rehearse=True, commits=store.commits)
         self._life = life
 
     def transact(self, work: Work) -> Any:
@@ -101,7 +101,7 @@ class ShakyStore(SqlStore):
     def __init__(
         self, store: SqlStore, clock: Clock, away: Callable[[], bool], *, too_late: Callable[[], bool] = lambda: False
     ) -> None:
-        super().__init__(store._engine, clock, InlineRunner(), InlineRunner(), rehearse=True)
+        super().__init__(store._engine, clock, InlineRunner(), InlineRunner(), rehearse=True, commits=store.commits)
         self._away = away
         self._too_late = too_late
         self.refused = 0

@@ -28,6 +28,7 @@ from sellerwatch.crawling.service import Service
 from sellerwatch.crawling.trigger import trigger
 from sellerwatch.kernel.errors import Unavailable
 from sellerwatch.kernel.ids import Draw, ExecutionId, Ids, SellerId
+from sellerwatch.kernel.store import Commits
 from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop, run_virtually
 from sellerwatch.marketplaces.ports import Transport
 from sellerwatch.outbox.ports import Receiver
@@ -84,7 +85,7 @@ def copy_in_memory(template: Path, clock: VirtualClock) -> SqlStore:
     finally:
         source.close()
         raw.close()
-    return SqlStore(engine, clock, InlineRunner(), InlineRunner(), rehearse=True)
+    return SqlStore(engine, clock, InlineRunner(), InlineRunner(), rehearse=True, commits=Commits())
 
 
 @dataclass

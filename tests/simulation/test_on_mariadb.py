@@ -7,6 +7,7 @@ from tests.faults.test_killed_at_every_step import PRODUCTS, SETTINGS, begin, ch
 from tests.servers import MariaDb
 from tests.simulation.doors import Life, ShakyStore
 from tests.simulation.stage import Stage, play, settings_of
+from tests.simulation.test_recheck import be_well, newest, pause
 
 from sellerwatch.simulator.luck import dice
 from sellerwatch.simulator.world import CHANGES_ONLY
@@ -40,6 +41,20 @@ def test_later_crawls_tell_what_changed_and_what_is_gone(mariadb_url: str) -> No
         assert sorted(types) == ["PRODUCT_DELETED", *["PRODUCT_UPDATED"] * 4]
 
     play(mariadb_url, story, sellers=1, products=12)
+
+
+def test_a_run_that_unreadable_answers_paused_heals(mariadb_url: str) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            await pause(stage, service, sellers[0])
+            be_well(stage)
+            await stage.settle(service)
+            assert (await newest(stage)).all_succeeded
+            stage.check_world()
+        await stage.check_books()
+
+    play(mariadb_url, story, sellers=1, products=14)
 
 
 @pytest.mark.parametrize("crawled", [False, True], ids=["its first", "one that finds changes"])

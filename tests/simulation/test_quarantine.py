@@ -103,7 +103,7 @@ def test_a_redesign_makes_no_event_pauses_the_run_and_other_sellers_go_on(migrat
             assert waiting > 0, "the rest of the run burns no budget"
             asked = sum(stage.simulator.marketplace.stats()["requests"].values())
             await stage.clock.sleep(600)
-            assert sum(stage.simulator.marketplace.stats()["requests"].values()) == asked
+            assert sum(stage.simulator.marketplace.stats()["requests"].values()) <= asked + 6, "re-checks, nothing else"
             # The shop takes it back: what was held is dropped, the run goes on and finds nothing changed.
             stage.simulator.marketplace.renderer.redesign(None)
             assert await drop(stage, service, case) >= 10

@@ -148,11 +148,25 @@ def test_latency_asked_for_overrides_the_profiles() -> None:
 def test_a_foreign_item_is_mixed_in_and_its_detail_says_whose_it_is() -> None:
     visitor = on_a_day(PROFILES["foreign"])
     world = visitor.simulator.world
-    page = orjson.loads(visitor.page("seller_0001", page_size=20).body)
+    page = orjson.loads(visitor.page("seller_0001", page_size=60).body)
     foreign = [entry["itemNo"] for entry in page["items"] if world.seller_of(entry["itemNo"]) != "seller_0001"]
     assert len(foreign) == 1
-    assert len(page["items"]) == 21
+    assert len(page["items"]) == 51
+    assert len(orjson.loads(visitor.page("seller_0001", page_size=20).body)["items"]) == 20, "a full page has no room"
     assert b'"sellerId":"seller_0002"' in visitor.detail(foreign[0]).body
+
+
+def test_a_detail_without_its_module_has_all_the_others() -> None:
+    visitor = on_a_day(PROFILES["moduleless"])
+    kinds = {module["type"] for module in orjson.loads(visitor.detail(FIRST).body)["moduleList"]}
+    assert "ProductInfoModule" not in kinds
+    assert "ProductDetailInfoModule" in kinds
+
+
+def test_an_inflated_list_states_a_total_that_no_seller_can_have() -> None:
+    visitor = on_a_day(PROFILES["inflated"])
+    page = orjson.loads(visitor.page("seller_0001", page_size=20).body)
+    assert (page["count"], len(page["items"])) == (4611686018427387904, 20)
 
 
 def test_asking_the_total_is_never_disturbed_by_foreign_or_shifting_items() -> None:
@@ -190,13 +204,15 @@ def test_items_shift_between_pages_until_the_list_settles() -> None:
         ("truncated", {"truncated"}),
         ("drops", {"drop", "cut"}),
         ("errors", {"error"}),
+        ("moduleless", {"moduleless"}),
+        ("inflated", {"inflated"}),
     ],
 )
 def test_a_profile_inflicts_what_its_name_says(name: str, expected: set[str]) -> None:
     visitor = Visitor(open_simulator(profile=name, seed=3)).enter()
     for at in range(3000):
         now = NOW + at / 20
-        visitor.page("seller_0001", page_size=2, now=now)
+        visitor.page("seller_0001", 8, page_size=6, now=now)
         if visitor.detail(FIRST, now).status == 401:
             visitor.enter(now)
     assert set(visitor.simulator.marketplace.stats()["faults"]) == expected

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import datetime, timedelta
+
 from tests.builders import MINUTE, NOW
 
+from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.crawling.ports import NoteKind
+from sellerwatch.crawling.task import TaskStatus
 from sellerwatch.kernel.clock import stamp
 
 from .conftest import Office
@@ -72,6 +77,23 @@ async def test_a_run_that_waits_to_start_says_why_and_when_in_the_callers_langua
         }
     (listed,) = (await office.viewer.ask("GET", PATH, headers={"accept-language": "ko"})).json["content"]
     assert (listed["errorMessage"], listed["failure"]) == (korean["errorMessage"], korean["failure"])
+
+
+async def test_a_paused_run_says_when_it_is_checked_again(office: Office) -> None:
+    await register_seller(office)
+    run = await run_of(office, waiting=2)
+    assert (await office.viewer.get(f"{PATH}/{run.execution_id}")).json["recheckAt"] is None
+
+    def pause(tx: Transaction) -> datetime:
+        task, *_ = tx.tasks.open_of(run.execution_id, [TaskStatus.WAITING])
+        notes = {(NoteKind.PAUSED, "why"): 1, (NoteKind.RECHECK, task.task_id): 1}
+        tx.run_notes.add(run.execution_id, notes)
+        tx.tasks.save([replace(task, available_at=NOW + timedelta(minutes=5))], NOW)
+        return NOW + timedelta(minutes=5)
+
+    due = await do(office, pause)
+    shown = (await office.viewer.get(f"{PATH}/{run.execution_id}")).json
+    assert (shown["paused"], datetime.fromisoformat(shown["recheckAt"])) == ("why", due)
 
 
 async def test_a_run_is_cancelled_once_and_the_trail_names_who_did_it(office: Office) -> None:

@@ -19,7 +19,7 @@ from .caller import Api
 from .conftest import Office
 
 READY = {"database", "schema", "disk", "worker"}
-WHOLE = READY | {"outbox", "breaker"}
+WHOLE = READY | {"outbox", "breaker", "marketplace"}
 
 
 async def work(office: Office, **changed: Any) -> None:
@@ -107,6 +107,8 @@ async def test_a_scheduler_that_does_not_turn_is_down(office: Office) -> None:
 
 class Unreadable:
     """A store that has lost its database."""
+
+    commits = None
 
     def __init__(self, error: Exception) -> None:
         self._error = error

@@ -26,6 +26,7 @@ from sellerwatch.agents.settle import Charge, settle_one
 from sellerwatch.kernel.clock import Moment, moment
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.notices import Notice
+from sellerwatch.kernel.wording import failure_text
 
 #: Agents that are tried for one question: a 429 or a dropped connection may be one agent's trouble.
 MOST_AGENTS = 4
@@ -162,8 +163,10 @@ async def _lend(
             context.mark_permit(got.lent.permit)
             return got.lent
         if got.shut is not None:
-            why = Failure.of(FailureCode.CIRCUIT_OPEN, at.now, endpoint=got.shut.endpoint)
-            return NotAsked(why, got.shut.not_before)
+            code = FailureCode.NO_SESSION if tried else FailureCode.CIRCUIT_OPEN
+            why = got.shut.failure
+            detail = failure_text(why) if why is not None else ""
+            return NotAsked(Failure.of(code, at.now, endpoint=got.shut.endpoint, detail=detail), got.shut.not_before)
         offered = got.offered
         if offered is None:
             continue

@@ -211,6 +211,10 @@ class Quarantine(Protocol):
 
     def free(self, keys: Iterable[PartKey]) -> None: ...
 
+    def free_case(self, case_id: CaseId) -> int:
+        """Delete what is held under a case; return how many parts that were."""
+        ...
+
     def drop(self, case_id: CaseId) -> int:
         """Forget the bodies of a case and keep their hashes; says how many."""
         ...

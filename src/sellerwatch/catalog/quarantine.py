@@ -2,7 +2,8 @@
 
 Two things raise a case of a seller: answers that are not the contract's any more, and a field that changes in more
 products of one run than a shop changes by itself. What is held leaves its product, hashes and history as they were, and
-keeps the body. A release takes it in with today's parser; a drop remembers its hash, so that it is not held again.
+keeps the body. A release takes it in with today's parser; a drop remembers its hash, so that it is not held again. A
+case of unreadable answers resolves itself when a re-check of a paused run can read them again (`crawling/recheck.py`).
 
 The first parts of a run wait until enough of them have been judged: by then a redesign has shown itself. That is the
 limit of it: a field that drifts slowly, in fewer products than the share, passes.
@@ -24,6 +25,8 @@ from sellerwatch.kernel.lifecycle import Lifecycle
 
 LONGEST_FIELD = 255
 LONGEST_SAMPLE = 500
+#: Short enough to be noted together with a task's id.
+LONGEST_PROBLEM = 200
 _NUMBER = re.compile(r"\d+")
 
 
@@ -36,6 +39,7 @@ class CaseStatus(StrEnum):
     OPEN = "OPEN"
     RELEASED = "RELEASED"
     DROPPED = "DROPPED"
+    RESOLVED = "RESOLVED"
 
 
 CASE_LIFE = Lifecycle(
@@ -44,8 +48,9 @@ CASE_LIFE = Lifecycle(
     moves={
         (CaseStatus.OPEN, "release"): CaseStatus.RELEASED,
         (CaseStatus.OPEN, "drop"): CaseStatus.DROPPED,
+        (CaseStatus.OPEN, "resolve"): CaseStatus.RESOLVED,
     },
-    resting=frozenset({CaseStatus.RELEASED, CaseStatus.DROPPED}),
+    resting=frozenset({CaseStatus.RELEASED, CaseStatus.DROPPED, CaseStatus.RESOLVED}),
 )
 
 
@@ -145,6 +150,10 @@ class Tally:
         self._add("unreadable", problem, 1)
         return self.unreadable[problem]
 
+    def forget_unreadable(self, problem: str) -> None:
+        self.unreadable.pop(problem, None)
+        self.added.pop(("unreadable", problem), None)
+
     def strange(self, part: PartType, fields: Iterable[str], rules: DriftRules) -> list[str]:
         """Those of these fields that changed in too many products of the run."""
         judged = self.judged.get(part, 0)
@@ -160,7 +169,7 @@ class Tally:
 
 def problem_kind(part: PartType, problem: str) -> str:
     """One kind of parser's error, whichever item or number it was met with."""
-    return f"{part} {_NUMBER.sub('#', problem)}"[:LONGEST_FIELD]
+    return f"{part} {_NUMBER.sub('#', problem)}"[:LONGEST_PROBLEM]
 
 
 def sample_of(changes: Sequence[Change], fields: Iterable[str]) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from sellerwatch.cli.desk import AsJson, Desk, Limit, say, stamp
 from sellerwatch.cli.output import ago, language_setting, print_facts, print_json, print_table
 from sellerwatch.crawling.execution import Execution, ExecutionNotFound, ExecutionStatus
 from sellerwatch.crawling.ports import NoteKind
+from sellerwatch.crawling.recheck import recheck_at
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.failure_view import failure_counts_view, failure_view
 from sellerwatch.kernel.ids import ExecutionId, SellerId
@@ -39,6 +40,7 @@ class Shown:
     tally: Mapping[tuple[str, str], int]
     failures: Sequence[tuple[Failure, int]]
     notes: Mapping[NoteKind, Mapping[str, int]]
+    recheck_at: datetime | None
     now: datetime
 
 
@@ -86,11 +88,13 @@ def show(execution: ExecutionArgument, as_json: AsJson = False) -> None:
     execution_id = ExecutionId.parse(execution)
 
     def work(tx: CrawlTx, at: Desk) -> Shown:
+        run, notes = found_execution(tx, execution_id), tx.run_notes.of(execution_id)
         return Shown(
-            found_execution(tx, execution_id),
+            run,
             tx.tasks.tally(execution_id),
             tx.tasks.failures(execution_id, MOST_ERRORS),
-            tx.run_notes.of(execution_id),
+            notes,
+            recheck_at(tx, notes) if run.is_open else None,
             at.now,
         )
 
@@ -101,8 +105,8 @@ def show(execution: ExecutionArgument, as_json: AsJson = False) -> None:
         by_type: dict[str, dict[str, int]] = {}
         for (task_type, state), number in sorted(shown.tally.items()):
             by_type.setdefault(task_type, {})[state] = number
-        counted = {"tasks": by_type, "errors": errors}
-        print_json(execution_json(run, language) | counted | notes_json(run, shown.notes))
+        noted = notes_json(run, shown.notes) | {"recheckAt": stamp(shown.recheck_at)}
+        print_json(execution_json(run, language) | {"tasks": by_type, "errors": errors} | noted)
         return
     _print_run(shown, language)
     print_table(
@@ -111,7 +115,7 @@ def show(execution: ExecutionArgument, as_json: AsJson = False) -> None:
         [(task_type, state, number) for (task_type, state), number in sorted(shown.tally.items())],
         empty="It has no tasks.",
     )
-    _print_notes(run, shown.notes)
+    _print_notes(shown)
     if errors:
         rows = [(one["count"], one["blame"], one["message"]) for one in errors]
         print_table("Errors", ("tasks", "blame", "message"), rows, empty="")
@@ -284,7 +288,8 @@ def _start_facts(run: Execution, now: datetime) -> list[tuple[str, str | int]]:
     return facts
 
 
-def _print_notes(run: Execution, notes: Mapping[NoteKind, Mapping[str, int]]) -> None:
+def _print_notes(shown: Shown) -> None:
+    run, notes = shown.run, shown.notes
     changed, unreadable = _changed_fields(notes), _most(notes[NoteKind.UNREADABLE])
     if changed:
         print_table("Changed fields", ("part", "field", "products"), changed, empty="")
@@ -292,7 +297,12 @@ def _print_notes(run: Execution, notes: Mapping[NoteKind, Mapping[str, int]]) ->
         print_table("Could not be read", ("answers", "problem"), [(n, name) for name, n in unreadable], empty="")
     for reason in notes[NoteKind.PAUSED] if run.is_open else ():
         say(f"It is paused: {reason}", "yellow")
-        say(f"Its tasks wait until the case is decided: sellerwatch quarantine list --seller {run.seller_id}", "yellow")
+        if shown.recheck_at is not None:
+            when = f"{shown.recheck_at:%Y-%m-%d %H:%M:%S} UTC ({ago(shown.recheck_at, shown.now)})"
+            say(
+                f"A few of the answers are read again at {when}; once they are readable it goes on by itself.", "yellow"
+            )
+        say(f"To decide the case now: sellerwatch quarantine list --seller {run.seller_id}", "yellow")
 
 
 def _changed_fields(notes: Mapping[NoteKind, Mapping[str, int]]) -> list[tuple[str, str, int]]:

@@ -28,6 +28,7 @@ _COLOURS = {
     "AVAILABLE": "green",
     "COMPLETE": "green",
     "RELEASED": "green",
+    "RESOLVED": "green",
     "CONFIRMED": "green",
     "current": "green",
     "RUNNING": "cyan",

@@ -157,7 +157,7 @@ async def _crawl(settings: Settings, names: list[str], as_json: bool) -> int:
 
 
 async def _say_paused(service: Service, found: list[Execution]) -> None:
-    """A run that a person has to look at goes on by itself afterwards, with or without us."""
+    """A paused run goes on later, with or without us."""
     from sellerwatch.crawling.ports import NoteKind  # noqa: PLC0415
 
     for run in found:
@@ -165,7 +165,8 @@ async def _say_paused(service: Service, found: list[Execution]) -> None:
         for reason in notes[NoteKind.PAUSED] if run.is_open else ():
             err.print(
                 f"The run of {run.seller_id} is paused: {reason}. "
-                f"Decide its case (`sellerwatch quarantine list --seller {run.seller_id}`), then it goes on.",
+                "While a service runs it is re-checked, and goes on by itself once the answers are readable. "
+                f"To decide its case now: `sellerwatch quarantine list --seller {run.seller_id}`.",
                 highlight=False,
                 soft_wrap=True,
             )

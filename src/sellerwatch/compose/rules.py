@@ -47,6 +47,8 @@ def crawl_rules(settings: Settings, marketplace: Marketplace) -> CrawlRules:
     return CrawlRules(
         marketplace=marketplace,
         page_size=settings.page_size,
+        max_list_total=settings.max_list_total,
+        recheck_every=timedelta(seconds=settings.quarantine_recheck_seconds),
         task_retries=settings.task_retries,
         breaker=BreakerRules(
             min_percent=settings.breaker_min_available_percent,

@@ -85,6 +85,7 @@ async def open_service(
             urls=Urls(list_path=settings.marketplace_list_path),
             longest_wait=timedelta(seconds=settings.max_retry_after_seconds),
             user_agent_suffix=settings.user_agent_suffix,
+            max_list_total=settings.max_list_total,
         )
         robots = _robots(settings, transport, marketplace)
         crawl = _crawl(settings, own_store, marketplace, limits, ids, luck, sealer, worker_id, robots)

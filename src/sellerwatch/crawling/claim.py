@@ -66,11 +66,13 @@ def survey(
     tx: CrawlTx, wanted: int, turn: int, at: Moment, named: Sequence[TaskId] | None
 ) -> tuple[Sequence[Candidate], int]:
     """What a limiter that decides ahead must know: who could be lent, and for how many tasks at most."""
-    runs, rooms = _in_turn(_runs(tx), turn), _rooms(tx, at.now)
+    runs, rooms, rechecks = _in_turn(_runs(tx), turn), _rooms(tx, at.now), _rechecks(tx)
     if named is None:
-        ready = _ready(tx, runs, wanted, at.now, rooms)
+        waiting = tx.tasks.get_many(rechecks).values() if rechecks else ()
+        ready = [task for task in waiting if _is_due(task, at.now) and rooms.by_type[task.task_type] != 0][:wanted]
+        ready += _ready(tx, runs, wanted - len(ready), at.now, rooms)
     else:
-        ready = _named(tx.tasks.get_many(named), named, runs, at.now, rooms)[0][:wanted]
+        ready = _named(tx.tasks.get_many(named), named, runs, rechecks, at.now, rooms)[0][:wanted]
     return (tx.agents.candidates(at), len(ready)) if ready else ((), 0)
 
 
@@ -84,18 +86,21 @@ def claim(
     ahead: Reservation = NOTHING,
     named: Sequence[TaskId] | None = None,
 ) -> Claims:
-    """Claim up to `wanted` tasks, fairly from all runs, as many as there are permits for.
+    """Claim up to `wanted` tasks, fairly from all runs, as many as there are permits for. Of a paused run only
+    re-checks.
 
     An endpoint whose circuit is open is left alone: no task of it is touched and no permit spent, but for the one that
     finds out. The pool's breaker is asked next, then permits: with none free no task is touched. `turn` rotates which
     run comes first, so that a large one never starves the others. With `named`, only those are taken.
     """
-    runs, rooms = _in_turn(_runs(tx), turn), _rooms(tx, at.now)
+    runs, rooms, rechecks = _in_turn(_runs(tx), turn), _rooms(tx, at.now), _rechecks(tx)
     if named is None:
-        return _claim(tx, worker_id, wanted, at, terms, ahead, runs, rooms, None)
+        waiting = tx.tasks.take_many(rechecks).values() if rechecks else ()
+        to_recheck = [task for task in waiting if task.may_start]
+        return _claim(tx, worker_id, wanted, at, terms, ahead, runs, rooms, None, to_recheck)
     # Locked, so that of two workers that received the same message one takes the task; a locked one is for later.
     found = tx.tasks.take_many(named)
-    ready, refused = _named(found, named, runs, at.now, rooms)
+    ready, refused = _named(found, named, runs, rechecks, at.now, rooms)
     busy = tx.tasks.get_many([task_id for task_id in named if task_id not in found])
     # Published, and its time is not now (a paused run, an outage): it waits, to be published when it may be done.
     early = [task for task in refused if task.status is TaskStatus.PUBLISHED]
@@ -117,20 +122,26 @@ def _claim(
     runs: Sequence[ExecutionId],
     rooms: Rooms,
     named: Sequence[Task] | None,
+    rechecks: Sequence[Task] = (),
 ) -> Claims:
     now = at.now
-    if not runs:
-        return Claims((), None, (), hungry=False)
+    rechecks = [task for task in rechecks if rooms.by_type[task.task_type] != 0]
+    due = [task for task in rechecks if task.available_at <= now]
+    if not (runs or due or named):
+        return Claims((), min((task.available_at for task in rechecks), default=None), (), hungry=False)
     if rooms.is_shut:
         return Claims((), rooms.next_probe, (), hungry=False)
     offered = offer(tx, wanted, terms.for_tasks, at, ahead)
     if offered.is_shut:
         return Claims((), offered.not_before, (), hungry=True, notices=offered.notices)
     room = len(offered.grants) or 1
-    tasks = _ready(tx, runs, room, now, rooms) if named is None else named[:room]
+    if named is None:
+        tasks: Sequence[Task] = due[:room] + _ready(tx, runs, room - len(due[:room]), now, rooms)
+    else:
+        tasks = named[:room]
     tasks, probed = _start_probes(tx, tasks, rooms, worker_id, terms, now) if offered.grants else (tasks, frozenset())
     if not tasks:
-        not_before = _next_ready(tx, runs, rooms) if named is None else None
+        not_before = _next_ready(tx, runs, rooms, rechecks) if named is None else None
         return Claims((), not_before, (), hungry=False, notices=offered.notices)
     if not offered.grants:
         return Claims((), offered.not_before, offered.tokenless, hungry=True, notices=offered.notices)
@@ -193,6 +204,11 @@ def _runs(tx: CrawlTx) -> list[ExecutionId]:
     return [run.execution_id for run in tx.executions.at_work() if run.seller_id not in pauses]
 
 
+def _rechecks(tx: CrawlTx) -> Sequence[TaskId]:
+    """Tasks by which paused runs find out whether they can go on; none while all requests are paused."""
+    return () if any(pause.seller_id is None for pause in tx.marketplace.pauses()) else tx.run_notes.rechecks()
+
+
 def _start_probes(
     tx: CrawlTx, tasks: Sequence[Task], rooms: Rooms, worker_id: WorkerId, terms: Terms, now: datetime
 ) -> tuple[Sequence[Task], frozenset[TaskId]]:
@@ -241,7 +257,12 @@ def _in_turn(runs: list[ExecutionId], turn: int) -> list[ExecutionId]:
 
 
 def _named(
-    found: Mapping[TaskId, Task], named: Sequence[TaskId], runs: Sequence[ExecutionId], now: datetime, rooms: Rooms
+    found: Mapping[TaskId, Task],
+    named: Sequence[TaskId],
+    runs: Sequence[ExecutionId],
+    rechecks: Sequence[TaskId],
+    now: datetime,
+    rooms: Rooms,
 ) -> tuple[list[Task], list[Task]]:
     """Those of these that are to be done now, in the order they were named, and those that are not. A message may come
     twice, late, or for a task that has long been done: its row knows."""
@@ -253,16 +274,22 @@ def _named(
         if task is None:
             continue
         room = left[task.task_type]
-        is_due = task.may_start and task.available_at <= now and task.execution_id in at_work and room != 0
+        may_go = task.execution_id in at_work or task_id in rechecks
+        is_due = may_go and _is_due(task, now) and room != 0
         (ready if is_due else refused).append(task)
         if is_due and room is not None:
             left[task.task_type] = room - 1
     return ready, refused
 
 
-def _next_ready(tx: CrawlTx, runs: Sequence[ExecutionId], rooms: Rooms) -> datetime | None:
+def _is_due(task: Task, now: datetime) -> bool:
+    return task.may_start and task.available_at <= now
+
+
+def _next_ready(tx: CrawlTx, runs: Sequence[ExecutionId], rooms: Rooms, rechecks: Sequence[Task]) -> datetime | None:
     """When a task of an endpoint that is asked comes due, or an endpoint may be asked again."""
     times = [tx.tasks.next_ready(run, rooms.open_types) for run in runs]
+    times += [task.available_at for task in rechecks]
     return min((time for time in (*times, rooms.next_probe) if time is not None), default=None)
 
 

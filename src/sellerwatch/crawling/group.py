@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 
 from sellerwatch.agents.breaker import BreakerRules
@@ -19,7 +19,7 @@ from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.ports import CrawlTx, NoteKind
 from sellerwatch.crawling.task import Task
 from sellerwatch.crawling.telling import tell_progress
-from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId
+from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, TaskId
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.marketplaces.ports import Marketplace
 
@@ -30,6 +30,9 @@ class CrawlRules:
 
     marketplace: Marketplace
     page_size: int = 500
+    max_list_total: int = 1_000_000
+    #: How often a run that is paused by unreadable answers reads a few of them again.
+    recheck_every: timedelta = timedelta(minutes=5)
     task_retries: int = 2
     breaker: BreakerRules = field(default_factory=BreakerRules)
     marketplace_circuit: MarketplaceCircuitRules = field(default_factory=MarketplaceCircuitRules)
@@ -57,6 +60,59 @@ class Run:
     proved: list[ItemNo] = field(default_factory=list)
     was_paused: bool = False
     paused: str | None = None
+    #: Tasks that failed because their answer could not be read, each with the kind of problem.
+    unread: dict[TaskId, str] = field(default_factory=dict)
+    #: Those of them that are read again although the run is paused.
+    rechecks: dict[TaskId, None] = field(default_factory=dict)
+    #: Kinds of problem of which a re-check could read an answer.
+    readable: dict[str, None] = field(default_factory=dict)
+    _noted: dict[tuple[NoteKind, str], int] = field(default_factory=dict)
+    _erased: dict[tuple[NoteKind, str], None] = field(default_factory=dict)
+
+    def note_unread(self, task_id: TaskId, problem: str) -> None:
+        self.forget_unread(task_id)
+        self.unread[task_id] = problem
+        self._note(NoteKind.UNREAD_TASK, f"{task_id} {problem}")
+
+    def note_recheck(self, task_id: TaskId) -> None:
+        self.rechecks[task_id] = None
+        self._note(NoteKind.RECHECK, task_id)
+
+    def forget_unread(self, task_id: TaskId) -> str | None:
+        """Forget that the answer of a task could not be read; return what was wrong with it."""
+        self.end_recheck(task_id)
+        problem = self.unread.pop(task_id, None)
+        if problem is not None:
+            self._erase(NoteKind.UNREAD_TASK, f"{task_id} {problem}")
+        return problem
+
+    def end_recheck(self, task_id: TaskId) -> None:
+        if task_id in self.rechecks:
+            del self.rechecks[task_id]
+            self._erase(NoteKind.RECHECK, task_id)
+
+    def read_well(self, task_id: TaskId) -> None:
+        """An answer was read. From a re-check that means that its kind of problem is over."""
+        is_recheck = task_id in self.rechecks
+        problem = self.forget_unread(task_id)
+        if is_recheck and problem is not None:
+            self.readable[problem] = None
+
+    def forget_problem(self, problem: str) -> None:
+        self.tally.forget_unreadable(problem)
+        self._erase(NoteKind.UNREADABLE, problem)
+
+    def go_on(self) -> None:
+        """Not paused any more."""
+        self.was_paused, self.paused = False, None
+
+    def _note(self, kind: NoteKind, name: str) -> None:
+        self._erased.pop((kind, name), None)
+        self._noted[kind, name] = 1
+
+    def _erase(self, kind: NoteKind, name: str) -> None:
+        self._noted.pop((kind, name), None)
+        self._erased[kind, name] = None
 
     @property
     def is_paused(self) -> bool:
@@ -72,8 +128,11 @@ class Run:
         """With what the group has done to it there is nothing left to do."""
         return self.execution.would_end(added=self.added, completed=self.completed, failed=self.failed)
 
+    def erased_notes(self) -> list[tuple[NoteKind, str]]:
+        return list(self._erased)
+
     def written_notes(self) -> dict[tuple[NoteKind, str], int]:
-        notes = {(NoteKind(kind), name): number for (kind, name), number in self.tally.added.items()}
+        notes = self._noted | {(NoteKind(kind), name): number for (kind, name), number in self.tally.added.items()}
         notes |= {(NoteKind.FOREIGN, str(item)): 1 for item in self.foreign}
         return notes | ({(NoteKind.PAUSED, self.paused[:255]): 1} if self.paused else {})
 
@@ -161,7 +220,9 @@ class Group:
             tx.products.forget_body_hashes(shelf.deleted)
             tx.quarantine.free([(item, part) for item in shelf.deleted for part in PartType])
         for run in self.runs.values():
-            notes = run.written_notes()
+            erased, notes = run.erased_notes(), run.written_notes()
+            if erased:
+                tx.run_notes.remove(run.execution.execution_id, erased)
             if notes:
                 tx.run_notes.add(run.execution.execution_id, notes)
             execution = run.execution
@@ -181,4 +242,16 @@ def _load(tx: CrawlTx, runs: Iterable[ExecutionId]) -> Iterator[Run]:
                 unreadable=notes[NoteKind.UNREADABLE],
             )
             cases = list(tx.quarantine.open_cases(execution.seller_id))
-            yield Run(execution, tally, cases, was_paused=bool(notes[NoteKind.PAUSED]))
+            yield Run(
+                execution,
+                tally,
+                cases,
+                was_paused=bool(notes[NoteKind.PAUSED]),
+                unread=dict(unread_task(name) for name in notes[NoteKind.UNREAD_TASK]),
+                rechecks={TaskId(name): None for name in notes[NoteKind.RECHECK]},
+            )
+
+
+def unread_task(note: str) -> tuple[TaskId, str]:
+    task_id, _, problem = note.partition(" ")
+    return TaskId(task_id), problem

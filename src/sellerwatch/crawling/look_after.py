@@ -1,10 +1,15 @@
-"""Jobs that keep everything going: each runs once, wherever many processes run, and none stops another."""
+"""Jobs that keep everything going: each runs once, wherever many processes run, and none stops another.
+
+Each job says when it is next due, as a function of what the database holds: one read tells for all of them, and a job
+with nothing to do costs nothing else. A job that failed has left what made it due, so it is due again.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
 from functools import partial
 from zoneinfo import ZoneInfo
 
@@ -17,8 +22,9 @@ from sellerwatch.crawling.operate_catalog import settle_ended
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.publish import republish_lost
 from sellerwatch.crawling.put_back import PutBack, cancel_execution, put_back_lost
+from sellerwatch.crawling.recheck import plan_missing
 from sellerwatch.kernel.activity import Activity
-from sellerwatch.kernel.clock import moment
+from sellerwatch.kernel.clock import Moment, moment
 from sellerwatch.kernel.errors import Unavailable
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import Draw, OutboxId
@@ -33,12 +39,45 @@ log = logging.getLogger(__name__)
 LEASE = timedelta(minutes=5)
 FORGOTTEN_AT_ONCE = 500
 HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
 #: Transactions that one turn of forgetting takes at most.
 MOST_BATCHES = 100
 #: How long a watcher may be away and still be told all it missed.
 ACTIVITY_KEPT = timedelta(days=7)
 
-Job = Callable[[Crawl], Awaitable[object]]
+#: So that a heartbeat is older than the visibility, not as old, when it is looked at.
+JUST_AFTER = timedelta(milliseconds=1)
+
+Run = Callable[[Crawl], Awaitable[object]]
+#: The next due time, by the database, the time the job last succeeded, and now; None: nothing is to be done.
+NextDue = Callable[[CrawlTx, Crawl, datetime | None, datetime], datetime | None]
+
+
+@dataclass(frozen=True)
+class Job:
+    """`makes_work`: what it did may be work for the other loops."""
+
+    run: Run
+    next_due: NextDue
+    makes_work: bool = False
+
+
+def next_put_back(tx: CrawlTx, crawl: Crawl, at: Moment) -> datetime | None:
+    """When `put_back`, or the recovery of the outboxes, may next find something."""
+    heartbeat, forgotten_us = tx.dues.heartbeat(crawl.worker_id), tx.dues.forgotten_us()
+    times = [
+        None if heartbeat is None else heartbeat + crawl.visibility + JUST_AFTER,
+        None if forgotten_us is None else at.now + timedelta(microseconds=forgotten_us - at.boot_us),
+        tx.dues.deadline(),
+        tx.dues.behind_failed(),
+    ]
+    return min((each for each in times if each is not None), default=None)
+
+
+def next_dues(tx: CrawlTx, crawl: Crawl, now: datetime) -> dict[str, datetime]:
+    """The next due time of each job that has one."""
+    found = {name: job.next_due(tx, crawl, tx.leases.last_finished(name), now) for name, job in jobs_of(crawl).items()}
+    return {name: due for name, due in found.items() if due is not None}
 
 
 async def put_back(crawl: Crawl) -> PutBack:
@@ -87,16 +126,14 @@ async def recover(crawl: Crawl) -> int:
 
 
 async def forget(crawl: Crawl) -> int:
-    """Lines of the log past their time; on the first turn of each hour also events that are over, and tries."""
-    now = crawl.clock.now()
-
-    def work(tx: CrawlTx) -> tuple[int, datetime | None]:
-        return forget_old_uses(tx, crawl.log_kept, now), tx.leases.last_finished("forget")
-
-    forgotten, last = await crawl.store.transact(work)
-    if last is None or last.replace(minute=0, second=0, microsecond=0) + HOUR <= now:
-        forgotten += await _forget_delivered(crawl, now - crawl.outbox_kept)
-    return forgotten
+    """In each hour: lines of the log, events that are over, and tries past their time."""
+    now, forgotten = crawl.clock.now(), 0
+    for _ in range(MOST_BATCHES):
+        gone = await crawl.store.transact(lambda tx: forget_old_uses(tx, crawl.log_kept, now))
+        forgotten += gone
+        if gone < BATCH:
+            break
+    return forgotten + await _forget_delivered(crawl, now - crawl.outbox_kept)
 
 
 async def begin_day(crawl: Crawl) -> int:
@@ -114,20 +151,23 @@ async def begin_day(crawl: Crawl) -> int:
 async def settle(crawl: Crawl) -> int:
     """Changes that waited for the judgement of a run that was cut short."""
     now, draw = crawl.clock.now(), Draw(crawl.ids)
-    if not await crawl.store.read(lambda tx: tx.quarantine.pending_runs()):
-        return 0
     settled, notices = await crawl.store.transact(lambda tx: settle_ended(tx, crawl.rules, draw.replay(), now))
     crawl.tell(notices)
     return settled
 
 
+async def recheck(crawl: Crawl) -> int:
+    """Paused runs without a planned re-check get one (`crawling/recheck.py`)."""
+    now, draw = crawl.clock.now(), Draw(crawl.ids)
+    if not await crawl.store.read(lambda tx: tx.run_notes.paused_without_recheck()):
+        return 0
+    return await crawl.store.transact(lambda tx: plan_missing(tx, crawl.rules, draw.replay(), now))
+
+
 async def forget_bodies(crawl: Crawl) -> int:
-    """On the first turn of each day: bodies past their time, as long as a newer one of their part is there. Found by a
+    """Once a day: bodies past their time, as long as a newer one of their part is there. Found by a
     reader, as it may take a while."""
     now, forgotten = crawl.clock.now(), 0
-    last = await crawl.store.read(lambda tx: tx.leases.last_finished("forget_bodies"))
-    if last is not None and last.date() == now.date():
-        return 0
     while True:
         rows = await crawl.store.read(lambda tx: tx.products.old_raws(now - crawl.bodies_kept, FORGOTTEN_AT_ONCE))
         forgotten += await crawl.store.transact(partial(_forget_bodies, rows=rows))
@@ -136,28 +176,30 @@ async def forget_bodies(crawl: Crawl) -> int:
 
 
 async def keep_months(crawl: Crawl) -> int:
-    """On the first turn of each day, where the log of requests is cut into months: the next ones are cut off, those
+    """Once a day, where the log of requests is cut into months: the next ones are cut off, those
     past their time dropped."""
     now = crawl.clock.now()
-    last = await crawl.store.read(lambda tx: tx.leases.last_finished("keep_months"))
-    if crawl.months is None or (last is not None and last.date() == now.date()):
-        return 0
-    return await crawl.months.keep(now, now - crawl.log_kept)
+    return 0 if crawl.months is None else await crawl.months.keep(now, now - crawl.log_kept)
 
 
 async def forget_traces(crawl: Crawl) -> int:
-    """What is kept for a while only: what happened, answers for an Idempotency-Key, failed log-ins. Some at a time, so
-    that no transaction is long; what is left is for the next turn."""
-    now = crawl.clock.now()
+    """In each hour, what is kept for a while only: what happened, answers for an Idempotency-Key, failed log-ins. Some
+    at a time, so that no transaction is long."""
+    now, forgotten = crawl.clock.now(), 0
 
-    def work(tx: CrawlTx) -> int:
+    def work(tx: CrawlTx) -> tuple[int, int, int]:
         return (
-            tx.activity.forget(now - ACTIVITY_KEPT, FORGOTTEN_AT_ONCE)
-            + tx.answers.forget(now - ANSWERS_KEPT, FORGOTTEN_AT_ONCE)
-            + tx.logins.forget(now - LOGINS_KEPT, FORGOTTEN_AT_ONCE)
+            tx.activity.forget(now - ACTIVITY_KEPT, FORGOTTEN_AT_ONCE),
+            tx.answers.forget(now - ANSWERS_KEPT, FORGOTTEN_AT_ONCE),
+            tx.logins.forget(now - LOGINS_KEPT, FORGOTTEN_AT_ONCE),
         )
 
-    return await crawl.store.transact(work)
+    for _ in range(MOST_BATCHES):
+        gone = await crawl.store.transact(work)
+        forgotten += sum(gone)
+        if max(gone) < FORGOTTEN_AT_ONCE:
+            break
+    return forgotten
 
 
 def _forget_bodies(tx: CrawlTx, rows: Sequence[int]) -> int:
@@ -190,24 +232,60 @@ def _forget_these(tx: CrawlTx, kind: OutboxKind, outbox_ids: Sequence[OutboxId])
     return tx.outbox(kind).forget(outbox_ids)
 
 
-JOBS: dict[str, Job] = {
-    "recover": recover,
-    "renew": renew,
-    "begin_day": begin_day,
-    "forget": forget,
-    "settle": settle,
-    "forget_bodies": forget_bodies,
-    "forget_traces": forget_traces,
-    "republish": republish_lost,
-    "dead_letters": sweep_dead_letters,
+def _hourly(_tx: CrawlTx, _crawl: Crawl, last: datetime | None, now: datetime) -> datetime:
+    return now if last is None else last.replace(minute=0, second=0, microsecond=0) + HOUR
+
+
+def _daily(_tx: CrawlTx, _crawl: Crawl, last: datetime | None, now: datetime) -> datetime:
+    return now if last is None else last.replace(hour=0, minute=0, second=0, microsecond=0) + DAY
+
+
+def _at_midnight(_tx: CrawlTx, crawl: Crawl, last: datetime | None, now: datetime) -> datetime:
+    """Of the operator's time zone, whose days may be an hour longer or shorter."""
+    if last is None:
+        return now
+    zone = ZoneInfo(crawl.timezone)
+    return datetime.combine(last.astimezone(zone).date() + DAY, time(), zone).astimezone(UTC)
+
+
+def _if_unjudged(tx: CrawlTx, _crawl: Crawl, _last: datetime | None, now: datetime) -> datetime | None:
+    return now if tx.dues.has_unjudged() else None
+
+
+def _if_paused_without_recheck(tx: CrawlTx, _crawl: Crawl, _last: datetime | None, now: datetime) -> datetime | None:
+    return now if tx.run_notes.paused_without_recheck() else None
+
+
+def _if_messages_name_tasks(_tx: CrawlTx, crawl: Crawl, _last: datetime | None, now: datetime) -> datetime | None:
+    """At every turn: what became of a message is not in the database."""
+    return now if crawl.queue.names_tasks else None
+
+
+def _if_there_are_dead_letters(_tx: CrawlTx, crawl: Crawl, _last: datetime | None, now: datetime) -> datetime | None:
+    """At every turn: only the queue knows."""
+    return None if crawl.dead_letters is None else now
+
+
+JOBS: Mapping[str, Job] = {
+    "recover": Job(recover, lambda tx, _crawl, _last, _now: tx.dues.suspended_until(), makes_work=True),
+    "renew": Job(renew, lambda tx, _crawl, _last, _now: tx.dues.renewal()),
+    "begin_day": Job(begin_day, _at_midnight),
+    "forget": Job(forget, _hourly),
+    "settle": Job(settle, _if_unjudged, makes_work=True),
+    "recheck": Job(recheck, _if_paused_without_recheck, makes_work=True),
+    "forget_bodies": Job(forget_bodies, _daily),
+    "forget_traces": Job(forget_traces, _hourly),
+    "republish": Job(republish_lost, _if_messages_name_tasks, makes_work=True),
+    "dead_letters": Job(sweep_dead_letters, _if_there_are_dead_letters, makes_work=True),
 }
+MONTHS: Mapping[str, Job] = {"keep_months": Job(keep_months, _daily)}
 
 
-def jobs_of(crawl: Crawl) -> dict[str, Job]:
-    return JOBS if crawl.months is None else JOBS | {"keep_months": keep_months}
+def jobs_of(crawl: Crawl) -> Mapping[str, Job]:
+    return JOBS if crawl.months is None else {**JOBS, **MONTHS}
 
 
-async def run_once(crawl: Crawl, name: str, job: Job) -> object:
+async def run_once(crawl: Crawl, name: str, job: Run) -> object:
     """Run a job if no other process is at it. What it says is returned; None when somebody else had it."""
     if not await crawl.leases.take(name, LEASE):
         return None

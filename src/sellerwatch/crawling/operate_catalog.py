@@ -21,6 +21,7 @@ from sellerwatch.catalog.quarantine import CASE_LIFE, Case, CaseNotFound
 from sellerwatch.catalog.removal import REMOVAL_LIFE, Removal, RemovalNotFound
 from sellerwatch.crawling.group import CrawlRules, Group, Run
 from sellerwatch.crawling.ports import CrawlTx, NoteKind
+from sellerwatch.crawling.recheck import stop_rechecks
 from sellerwatch.crawling.screening import part_of, reach, settle_pending, take_in
 from sellerwatch.kernel.ids import CaseId, ExecutionId, ItemNo, RemovalId, SellerId
 from sellerwatch.kernel.notices import Notice
@@ -253,6 +254,7 @@ def _close(tx: CrawlTx, case: Case, verb: str, actor: str, now: datetime) -> Non
     if going is not None:
         tx.run_notes.clear(going.execution_id, NoteKind.PAUSED)
         tx.run_notes.clear(going.execution_id, NoteKind.UNREADABLE)
+        stop_rechecks(tx, going.execution_id, now)
 
 
 def _removal(tx: CrawlTx, removal_id: RemovalId) -> Removal:

@@ -146,7 +146,7 @@ PART_OF = {
 def _read(claim: Claim, body: bytes, marketplace: Marketplace) -> tuple[tuple[Part, ...], int | None]:
     task, part = claim.task, PART_OF[claim.task.task_type]
     if part is PartType.MINISHOP:
-        page = marketplace.read_list(body)
+        page = marketplace.read_list(body, task.request_url)
         return tuple(Part.of(part, e.facts.item_no, e.facts, e.raw) for e in page.entries), page.total
     if task.purpose is Purpose.REMOVAL_PROOF:
         return (), None

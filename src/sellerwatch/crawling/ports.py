@@ -182,13 +182,16 @@ class Executions(Protocol):
 
 class NoteKind(StrEnum):
     """What is noted of a run: how many parts were judged, which fields changed, what could not be read (each with its
-    number); items on the list that are others'; why it is paused."""
+    number); items on the list that are others'; why it is paused; tasks whose answer could not be read, as
+    "taskId problem"; those of them that may be claimed although the run is paused."""
 
     JUDGED = "judged"
     CHANGED = "changed"
     UNREADABLE = "unreadable"
     FOREIGN = "foreign"
     PAUSED = "paused"
+    UNREAD_TASK = "unread_task"
+    RECHECK = "recheck"
 
 
 class RunNotes(Protocol):
@@ -201,6 +204,16 @@ class RunNotes(Protocol):
         ...
 
     def clear(self, execution_id: ExecutionId, kind: NoteKind) -> int: ...
+
+    def remove(self, execution_id: ExecutionId, notes: Collection[tuple[NoteKind, str]]) -> None: ...
+
+    def rechecks(self) -> Sequence[TaskId]:
+        """Tasks of running executions that are noted as RECHECK."""
+        ...
+
+    def paused_without_recheck(self) -> Sequence[ExecutionId]:
+        """Running executions that are paused, have unread tasks, and none of them noted as RECHECK."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +252,42 @@ class Leases(Protocol):
     def finish(self, job: str, owner: str, now: datetime, error: str | None = None) -> None: ...
 
     def last_finished(self, job: str) -> datetime | None: ...
+
+
+class Dues(Protocol):
+    """When the next of each kind of work is due, for loops that sleep until then. None: there is none."""
+
+    def start(self, now: datetime) -> datetime | None:
+        """The first time after `now` at which a schedule is to run, before the seller's own moment is added."""
+        ...
+
+    def heartbeat(self, worker_id: WorkerId) -> datetime | None:
+        """The oldest heartbeat of the other processes that have not ended, or ended and still hold something."""
+        ...
+
+    def deadline(self) -> datetime | None:
+        """The first deadline of a run that is going."""
+        ...
+
+    def forgotten_us(self) -> int | None:
+        """When the oldest permit without an answer counts as forgotten, by the boot's clock."""
+        ...
+
+    def behind_failed(self) -> datetime | None:
+        """The first time at which a message behind one that failed for good would be looked at."""
+        ...
+
+    def suspended_until(self) -> datetime | None:
+        """When the first suspended agent may come back."""
+        ...
+
+    def renewal(self) -> datetime | None:
+        """When the first token is to be renewed."""
+        ...
+
+    def has_unjudged(self) -> bool:
+        """Whether changes wait for the judgement of a run that has ended."""
+        ...
 
 
 class Overrides(Protocol):
@@ -283,6 +332,9 @@ class CrawlTx(SellersTx, AgentsTx, OutboxTx, UsersTx, AnswersTx, CountsTx, Proto
 
     @property
     def leases(self) -> Leases: ...
+
+    @property
+    def dues(self) -> Dues: ...
 
     @property
     def overrides(self) -> Overrides: ...

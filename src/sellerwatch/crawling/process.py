@@ -21,6 +21,7 @@ from sellerwatch.crawling.list_end import end_list, list_tasks
 from sellerwatch.crawling.outages import extend_deadlines, give_back
 from sellerwatch.crawling.outcome import Ending
 from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.crawling.recheck import settle_rechecks
 from sellerwatch.crawling.screening import close_overtaken, hold_unreadable, screen, settle_pending
 from sellerwatch.crawling.task import Purpose, RequestUrl, Task, TaskNote, TaskType
 from sellerwatch.kernel.clock import Moment
@@ -119,6 +120,8 @@ def end_failed(
     group = Group.begin(tx, rules, ids, now, (task.execution_id for task in tasks), items)
     for task in tasks:
         group.tasks.append(task)
+        if (run := group.runs.get(task.execution_id)) is not None and not run.is_over:
+            run.forget_unread(task.task_id)
         _note_end(group, task, failed=1)
     _finish(group, {run: _judged_enough(group, run) for run in group.runs})
     return tuple(group.notices)
@@ -134,6 +137,7 @@ def _finish(group: Group, enough: dict[ExecutionId, frozenset[PartType]]) -> Non
         run.added += tx.tasks.add(run.follow_ups)
         if run.list_total is not None:
             run.execution = replace(run.execution, list_total=run.list_total)
+        settle_rechecks(group, run)
         if run.a_list_ended:
             end_list(group, run)
         _remove_proved(group, run)
@@ -168,7 +172,7 @@ def _end_task(group: Group, ending: Ending, task: Task, *, is_excused: bool) -> 
         group.again += 1
         return
     if run is not None and ending.unread is not None:
-        hold_unreadable(group, run, ending.unread)
+        hold_unreadable(group, run, task.task_id, ending.unread)
     end, failure = _within_limit(ending, task)
     if (end is TaskEnd.AGAIN and not over) or _must_be_read_again(group, ending):
         group.tasks.append(task.put_back(now, counts=ending.counts))
@@ -179,6 +183,8 @@ def _end_task(group: Group, ending: Ending, task: Task, *, is_excused: bool) -> 
             group.completed.append(task)
         else:
             group.tasks.append(replace(task.complete(now), note=note))
+        if run is not None:
+            run.read_well(task.task_id)
         _note_end(group, task, completed=1)
     else:
         failed = task.fail(failure, now)
@@ -191,6 +197,8 @@ def _end_task(group: Group, ending: Ending, task: Task, *, is_excused: bool) -> 
             group.again += 1
         else:
             group.tasks.append(failed)
+            if run is not None and ending.unread is None:
+                run.forget_unread(task.task_id)
             _note_end(group, task, failed=1)
 
 
@@ -275,8 +283,9 @@ def _take_page(group: Group, run: Run, ending: Ending, task: Task) -> None:
             run.follow_ups.append(altered(option_task, task_id=TaskId(option_id), request_url=option, item_no=item))
     size, page = group.rules.page_size, task.page_no or 0
     expected = (ending.list_total or 0) - page * size
-    if len(ending.parts) >= size > expected and not run.is_over:
-        # A full page where the stated total has fewer: the list goes on behind it.
+    is_believed = (page + 1) * size < group.rules.max_list_total
+    if len(ending.parts) >= size > expected and is_believed and not run.is_over:
+        # A full page where the stated total has fewer: the list goes on behind it, but not for ever.
         behind = range(page + 1, page + 2)
         run.follow_ups += list_tasks(task.execution_id, task.seller_id, behind, group.ids, group.rules, now)
 

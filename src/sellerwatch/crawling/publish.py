@@ -24,6 +24,7 @@ AHEAD = 200
 #: A message that nobody got for so long is taken for lost. One that comes after all finds its task published or done.
 LOST_AFTER = timedelta(minutes=15)
 SWEPT_AT_ONCE = 500
+UNPUBLISHED = (TaskStatus.RETRY, TaskStatus.WAITING)
 
 
 async def publish_due(crawl: Crawl) -> int:
@@ -46,8 +47,11 @@ def _published(tx: CrawlTx, worker_id: WorkerId, now: datetime) -> list[Task]:
     for execution in tx.executions.at_work():
         room = AHEAD - tx.tasks.count_published(execution.execution_id)
         if room > 0:
-            due = tx.tasks.ready(execution.execution_id, now, room, (TaskStatus.RETRY, TaskStatus.WAITING))
+            due = tx.tasks.ready(execution.execution_id, now, room, UNPUBLISHED)
             found += [task.publish(now, worker_id) for task in due]
+    waiting = tx.tasks.take_many(rechecks).values() if (rechecks := tx.run_notes.rechecks()) else ()
+    due = [task for task in waiting if task.status in UNPUBLISHED and task.available_at <= now]
+    found += [task.publish(now, worker_id) for task in due if task.task_id not in {each.task_id for each in found}]
     tx.tasks.save(found, now)
     return found
 

@@ -24,7 +24,7 @@ from sellerwatch.catalog.quarantine import (
 )
 from sellerwatch.crawling.group import Group, Run
 from sellerwatch.crawling.outcome import Ending, Unread
-from sellerwatch.kernel.ids import CaseId, ItemNo
+from sellerwatch.kernel.ids import CaseId, ItemNo, TaskId
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.marketplaces.ports import Unparsable
 
@@ -69,10 +69,15 @@ def screen(group: Group, endings: Sequence[Ending]) -> None:
     _free_obsolete(group, [part for _, part in parts], standing.values())
 
 
-def hold_unreadable(group: Group, run: Run, unread: Unread) -> None:
-    """Keep an answer that our parser could not read, and say so once; many of one kind pause the run."""
+def hold_unreadable(group: Group, run: Run, task_id: TaskId, unread: Unread) -> None:
+    """Keep an answer that our parser could not read, and say so once; many of one kind pause the run. An answer that a
+    re-check finds as it was is not counted again."""
     problem = problem_kind(unread.part, unread.problem)
-    number = run.tally.fail_to_read(problem)
+    run.end_recheck(task_id)
+    if run.unread.get(task_id) != problem:
+        run.tally.fail_to_read(problem)
+        run.note_unread(task_id, problem)
+    number = run.tally.unreadable.get(problem, 0)
     held = group.tx.quarantine.held([unread.item_no]) if unread.item_no is not None else {}
     known = None if unread.item_no is None else held.get((unread.item_no, unread.part))
     if known is None or known.status is not HeldStatus.DROPPED or known.hash != unread.hash:
@@ -83,7 +88,11 @@ def hold_unreadable(group: Group, run: Run, unread: Unread) -> None:
     if number >= group.rules.drift.unreadable and not run.is_paused and not run.is_over:
         run.paused = f"{number} answers could not be read: {unread.problem}"
         seller = run.execution.seller_id
-        text = f"The run of {seller} is paused: {run.paused}. Release or drop its quarantine to go on."
+        every = group.rules.recheck_every.total_seconds()
+        text = (
+            f"The run of {seller} is paused: {run.paused}. A few of them are read again every {every:g} s, and the run"
+            " goes on by itself once they are readable. To decide now, release or drop its quarantine case."
+        )
         group.notices.append(Notice("run.paused", run.execution.execution_id, text))
 
 

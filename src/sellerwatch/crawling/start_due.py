@@ -18,7 +18,7 @@ from sellerwatch.kernel.ids import ExecutionId, SellerId
 from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.kernel.wording import failure_text
 from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.schedules.missed import Tick, late_tick, tick
+from sellerwatch.schedules.missed import Tick, late_at, late_tick, starts_at, tick
 from sellerwatch.schedules.schedule import Schedule
 
 log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ async def retry_starts(crawl: Crawl) -> Started:
     """Try again to start the executions whose next try is due. Each is taken by one process: its next try is moved on
     before anything is asked."""
     now, runs = crawl.clock.now(), 0
-    due = await crawl.store.read(lambda tx: _due_starts(tx, crawl, now))
+    due = await crawl.store.read(lambda tx: _due_starts(tx, now))
     for execution in due:
         if await crawl.store.transact(partial(_take, crawl=crawl, execution=execution, now=crawl.clock.now())):
             try:
@@ -77,7 +77,7 @@ async def retry_starts(crawl: Crawl) -> Started:
     return Started(runs)
 
 
-def _due_starts(tx: CrawlTx, crawl: Crawl, now: datetime) -> list[Execution]:
+def _due_starts(tx: CrawlTx, now: datetime) -> list[Execution]:
     """Those whose time has come; at once what waited for an outage or a pause that is over."""
     pending = tx.executions.pending()
     if not pending:
@@ -109,10 +109,21 @@ def _take(tx: CrawlTx, crawl: Crawl, execution: Execution, now: datetime) -> boo
     return True
 
 
-def next_start(tx: CrawlTx) -> datetime | None:
-    """When the next execution that waits to be started is tried again."""
+def next_start(tx: CrawlTx, now: datetime) -> datetime | None:
+    """When the next execution that waits to be started is tried again; one that is due: now."""
+    if _due_starts(tx, now):
+        return now
     times = [execution.next_start_at for execution in tx.executions.pending()]
-    return min((time for time in times if time is not None), default=None)
+    return min((time for time in times if time is not None and time > now), default=None)
+
+
+def next_due(tx: CrawlTx, now: datetime, *, late_only: bool = False) -> datetime | None:
+    """The first time at which `start_due` may find something to start; one that has passed: it would now.
+
+    A schedule whose time has come waits for the seller's own moment; one whose time has not is looked at when it has.
+    """
+    times = [late_at(schedule) if late_only else starts_at(schedule) for schedule in tx.schedules.due(now)]
+    return min((each for each in (*times, tx.dues.start(now)) if each is not None), default=None)
 
 
 async def _start(crawl: Crawl, seller_id: SellerId) -> str | None:

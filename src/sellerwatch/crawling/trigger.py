@@ -179,7 +179,7 @@ async def _ask_total(crawl: Crawl, seller_id: SellerId) -> int | NotAsked:
     if not isinstance(answer, Answer):
         return answer
     try:
-        return crawl.marketplace.read_list(answer.body).total
+        return crawl.marketplace.read_list(answer.body, question.url).total
     except Unparsable as unparsable:
         return NotAsked(
             Failure.of(

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from sellerwatch.agents.answers import Answer
 from sellerwatch.agents.asking import identity_of
@@ -52,8 +52,15 @@ GROUP_DELAY = 0.04
 JUDGED_AT_ONCE = 20
 #: Results that wait for their transaction before claiming waits for them.
 BUFFER = 400
-#: With nothing known to come, how often to look: another process may have made work.
+#: How long to wait for tasks that are not ready yet while others are under way.
 IDLE = timedelta(seconds=1)
+#: Where other processes share the database, look at least this often, whatever they have or have not told.
+SHARED_LOOK = timedelta(seconds=10)
+#: While tasks wait for an agent: look at least this often, or this often where no time for it is known.
+NO_AGENT = timedelta(seconds=60)
+NO_TIME = timedelta(seconds=5)
+#: Returned for a time that is now: there is more to take.
+AT_ONCE = datetime.min.replace(tzinfo=UTC)
 #: The pause after a question to a queue that brought no message.
 EMPTY = timedelta(milliseconds=100)
 #: With no permit for longer than this, tasks that messages name wait in the database.
@@ -164,7 +171,7 @@ class Worker:
                 await self._crawl.clock.sleep(REPAIR_PAUSE)
                 continue
             self._said = ""
-            if not_before is not None:
+            if not_before is not AT_ONCE:
                 await self._woken(not_before)
 
     def _say(self, refusal: SellerwatchError) -> None:
@@ -203,7 +210,7 @@ class Worker:
         return min(lacking, self._most_ahead) if lacking > ahead - left else 0
 
     async def _claim(self, wanted: int) -> datetime | None:
-        """Take what can be taken. Returns when to look again if that was nothing."""
+        """Take what can be taken. Returns when to look again; None: when somebody nudges."""
         crawl, now = self._crawl, self._crawl.clock.now()
         self._wake.clear()
         if self._unsure:
@@ -217,11 +224,21 @@ class Worker:
         self._have(claims, wanted)
         self._depart()
         if claims.taken and not claims.hungry:
-            return now + IDLE if self._is_dry else None
+            return now + IDLE if self._is_dry else AT_ONCE
         if claims.not_before is not None and claims.not_before > now + PUT_OFF:
             await self._pocket.put_off(claims.not_before)
-        soon = now + IDLE
-        return soon if claims.not_before is None else max(now, min(claims.not_before, soon))
+        return self._look_at(claims, now)
+
+    def _look_at(self, claims: Claims, now: datetime) -> datetime | None:
+        """When a claim that took too little is to be tried again, unless somebody nudges before."""
+        is_shared = self._crawl.store.commits is None
+        times = [] if claims.not_before is None else [max(now, claims.not_before)]
+        if claims.hungry:
+            is_known = claims.not_before is not None and not claims.tokenless
+            times.append(now + (IDLE if is_shared else NO_AGENT if is_known else NO_TIME))
+        elif is_shared:
+            times.append(now + SHARED_LOOK)
+        return min(times, default=None)
 
     def _have(self, claims: Claims, wanted: int) -> None:
         """What a claim took is at hand."""

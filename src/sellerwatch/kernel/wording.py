@@ -37,6 +37,10 @@ ENGLISH: Mapping[str, str] = {
     "MESSAGE_NOT_FOUND": "There is no outbox message {outbox_id}.",
     "TRIES_SPENT": "The message {outbox_id} has failed for good after {tries} tries; replay or discard it.",
     "OUTBOX_PAUSED": "The {outbox} outbox is paused already, by {by}.",
+    "MARKETPLACE_ALREADY_PAUSED": "Requests to the marketplace are paused already, by {by}.",
+    "MARKETPLACE_NOT_PAUSED": "Requests to the marketplace are not paused; there is nothing to resume.",
+    "SELLER_ALREADY_PAUSED": "Requests for the seller {seller_id} are paused already, by {by}.",
+    "SELLER_NOT_PAUSED": "Requests for the seller {seller_id} are not paused; there is nothing to resume.",
     "NOTHING_TO_RESUME": "The {outbox} outbox is not paused and its circuit is not open; there is nothing to resume.",
     "NOTHING_TO_TELL": (
         "There is nothing to retry for the seller {seller_id}: the scheduler knows it, or is just being told."
@@ -281,6 +285,10 @@ KOREAN: Mapping[str, str] = {
     "NOTHING_TO_RESUME": "{outbox} 아웃박스: 멈춰 있지 않고 차단기도 열려 있지 않아 재개할 것이 없습니다.",
     "NOTHING_TO_TELL": "판매자 {seller_id}: 다시 시도할 것이 없습니다. 스케줄러가 이미 알고 있거나 지금 전달 중입니다.",
     "OUTBOX_PAUSED": "{outbox} 아웃박스: 이미 멈춰 있습니다. 멈춘 사람: {by}.",
+    "MARKETPLACE_ALREADY_PAUSED": "마켓플레이스 요청이 이미 일시 중지되어 있습니다. 중지한 사람: {by}.",
+    "MARKETPLACE_NOT_PAUSED": "마켓플레이스 요청이 일시 중지되어 있지 않아 재개할 것이 없습니다.",
+    "SELLER_ALREADY_PAUSED": "판매자 {seller_id}: 요청이 이미 일시 중지되어 있습니다. 중지한 사람: {by}.",
+    "SELLER_NOT_PAUSED": "판매자 {seller_id}: 요청이 일시 중지되어 있지 않아 재개할 것이 없습니다.",
     "PYARROW_MISSING": (
         "Parquet에는 pyarrow 패키지가 필요합니다. pip install 'sellerwatch[parquet]' 명령으로 설치하거나 "
         "csv, jsonl로 내보내십시오."

@@ -115,6 +115,11 @@ class Delivery(Generic[TxT]):
         self._wake.set()
 
     @property
+    def is_busy(self) -> bool:
+        """Messages are on the wire, or their outcomes wait to be written."""
+        return bool(self._flying or self._ended or self._unsettled)
+
+    @property
     def has_receiver(self) -> bool:
         return self._receiver is not None
 
@@ -142,7 +147,7 @@ class Delivery(Generic[TxT]):
             await stop.wait()
             return
         watch = asyncio.create_task(self._wake_on(stop))
-        rest = 0.0
+        rest: float | None = 0.0
         try:
             while not stop.is_set():
                 await self._rest(rest)
@@ -159,7 +164,7 @@ class Delivery(Generic[TxT]):
         await stop.wait()
         self._wake.set()
 
-    async def _rest(self, seconds: float) -> None:
+    async def _rest(self, seconds: float | None) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._wake.wait()
@@ -177,8 +182,9 @@ class Delivery(Generic[TxT]):
                     self._wake.clear()
                     await self._wake.wait()
 
-    async def _turn(self, receiver: Receiver) -> float:
-        """Write, claim, start; returns for how long there is nothing to do unless somebody wakes the loop."""
+    async def _turn(self, receiver: Receiver) -> float | None:
+        """Write, claim, start; returns for how long there is nothing to do unless somebody wakes the loop. None: until
+        somebody does."""
         if not self._ended and self._unsettled:
             again, self._unsettled = self._unsettled, []
             await self._settle_singly(again)
@@ -226,17 +232,21 @@ class Delivery(Generic[TxT]):
         data = {"delivered": delivered, "failed": failed}
         return Activity(now, "outbox.delivered", "outbox", self._kind, data)
 
-    def _until_next(self, turn: Turn) -> float:
-        longest = _TROUBLE.longest if self._unsettled else self._rules.interval
-        if turn.look_at is not None:
-            return min(max((turn.look_at - self._clock.now()).total_seconds(), 0.0), longest, HELD_LOOK)
-        if (self.delivered, self.failed) != (self._told.delivered, self._told.failed):
-            longest = min(longest, TELL_EVERY.total_seconds())
-        if not turn.drained:
-            return 0.0 if len(self._flying) < self._rules.concurrency else longest
-        if turn.next_due is None:
-            return longest
-        return min(max((turn.next_due - self._clock.now()).total_seconds(), 0.0), longest)
+    def _until_next(self, turn: Turn) -> float | None:
+        waits: list[float] = []
+        if self._store.commits is None:
+            # Another process may have added a message, or opened the channel.
+            waits.append(HELD_LOOK if turn.look_at is not None else self._rules.interval)
+        if self._unsettled:
+            waits.append(_TROUBLE.longest)
+        if turn.look_at is None and (self.delivered, self.failed) != (self._told.delivered, self._told.failed):
+            waits.append(TELL_EVERY.total_seconds())
+        if turn.look_at is None and not turn.drained and len(self._flying) < self._rules.concurrency:
+            waits.append(0.0)
+        next_at = turn.look_at or (turn.next_due if turn.drained else None)
+        if next_at is not None:
+            waits.append(max((next_at - self._clock.now()).total_seconds(), 0.0))
+        return min(waits, default=None)
 
     def _start(self, message: Message, receiver: Receiver) -> None:
         stale = self._flying.pop(message.outbox_id, None)

@@ -42,13 +42,19 @@ def tick(schedule: Schedule, now: datetime) -> Tick | None:
 def late_tick(schedule: Schedule, now: datetime) -> Tick | None:
     """As `tick`, where another scheduler starts the runs: only what it has let pass by more than a tenth of the
     interval. The rhythm is the other's from then on."""
-    if schedule.next_run_at is None or not schedule.is_due(now):
-        return None
-    if now <= schedule.next_run_at + schedule.interval.length / 10:
+    late = late_at(schedule)
+    if schedule.next_run_at is None or late is None or not schedule.is_due(now) or now < late:
         return None
     return Tick(
         skipped=(now - schedule.next_run_at) // schedule.interval.length, next_run_at=now + schedule.interval.length
     )
+
+
+def late_at(schedule: Schedule) -> datetime | None:
+    """When another scheduler has let the next run pass: a tenth of the interval after its time."""
+    if schedule.next_run_at is None:
+        return None
+    return schedule.next_run_at + schedule.interval.length / 10 + timedelta(microseconds=1)
 
 
 def starts_at(schedule: Schedule) -> datetime | None:

@@ -89,6 +89,9 @@ class Settings(BaseModel):
         None, description="Requests a second to the marketplace; none: no cap."
     )
     page_size: int = Field(500, ge=1, le=1000, description="Products of a list page.")
+    max_list_total: int = Field(
+        1_000_000, ge=1, le=100_000_000, description="A list that states more products than this is unreadable."
+    )
     task_retries: int = Field(2, ge=0, le=10, description="Retries of a task after its own failures.")
     field_policies: FieldPolicies = Field(
         "", description="Differences not worth an event: FIELD=ignore, FIELD=5 or FIELD=5%, separated by commas."
@@ -102,6 +105,9 @@ class Settings(BaseModel):
     )
     quarantine_products: int = Field(20, ge=0, description="Products that may change a field whatever their share.")
     quarantine_exempt: ChangeKinds = Field("price, stock", description="Kinds of change that are never held.")
+    quarantine_recheck_seconds: Seconds = Field(
+        300, description="How often a run that is paused by unreadable answers reads a few of them again."
+    )
     raw_body_days: Positive = Field(365, description="How long bodies that have a newer one are kept.")
     outbox_retries: int = Field(5, ge=1, le=100, description="Tries of an event in all.")
     outbox_interval_seconds: Seconds = Field(300, description="How often the outbox is swept without a nudge.")

@@ -99,6 +99,10 @@ class Profile:
     """Probability that an item jumps to the top of the list while a page is being asked for."""
     shifts_per_seller: int = 5
     """After so many the list settles: a crawler that tries again must see everything in the end."""
+    moduleless: float = 0.0
+    """Probability that a detail comes without its ProductInfoModule."""
+    inflated: float = 0.0
+    """Probability that a list states a total that no seller can have."""
 
     @property
     def faults(self) -> tuple[tuple[Ailment, float], ...]:
@@ -155,6 +159,8 @@ PROFILES: dict[str, Profile] = {
     "truncated": Profile(truncated=0.1),
     "drops": Profile(drop=0.05, cut=0.05),
     "errors": Profile(error=0.1),
+    "moduleless": Profile(moduleless=1.0),
+    "inflated": Profile(inflated=1.0),
 }
 """Bad days by name: three to live with, and single faults for tests. `hostile` stays under 12 % of requests harmed."""
 
@@ -253,6 +259,12 @@ class Chaos:
 
     def mixes_in_foreign_item(self) -> bool:
         return self._happens("foreign", self.profile.foreign)
+
+    def drops_module(self) -> bool:
+        return self._happens("moduleless", self.profile.moduleless)
+
+    def inflates_total(self) -> bool:
+        return self._happens("inflated", self.profile.inflated)
 
     def shifts_list(self, seller_id: str) -> bool:
         """Whether an item of this seller jumps to the top now."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from sellerwatch.simulator.chaos import PROFILES, Ailment, Chaos, Outage, Profile
 from sellerwatch.simulator.limits import Judge, Limits, Verdict
-from sellerwatch.simulator.rendering import Renderer
+from sellerwatch.simulator.rendering import Renderer, without_module
 from sellerwatch.simulator.sessions import Sessions
 from sellerwatch.simulator.wire import Answer, Fault, Request, refusal
 from sellerwatch.simulator.world import World
@@ -26,6 +26,8 @@ LIST_PATHS = (
 DETAIL_PREFIX, DETAIL_SUFFIX = "/mustit-api/facade-api/v1/item/", "/detail/top"
 OPTIONS_PREFIX, OPTIONS_SUFFIX = "/mustit-api/legacy-api/v1/auction_products/", "/options"
 MAX_PAGE_SIZE = 1_000
+#: A total that no seller can have; it fits 64 bits.
+INFLATED_TOTAL = 2**62
 
 _HTML = "text/html; charset=utf-8"
 _HOME_PAGE = "<!doctype html><html lang=ko><title>머스트잇</title><h1>머스트잇</h1></html>".encode()
@@ -216,10 +218,11 @@ class Marketplace:
         if whole_page and count and self.chaos.shifts_list(seller_id):
             self.world.bump(self.chaos.rng.choice(self.world.listing(seller_id)))
         items = list(self.world.listing(seller_id, page_no * page_size, (page_no + 1) * page_size))
-        if whole_page and items and self.chaos.mixes_in_foreign_item():
+        if whole_page and 0 < len(items) < page_size and self.chaos.mixes_in_foreign_item():
             items.insert(len(items) // 2, self.world.stranger_to(seller_id, self.chaos.rng))
         products = [product for product in map(self.world.product, items) if product is not None]
-        return Answer(200, self.renderer.list_page(count, products))
+        stated = INFLATED_TOTAL if self.chaos.inflates_total() else count
+        return Answer(200, self.renderer.list_page(stated, products))
 
     def _item(self, endpoint: str, key: str, ailment: Ailment) -> Answer:
         item_no = _whole(key)
@@ -229,8 +232,10 @@ class Marketplace:
         if ailment is Ailment.WITHOUT_MODULE:
             self.chaos.count(ailment)
             return Answer(200, self.renderer.detail(product, without_info=True))
-        render = self.renderer.detail if endpoint == "detail" else self.renderer.options
-        return Answer(200, render(product))
+        if endpoint == "options":
+            return Answer(200, self.renderer.options(product))
+        body = self.renderer.detail(product)
+        return Answer(200, without_module(body) if self.chaos.drops_module() else body)
 
 
 def _route(path: str) -> tuple[str, str]:

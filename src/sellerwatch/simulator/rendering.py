@@ -56,6 +56,13 @@ class Redesign:
         }
 
 
+def without_module(detail: bytes, name: str = "ProductInfoModule") -> bytes:
+    """Return a detail's body without its module of this type."""
+    read = orjson.loads(detail)
+    read["moduleList"] = [module for module in read["moduleList"] if module["type"] != name]
+    return orjson.dumps(read)
+
+
 class Renderer:
     """Renders products, with volatile fields varying on each call, or (`volatile=False`) not at all.
 

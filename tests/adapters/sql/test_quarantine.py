@@ -16,6 +16,7 @@ from tests.builders import (
     an_execution,
     execution_id,
     seller_id,
+    task_id,
 )
 from tests.conftest import ENGINES
 
@@ -189,6 +190,16 @@ async def test_a_drop_forgets_the_bodies_of_its_case_and_keeps_their_hashes(inli
     assert await inline_store.read(lambda tx: tx.db.value("SELECT COUNT(raw_json) FROM held_parts")) == 1
 
 
+async def test_freeing_a_case_deletes_what_is_held_under_it_and_nothing_else(inline_store: SqlStore) -> None:
+    dropped = a_held(4, status=HeldStatus.DROPPED)
+    parts = [a_held(1), a_held(2), a_held(3, case_id=case_id(2)), dropped]
+    await inline_store.transact(lambda tx: tx.quarantine.put(parts))
+    assert await inline_store.transact(lambda tx: tx.quarantine.free_case(case_id())) == 2
+    items = [ItemNo(ITEM + number) for number in (1, 2, 3, 4)]
+    found = await inline_store.read(lambda tx: tx.quarantine.held(items))
+    assert [item for item, _ in found] == [ItemNo(ITEM + 3), ItemNo(ITEM + 4)]
+
+
 async def test_a_removal_comes_back_and_a_seller_has_one_that_is_held(inline_store: SqlStore) -> None:
     first, second = a_removal(), a_removal(2, reason=RemovalReason.EMPTY_LIST)
     await inline_store.transact(lambda tx: tx.removals.add(first))
@@ -259,6 +270,8 @@ async def test_notes_of_a_run_add_up_and_are_cleared_by_kind(inline_store: SqlSt
         NoteKind.UNREADABLE: {},
         NoteKind.FOREIGN: {},
         NoteKind.PAUSED: {"why": 1},
+        NoteKind.UNREAD_TASK: {},
+        NoteKind.RECHECK: {},
     }
     assert await inline_store.transact(lambda tx: tx.run_notes.clear(execution_id(), NoteKind.PAUSED)) == 1
     assert (await inline_store.read(lambda tx: tx.run_notes.of(execution_id())))[NoteKind.PAUSED] == {}
@@ -274,6 +287,32 @@ async def test_a_paused_run_is_running_but_not_at_work(inline_store: SqlStore, p
     await inline_store.transact(work)
     assert len(await inline_store.read(lambda tx: tx.executions.running())) == 1
     assert len(await inline_store.read(lambda tx: tx.executions.at_work())) == (0 if paused else 1)
+
+
+async def test_notes_are_removed_one_by_one(inline_store: SqlStore) -> None:
+    noted = {(NoteKind.UNREADABLE, "a"): 2, (NoteKind.UNREADABLE, "b"): 1, (NoteKind.RECHECK, "a"): 1}
+    await inline_store.transact(lambda tx: tx.run_notes.add(execution_id(), noted))
+    await inline_store.transact(lambda tx: tx.run_notes.remove(execution_id(), [(NoteKind.UNREADABLE, "a")]))
+    found = await inline_store.read(lambda tx: tx.run_notes.of(execution_id()))
+    assert (found[NoteKind.UNREADABLE], found[NoteKind.RECHECK]) == ({"b": 1}, {"a": 1})
+
+
+async def test_rechecks_are_those_of_running_executions(inline_store: SqlStore) -> None:
+    def work(tx: Transaction) -> None:
+        tx.executions.add(an_execution(1, status=ExecutionStatus.RUNNING))
+        tx.executions.add(an_execution(2, status=ExecutionStatus.FAILED))
+        for number in (1, 2):
+            notes = {(NoteKind.PAUSED, "why"): 1, (NoteKind.UNREAD_TASK, f"{task_id(number)} DETAIL x"): 1}
+            tx.run_notes.add(execution_id(number), notes)
+
+    await inline_store.transact(work)
+    assert await inline_store.read(lambda tx: tx.run_notes.rechecks()) == []
+    assert await inline_store.read(lambda tx: tx.run_notes.paused_without_recheck()) == [execution_id(1)]
+    for number in (1, 2):
+        note = {(NoteKind.RECHECK, task_id(number)): 1}
+        await inline_store.transact(lambda tx, n=number, note=note: tx.run_notes.add(execution_id(n), note))  # type: ignore[misc]
+    assert await inline_store.read(lambda tx: tx.run_notes.rechecks()) == [task_id(1)]
+    assert await inline_store.read(lambda tx: tx.run_notes.paused_without_recheck()) == []
 
 
 async def test_hashes_of_bodies_are_kept_by_part_and_forgotten_with_the_product(inline_store: SqlStore) -> None:

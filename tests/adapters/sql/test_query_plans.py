@@ -182,6 +182,20 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
             "COVERING INDEX run_notes__uq_execution_id_kind_name (execution_id=? AND kind=?)",
         ),
     ),
+    "tasks of paused runs that are read again": (
+        lambda tx: tx.run_notes.rechecks(),
+        (
+            f"INDEX {RUNS}idx_status (status=?)",
+            "INDEX run_notes__uq_execution_id_kind_name (execution_id=? AND kind=?)",
+        ),
+    ),
+    "paused runs without a re-check": (
+        lambda tx: tx.run_notes.paused_without_recheck(),
+        (
+            f"INDEX {RUNS}idx_status (status=?)",
+            "COVERING INDEX run_notes__uq_execution_id_kind_name (execution_id=? AND kind=?)",
+        ),
+    ),
     "notes of a run": (
         lambda tx: tx.run_notes.of(execution_id()),
         "INDEX run_notes__uq_execution_id_kind_name (execution_id=?)",

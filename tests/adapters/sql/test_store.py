@@ -19,6 +19,7 @@ from sellerwatch.adapters.sql import store as store_module
 from sellerwatch.adapters.sql.engine import DatabaseUnavailable, make_engine
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore, ThreadRunner
 from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.kernel.store import Commits
 from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop, run_virtually
 
 ADD = "INSERT INTO activity (at, kind, data) VALUES (:at, :kind, :data)"
@@ -372,3 +373,20 @@ async def test_a_statement_says_how_many_rows_it_touched(store: SqlStore) -> Non
 async def test_no_row_is_none(store: SqlStore) -> None:
     assert await store.read(lambda tx: tx.db.row("SELECT 1 FROM activity")) is None
     assert await store.read(lambda tx: tx.db.value("SELECT 1 FROM activity")) is None
+
+
+async def test_commits_are_counted_and_reads_and_failures_are_not() -> None:
+    commits = Commits()
+    store = SqlStore(make_engine("sqlite://"), StoppedClock(), InlineRunner(), InlineRunner(), commits=commits)
+    await store.transact(lambda tx: tx.db.run("CREATE TABLE things (name TEXT)"))
+    await store.read(lambda tx: tx.db.rows("SELECT name FROM things"))
+    with pytest.raises(ZeroDivisionError):
+        await store.transact(lambda _: 1 // 0)
+    assert (commits.number, store.commits) == (1, commits)
+    store.close()
+
+
+def test_commits_are_refused_where_other_processes_could_write(tmp_path: Path) -> None:
+    engine = make_engine(f"sqlite:///{tmp_path / 'shared.db'}")
+    with pytest.raises(ValueError, match="only a database in memory"):
+        SqlStore(engine, StoppedClock(), InlineRunner(), InlineRunner(), commits=Commits())

@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import re
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
-from tests.builders import outbox_id, task_id
+from tests.builders import NOW, outbox_id, task_id
 from tests.web.stocked import (
     NOBODYS,
     ONE,
@@ -22,6 +24,8 @@ from tests.web.stocked import (
 )
 
 from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.crawling.ports import NoteKind
+from sellerwatch.crawling.task import TaskStatus
 from sellerwatch.web.console.texts import LANGUAGES, TEXTS
 
 from .conftest import Console
@@ -142,6 +146,9 @@ QUESTIONS = (
     "/outbox/replay",
     "/outbox/discard",
     "/outbox/pause",
+    "/marketplace/pause",
+    "/marketplace/resume",
+    f"/marketplace/pause?seller={ONE}",
     "/agents/1/suspend",
     "/agents/1/block",
     "/agents/1/remove",
@@ -219,3 +226,21 @@ async def test_each_person_has_their_language_and_theme(console: Console) -> Non
     for language in LANGUAGES:
         seen = await console.nobody.send("/preferences", language=language, theme="dark", back="/login")
         assert f'<html lang="{language}" data-theme="dark">' in seen.text
+
+
+@pytest.mark.parametrize(("language", "said"), [("en", "It goes on by itself"), ("ko", "자동으로 재개됩니다")])
+async def test_a_paused_run_says_when_it_is_checked_again(console: Console, language: str, said: str) -> None:
+    await register_seller(console.office)
+    run = await run_of(console.office, waiting=1)
+    due = NOW + timedelta(hours=1)
+
+    def pause(tx: Transaction) -> None:
+        task, *_ = tx.tasks.open_of(run.execution_id, [TaskStatus.WAITING])
+        tx.tasks.save([replace(task, available_at=due)], NOW)
+        tx.run_notes.add(run.execution_id, {(NoteKind.PAUSED, "why"): 1, (NoteKind.RECHECK, task.task_id): 1})
+
+    await do(console.office, pause)
+    await console.viewer.send("/preferences", language=language, back="/")
+    seen = await console.viewer.see(f"/executions/{run.execution_id}")
+    assert said in seen.words
+    assert f'datetime="{due:%Y-%m-%dT%H:%M:%S}' in seen.text

@@ -12,6 +12,7 @@ from jinja2 import Environment, nodes
 from tests.builders import NOW
 
 from sellerwatch.agents.agent import AgentStatus
+from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.catalog.differences import ChangeKind
 from sellerwatch.catalog.product import PartType, ProductEvent, ProductState
 from sellerwatch.catalog.quarantine import CaseKind, CaseStatus
@@ -48,6 +49,7 @@ FAMILIES = {
     "circuit": list(CircuitState),
     "breaker": list(CircuitState),
     "channel": list(CircuitState),
+    "endpoint": list(Endpoint),
     "case": [*CaseStatus, *CaseKind],
     "removal": [*RemovalStatus, *RemovalReason],
     "verdict": list(Verdict),

@@ -14,7 +14,7 @@ from sellerwatch.crawling.ports import NoteKind, WorkerInfo
 from sellerwatch.crawling.telling import execution_told
 from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.failure import Failure, failure_columns
-from sellerwatch.kernel.ids import ExecutionId, ScheduleId, SellerId, WorkerId
+from sellerwatch.kernel.ids import ExecutionId, ScheduleId, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.paging import Piece, Place
 
 TABLE = "crawling_schedule_executions"
@@ -59,6 +59,17 @@ ADD_NOTE = """
 INSERT INTO run_notes (execution_id, kind, name, number) VALUES (:execution_id, :kind, :name, :number)
 ON CONFLICT (execution_id, kind, name) DO UPDATE SET number = run_notes.number + excluded.number
 """
+
+REMOVE_NOTE = "DELETE FROM run_notes WHERE execution_id = :execution_id AND kind = :kind AND name = :name"
+
+RECHECKS = """SELECT n.name FROM crawling_schedule_executions e
+JOIN run_notes n ON n.execution_id = e.execution_id AND n.kind = 'recheck' WHERE e.status = 'RUNNING'
+ORDER BY e.id, n.name"""
+
+PAUSED_WITHOUT_RECHECK = """SELECT e.execution_id FROM crawling_schedule_executions e WHERE e.status = 'RUNNING'
+AND EXISTS (SELECT 1 FROM run_notes n WHERE n.execution_id = e.execution_id AND n.kind = 'paused')
+AND EXISTS (SELECT 1 FROM run_notes n WHERE n.execution_id = e.execution_id AND n.kind = 'unread_task')
+AND NOT EXISTS (SELECT 1 FROM run_notes n WHERE n.execution_id = e.execution_id AND n.kind = 'recheck') ORDER BY e.id"""
 
 CLEAR_NOTES = "DELETE FROM run_notes WHERE execution_id = :execution_id AND kind = :kind"
 
@@ -159,6 +170,15 @@ class SqlRunNotes:
 
     def clear(self, execution_id: ExecutionId, kind: NoteKind) -> int:
         return self._db.run(CLEAR_NOTES, {"execution_id": execution_id, "kind": kind})
+
+    def remove(self, execution_id: ExecutionId, notes: Collection[tuple[NoteKind, str]]) -> None:
+        self._db.many(REMOVE_NOTE, [{"execution_id": execution_id, "kind": kind, "name": name} for kind, name in notes])
+
+    def rechecks(self) -> Sequence[TaskId]:
+        return [TaskId(row[0]) for row in self._db.rows(RECHECKS)]
+
+    def paused_without_recheck(self) -> Sequence[ExecutionId]:
+        return [ExecutionId(row[0]) for row in self._db.rows(PAUSED_WITHOUT_RECHECK)]
 
 
 class SqlWorkers:

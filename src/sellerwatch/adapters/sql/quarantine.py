@@ -48,6 +48,8 @@ ON CONFLICT (item_no, data_type) DO UPDATE SET status = excluded.status, case_id
 
 FREE = "DELETE FROM held_parts WHERE item_no = :item_no AND data_type = :part"
 
+FREE_CASE = "DELETE FROM held_parts WHERE case_id = :case_id AND status = 'HELD'"
+
 DROP = "UPDATE held_parts SET status = 'DROPPED', raw_json = NULL WHERE case_id = :case_id AND status = 'HELD'"
 
 ITEMS_OF_CASE = """
@@ -144,6 +146,9 @@ class SqlQuarantine:
 
     def free(self, keys: Iterable[PartKey]) -> None:
         self._db.many(FREE, [{"item_no": item, "part": part} for item, part in keys])
+
+    def free_case(self, case_id: CaseId) -> int:
+        return self._db.run(FREE_CASE, {"case_id": case_id})
 
     def drop(self, case_id: CaseId) -> int:
         return self._db.run(DROP, {"case_id": case_id})

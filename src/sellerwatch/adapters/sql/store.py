@@ -13,7 +13,9 @@ from sqlalchemy import Connection, Engine
 
 from sellerwatch.adapters.sql.engine import (
     DRIVER_ERRORS,
+    database_path,
     is_lost,
+    is_mysql,
     is_transient,
     is_unusable,
     unavailable,
@@ -22,7 +24,7 @@ from sellerwatch.adapters.sql.statements import READS_ONLY
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock
-from sellerwatch.kernel.store import ATransactionCannotAwait
+from sellerwatch.kernel.store import ATransactionCannotAwait, Commits
 
 T = TypeVar("T")
 
@@ -69,7 +71,8 @@ class SqlStore:
 
     `rehearse` runs every `work` twice and rolls the first run back: tests use it, so that a `work` that is not safe to
     run again (a captured list appended to, an id made inside) shows. `pulse` is called before each transaction, with
-    its connection.
+    its connection. `commits` is given only where the database is in memory, so that nobody but this process can write
+    to it, and every store on it counts there.
     """
 
     def __init__(
@@ -81,13 +84,17 @@ class SqlStore:
         *,
         rehearse: bool = False,
         pulse: Callable[[Connection], None] | None = None,
+        commits: Commits | None = None,
     ) -> None:
+        if commits is not None and (is_mysql(engine) or database_path(engine) is not None):
+            raise ValueError("commits of other processes are not counted: only a database in memory has none")
         self._engine = engine
         self._clock = clock
         self._writer = writer
         self._reader = reader
         self._rehearse = rehearse
         self._pulse = pulse
+        self._commits = commits
         self._luck = random.Random(0)  # noqa: S311 - spreads retries, guards nothing
 
     @overload
@@ -100,7 +107,7 @@ class SqlStore:
 
     def transact(self, work: Callable[[Transaction], Any]) -> Any:
         """Run `work`, commit, return its value. Any error rolls back; another writer in the way is waited out."""
-        return self._persist(lambda: self._once(work), self._writer)
+        return self._persist(lambda: self._once(work), self._writer, self._commits)
 
     @overload
     def read(  # type: ignore[overload-overlap]  # meant: the narrower one is the refusal
@@ -113,6 +120,10 @@ class SqlStore:
     def read(self, work: Callable[[Transaction], Any]) -> Any:
         """Run `work` on one consistent snapshot; nothing it did is kept."""
         return self._persist(lambda: self._look(work), self._reader)
+
+    @property
+    def commits(self) -> Commits | None:
+        return self._commits
 
     @property
     def engine(self) -> Engine:
@@ -128,11 +139,14 @@ class SqlStore:
         self._reader.close()
         self._engine.dispose()
 
-    async def _persist(self, once: Callable[[], T], runner: Runner) -> T:
+    async def _persist(self, once: Callable[[], T], runner: Runner, commits: Commits | None = None) -> T:
         tries = lost = 0
         while True:
             try:
-                return await runner.run(once)
+                result = await runner.run(once)
+                if commits is not None:
+                    commits.count()
+                return result
             except DRIVER_ERRORS as error:
                 tries += 1
                 # A new connection is worth one more try; a server that is away is not waited for here.

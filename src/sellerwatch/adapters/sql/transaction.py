@@ -13,6 +13,7 @@ from sellerwatch.adapters.sql.audit import SqlAuditTrail
 from sellerwatch.adapters.sql.channels import SqlAttempts, SqlChannels
 from sellerwatch.adapters.sql.circuits import SqlCircuits
 from sellerwatch.adapters.sql.counts import SqlCounts
+from sellerwatch.adapters.sql.dues import SqlDues
 from sellerwatch.adapters.sql.executions import SqlExecutions, SqlRunNotes, SqlWorkers
 from sellerwatch.adapters.sql.glances import SqlGlances
 from sellerwatch.adapters.sql.history import SqlHistory
@@ -94,6 +95,10 @@ class Transaction:
     @cached_property
     def marketplace(self) -> SqlMarketplaceState:
         return SqlMarketplaceState(self.db)
+
+    @cached_property
+    def dues(self) -> SqlDues:
+        return SqlDues(self.db)
 
     @cached_property
     def leases(self) -> SqlLeases:

@@ -53,7 +53,8 @@ class MustitMarketplace:
     """`Marketplace` for Mustit.
 
     `base_url` has no slash at its end. `longest_wait` bounds what a Retry-After may ask for. `user_agent_suffix` is put
-    behind every User-Agent, for owners who want to be reachable.
+    behind every User-Agent, for owners who want to be reachable. A list that states more products than `max_list_total`
+    is unreadable.
 
     The headers of an agent are made once and kept until its token changes: opening a token costs more than all the rest
     of a request here. So the opened tokens of the agents at work are in memory, in this object and nowhere else.
@@ -67,6 +68,7 @@ class MustitMarketplace:
         urls: Urls | None = None,
         longest_wait: timedelta = timedelta(days=1),
         user_agent_suffix: str = "",
+        max_list_total: int = parse.MAX_LIST_TOTAL,
     ) -> None:
         self._transport = transport
         self._base_url = base_url
@@ -74,6 +76,7 @@ class MustitMarketplace:
         self._urls = urls or Urls()
         self._longest_wait = longest_wait
         self._suffix = user_agent_suffix.strip()
+        self._max_list_total = max_list_total
         self._headers: dict[UserAgentId, tuple[tuple[str, ...], Mapping[str, str]]] = {}
 
     def list_url(self, seller_id: SellerId, page: int, size: int) -> str:
@@ -85,8 +88,8 @@ class MustitMarketplace:
     def option_url(self, item_no: ItemNo) -> str:
         return self._urls.options(item_no)
 
-    def read_list(self, body: bytes) -> ListPage:
-        return parse.read_list(body)
+    def read_list(self, body: bytes, url: str) -> ListPage:
+        return parse.read_list(body, self._urls.size_of(url), self._max_list_total)
 
     def read_entry(self, raw: bytes) -> ListFacts:
         return parse.read_entry(raw)

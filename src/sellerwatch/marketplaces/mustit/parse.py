@@ -6,6 +6,7 @@ required, and what null, "" and absent mean, is the contract's and the decisions
 - a list entry needs itemNo and name; a detail needs ProductInfoModule with its names and numbers; an option needs
   optionNo, itemNo and stock. Other modules may be missing: their facts are then blank.
 - an answer about another item than the one asked for is refused: stored, it would overwrite the right one.
+- a list's total and the number of its entries are bounded: tasks are made of them.
 - what comes twice where only one can be meant, in an order that means nothing (a module, an optionNo), is refused too:
   picking one would make a change out of the order.
 """
@@ -49,6 +50,9 @@ from sellerwatch.marketplaces.mustit.picking import (
 )
 from sellerwatch.marketplaces.ports import ListEntry, ListPage, Unparsable
 
+#: Default of the setting MAX_LIST_TOTAL.
+MAX_LIST_TOTAL = 1_000_000
+
 LIST = "list"
 DETAIL = "detail"
 OPTIONS = "options"
@@ -71,15 +75,25 @@ _same_shipping = lru_cache(1024)(Shipping)
 _same_seller = lru_cache(1024)(SellerId.parse)
 
 
-def read_list(body: bytes) -> ListPage:
-    """A page of a seller. Of a product that stands on it twice, the first entry counts."""
+def read_list(body: bytes, size: int, most: int = MAX_LIST_TOTAL) -> ListPage:
+    """Read a page of a seller that was asked for with at most `size` entries. Of a product that stands on it twice, the
+    first entry counts.
+
+    A total above `most` and a page with more entries than were asked for are refused before anything is made of them:
+    both decide how many tasks a run gets.
+    """
     entries: dict[int, ListEntry] = {}
     try:
         page = as_object(decode(body))
         total = whole(page, "count")
         if total < 0:
             raise Wrong("count", f"{total}, not a number from 0")
-        for index, value in enumerate(array(page, "items")):
+        if total > most:
+            raise Wrong("count", f"{total}, more than {most} (MAX_LIST_TOTAL)")
+        items = array(page, "items")
+        if len(items) > size:
+            raise Wrong("items", f"{len(items)} entries, though {size} were asked for")
+        for index, value in enumerate(items):
             try:
                 facts = _entry(value)
                 if facts.item_no not in entries:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote, urlsplit
 
 from sellerwatch.kernel.ids import ItemNo, SellerId
+
+#: The most entries that a list page is ever asked for.
+LARGEST_PAGE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,12 @@ class Urls:
         """
         seller, number = quote(seller_id, safe=""), page + self.first_page
         return f"{self.list_path}?sellerId={seller}&pageNo={number}&pageSize={size}&order={self.order}"
+
+    def size_of(self, list_url: str) -> int:
+        """Return how many entries a list page was asked for. Kept in the address, because PAGE_SIZE may have changed
+        since the task was made."""
+        given = parse_qs(urlsplit(list_url).query).get("pageSize", [""])[-1]
+        return int(given) if given.isascii() and given.isdigit() and len(given) <= 4 else LARGEST_PAGE
 
     def detail(self, item_no: ItemNo) -> str:
         return self.detail_path.format(item_no=int(item_no))

@@ -33,6 +33,7 @@ TAGS = (
     ("removals", "Mass removals that wait for an operator."),
     ("schedules", "When each seller is crawled next."),
     ("limits", "How often we ask, changed while it runs."),
+    ("marketplace", "Whether the marketplace is asked, and whether it answers."),
     ("audit", "Who did what."),
     ("events", "What happens, as it happens."),
     ("metrics", "Numbers."),

@@ -12,6 +12,7 @@ from sellerwatch.crawling import operate
 from sellerwatch.crawling.execution import Execution, ExecutionNotFound, ExecutionStatus
 from sellerwatch.crawling.operate import Cancelled
 from sellerwatch.crawling.ports import CrawlTx, NoteKind
+from sellerwatch.crawling.recheck import recheck_at
 from sellerwatch.kernel.failure import Blame, FailureCode
 from sellerwatch.kernel.failure_view import failure_counts_view, failure_view
 from sellerwatch.kernel.ids import ExecutionId
@@ -82,11 +83,13 @@ class ChangedField(Told):
 
 
 class ExecutionDetail(ExecutionShown):
-    """A run as it is now. `tasks` counts by type and state; `paused` says why it waits for a person."""
+    """A run as it is now. `tasks` counts by type and state; `paused` says why it waits; at `recheckAt` a few of the
+    unreadable answers are read again, and it goes on by itself once they are readable."""
 
     tasks: dict[str, dict[str, int]] = Field(examples=[{"PRODUCT_DETAIL": {"COMPLETED": 40, "WAITING": 2}}])
     errors: list[FailureCount]
     paused: str | None
+    recheck_at: Stamp | None = Field(description="When a paused run reads a few unreadable answers again.")
     judged: dict[str, int]
     changed_fields: list[ChangedField]
     unreadable: list[ErrorCount]
@@ -135,9 +138,14 @@ async def get_execution(execution_id: ExecutionPath, request: Request, _: Viewer
         for (task_type, state), number in sorted(tx.tasks.tally(wanted).items()):
             tasks.setdefault(task_type, {})[state] = number
         failures = failure_counts_view(tx.tasks.failures(wanted, MOST_ERRORS), language)
-        errors = [FailureCount(**one) for one in failures]
-        notes = _notes(run, tx.run_notes.of(wanted))
-        return ExecutionDetail(**_run(run, language), tasks=tasks, errors=errors, **notes)
+        notes = tx.run_notes.of(wanted)
+        return ExecutionDetail(
+            **_run(run, language),
+            tasks=tasks,
+            errors=[FailureCount(**one) for one in failures],
+            recheck_at=recheck_at(tx, notes) if run.is_open else None,
+            **_notes(run, notes),
+        )
 
     return await parts_of(request).read(work)
 

@@ -3,7 +3,8 @@
 Three questions for three askers. Liveness (restart it?) looks at nothing but this process. Readiness (send it work?)
 looks at what every request needs: database, schema, room on the disk, a worker that is heard of, a scheduler that
 turns. The whole (call somebody?) also looks at what is wrong though requests are answered: events that do not arrive, a
-pool whose breaker is open. What cannot be read is down: a monitor that says nothing would be taken for good news.
+pool whose breaker is open, a marketplace that does not answer or is paused. What cannot be read is down: a monitor that
+says nothing would be taken for good news.
 
 Everybody may ask and is told up or down; whoever has a valid token is told the numbers too.
 """
@@ -21,6 +22,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
+from sellerwatch.agents.marketplace_status import MarketplaceStatus, marketplace_status
 from sellerwatch.compose.database import disk_left, schema_head
 from sellerwatch.crawling.service import Role
 from sellerwatch.kernel.circuit import CircuitState
@@ -37,7 +39,7 @@ log = logging.getLogger(__name__)
 #: A database that takes longer than this to answer is not there for anybody else either.
 PATIENCE = 5.0
 LEAST_DISK = 50_000_000
-#: The scheduler turns every second; this long without a turn it hangs.
+#: The scheduler turns every 10 s at least, however far its next start is; this long without a turn it hangs.
 SCHEDULER_SILENT = 30.0
 #: So many sweeps of the outbox without a due event leaving.
 SWEEPS = 3
@@ -114,7 +116,7 @@ async def _told(request: Request, response: Response, chosen: Callable[[Finding]
 
 async def look(parts: Parts) -> list[Finding]:
     """Every part as it is now; nothing is remembered from an earlier look."""
-    vitals = await _read(parts)
+    vitals, marketplace = await _read(parts), await _read_marketplace(parts)
     outside = await asyncio.gather(*(_outside(name, ask) for name, ask in parts.service.outside.items()))
     # A part that is ours and another server's is up when both are.
     ours = [
@@ -125,6 +127,7 @@ async def look(parts: Parts) -> list[Finding]:
         *((_scheduler(parts, vitals),) if parts.service.schedules else ()),
         _outbox(parts, vitals),
         _breaker(vitals),
+        _marketplace(marketplace),
     ]
     others = {finding.name: finding for finding in outside}
     both = [_together(finding, others.pop(finding.name, None)) for finding in ours]
@@ -144,6 +147,15 @@ async def _read(parts: Parts) -> Vitals | None:
             return await parts.read(lambda tx: tx.counts.vitals(now, silent))
     except Exception:
         log.exception("the database cannot be read")
+        return None
+
+
+async def _read_marketplace(parts: Parts) -> MarketplaceStatus | None:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await parts.read(marketplace_status)
+    except Exception:
+        log.exception("the state of the marketplace cannot be read")
         return None
 
 
@@ -200,6 +212,21 @@ def _breaker(vitals: Vitals | None) -> Finding:
     state = None if vitals is None else vitals.breaker
     up = state is not None and state != CircuitState.OPEN
     return Finding("breaker", up, ready=False, details={"state": state})
+
+
+def _marketplace(found: MarketplaceStatus | None) -> Finding:
+    """Down while an endpoint does not answer or all requests are paused: products are not read then. A seller that is
+    paused alone does not count."""
+    if found is None:
+        return Finding("marketplace", up=False, ready=False)
+    state = "PAUSED" if found.is_paused else "OPEN" if found.away else "CLOSED"
+    details = {
+        "state": state,
+        "circuits": {each.endpoint.value: each.state.value for each in found.endpoints},
+        "pausedBy": None if found.pause is None else found.pause.paused_by,
+        "pausedSellers": len(found.seller_pauses),
+    }
+    return Finding("marketplace", state == "CLOSED", ready=False, details=details)
 
 
 async def _outside(name: str, ask: Callable[[], Awaitable[object]]) -> Finding:

@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessColl
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from sellerwatch.agents.marketplace_status import MarketplaceStatus, marketplace_status
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import moment
@@ -45,6 +46,7 @@ class Snapshot:
     breaker: str
     permits_used: int
     permits_left: int
+    marketplace: MarketplaceStatus
 
 
 class Monitor(Collector):
@@ -99,6 +101,7 @@ async def look(parts: Parts) -> Snapshot:
             breaker=tx.circuits.breaker().state,
             permits_used=sum(window.used for window in windows),
             permits_left=sum(window.left for window in windows),
+            marketplace=marketplace_status(tx),
         )
 
     return await parts.read(work)
@@ -116,7 +119,15 @@ def _tables(snapshot: Snapshot) -> Iterator[Metric]:
     yield _gauge("circuits", "Agents' circuits by state.", ("state",), t.circuits)
     breaker = {str(state): float(state == snapshot.breaker) for state in CircuitState}
     yield _gauge("pool_breaker", "1 for the state the pool's breaker is in.", ("state",), breaker)
+    circuits = {
+        (each.endpoint.value, str(state)): float(state is each.state)
+        for each in snapshot.marketplace.endpoints
+        for state in CircuitState
+    }
+    yield _gauge("marketplace_circuit", "1 for the state an endpoint's circuit is in.", ("endpoint", "state"), circuits)
     for name, said, value in (
+        ("marketplace_paused", "1 while all requests to the marketplace are paused.", snapshot.marketplace.is_paused),
+        ("marketplace_paused_sellers", "Sellers paused alone.", len(snapshot.marketplace.seller_pauses)),
         ("permits_used", "Requests in the agents' windows.", snapshot.permits_used),
         ("permits_left", "Requests the agents' windows have room for.", snapshot.permits_left),
         ("quarantine_cases_open", "Cases that wait for an operator.", t.quarantine),

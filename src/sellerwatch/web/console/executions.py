@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import pairwise
 
 from fastapi import APIRouter
@@ -14,6 +15,7 @@ from sellerwatch.crawling.execution import Execution, ExecutionNotFound, Executi
 from sellerwatch.crawling.glances import Progress
 from sellerwatch.crawling.operate import Cancelled
 from sellerwatch.crawling.ports import CrawlTx, NoteKind
+from sellerwatch.crawling.recheck import recheck_at
 from sellerwatch.crawling.task import OPEN_STATES, TaskStatus
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.ids import ExecutionId
@@ -70,6 +72,7 @@ class Seen:
     failures: Sequence[tuple[Failure, int]]
     notes: Mapping[NoteKind, Mapping[str, int]]
     progress: Sequence[Progress]
+    recheck_at: datetime | None
 
     @property
     def failed(self) -> int:
@@ -105,12 +108,14 @@ def _look(tx: CrawlTx, execution_id: ExecutionId) -> Seen:
     run = tx.executions.get(execution_id)
     if run is None:
         raise ExecutionNotFound(execution_id=execution_id)
+    notes = tx.run_notes.of(execution_id)
     return Seen(
         run,
         tx.tasks.tally(execution_id),
         tx.tasks.failures(execution_id, MOST_ERRORS),
-        tx.run_notes.of(execution_id),
+        notes,
         tx.glances.progress(execution_id, MOST_STEPS),
+        recheck_at(tx, notes) if run.is_open else None,
     )
 
 

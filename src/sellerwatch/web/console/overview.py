@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from sellerwatch.agents.agent import AgentStatus
 from sellerwatch.agents.breaker import BreakerRules
+from sellerwatch.agents.marketplace_status import MarketplaceStatus, marketplace_status
 from sellerwatch.agents.overview import Pool
 from sellerwatch.compose.database import lost_permits
 from sellerwatch.compose.rules import tuning_in_force
@@ -49,6 +50,7 @@ class Seen:
     pool: Pool
     outbox: Tally
     channel: Channel
+    marketplace: MarketplaceStatus
     blames: list[tuple[Blame, int]]
     now: datetime
 
@@ -84,6 +86,9 @@ class Seen:
             ("needs.late", self.late, "/sellers?fresh=late", "warn"),
             ("needs.receiver", int(self.channel.state != "CLOSED"), "/outbox", "bad"),
             ("needs.outbox_paused", int(self.channel.is_paused), "/outbox", "warn"),
+            ("needs.marketplace", len(self.marketplace.away), "/#marketplace", "bad"),
+            ("needs.marketplace_paused", int(self.marketplace.is_paused), "/#marketplace", "warn"),
+            ("needs.sellers_paused", len(self.marketplace.seller_pauses), "/#marketplace", "warn"),
             ("needs.breaker", int(self.pool.breaker.state != "CLOSED"), "/agents", "bad"),
         ]
         return [each for each in found if each[1] > 0]
@@ -116,6 +121,7 @@ def _look(tx: CrawlTx, parts: Parts, at: Moment) -> Seen:
         pool=pool_of(tx, parts, at),
         outbox=tx.outbox_view(OutboxKind.PRODUCT).tally(),
         channel=tx.channels.get(OutboxKind.PRODUCT),
+        marketplace=marketplace_status(tx),
         blames=blames.most_common(),
         now=at.now,
     )
@@ -134,6 +140,7 @@ async def overview(visit: Viewer) -> Response:
         pending=seen.pending[:MOST_RUNS],
         sellers=_sellers(seen),
         blames=_blames(seen),
+        endpoints=_endpoints(seen, visit.language),
         has_receiver=delivery.has_receiver,
     )
 
@@ -170,6 +177,26 @@ def _sellers(seen: Seen) -> Table:
         "sellers.empty",
         caption="overview.freshness",
         next="/sellers" if len(stalest) > MOST_SELLERS else None,
+    )
+
+
+def _endpoints(seen: Seen, language: str) -> Table:
+    """Those that do not answer, with the cause and the next probe."""
+    return Table(
+        "endpoints",
+        ("col.endpoint", "col.circuit", "col.cause", "col.away_since", "col.next_probe"),
+        [
+            (
+                tables.said(f"endpoint.{each.endpoint}"),
+                tables.pill(each.state, "circuit"),
+                tables.text(each.reason(language)),
+                tables.when(each.since),
+                tables.when(each.not_before),
+            )
+            for each in seen.marketplace.away
+        ],
+        "marketplace.calm",
+        caption="overview.marketplace",
     )
 
 

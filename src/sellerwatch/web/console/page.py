@@ -73,6 +73,7 @@ TOLD = (
     "agent.suspended",
     "agent.blocked",
     "run.paused",
+    "run.resumed",
     "quarantine.opened",
     "removal.held",
     "receiver.down",
@@ -81,6 +82,10 @@ TOLD = (
     "breaker.open",
     "breaker.half_open",
     "breaker.closed",
+    "marketplace.open",
+    "marketplace.closed",
+    "marketplace.paused",
+    "marketplace.resumed",
     "pool.restored",
 )
 

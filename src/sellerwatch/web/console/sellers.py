@@ -9,6 +9,8 @@ from datetime import datetime
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from sellerwatch.agents.marketplace_status import marketplace_status
+from sellerwatch.agents.ports import Pause
 from sellerwatch.catalog.ports import ProductCounts
 from sellerwatch.catalog.product import Product
 from sellerwatch.crawling.execution import Execution
@@ -149,13 +151,15 @@ class Seen:
     products: Sequence[tuple[Product, str | None]]
     held: str | None
     cases: int
+    pause: Pause | None
+    is_everything_paused: bool
 
 
 def _look(tx: CrawlTx, seller_id: SellerId) -> Seen:
     seller = tx.sellers.get(seller_id)
     if seller is None:
         raise SellerNotFound(seller_id=seller_id)
-    held = tx.removals.held_of(seller_id)
+    held, marketplace = tx.removals.held_of(seller_id), marketplace_status(tx)
     shown = tx.products.page(seller_id=seller_id, state=None, place=None, limit=MOST_PRODUCTS).content
     return Seen(
         seller=seller,
@@ -166,6 +170,8 @@ def _look(tx: CrawlTx, seller_id: SellerId) -> Seen:
         products=[(product, told_data(tx, product).get("name")) for product in shown],
         held=None if held is None else held.removal_id,
         cases=len(tx.quarantine.open_cases(seller_id)),
+        pause=marketplace.pause_of(seller_id),
+        is_everything_paused=marketplace.is_paused,
     )
 
 

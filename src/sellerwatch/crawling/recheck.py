@@ -1,0 +1,147 @@
+"""Re-checks of a run that is paused because answers could not be read.
+
+Unreadable answers are often an accident of the marketplace that passes: a deployment, a missing module. So a few of
+the run's unread tasks are reopened, due one period later, and may be claimed although the run is paused. Each is an
+ordinary task: its request has a permit, and its due time is in its row, so a restart loses nothing.
+
+- Still unreadable: the run stays paused, and the next tasks are reopened, due one period later.
+- Readable: the case is resolved, its unread tasks are reopened, and the run goes on unless another kind of problem
+  keeps it paused.
+
+A run without a failed task left to read again (paused by an older version) stays paused until a person decides.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+
+from sellerwatch.catalog.quarantine import CaseKind
+from sellerwatch.crawling.group import CrawlRules, Group, Run
+from sellerwatch.crawling.ports import CrawlTx, NoteKind
+from sellerwatch.crawling.task import Task, TaskStatus
+from sellerwatch.kernel.copies import altered
+from sellerwatch.kernel.ids import ExecutionId, TaskId
+from sellerwatch.kernel.notices import Notice
+from sellerwatch.oversight.audit import AuditEntry
+
+#: Tasks of a run that one re-check reads again.
+AT_ONCE = 3
+
+BY_ITSELF = "scheduler"
+
+
+def settle_rechecks(group: Group, run: Run) -> None:
+    """Act on what re-checks have found, and see that a run that is still paused has a next one."""
+    if run.is_over:
+        return
+    for problem in run.readable:
+        _resolve(group, run, problem)
+    if run.readable and not _keep_paused(group, run):
+        _go_on(group, run)
+    if run.is_paused and not run.rechecks:
+        _plan(group, run)
+
+
+def plan_missing(tx: CrawlTx, rules: CrawlRules, ids: Iterator[str], now: datetime) -> int:
+    """Plan a re-check of every paused run that has none; return how many runs that were.
+
+    Absorbing plans the next one, so there are few: a run that an operator reopened while it was paused, or one whose
+    last re-check ended without being absorbed.
+    """
+    runs = tx.run_notes.paused_without_recheck()
+    if not runs:
+        return 0
+    tx.executions.hold(runs)
+    group = Group.begin(tx, rules, ids, now, runs, ())
+    for run in group.runs.values():
+        settle_rechecks(group, run)
+    group.write()
+    return sum(1 for run in group.runs.values() if run.rechecks)
+
+
+def stop_rechecks(tx: CrawlTx, execution_id: ExecutionId, now: datetime) -> None:
+    """A person decided the case: what was to be read again is an ordinary task of the run, and no longer waits."""
+    waiting = [TaskId(name) for name in tx.run_notes.of(execution_id)[NoteKind.RECHECK]]
+    open_tasks = [task for task in tx.tasks.get_many(waiting).values() if task.may_start] if waiting else []
+    # Due by every process's clock, not only by that of the command's host.
+    tx.tasks.save([altered(task, available_at=task.created_at) for task in tx.tasks.hold(open_tasks)], now)
+    tx.run_notes.clear(execution_id, NoteKind.RECHECK)
+    tx.run_notes.clear(execution_id, NoteKind.UNREAD_TASK)
+
+
+def recheck_at(tx: CrawlTx, notes: Mapping[NoteKind, Mapping[str, int]]) -> datetime | None:
+    """Return when the next unread answers of a paused run are read again; None if it is not paused, or not planned."""
+    task_ids = [TaskId(name) for name in notes[NoteKind.RECHECK]]
+    if not task_ids or not notes[NoteKind.PAUSED]:
+        return None
+    return min((task.available_at for task in tx.tasks.get_many(task_ids).values() if task.is_open), default=None)
+
+
+def _resolve(group: Group, run: Run, problem: str) -> None:
+    """This kind of problem is over: close its case and reopen the tasks that failed because of it."""
+    _reopen_unread(group, run, [task_id for task_id, unread in run.unread.items() if unread == problem])
+    run.forget_problem(problem)
+    for case in [c for c in run.cases if c.kind is CaseKind.UNREADABLE and c.field == problem]:
+        resolved = case.decide("resolve", BY_ITSELF, group.now)
+        group.tx.quarantine.save(resolved)
+        group.tx.quarantine.free_case(case.case_id)
+        run.cases.remove(case)
+        shown = {"status": case.status}, {"status": resolved.status, "field": case.field}
+        group.tx.audit.record(AuditEntry(group.now, BY_ITSELF, "quarantine.resolve", "case", case.case_id, *shown))
+
+
+def _keep_paused(group: Group, run: Run) -> bool:
+    return any(number >= group.rules.drift.unreadable for number in Counter(run.unread.values()).values())
+
+
+def _go_on(group: Group, run: Run) -> None:
+    """Whatever else could not be read has another chance too."""
+    _reopen_unread(group, run, list(run.unread))
+    for problem in list(run.tally.unreadable):
+        run.forget_problem(problem)
+    if run.is_paused:
+        group.tx.run_notes.clear(run.execution.execution_id, NoteKind.PAUSED)
+        run.go_on()
+        text = f"The run of {run.execution.seller_id} goes on: the answers can be read again."
+        group.notices.append(Notice("run.resumed", run.execution.execution_id, text))
+
+
+def _plan(group: Group, run: Run) -> None:
+    """Reopen those that failed longest ago, so that every unread task has its turn."""
+    numbers, most = Counter(run.unread.values()), group.rules.drift.unreadable
+    pausing = [task_id for task_id, problem in run.unread.items() if numbers[problem] >= most] or list(run.unread)
+    found = [task for task in _tasks(group, pausing) if task.status is TaskStatus.FAILED or task.may_start]
+    chosen = sorted(found, key=lambda task: (task.completed_at or group.now, task.task_id))[:AT_ONCE]
+    due = group.now + group.rules.recheck_every
+    _reopen(group, run, chosen, due)
+    group.tx.tasks.save([altered(task, available_at=due) for task in chosen if task.is_open], group.now)
+    for task in chosen:
+        run.note_recheck(task.task_id)
+
+
+def _reopen_unread(group: Group, run: Run, task_ids: Sequence[TaskId]) -> None:
+    _reopen(group, run, _tasks(group, task_ids), group.now)
+    for task_id in task_ids:
+        run.forget_unread(task_id)
+
+
+def _reopen(group: Group, run: Run, tasks: Iterable[Task], due: datetime) -> None:
+    """Reopen those that failed. What failed in this group has not been counted yet, so it is just not counted."""
+    failed = [task for task in tasks if task.status is TaskStatus.FAILED]
+    group.tx.tasks.save([task.reopen(due) for task in failed], group.now)
+    uncounted = min(len(failed), run.failed)
+    run.failed -= uncounted
+    if len(failed) > uncounted:
+        run.execution = run.execution.reopen_tasks(len(failed) - uncounted)
+    for task in failed:
+        # Its product's event waits for it again.
+        ended = run.ended_items.get(task.item_no, 0) if task.item_no is not None else 0
+        if task.item_no is not None and ended:
+            run.ended_items[task.item_no] = ended - 1
+
+
+def _tasks(group: Group, task_ids: Sequence[TaskId]) -> Sequence[Task]:
+    found = group.tx.tasks.get_many(task_ids) if task_ids else {}
+    return group.tx.tasks.hold([found[task_id] for task_id in task_ids if task_id in found])

@@ -1,0 +1,81 @@
+"""Pausing and resuming requests to the marketplace, from the overview or from a seller's page."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.kernel.ids import SellerId
+from sellerwatch.sellers.seller import SellerNotFound
+from sellerwatch.web.api.marketplace import turn
+from sellerwatch.web.console.page import Page, go, show
+from sellerwatch.web.console.tables import Confirm, seller_page
+from sellerwatch.web.console.visit import Admin, Visit
+
+router = APIRouter(route_class=Page, include_in_schema=False)
+
+
+def _seller(given: str) -> SellerId | None:
+    """The seller that is meant; None for all requests."""
+    return SellerId.parse(given) if given else None
+
+
+def _back(seller_id: SellerId | None) -> str:
+    return "/" if seller_id is None else seller_page(seller_id)
+
+
+async def _confirm(visit: Visit, verb: str) -> Response:
+    seller_id = _seller(visit.asked("seller"))
+
+    def count_runs(tx: CrawlTx) -> int:
+        if seller_id is not None and tx.sellers.get(seller_id) is None:
+            raise SellerNotFound(seller_id=seller_id)
+        return sum(seller_id in (None, run.seller_id) for run in tx.executions.running())
+
+    runs = await visit.read(count_runs)
+    scope = "all" if seller_id is None else "seller"
+    return show(
+        visit,
+        "confirm.html",
+        confirm=Confirm(
+            f"marketplace.{verb}_title_{scope}",
+            f"/marketplace/{verb}",
+            f"marketplace.{verb}",
+            [
+                (f"marketplace.{verb}_what", {}),
+                (f"marketplace.{verb}_runs", {"n": runs}),
+                (f"marketplace.{verb}_then", {}),
+            ],
+            _back(seller_id),
+            hidden={"seller": seller_id or ""},
+            danger=verb == "pause",
+            facts={} if seller_id is None else {"seller": seller_id},
+        ),
+    )
+
+
+async def _do(visit: Visit, verb: str) -> Response:
+    seller_id = _seller(visit.form.get("seller", ""))
+    await turn(visit.parts, visit.actor, seller_id, is_pause=verb == "pause")
+    return go(visit, _back(seller_id), f"marketplace.{verb}_done")
+
+
+@router.get("/marketplace/pause")
+async def confirm_pause(visit: Admin) -> Response:
+    return await _confirm(visit, "pause")
+
+
+@router.post("/marketplace/pause")
+async def pause(visit: Admin) -> Response:
+    return await _do(visit, "pause")
+
+
+@router.get("/marketplace/resume")
+async def confirm_resume(visit: Admin) -> Response:
+    return await _confirm(visit, "resume")
+
+
+@router.post("/marketplace/resume")
+async def resume(visit: Admin) -> Response:
+    return await _do(visit, "resume")

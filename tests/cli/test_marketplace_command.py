@@ -1,0 +1,79 @@
+"""`sellerwatch marketplace`: pause, resume and status, for people and for scripts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.agents.outages import answer_503
+from tests.builders import NOW
+
+from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.agents.endpoints import Endpoint
+
+from .conftest import Run, refused
+from .prepared import SELLER, Office
+
+
+@pytest.fixture
+def office(run: Run, inline_store: SqlStore, database_file: Path) -> Office:
+    return Office(run, inline_store, database_file)
+
+
+def test_a_pause_of_everything_holds_until_it_is_resumed(office: Office) -> None:
+    assert "sellerwatch marketplace resume" in office.said("marketplace", "pause")
+    assert "are paused already, by cli:" in refused(office("marketplace", "pause"), 1)
+    found = office.json("marketplace", "status")
+    assert (found["paused"], found["pausedBy"].startswith("cli:")) == (True, True)
+    assert "All requests are paused by cli:" in office.said("marketplace", "status")
+    assert office.json("marketplace", "resume")["paused"] is False
+    assert "nothing to resume" in refused(office("marketplace", "resume"), 1)
+    resumed, paused = office.trail()
+    assert (paused.action, resumed.action) == ("marketplace.pause", "marketplace.resume")
+    assert "Nothing is paused." in office.said("marketplace", "status")
+
+
+def test_a_seller_is_paused_and_resumed_alone(office: Office) -> None:
+    office.register()
+    assert f"resume --seller {SELLER}" in office.said("marketplace", "pause", "--seller", SELLER)
+    assert f"seller {SELLER} are paused already" in refused(office("marketplace", "pause", "--seller", SELLER), 1)
+    found = office.json("marketplace", "status")
+    assert (found["paused"], [each["sellerId"] for each in found["sellers"]]) == (False, [SELLER])
+    assert f"Requests for {SELLER} are paused by cli:" in office.said("marketplace", "status")
+    assert "to the marketplace are not paused" in refused(office("marketplace", "resume"), 1)
+    assert office.said("marketplace", "resume", "--seller", SELLER) == (
+        "Resumed: running services go on within a second.\n"
+    )
+    assert office.json("marketplace", "status")["sellers"] == []
+
+
+def test_resuming_one_says_what_is_still_paused(office: Office) -> None:
+    office.register()
+    office.json("marketplace", "pause")
+    office.json("marketplace", "pause", "--seller", SELLER)
+    assert "All requests are paused by" in office.said("marketplace", "resume", "--seller", SELLER)
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume"])
+def test_a_seller_that_does_not_exist_changes_nothing(office: Office, verb: str) -> None:
+    before = office.everything()
+    assert "no seller nobody" in refused(office("marketplace", verb, "--seller", "nobody"), 1)
+    refused(office("marketplace", verb, "--seller", ""), 2)
+    assert office.everything() == before
+
+
+def test_an_endpoint_that_does_not_answer_is_shown_with_its_cause_and_its_next_probe(office: Office) -> None:
+    office.do(lambda tx: answer_503(tx, Endpoint.DETAIL, NOW))
+    circuits = {each["endpoint"]: each for each in office.json("marketplace", "status")["circuits"]}
+    assert {name: each["state"] for name, each in circuits.items()} == {
+        "list": "CLOSED",
+        "detail": "OPEN",
+        "options": "CLOSED",
+        "token": "CLOSED",
+    }
+    assert circuits["detail"]["failure"]["code"] == "SERVER_ERROR"
+    (line,) = (line for line in office.said("marketplace", "status").splitlines() if line.startswith("detail"))
+    assert "OPEN" in line
+    assert line.endswith("The marketplace answered 503: an error on its side.")
+    korean = office("marketplace", "status", LANGUAGE="ko")
+    assert "마켓플레이스 응답 503: 서버 오류입니다." in korean.stdout

@@ -1,0 +1,104 @@
+"""Totals and page lengths that the marketplace states: bounded before anything is made of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from tests.simulation.altered import Altered
+from tests.simulation.stage import Stage, play, settings_of
+
+from sellerwatch.crawling.execution import Execution, ExecutionStatus
+from sellerwatch.crawling.trigger import MarketplaceUnavailable, trigger
+from sellerwatch.simulator.chaos import PROFILES
+
+
+async def _run(stage: Stage) -> Execution:
+    return (await stage.executions())[-1]
+
+
+async def _errors(stage: Stage) -> list[str]:
+    run = await _run(stage)
+    return [problem for problem, _ in await stage.store.read(lambda tx: tx.tasks.errors(run.execution_id, 10))]
+
+
+def test_a_list_page_that_states_a_huge_total_in_mid_run_fails_alone_and_makes_no_task(
+    migrated_template: Path,
+) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            await stage.crawl(service, sellers)
+            before = len(stage.simulator.product_server.events())
+            await stage.start(service, sellers[0])
+            stage.simulator.marketplace.chaos.become(PROFILES["inflated"])
+            await stage.settle(service)
+            run = await _run(stage)
+            assert (run.status, run.failed_tasks) == (ExecutionStatus.COMPLETED, 2)
+            assert run.total_tasks_created == 2, "the two list pages and nothing else"
+            assert run.list_total == 12
+            (problem,) = await _errors(stage)
+            assert "count: 4611686018427387904, more than 1000000 (MAX_LIST_TOTAL)" in problem
+            assert len(stage.simulator.product_server.events()) == before
+            await stage.check_books()
+            # The next run, with lists as they should be, is right again.
+            stage.simulator.marketplace.chaos.become(PROFILES["calm"])
+            await stage.crawl(service, sellers)
+            assert (await _run(stage)).all_succeeded
+            stage.check_world()
+
+    play(migrated_template, story, settings=settings_of(PAGE_SIZE=10), sellers=1, products=12)
+
+
+def test_a_page_with_more_entries_than_were_asked_for_is_unreadable(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        door = stage.transport = Altered(stage.transport)
+
+        def longer(number: int, page: Any) -> Any:
+            page["items"] += page["items"][:1] if number == 0 else []
+            return page
+
+        door.lists = longer
+        async with stage.serving() as service:
+            await stage.crawl(service, sellers)
+            run = await _run(stage)
+            assert (run.status, run.failed_tasks) == (ExecutionStatus.COMPLETED, 1)
+            (problem,) = await _errors(stage)
+            assert "items: 11 entries, though 10 were asked for" in problem
+
+    play(migrated_template, story, settings=settings_of(PAGE_SIZE=10), sellers=1, products=12)
+
+
+def test_a_start_with_a_huge_total_makes_no_task(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        stage.simulator.marketplace.chaos.become(PROFILES["inflated"])
+        async with stage.serving() as service:
+            with pytest.raises(MarketplaceUnavailable, match=r"more than 1000000 \(MAX_LIST_TOTAL\)"):
+                await trigger(service.crawl, sellers[0], "test")
+            assert await stage.count("SELECT COUNT(*) FROM crawler_tasks") == 0
+
+    play(migrated_template, story, sellers=1, products=3)
+
+
+def test_a_list_that_never_ends_is_followed_only_as_far_as_a_list_may_be_long(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        door = stage.transport = Altered(stage.transport)
+        first: list[Any] = []
+
+        def full(_: int, page: Any) -> Any:
+            first[:] = first or orjson.loads(orjson.dumps(page["items"]))
+            return page | {"items": first}
+
+        door.lists = full
+        async with stage.serving() as service:
+            await stage.crawl(service, sellers)
+            pages = await stage.count("SELECT MAX(page_no) FROM crawler_tasks WHERE task_type = 'MINISHOP'")
+            assert pages == 9, "ten pages of 4 are as many as MAX_LIST_TOTAL allows"
+
+    settings = settings_of(PAGE_SIZE=4, MAX_LIST_TOTAL=40)
+    play(migrated_template, story, settings=settings, sellers=1, products=5)

@@ -1,0 +1,338 @@
+"""A run that unreadable answers have paused: re-checked, and going on by itself once they can be read again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.simulation.altered import Altered, described_by, info_of
+from tests.simulation.stage import Stage, play, settings_of
+from tests.simulation.test_losses import vanish
+
+from sellerwatch.catalog.quarantine import Case, CaseKind, CaseStatus
+from sellerwatch.crawling.execution import Execution, ExecutionStatus
+from sellerwatch.crawling.operate import cancel, retry_execution
+from sellerwatch.crawling.ports import NoteKind
+from sellerwatch.crawling.recheck import recheck_at
+from sellerwatch.crawling.service import Service
+from sellerwatch.kernel.ids import Draw, SellerId
+from sellerwatch.simulator.chaos import PROFILES
+
+TEN_MINUTES = 600.0
+PERIOD = 300.0
+
+
+async def cases(stage: Stage, kind: CaseKind = CaseKind.UNREADABLE) -> Sequence[Case]:
+    found = await stage.store.read(lambda tx: tx.quarantine.newest(seller_id=None, status=None, limit=100))
+    return [case for case in found if case.kind is kind]
+
+
+async def newest(stage: Stage) -> Execution:
+    return (await stage.executions())[-1]
+
+
+async def is_paused(stage: Stage) -> bool:
+    run = await newest(stage)
+    notes = await stage.store.read(lambda tx: tx.run_notes.of(run.execution_id))
+    return run.is_open and bool(notes[NoteKind.PAUSED])
+
+
+async def planned(stage: Stage) -> datetime | None:
+    run = await newest(stage)
+    return await stage.store.read(lambda tx: recheck_at(tx, tx.run_notes.of(run.execution_id)))
+
+
+async def resolutions(stage: Stage) -> int:
+    return await stage.count("SELECT COUNT(*) FROM audit WHERE action = 'quarantine.resolve' AND actor = 'scheduler'")
+
+
+async def pause(stage: Stage, service: Service, seller_id: SellerId) -> None:
+    """A run whose details come without their main module, until it is paused and has nothing in flight."""
+    stage.simulator.marketplace.chaos.become(PROFILES["moduleless"])
+    await stage.start(service, seller_id)
+    service.nudge()
+    await stage.until(lambda: is_paused(stage), service)
+    await stage.clock.sleep(30)
+
+
+def asked(stage: Stage) -> int:
+    requests = stage.simulator.marketplace.stats()["requests"]
+    return int(requests["list"] + requests["detail"] + requests["options"])
+
+
+def be_well(stage: Stage) -> None:
+    stage.simulator.marketplace.chaos.become(PROFILES["calm"])
+
+
+@pytest.mark.parametrize("products", [12, 80])
+def test_a_run_without_readable_details_for_ten_minutes_heals_and_is_right(
+    migrated_template: Path, products: int
+) -> None:
+    """With few products nothing but the unreadable ones is left to do: the run must not end without them."""
+
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            await stage.crawl(service, sellers)
+            before = len(stage.simulator.product_server.events())
+            changed = list(stage.simulator.world.listing(sellers[0]))[:3]
+            for item in changed:
+                stage.simulator.world.change(item, stage.luck, "redescribe")
+            await pause(stage, service, sellers[0])
+            due = await planned(stage)
+            assert due is not None
+            assert 0 < (due - stage.clock.now()).total_seconds() <= PERIOD
+            assert (await newest(stage)).status is ExecutionStatus.RUNNING
+            spent = asked(stage)
+            await stage.clock.sleep(TEN_MINUTES)
+            assert await is_paused(stage)
+            assert asked(stage) - spent <= 2 * 3 + 3
+            await stage.check_books()
+            be_well(stage)
+            await stage.settle(service)
+            run = await newest(stage)
+            assert (run.status, run.failed_tasks, run.completed_tasks) == (
+                ExecutionStatus.COMPLETED,
+                0,
+                1 + 2 * products,
+            )
+            (case,) = await cases(stage)
+            assert (case.status, case.decided_by) == (CaseStatus.RESOLVED, "scheduler")
+            assert await resolutions(stage) == 1
+            assert await stage.count("SELECT COUNT(*) FROM held_parts") == 0
+            told = stage.simulator.product_server.events(before)
+            assert sorted(event.item_no for event in told) == sorted(changed)
+            await stage.check_books()
+            stage.check_world()
+
+    play(migrated_template, story, sellers=1, products=products)
+
+
+def test_the_first_run_of_a_seller_heals_too(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            await pause(stage, service, sellers[0])
+            assert stage.simulator.product_server.events() == []
+            be_well(stage)
+            await stage.settle(service)
+            assert (await newest(stage)).all_succeeded
+            assert len(stage.simulator.product_server.events()) == 40
+            stage.check_world()
+
+    play(migrated_template, story, sellers=1, products=40)
+
+
+def test_a_run_that_stays_unreadable_stays_paused_and_costs_three_requests_a_period(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            await stage.crawl(service, sellers)
+            before = len(stage.simulator.product_server.events())
+            await pause(stage, service, sellers[0])
+            spent, periods = asked(stage), 20
+            await stage.clock.sleep(periods * PERIOD)
+            assert await is_paused(stage)
+            assert 3 * (periods - 1) <= asked(stage) - spent <= 3 * (periods + 1)
+            (case,) = await cases(stage)
+            assert case.status is CaseStatus.OPEN
+            assert len(stage.simulator.product_server.events()) == before
+            tried = "SELECT COUNT(*) FROM crawler_tasks WHERE task_type = 'PRODUCT_DETAIL' AND attempt > 1"
+            assert await stage.count(tried) >= 10, "every unread product has its turn"
+            await stage.check_books()
+
+    play(migrated_template, story, sellers=1, products=40)
+
+
+def test_a_case_about_changed_values_stays_for_a_person(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        door = stage.transport = Altered(stage.transport)
+        async with stage.serving() as service:
+            await stage.crawl(service, sellers)
+            door.details = described_by("<p>점검 중입니다</p>")
+            await stage.crawl(service, sellers)
+            (share,) = await cases(stage, CaseKind.SHARE)
+            before = len(stage.simulator.product_server.events())
+
+            def moduleless(detail: Any) -> Any:
+                return detail | {"moduleList": [m for m in detail["moduleList"] if m["type"] != "ProductInfoModule"]}
+
+            door.details = moduleless
+            await stage.start(service, sellers[0])
+            service.nudge()
+            await stage.until(lambda: is_paused(stage), service)
+            door.details = described_by("<p>점검 중입니다</p>")
+            await stage.settle(service)
+            assert (await newest(stage)).all_succeeded
+            (still,) = await cases(stage, CaseKind.SHARE)
+            assert (still.case_id, still.status) == (share.case_id, CaseStatus.OPEN)
+            assert [case.status for case in await cases(stage)] == [CaseStatus.RESOLVED]
+            assert len(stage.simulator.product_server.events()) == before, "what is held is not told"
+
+    play(migrated_template, story, sellers=1, products=70)
+
+
+def test_unreadable_list_pages_heal_and_no_product_is_taken_for_gone(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        door = stage.transport = Altered(stage.transport)
+        async with stage.serving() as service:
+            await stage.crawl(service, sellers)
+            before = len(stage.simulator.product_server.events())
+            door.lists = lambda _, page: {"total": page["count"], "items": page["items"]}
+            await stage.start(service, sellers[0])
+            service.nudge()
+            await stage.until(lambda: is_paused(stage), service)
+            await stage.clock.sleep(TEN_MINUTES)
+            assert await is_paused(stage)
+            door.stop()
+            await stage.settle(service)
+            run = await newest(stage)
+            assert (run.all_succeeded, run.list_total) == (True, 24)
+            assert len(stage.simulator.product_server.events()) == before
+            assert await stage.count("SELECT COUNT(*) FROM removals") == 0
+            stage.check_world()
+
+    play(migrated_template, story, settings=settings_of(PAGE_SIZE=2), sellers=1, products=24)
+
+
+def test_products_that_stay_odd_do_not_keep_the_others_from_healing(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        door = stage.transport = Altered(stage.transport)
+        world = stage.simulator.world
+        async with stage.serving() as service:
+            await stage.crawl(service, sellers)
+            odd = set(list(world.listing(sellers[0]))[:4])
+
+            def partly(detail: Any) -> Any:
+                item = info_of(detail)["itemNo"]
+                kept = [m for m in detail["moduleList"] if m["type"] != "ProductInfoModule"]
+                return detail | {"moduleList": kept} if item in odd or not well else detail
+
+            well = False
+            door.details = partly
+            await stage.start(service, sellers[0])
+            service.nudge()
+            await stage.until(lambda: is_paused(stage), service)
+            await stage.clock.sleep(30)
+            well = True
+            await stage.settle(service)
+            run = await newest(stage)
+            assert (run.status, run.failed_tasks) == (ExecutionStatus.COMPLETED, 4)
+            opened = [case for case in await cases(stage) if case.status is CaseStatus.OPEN]
+            assert len(opened) == 1
+            await stage.check_books()
+            stage.check_world()
+
+    play(migrated_template, story, sellers=1, products=30)
+
+
+def test_two_kinds_of_problem_heal_one_after_the_other(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        door = stage.transport = Altered(stage.transport)
+        async with stage.serving() as service:
+            await stage.crawl(service, sellers)
+            before = len(stage.simulator.product_server.events())
+
+            def moduleless(detail: Any) -> Any:
+                return detail | {"moduleList": []}
+
+            door.details, door.options = moduleless, lambda options: {"options": options}
+            await stage.start(service, sellers[0])
+            service.nudge()
+            await stage.until(lambda: is_paused(stage), service)
+            await stage.clock.sleep(30)
+            assert len(await cases(stage)) == 2
+            door.details = lambda detail: detail
+            await stage.clock.sleep(4 * PERIOD)
+            assert await is_paused(stage), "the options still cannot be read"
+            door.stop()
+            await stage.settle(service)
+            assert (await newest(stage)).all_succeeded
+            assert {case.status for case in await cases(stage)} <= {CaseStatus.RESOLVED, CaseStatus.RELEASED}
+            assert len(stage.simulator.product_server.events()) == before
+            stage.check_world()
+
+    play(migrated_template, story, sellers=1, products=30)
+
+
+@pytest.mark.parametrize("seconds", [60.0, 300.5, 301.0, 305.0])
+def test_a_killed_process_loses_no_recheck(migrated_template: Path, seconds: float) -> None:
+    """Killed while the run is paused, and while the answers of its first re-check are on their way."""
+
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        stage.simulator.marketplace.chaos.become(PROFILES["moduleless"].with_latency(800))
+        async with stage.service() as service:
+            await stage.start(service, sellers[0])
+        await vanish(stage, seconds)
+        assert await is_paused(stage)
+        be_well(stage)
+        async with stage.serving() as service:
+            await stage.settle(service)
+            assert (await newest(stage)).all_succeeded
+            stage.check_world()
+        await stage.check_books()
+
+    play(migrated_template, story, sellers=1, products=30)
+
+
+def test_a_run_whose_deadline_passes_while_it_is_paused_fails_as_before(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            await pause(stage, service, sellers[0])
+            await stage.clock.sleep(2 * 3600)
+            run = await newest(stage)
+            assert run.status is ExecutionStatus.FAILED
+            spent = asked(stage)
+            await stage.clock.sleep(3600)
+            assert asked(stage) == spent, "a run that is over is not re-checked"
+            await stage.check_books()
+
+    play(migrated_template, story, settings=settings_of(RUN_DEADLINE_SECONDS=3600), sellers=1, products=30)
+
+
+def test_a_cancelled_run_that_is_retried_is_rechecked_again(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            await pause(stage, service, sellers[0])
+            run, rules, deadline = await newest(stage), service.crawl.rules, service.crawl.deadline
+            draw, now = Draw(stage.ids), stage.clock.now()
+            await stage.store.transact(
+                lambda tx: cancel(tx, run.execution_id, rules, actor="kim", ids=draw.replay(), now=now)
+            )
+            be_well(stage)
+            await stage.clock.sleep(60)
+            again = stage.clock.now()
+            await stage.store.transact(
+                lambda tx: retry_execution(tx, run.execution_id, deadline, actor="kim", now=again)
+            )
+            await stage.settle(service)
+            assert (await newest(stage)).all_succeeded
+            stage.check_world()
+
+    play(migrated_template, story, sellers=1, products=30)
+
+
+def test_a_period_of_one_second_is_kept(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        sellers = await stage.register()
+        async with stage.serving() as service:
+            await pause(stage, service, sellers[0])
+            spent = asked(stage)
+            await stage.clock.sleep(20)
+            assert 3 * 8 <= asked(stage) - spent <= 3 * 21
+            be_well(stage)
+            await stage.settle(service)
+            assert (await newest(stage)).all_succeeded
+            stage.check_world()
+
+    play(migrated_template, story, settings=settings_of(QUARANTINE_RECHECK_SECONDS=1), sellers=1, products=30)
