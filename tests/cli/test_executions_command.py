@@ -25,7 +25,7 @@ from .conftest import Run, refused
 from .prepared import NOW, SELLER, Office, execution_id, task_id, task_number
 
 #: What only `show` says of a run.
-DETAILS = ("tasks", "errors", "paused", "judged", "changedFields", "unreadable", "foreignItems")
+DETAILS = ("tasks", "errors", "paused", "judged", "changedFields", "unreadable", "foreignItems", "recheckAt")
 
 
 @pytest.fixture

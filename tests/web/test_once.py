@@ -178,7 +178,7 @@ class Forgetful:
     """A store that loses the second transaction: the effect is there, its answer cannot be kept."""
 
     def __init__(self, store: SqlStore) -> None:
-        self._store, self.times = store, 0
+        self._store, self.times, self.commits = store, 0, store.commits
 
     async def transact(self, work: Any) -> Any:
         self.times += 1
