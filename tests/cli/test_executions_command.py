@@ -6,12 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.builders import MINUTE, StoppedClock, a_complete_product, a_task
+from tests.builders import MINUTE, StoppedClock, a_complete_product, a_task, an_execution
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.catalog.ports import RawPart
 from sellerwatch.catalog.product import PartType
+from sellerwatch.cli.executions import execution_json
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.task import TaskStatus, TaskType
 from sellerwatch.kernel.clock import stamp
@@ -20,6 +21,7 @@ from sellerwatch.kernel.ids import ItemNo, SellerId
 from sellerwatch.marketplaces.mustit.parse import read_list
 from sellerwatch.simulator.rendering import Renderer
 from sellerwatch.simulator.simulator import Simulator
+from sellerwatch.web.api.executions import ExecutionShown
 
 from .conftest import Run, refused
 from .prepared import NOW, SELLER, Office, execution_id, task_id, task_number
@@ -224,3 +226,8 @@ def test_a_cancelled_run_can_be_taken_up_again(office: Office) -> None:
     run = office.see(lambda tx: tx.executions.open_of(SELLER))
     assert run is not None
     assert (run.status, run.failed_tasks, run.failure) == (ExecutionStatus.RUNNING, 0, None)
+
+
+def test_json_has_the_fields_of_the_api() -> None:
+    of_api = {field.alias for field in ExecutionShown.model_fields.values()}
+    assert set(execution_json(an_execution(), "en")) == of_api

@@ -7,13 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.builders import a_task
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.cli.tasks import task_json
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.task import TaskNote, TaskStatus
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.ids import SellerId
+from sellerwatch.web.api.tasks import TaskShown
 
 from .conftest import Run, refused
 from .prepared import NOW, Office, execution_id, task_id, task_number
@@ -150,3 +153,8 @@ def test_one_id_that_is_none_stops_all_before_anything_is_done(office: Office) -
     before = office.everything()
     refused(office("tasks", "retry", FAILED, "x"), 2)
     assert office.everything() == before
+
+
+def test_json_has_the_fields_of_the_api() -> None:
+    of_api = {field.alias for field in TaskShown.model_fields.values()}
+    assert set(task_json(a_task(), "en")) == of_api

@@ -9,7 +9,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.builders import NOW, outbox_id, task_id
+from tests.builders import MINUTE, NOW, outbox_id, task_id
+from tests.cli.prepared import task_number
 from tests.web.stocked import (
     NOBODYS,
     ONE,
@@ -25,7 +26,8 @@ from tests.web.stocked import (
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.crawling.ports import NoteKind
-from sellerwatch.crawling.task import TaskStatus
+from sellerwatch.crawling.task import TaskNote, TaskStatus
+from sellerwatch.kernel.clock import stamp
 from sellerwatch.web.console.texts import LANGUAGES, TEXTS
 
 from .conftest import Console
@@ -244,3 +246,42 @@ async def test_a_paused_run_says_when_it_is_checked_again(console: Console, lang
     seen = await console.viewer.see(f"/executions/{run.execution_id}")
     assert said in seen.words
     assert f'datetime="{due:%Y-%m-%dT%H:%M:%S}' in seen.text
+
+
+async def test_a_run_that_waits_to_start_shows_its_tries_its_cause_and_its_next_try(console: Console) -> None:
+    await register_seller(console.office)
+    await waiting_run(console.office)
+    for path in ("/", f"/executions/{execution_id()}", f"/why/run/{execution_id()}"):
+        seen = await console.viewer.see(path)
+        for part in ("Tries so far: 2.", "Next try:", "the marketplace", "cannot be reached (connection refused)."):
+            assert part in seen.words, (path, part)
+        assert f'datetime="{stamp(NOW + MINUTE)}"' in seen.text
+    listed = (await console.viewer.see("/executions")).words
+    assert "The marketplace cannot be reached (connection refused)." in listed
+    await console.viewer.send("/preferences", language="ko", back="/")
+    korean = (await console.viewer.see(f"/executions/{execution_id()}")).words
+    for part in ("지금까지 시도 2번.", "다음 시도:", "마켓플레이스에 연결할 수 없습니다(connection refused)."):
+        assert part in korean
+
+
+async def test_why_tasks_failed_is_said_with_whose_fault_it_was(console: Console) -> None:
+    await register_seller(console.office)
+    await run_of(console.office, done=1, failed=2)
+    noted, failed = task_id(task_number()), task_id(task_number() + 1)
+
+    def work(tx: Transaction) -> None:
+        task = tx.tasks.get(noted)
+        assert task is not None
+        tx.tasks.save([replace(task, note=TaskNote.FOREIGN)], NOW)
+
+    await do(console.office, work)
+    sentence = "The marketplace answered 503: an error on its side."
+    for path in (f"/executions/{execution_id()}", f"/why/task/{failed}"):
+        seen = await console.viewer.see(path)
+        assert f"the marketplace {sentence}" in seen.words, path
+    assert "the marketplace 2" in (await console.viewer.see("/")).words
+    tasks = (await console.viewer.see("/tasks")).words
+    note = "The item belongs to another seller; it is left alone."
+    assert sentence in tasks
+    assert note in tasks
+    assert note in (await console.viewer.see(f"/why/task/{noted}")).words
