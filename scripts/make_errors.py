@@ -34,8 +34,8 @@ Words in braces are facts of the case. Made by `scripts/make_errors.py`; do not 
 FAILURES = """
 ## Failures of tasks and runs
 
-Why a task or a run failed, or why a run waits to start: `failure.code` of the API and of `--json`. `errorMessage` is its
-sentence. `blame` says whose fault it is; a single failure may be charged to somebody else than its code usually is.
+Why a task or a run failed, or why a run waits to start: `failure.code` of the API and of `--json`. `errorMessage` is
+its sentence. `blame` says whose fault it is; a single failure may be charged to somebody else than its code usually is.
 `RECORDED` stands for what was written before failures had codes.
 
 | code | blame | English | 한국어 |

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.builders import LATER, NOW, agent_id
 
 from sellerwatch.adapters.sealing import AesGcmSealer, parse_keys
+from sellerwatch.agents.answers import Identity
 from sellerwatch.agents.ports import Sealer
 from sellerwatch.agents.token import InvalidToken, Token
-from sellerwatch.marketplaces.ports import Identity
 
 SECRET = "a-very-secret-guest-token"
 OLD = ("2025", b"o" * 32)
