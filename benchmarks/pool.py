@@ -35,10 +35,11 @@ from sellerwatch.adapters.sql.migrate import upgrade
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.breaker import BreakerRules
+from sellerwatch.agents.lending import Terms
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.pool import lend
 from sellerwatch.agents.token import Token
-from sellerwatch.crawling.claim import Claims, Terms, claim
+from sellerwatch.crawling.claim import Claims, claim
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.task import RequestUrl, Task, TaskType

@@ -35,6 +35,7 @@ from sellerwatch.catalog.product import Product
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.task import RequestUrl, Task, TaskType
 from sellerwatch.kernel.clock import Moment
+from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import (
     ExecutionId,
     Ids,
@@ -293,3 +294,10 @@ def whole_of(listed: ListFacts, detail: DetailFacts, options: OptionFacts) -> di
 
 def digest_of(facts: Facts) -> str:
     return Said.of(facts).digest
+
+
+def a_failure(code: FailureCode = FailureCode.SERVER_ERROR, at: datetime = NOW, **facts: str | int) -> Failure:
+    """Why a task or a run failed; by default the marketplace answered 503."""
+    if code is FailureCode.SERVER_ERROR and not facts:
+        return Failure.of(code, at, status=503)
+    return Failure.of(code, at, None, **facts)

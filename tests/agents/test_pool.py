@@ -15,10 +15,9 @@ from tests.builders import BOOT, HOUR, MINUTE, NOW, SECOND, a_candidate, a_circu
 
 from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.limits import Limits
-from sellerwatch.agents.pool import LOOKAHEAD_US, Candidate, Grant, Lending, NoBudget, lend, pace
+from sellerwatch.agents.pool import LOOKAHEAD_US, Candidate, Grant, Lending, lend, pace
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment
-from sellerwatch.kernel.errors import Unavailable
 
 LIMITS = Limits()
 FAST = Limits(per_second=1000, margin=timedelta(0))
@@ -117,13 +116,6 @@ def test_full_windows_name_no_time_because_only_an_answer_ends_them() -> None:
 
 def test_whoever_wants_nothing_is_lent_nothing() -> None:
     assert lend([a_candidate()], 0, at(), LIMITS).grants == ()
-
-
-def test_no_budget_says_when_to_come_back() -> None:
-    error = NoBudget(seconds=12.5)
-    assert isinstance(error, Unavailable)
-    assert (error.code, error.retry_after) == ("NO_BUDGET", 12.5)
-    assert str(error) == "No agent may make a request now; the next one may in about 12.5 s."
 
 
 def read_by_hand(pool: Sequence[Candidate], wanted: int, now: datetime, limits: Limits) -> list[tuple[int, int]]:

@@ -69,7 +69,7 @@ class Shelf:
     def agents(self) -> Any:
         return self
 
-    permits = tokens = circuits = pool_report = agents
+    permits = tokens = circuits = marketplace = pool_report = agents
 
     def rested(self, _now: object) -> dict[int, Agent]:
         return self.found

@@ -1,7 +1,7 @@
 """How fast the machine is decides no test: read from the tests' own source.
 
-Two kinds of line make a test fail on a busy machine. A Hypothesis setting that limits an example's time, and a real wait
-that is too short for what must happen in it. `WAITS` lists the real waits that are meant, each with its reason.
+Two kinds of line make a test fail on a busy machine. A Hypothesis setting that limits an example's time, and a real
+wait that is too short for what must happen in it. `WAITS` lists the real waits that are meant, each with its reason.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def limiting_examples(tree: ast.AST) -> Iterator[str]:
         if not isinstance(node, ast.Call):
             continue
         given = {word.arg: word.value for word in node.keywords}
-        if ast.unparse(node.func).rpartition(".")[2] in _names_of_settings(tree) and "deadline" in given:
-            if ast.unparse(given["deadline"]) != "None":
-                yield f"line {node.lineno} sets a deadline"
+        is_setting = ast.unparse(node.func).rpartition(".")[2] in _names_of_settings(tree)
+        if is_setting and "deadline" in given and ast.unparse(given["deadline"]) != "None":
+            yield f"line {node.lineno} sets a deadline"
         if "suppress_health_check" in given:
             said = ast.unparse(given["suppress_health_check"])
             if "too_slow" not in said and said != "list(HealthCheck)":
@@ -139,7 +139,10 @@ def test_every_reason_to_wait_on_real_time_is_still_needed() -> None:
     ("rule", "plant"),
     [
         (limiting_examples, "@settings(deadline=200)\ndef test(): ..."),
-        (limiting_examples, "from hypothesis import settings as profile\n@profile(deadline=timedelta(1))\ndef f(): ..."),
+        (
+            limiting_examples,
+            "from hypothesis import settings as profile\n@profile(deadline=timedelta(1))\ndef f(): ...",
+        ),
         (limiting_examples, "hypothesis.settings.register_profile('x', deadline=1)"),
         (limiting_examples, "settings(suppress_health_check=[HealthCheck.data_too_large])"),
         (waiting_shortly, "time.sleep(0.1)"),

@@ -12,8 +12,9 @@ from tests.servers import Redis, running
 from sellerwatch.adapters.redis.leases import PREFIX, RedisLeases
 from sellerwatch.adapters.redis.server import Server
 from sellerwatch.adapters.sql.store import SqlStore
-from sellerwatch.crawling.leases import EmbeddedLeases, JobLeases
+from sellerwatch.crawling.leases import EmbeddedLeases
 from sellerwatch.crawling.ports import WorkerInfo
+from sellerwatch.kernel.leases import JobLeases
 
 LONG = timedelta(minutes=5)
 
@@ -75,13 +76,6 @@ async def test_failed_it_is_free_and_has_not_come_to_its_end(desk: Desk) -> None
     await desk.one.take("job", LONG)
     await desk.one.finish("job", "it broke")
     assert await desk.store.read(lambda tx: tx.leases.last_finished("job")) is None
-    assert await desk.two.take("job", LONG)
-
-
-async def test_finished_in_a_transaction_of_its_own_it_is_let_go(desk: Desk) -> None:
-    await desk.one.take("job", LONG)
-    await desk.store.transact(lambda tx: tx.leases.finish("job", worker_id(1), NOW))
-    await desk.one.let_go("job")
     assert await desk.two.take("job", LONG)
 
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 from tests.aws import emulator, queues
-from tests.builders import luck, worker_id
+from tests.builders import a_failure, luck, worker_id
 from tests.crawling.practice import BROKEN, Practice
 from tests.servers import Aws
 
@@ -135,7 +135,7 @@ async def test_of_a_cancelled_run_nothing_is_taken(line: Line) -> None:
     hints = await line.receive()
     draw, now = Draw(line.practice.ids), line.practice.now
     await line.practice.store.transact(
-        lambda tx: cancel_execution(tx, run, "enough", line.practice.rules, draw.replay(), now)
+        lambda tx: cancel_execution(tx, run, a_failure(), line.practice.rules, draw.replay(), now)
     )
     assert await line.take(hints) == []
     assert await line.take() == []

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.builders import DAY, HOUR, MINUTE, SECOND, at, worker_id
+from tests.builders import DAY, HOUR, MINUTE, SECOND, a_failure, at, worker_id
 from tests.conftest import ENGINES
 from tests.crawling.practice import ONE, TWO, Practice
 
@@ -150,7 +150,7 @@ async def test_a_retry_goes_before_what_has_never_been_tried(inline_store: SqlSt
     practice = await with_products(inline_store, 5)
     run = await practice.start()
     tasks, now = await practice.tasks(run), practice.now
-    again = tasks[3].publish(now).start(worker_id(), now).fail("503", now).retry(now)
+    again = tasks[3].publish(now).start(worker_id(), now).fail(a_failure(), now).retry(now)
     await practice.store.transact(lambda tx: tx.tasks.save([again], now))
     [taken] = await practice.claim(1)
     assert (taken.task.task_id, taken.task.attempt, taken.task.publish_count) == (again.task_id, 2, 1)
@@ -158,7 +158,7 @@ async def test_a_retry_goes_before_what_has_never_been_tried(inline_store: SqlSt
 
 async def test_tasks_of_a_run_that_is_over_are_not_taken(practice: Practice) -> None:
     run = await practice.start()
-    ended = (await practice.run(run)).fail("cancelled", practice.now)
+    ended = (await practice.run(run)).fail(a_failure(), practice.now)
     await practice.store.transact(lambda tx: tx.executions.save(ended))
     assert await practice.claim() == ()
 

@@ -14,6 +14,7 @@ from tests.builders import (
     NOW,
     SELLER,
     StoppedClock,
+    a_failure,
     a_message,
     a_schedule,
     a_seller,
@@ -37,6 +38,7 @@ from sellerwatch.crawling.group import CrawlRules
 from sellerwatch.crawling.operate import ExecutionOver, NothingToRetry
 from sellerwatch.crawling.task import Task, TaskStatus
 from sellerwatch.kernel.errors import IllegalMove
+from sellerwatch.kernel.failure import FailureCode
 from sellerwatch.kernel.ids import Draw
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
 from sellerwatch.schedules.missed import spread, tick
@@ -65,7 +67,7 @@ def draw() -> Draw:
 
 
 def failed(number: int) -> Task:
-    return a_task(number).publish(NOW).start(worker_id(), NOW).fail("answered 503", NOW)
+    return a_task(number).publish(NOW).start(worker_id(), NOW).fail(a_failure(), NOW)
 
 
 def keep(tx: Transaction, run: Execution, *tasks: Task) -> None:
@@ -106,7 +108,8 @@ async def test_a_cancelled_run_counts_what_was_cancelled_and_the_seller_can_be_c
     )
     assert (ended.cancelled, ended.in_flight) == (1, 1)
     run = await counts_agree(inline_store)
-    assert (run.status, run.completed_at, run.error_message) == (ExecutionStatus.FAILED, LATER, "cancelled")
+    assert (run.status, run.completed_at) == (ExecutionStatus.FAILED, LATER)
+    assert run.failure == a_failure(FailureCode.CANCELLED, LATER)
     assert await inline_store.read(lambda tx: tx.executions.open_of(SELLER)) is None
 
 

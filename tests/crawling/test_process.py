@@ -6,22 +6,23 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.builders import HOUR, SECOND, at, luck, worker_id
+from tests.builders import HOUR, SECOND, a_failure, at, luck, worker_id
 from tests.conftest import ENGINES
 from tests.crawling.practice import BROKEN, GONE, ONE, TOO_MANY, TWO, Practice
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import AgentStatus
+from sellerwatch.agents.answers import Answer, AnswerKind
 from sellerwatch.catalog.product import ProductEvent
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.list_end import LIST_READINGS, pages_of
 from sellerwatch.crawling.process import Absorbed
 from sellerwatch.crawling.put_back import cancel_execution
-from sellerwatch.crawling.task import Purpose, TaskStatus, TaskType
+from sellerwatch.crawling.task import Purpose, TaskNote, TaskStatus, TaskType
 from sellerwatch.kernel.copies import altered
+from sellerwatch.kernel.failure import FailureCode
 from sellerwatch.kernel.ids import Draw, ExecutionId, ItemNo
-from sellerwatch.marketplaces.ports import Answer, AnswerKind
 from sellerwatch.sellers.seller import SellerStatus
 
 
@@ -44,10 +45,10 @@ async def everything(practice: Practice) -> list[list[tuple[object, ...]]]:
     )
 
 
-async def cancel(practice: Practice, run: ExecutionId, reason: str = "cancelled") -> Execution:
+async def cancel(practice: Practice, run: ExecutionId, code: FailureCode = FailureCode.CANCELLED) -> Execution:
     now, draw = practice.now, Draw(practice.ids)
     return await practice.store.transact(
-        lambda tx: cancel_execution(tx, run, reason, practice.rules, draw.replay(), now)
+        lambda tx: cancel_execution(tx, run, a_failure(code), practice.rules, draw.replay(), now)
     )
 
 
@@ -297,21 +298,21 @@ async def test_the_newest_stated_total_is_what_counts(practice: Practice) -> Non
 # Failures.
 
 
-@pytest.mark.parametrize("answer", [BROKEN, NONSENSE, Answer(AnswerKind.NETWORK_ERROR, None, problem="dropped")])
+@pytest.mark.parametrize("answer", [BROKEN, NONSENSE, Answer(AnswerKind.DROPPED, None, detail="dropped")])
 async def test_a_failure_is_retried_twice_and_the_third_is_final(practice: Practice, answer: Answer) -> None:
     run = await practice.start()
     for number in (1, 2):
         [page] = await practice.claim()
         assert await practice.answer(page, answer) == Absorbed(0, 0, 1, 0, 0)
         task = await practice.task(page.task.task_id)
-        assert (task.status, task.retry_count, task.error_message) == (RETRY, number, None)
+        assert (task.status, task.retry_count, task.failure) == (RETRY, number, None)
         await practice.recount(run)
         practice.clock.time += SECOND
     [page] = await practice.claim()
     assert await practice.answer(page, answer) == Absorbed(0, 1, 0, 0, 0)
     task = await practice.task(page.task.task_id)
     assert (task.status, task.retry_count, task.completed_at) == (FAILED, 2, practice.now)
-    assert task.error_message
+    assert task.failure
 
 
 async def test_a_retry_waits_for_its_pause(practice: Practice) -> None:
@@ -463,7 +464,7 @@ async def test_an_item_of_another_seller_on_a_page_is_dropped_with_a_note_and_ne
     assert await practice.events(stranger) == []
     [detail] = [t for t in await practice.tasks(run) if (t.task_type, t.item_no) == (DETAIL, stranger)]
     assert detail.status is COMPLETED
-    assert detail.error_message == f"Item {stranger} belongs to the seller {TWO}, not to {ONE}; it is left alone."
+    assert detail.note == TaskNote.FOREIGN
     assert (await practice.recount(run)).status is ExecutionStatus.COMPLETED
     owner = (await practice.store.read(lambda tx: tx.products.of_items([stranger])))[stranger].seller_id
     assert owner == TWO
@@ -555,7 +556,7 @@ async def test_a_seller_deactivated_in_mid_run_keeps_what_was_read(practice: Pra
         return seller.status
 
     await practice.store.transact(deactivate)
-    await cancel(practice, run, "cancelled: the seller was deactivated")
+    await cancel(practice, run, FailureCode.SELLER_DEACTIVATED)
     await practice.answer(page)
     assert set(await practice.store.read(lambda tx: tx.products.of_items(practice.items()))) == set(practice.items())
     assert ItemNo(1) not in practice.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from tests.builders import MINUTE, SECOND, at, execution_id, luck, worker_id
+from tests.builders import MINUTE, SECOND, a_failure, at, execution_id, luck, worker_id
 from tests.crawling.practice import BROKEN, GONE, ONE, TWO, Practice
 
 from sellerwatch.catalog.product import ProductEvent
@@ -14,6 +14,7 @@ from sellerwatch.crawling.operate_catalog import settle_ended
 from sellerwatch.crawling.put_back import PutBack, cancel_execution, put_back_lost, release, reopen_tasks
 from sellerwatch.crawling.task import TaskStatus, TaskType
 from sellerwatch.kernel.errors import IllegalMove
+from sellerwatch.kernel.failure import FailureCode
 from sellerwatch.kernel.ids import Draw, ExecutionId
 
 LAPSE = timedelta(seconds=30)
@@ -39,10 +40,10 @@ async def leave(practice: Practice, number: int = 1) -> int:
     )
 
 
-async def cancel(practice: Practice, run: ExecutionId, reason: str = "cancelled by kim") -> Execution:
+async def cancel(practice: Practice, run: ExecutionId) -> Execution:
     now, draw = practice.now, Draw(practice.ids)
     return await practice.store.transact(
-        lambda tx: cancel_execution(tx, run, reason, practice.rules, draw.replay(), now)
+        lambda tx: cancel_execution(tx, run, a_failure(FailureCode.CANCELLED), practice.rules, draw.replay(), now)
     )
 
 
@@ -135,7 +136,8 @@ async def test_the_third_loss_in_a_row_is_poison_and_counted_as_a_failure(practi
     assert await sweep(practice) == PutBack(again=0, poison=1, permits=1)
     task = await practice.task(page.task.task_id)
     assert (task.status, task.completed_at) == (FAILED, practice.now)
-    assert task.error_message == "poison: its worker vanished 3 times in a row"
+    assert task.failure is not None
+    assert task.failure.code is FailureCode.WORKER_LOST
     assert (await practice.recount(run)).failed_tasks == 1
 
 
@@ -222,15 +224,15 @@ async def test_a_cancelled_run_fails_its_waiting_tasks_are_cancelled_and_its_run
     run = await listed(practice)
     taken = await practice.claim(2)
     ended = await cancel(practice, run)
-    assert (ended.status, ended.error_message, ended.completed_at) == (
+    assert (ended.status, ended.failure, ended.completed_at) == (
         ExecutionStatus.FAILED,
-        "cancelled by kim",
+        a_failure(FailureCode.CANCELLED),
         practice.now,
     )
     by_status = [task.status for task in await practice.tasks(run)]
     assert (by_status.count(FAILED), by_status.count(IN_PROGRESS), by_status.count(COMPLETED)) == (4, 2, 1)
     cancelled = [task for task in await practice.tasks(run) if task.status is FAILED]
-    assert {task.error_message for task in cancelled} == {"cancelled by kim"}
+    assert {task.failure for task in cancelled} == {a_failure(FailureCode.CANCELLED)}
     assert await practice.recount(run) == ended
     await practice.absorb(practice.ending(each) for each in taken)
     found = await practice.recount(run)
@@ -297,7 +299,7 @@ async def test_reopened_tasks_are_done_after_all_and_their_run_is_running_until_
         None,
     )
     again = [task for task in await practice.tasks(run) if task.status is RETRY]
-    assert {(task.retry_count, task.requests_made, task.error_message) for task in again} == {(0, 0, None)}
+    assert {(task.retry_count, task.requests_made, task.failure) for task in again} == {(0, 0, None)}
     await practice.go_on()
     assert (await practice.recount(run)).status is ExecutionStatus.COMPLETED
     [(_, event)] = await practice.events(item)
@@ -310,7 +312,7 @@ async def test_tasks_of_a_cancelled_run_can_be_reopened(practice: Practice) -> N
     assert await reopen(practice, run) == 6
     await practice.go_on()
     found = await practice.recount(run)
-    assert (found.status, found.error_message, found.completed_tasks) == (ExecutionStatus.COMPLETED, None, 7)
+    assert (found.status, found.failure, found.completed_tasks) == (ExecutionStatus.COMPLETED, None, 7)
 
 
 async def test_tasks_of_several_runs_are_reopened_each_in_its_own(practice: Practice) -> None:

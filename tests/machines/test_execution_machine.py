@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.builders import MINUTE, NOW, a_task, an_execution, worker_id
+from tests.builders import MINUTE, NOW, a_failure, a_task, an_execution, worker_id
 from tests.machines.moves import QUICK, attempt
 
 from sellerwatch.crawling.execution import CountsWrong, Execution, ExecutionStatus
@@ -78,7 +78,7 @@ class ExecutionMachine(RuleBasedStateMachine):
         at = self.indexes(TaskStatus.IN_PROGRESS)
         if not at:
             return
-        failed = self.tasks[at[pick % len(at)]].fail("503", self.now)
+        failed = self.tasks[at[pick % len(at)]].fail(a_failure(), self.now)
         if failed.can_retry() and self.run.is_open:
             self.tasks[at[pick % len(at)]] = failed.retry(self.now)
             return
@@ -94,7 +94,7 @@ class ExecutionMachine(RuleBasedStateMachine):
     @rule()
     def the_run_is_cancelled(self) -> None:
         """Waiting tasks are cancelled with it, running ones finish."""
-        moved = attempt("execution", self.run, self.run.status, "fail", lambda e: e.fail("cancelled", self.now))
+        moved = attempt("execution", self.run, self.run.status, "fail", lambda e: e.fail(a_failure(), self.now))
         if moved is None:
             return
         waiting = self.indexes(TaskStatus.WAITING, TaskStatus.PUBLISHED, TaskStatus.RETRY)
@@ -156,7 +156,7 @@ class ExecutionMachine(RuleBasedStateMachine):
     @invariant()
     def it_is_over_if_and_only_if_it_says_when(self) -> None:
         assert (self.run.completed_at is None) == self.run.is_open
-        if self.run.status in (ExecutionStatus.RUNNING, ExecutionStatus.COMPLETED) and not self.run.error_message:
+        if self.run.status in (ExecutionStatus.RUNNING, ExecutionStatus.COMPLETED) and not self.run.failure:
             assert self.run.started_at is not None
 
 

@@ -7,12 +7,13 @@ from datetime import timedelta
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from tests.builders import NOW, a_task, worker_id
+from tests.builders import NOW, a_failure, a_task, worker_id
 from tests.machines import spec
 from tests.machines.moves import QUICK, attempt
 
 from sellerwatch.crawling.task import LOST_LEASES, RETRIES, RetriesSpent, Task, TaskStatus
 from sellerwatch.kernel.errors import IllegalMove
+from sellerwatch.kernel.failure import FailureCode
 
 VERBS = sorted({verb for _, verb in spec.TASK})
 
@@ -28,7 +29,7 @@ class TaskMachine(RuleBasedStateMachine):
             "publish": lambda t: t.publish(self.now),
             "start": lambda t: t.start(worker_id(worker), self.now),
             "complete": lambda t: t.complete(self.now),
-            "fail": lambda t: t.fail(error, self.now),
+            "fail": lambda t: t.fail(a_failure(FailureCode.INTERNAL, detail=error), self.now),
             "retry": lambda t: t.retry(self.now),
             "put_back": lambda t: t.put_back(self.now),
             "reopen": lambda t: t.reopen(self.now),
@@ -103,9 +104,8 @@ class TaskMachine(RuleBasedStateMachine):
         assert (self.task.worker_id is not None) == (self.task.status is TaskStatus.IN_PROGRESS)
 
     @invariant()
-    def only_a_failed_task_has_an_error(self) -> None:
-        assert (self.task.error_message is not None) == (self.task.status is TaskStatus.FAILED)
-        assert len(self.task.error_message or "") <= 2000
+    def only_a_failed_task_has_a_failure(self) -> None:
+        assert (self.task.failure is not None) == (self.task.status is TaskStatus.FAILED)
 
 
 TestTask = TaskMachine.TestCase

@@ -9,14 +9,10 @@ import pytest
 from tests.builders import StoppedClock, agent_id
 
 from sellerwatch.adapters.sealing import AesGcmSealer
+from sellerwatch.agents.answers import AnswerKind, Identity, Session
 from sellerwatch.kernel.ids import ItemNo, SellerId
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
-from sellerwatch.marketplaces.ports import (
-    AnswerKind,
-    Identity,
-    Session,
-    Unparsable,
-)
+from sellerwatch.marketplaces.ports import Unparsable
 from sellerwatch.simulator.chaos import Profile, Storms
 from sellerwatch.simulator.simulator import Simulator
 from sellerwatch.simulator.transport import SimulatedTransport
@@ -117,8 +113,8 @@ async def test_a_storm_asks_for_a_wait_in_seconds_as_a_date_or_not_at_all(market
     ("ailment", "kind"),
     [
         ("error", AnswerKind.SERVER_ERROR),
-        ("drop", AnswerKind.NETWORK_ERROR),
-        ("cut", AnswerKind.NETWORK_ERROR),
+        ("drop", AnswerKind.DROPPED),
+        ("cut", AnswerKind.DROPPED),
         ("revoked", AnswerKind.UNAUTHORISED),
         ("html", AnswerKind.OK),
         ("truncated", AnswerKind.OK),

@@ -9,9 +9,11 @@ from datetime import timedelta
 import pytest
 from tests.builders import DAY, HOUR, NOW
 
+from sellerwatch.agents.answers import Answer, AnswerKind, Session
+from sellerwatch.agents.judgement import judge_answer
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
 from sellerwatch.marketplaces.mustit.cookies import read_cookies
-from sellerwatch.marketplaces.ports import NoSession, Reply, Session, TransportFailed, TransportProblem
+from sellerwatch.marketplaces.ports import Reply, TransportFailed, TransportProblem
 
 BASE = "https://market.test"
 TOKEN = "very-secret-token"
@@ -40,7 +42,7 @@ class Browser:
         return reply
 
 
-async def opened(*replies: Reply | TransportFailed, base: str = BASE) -> tuple[Session | NoSession, Browser]:
+async def opened(*replies: Reply | TransportFailed, base: str = BASE) -> tuple[Session | Answer, Browser]:
     browser = Browser(list(replies))
     market = MustitMarketplace(browser, base, lambda identity: "", user_agent_suffix="(+bot)")
     return await market.open_session("Mozilla/5.0", NOW), browser
@@ -125,19 +127,19 @@ async def test_a_redirect_from_http_to_https_is_followed() -> None:
 )
 async def test_a_redirect_to_anywhere_else_is_not_followed_and_no_refusal(location: str) -> None:
     session, browser = await opened(page(*GIVEN, status=302, location=location), page(*GIVEN))
-    assert isinstance(session, NoSession)
-    assert (session.refused, len(browser.asked)) == (False, 1)
+    assert isinstance(session, Answer)
+    assert (judge_answer(session).refuses_agent, len(browser.asked)) == (False, 1)
 
 
 async def test_a_redirect_without_an_address_is_not_followed() -> None:
     session, browser = await opened(page(*GIVEN, status=302))
-    assert isinstance(session, NoSession)
-    assert (session.refused, len(browser.asked)) == (False, 1)
+    assert isinstance(session, Answer)
+    assert (judge_answer(session).refuses_agent, len(browser.asked)) == (False, 1)
 
 
 async def test_redirects_in_a_circle_end_after_five() -> None:
     session, browser = await opened(page(status=302, location="/"))
-    assert session == NoSession(False, "The marketplace redirected more than 5 times.")
+    assert session == Answer(AnswerKind.REDIRECTED, 302, detail="redirected more than 5 times")
     assert len(browser.asked) == 6
 
 
@@ -166,11 +168,9 @@ async def test_redirects_in_a_circle_end_after_five() -> None:
 async def test_only_an_answered_refusal_counts_against_the_agent(reply: Reply | TransportFailed, refused: bool) -> None:
     """An outage must not block the pool."""
     session, browser = await opened(reply)
-    assert isinstance(session, NoSession)
-    assert session.refused is refused
-    assert session.problem.startswith("The ")
-    assert session.problem.endswith(".")
-    assert TOKEN not in session.problem
+    assert isinstance(session, Answer)
+    assert judge_answer(session).refuses_agent is refused
+    assert TOKEN not in repr(session)
     assert len(browser.asked) == 1
 
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from benchmarks.pool import at_once, hungry
-from sellerwatch.agents.charge import charge
 from tests.builders import NOW, StoppedClock, a_token, ids
 from tests.crawling.practice import a_marketplace
 
@@ -24,11 +23,16 @@ from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import Agent, Outcome
+from sellerwatch.agents.answers import Answer, AnswerKind
 from sellerwatch.agents.breaker import BreakerRules
+from sellerwatch.agents.lending import Terms
 from sellerwatch.agents.limits import Host, Limits
+from sellerwatch.agents.marketplace_circuit import EndpointFailure, MarketplaceCircuitRules
+from sellerwatch.agents.outages import observe
+from sellerwatch.agents.settle import settle
 from sellerwatch.agents.tend import change_limits, recover_rested
 from sellerwatch.agents.token import Token
-from sellerwatch.crawling.claim import Claim, Claims, Terms, claim
+from sellerwatch.crawling.claim import Claim, Claims, claim
 from sellerwatch.crawling.group import CrawlRules
 from sellerwatch.crawling.outcome import judge
 from sellerwatch.crawling.ports import WorkerInfo
@@ -36,7 +40,6 @@ from sellerwatch.crawling.put_back import put_back_lost, release
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.ids import Draw, WorkerId
 from sellerwatch.kernel.notices import Notice
-from sellerwatch.marketplaces.ports import Answer, AnswerKind
 
 T = TypeVar("T")
 
@@ -47,7 +50,7 @@ EMPTY_PAGE = Answer(AnswerKind.OK, 200, b'{"count": 0, "items": []}')
 
 
 def answer_of(kind: AnswerKind, status: int | None, wait: timedelta | None = None) -> Answer:
-    return Answer(kind, status, problem=f"It was {kind}.", wait=wait)
+    return Answer(kind, status, detail=f"It was {kind}.", wait=wait)
 
 
 ANSWERS: dict[str, Answer] = {
@@ -55,7 +58,7 @@ ANSWERS: dict[str, Answer] = {
     "429": answer_of(AnswerKind.TOO_MANY, 429),
     "429 for 10 minutes": answer_of(AnswerKind.TOO_MANY, 429, timedelta(minutes=10)),
     "500": answer_of(AnswerKind.SERVER_ERROR, 500),
-    "dropped": answer_of(AnswerKind.NETWORK_ERROR, None),
+    "dropped": answer_of(AnswerKind.DROPPED, None),
     "401": answer_of(AnswerKind.UNAUTHORISED, 401),
     "404": answer_of(AnswerKind.GONE, 404),
     "nonsense": Answer(AnswerKind.OK, 200, b"<html>"),
@@ -233,7 +236,14 @@ class Ground:
         endings = [judge(request.claim, answer, self.market, 0.1, at.now) for request in requests]
         rest = max(REST, answer.wait or REST)
         charges = [replace(ending, rest=rest).charge for ending in endings]
-        self.notices += self.transact(lambda tx: charge(tx, charges, forgiven, process.worker_id, self.breaker, at))
+        given_back = tuple(EndpointFailure(row, "", None, outcome, at.now) for row, outcome in forgiven)
+
+        def work(tx: Transaction) -> tuple[Notice, ...]:
+            observed = observe(tx, [one.observation for one in charges], MarketplaceCircuitRules(), at.now)
+            seen = replace(observed, forgiven=(*observed.forgiven, *given_back))
+            return settle(tx, charges, seen, process.worker_id, self.breaker, at)
+
+        self.notices += self.transact(work)
         for request in requests:
             process.in_flight.remove(request)
             request.arrived_us = max(arrived_us or request.left_us, request.left_us)

@@ -19,10 +19,11 @@ from sellerwatch.adapters.redis.server import Server
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.breaker import BreakerRules
+from sellerwatch.agents.lending import NOTHING, Terms
 from sellerwatch.agents.limiter import EmbeddedLimiter
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.ports import Limiter, Permit
-from sellerwatch.crawling.claim import NOTHING, Claims, Terms, claim, survey
+from sellerwatch.crawling.claim import Claims, claim, survey
 from sellerwatch.crawling.ports import WorkerInfo
 from sellerwatch.kernel.clock import Clock, SystemClock, moment
 from sellerwatch.kernel.errors import Unavailable

@@ -21,8 +21,9 @@ from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore, ThreadRunner
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.breaker import BreakerRules
+from sellerwatch.agents.lending import Terms
 from sellerwatch.agents.limits import Host, Limits
-from sellerwatch.crawling.claim import Terms, claim
+from sellerwatch.crawling.claim import claim
 from sellerwatch.kernel.clock import SystemClock, moment
 from sellerwatch.kernel.ids import TaskId
 from sellerwatch.kernel.store import StoreFailed

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import pytest
 from tests.simulation.altered import Altered
 from tests.simulation.stage import Stage, play, settings_of
 
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
-from sellerwatch.crawling.trigger import MarketplaceUnavailable, trigger
+from sellerwatch.crawling.trigger import trigger
+from sellerwatch.kernel.wording import failure_text
 from sellerwatch.simulator.chaos import PROFILES
 
 
@@ -21,7 +21,8 @@ async def _run(stage: Stage) -> Execution:
 
 async def _errors(stage: Stage) -> list[str]:
     run = await _run(stage)
-    return [problem for problem, _ in await stage.store.read(lambda tx: tx.tasks.errors(run.execution_id, 10))]
+    failures = await stage.store.read(lambda tx: tx.tasks.failures(run.execution_id, 10))
+    return [failure_text(failure) for failure, _ in failures]
 
 
 def test_a_list_page_that_states_a_huge_total_in_mid_run_fails_alone_and_makes_no_task(
@@ -77,8 +78,11 @@ def test_a_start_with_a_huge_total_makes_no_task(migrated_template: Path) -> Non
         sellers = await stage.register()
         stage.simulator.marketplace.chaos.become(PROFILES["inflated"])
         async with stage.serving() as service:
-            with pytest.raises(MarketplaceUnavailable, match=r"more than 1000000 \(MAX_LIST_TOTAL\)"):
-                await trigger(service.crawl, sellers[0], "test")
+            assert (await trigger(service.crawl, sellers[0], "test")).task_count is None
+            waiting = await _run(stage)
+            assert (waiting.status, waiting.start_tries) == (ExecutionStatus.PENDING, 1)
+            assert waiting.failure is not None
+            assert "more than 1000000 (MAX_LIST_TOTAL)" in failure_text(waiting.failure)
             assert await stage.count("SELECT COUNT(*) FROM crawler_tasks") == 0
 
     play(migrated_template, story, sellers=1, products=3)

@@ -12,21 +12,25 @@ from sellerwatch.agents.endpoints import Endpoint
 from .conftest import Console
 
 
+def is_paused(console: Console) -> bool:
+    return console.office.service.crawl.pause.everything
+
+
 async def test_all_requests_are_paused_and_resumed_from_the_overview(console: Console) -> None:
     assert "Pause requests" in (await console.admin.see("/")).words
     asked = await console.admin.see("/marketplace/pause")
     assert "Pause all requests to the marketplace?" in asked.words
-    assert not console.office.service.crawl.pause.everything
+    assert not is_paused(console)
     paused = await console.admin.send("/marketplace/pause", seller="")
     assert "Requests are paused." in paused.words
     assert "Requests are paused by console:admin" in paused.words
     assert "requests to the marketplace are paused by a person" in paused.words
-    assert console.office.service.crawl.pause.everything
+    assert is_paused(console)
     await console.admin.see("/marketplace/resume")
     resumed = await console.admin.send("/marketplace/resume", seller="")
     assert "Requests are resumed." in resumed.words
     assert "Every endpoint answers." in resumed.words
-    assert not console.office.service.crawl.pause.everything
+    assert not is_paused(console)
 
 
 async def test_a_sellers_requests_are_paused_and_resumed_from_its_page(console: Console) -> None:
