@@ -117,7 +117,7 @@ class Demand:
     def at_work(self) -> Sequence[Execution]:
         return (self._RUN,)
 
-    def ready(self, run: ExecutionId, now: datetime, limit: int) -> Sequence[Task]:
+    def ready(self, run: ExecutionId, now: datetime, limit: int, types: object = None) -> Sequence[Task]:
         return [self._TASK] * limit
 
     def start(self, tasks: Sequence[Task], now: datetime) -> None:

@@ -6,12 +6,14 @@ import random
 
 import pytest
 from tests.builders import DAY, HOUR, task_id
-from tests.crawling.practice import BROKEN, ONE, TWO, Practice
+from tests.crawling.practice import ONE, TWO, Practice
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.agents.answers import Answer, AnswerKind
 from sellerwatch.crawling.story import Story, of_message, of_product, of_run, of_task
 from sellerwatch.crawling.task import TaskNotFound, TaskStatus
+from sellerwatch.kernel.failure import Blame
 from sellerwatch.kernel.ids import ItemNo
 from sellerwatch.outbox.message import MessageStatus
 
@@ -90,10 +92,15 @@ async def test_what_failed_is_counted_with_its_sentence(inline_store: SqlStore) 
     practice = await Practice(inline_store, products=3).open(agents=12)
     await practice.start(ONE)
     for _ in range(6):
-        await practice.absorb([practice.ending(taken, BROKEN) for taken in await practice.claim()])
+        await practice.absorb(
+            [
+                practice.ending(taken, Answer(AnswerKind.OK, 200, b"<html>busy</html>"))
+                for taken in await practice.claim()
+            ]
+        )
         practice.clock.time += HOUR
     since = practice.now - DAY
     needs, failures = await inline_store.read(lambda tx: (tx.glances.needs(since), tx.glances.failures(since, 100)))
     assert needs.failed_tasks == sum(failures.values()) > 0
     assert needs.failed_events == needs.open_cases == needs.held_removals == needs.dead_letters == 0
-    assert list(failures) == ["The marketplace answered 503."]
+    assert list(failures) == [Blame.PARSER]
