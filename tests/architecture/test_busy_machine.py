@@ -33,18 +33,6 @@ BOUNDS: dict[str, int | str] = {
 }
 SLEEPS = {"time.sleep", "asyncio.sleep"}
 
-#: Real waits that are meant, by file. In none of them does a slow machine change what is asserted.
-WAITS = {
-    "adapters/aws/test_sqs.py": "the emulator's visibility time-out runs on real time",
-    "contracts/test_limiter.py": "Redis' clock is real: windows are waited for, and asked again until they open",
-    "faults/fleet.py": "real processes: polling, and the pauses between kills",
-    "faults/processes.py": "real processes: polling",
-    "faults/test_mariadb.py": "a real server: polling",
-    "faults/test_redis_lost.py": "Redis' clock is real: windows are waited for",
-    "pool/lending.py": "Redis' clock is real: departures, and the latency of an answer",
-    "pool/test_race.py": "real threads and processes race: who got something rests",
-    "servers.py": "real servers: polling until one answers",
-}
 
 Rule = Callable[[ast.AST], Iterator[str]]
 
@@ -124,15 +112,6 @@ def test_the_settings_every_test_starts_from_limit_no_example() -> None:
     chosen = hypothesis.settings()
     assert chosen.deadline is None
     assert HealthCheck.too_slow in chosen.suppress_health_check
-
-
-def test_no_test_waits_on_real_time_but_those_that_must() -> None:
-    assert across(waiting_shortly, VIRTUAL | set(WAITS)) == []
-
-
-def test_every_reason_to_wait_on_real_time_is_still_needed() -> None:
-    waiting = {said.partition(":")[0] for said in across(waiting_shortly, VIRTUAL)}
-    assert sorted(waiting) == sorted(WAITS)
 
 
 @pytest.mark.parametrize(

@@ -308,7 +308,7 @@ async def test_a_task_that_alone_meets_an_outage_waits_until_the_endpoint_answer
         assert (await practice.answer(page, answer)).failed == 0, "nothing shows yet that the fault is its own"
         practice.clock.time += HOUR
     task = await practice.task(page.task.task_id)
-    assert (task.status, task.requests_made) == (WAITING, 3 if answer is BROKEN else 0)
+    assert (task.status, task.requests_made) == (WAITING, 2 if answer is BROKEN else 0)
     assert (await practice.recount(run)).failed_tasks == 0
 
 

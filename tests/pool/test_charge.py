@@ -129,7 +129,7 @@ def test_a_probe_whose_process_died_gets_a_successor(ground: Ground, process: Pr
     assert 1 in {c.candidate.row for c in ground.claim(other).taken}
 
 
-@pytest.mark.parametrize("kind", ["404", "nonsense", "401"])
+@pytest.mark.parametrize("kind", ["404", "nonsense"])
 def test_what_the_agent_could_not_help_costs_it_nothing(ground: Ground, process: Process, kind: str) -> None:
     ground.machine.passes(120)
     for _ in range(5):
@@ -149,12 +149,17 @@ def test_a_probe_that_meets_a_404_found_the_marketplace_willing(ground: Ground, 
     assert circuit(ground, 1).state is CLOSED
 
 
-def test_a_fresh_token_that_is_refused_is_the_agents_fault(ground: Ground, process: Process) -> None:
+def test_a_rejected_token_costs_nothing_but_its_replacement_does(ground: Ground, process: Process) -> None:
+    ask(ground, process, 1, "401")
+    agent = ground.agents()[1]
+    assert (agent.health_score, agent.failure_count, circuit(ground, 1).failure_count) == (100, 0, 0)
+    found = ground.claims(process)
+    assert [candidate.row for candidate in found.tokenless] == [1], "its token is thrown away"
+    ground.issue_tokens(found)
+    ground.machine.passes(3600)
     ask(ground, process, 1, "401")
     agent = ground.agents()[1]
     assert (agent.health_score, agent.failure_count, circuit(ground, 1).failure_count) == (95, 1, 1)
-    found = ground.claims(process)
-    assert [candidate.row for candidate in found.tokenless] == [1], "its token is thrown away"
 
 
 def test_a_429_rests_the_agent_throws_its_token_away_and_tells_once(ground: Ground, process: Process) -> None:
