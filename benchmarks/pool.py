@@ -120,6 +120,10 @@ class Demand:
     def ready(self, run: ExecutionId, now: datetime, limit: int, types: object = None) -> Sequence[Task]:
         return [self._TASK] * limit
 
+    def next_ready(self, run: ExecutionId, types: object = None) -> datetime | None:
+        """Another task is always ready; what holds it back is the marketplace."""
+        return None
+
     def start(self, tasks: Sequence[Task], now: datetime) -> None:
         """Nobody asks for them again."""
 

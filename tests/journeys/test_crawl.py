@@ -72,15 +72,19 @@ def test_crawl_says_that_a_run_is_paused_and_what_to_do_and_goes_on_after_the_ca
     assert (done.returncode, json.loads(done.stdout)["executions"][0]["status"]) == (3, "COMPLETED")
 
 
-def test_crawl_exits_with_1_when_the_run_could_not_be_started_and_keeps_the_failed_run(
+def test_a_run_that_cannot_be_started_is_one_sentence_and_waits_for_the_next_crawl(
     tmp_path: Path, database_file: Path, simulator: SimulatorProcess
 ) -> None:
-    settings = simulator.settings(database_file, MARKETPLACE_LIST_PATH="/moved/search/mini-shop-search")
+    settings = simulator.settings(database_file)
+    moved = settings | {"MARKETPLACE_LIST_PATH": "/moved/search/mini-shop-search"}
     assert run(tmp_path, "sellers", "add", "seller_0003", "--name", "x", **settings).returncode == 0
-    refusal = refused(tmp_path, 1, "crawl", "seller_0003", settings=settings)
-    assert "seller_0003" in refusal
-    assert count(database_file, f"{RUNS} WHERE status = 'FAILED'") == 1
+    for tries in (1, 2):
+        refusal = refused(tmp_path, 1, "crawl", "seller_0003", settings=moved)
+        assert "The run of seller_0003 could not be started. The marketplace answered 404" in refusal
+        assert count(database_file, f"{RUNS} WHERE status = 'PENDING' AND start_tries = {tries}") == 1
     assert count(database_file, "SELECT COUNT(*) FROM permits WHERE answered_at IS NULL") == 0
+    assert run(tmp_path, "crawl", "seller_0003", **settings).returncode == 0
+    assert count(database_file, f"{RUNS} WHERE status = 'COMPLETED'") == count(database_file, RUNS) == 1
 
 
 def test_a_marketplace_that_is_not_there_is_one_sentence(tmp_path: Path, database_file: Path) -> None:
@@ -90,6 +94,7 @@ def test_a_marketplace_that_is_not_there_is_one_sentence(tmp_path: Path, databas
     }
     assert run(tmp_path, "sellers", "add", "seller_0001", "--name", "x", **settings).returncode == 0
     refused(tmp_path, 1, "crawl", "seller_0001", settings=settings)
+    assert count(database_file, f"{RUNS} WHERE status = 'PENDING'") == 1
 
 
 def test_an_unknown_seller_is_one_sentence_and_starts_nothing(

@@ -86,7 +86,7 @@ class Process:
         seen, ahead, terms = moment(self.clock), NOTHING, self.terms
         if self.limiter.looks_ahead:
             candidates, most = await self.store.read(lambda tx: survey(hungry(tx), wanted, self.turn, seen, None))
-            ahead = await self.limiter.reserve(candidates, most, self.limits, self.host, seen.now)
+            ahead = await self.limiter.reserve(candidates, most, self.limits, terms.for_tasks.host, seen.now)
         at, most = moment(self.clock), wanted if tasks is None else tasks
         claims = await self.store.transact(
             lambda tx: claim(hungry(tx), worker_id(self.number), most, self.turn, at, terms, ahead)

@@ -14,7 +14,7 @@ from functools import partial
 
 from sellerwatch.agents.answers import Answer, Identity
 from sellerwatch.agents.breaker import PoolBreakerOpen
-from sellerwatch.agents.context import PoolContext
+from sellerwatch.agents.context import PoolContext, record
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.judgement import TaskEnd, Verdict, failure_of, judge_answer
 from sellerwatch.agents.lending import NOTHING, Offer, lend_for, lendable, offer
@@ -135,8 +135,8 @@ async def _send(context: PoolContext, question: Question, lent: _Lent) -> tuple[
         is_endpoint_probe=lent.is_endpoint_probe,
     )
     terms = context.terms
-    observed = await context.store.transact(
-        lambda tx: settle_one(tx, charge, context.worker_id, terms.breaker, terms.circuit, at)
+    observed = await record(
+        context, lambda tx: settle_one(tx, charge, context.worker_id, terms.breaker, terms.circuit, at)
     )
     context.tell(observed.notices)
     await terms.limiter.answered([(candidate.row, permit.number)])

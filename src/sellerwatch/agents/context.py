@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from sellerwatch.agents.answers import Client
 from sellerwatch.agents.lending import Terms
@@ -13,7 +14,14 @@ from sellerwatch.kernel.clock import Clock
 from sellerwatch.kernel.ids import WorkerId
 from sellerwatch.kernel.leases import JobLeases
 from sellerwatch.kernel.notices import Notice
-from sellerwatch.kernel.store import Store
+from sellerwatch.kernel.store import Store, StoreFailed
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: Seconds between tries to reach a store that is away.
+STORE_PAUSE = 1.0
 
 
 class PoolContext(Protocol):
@@ -49,3 +57,17 @@ class PoolContext(Protocol):
     def tell(self, notices: Sequence[Notice]) -> None:
         """Alert people; after the transaction."""
         ...
+
+
+async def record(context: PoolContext, work: Callable[[AgentsTx], T]) -> T:
+    """Write what came back, however long the store is away: a permit that nobody answers would count against the
+    limits until this process ends."""
+    is_said = False
+    while True:
+        try:
+            return await context.store.transact(work)
+        except StoreFailed as failed:
+            if not is_said:
+                log.warning("an answer waits to be stored", extra={"problem": str(failed)})
+                is_said = True
+        await context.clock.sleep(STORE_PAUSE)

@@ -119,6 +119,9 @@ class MarketplaceCircuit:
         return replace(self, recent=(), most_at_once=ramp, failure=None if ramp is None else self.failure)
 
     def probe_failed(self, failure: Failure, rules: MarketplaceCircuitRules, now: datetime) -> MarketplaceCircuit:
+        """A probe that failed late, when its successor has failed already, says nothing new."""
+        if self.state is CircuitState.OPEN:
+            return self
         openings = self.opening_count + 1
         wait = rules.open_for * min(2 ** min(openings - 1, 10), LONGEST_OPEN)
         return self._move("open", not_before=now + wait, opening_count=openings, probe_worker_id=None, failure=failure)

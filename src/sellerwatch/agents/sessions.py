@@ -11,7 +11,7 @@ from functools import partial
 
 from sellerwatch.agents.agent import Agent, AgentStatus, Outcome
 from sellerwatch.agents.answers import Answer, Session
-from sellerwatch.agents.context import PoolContext
+from sellerwatch.agents.context import PoolContext, record
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.judgement import Verdict, failure_of, judge_answer
 from sellerwatch.agents.lending import NOTHING, Terms, lend_visit
@@ -152,12 +152,12 @@ async def _ask_token_page(
         problem = failure_text(failure) if failure is not None else session.kind
         log.warning("no session", extra={"agent": agent_id, "problem": problem, "refused": verdict.refuses_agent})
         visited = _Visited(row, permit, is_probe, verdict, session, at)
-        observed = await context.store.transact(lambda tx: _note_failure(tx, visited, terms.circuit))
+        observed = await record(context, lambda tx: _note_failure(tx, visited, terms.circuit))
     else:
         problem = None
         token, renew_at = _sealed(context, session, agent_id, at.now)
         visited = _Visited(row, permit, is_probe, None, None, at)
-        observed = await context.store.transact(lambda tx: _keep(tx, visited, token, renew_at, terms.circuit))
+        observed = await record(context, lambda tx: _keep(tx, visited, token, renew_at, terms.circuit))
     context.tell(observed.notices)
     await terms.limiter.answered([(permit.grant.candidate.row, permit.number)])
     return problem is None, problem

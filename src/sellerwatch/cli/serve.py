@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sellerwatch.cli.output import err, print_json, print_table
+from sellerwatch.cli.output import err, language_setting, print_error, print_json, print_table
 from sellerwatch.cli.running import LOOK, at_work, follow, has_begun, run_on_uvloop, stop_on_signals
 
 #: A receiver that takes nothing for so long is not waited for.
@@ -152,6 +152,7 @@ async def _crawl(settings: Settings, names: list[str], as_json: bool) -> int:
         async with at_work(service) as running:
             found = await _follow_runs(service, running, ids)
             await _say_paused(service, found)
+            _say_waiting(found)
             await _deliver_rest(service, running)
             return _report(found, as_json)
 
@@ -170,6 +171,17 @@ async def _say_paused(service: Service, found: list[Execution]) -> None:
                 highlight=False,
                 soft_wrap=True,
             )
+
+
+def _say_waiting(found: list[Execution]) -> None:
+    """A run that could not be started is kept, so that it is not lost."""
+    from sellerwatch.crawling.execution import RunNotStarted  # noqa: PLC0415
+    from sellerwatch.kernel.wording import failure_text  # noqa: PLC0415
+
+    language = language_setting()
+    for run in found:
+        if run.waits_to_start and run.failure is not None:
+            print_error(RunNotStarted(seller_id=run.seller_id, why=failure_text(run.failure, language)))
 
 
 def _notes_of(tx: CrawlTx, execution_id: ExecutionId) -> dict[NoteKind, dict[str, int]]:
@@ -220,19 +232,24 @@ async def _run_of(service: Service, seller_id: SellerId) -> ExecutionId:
     """A new run, or the one that is going: of a service beside us, or left by a process that was ended."""
     from sellerwatch.cli.desk import actor  # noqa: PLC0415
     from sellerwatch.crawling.execution import CrawlInProgress  # noqa: PLC0415
-    from sellerwatch.crawling.trigger import trigger  # noqa: PLC0415
+    from sellerwatch.crawling.trigger import start, trigger  # noqa: PLC0415
     from sellerwatch.kernel.ids import ExecutionId  # noqa: PLC0415
 
     try:
         return (await trigger(service.crawl, seller_id, actor())).execution_id
     except CrawlInProgress as going:
-        err.print(f"{seller_id} is being crawled already; joining run {going.execution_id}.", highlight=False)
-        return ExecutionId(going.execution_id)
+        going_id = ExecutionId(going.execution_id)
+    run = await service.crawl.store.read(lambda tx: tx.executions.get(going_id))
+    if run is not None and run.waits_to_start:
+        return (await start(service.crawl, going_id, seller_id)).execution_id
+    err.print(f"{seller_id} is being crawled already; joining run {going_id}.", highlight=False)
+    return going_id
 
 
 def _report(found: list[Execution], as_json: bool) -> int:
     """Say how the runs ended; the exit code for it."""
     from sellerwatch.crawling.execution import ExecutionStatus  # noqa: PLC0415
+    from sellerwatch.kernel.failure_view import failure_view  # noqa: PLC0415
 
     rows = [
         (e.seller_id, e.status, e.list_total, e.total_tasks_created, e.completed_tasks, e.failed_tasks) for e in found
@@ -240,11 +257,13 @@ def _report(found: list[Execution], as_json: bool) -> int:
     names = ("sellerId", "status", "products", "tasks", "completed", "failed")
     if as_json:
         runs = [
-            dict(zip(names, row, strict=True)) | {"executionId": e.execution_id}
+            dict(zip(names, row, strict=True))
+            | {"executionId": e.execution_id}
+            | failure_view(e.failure, language_setting())
             for row, e in zip(rows, found, strict=True)
         ]
         print_json({"executions": runs})
-    else:
+    elif not all(e.waits_to_start for e in found):
         print_table("Runs", names, rows, empty="")
     if any(e.status is not ExecutionStatus.COMPLETED for e in found):
         return 1

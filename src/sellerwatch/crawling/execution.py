@@ -49,6 +49,14 @@ class CrawlInProgress(Conflict):
 
 
 @dataclass(eq=False)
+class RunNotStarted(Conflict):
+    """The marketplace did not say how many products there are; the run waits to be started."""
+
+    seller_id: str
+    why: str
+
+
+@dataclass(eq=False)
 class CountsWrong(Conflict):
     """Counters that would lie. Loud, because a run would otherwise never end, or end wrongly."""
 
@@ -153,6 +161,10 @@ class Execution:
     @property
     def all_succeeded(self) -> bool:
         return self.status is ExecutionStatus.COMPLETED and self.failed_tasks == 0
+
+    @property
+    def waits_to_start(self) -> bool:
+        return self.status is ExecutionStatus.PENDING
 
     @property
     def is_open(self) -> bool:

@@ -31,6 +31,10 @@ ENGLISH: Mapping[str, str] = {
     "EXECUTION_OVER": "The execution {execution_id} is {status} already; there is nothing to cancel.",
     "NOTHING_TO_RETRY": "The execution {execution_id} has no failed task; there is nothing to try again.",
     "CRAWL_IN_PROGRESS": "The seller {seller_id} is being crawled already, by execution {execution_id}.",
+    "RUN_NOT_STARTED": (
+        "The run of {seller_id} could not be started. {why} It waits; `sellerwatch serve` tries it again by itself,"
+        " `sellerwatch crawl {seller_id}` at once."
+    ),
     "COUNTS_WRONG": "The counts of execution {execution_id} would be wrong: {problem}.",
     "EVENT_OUT_OF_ORDER": "{event} of item {item_no} is not due: it is {state} at version {version}.",
     "INVALID_PAYLOAD": "A message's payload must be one JSON object: {problem}.",
@@ -171,6 +175,10 @@ KOREAN: Mapping[str, str] = {
     "EXECUTION_OVER": "실행 {execution_id}: 이미 {status} 상태라 취소할 것이 없습니다.",
     "NOTHING_TO_RETRY": "실행 {execution_id}: 실패한 작업이 없어 다시 시도할 것이 없습니다.",
     "CRAWL_IN_PROGRESS": "판매자 {seller_id}: 이미 수집 중입니다(실행 {execution_id}).",
+    "RUN_NOT_STARTED": (
+        "판매자 {seller_id}: 실행을 시작하지 못했습니다. {why} 실행은 대기 중입니다. `sellerwatch serve`가 자동으로"
+        " 다시 시도하며, `sellerwatch crawl {seller_id}`로 바로 다시 시도할 수 있습니다."
+    ),
     "COUNTS_WRONG": "실행 {execution_id}: 집계가 어긋나게 됩니다. {problem}.",
     "EVENT_OUT_OF_ORDER": "상품 {item_no}: {event} 이벤트의 차례가 아닙니다. 상태 {state}, 버전 {version}.",
     "INVALID_PAYLOAD": "메시지의 내용은 JSON 객체 하나여야 합니다. {problem}.",
