@@ -527,6 +527,29 @@ def test_one_product_that_is_always_answered_500_fails_after_its_tries_and_opens
     play(migrated_template, story, settings=calm_settings(), sellers=1, products=20)
 
 
+@pytest.mark.parametrize("endpoint", ["detail", "options"])
+def test_one_bad_product_that_nobody_else_asks_beside_ends_within_minutes(
+    migrated_template: Path, endpoint: str
+) -> None:
+    """Its tries are spent when the rest of the run is over: another product is asked to tell it from an outage."""
+
+    async def story(stage: Stage) -> None:
+        await stage.leave_agents(AGENTS)
+        (seller_id,) = await stage.register()
+        item_no = stage.simulator.world.listing(seller_id)[0]
+        plan(stage, Ailment.ERROR, 1000 * HOUR, endpoint=endpoint, item_no=item_no)
+        async with stage.serving() as service:
+            await stage.start(service, seller_id)
+            service.nudge()
+            await stage.clock.sleep(5 * MINUTE)
+            await stage.settle(service)
+        (run,) = await stage.executions()
+        assert (run.status, run.failed_tasks) == (ExecutionStatus.COMPLETED, 1)
+        assert (await look(stage)).open_endpoints == set()
+
+    play(migrated_template, story, settings=calm_settings(), sellers=1, products=3)
+
+
 # Too many requests, says the marketplace, whoever asks.
 
 

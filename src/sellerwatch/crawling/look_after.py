@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 
 from sellerwatch.agents.sessions import renew_due
 from sellerwatch.agents.tend import BATCH, forget_old_uses, recover_rested
+from sellerwatch.crawling.check_endpoints import check_endpoints, next_check
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.dead_letters import sweep_dead_letters
 from sellerwatch.crawling.execution import Execution
@@ -269,6 +270,7 @@ def _if_there_are_dead_letters(_tx: CrawlTx, crawl: Crawl, _last: datetime | Non
 JOBS: Mapping[str, Job] = {
     "recover": Job(recover, lambda tx, _crawl, _last, _now: tx.dues.suspended_until(), makes_work=True),
     "renew": Job(renew, lambda tx, _crawl, _last, _now: tx.dues.renewal()),
+    "check_endpoints": Job(check_endpoints, next_check, makes_work=True),
     "begin_day": Job(begin_day, _at_midnight),
     "forget": Job(forget, _hourly),
     "settle": Job(settle, _if_unjudged, makes_work=True),
