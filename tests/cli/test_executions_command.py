@@ -123,6 +123,8 @@ def test_a_run_that_waits_to_start_says_why_how_often_it_was_tried_and_when_it_i
     assert office.json("executions", "list")["content"] == [
         {name: shown[name] for name in shown if name not in DETAILS}
     ]
+    schedule = office.json("schedules", "show", SELLER)
+    assert schedule["nextRunAt"] == schedule["nextStarts"][0] == stamp(NOW + MINUTE)
     said = office.said("executions", "show", execution_id())
     for part in ("start tries", "2026-11-15 06:05:05 UTC", "MARKETPLACE", "connection refused"):
         assert part in said

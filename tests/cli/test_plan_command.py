@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests.builders import execution_id
 
 from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.crawling.execution import Execution
+from sellerwatch.kernel.clock import stamp
+from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.schedules.interval import CrawlingInterval
 
@@ -39,6 +44,23 @@ def test_a_small_seller_fits_and_its_run_ends_soon_after_its_start(office: Offic
     assert (run["sellerId"], run["requests"], run["isGoing"], run["isLate"]) == (SELLER, 602, False, False)
     took = datetime.fromisoformat(run["endsAt"]) - datetime.fromisoformat(run["startsAt"])
     assert timedelta(0) < took <= timedelta(minutes=10)
+
+
+def test_a_run_that_waits_to_be_started_is_planned_for_its_next_try(office: Office) -> None:
+    office.register(interval=CrawlingInterval.of_days(1))
+    # The clock is the real one.
+    again = datetime.now(UTC) + timedelta(hours=12)
+    failure = Failure.of(FailureCode.UNREACHABLE, again, detail="refused")
+
+    def wait(tx: Transaction) -> None:
+        schedule = tx.schedules.of_seller(SELLER)
+        assert schedule is not None
+        run = Execution.create(execution_id(), schedule.schedule_id, SELLER, again)
+        tx.executions.add(run.wait_to_start(failure, again))
+
+    office.do(wait)
+    (run,) = office.json("plan")["content"]
+    assert run["startsAt"] == stamp(again)
 
 
 def test_too_many_products_for_few_agents_do_not_fit_and_it_says_how_many_it_takes(office: Office) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,7 +12,7 @@ from tests.builders import DAY, HOUR, MINUTE, NOW, SECOND, a_schedule
 
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.schedules.interval import CrawlingInterval
-from sellerwatch.schedules.missed import Tick, late_tick, spread, tick
+from sellerwatch.schedules.missed import NEXT_STARTS, Tick, due_at, late_tick, next_starts, spread, starts_at, tick
 from sellerwatch.schedules.schedule import Schedule
 
 HOURLY = CrawlingInterval.of_hours(1)
@@ -105,3 +106,10 @@ def test_where_another_scheduler_starts_them_only_what_is_long_overdue_is_ours()
     assert late_tick(hourly(), NOW + 3 * HOUR) == Tick(3, NOW + 4 * HOUR)
     off, _ = hourly().deactivate(NOW)
     assert late_tick(off, NOW + DAY) is None
+
+
+def test_a_run_that_waits_to_be_started_is_the_next_start_and_keeps_the_rhythm_of_those_after_it() -> None:
+    waiting = replace(hourly(), waiting_start=NOW - 5 * MINUTE)
+    assert starts_at(waiting) == NOW - 5 * MINUTE
+    assert next_starts(waiting) == [NOW - 5 * MINUTE, *next_starts(hourly())[: NEXT_STARTS - 1]]
+    assert due_at(waiting) == due_at(hourly()) == starts_at(hourly()) == NOW + spread(hourly())

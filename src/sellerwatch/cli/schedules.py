@@ -118,7 +118,7 @@ def retry(
 
 
 def schedule_json(schedule: Schedule) -> dict[str, Any]:
-    """`nextRunAt` is when the next run is due, `nextStarts` when the next ones really start, spread over sellers."""
+    """The fields of the API's ScheduleResponse."""
     return {
         "scheduleId": schedule.schedule_id,
         "sellerId": schedule.seller_id,
@@ -126,7 +126,7 @@ def schedule_json(schedule: Schedule) -> dict[str, Any]:
         "interval": {"amount": schedule.interval.amount, "unit": schedule.interval.unit},
         "scheduleRule": schedule.rule,
         "scheduleExpression": schedule.expression,
-        "nextRunAt": stamp(schedule.next_run_at),
+        "nextRunAt": stamp(starts_at(schedule)),
         "nextStarts": [stamp(time) for time in next_starts(schedule)],
         "createdAt": stamp(schedule.created_at),
         "updatedAt": stamp(schedule.updated_at),

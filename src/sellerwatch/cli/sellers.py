@@ -16,7 +16,7 @@ from sellerwatch.cli.schedules import schedule_json
 from sellerwatch.kernel.errors import Invalid
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.schedules.interval import CrawlingInterval
-from sellerwatch.schedules.missed import spread
+from sellerwatch.schedules.missed import starts_at
 from sellerwatch.sellers.seller import Seller, SellerNotFound, SellerStatus
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def add(
 
     made, schedule = desk.change(work)
     if as_json:
-        print_json(seller_json(made) | {"nextRunAt": stamp(schedule.next_run_at)})
+        print_json(seller_json(made) | {"nextRunAt": stamp(starts_at(schedule))})
         return
     say(f"Registered {seller_id} ({made.name}), crawled {made.interval}.", "green")
     if crawl_now:
@@ -77,8 +77,7 @@ def add(
             "Its first run is due now: a running `sellerwatch serve` starts it within seconds; "
             f"without one, `sellerwatch crawl {seller_id}` runs it here."
         )
-    elif schedule.next_run_at is not None:
-        first = schedule.next_run_at + spread(schedule)
+    elif (first := starts_at(schedule)) is not None:
         say(f"Its first run starts at {first:%Y-%m-%d %H:%M:%S} UTC; `sellerwatch crawl {seller_id}` runs it now.")
 
 
@@ -264,18 +263,17 @@ def _schedule_of(tx: CrawlTx, seller_id: SellerId) -> Schedule:
 
 def _say_changed(seller: Seller, schedule: Schedule, sentence: str, as_json: bool) -> None:
     if as_json:
-        print_json(seller_json(seller) | {"nextRunAt": stamp(schedule.next_run_at)})
+        print_json(seller_json(seller) | {"nextRunAt": stamp(starts_at(schedule))})
         return
     say(sentence, "green")
-    if schedule.next_run_at is not None:
-        say(f"Its next run starts at {schedule.next_run_at + spread(schedule):%Y-%m-%d %H:%M:%S} UTC.")
+    if (start := starts_at(schedule)) is not None:
+        say(f"Its next run starts at {start:%Y-%m-%d %H:%M:%S} UTC.")
 
 
 def _print_found(found: _Found, at: Desk) -> None:
     seller, schedule, products = found.seller, found.schedule, found.products
     next_run = "none: it is not crawled"
-    if schedule.next_run_at is not None:
-        start = schedule.next_run_at + spread(schedule)
+    if (start := starts_at(schedule)) is not None:
         next_run = f"{ago(start, at.now)} ({start:%Y-%m-%d %H:%M:%S} UTC)" if start > at.now else "now"
     listed = f"{products.present} ({products.complete} complete), {products.deleted} deleted"
     print_facts(

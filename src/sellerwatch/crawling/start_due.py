@@ -18,7 +18,7 @@ from sellerwatch.kernel.ids import ExecutionId, SellerId
 from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.kernel.wording import failure_text
 from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.schedules.missed import Tick, late_at, late_tick, starts_at, tick
+from sellerwatch.schedules.missed import Tick, due_at, late_at, late_tick, tick
 from sellerwatch.schedules.schedule import Schedule
 
 log = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ def next_due(tx: CrawlTx, now: datetime, *, late_only: bool = False) -> datetime
 
     A schedule whose time has come waits for the seller's own moment; one whose time has not is looked at when it has.
     """
-    times = [late_at(schedule) if late_only else starts_at(schedule) for schedule in tx.schedules.due(now)]
+    times = [late_at(schedule) if late_only else due_at(schedule) for schedule in tx.schedules.due(now)]
     return min((each for each in (*times, tx.dues.start(now)) if each is not None), default=None)
 
 

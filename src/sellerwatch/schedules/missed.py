@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Protocol
 
+from sellerwatch.kernel.ids import SellerId
+from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.schedule import Schedule
 
 LONGEST_SPREAD = timedelta(minutes=5)
@@ -21,7 +24,23 @@ class Tick:
     next_run_at: datetime
 
 
-def spread(schedule: Schedule) -> timedelta:
+class Timed(Protocol):
+    """What has a rhythm of runs: a schedule, or a view of one."""
+
+    @property
+    def seller_id(self) -> SellerId: ...
+
+    @property
+    def interval(self) -> CrawlingInterval: ...
+
+    @property
+    def next_run_at(self) -> datetime | None: ...
+
+    @property
+    def waiting_start(self) -> datetime | None: ...
+
+
+def spread(schedule: Timed) -> timedelta:
     """This seller's own moment within min(5 min, interval / 10), so that not all start in the same second.
 
     From a hash of the id: the same on every machine and after every restart.
@@ -57,11 +76,18 @@ def late_at(schedule: Schedule) -> datetime | None:
     return schedule.next_run_at + schedule.interval.length / 10 + timedelta(microseconds=1)
 
 
-def starts_at(schedule: Schedule) -> datetime | None:
-    """When the next run really starts: its time and the seller's own moment after it."""
+def due_at(schedule: Timed) -> datetime | None:
+    """When the scheduler starts the next run: its time and the seller's own moment after it."""
     return None if schedule.next_run_at is None else schedule.next_run_at + spread(schedule)
 
 
-def next_starts(schedule: Schedule) -> list[datetime]:
-    first = starts_at(schedule)
-    return [] if first is None else [first + number * schedule.interval.length for number in range(NEXT_STARTS)]
+def starts_at(schedule: Timed) -> datetime | None:
+    """When the next run really starts: one that could not be started when it was due, when it is tried again."""
+    return schedule.waiting_start or due_at(schedule)
+
+
+def next_starts(schedule: Timed) -> list[datetime]:
+    """The next few; one that waits to be started comes first."""
+    first, waiting = due_at(schedule), schedule.waiting_start
+    due = [] if first is None else [first + number * schedule.interval.length for number in range(NEXT_STARTS)]
+    return due if waiting is None else [waiting, *due][:NEXT_STARTS]

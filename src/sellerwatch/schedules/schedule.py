@@ -55,7 +55,8 @@ class Schedule:
     """One per seller. `next_run_at` is what the embedded scheduler goes by; EventBridge keeps its own time.
 
     FAILED means the scheduler could not be told: the seller may be running on an old rule or on none. It ends when the
-    scheduler was told after all (`told`), never by itself.
+    scheduler was told after all (`told`), never by itself. `waiting_start` is when a run that is due and could not be
+    started is tried again; the execution keeps it, so it is only read here.
     """
 
     schedule_id: ScheduleId
@@ -65,6 +66,7 @@ class Schedule:
     next_run_at: datetime | None
     created_at: datetime
     updated_at: datetime
+    waiting_start: datetime | None = None
 
     @classmethod
     def create(

@@ -30,7 +30,9 @@ SELECT s.seller_id, s.name, s.status, s.interval_amount, s.interval_unit, s.tota
     c.next_run_at,
     (SELECT e.started_at FROM crawling_schedule_executions e
      WHERE e.seller_id = s.seller_id AND e.status = 'COMPLETED' ORDER BY e.started_at DESC LIMIT 1),
-    (SELECT o.execution_id FROM crawling_schedule_executions o WHERE o.open_seller_id = s.seller_id)
+    (SELECT o.execution_id FROM crawling_schedule_executions o WHERE o.open_seller_id = s.seller_id),
+    (SELECT w.next_start_at FROM crawling_schedule_executions w
+     WHERE w.open_seller_id = s.seller_id AND w.status = 'PENDING')
 FROM sellers s LEFT JOIN crawling_schedules c ON c.seller_id = s.seller_id
 """
 
@@ -149,4 +151,5 @@ def _freshness(row: AnyRow) -> Freshness:
         next_run_at=row[7],
         fresh_as_of=time_of(row[8]),
         open_run=None if row[9] is None else ExecutionId(row[9]),
+        waiting_start=time_of(row[10]),
     )

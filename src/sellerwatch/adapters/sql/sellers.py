@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from sellerwatch.adapters.sql.engine import time_of
 from sellerwatch.adapters.sql.statements import AnyRow, Db
 from sellerwatch.adapters.sql.walk import like
 from sellerwatch.kernel.ids import ScheduleId, SellerId
@@ -27,7 +28,10 @@ UPDATE sellers SET name = :name, interval_amount = :amount, interval_unit = :uni
     total_product_count = :total, updated_at = :updated_at WHERE seller_id = :seller_id
 """
 
-SCHEDULE = """SELECT schedule_id, seller_id, interval_amount, interval_unit, status, next_run_at, created_at, updated_at
+SCHEDULE = """
+SELECT schedule_id, seller_id, interval_amount, interval_unit, status, next_run_at, created_at, updated_at,
+    (SELECT e.next_start_at FROM crawling_schedule_executions e
+     WHERE e.open_seller_id = crawling_schedules.seller_id AND e.status = 'PENDING')
 FROM crawling_schedules"""
 
 ADD_SCHEDULE = """
@@ -121,7 +125,10 @@ def _seller_params(seller: Seller) -> dict[str, Any]:
 
 def _schedule(row: AnyRow) -> Schedule:
     interval = CrawlingInterval(row[2], IntervalUnit(row[3]))
-    return Schedule(ScheduleId(row[0]), SellerId(row[1]), interval, ScheduleStatus(row[4]), row[5], row[6], row[7])
+    waiting_start = time_of(row[8])
+    return Schedule(
+        ScheduleId(row[0]), SellerId(row[1]), interval, ScheduleStatus(row[4]), row[5], row[6], row[7], waiting_start
+    )
 
 
 def _schedule_params(schedule: Schedule) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from sellerwatch.crawling.operate import run_now
 from sellerwatch.crawling.operate_outbox import retry_schedule
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.kernel.ids import SellerId
-from sellerwatch.schedules.missed import next_starts
+from sellerwatch.schedules.missed import next_starts, starts_at
 from sellerwatch.schedules.schedule import Schedule, ScheduleStatus
 from sellerwatch.sellers.seller import SellerNotFound
 from sellerwatch.web.api.errors import refusals
@@ -22,7 +22,8 @@ router = APIRouter(prefix="/schedules", tags=["schedules"])
 
 
 class ScheduleResponse(Told):
-    """`nextRunAt` is when the next run is due, `nextStarts` when the next ones really start, spread over sellers."""
+    """`nextRunAt` is when the next run really starts: spread over sellers, and where one could not be started, when it
+    is tried again. `nextStarts` are the next five."""
 
     schedule_id: str
     seller_id: str = Field(examples=["seller_12345"])
@@ -45,7 +46,7 @@ class ScheduleResponse(Told):
             interval=IntervalShown(amount=interval.amount, unit=interval.unit),
             schedule_rule=schedule.rule,
             schedule_expression=schedule.expression,
-            next_run_at=schedule.next_run_at,
+            next_run_at=starts_at(schedule),
             next_starts=next_starts(schedule),
             created_at=schedule.created_at,
             updated_at=schedule.updated_at,

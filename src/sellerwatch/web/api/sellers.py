@@ -13,6 +13,7 @@ from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.trigger import Triggered, trigger
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
+from sellerwatch.schedules.missed import starts_at
 from sellerwatch.schedules.schedule import Schedule
 from sellerwatch.sellers import register
 from sellerwatch.sellers.seller import Seller, SellerNotFound, SellerStatus
@@ -230,7 +231,7 @@ def _schedule(schedule: Schedule) -> ScheduleShown:
         schedule_id=schedule.schedule_id,
         status=schedule.status,
         expression=schedule.expression,
-        next_run_at=schedule.next_run_at,
+        next_run_at=starts_at(schedule),
     )
 
 

@@ -23,6 +23,7 @@ from sellerwatch.kernel.failure import Blame
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.outbox.ports import Tally
+from sellerwatch.schedules.missed import starts_at
 from sellerwatch.sellers.seller import SellerStatus
 from sellerwatch.web.api.parts import Parts
 from sellerwatch.web.console import tables
@@ -169,7 +170,7 @@ def _sellers(seen: Seen) -> Table:
                 tables.pill(fresh_state(seller, seen.now), "fresh"),
                 tables.when(seller.fresh_as_of),
                 tables.said(f"every.{seller.interval.unit}", n=seller.interval.amount),
-                tables.when(seller.next_run_at),
+                tables.when(starts_at(seller)),
                 tables.number(seller.products),
             )
             for seller in stalest[:MOST_SELLERS]

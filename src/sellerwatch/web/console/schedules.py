@@ -15,6 +15,7 @@ from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.kernel.clock import moment
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.schedules.forecast import Budget
+from sellerwatch.schedules.missed import starts_at
 from sellerwatch.schedules.outlook import HOUR, HOURS, coming_day, requests_of
 from sellerwatch.schedules.schedule import Schedule, ScheduleStatus
 from sellerwatch.web.api.parts import Desk
@@ -49,11 +50,11 @@ async def schedules(visit: Viewer) -> Response:
                 tables.text(one.name, seller_page(one.seller_id)),
                 tables.text(None) if one.schedule is None else tables.pill(one.schedule),
                 tables.said(f"every.{one.interval.unit}", n=one.interval.amount),
-                tables.when(one.next_run_at),
+                tables.when(starts_at(one)),
                 tables.number(requests_of(one.products, visit.parts.settings.page_size)),
                 tables.when(one.fresh_as_of),
             )
-            for one in sorted(shown, key=lambda one: (one.next_run_at is None, one.next_run_at or at.now))[
+            for one in sorted(shown, key=lambda one: (starts_at(one) is None, starts_at(one) or at.now))[
                 page * visit.rows : (page + 1) * visit.rows
             ]
         ],

@@ -23,7 +23,7 @@ from sellerwatch.kernel.errors import SellerwatchError
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
-from sellerwatch.schedules.missed import next_starts
+from sellerwatch.schedules.missed import next_starts, starts_at
 from sellerwatch.schedules.schedule import Schedule
 from sellerwatch.sellers import register
 from sellerwatch.sellers.seller import Seller, SellerNotFound, SellerStatus
@@ -107,7 +107,7 @@ def _row(seller: Freshness, now: datetime) -> Sequence[tables.Cell]:
         tables.pill(fresh_state(seller, now), "fresh"),
         tables.when(seller.fresh_as_of),
         tables.said(f"every.{seller.interval.unit}", n=seller.interval.amount),
-        tables.when(seller.next_run_at),
+        tables.when(starts_at(seller)),
         tables.number(seller.products),
     )
 
