@@ -22,7 +22,7 @@ from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.service import Service
 from sellerwatch.kernel.circuit import CircuitState
-from sellerwatch.kernel.failure import Blame
+from sellerwatch.kernel.failure import Blame, FailureCode
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.missed import starts_at
@@ -352,6 +352,28 @@ def test_a_start_whose_tokens_are_all_void_gets_a_new_one_for_the_same_question(
             await check_health(stage)
 
     play(migrated_template, story, settings=calm_settings(), sellers=1, products=5)
+
+
+def test_a_start_that_got_a_new_token_and_finds_no_free_slot_waits_for_one(migrated_template: Path) -> None:
+    # The rejected token was replaced, so it is neither a failed try nor the cause any more.
+    async def story(stage: Stage) -> None:
+        await stage.leave_agents(1)
+        (seller_id,) = await stage.register()
+        async with stage.serving() as service:
+            await stage.start(service, seller_id)
+            stage.simulator.marketplace.restart(now(stage))
+            await stage.start(service, seller_id)
+            waiting = (await stage.executions())[-1]
+            assert (waiting.status, waiting.start_tries) == (ExecutionStatus.PENDING, 0)
+            assert waiting.failure is not None
+            assert waiting.failure.code is FailureCode.NO_FREE_AGENT
+            assert waiting.next_start_at is not None
+            window = timedelta(seconds=stage.settings.window_seconds)
+            assert stage.clock.now() < waiting.next_start_at <= stage.clock.now() + window, "when the window has room"
+            await stage.clock.sleep(2 * window.total_seconds())
+            assert (await stage.executions())[-1].all_succeeded
+
+    play(migrated_template, story, settings=calm_settings(WINDOW_LIMIT=2), sellers=1, products=0)
 
 
 @pytest.mark.parametrize(("identities", "products"), [(10, 1), (4, 30)], ids=["rarely used", "often used"])

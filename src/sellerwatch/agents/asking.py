@@ -86,7 +86,9 @@ async def ask(context: PoolContext, question: Question, is_paused: Callable[[], 
     for _ in range(MOST_AGENTS):
         lent = await _lend(context, question, only, is_paused)
         if isinstance(lent, NotAsked):
-            return NotAsked(last, lent.not_before) if last is not None and lent.refusal is None else lent
+            # A rejected token that was replaced is no reason any more: what keeps it now is the free slot.
+            is_last = last is not None and only is None and lent.refusal is None
+            return NotAsked(last, lent.not_before) if last is not None and is_last else lent
         answer, verdict, failure = await _send(context, question, lent)
         if verdict.task is TaskEnd.DONE:
             return answer
