@@ -9,10 +9,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests.agents.outages import answer_503
 from tests.builders import a_complete_product, a_product
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.task import TaskStatus
 from sellerwatch.kernel.ids import SellerId
@@ -305,3 +307,26 @@ def test_a_database_of_a_newer_schema_is_refused_in_one_sentence(office: Office)
     office.do(lambda tx: tx.db.run("UPDATE alembic_version SET version_num = '9999'"))
     assert "9999" in refused(office("sellers", "add", SELLER, "--name", NAME), 1)
     assert office.see(lambda tx: tx.sellers.get(SELLER)) is None
+
+
+def test_the_list_says_how_far_an_open_run_is_and_what_it_waits_for(office: Office) -> None:
+    office.register()
+    office.run_of(done=1, waiting=1)
+    assert "RUNNING 50 %" in office.said("sellers", "list")
+    office.do(lambda tx: answer_503(tx, Endpoint.DETAIL, NOW))
+    for command in (("sellers", "list"), ("executions", "list"), ("executions", "show", execution_id())):
+        assert "detail endpoint does not answer" in " ".join(office.said(*command).split()), command
+    (listed,) = office.json("sellers", "list")["content"]
+    shown = office.json("executions", "show", execution_id())
+    assert listed["openExecution"]["waiting"] == shown["waiting"]
+    assert (shown["waiting"]["code"], shown["failure"]) == ("CIRCUIT_OPEN", None)
+    korean = office("sellers", "list", LANGUAGE="ko").stdout
+    assert "detail 엔드포인트가 응답하지 않아" in korean
+
+
+def test_the_list_says_that_a_pause_keeps_a_run_waiting(office: Office) -> None:
+    office.register()
+    office.run_of(waiting=1)
+    office.said("marketplace", "pause")
+    assert "Requests to the marketplace are paused." in " ".join(office.said("sellers", "list").split())
+    assert office.json("sellers", "list")["content"][0]["openExecution"]["waiting"]["code"] == "MARKETPLACE_PAUSED"

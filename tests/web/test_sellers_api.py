@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.builders import NOW
+from tests.agents.outages import open_circuit
+from tests.builders import MINUTE, NOW, execution_id
+
+from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.agents.endpoints import Endpoint
+from sellerwatch.kernel.clock import stamp
 
 from .conftest import KEYS, Office
+from .stocked import register_seller, run_of, waiting_run
 
 BODY = {"sellerId": "seller_0001", "name": "럭셔리하우스 👜"}
 
@@ -35,7 +41,44 @@ async def test_a_seller_is_registered_and_found_again(office: Office) -> None:
     assert {name: found[name] for name in made} == made
     assert (found["schedule"]["status"], found["lastExecution"], found["productsPresent"]) == ("ACTIVE", None, 0)
     page = (await office.viewer.get("/api/v1/sellers", status="ACTIVE")).json
-    assert page == {"content": [made], "page": 0, "size": 20, "totalElements": 1, "totalPages": 1}
+    assert page == {
+        "content": [made | {"openExecution": None}],
+        "page": 0,
+        "size": 20,
+        "totalElements": 1,
+        "totalPages": 1,
+    }
+
+
+async def test_a_seller_whose_run_waits_says_what_for(office: Office, inline_store: SqlStore) -> None:
+    await register_seller(office)
+    await run_of(office, done=1, waiting=1)
+    shown = (await office.viewer.get("/api/v1/sellers")).json["content"][0]["openExecution"]
+    assert (shown["executionId"], shown["status"], shown["progressRate"]) == (execution_id(), "RUNNING", 50.0)
+    assert shown["waiting"] is None
+    await open_circuit(inline_store, Endpoint.DETAIL, NOW)
+    listed = (await office.viewer.get("/api/v1/sellers")).json["content"][0]
+    waiting = listed["openExecution"]["waiting"]
+    assert (waiting["code"], waiting["blame"], waiting["facts"]["endpoint"]) == (
+        "CIRCUIT_OPEN",
+        "MARKETPLACE",
+        "detail",
+    )
+    assert "answered 503" in waiting["message"]
+    single = (await office.viewer.get(f"/api/v1/sellers/{listed['sellerId']}")).json
+    assert single["openExecution"] == listed["openExecution"]
+    runs = (await office.viewer.get("/api/v1/executions")).json["content"]
+    run = (await office.viewer.get(f"/api/v1/executions/{execution_id()}")).json
+    assert runs[0]["waiting"] == run["waiting"] == waiting
+
+
+async def test_a_seller_whose_run_was_not_started_says_why_and_when_it_is_tried_again(office: Office) -> None:
+    await register_seller(office)
+    await waiting_run(office)
+    (listed,) = (await office.viewer.get("/api/v1/sellers")).json["content"]
+    shown = listed["openExecution"]
+    assert (shown["status"], shown["nextStartAt"]) == ("PENDING", stamp(NOW + MINUTE))
+    assert shown["waiting"]["code"] == "UNREACHABLE"
 
 
 async def test_an_hourly_seller_has_no_days(office: Office) -> None:

@@ -15,6 +15,7 @@ from sellerwatch.cli.output import ago, language_setting, print_facts, print_jso
 from sellerwatch.crawling.execution import Execution, ExecutionNotFound, ExecutionStatus
 from sellerwatch.crawling.ports import NoteKind
 from sellerwatch.crawling.recheck import recheck_at
+from sellerwatch.crawling.waiting import causes_of_waiting, waiting_view
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.failure_view import failure_counts_view, failure_view
 from sellerwatch.kernel.ids import ExecutionId, SellerId
@@ -29,6 +30,9 @@ app = typer.Typer(no_args_is_help=True, help="Look at runs, cancel them, try aga
 
 MOST_ERRORS = 20
 
+#: Why each run that waits does so.
+Waiting = Mapping[ExecutionId, Failure]
+
 ExecutionArgument = Annotated[str, typer.Argument(metavar="EXECUTION_ID", help="As `executions list` shows it.")]
 
 
@@ -41,6 +45,7 @@ class Shown:
     failures: Sequence[tuple[Failure, int]]
     notes: Mapping[NoteKind, Mapping[str, int]]
     recheck_at: datetime | None
+    waiting: Failure | None
     now: datetime
 
 
@@ -61,19 +66,21 @@ def list_(
     """
     seller_id = None if seller is None else SellerId.parse(seller)
 
-    def work(tx: CrawlTx, at: Desk) -> tuple[Sequence[Execution], datetime]:
+    def work(tx: CrawlTx, at: Desk) -> tuple[Sequence[Execution], Waiting, datetime]:
         must_be_known(tx, seller_id)
-        return tx.executions.newest(seller_id=seller_id, status=status, limit=limit), at.now
+        runs = tx.executions.newest(seller_id=seller_id, status=status, limit=limit)
+        return runs, causes_of_waiting(tx, runs), at.now
 
-    found, now = desk.look(work)
+    found, waiting, now = desk.look(work)
     language = language_setting()
     if as_json:
-        print_json({"content": [execution_json(run, language) for run in found], "limit": limit})
+        shown = [execution_json(run, language) | waiting_json(waiting.get(run.execution_id), language) for run in found]
+        print_json({"content": shown, "limit": limit})
         return
     nothing = f"No runs yet. Start one: sellerwatch crawl {seller_id or 'SELLER_ID'}"
     if status is not None:
         nothing = f"No run is {status}. All of them: sellerwatch executions list"
-    print_executions("Runs", found, now, language, empty=nothing)
+    print_executions("Runs", found, waiting, now, language, empty=nothing)
 
 
 @app.command()
@@ -95,6 +102,7 @@ def show(execution: ExecutionArgument, as_json: AsJson = False) -> None:
             tx.tasks.failures(execution_id, MOST_ERRORS),
             notes,
             recheck_at(tx, notes) if run.is_open else None,
+            causes_of_waiting(tx, [run]).get(execution_id),
             at.now,
         )
 
@@ -106,6 +114,7 @@ def show(execution: ExecutionArgument, as_json: AsJson = False) -> None:
         for (task_type, state), number in sorted(shown.tally.items()):
             by_type.setdefault(task_type, {})[state] = number
         noted = notes_json(run, shown.notes) | {"recheckAt": stamp(shown.recheck_at)}
+        noted |= waiting_json(shown.waiting, language)
         print_json(execution_json(run, language) | {"tasks": by_type, "errors": errors} | noted)
         return
     _print_run(shown, language)
@@ -210,10 +219,17 @@ def notes_json(run: Execution, notes: Mapping[NoteKind, Mapping[str, int]]) -> d
     }
 
 
-def print_executions(title: str, runs: Sequence[Execution], now: datetime, language: str, *, empty: str) -> None:
+def waiting_json(cause: Failure | None, language: str) -> dict[str, Any]:
+    """Why an open run makes no progress, as the REST API answers it."""
+    return {"waiting": waiting_view(cause, language)}
+
+
+def print_executions(
+    title: str, runs: Sequence[Execution], waiting: Waiting, now: datetime, language: str, *, empty: str
+) -> None:
     print_table(
         title,
-        ("execution", "seller", "status", "started", "progress", "done", "failed", "tasks", "error"),
+        ("execution", "seller", "status", "started", "progress", "done", "failed", "tasks", "cause"),
         [
             (
                 run.execution_id,
@@ -224,7 +240,7 @@ def print_executions(title: str, runs: Sequence[Execution], now: datetime, langu
                 run.completed_tasks,
                 run.failed_tasks,
                 run.total_tasks_created,
-                _cause(run, now, language),
+                cause_of(run, waiting.get(run.execution_id), now, language),
             )
             for run in runs
         ],
@@ -232,9 +248,10 @@ def print_executions(title: str, runs: Sequence[Execution], now: datetime, langu
     )
 
 
-def _cause(run: Execution, now: datetime, language: str) -> str | None:
-    """Why a run failed, or waits to start; for one that waits, when it is tried next."""
-    sentence = None if run.failure is None else failure_text(run.failure, language)
+def cause_of(run: Execution, waiting: Failure | None, now: datetime, language: str) -> str | None:
+    """Why a run failed, or waits; for one that waits to start, when it is tried next."""
+    failure = waiting or run.failure
+    sentence = None if failure is None else failure_text(failure, language)
     if run.next_start_at is None:
         return desk.short(sentence)
     return f"{desk.short(sentence) or ''} (tries: {run.start_tries}, next {ago(run.next_start_at, now)})".lstrip()
@@ -274,6 +291,7 @@ def _print_run(shown: Shown, language: str) -> None:
             ("took", took),
             ("deadline", run.deadline_at),
             *_start_facts(run, now),
+            *([] if shown.waiting in (None, run.failure) else [("waits for", failure_text(shown.waiting, language))]),
             ("blame", run.failure and run.failure.blame),
             ("error", None if run.failure is None else failure_text(run.failure, language)),
         ]

@@ -10,9 +10,10 @@ import typer
 
 from sellerwatch.cli import desk
 from sellerwatch.cli.desk import AsJson, Desk, Page, Size, say, stamp
-from sellerwatch.cli.executions import execution_json, print_executions
+from sellerwatch.cli.executions import Waiting, cause_of, execution_json, print_executions, waiting_json
 from sellerwatch.cli.output import ago, language_setting, print_facts, print_json, print_table
 from sellerwatch.cli.schedules import schedule_json
+from sellerwatch.crawling.waiting import causes_of_waiting
 from sellerwatch.kernel.errors import Invalid
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.schedules.interval import CrawlingInterval
@@ -20,6 +21,9 @@ from sellerwatch.schedules.missed import starts_at
 from sellerwatch.sellers.seller import Seller, SellerNotFound, SellerStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
     from sellerwatch.catalog.ports import ProductCounts
     from sellerwatch.crawling.execution import Execution
     from sellerwatch.crawling.operate import Cancelled
@@ -90,15 +94,21 @@ def list_(
     size: Size = 20,
     as_json: AsJson = False,
 ) -> None:
-    """List sellers, by their id.
+    """List sellers, by their id. One with an open run says how far it is, or what it waits for.
 
     \b
     sellerwatch sellers list
     sellerwatch sellers list --status INACTIVE --json
     """
-    sellers, total = desk.look(lambda tx, _: tx.sellers.page(status=status, offset=page * size, limit=size))
+
+    def work(tx: CrawlTx, at: Desk) -> tuple[Sequence[Seller], int, _OpenRuns]:
+        found, total = tx.sellers.page(status=status, offset=page * size, limit=size)
+        return found, total, _open_runs(tx, found, at)
+
+    sellers, total, open_runs = desk.look(work)
     if as_json:
-        print_json(desk.page_of([seller_json(seller) for seller in sellers], page, size, total))
+        shown = [seller_json(seller) | open_runs.json(seller.seller_id) for seller in sellers]
+        print_json(desk.page_of(shown, page, size, total))
         return
     nothing = "No sellers yet. Register one: sellerwatch sellers add SELLER_ID --name NAME"
     if total:
@@ -107,8 +117,19 @@ def list_(
         nothing = f"No seller is {status}. All of them: sellerwatch sellers list"
     print_table(
         f"Sellers ({total})",
-        ("seller", "name", "status", "interval", "products", "updated (UTC)"),
-        [(s.seller_id, s.name, s.status, s.interval, s.total_product_count, s.updated_at) for s in sellers],
+        ("seller", "name", "status", "interval", "products", "run", "updated (UTC)"),
+        [
+            (
+                s.seller_id,
+                s.name,
+                s.status,
+                s.interval,
+                s.total_product_count,
+                open_runs.text(s.seller_id),
+                s.updated_at,
+            )
+            for s in sellers
+        ],
         empty=nothing,
     )
     if (page + 1) * size < total and sellers:
@@ -116,10 +137,47 @@ def list_(
 
 
 @dataclass(frozen=True)
+class _OpenRuns:
+    """The run of each seller that has one open, and why it waits if it does."""
+
+    runs: Mapping[SellerId, Execution]
+    waiting: Waiting
+    now: datetime
+    language: str
+
+    def json(self, seller_id: SellerId) -> dict[str, Any]:
+        run = self.runs.get(seller_id)
+        if run is None:
+            return {"openExecution": None}
+        shown = {
+            "executionId": run.execution_id,
+            "status": run.status,
+            "progressRate": round(run.progress_rate, 2),
+            "nextStartAt": stamp(run.next_start_at),
+        }
+        return {"openExecution": shown | waiting_json(self.waiting.get(run.execution_id), self.language)}
+
+    def text(self, seller_id: SellerId) -> str | None:
+        run = self.runs.get(seller_id)
+        if run is None:
+            return None
+        state = run.status.value if run.waits_to_start else f"{run.status} {run.progress_rate:.0f} %"
+        cause = cause_of(run, self.waiting.get(run.execution_id), self.now, self.language)
+        return f"{state}: {cause}" if cause else state
+
+
+def _open_runs(tx: CrawlTx, sellers: Sequence[Seller], at: Desk) -> _OpenRuns:
+    found = {seller.seller_id: tx.executions.open_of(seller.seller_id) for seller in sellers}
+    runs = {seller_id: run for seller_id, run in found.items() if run is not None}
+    return _OpenRuns(runs, causes_of_waiting(tx, runs.values()), at.now, language_setting())
+
+
+@dataclass(frozen=True)
 class _Found:
     seller: Seller
     schedule: Schedule
     runs: list[Execution]
+    waiting: Waiting
     products: ProductCounts
 
     @property
@@ -141,7 +199,7 @@ def show(seller: SellerArgument, as_json: AsJson = False) -> None:
     def work(tx: CrawlTx, at: Desk) -> tuple[_Found, Desk]:
         kept, schedule = _found(tx, seller_id), _schedule_of(tx, seller_id)
         runs = tx.executions.newest(seller_id=seller_id, status=None, limit=LAST_RUNS)
-        return _Found(kept, schedule, list(runs), tx.products.counts(seller_id)), at
+        return _Found(kept, schedule, list(runs), causes_of_waiting(tx, runs), tx.products.counts(seller_id)), at
 
     found, at = desk.look(work)
     if as_json:
@@ -155,7 +213,11 @@ def show(seller: SellerArgument, as_json: AsJson = False) -> None:
                     "deleted": found.products.deleted,
                 },
                 "progressRate": round(found.progress_rate, 2),
-                "executions": [execution_json(run, at.settings.language) for run in found.runs],
+                "executions": [
+                    execution_json(run, at.settings.language)
+                    | waiting_json(found.waiting.get(run.execution_id), at.settings.language)
+                    for run in found.runs
+                ],
             }
         )
         return
@@ -293,6 +355,7 @@ def _print_found(found: _Found, at: Desk) -> None:
     print_executions(
         "Last runs",
         found.runs,
+        found.waiting,
         at.now,
         at.settings.language,
         empty=f"Not crawled yet. Run it now: sellerwatch crawl {seller.seller_id}",

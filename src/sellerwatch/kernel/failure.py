@@ -55,6 +55,7 @@ class FailureCode(StrEnum):
     CIRCUIT_OPEN = "CIRCUIT_OPEN"
     POOL_BREAKER_OPEN = "POOL_BREAKER_OPEN"
     MARKETPLACE_PAUSED = "MARKETPLACE_PAUSED"
+    RUN_PAUSED = "RUN_PAUSED"
     # It was given up.
     REQUEST_LIMIT = "REQUEST_LIMIT"
     WORKER_LOST = "WORKER_LOST"
@@ -88,6 +89,7 @@ BLAME: Mapping[FailureCode, Blame] = {
     FailureCode.CIRCUIT_OPEN: Blame.MARKETPLACE,
     FailureCode.POOL_BREAKER_OPEN: Blame.AGENT,
     FailureCode.MARKETPLACE_PAUSED: Blame.PERSON,
+    FailureCode.RUN_PAUSED: Blame.PARSER,
     FailureCode.REQUEST_LIMIT: Blame.MARKETPLACE,
     FailureCode.WORKER_LOST: Blame.OURSELVES,
     FailureCode.CANCELLED: Blame.PERSON,

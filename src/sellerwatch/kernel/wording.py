@@ -327,9 +327,12 @@ FAILURES_ENGLISH: Mapping[str, str] = {
     "UNREADABLE": "The {endpoint} answer cannot be read: {detail}.",
     "NO_SESSION": "No agent has a token and none could be had: {detail}",
     "NO_FREE_AGENT": "No agent may make a request now; the next one may in about {seconds} s.",
-    "CIRCUIT_OPEN": "The marketplace's {endpoint} endpoint does not answer; it is asked again from time to time.",
+    "CIRCUIT_OPEN": (
+        "The marketplace's {endpoint} endpoint does not answer; it is asked again from time to time. {detail}"
+    ),
     "POOL_BREAKER_OPEN": "Too few agents are available ({rate} %); crawling waits until more are.",
     "MARKETPLACE_PAUSED": "Requests to the marketplace are paused.",
+    "RUN_PAUSED": "The run is paused: {detail}",
     "REQUEST_LIMIT": "{requests} requests were made for this task in this run, the last: {detail}",
     "WORKER_LOST": "Its worker vanished {times} times in a row while working on it.",
     "CANCELLED": "Cancelled.",
@@ -357,9 +360,10 @@ FAILURES_KOREAN: Mapping[str, str] = {
     "UNREADABLE": "{endpoint} 응답을 해석할 수 없습니다. {detail}.",
     "NO_SESSION": "토큰을 가진 에이전트가 없고 새로 받을 수도 없습니다. {detail}",
     "NO_FREE_AGENT": "지금 요청할 수 있는 에이전트가 없습니다. 약 {seconds}초 뒤에 가능합니다.",
-    "CIRCUIT_OPEN": "마켓플레이스의 {endpoint} 엔드포인트가 응답하지 않아 간격을 두고 다시 확인합니다.",
+    "CIRCUIT_OPEN": "마켓플레이스의 {endpoint} 엔드포인트가 응답하지 않아 간격을 두고 다시 확인합니다. {detail}",
     "POOL_BREAKER_OPEN": "사용 가능한 에이전트가 부족합니다({rate}%). 늘어날 때까지 수집을 기다립니다.",
     "MARKETPLACE_PAUSED": "마켓플레이스 요청이 일시 중지되어 있습니다.",
+    "RUN_PAUSED": "실행이 일시 중지되었습니다. {detail}",
     "REQUEST_LIMIT": "이 실행에서 이 작업을 위해 {requests}번 요청했습니다. 마지막 결과: {detail}",
     "WORKER_LOST": "작업을 처리하던 워커가 {times}번 연속으로 사라졌습니다.",
     "CANCELLED": "취소되었습니다.",
@@ -389,7 +393,7 @@ def failure_text(failure: Failure, language: str = "en") -> str:
     """The sentence for a failure in a language."""
     templates = FAILURES_KOREAN if language == "ko" else FAILURES_ENGLISH
     facts = defaultdict(lambda: "?", failure.facts_by_name)
-    return templates[failure.code].format_map(facts)
+    return templates[failure.code].format_map(facts).rstrip()
 
 
 def note_text(note: str, language: str = "en") -> str:

@@ -9,7 +9,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.builders import MINUTE, NOW, outbox_id, task_id
+from tests.agents.outages import answer_503
+from tests.builders import MINUTE, NOW, SELLER, outbox_id, task_id
 from tests.cli.prepared import task_number
 from tests.web.stocked import (
     NOBODYS,
@@ -25,6 +26,7 @@ from tests.web.stocked import (
 )
 
 from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.crawling.ports import NoteKind
 from sellerwatch.crawling.task import TaskNote, TaskStatus
 from sellerwatch.kernel.clock import stamp
@@ -262,6 +264,18 @@ async def test_a_run_that_waits_to_start_shows_its_tries_its_cause_and_its_next_
     korean = (await console.viewer.see(f"/executions/{execution_id()}")).words
     for part in ("지금까지 시도 2번.", "다음 시도:", "마켓플레이스에 연결할 수 없습니다(connection refused)."):
         assert part in korean
+
+
+async def test_a_run_that_an_outage_stops_says_so_wherever_it_is_shown(console: Console) -> None:
+    await register_seller(console.office)
+    await run_of(console.office, done=1, waiting=1)
+    sentence = "The marketplace's detail endpoint does not answer"
+    pages = ("/", "/sellers", f"/sellers/{SELLER}", "/executions", f"/executions/{execution_id()}")
+    for path in pages:
+        assert sentence not in (await console.viewer.see(path)).words, path
+    await do(console.office, lambda tx: answer_503(tx, Endpoint.DETAIL, NOW))
+    for path in pages:
+        assert sentence in (await console.viewer.see(path)).words, path
 
 
 async def test_why_tasks_failed_is_said_with_whose_fault_it_was(console: Console) -> None:

@@ -13,12 +13,13 @@ from sellerwatch.crawling.execution import Execution, ExecutionNotFound, Executi
 from sellerwatch.crawling.operate import Cancelled
 from sellerwatch.crawling.ports import CrawlTx, NoteKind
 from sellerwatch.crawling.recheck import recheck_at
-from sellerwatch.kernel.failure import Blame, FailureCode
+from sellerwatch.crawling.waiting import causes_of_waiting
+from sellerwatch.kernel.failure import Blame, Failure, FailureCode
 from sellerwatch.kernel.failure_view import failure_counts_view, failure_view
 from sellerwatch.kernel.ids import ExecutionId
 from sellerwatch.web.api.errors import language_of, refusals
 from sellerwatch.web.api.parts import Desk, parts_of
-from sellerwatch.web.api.shapes import FailureShown, PageSize, Slice, Stamp, Told
+from sellerwatch.web.api.shapes import FailureShown, PageSize, Slice, Stamp, Told, WaitingShown
 from sellerwatch.web.api.slices import Cursor, SellerFilter, known_seller, place_of, seller_of, slice_of
 from sellerwatch.web.api.who import Admin, Viewer
 
@@ -62,6 +63,12 @@ class ExecutionShown(Told):
         return cls(**_run(run, language))
 
 
+class ListedExecution(ExecutionShown):
+    """A run, and why it makes no progress where it waits."""
+
+    waiting: WaitingShown | None
+
+
 class ErrorCount(Told):
     message: str
     count: int
@@ -82,7 +89,7 @@ class ChangedField(Told):
     products: int
 
 
-class ExecutionDetail(ExecutionShown):
+class ExecutionDetail(ListedExecution):
     """A run as it is now. `tasks` counts by type and state; `paused` says why it waits; at `recheckAt` a few of the
     unreadable answers are read again, and it goes on by itself once they are readable."""
 
@@ -113,14 +120,17 @@ async def list_executions(
     status: Annotated[ExecutionStatus | None, Query()] = None,
     cursor: Cursor = None,
     size: PageSize = 20,
-) -> Slice[ExecutionShown]:
+) -> Slice[ListedExecution]:
     """Runs, newest first."""
     wanted, place, language = seller_of(seller_id), place_of(LIST, cursor), language_of(request)
 
-    def work(tx: CrawlTx) -> Slice[ExecutionShown]:
+    def work(tx: CrawlTx) -> Slice[ListedExecution]:
         known_seller(tx, wanted)
         piece = tx.executions.page(seller_id=wanted, status=status, place=place, limit=size)
-        return slice_of(LIST, piece, lambda run: ExecutionShown.of(run, language))
+        waiting = causes_of_waiting(tx, piece.content)
+        return slice_of(
+            LIST, piece, lambda run: ListedExecution(**_waiting_run(run, waiting.get(run.execution_id), language))
+        )
 
     return await parts_of(request).read(work)
 
@@ -140,7 +150,7 @@ async def get_execution(execution_id: ExecutionPath, request: Request, _: Viewer
         failures = failure_counts_view(tx.tasks.failures(wanted, MOST_ERRORS), language)
         notes = tx.run_notes.of(wanted)
         return ExecutionDetail(
-            **_run(run, language),
+            **_waiting_run(run, causes_of_waiting(tx, [run]).get(wanted), language),
             tasks=tasks,
             errors=[FailureCount(**one) for one in failures],
             recheck_at=recheck_at(tx, notes) if run.is_open else None,
@@ -178,6 +188,10 @@ async def retry_execution(execution_id: ExecutionPath, request: Request, caller:
 def _run(run: Execution, language: str) -> dict[str, Any]:
     rates = {"progress_rate": round(run.progress_rate, 2), "success_rate": round(run.success_rate, 2)}
     return vars(run) | rates | failure_view(run.failure, language)
+
+
+def _waiting_run(run: Execution, waiting: Failure | None, language: str) -> dict[str, Any]:
+    return _run(run, language) | {"waiting": WaitingShown.of(waiting, language)}
 
 
 def _counted(counts: Sequence[tuple[str, int]]) -> list[ErrorCount]:

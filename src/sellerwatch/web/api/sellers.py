@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
@@ -11,15 +12,17 @@ from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.operate import deactivate_seller, run_now
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.trigger import Triggered, trigger
+from sellerwatch.crawling.waiting import causes_of_waiting
+from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
 from sellerwatch.schedules.missed import starts_at
 from sellerwatch.schedules.schedule import Schedule
 from sellerwatch.sellers import register
 from sellerwatch.sellers.seller import Seller, SellerNotFound, SellerStatus
-from sellerwatch.web.api.errors import FieldProblem, InvalidRequest, refusals
+from sellerwatch.web.api.errors import FieldProblem, InvalidRequest, language_of, refusals
 from sellerwatch.web.api.parts import Desk, parts_of
-from sellerwatch.web.api.shapes import Given, Page, PageNumber, PageSize, Stamp, Told
+from sellerwatch.web.api.shapes import Given, Page, PageNumber, PageSize, Stamp, Told, WaitingShown
 from sellerwatch.web.api.who import Admin, Viewer
 
 router = APIRouter(prefix="/sellers", tags=["sellers"])
@@ -81,7 +84,31 @@ class LastRun(Told):
     completed_at: Stamp | None
 
 
-class SellerDetail(SellerResponse):
+class OpenRun(Told):
+    """The run of a seller that is going, or that waits to be started (PENDING)."""
+
+    execution_id: str
+    status: ExecutionStatus
+    progress_rate: float = Field(examples=[42.5])
+    next_start_at: Stamp | None = Field(description="When a PENDING run is tried again.")
+    waiting: WaitingShown | None = Field(description="Why it makes no progress.")
+
+    @classmethod
+    def of(cls, run: Execution, waiting: Failure | None, language: str) -> OpenRun:
+        return cls(
+            execution_id=run.execution_id,
+            status=run.status,
+            progress_rate=round(run.progress_rate, 2),
+            next_start_at=run.next_start_at,
+            waiting=WaitingShown.of(waiting, language),
+        )
+
+
+class ListedSeller(SellerResponse):
+    open_execution: OpenRun | None
+
+
+class SellerDetail(ListedSeller):
     schedule: ScheduleShown | None
     last_execution: LastRun | None
     products_present: int
@@ -124,18 +151,23 @@ async def list_sellers(
     status: Annotated[SellerStatus | None, Query()] = None,
     page: PageNumber = 0,
     size: PageSize = 20,
-) -> Page[SellerResponse]:
-    """Sellers by their id."""
-    found, total = await parts_of(request).read(
-        lambda tx: tx.sellers.page(status=status, offset=page * size, limit=size)
-    )
-    return Page[SellerResponse].of([SellerResponse.of(seller) for seller in found], page, size, total)
+) -> Page[ListedSeller]:
+    """Sellers by their id, each with its open run and what that waits for."""
+    language = language_of(request)
+
+    def work(tx: CrawlTx) -> tuple[list[ListedSeller], int]:
+        found, total = tx.sellers.page(status=status, offset=page * size, limit=size)
+        runs = _open_runs(tx, [seller.seller_id for seller in found], language)
+        return [ListedSeller(**_seller(s), open_execution=runs.get(s.seller_id)) for s in found], total
+
+    found, total = await parts_of(request).read(work)
+    return Page[ListedSeller].of(found, page, size, total)
 
 
 @router.get("/{sellerId}", responses=refusals(404))
 async def get_seller(seller_id: SellerPath, request: Request, _: Viewer) -> SellerDetail:
     """One seller, with its schedule, its last run and how many products are known."""
-    wanted = SellerId.parse(seller_id)
+    wanted, language = SellerId.parse(seller_id), language_of(request)
 
     def work(tx: CrawlTx) -> SellerDetail:
         seller, schedule = tx.sellers.get(wanted), tx.schedules.of_seller(wanted)
@@ -144,6 +176,7 @@ async def get_seller(seller_id: SellerPath, request: Request, _: Viewer) -> Sell
         runs, counts = tx.executions.newest(seller_id=wanted, status=None, limit=1), tx.products.counts(wanted)
         return SellerDetail(
             **_seller(seller),
+            open_execution=_open_runs(tx, [wanted], language).get(wanted),
             schedule=None if schedule is None else _schedule(schedule),
             last_execution=_last(runs[0]) if runs else None,
             products_present=counts.present,
@@ -224,6 +257,12 @@ def _seller(seller: Seller) -> dict[str, Any]:
         "created_at": seller.created_at,
         "updated_at": seller.updated_at,
     }
+
+
+def _open_runs(tx: CrawlTx, sellers: Sequence[SellerId], language: str) -> dict[SellerId, OpenRun]:
+    runs = [run for seller_id in sellers if (run := tx.executions.open_of(seller_id)) is not None]
+    waiting = causes_of_waiting(tx, runs)
+    return {run.seller_id: OpenRun.of(run, waiting.get(run.execution_id), language) for run in runs}
 
 
 def _schedule(schedule: Schedule) -> ScheduleShown:

@@ -9,8 +9,9 @@ from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 from pydantic.alias_generators import to_camel
 
+from sellerwatch.crawling.waiting import waiting_view
 from sellerwatch.kernel.clock import stamp
-from sellerwatch.kernel.failure import Blame, FailureCode
+from sellerwatch.kernel.failure import Blame, Failure, FailureCode
 
 T = TypeVar("T")
 
@@ -35,6 +36,23 @@ class FailureShown(Told):
         description="What the sentence of the code is filled with.", examples=[{"status": 503}]
     )
     at: Stamp
+
+
+class WaitingShown(Told):
+    """Why an open run makes no progress: the marketplace is away or paused, too few agents are available, or its
+    answers cannot be read."""
+
+    code: FailureCode
+    blame: Blame = Field(description="Whose fault it is.")
+    facts: dict[str, str | int | float] = Field(
+        description="What the sentence of the code is filled with.", examples=[{"endpoint": "detail"}]
+    )
+    message: str = Field(description="The cause as a sentence in the caller's language.")
+
+    @classmethod
+    def of(cls, cause: Failure | None, language: str) -> WaitingShown | None:
+        view = waiting_view(cause, language)
+        return None if view is None else cls(**view)
 
 
 class Given(BaseModel):

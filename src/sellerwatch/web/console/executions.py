@@ -17,8 +17,10 @@ from sellerwatch.crawling.operate import Cancelled
 from sellerwatch.crawling.ports import CrawlTx, NoteKind
 from sellerwatch.crawling.recheck import recheck_at
 from sellerwatch.crawling.task import OPEN_STATES, TaskStatus
+from sellerwatch.crawling.waiting import causes_of_waiting
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.ids import ExecutionId
+from sellerwatch.kernel.paging import Piece
 from sellerwatch.web.api.executions import LIST
 from sellerwatch.web.api.parts import Desk
 from sellerwatch.web.api.slices import cursor_of, place_of, seller_of
@@ -40,13 +42,17 @@ async def executions(visit: Viewer) -> Response:
     seller, status = visit.asked("seller"), visit.asked("status")
     wanted = ExecutionStatus(status) if status in list(ExecutionStatus) else None
     place, seller_id = place_of(LIST, visit.place("cursor")), seller_of(seller or None)
-    piece = await visit.read(
-        lambda tx: tx.executions.page(seller_id=seller_id, status=wanted, place=place, limit=visit.rows)
-    )
+
+    def work(tx: CrawlTx) -> tuple[Piece[Execution], Mapping[ExecutionId, Failure]]:
+        found = tx.executions.page(seller_id=seller_id, status=wanted, place=place, limit=visit.rows)
+        return found, causes_of_waiting(tx, found.content)
+
+    piece, waiting = await visit.read(work)
     cursor = cursor_of(LIST, piece.next)
     table = runs_table(
         visit,
         piece.content,
+        waiting,
         visit.link(cursor=cursor) if cursor else None,
         "executions.none_found" if seller or status else "executions.empty",
     )
@@ -73,6 +79,7 @@ class Seen:
     notes: Mapping[NoteKind, Mapping[str, int]]
     progress: Sequence[Progress]
     recheck_at: datetime | None
+    waiting: Failure | None
 
     @property
     def failed(self) -> int:
@@ -116,6 +123,7 @@ def _look(tx: CrawlTx, execution_id: ExecutionId) -> Seen:
         notes,
         tx.glances.progress(execution_id, MOST_STEPS),
         recheck_at(tx, notes) if run.is_open else None,
+        causes_of_waiting(tx, [run]).get(execution_id),
     )
 
 

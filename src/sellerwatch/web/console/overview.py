@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -18,8 +19,10 @@ from sellerwatch.compose.rules import tuning_in_force
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.glances import Freshness, Needs
 from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.crawling.waiting import causes_of_waiting
 from sellerwatch.kernel.clock import Moment, moment
-from sellerwatch.kernel.failure import Blame
+from sellerwatch.kernel.failure import Blame, Failure
+from sellerwatch.kernel.ids import ExecutionId
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.outbox.ports import Tally
@@ -48,6 +51,7 @@ class Seen:
     sellers: list[Freshness]
     runs: list[Execution]
     pending: list[Execution]
+    causes: Mapping[ExecutionId, Failure]
     pool: Pool
     outbox: Tally
     channel: Channel
@@ -111,14 +115,15 @@ def pool_of(tx: CrawlTx, parts: Parts, at: Moment) -> Pool:
 
 def _look(tx: CrawlTx, parts: Parts, at: Moment) -> Seen:
     blames = Counter(tx.glances.failures(at.now - DAY, MOST_FAILURES))
-    needs = tx.glances.needs(at.now - DAY)
+    needs, runs = tx.glances.needs(at.now - DAY), list(tx.executions.running())
     if needs.failed_events:
         blames[Blame.RECEIVER] += needs.failed_events
     return Seen(
         needs=needs,
         sellers=list(tx.glances.freshness()),
-        runs=list(tx.executions.running()),
+        runs=runs,
         pending=[run for run in tx.executions.pending() if run.failure is not None],
+        causes=causes_of_waiting(tx, runs[:MOST_RUNS]),
         pool=pool_of(tx, parts, at),
         outbox=tx.outbox_view(OutboxKind.PRODUCT).tally(),
         channel=tx.channels.get(OutboxKind.PRODUCT),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from fastapi import APIRouter
 from starlette.responses import Response
@@ -19,8 +18,10 @@ from sellerwatch.crawling.known import told_data
 from sellerwatch.crawling.operate import Cancelled, deactivate_seller, run_now
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.trigger import trigger
+from sellerwatch.crawling.waiting import causes_of_waiting
 from sellerwatch.kernel.errors import SellerwatchError
-from sellerwatch.kernel.ids import SellerId
+from sellerwatch.kernel.failure import Failure
+from sellerwatch.kernel.ids import ExecutionId, SellerId
 from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
 from sellerwatch.schedules.missed import next_starts, starts_at
@@ -50,6 +51,7 @@ COLUMNS = (
     "col.interval",
     "col.next",
     "col.products",
+    "col.waits",
 )
 
 
@@ -64,20 +66,20 @@ async def sellers(visit: Viewer) -> Response:
     wanted = SellerStatus(status) if status in list(SellerStatus) else None
     page = number_of(visit.asked("page"))
 
-    def work(tx: CrawlTx) -> tuple[list[Freshness], bool]:
+    def work(tx: CrawlTx) -> tuple[list[Freshness], bool, Mapping[ExecutionId, Failure]]:
         size = MOST_SELLERS if fresh else visit.rows
         found, total = tx.sellers.page(
             status=wanted, offset=0 if fresh else page * size, limit=size, search=search or None
         )
         known = tx.glances.freshness([seller.seller_id for seller in found])
         kept = [one for one in known if not fresh or fresh_state(one, visit.now) == fresh]
-        return kept, not fresh and (page + 1) * size < total
+        return kept, not fresh and (page + 1) * size < total, _waiting(tx, kept)
 
-    found, more = await visit.read(work)
+    found, more, waiting = await visit.read(work)
     table = Table(
         "sellers",
         COLUMNS,
-        [_row(seller, visit.now) for seller in found],
+        [_row(seller, visit, waiting) for seller in found],
         "sellers.none_found" if search or status or fresh else "sellers.empty",
         next=visit.link(page=str(page + 1)) if more else None,
         caption="nav.sellers",
@@ -99,7 +101,14 @@ async def sellers(visit: Viewer) -> Response:
     )
 
 
-def _row(seller: Freshness, now: datetime) -> Sequence[tables.Cell]:
+def _waiting(tx: CrawlTx, sellers: Sequence[Freshness]) -> Mapping[ExecutionId, Failure]:
+    """Why the open runs of these sellers make no progress."""
+    runs = [tx.executions.get(seller.open_run) for seller in sellers if seller.open_run is not None]
+    return causes_of_waiting(tx, [run for run in runs if run is not None])
+
+
+def _row(seller: Freshness, visit: Visit, waiting: Mapping[ExecutionId, Failure]) -> Sequence[tables.Cell]:
+    now, cause = visit.now, None if seller.open_run is None else waiting.get(seller.open_run)
     return (
         tables.text(seller.seller_id, seller_page(seller.seller_id)),
         tables.text(seller.name),
@@ -109,6 +118,7 @@ def _row(seller: Freshness, now: datetime) -> Sequence[tables.Cell]:
         tables.said(f"every.{seller.interval.unit}", n=seller.interval.amount),
         tables.when(starts_at(seller)),
         tables.number(seller.products),
+        tables.sentence(visit.failure(cause)),
     )
 
 
@@ -147,6 +157,7 @@ class Seen:
     freshness: Freshness
     schedule: Schedule | None
     runs: Sequence[Execution]
+    waiting: Mapping[ExecutionId, Failure]
     counts: ProductCounts
     products: Sequence[tuple[Product, str | None]]
     held: str | None
@@ -160,12 +171,14 @@ def _look(tx: CrawlTx, seller_id: SellerId) -> Seen:
     if seller is None:
         raise SellerNotFound(seller_id=seller_id)
     held, marketplace = tx.removals.held_of(seller_id), marketplace_status(tx)
+    runs = tx.executions.newest(seller_id=seller_id, status=None, limit=MOST_RUNS)
     shown = tx.products.page(seller_id=seller_id, state=None, place=None, limit=MOST_PRODUCTS).content
     return Seen(
         seller=seller,
         freshness=tx.glances.freshness([seller_id])[0],
         schedule=tx.schedules.of_seller(seller_id),
-        runs=tx.executions.newest(seller_id=seller_id, status=None, limit=MOST_RUNS),
+        runs=runs,
+        waiting=causes_of_waiting(tx, runs),
         counts=tx.products.counts(seller_id),
         products=[(product, told_data(tx, product).get("name")) for product in shown],
         held=None if held is None else held.removal_id,
@@ -185,14 +198,20 @@ async def show_seller(seller_id: str, visit: Viewer) -> Response:
         seen=seen,
         state=fresh_state(seen.freshness, visit.now),
         starts=[] if seen.schedule is None else next_starts(seen.schedule),
-        runs=runs_table(visit, seen.runs[:10], f"/executions?seller={wanted}" if len(seen.runs) > 10 else None),
+        runs=runs_table(
+            visit, seen.runs[:10], seen.waiting, f"/executions?seller={wanted}" if len(seen.runs) > 10 else None
+        ),
         history=_history(seen.runs),
         products=_products(seen, wanted),
     )
 
 
 def runs_table(
-    visit: Visit, runs: Sequence[Execution], next_: str | None = None, empty: str = "executions.empty"
+    visit: Visit,
+    runs: Sequence[Execution],
+    waiting: Mapping[ExecutionId, Failure],
+    next_: str | None = None,
+    empty: str = "executions.empty",
 ) -> Table:
     return Table(
         "executions",
@@ -218,7 +237,7 @@ def runs_table(
                 tables.number(run.list_total),
                 tables.when(run.started_at or run.created_at),
                 took(run),
-                tables.sentence(visit.failure(run.failure)),
+                tables.sentence(visit.failure(waiting.get(run.execution_id) or run.failure)),
                 tables.when(run.next_start_at),
             )
             for run in runs

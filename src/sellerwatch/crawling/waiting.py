@@ -1,0 +1,95 @@
+"""Why an open run makes no progress: it waits for the marketplace, for the pool, or for a person. Read-only queries.
+
+Made from the present state when somebody looks, so it is never out of date and nothing has to be written for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sellerwatch.agents.endpoints import Endpoint
+from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit
+from sellerwatch.agents.ports import Pause
+from sellerwatch.crawling.execution import Execution
+from sellerwatch.crawling.ports import CrawlTx, NoteKind
+from sellerwatch.crawling.task import ENDPOINTS, OPEN_STATES, TaskStatus, TaskType
+from sellerwatch.kernel.circuit import CircuitState
+from sellerwatch.kernel.failure import Failure, FailureCode
+from sellerwatch.kernel.ids import ExecutionId, SellerId
+from sellerwatch.kernel.wording import failure_text
+
+
+@dataclass(frozen=True)
+class _Marketplace:
+    """What may keep runs waiting, read once for all of them. `rate`: available agents in percent, while the pool's
+    breaker is open."""
+
+    pauses: Mapping[SellerId | None, Pause]
+    away: Mapping[Endpoint, MarketplaceCircuit]
+    rate: str | None
+
+
+def causes_of_waiting(tx: CrawlTx, runs: Iterable[Execution]) -> dict[ExecutionId, Failure]:
+    """Return the cause for each of these runs that waits. A run that is over, or at work, has none."""
+    open_runs = [run for run in runs if run.is_open]
+    if not open_runs:
+        return {}
+    marketplace = _look(tx)
+    causes = ((run.execution_id, _cause(tx, run, marketplace)) for run in open_runs)
+    return {execution_id: cause for execution_id, cause in causes if cause is not None}
+
+
+def waiting_view(cause: Failure | None, language: str) -> dict[str, Any] | None:
+    """Return the cause as the API and `--json` show it."""
+    if cause is None:
+        return None
+    return {
+        "code": cause.code,
+        "blame": cause.blame,
+        "facts": cause.facts_by_name,
+        "message": failure_text(cause, language),
+    }
+
+
+def _look(tx: CrawlTx) -> _Marketplace:
+    circuits = tx.marketplace.circuits().items()
+    rate = None
+    if tx.circuits.breaker().state is not CircuitState.CLOSED:
+        available, total = tx.agents.tally()
+        rate = f"{100 * available / total if total else 0.0:.2f}"
+    return _Marketplace(
+        pauses={pause.seller_id: pause for pause in tx.marketplace.pauses()},
+        away={endpoint: circuit for endpoint, circuit in circuits if not circuit.is_closed},
+        rate=rate,
+    )
+
+
+def _cause(tx: CrawlTx, run: Execution, marketplace: _Marketplace) -> Failure | None:
+    """A person's pause comes first: nothing else matters until it ends."""
+    pause = marketplace.pauses.get(None) or marketplace.pauses.get(run.seller_id)
+    if pause is not None:
+        return Failure.of(FailureCode.MARKETPLACE_PAUSED, pause.paused_at)
+    if run.waits_to_start:
+        return run.failure
+    began = run.started_at or run.created_at
+    for reason in tx.run_notes.of(run.execution_id)[NoteKind.PAUSED]:
+        return Failure.of(FailureCode.RUN_PAUSED, began, detail=reason)
+    if marketplace.away:
+        tally = tx.tasks.tally(run.execution_id)
+        needed = {ENDPOINTS[TaskType(type_)] for (type_, status) in tally if TaskStatus(status) in OPEN_STATES}
+        # Without a new token only those work on that still have one, so this may be the cause as well.
+        for endpoint in (*sorted(needed), Endpoint.TOKEN):
+            if endpoint in marketplace.away:
+                circuit = marketplace.away[endpoint]
+                return _away(circuit, circuit.since or began)
+    if marketplace.rate is not None:
+        return Failure.of(FailureCode.POOL_BREAKER_OPEN, began, rate=marketplace.rate)
+    return None
+
+
+def _away(circuit: MarketplaceCircuit, since: datetime) -> Failure:
+    detail = "" if circuit.failure is None else failure_text(circuit.failure)
+    return Failure.of(FailureCode.CIRCUIT_OPEN, since, endpoint=circuit.endpoint, detail=detail)

@@ -1,0 +1,133 @@
+"""Why an open run makes no progress: one cause for each thing that can keep it waiting."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.agents.outages import open_circuit
+from tests.builders import MINUTE, NOW, SELLER, a_seller, a_task, an_execution
+from tests.conftest import ENGINES
+
+from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.agents.endpoints import Endpoint
+from sellerwatch.crawling import operate_marketplace
+from sellerwatch.crawling.execution import Execution
+from sellerwatch.crawling.ports import NoteKind
+from sellerwatch.crawling.task import TaskType
+from sellerwatch.crawling.waiting import causes_of_waiting, waiting_view
+from sellerwatch.kernel.circuit import CircuitState
+from sellerwatch.kernel.failure import Failure, FailureCode
+from sellerwatch.kernel.ids import SellerId
+
+REFUSED = Failure.of(FailureCode.UNREACHABLE, NOW, detail="connection refused")
+RUNNING = an_execution(1).start(1, NOW)
+PENDING = an_execution(1).wait_to_start(REFUSED, NOW + MINUTE)
+
+
+@pytest.fixture(params=ENGINES)
+def on(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+async def keep(store: SqlStore, run: Execution, *task_types: TaskType) -> None:
+    def work(tx: Transaction) -> None:
+        tx.sellers.add(a_seller(1, seller_id=SELLER))
+        tx.executions.add(run)
+        tx.tasks.add([a_task(number, type_) for number, type_ in enumerate(task_types, start=1)])
+
+    await store.transact(work)
+
+
+async def cause(store: SqlStore, run: Execution) -> Failure | None:
+    return (await store.read(lambda tx: causes_of_waiting(tx, [run]))).get(run.execution_id)
+
+
+async def pause(store: SqlStore, seller_id: SellerId | None) -> None:
+    await store.transact(lambda tx: operate_marketplace.pause(tx, seller_id, actor="test", now=NOW))
+
+
+async def test_a_run_at_work_waits_for_nothing(inline_store: SqlStore) -> None:
+    await keep(inline_store, RUNNING, TaskType.PRODUCT_DETAIL)
+    assert await cause(inline_store, RUNNING) is None
+
+
+@pytest.mark.parametrize("task_type", list(TaskType))
+async def test_a_run_waits_for_an_endpoint_that_is_away_and_that_it_needs(
+    inline_store: SqlStore, task_type: TaskType
+) -> None:
+    await keep(inline_store, RUNNING, task_type)
+    await open_circuit(inline_store, Endpoint.OPTIONS, NOW)
+    found = await cause(inline_store, RUNNING)
+    if task_type is not TaskType.PRODUCT_OPTION:
+        assert found is None
+        return
+    assert found is not None
+    assert (found.code, found.at) == (FailureCode.CIRCUIT_OPEN, NOW)
+    assert found.facts_by_name == {
+        "endpoint": "options",
+        "detail": "The marketplace answered 503: an error on its side.",
+    }
+    shown = waiting_view(found, "en")
+    assert shown is not None
+    assert "options endpoint does not answer" in shown["message"]
+    assert "answered 503" in shown["message"]
+
+
+async def test_a_run_waits_for_the_token_page_whatever_it_needs(inline_store: SqlStore) -> None:
+    await keep(inline_store, RUNNING, TaskType.PRODUCT_DETAIL)
+    await open_circuit(inline_store, Endpoint.TOKEN, NOW)
+    found = await cause(inline_store, RUNNING)
+    assert found is not None
+    assert found.facts_by_name["endpoint"] == "token"
+
+
+@pytest.mark.parametrize("seller_id", [None, SELLER], ids=["everything", "the seller"])
+@pytest.mark.parametrize("run", [RUNNING, PENDING], ids=["running", "pending"])
+async def test_a_pause_is_said_before_anything_else(
+    inline_store: SqlStore, run: Execution, seller_id: SellerId | None
+) -> None:
+    await keep(inline_store, run, TaskType.PRODUCT_DETAIL)
+    await open_circuit(inline_store, Endpoint.DETAIL, NOW)
+    await pause(inline_store, seller_id)
+    found = await cause(inline_store, run)
+    assert found is not None
+    assert found.code is FailureCode.MARKETPLACE_PAUSED
+
+
+async def test_a_run_that_was_not_started_says_why_its_last_try_did_not_succeed(inline_store: SqlStore) -> None:
+    await keep(inline_store, PENDING)
+    assert await cause(inline_store, PENDING) == REFUSED
+
+
+async def test_a_run_paused_by_unreadable_answers_says_which(inline_store: SqlStore) -> None:
+    await keep(inline_store, RUNNING, TaskType.PRODUCT_DETAIL)
+    await inline_store.transact(
+        lambda tx: tx.run_notes.add(RUNNING.execution_id, {(NoteKind.PAUSED, "20 answers could not be read"): 1})
+    )
+    shown = waiting_view(await cause(inline_store, RUNNING), "en")
+    assert shown is not None
+    assert (shown["code"], shown["blame"]) == ("RUN_PAUSED", "PARSER")
+    assert shown["message"] == "The run is paused: 20 answers could not be read"
+
+
+async def test_a_run_waits_while_the_pools_breaker_is_open(inline_store: SqlStore) -> None:
+    await keep(inline_store, RUNNING, TaskType.PRODUCT_DETAIL)
+
+    def work(tx: Transaction) -> None:
+        breaker = replace(tx.circuits.breaker(), state=CircuitState.OPEN, opened_at=NOW)
+        tx.circuits.save_breaker(breaker, NOW)
+
+    await inline_store.transact(work)
+    found = await cause(inline_store, RUNNING)
+    assert found is not None
+    assert found.code is FailureCode.POOL_BREAKER_OPEN
+
+
+async def test_a_run_that_is_over_waits_for_nothing_however_the_marketplace_is(inline_store: SqlStore) -> None:
+    over = RUNNING.record(NOW, completed=1)
+    await keep(inline_store, over)
+    await open_circuit(inline_store, Endpoint.DETAIL, NOW)
+    await pause(inline_store, None)
+    assert await cause(inline_store, over) is None
