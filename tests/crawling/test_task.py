@@ -162,6 +162,24 @@ def test_each_start_is_a_request_of_this_run() -> None:
     assert running(requests_made=2).put_back(LATER).requests_made == 2, "it was not answered for its sake"
 
 
+def test_what_an_outage_took_is_given_back_with_the_requests_it_answered_by_an_error() -> None:
+    # Two 5xx counted as tries and as requests before the circuit opened with the third.
+    third = running(retry_count=2, requests_made=3)
+    assert (third.excuse(LATER).retry_count, third.excuse(LATER).requests_made) == (0, 1)
+    waiting = a_task(status=RETRY, retry_count=2, requests_made=3)
+    assert (waiting.give_back(LATER).retry_count, waiting.give_back(LATER).requests_made) == (0, 1)
+
+
+def test_outages_one_after_the_other_never_use_up_a_tasks_requests() -> None:
+    task = a_task()
+    for _ in range(10):
+        for _ in range(2):
+            task = task.publish_and_start(worker_id(), NOW) if task.status is WAITING else task.start(worker_id(), NOW)
+            task = task.fail(a_failure(), NOW).retry(LATER)
+        task = task.start(worker_id(), LATER).excuse(LATER)
+    assert (task.status, task.requests_made) == (WAITING, 0)
+
+
 def test_a_cancelled_or_poisoned_task_is_not_retried_by_itself() -> None:
     for ended in (running().cancel(NOW), running(lost_leases=2).lose_lease(NOW)):
         assert ended.is_final

@@ -214,13 +214,14 @@ class Task:
 
     def excuse(self, not_before: datetime) -> Task:
         """The marketplace was down: it waits until then, and whatever tries it had spent are given back."""
-        return altered(self.put_back(not_before), retry_count=0)
+        back = self.put_back(not_before)
+        return altered(back, retry_count=0, requests_made=max(0, back.requests_made - self.retry_count))
 
     def give_back(self, now: datetime) -> Task:
         """Its failures turned out to be the marketplace's: its tries are its own again, also if it had failed."""
         if self.status is TaskStatus.FAILED:
             return self.reopen(now)
-        return altered(self, retry_count=0)
+        return altered(self, retry_count=0, requests_made=max(0, self.requests_made - self.retry_count))
 
     def lose_lease(self, now: datetime) -> Task:
         """Its worker vanished. A task that outlives too many workers may be what kills them: it fails as poison."""
