@@ -82,7 +82,8 @@ def _due_starts(tx: CrawlTx, now: datetime) -> list[Execution]:
     pending = tx.executions.pending()
     if not pending:
         return []
-    circuit = tx.marketplace.circuits()[Endpoint.LIST]
+    circuits = tx.marketplace.circuits()
+    needed = circuits[Endpoint.LIST], circuits[Endpoint.TOKEN]
     paused = {pause.seller_id for pause in tx.marketplace.pauses()}
 
     def is_due(execution: Execution) -> bool:
@@ -93,7 +94,8 @@ def _due_starts(tx: CrawlTx, now: datetime) -> list[Execution]:
         failure = execution.failure
         if failure is None:
             return False
-        is_back = circuit.is_closed and circuit.closed_at is not None and circuit.closed_at > failure.at
+        closed = [circuit.closed_at for circuit in needed if circuit.closed_at is not None]
+        is_back = all(circuit.is_closed for circuit in needed) and max(closed, default=failure.at) > failure.at
         return is_back or failure.code is FailureCode.MARKETPLACE_PAUSED
 
     return [execution for execution in pending if is_due(execution)]
