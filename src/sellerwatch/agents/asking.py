@@ -14,7 +14,7 @@ from functools import partial
 
 from sellerwatch.agents.answers import Answer, Identity
 from sellerwatch.agents.breaker import PoolBreakerOpen
-from sellerwatch.agents.context import PoolContext, record
+from sellerwatch.agents.context import PoolContext, end_unsent, record
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.judgement import TaskEnd, Verdict, failure_of, judge_answer
 from sellerwatch.agents.lending import NOTHING, Offer, lend_for, lendable, offer
@@ -87,9 +87,13 @@ async def ask(context: PoolContext, question: Question, is_paused: Callable[[], 
         lent = await _lend(context, question, only, is_paused)
         if isinstance(lent, NotAsked):
             # A rejected token that was replaced is no reason any more: what keeps it now is the free slot.
-            is_last = last is not None and only is None and lent.refusal is None
+            is_paused_now = lent.failure.code is FailureCode.MARKETPLACE_PAUSED
+            is_last = only is None and lent.refusal is None and not is_paused_now
             return NotAsked(last, lent.not_before) if last is not None and is_last else lent
-        answer, verdict, failure = await _send(context, question, lent)
+        sent = await _send(context, question, lent, is_paused)
+        if sent is None:
+            return NotAsked(Failure.of(FailureCode.MARKETPLACE_PAUSED, context.clock.now()))
+        answer, verdict, failure = sent
         if verdict.task is TaskEnd.DONE:
             return answer
         last, only = failure, None
@@ -110,11 +114,17 @@ def identity_of(candidate: Candidate) -> Identity:
     return Identity(candidate.user_agent_id, candidate.user_agent, candidate.token)
 
 
-async def _send(context: PoolContext, question: Question, lent: _Lent) -> tuple[Answer, Verdict, Failure | None]:
+async def _send(
+    context: PoolContext, question: Question, lent: _Lent, is_paused: Callable[[], bool]
+) -> tuple[Answer, Verdict, Failure | None] | None:
+    """None: requests were paused since the permit was written, and nothing was sent."""
     permit, candidate, clock = lent.permit, lent.candidate, context.clock
     early = permit.grant.depart_us / 1_000_000 - clock.monotonic()
     if early > 0:
         await clock.sleep(early)
+    if is_paused():
+        await end_unsent(context, permit)
+        return None
     began = clock.monotonic()
     answer = await context.marketplace.fetch(question.url, identity_of(candidate), clock.now())
     at, token = moment(clock), candidate.token

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 from sellerwatch.agents.answers import Client
 from sellerwatch.agents.lending import Terms
 from sellerwatch.agents.ports import AgentsTx, Permit, Sealer
-from sellerwatch.kernel.clock import Clock
+from sellerwatch.kernel.clock import Clock, moment
 from sellerwatch.kernel.ids import WorkerId
 from sellerwatch.kernel.leases import JobLeases
 from sellerwatch.kernel.notices import Notice
@@ -46,6 +46,11 @@ class PoolContext(Protocol):
     @property
     def leases(self) -> JobLeases: ...
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether a person has paused all requests to the marketplace."""
+        ...
+
     def rest(self, asked: timedelta | None = None) -> timedelta:
         """Length of a suspension: AGENT_SUSPENSION_SECONDS, or Retry-After if longer, plus up to 10 % jitter."""
         ...
@@ -71,3 +76,10 @@ async def record(context: PoolContext, work: Callable[[AgentsTx], T]) -> T:
                 log.warning("an answer waits to be stored", extra={"problem": str(failed)})
                 is_said = True
         await context.clock.sleep(STORE_PAUSE)
+
+
+async def end_unsent(context: PoolContext, permit: Permit) -> None:
+    """End a permit whose request was not sent. It stays spent: that errs on the side of too few requests."""
+    at = moment(context.clock)
+    await record(context, lambda tx: tx.permits.answer([permit.number], at))
+    await context.terms.limiter.answered([(permit.grant.candidate.row, permit.number)])

@@ -11,7 +11,7 @@ from functools import partial
 
 from sellerwatch.agents.agent import Agent, AgentStatus, Outcome
 from sellerwatch.agents.answers import Answer, Session
-from sellerwatch.agents.context import PoolContext, record
+from sellerwatch.agents.context import PoolContext, end_unsent, record
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.judgement import Verdict, failure_of, judge_answer
 from sellerwatch.agents.lending import NOTHING, Terms, lend_visit
@@ -84,7 +84,7 @@ class Sessions:
 
 @dataclass(frozen=True, slots=True)
 class _Visit:
-    """Leave to ask the token page once. `is_barred`: its circuit is open, nothing may be asked."""
+    """Leave to ask the token page once. `is_barred`: its circuit is open, or requests are paused."""
 
     permit: Permit | None
     is_probe: bool = False
@@ -119,7 +119,7 @@ class _Visited:
 
 async def open_session(context: PoolContext, row: int, agent_id: UserAgentId, user_agent: str) -> bool | None:
     """Ask the marketplace for a token, seal it, keep it. False: there was none to be had; None: not now (another
-    process is at it, the token page's circuit is open, or the host's limits are used up).
+    process is at it, requests are paused, the token page's circuit is open, or the host's limits are used up).
 
     Only an answered refusal counts against the agent: an outage must not block the pool.
     """
@@ -139,11 +139,15 @@ async def open_session(context: PoolContext, row: int, agent_id: UserAgentId, us
 
 async def _ask_token_page(
     context: PoolContext, row: int, agent_id: UserAgentId, user_agent: str, permit: Permit, is_probe: bool
-) -> tuple[bool, str | None]:
+) -> tuple[bool | None, str | None]:
     clock, terms = context.clock, context.terms
     early = permit.grant.depart_us / 1_000_000 - clock.monotonic()
     if early > 0:
         await clock.sleep(early)
+    if context.is_paused:
+        # Paused since the permit was written.
+        await end_unsent(context, permit)
+        return None, "paused"
     session = await context.marketplace.open_session(user_agent, clock.now())
     at = moment(clock)
     if isinstance(session, Answer):
@@ -179,6 +183,8 @@ async def _visit(context: PoolContext) -> _Visit:
     """A permit for the token page: it counts in HOST_CONCURRENCY and HOST_REQUESTS_PER_SECOND."""
     terms = context.terms
     for _ in range(MOST_LOOKS):
+        if context.is_paused:
+            return _Visit(None, is_barred=True)
         ahead = await terms.limiter.reserve_visit(terms.host) if terms.limiter.looks_ahead else NOTHING
         at = moment(context.clock)
         reserve = partial(_reserve, worker_id=context.worker_id, terms=terms, ahead=ahead, at=at)

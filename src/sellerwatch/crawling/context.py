@@ -106,6 +106,11 @@ class Crawl:
     def terms(self) -> Terms:
         return Terms(self.limits, self.tuning.host, self.rules.breaker, self.limiter, self.rules.marketplace_circuit)
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether a person has paused all requests to the marketplace."""
+        return self.pause.everything
+
     def rest(self, asked: timedelta | None = None) -> timedelta:
         """Length of a suspension: AGENT_SUSPENSION_SECONDS, or Retry-After if longer, plus up to 10 % jitter, so that
         not all agents are back in the same second."""
