@@ -15,6 +15,7 @@ import pytest
 from tests.simulation.pool_doors import agents, all_available, breaker
 from tests.simulation.stage import Stage, play, settings_of
 
+from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import Agent
 from sellerwatch.agents.endpoints import Endpoint
@@ -304,6 +305,24 @@ def test_a_run_that_is_still_waiting_at_its_next_due_time_is_overtaken_by_one_ne
         stage.check_world()
 
     play(migrated_template, story, settings=calm_settings(), sellers=1, products=4)
+
+
+@pytest.mark.parametrize("is_away", [False, True], ids=["calm", "in an outage"])
+def test_two_schedulers_that_see_the_same_due_time_start_each_run_once(migrated_template: Path, is_away: bool) -> None:
+    # What one of them is just starting is no earlier run that could not be started.
+    async def story(stage: Stage) -> None:
+        await stage.leave_agents(AGENTS)
+        await stage.register(every=DAILY, due=stage.clock.now() + timedelta(seconds=60))
+        other = SqlStore(stage.store.engine, stage.clock, InlineRunner(), InlineRunner())
+        async with stage.serving(schedules=True) as service, stage.serving(schedules=True, store=other):
+            if is_away:
+                plan(stage, Ailment.REFUSED, 10 * MINUTE)
+            await until_over(stage, service, 2)
+            await check_afterwards(stage, 2)
+        assert await stage.notes("crawl.overtaken") == []
+        assert await stage.notes("schedule.skip") == []
+
+    play(migrated_template, story, settings=calm_settings(), sellers=2, products=8, latency_ms=100)
 
 
 # Tokens.

@@ -45,7 +45,7 @@ async def start_due(crawl: Crawl, *, late_only: bool = False) -> Started:
     runs = 0
     for schedule, found in due:
         try:
-            note = await _start(crawl, schedule.seller_id)
+            note = await _start(crawl, schedule)
             runs += note is None
         except StoreFailed:
             # Ours to mend, not a reason to let the time pass.
@@ -128,20 +128,30 @@ def next_due(tx: CrawlTx, now: datetime, *, late_only: bool = False) -> datetime
     return min((each for each in (*times, tx.dues.start(now)) if each is not None), default=None)
 
 
-async def _start(crawl: Crawl, seller_id: SellerId) -> str | None:
+async def _start(crawl: Crawl, schedule: Schedule) -> str | None:
     """None when it was started or waits to be, else why the time passes without a run."""
-    await crawl.store.transact(partial(_overtake, seller_id=seller_id, now=crawl.clock.now()))
+    now = crawl.clock.now()
+    due = due_at(schedule) or now
+    await crawl.store.transact(partial(_overtake, seller_id=schedule.seller_id, due=due, now=now))
     try:
-        await trigger(crawl, seller_id, ACTOR, waits_for_pool=True)
+        await trigger(crawl, schedule.seller_id, ACTOR, waits_for_pool=True)
     except CrawlInProgress as going:
+        run = await crawl.store.read(lambda tx: tx.executions.open_of(schedule.seller_id))
+        if run is None or _is_of_this_time(run, due):
+            return None
         return f"skipped: run {going.execution_id} takes longer than the interval"
     return None
 
 
-def _overtake(tx: CrawlTx, seller_id: SellerId, now: datetime) -> ExecutionId | None:
+def _is_of_this_time(run: Execution, due: datetime) -> bool:
+    """Another process is starting, or has started, the run that is due now."""
+    return run.created_at >= due
+
+
+def _overtake(tx: CrawlTx, seller_id: SellerId, due: datetime, now: datetime) -> ExecutionId | None:
     """An execution that could not be started before the next one is due gives way to it."""
     waiting = tx.executions.open_of(seller_id)
-    if waiting is None or waiting.status is not ExecutionStatus.PENDING:
+    if waiting is None or waiting.status is not ExecutionStatus.PENDING or _is_of_this_time(waiting, due):
         return None
     cause = waiting.failure
     failure = Failure.of(
