@@ -19,7 +19,7 @@ def answer_503(tx: Transaction, endpoint: Endpoint, now: datetime) -> Failure:
     failure = Failure.of(FailureCode.SERVER_ERROR, now, status=503)
     circuit = tx.marketplace.hold(endpoint, now)
     for number in range(RULES.failures):
-        entry = EndpointFailure(number, f"item {number}", None, Outcome.SERVER_ERROR, now)
+        entry = EndpointFailure(number, f"item {number}", None, Outcome.SERVER_ERROR, now, permit=number)
         circuit = circuit.failed(entry, failure, RULES, now)
     tx.marketplace.save(circuit, now)
     return failure

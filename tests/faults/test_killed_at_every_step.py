@@ -58,7 +58,8 @@ async def is_done(stage: Stage) -> bool:
     now = stage.clock.now()
 
     def look(tx: Transaction) -> bool:
-        return not (tx.schedules.due(now) or tx.executions.running() or tx.product_outbox.pending())
+        runs = tx.executions.running() or tx.executions.pending()
+        return not (tx.schedules.due(now) or runs or tx.product_outbox.pending())
 
     return await stage.store.read(look)
 

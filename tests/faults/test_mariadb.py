@@ -80,7 +80,8 @@ async def settled(store: SqlStore, ready: Callable[[Transaction], bool] | None =
     """Until every run is over and everything is delivered; a database that is away meanwhile is asked again."""
 
     def is_settled(tx: Transaction) -> bool:
-        return not tx.executions.running() and tx.product_outbox.pending() == 0
+        is_crawling = tx.executions.running() or tx.executions.pending()
+        return not is_crawling and tx.product_outbox.pending() == 0
 
     async with asyncio.timeout(PATIENCE):
         while True:

@@ -236,7 +236,7 @@ class Ground:
         endings = [judge(request.claim, answer, self.market, 0.1, at.now) for request in requests]
         rest = max(REST, answer.wait or REST)
         charges = [replace(ending, rest=rest).charge for ending in endings]
-        given_back = tuple(EndpointFailure(row, "", None, outcome, at.now) for row, outcome in forgiven)
+        given_back = tuple(EndpointFailure(row, "", None, outcome, at.now, permit=0) for row, outcome in forgiven)
 
         def work(tx: Transaction) -> tuple[Notice, ...]:
             observed = observe(tx, [one.observation for one in charges], MarketplaceCircuitRules(), at.now)

@@ -42,13 +42,20 @@ class MarketplaceCircuitRules:
 
 @dataclass(frozen=True, slots=True)
 class EndpointFailure:
-    """One failure since the endpoint last answered: who asked, about what, and what it was charged as."""
+    """One failure that may belong to an outage: who asked, about what, and what it was charged as.
+
+    `is_counted` is False once the endpoint answered another request afterwards: the failure no longer counts towards
+    opening the circuit. It is still given back if the circuit opens, because that other request may have left before
+    the outage began.
+    """
 
     agent_row: int
     subject: str
     task_id: TaskId | None
     outcome: Outcome
     at: datetime
+    permit: int
+    is_counted: bool = True
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,11 @@ class MarketplaceCircuit:
         """Closed, with nothing in its row that an answer could change."""
         return self.is_closed and not self.recent and self.most_at_once is None
 
+    @property
+    def counted(self) -> tuple[EndpointFailure, ...]:
+        """Recent failures after which the endpoint has answered nothing."""
+        return tuple(each for each in self.recent if each.is_counted)
+
     def may_probe(self, now: datetime) -> bool:
         """One request may leave to find out. A probe that was never answered gets a successor."""
         return not self.is_closed and (self.not_before is None or self.not_before <= now)
@@ -93,30 +105,44 @@ class MarketplaceCircuit:
         self, entry: EndpointFailure, failure: Failure, rules: MarketplaceCircuitRules, now: datetime
     ) -> MarketplaceCircuit:
         """Count a failure while closed. While ramping up one failure is enough to open it again."""
-        recent = (*self.recent, entry)[-MOST_REMEMBERED:]
-        counted = replace(self, recent=recent, failure=failure)
-        subjects, agents = {each.subject for each in recent}, {each.agent_row for each in recent}
+        recorded = replace(self, recent=(*self.recent, entry)[-MOST_REMEMBERED:], failure=failure)
+        counted = recorded.counted
+        subjects, agents = {each.subject for each in counted}, {each.agent_row for each in counted}
         is_enough = len(subjects) >= MIN_SUBJECTS[self.endpoint] and len(agents) >= MIN_AGENTS
-        if self.most_at_once is None and not (is_enough and len(recent) >= rules.failures):
-            return counted
-        return counted._move(
+        if self.most_at_once is None and not (is_enough and len(counted) >= rules.failures):
+            return recorded
+        return recorded._move(
             "open", since=now, not_before=now + rules.open_for, opening_count=1, most_at_once=None, recent=()
         )
 
     def blames_no_agent(self, entry: EndpointFailure) -> bool:
         """Several agents failed in a row with it: none of them is to blame, whoever is."""
-        return len({each.agent_row for each in (*self.recent, entry)}) >= MIN_AGENTS
+        return len({each.agent_row for each in (*self.counted, entry)}) >= MIN_AGENTS
 
     def forgive_agents(self) -> MarketplaceCircuit:
         return replace(self, recent=tuple(replace(each, outcome=Outcome.BLAMELESS) for each in self.recent))
 
-    def answered(self) -> MarketplaceCircuit:
-        """The endpoint answered: earlier failures were not an outage, and a ramp goes on."""
+    def answered(self, sent_at: datetime, at: datetime) -> MarketplaceCircuit:
+        """Record that the endpoint answered, at `at`, a request sent at `sent_at`; a ramp goes on.
+
+        Failures before `sent_at` were not an outage. One between the two times no longer counts towards opening, but
+        is remembered: requests that left before an outage still come back well after its first failures.
+        """
         if self.is_quiet or not self.is_closed:
             return self
         ramp = None if self.most_at_once is None else self.most_at_once * 2
         ramp = None if ramp is None or ramp >= RAMP_ENDS else ramp
-        return replace(self, recent=(), most_at_once=ramp, failure=None if ramp is None else self.failure)
+        recent = tuple(
+            replace(each, is_counted=False) if each.is_counted and each.at <= at else each
+            for each in self.recent
+            if each.at > sent_at
+        )
+        failure = self.failure if recent or ramp is not None else None
+        return replace(self, recent=recent, most_at_once=ramp, failure=failure)
+
+    def has_ended_since(self, at: datetime) -> bool:
+        """Whether an outage that was going on at `at` has ended; a failure from then says nothing about now."""
+        return self.is_closed and self.closed_at is not None and at <= self.closed_at
 
     def probe_failed(self, failure: Failure, rules: MarketplaceCircuitRules, now: datetime) -> MarketplaceCircuit:
         """A probe that failed late, when its successor has failed already, says nothing new."""

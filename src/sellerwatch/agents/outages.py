@@ -7,7 +7,7 @@ marketplace's is charged to nobody.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from sellerwatch.agents.agent import Outcome
@@ -30,6 +30,7 @@ class Observation:
     permit: int
     agent_row: int
     subject: str
+    sent_at: datetime
     at: datetime
     outcome: Outcome
     task_id: TaskId | None = None
@@ -106,8 +107,9 @@ def _move(
                 found.ended.append(Outage(endpoint, circuit.since or now))
                 circuit = circuit.probe_succeeded(now)
             else:
-                circuit = circuit.answered()
-                found.uncharged.clear()
+                circuit = circuit.answered(seen.sent_at, seen.at)
+        elif circuit.has_ended_since(seen.at):
+            found.excused.add(seen.permit)
         elif circuit.is_closed:
             circuit = found.count(circuit, seen, rules, now)
         else:
@@ -125,30 +127,29 @@ class _Found:
     given_back: list[EndpointFailure] = field(default_factory=list)
     forgiven: list[EndpointFailure] = field(default_factory=list)
     ended: list[Outage] = field(default_factory=list)
-    #: Failures of this very group in the present row, which nothing has been charged for yet.
-    uncharged: dict[EndpointFailure, int] = field(default_factory=dict)
+    #: Permits of failures of this group, which nobody has been charged for yet.
+    uncharged: set[int] = field(default_factory=set)
 
     def count(
         self, circuit: MarketplaceCircuit, seen: Observation, rules: MarketplaceCircuitRules, now: datetime
     ) -> MarketplaceCircuit:
-        """One more failure in a row. Of several agents, it is not theirs; of several products too, it is an outage."""
-        entry = EndpointFailure(seen.agent_row, seen.subject, seen.task_id, seen.outcome, seen.at)
-        self.uncharged[entry] = seen.permit
+        """Count one more failure. Of several agents, it is not theirs; of several products too, it is an outage."""
         if seen.outage is None:
             return circuit
+        entry = EndpointFailure(seen.agent_row, seen.subject, seen.task_id, seen.outcome, seen.at, seen.permit)
+        self.uncharged.add(seen.permit)
         moved = circuit.failed(entry, seen.outage, rules, now)
         recent = (*circuit.recent, entry)
+        own = {each.permit for each in recent if each.permit in self.uncharged}
+        charged = [each for each in recent if each.permit not in self.uncharged]
         if circuit.blames_no_agent(entry) or not moved.is_closed:
-            self.agents_excused |= {self.uncharged[each] for each in recent if each in self.uncharged}
-            charged = [each for each in recent if each not in self.uncharged]
+            self.agents_excused |= own
             self.forgiven += [each for each in charged if each.outcome is not Outcome.BLAMELESS]
+            # They are remembered without a charge, so that no agent is forgiven a second time.
             moved = moved.forgive_agents()
         if not moved.is_closed:
-            self.excused |= {self.uncharged[each] for each in recent if each in self.uncharged}
-            self.given_back += [each for each in recent if each not in self.uncharged]
-        elif circuit.blames_no_agent(entry):
-            # In the row it stands without a charge, so that it is not forgiven a second time.
-            self.uncharged = {replace(each, outcome=Outcome.BLAMELESS): n for each, n in self.uncharged.items()}
+            self.excused |= own
+            self.given_back += charged
         return moved
 
     def observed(self, notices: tuple[Notice, ...]) -> Observed:

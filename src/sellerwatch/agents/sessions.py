@@ -98,6 +98,7 @@ class _Visited:
     is_probe: bool
     verdict: Verdict | None
     answer: Answer | None
+    sent_at: datetime
     at: Moment
 
     def observation(self) -> Observation:
@@ -110,6 +111,7 @@ class _Visited:
             permit=self.visit.number,
             agent_row=self.row,
             subject="/",
+            sent_at=self.sent_at,
             at=self.at.now,
             outcome=Outcome.BLAMELESS,
             outage=failure,
@@ -148,19 +150,20 @@ async def _ask_token_page(
         # Paused since the permit was written.
         await end_unsent(context, permit)
         return None, "paused"
-    session = await context.marketplace.open_session(user_agent, clock.now())
+    sent_at = clock.now()
+    session = await context.marketplace.open_session(user_agent, sent_at)
     at = moment(clock)
     if isinstance(session, Answer):
         verdict = judge_answer(session)
         failure = failure_of(verdict, session, at.now)
         problem = failure_text(failure) if failure is not None else session.kind
         log.warning("no session", extra={"agent": agent_id, "problem": problem, "refused": verdict.refuses_agent})
-        visited = _Visited(row, permit, is_probe, verdict, session, at)
+        visited = _Visited(row, permit, is_probe, verdict, session, sent_at, at)
         observed = await record(context, lambda tx: _note_failure(tx, visited, terms.circuit))
     else:
         problem = None
         token, renew_at = _sealed(context, session, agent_id, at.now)
-        visited = _Visited(row, permit, is_probe, None, None, at)
+        visited = _Visited(row, permit, is_probe, None, None, sent_at, at)
         observed = await record(context, lambda tx: _keep(tx, visited, token, renew_at, terms.circuit))
     context.tell(observed.notices)
     await terms.limiter.answered([(permit.grant.candidate.row, permit.number)])

@@ -58,6 +58,7 @@ class Charge:
             permit=self.permit,
             agent_row=self.candidate.row,
             subject=self.subject,
+            sent_at=self.at - timedelta(milliseconds=self.milliseconds),
             at=self.at,
             outcome=self.outcome,
             task_id=self.task_id,

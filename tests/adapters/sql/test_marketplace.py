@@ -27,7 +27,7 @@ def on(request: pytest.FixtureRequest) -> str:
 def failed(circuit: MarketplaceCircuit, times: int) -> MarketplaceCircuit:
     """So many failures in a row, each by another agent about another product."""
     for number in range(1, times + 1):
-        entry = EndpointFailure(number, str(number), task_id(number), Outcome.NETWORK_ERROR, NOW)
+        entry = EndpointFailure(number, str(number), task_id(number), Outcome.NETWORK_ERROR, NOW, permit=number)
         circuit = circuit.failed(entry, DOWN, RULES, NOW)
     return circuit
 
@@ -52,14 +52,17 @@ async def test_a_circuit_comes_back_in_every_state_with_what_failed_lately(inlin
     counting = failed(MarketplaceCircuit(Endpoint.DETAIL), 4)
     opened = failed(MarketplaceCircuit(Endpoint.DETAIL), 5)
     probed = opened.probe(worker_id(), RULES, NOW + MINUTE)
+    overlapped = counting.answered(NOW - MINUTE, NOW)
+    assert [each.is_counted for each in overlapped.recent] == [False] * 4
     assert len(counting.recent) == 4
     assert not opened.is_closed
-    for circuit in (counting, opened, probed, probed.probe_failed(DOWN, RULES, LATER), probed.probe_succeeded(LATER)):
+    reprobed = probed.probe_failed(DOWN, RULES, LATER)
+    for circuit in (counting, overlapped, opened, probed, reprobed, probed.probe_succeeded(LATER)):
         assert await kept(inline_store, circuit) == circuit
 
 
 async def test_a_failure_of_the_token_page_has_no_task(inline_store: SqlStore) -> None:
-    entry = EndpointFailure(1, "agent", None, Outcome.SERVER_ERROR, NOW)
+    entry = EndpointFailure(1, "agent", None, Outcome.SERVER_ERROR, NOW, permit=1)
     circuit = MarketplaceCircuit(Endpoint.TOKEN).failed(entry, DOWN, RULES, NOW)
     assert await kept(inline_store, circuit) == circuit
 

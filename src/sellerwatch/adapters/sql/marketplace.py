@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 import orjson
 
@@ -65,9 +66,7 @@ class SqlMarketplaceState:
 
     def save(self, circuit: MarketplaceCircuit, now: datetime) -> None:
         code, blame, facts, at = failure_columns(circuit.failure)
-        recent = [
-            [each.agent_row, each.subject, each.task_id, each.outcome, each.at.isoformat()] for each in circuit.recent
-        ]
+        recent = [_failure_json(each) for each in circuit.recent]
         self._db.run(
             SAVE,
             {
@@ -109,10 +108,30 @@ def _circuit(row: AnyRow) -> MarketplaceCircuit:
         closed_at=row[6],
         most_at_once=row[7],
         failure=Failure.stored(row[8], row[9], row[10], row[11]),
-        recent=tuple(
-            EndpointFailure(
-                agent, subject, None if task is None else TaskId(task), Outcome(outcome), datetime.fromisoformat(at)
-            )
-            for agent, subject, task, outcome, at in orjson.loads(row[12])
-        ),
+        recent=tuple(map(_failure, orjson.loads(row[12]))),
+    )
+
+
+def _failure_json(failure: EndpointFailure) -> list[Any]:
+    return [
+        failure.agent_row,
+        failure.subject,
+        failure.task_id,
+        failure.outcome,
+        failure.at.isoformat(),
+        failure.permit,
+        failure.is_counted,
+    ]
+
+
+def _failure(stored: list[Any]) -> EndpointFailure:
+    agent_row, subject, task, outcome, at, permit, is_counted = stored
+    return EndpointFailure(
+        agent_row=agent_row,
+        subject=subject,
+        task_id=None if task is None else TaskId(task),
+        outcome=Outcome(outcome),
+        at=datetime.fromisoformat(at),
+        permit=permit,
+        is_counted=is_counted,
     )
