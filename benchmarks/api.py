@@ -173,7 +173,7 @@ def fill(database: Path, tasks: int, products: int) -> None:
 def questions(tasks: int, products: int) -> Iterator[tuple[str, str, dict[str, object]]]:
     """Every list by each of its filters: its beginning, its middle and near its end."""
     from sellerwatch.kernel.paging import Place
-    from sellerwatch.web.api.slices import cursor_of
+    from sellerwatch.web.api.cursors import cursor_of
 
     run = f"0198c0de-0000-7000-8002-{tasks // RUN // 2:012x}"
     seller = "seller_0003"
@@ -360,8 +360,8 @@ async def lists(database: Path, tasks: int, products: int, calls: int = CALLS) -
     from sellerwatch.compose.service import open_service
     from sellerwatch.settings.load import load
     from sellerwatch.web.api.app import make_app
+    from sellerwatch.web.api.context import Parts
     from sellerwatch.web.api.credentials import Role
-    from sellerwatch.web.api.parts import Parts
     from sellerwatch.web.serve import credentials_of
 
     values = {"DATABASE_URL": f"sqlite:///{database}", "MARKETPLACE_URL": "http://127.0.0.1:9"} | RAISED
@@ -391,12 +391,12 @@ async def lists(database: Path, tasks: int, products: int, calls: int = CALLS) -
 
 
 async def console(database: Path, tasks: int, products: int, calls: int = CALLS) -> list[PageMeasured]:
+    from sellerwatch.access.users import Role, add_user
     from sellerwatch.compose.service import open_service
-    from sellerwatch.oversight.users import Role, add_user
     from sellerwatch.settings.load import load
     from sellerwatch.web import sessions
     from sellerwatch.web.api.app import make_app
-    from sellerwatch.web.api.parts import Parts
+    from sellerwatch.web.api.context import Parts
     from sellerwatch.web.serve import credentials_of
 
     values = {"DATABASE_URL": f"sqlite:///{database}", "MARKETPLACE_URL": "http://127.0.0.1:9"} | RAISED
@@ -444,7 +444,7 @@ async def served(url: str, database: Path) -> None:
     from sellerwatch.compose.service import open_service
     from sellerwatch.crawling.trigger import trigger
     from sellerwatch.kernel.ids import Draw, SellerId
-    from sellerwatch.sellers.register import register
+    from sellerwatch.sellers.commands import register
     from sellerwatch.settings.load import load
     from sellerwatch.web.api.credentials import Role
     from sellerwatch.web.serve import api_of, credentials_of

@@ -73,7 +73,7 @@ class Market:
     changed: list[set[int]] = field(default_factory=list)
 
     def truth(self) -> Any:
-        from sellerwatch.simulator.luck import dice
+        from sellerwatch.simulator.rng import dice
         from sellerwatch.simulator.simulator import Simulator
         from sellerwatch.simulator.world import CHANGES_ONLY
 

@@ -22,8 +22,8 @@ from benchmarks import contest
 from benchmarks.others import job
 
 if TYPE_CHECKING:
-    from sellerwatch.crawling.service import Service
     from sellerwatch.kernel.ids import ExecutionId
+    from sellerwatch.service.service import Service
 
 RAISED = {
     "WINDOW_LIMIT": 1_000_000,
@@ -45,7 +45,7 @@ async def ours(url: str, database: Path, phases: Sequence[str], changed: tuple[i
     from sellerwatch.compose.service import open_service
     from sellerwatch.crawling.trigger import trigger
     from sellerwatch.kernel.ids import Draw, SellerId
-    from sellerwatch.sellers.register import register
+    from sellerwatch.sellers.commands import register
     from sellerwatch.settings.load import load
 
     values = {"DATABASE_URL": f"sqlite:///{database}", "MARKETPLACE_URL": url} | RAISED

@@ -434,7 +434,7 @@ def day(sellers: int = 20, products: int = 1100, hours: float = 24, seed: int = 
     from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop, run_virtually
     from sellerwatch.schedules.interval import CrawlingInterval
     from sellerwatch.simulator.chaos import Profile
-    from sellerwatch.simulator.luck import dice
+    from sellerwatch.simulator.rng import dice
     from sellerwatch.simulator.simulator import Simulator
     from sellerwatch.simulator.world import Deed
 
@@ -493,7 +493,7 @@ async def _serving(simulator: Any, clock: Any, seed: int, every: Any) -> AsyncIt
     from sellerwatch.compose.service import open_service
     from sellerwatch.kernel.ids import Draw, Ids
     from sellerwatch.kernel.store import Commits
-    from sellerwatch.sellers.register import register
+    from sellerwatch.sellers.commands import register
     from sellerwatch.settings.load import load
     from sellerwatch.simulator.receiver import SimulatedReceiver
     from sellerwatch.simulator.transport import SimulatedTransport

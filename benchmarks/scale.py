@@ -31,9 +31,9 @@ from tests.servers import MariaDb, Redis, Server, running
 
 from sellerwatch.cli.running import at_work
 from sellerwatch.compose.service import open_service
-from sellerwatch.crawling.service import Role
 from sellerwatch.crawling.trigger import trigger
 from sellerwatch.kernel.ids import SellerId
+from sellerwatch.service.service import Role
 from sellerwatch.settings.load import load
 
 LEAST = 1.8

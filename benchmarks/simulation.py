@@ -30,7 +30,7 @@ from sellerwatch.kernel.ids import Draw, Ids, SellerId
 from sellerwatch.kernel.store import Commits
 from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop, run_virtually
 from sellerwatch.schedules.interval import CrawlingInterval
-from sellerwatch.sellers.register import register
+from sellerwatch.sellers.commands import register
 from sellerwatch.settings.load import load
 from sellerwatch.simulator.receiver import SimulatedReceiver
 from sellerwatch.simulator.simulator import Simulator

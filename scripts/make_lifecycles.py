@@ -18,7 +18,7 @@ from sellerwatch.kernel.lifecycle import Lifecycle
 PAGE = Path(__file__).parents[1] / "docs" / "lifecycles.md"
 
 #: Only features have nouns with a life; adapters and edges would cost their imports.
-FEATURES = ("sellers", "schedules", "crawling", "catalog", "outbox", "agents", "oversight", "kernel")
+FEATURES = ("sellers", "schedules", "crawling", "catalog", "outbox", "agents", "access", "oversight", "kernel")
 
 SENTENCES = {
     "seller": "A seller of the marketplace; only an ACTIVE one is crawled, and its schedule goes with it.",

@@ -12,7 +12,7 @@ from tests.builders import HOUR, LATER, MINUTE, NOW, an_agent, at
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import Agent, AgentStatus, Outcome
-from sellerwatch.agents.tend import recover_rested
+from sellerwatch.agents.maintenance import recover_rested
 
 AVAILABLE, SUSPENDED, BLOCKED = AgentStatus.AVAILABLE, AgentStatus.SUSPENDED, AgentStatus.BLOCKED
 

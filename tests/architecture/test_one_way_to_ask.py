@@ -19,21 +19,21 @@ Rule = Callable[[ast.AST], Iterator[str]]
 LENDING_METHODS: Mapping[str, set[str]] = {
     ".lend": {"agents/lending.py"},
     ".permits.reserve": {"agents/lending.py"},
-    ".agents.candidates": {"agents/lending.py", "agents/asking.py", "crawling/claim.py", "crawling/trigger.py"},
+    ".agents.candidates": {"agents/lending.py", "agents/ask.py", "crawling/claim.py", "crawling/trigger.py"},
 }
 #: Steps of lending and settling, and the modules that take them: single questions, the token page, workers.
 STEPS: Mapping[str, set[str]] = {
-    "offer": {"agents/asking.py", "crawling/claim.py"},
-    "lend_for": {"agents/asking.py", "crawling/claim.py"},
+    "offer": {"agents/ask.py", "crawling/claim.py"},
+    "lend_for": {"agents/ask.py", "crawling/claim.py"},
     "lend_visit": {"agents/sessions.py"},
-    "judge_answer": {"agents/asking.py", "agents/sessions.py", "crawling/outcome.py", "crawling/work.py"},
-    "observe": {"agents/sessions.py", "agents/settle.py", "crawling/process.py"},
-    "charge_agents": {"agents/settle.py"},
+    "judge_answer": {"agents/ask.py", "agents/sessions.py", "crawling/outcome.py", "crawling/worker.py"},
+    "observe": {"agents/sessions.py", "agents/record_outcomes.py", "crawling/absorb_results.py"},
+    "charge_agents": {"agents/record_outcomes.py"},
 }
 MODULES = ("lending", "judgement", "outages", "settle")
 #: Requests leave from here only; the client's own module is where they are made.
 REQUESTS: Mapping[str, set[str]] = {
-    ".marketplace.fetch": {"agents/asking.py", "crawling/work.py"},
+    ".marketplace.fetch": {"agents/ask.py", "crawling/worker.py"},
     ".marketplace.open_session": {"agents/sessions.py"},
 }
 #: Modules that say what a kind of answer means. The client names the kinds; `outcome.py` asks whether there is a body.

@@ -22,7 +22,7 @@ from sellerwatch.kernel.ids import Draw, ItemNo, SellerId
 from sellerwatch.outbox.message import Message
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.schedules.interval import CrawlingInterval
-from sellerwatch.sellers.register import register
+from sellerwatch.sellers.commands import register
 from sellerwatch.sellers.seller import Seller
 
 from .conftest import Run

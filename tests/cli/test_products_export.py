@@ -21,8 +21,8 @@ from tests.builders import NOW, a_complete_product
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.catalog.facts import BLANK
-from sellerwatch.cli.exporting import COLUMNS, csv_cell, flat, open_export
-from sellerwatch.crawling.known import Known
+from sellerwatch.catalog.queries import Known
+from sellerwatch.cli.product_export import COLUMNS, csv_cell, flat, open_export
 
 from .conftest import Run, clean_environment, refused
 from .prepared import Office

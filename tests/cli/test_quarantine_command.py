@@ -9,8 +9,8 @@ import pytest
 from tests.builders import NOW, task_id
 
 from sellerwatch.adapters.sql.store import SqlStore
-from sellerwatch.crawling.operate_catalog import BATCH
 from sellerwatch.kernel.ids import ItemNo
+from sellerwatch.operations.catalog import BATCH
 from sellerwatch.simulator.rendering import Redesign
 
 from .conftest import Run, refused

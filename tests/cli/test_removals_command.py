@@ -8,8 +8,8 @@ import pytest
 from tests.builders import task_id
 
 from sellerwatch.adapters.sql.store import SqlStore
-from sellerwatch.crawling.operate_catalog import BATCH
 from sellerwatch.kernel.ids import ItemNo
+from sellerwatch.operations.catalog import BATCH
 
 from .conftest import Run, refused
 from .prepared import Office

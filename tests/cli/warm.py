@@ -14,8 +14,8 @@ import sys
 import traceback
 from typing import Any
 
-from sellerwatch.cli.desk import sitting
 from sellerwatch.cli.main import main, program
+from sellerwatch.cli.session import sitting
 
 for name in ("alembic.command", "sellerwatch.compose.service", "sellerwatch.simulator.simulator", "uvloop"):
     importlib.import_module(name)

@@ -22,20 +22,20 @@ from sellerwatch.agents.breaker import BreakerRules
 from sellerwatch.agents.lending import Terms
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.token import Token
+from sellerwatch.crawling.absorb_batch import CrawlRules
+from sellerwatch.crawling.absorb_results import Absorbed, absorb
 from sellerwatch.crawling.claim import Claim, Claims, claim
 from sellerwatch.crawling.execution import Execution
-from sellerwatch.crawling.group import CrawlRules
-from sellerwatch.crawling.list_end import list_tasks, pages_of
+from sellerwatch.crawling.list_reconciliation import list_tasks, pages_of
 from sellerwatch.crawling.outcome import Ending, judge
 from sellerwatch.crawling.ports import WorkerInfo
-from sellerwatch.crawling.process import Absorbed, absorb
 from sellerwatch.crawling.task import Task, TaskStatus, TaskType
 from sellerwatch.kernel.ids import Draw, ExecutionId, Ids, ItemNo, SellerId, TaskId
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
 from sellerwatch.marketplaces.ports import Reply, TransportFailed, TransportProblem
 from sellerwatch.outbox.event import Event, read_event
 from sellerwatch.outbox.message import Message
-from sellerwatch.sellers.register import register
+from sellerwatch.sellers.commands import register
 from sellerwatch.simulator.rendering import Renderer
 from sellerwatch.simulator.world import World
 

@@ -11,7 +11,7 @@ from tests.crawling.practice import ONE, Practice
 from sellerwatch.catalog.ports import RawPart
 from sellerwatch.catalog.product import PartType, Product, ProductNotFound, ProductState
 from sellerwatch.catalog.quarantine import HeldPart, HeldStatus
-from sellerwatch.crawling.known import Known, LookedAt, found_product, known, look_at, told_data
+from sellerwatch.catalog.queries import Known, LookedAt, found_product, known, look_at, told_data
 from sellerwatch.kernel.ids import ItemNo
 from sellerwatch.outbox.message import MessageStatus
 

@@ -32,16 +32,18 @@ from tests.conftest import ENGINES
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.crawling import operate, operate_outbox
+from sellerwatch.crawling import commands
+from sellerwatch.crawling.absorb_batch import CrawlRules
+from sellerwatch.crawling.commands import ExecutionOver, NothingToRetry
 from sellerwatch.crawling.execution import CrawlInProgress, Execution, ExecutionNotFound, ExecutionStatus
-from sellerwatch.crawling.group import CrawlRules
-from sellerwatch.crawling.operate import ExecutionOver, NothingToRetry
 from sellerwatch.crawling.task import Task, TaskStatus
 from sellerwatch.kernel.errors import IllegalMove
 from sellerwatch.kernel.failure import FailureCode
 from sellerwatch.kernel.ids import Draw
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
+from sellerwatch.outbox import commands as outbox_commands
 from sellerwatch.schedules.missed import spread, tick
+from sellerwatch.sellers import commands as seller_commands
 from sellerwatch.sellers.seller import SellerInactive, SellerNotFound, SellerStatus
 from sellerwatch.simulator.simulator import Simulator
 from sellerwatch.simulator.transport import SimulatedTransport
@@ -104,7 +106,7 @@ async def test_a_cancelled_run_counts_what_was_cancelled_and_the_seller_can_be_c
     going = a_task(2).publish(NOW).start(worker_id(), NOW)
     await inline_store.transact(lambda tx: keep(tx, a_run(total=3, failed=1), failed(1), going, a_task(3)))
     ended = await inline_store.transact(
-        lambda tx: operate.cancel(tx, execution_id(), rules, actor=ME, ids=draw.replay(), now=LATER)
+        lambda tx: commands.cancel(tx, execution_id(), rules, actor=ME, ids=draw.replay(), now=LATER)
     )
     assert (ended.cancelled, ended.in_flight) == (1, 1)
     run = await counts_agree(inline_store)
@@ -118,7 +120,7 @@ async def test_a_run_that_is_over_or_unknown_is_not_cancelled(
 ) -> None:
     await inline_store.transact(lambda tx: keep(tx, a_run(total=0)))
     for number, error in ((1, ExecutionOver), (2, ExecutionNotFound)):
-        work = partial(operate.cancel, execution_id=execution_id(number), rules=rules, actor=ME, now=LATER)
+        work = partial(commands.cancel, execution_id=execution_id(number), rules=rules, actor=ME, now=LATER)
         with pytest.raises(error):
             await inline_store.transact(partial(work, ids=draw.replay()))
     assert await inline_store.read(lambda tx: tx.audit.newest(limit=1)) == []
@@ -134,7 +136,7 @@ async def test_deactivating_a_seller_and_ending_its_run_is_all_or_nothing(
 
     def work(tx: Transaction) -> None:
         with pytest.raises(StopIteration):
-            operate.deactivate_seller(tx, SELLER, rules, actor=ME, ids=too_few_ids(), now=LATER)
+            commands.deactivate_seller(tx, SELLER, rules, actor=ME, ids=too_few_ids(), now=LATER)
         raise LookupError
 
     with pytest.raises(LookupError):
@@ -154,7 +156,7 @@ async def test_run_now_is_due_at_this_very_moment_and_the_rhythm_goes_on_from_he
         tx.schedules.add(a_schedule(number))
 
     await inline_store.transact(register)
-    moved = await inline_store.transact(lambda tx: operate.run_now(tx, seller_id(number), actor=ME, now=LATER))
+    moved = await inline_store.transact(lambda tx: seller_commands.run_now(tx, seller_id(number), actor=ME, now=LATER))
     turn = tick(moved, LATER)
     assert turn is not None
     assert (turn.skipped, turn.next_run_at) == (0, LATER - spread(moved) + DAY)
@@ -167,10 +169,10 @@ async def test_run_now_is_for_active_sellers_there_are(inline_store: SqlStore) -
         tx.schedules.add(a_schedule(next_run_at=None))
 
     with pytest.raises(SellerNotFound):
-        await inline_store.transact(lambda tx: operate.run_now(tx, SELLER, actor=ME, now=LATER))
+        await inline_store.transact(lambda tx: seller_commands.run_now(tx, SELLER, actor=ME, now=LATER))
     await inline_store.transact(rest)
     with pytest.raises(SellerInactive):
-        await inline_store.transact(lambda tx: operate.run_now(tx, SELLER, actor=ME, now=LATER))
+        await inline_store.transact(lambda tx: seller_commands.run_now(tx, SELLER, actor=ME, now=LATER))
 
 
 async def test_a_retried_run_is_not_past_its_deadline(inline_store: SqlStore) -> None:
@@ -179,7 +181,7 @@ async def test_a_retried_run_is_not_past_its_deadline(inline_store: SqlStore) ->
     await inline_store.transact(lambda tx: keep(tx, run, *tasks))
     much_later = NOW + 30 * DAY
     again, number = await inline_store.transact(
-        lambda tx: operate.retry_execution(tx, execution_id(), HOUR, actor=ME, now=much_later)
+        lambda tx: commands.retry_execution(tx, execution_id(), HOUR, actor=ME, now=much_later)
     )
     assert number == 1
     assert again == await counts_agree(inline_store)
@@ -189,7 +191,7 @@ async def test_a_retried_run_is_not_past_its_deadline(inline_store: SqlStore) ->
 async def test_a_run_still_going_keeps_its_deadline_when_tasks_of_it_are_retried(inline_store: SqlStore) -> None:
     run = a_run(total=2, failed=1)
     await inline_store.transact(lambda tx: keep(tx, run, failed(1), a_task(2)))
-    handled = await inline_store.transact(lambda tx: operate.retry_tasks(tx, [task_id(1)], HOUR, actor=ME, now=LATER))
+    handled = await inline_store.transact(lambda tx: commands.retry_tasks(tx, [task_id(1)], HOUR, actor=ME, now=LATER))
     assert handled.done == (task_id(1),)
     assert (await counts_agree(inline_store)).deadline_at == run.deadline_at
 
@@ -199,8 +201,8 @@ async def test_what_failed_in_an_old_run_is_not_retried_while_a_newer_one_is_goi
     newer = a_task(2, execution_id=execution_id(2))
     await inline_store.transact(lambda tx: keep(tx, a_run(2, total=1), newer))
     with pytest.raises(CrawlInProgress, match=execution_id(2)):
-        await inline_store.transact(lambda tx: operate.retry_execution(tx, execution_id(1), HOUR, actor=ME, now=LATER))
-    handled = await inline_store.transact(lambda tx: operate.retry_tasks(tx, [task_id(1)], HOUR, actor=ME, now=LATER))
+        await inline_store.transact(lambda tx: commands.retry_execution(tx, execution_id(1), HOUR, actor=ME, now=LATER))
+    handled = await inline_store.transact(lambda tx: commands.retry_tasks(tx, [task_id(1)], HOUR, actor=ME, now=LATER))
     (refused,) = handled.refused
     assert isinstance(refused.error, CrawlInProgress)
     assert (await counts_agree(inline_store)).status is ExecutionStatus.COMPLETED
@@ -211,13 +213,13 @@ async def test_nothing_of_an_inactive_seller_is_retried(inline_store: SqlStore) 
     await inline_store.transact(lambda tx: keep(tx, a_run(total=1, failed=1), failed(1)))
     await inline_store.transact(lambda tx: tx.sellers.save(a_seller(status=SellerStatus.INACTIVE)))
     with pytest.raises(SellerInactive):
-        await inline_store.transact(lambda tx: operate.retry_execution(tx, execution_id(), HOUR, actor=ME, now=LATER))
+        await inline_store.transact(lambda tx: commands.retry_execution(tx, execution_id(), HOUR, actor=ME, now=LATER))
 
 
 async def test_a_run_without_a_failed_task_is_left_alone(inline_store: SqlStore) -> None:
     await inline_store.transact(lambda tx: keep(tx, a_run(total=1), a_task(1)))
     with pytest.raises(NothingToRetry):
-        await inline_store.transact(lambda tx: operate.retry_execution(tx, execution_id(), HOUR, actor=ME, now=LATER))
+        await inline_store.transact(lambda tx: commands.retry_execution(tx, execution_id(), HOUR, actor=ME, now=LATER))
 
 
 async def test_a_refused_one_keeps_none_of_the_others_from_being_handled(inline_store: SqlStore) -> None:
@@ -225,7 +227,7 @@ async def test_a_refused_one_keeps_none_of_the_others_from_being_handled(inline_
     tasks = (failed(1), a_task(2, request_url=a_url(page_no=1)), failed(3))
     await inline_store.transact(lambda tx: keep(tx, run, *tasks))
     asked = [task_id(1), task_id(2), task_id(3), task_id(1)]
-    handled = await inline_store.transact(lambda tx: operate.retry_tasks(tx, asked, HOUR, actor=ME, now=LATER))
+    handled = await inline_store.transact(lambda tx: commands.retry_tasks(tx, asked, HOUR, actor=ME, now=LATER))
     assert handled.done == (task_id(1), task_id(3))
     (refused,) = handled.refused
     assert refused.id == task_id(2)
@@ -244,8 +246,8 @@ async def test_a_message_is_handled_once_however_often_it_is_named(inline_store:
 
     await inline_store.transact(prepare)
     twice = [outbox_id(1), outbox_id(1)]
-    handled = await inline_store.transact(lambda tx: operate_outbox.discard(tx, twice, actor=ME, now=LATER))
+    handled = await inline_store.transact(lambda tx: outbox_commands.discard(tx, twice, actor=ME, now=LATER))
     assert (handled.done, handled.refused) == ((outbox_id(1),), ())
-    again = await inline_store.transact(lambda tx: operate_outbox.replay(tx, twice, actor=ME, now=LATER))
+    again = await inline_store.transact(lambda tx: outbox_commands.replay(tx, twice, actor=ME, now=LATER))
     assert again.done == ()
     assert [type(refused.error) for refused in again.refused] == [IllegalMove]

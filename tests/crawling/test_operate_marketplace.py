@@ -15,15 +15,15 @@ from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.marketplace_status import MarketplaceStatus, marketplace_status
-from sellerwatch.crawling import operate_marketplace
-from sellerwatch.crawling.operate_marketplace import (
+from sellerwatch.kernel.ids import SellerId
+from sellerwatch.operations import marketplace
+from sellerwatch.operations.marketplace import (
     MarketplaceAlreadyPaused,
     MarketplaceNotPaused,
     SellerAlreadyPaused,
     SellerNotPaused,
     pause_notice,
 )
-from sellerwatch.kernel.ids import SellerId
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.sellers.seller import SellerNotFound
 
@@ -51,11 +51,11 @@ async def store(inline_store: SqlStore) -> SqlStore:
 
 
 async def pause(store: SqlStore, seller: SellerId | None = None, now: datetime = NOW) -> MarketplaceStatus:
-    return await store.transact(lambda tx: operate_marketplace.pause(tx, seller, actor=ME, now=now))
+    return await store.transact(lambda tx: marketplace.pause(tx, seller, actor=ME, now=now))
 
 
 async def resume(store: SqlStore, seller: SellerId | None = None, now: datetime = NOW) -> MarketplaceStatus:
-    return await store.transact(lambda tx: operate_marketplace.resume(tx, seller, actor=ME, now=now))
+    return await store.transact(lambda tx: marketplace.resume(tx, seller, actor=ME, now=now))
 
 
 async def trail(store: SqlStore) -> Sequence[AuditEntry]:

@@ -11,15 +11,15 @@ from tests.conftest import ENGINES
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.crawling import operate_outbox
-from sellerwatch.crawling.operate_outbox import NothingToTell
 from sellerwatch.kernel.ids import Draw, SellerId
+from sellerwatch.outbox import commands as outbox_commands
 from sellerwatch.outbox.channel import NothingToResume, OutboxPaused
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
 from sellerwatch.outbox.ports import Choice
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.schedules.schedule import ScheduleStatus
-from sellerwatch.sellers import register
+from sellerwatch.sellers import commands as seller_commands
+from sellerwatch.sellers.commands import NothingToTell
 from sellerwatch.sellers.seller import SellerNotFound
 
 
@@ -58,7 +58,7 @@ async def due(store: SqlStore) -> list[str]:
 
 @pytest.mark.parametrize(
     ("bulk", "to", "freed"),
-    [(operate_outbox.replay_chosen, WAITING, 0), (operate_outbox.discard_chosen, DISCARDED, 1)],
+    [(outbox_commands.replay_chosen, WAITING, 0), (outbox_commands.discard_chosen, DISCARDED, 1)],
 )
 @pytest.mark.parametrize("on", ["sqlite"])
 async def test_many_are_moved_in_pieces_and_are_one_line_of_the_trail(
@@ -83,7 +83,7 @@ async def test_a_choice_that_is_not_of_failures_still_moves_failures_only(inline
     await failed(inline_store, 1)
     every = Choice(status=WAITING)
     moved = await inline_store.transact(
-        lambda tx: operate_outbox.discard_chosen(tx, PRODUCT, every, actor=ME, now=LATER)
+        lambda tx: outbox_commands.discard_chosen(tx, PRODUCT, every, actor=ME, now=LATER)
     )
     assert moved == 1
     assert await due(inline_store) == [outbox_id(3)]
@@ -91,22 +91,22 @@ async def test_a_choice_that_is_not_of_failures_still_moves_failures_only(inline
 
 async def test_one_that_is_replayed_frees_what_was_set_aside_behind_it(inline_store: SqlStore) -> None:
     await failed(inline_store, 2)
-    await inline_store.transact(lambda tx: operate_outbox.discard(tx, [outbox_id(2)], actor=ME, now=LATER))
+    await inline_store.transact(lambda tx: outbox_commands.discard(tx, [outbox_id(2)], actor=ME, now=LATER))
     assert await due(inline_store) == [outbox_id(3)]
 
 
 async def test_a_pause_is_kept_and_on_the_trail_and_so_is_its_end(inline_store: SqlStore) -> None:
     def pause(tx: Transaction) -> Any:
-        return operate_outbox.pause(tx, PRODUCT, "a move", actor=ME, now=NOW)
+        return outbox_commands.pause(tx, PRODUCT, "a move", actor=ME, now=NOW)
 
     await inline_store.transact(pause)
     with pytest.raises(OutboxPaused):
         await inline_store.transact(pause)
     assert (await inline_store.read(lambda tx: tx.channels.get(PRODUCT))).is_paused
     assert not (await inline_store.read(lambda tx: tx.channels.get(SCHEDULER))).is_paused
-    await inline_store.transact(lambda tx: operate_outbox.resume(tx, PRODUCT, actor=ME, now=LATER))
+    await inline_store.transact(lambda tx: outbox_commands.resume(tx, PRODUCT, actor=ME, now=LATER))
     with pytest.raises(NothingToResume):
-        await inline_store.transact(lambda tx: operate_outbox.resume(tx, PRODUCT, actor=ME, now=LATER))
+        await inline_store.transact(lambda tx: outbox_commands.resume(tx, PRODUCT, actor=ME, now=LATER))
     resumed, paused = await trail(inline_store)
     assert (paused.action, paused.note, resumed.action) == ("outbox.pause", "a move", "outbox.resume")
     assert paused.after == {"isPaused": True, "circuit": "CLOSED"}
@@ -124,8 +124,8 @@ class Registered:
     async def begin(self) -> None:
         def work(tx: Transaction) -> None:
             drawn = self._draw.replay()
-            register.register(tx, SELLER, "상점", None, actor="test", ids=drawn, now=NOW)
-            register.deactivate(tx, SELLER, actor="test", ids=drawn, now=NOW)
+            seller_commands.register(tx, SELLER, "상점", None, actor="test", ids=drawn, now=NOW)
+            seller_commands.deactivate(tx, SELLER, actor="test", ids=drawn, now=NOW)
             (first,) = tx.scheduler_outbox.due(NOW, 10)
             tx.scheduler_outbox.move([first.send(worker_id()).refuse("no such bus")], NOW)
             schedule = tx.schedules.of_seller(SELLER)
@@ -137,7 +137,7 @@ class Registered:
     async def retry(self) -> int:
         def work(tx: Transaction) -> int:
             ids = self._more.replay()
-            return operate_outbox.retry_schedule(tx, SELLER, actor=ME, ids=ids, now=LATER)[1]
+            return seller_commands.retry_schedule(tx, SELLER, actor=ME, ids=ids, now=LATER)[1]
 
         return await self._store.transact(work)
 
@@ -172,7 +172,7 @@ async def test_where_the_messages_were_discarded_a_new_one_tells_how_the_schedul
     await seller.begin()
 
     def give_up(tx: Transaction) -> None:
-        operate_outbox.discard_chosen(tx, SCHEDULER, Choice(), actor="test", now=NOW)
+        outbox_commands.discard_chosen(tx, SCHEDULER, Choice(), actor="test", now=NOW)
         (second,) = tx.scheduler_outbox.due(NOW, 10)
         tx.scheduler_outbox.move([second.send(worker_id()).refuse("no").discard()], NOW)
 
@@ -184,5 +184,5 @@ async def test_where_the_messages_were_discarded_a_new_one_tells_how_the_schedul
 async def test_a_seller_that_nobody_knows_has_nothing_to_retry(inline_store: SqlStore) -> None:
     with pytest.raises(SellerNotFound):
         await inline_store.transact(
-            lambda tx: operate_outbox.retry_schedule(tx, SellerId("nobody"), actor=ME, ids=iter(()), now=NOW)
+            lambda tx: seller_commands.retry_schedule(tx, SellerId("nobody"), actor=ME, ids=iter(()), now=NOW)
         )

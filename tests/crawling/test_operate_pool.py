@@ -18,20 +18,20 @@ from tests.recorded import asked, plan
 from sellerwatch.adapters.sealing import AesGcmSealer
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.agents import commands
 from sellerwatch.agents.agent import AgentExists, AgentNotFound, AgentStatus, InvalidUserAgent
+from sellerwatch.agents.agent_status import Standing, next_free_at, tokens_by_age
 from sellerwatch.agents.circuit import Circuit
-from sellerwatch.agents.limits import Limits
-from sellerwatch.agents.pool import Grant
-from sellerwatch.agents.ports import Permit, Stored, Use
-from sellerwatch.agents.standing import Standing, next_free_at, tokens_by_age
-from sellerwatch.crawling import operate_pool
-from sellerwatch.crawling.operate_pool import (
+from sellerwatch.agents.commands import (
     AgentName,
     InvalidAgentName,
     Moved,
     NotOverridden,
     RemovedLately,
 )
+from sellerwatch.agents.limits import Limits
+from sellerwatch.agents.pool import Grant
+from sellerwatch.agents.ports import Permit, Stored, Use
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.errors import IllegalMove, Invalid
@@ -85,7 +85,7 @@ def lend(tx: Transaction, row: int, number: int, moment: Moment) -> list[Permit]
 
 
 def found(tx: Transaction, row: int) -> Stored:
-    return operate_pool.find_agent(tx, AgentName(str(row)))
+    return commands.find_agent(tx, AgentName(str(row)))
 
 
 def standing(tx: Transaction, row: int, moment: Moment, limits: Limits = LIMITS) -> Standing:
@@ -110,11 +110,11 @@ def test_an_agent_is_named_by_its_number_or_its_uuid_and_nothing_else(given: str
 
 async def test_a_number_and_a_uuid_name_the_same_agent(inline_store: SqlStore) -> None:
     def work(tx: Transaction) -> None:
-        by_number = operate_pool.find_agent(tx, AgentName.parse("#7"))
-        by_id = operate_pool.find_agent(tx, AgentName.parse(by_number.agent.user_agent_id.upper()))
+        by_number = commands.find_agent(tx, AgentName.parse("#7"))
+        by_id = commands.find_agent(tx, AgentName.parse(by_number.agent.user_agent_id.upper()))
         assert by_number.row == by_id.row == 7
         with pytest.raises(AgentNotFound):
-            operate_pool.find_agent(tx, AgentName.parse("12345"))
+            commands.find_agent(tx, AgentName.parse("12345"))
 
     await inline_store.read(work)
 
@@ -125,7 +125,7 @@ async def test_a_number_and_a_uuid_name_the_same_agent(inline_store: SqlStore) -
 async def test_an_added_agent_is_ready_with_a_whole_budget_and_is_on_the_trail(inline_store: SqlStore) -> None:
     draw, limits = Draw(ids()), Limits(window_limit=200)
     made = await inline_store.transact(
-        lambda tx: operate_pool.add_agent(tx, " Opera/9 ", limits, actor=ME, ids=draw.replay(), at=at())
+        lambda tx: commands.add_agent(tx, " Opera/9 ", limits, actor=ME, ids=draw.replay(), at=at())
     )
     assert (made.agent.user_agent, made.agent.status, made.slots_left) == ("Opera/9", AgentStatus.AVAILABLE, 80)
     assert await trail(inline_store) == [("agent.add", made.agent.user_agent_id)]
@@ -140,7 +140,7 @@ async def test_an_agent_that_is_no_header_or_there_already_is_refused(
     def work(tx: Transaction) -> None:
         text = tx.agents.get_rows([1])[1].user_agent if given is None else given
         with pytest.raises(error):
-            operate_pool.add_agent(tx, text, LIMITS, actor=ME, ids=draw.replay(), at=at())
+            commands.add_agent(tx, text, LIMITS, actor=ME, ids=draw.replay(), at=at())
 
     await inline_store.transact(work)
     assert await trail(inline_store) == []
@@ -154,7 +154,7 @@ async def test_a_removed_agent_with_requests_in_its_window_gets_no_fresh_budget_
     def remove(tx: Transaction) -> dict[int, str]:
         strings = {row: agent.user_agent for row, agent in tx.agents.get_rows([1, 2]).items()}
         lend(tx, 1, 1, at())
-        done = operate_pool.remove_agents(tx, names(1, 2), limits, actor=ME, at=at())
+        done = commands.remove_agents(tx, names(1, 2), limits, actor=ME, at=at())
         assert len(done.agents) == 2
         assert tx.agents.tally() == (98, 98)
         return strings
@@ -163,7 +163,7 @@ async def test_a_removed_agent_with_requests_in_its_window_gets_no_fresh_budget_
 
     def add(tx: Transaction, text: str, after: timedelta) -> Stored:
         draw = Draw(ids(int(after.total_seconds())))
-        return operate_pool.add_agent(tx, text, limits, actor=ME, ids=draw.replay(), at=at(after))
+        return commands.add_agent(tx, text, limits, actor=ME, ids=draw.replay(), at=at(after))
 
     with pytest.raises(RemovedLately, match="add it after 2026-11-15 07:05:05 UTC"):
         await inline_store.transact(partial(add, text=strings[1], after=HOUR))
@@ -174,9 +174,9 @@ async def test_a_removed_agent_with_requests_in_its_window_gets_no_fresh_budget_
 async def test_the_number_of_a_removed_agent_is_never_anothers(inline_store: SqlStore) -> None:
     """Its permits and its log stay, and would be taken for the newcomer's."""
     draw = Draw(ids())
-    await inline_store.transact(lambda tx: operate_pool.remove_agents(tx, names(100), LIMITS, actor=ME, at=at()))
+    await inline_store.transact(lambda tx: commands.remove_agents(tx, names(100), LIMITS, actor=ME, at=at()))
     made = await inline_store.transact(
-        lambda tx: operate_pool.add_agent(tx, "Opera/9", LIMITS, actor=ME, ids=draw.replay(), at=at())
+        lambda tx: commands.add_agent(tx, "Opera/9", LIMITS, actor=ME, ids=draw.replay(), at=at())
     )
     assert made.row > 100
     assert made.slots_left == 80
@@ -188,7 +188,7 @@ async def test_the_number_of_a_removed_agent_is_never_anothers(inline_store: Sql
 async def test_a_suspension_can_be_made_longer_but_not_shorter(inline_store: SqlStore) -> None:
     async def suspend(rest: timedelta) -> Moved:
         return await inline_store.transact(
-            lambda tx: operate_pool.suspend_agents(tx, names(3), rest, "quiet", actor=ME, now=NOW)
+            lambda tx: commands.suspend_agents(tx, names(3), rest, "quiet", actor=ME, now=NOW)
         )
 
     for rest, until in ((HOUR, LATER), (MINUTE, LATER), (2 * HOUR, NOW + 2 * HOUR)):
@@ -199,8 +199,8 @@ async def test_a_suspension_can_be_made_longer_but_not_shorter(inline_store: Sql
 async def test_a_recovered_agent_has_health_70_and_no_token_yet(inline_store: SqlStore) -> None:
     def work(tx: Transaction) -> Stored:
         give_token(tx, 3, AesGcmSealer([OLD]))
-        operate_pool.suspend_agents(tx, names(3), HOUR, "quiet", actor=ME, now=NOW)
-        operate_pool.recover_agents(tx, names(3), actor=ME, now=NOW)
+        commands.suspend_agents(tx, names(3), HOUR, "quiet", actor=ME, now=NOW)
+        commands.recover_agents(tx, names(3), actor=ME, now=NOW)
         return found(tx, 3)
 
     stored = await inline_store.transact(work)
@@ -216,9 +216,9 @@ async def test_a_recovered_agent_has_health_70_and_no_token_yet(inline_store: Sq
 async def test_unblocking_closes_the_circuit_and_keeps_both_in_the_history(inline_store: SqlStore) -> None:
     def work(tx: Transaction) -> Stored:
         open_circuit(tx, 4)
-        operate_pool.block_agents(tx, names(4), "a complaint", actor=ME, now=NOW)
+        commands.block_agents(tx, names(4), "a complaint", actor=ME, now=NOW)
         assert found(tx, 4).agent.reason == "a complaint"
-        operate_pool.unblock_agents(tx, names(4), actor=ME, now=LATER)
+        commands.unblock_agents(tx, names(4), actor=ME, now=LATER)
         return found(tx, 4)
 
     stored = await inline_store.transact(work)
@@ -237,8 +237,8 @@ async def test_unblocking_closes_the_circuit_and_keeps_both_in_the_history(inlin
 
 async def test_what_is_refused_keeps_nothing_else_from_being_done(inline_store: SqlStore) -> None:
     def work(tx: Transaction) -> Moved:
-        operate_pool.suspend_agents(tx, names(1, 2), HOUR, "quiet", actor=ME, now=NOW)
-        return operate_pool.recover_agents(tx, names(1, 3, 999, 2, found(tx, 1).agent.user_agent_id), actor=ME, now=NOW)
+        commands.suspend_agents(tx, names(1, 2), HOUR, "quiet", actor=ME, now=NOW)
+        return commands.recover_agents(tx, names(1, 3, 999, 2, found(tx, 1).agent.user_agent_id), actor=ME, now=NOW)
 
     moved = await inline_store.transact(work)
     assert len(moved.handled.done) == len(moved.agents) == 2
@@ -252,7 +252,7 @@ async def test_what_is_refused_keeps_nothing_else_from_being_done(inline_store: 
 async def test_rotating_throws_the_token_away_and_only_where_there_is_one(inline_store: SqlStore) -> None:
     def work(tx: Transaction) -> Moved:
         give_token(tx, 1, AesGcmSealer([OLD]))
-        moved = operate_pool.rotate_tokens(tx, names(1, 2), actor=ME, now=NOW)
+        moved = commands.rotate_tokens(tx, names(1, 2), actor=ME, now=NOW)
         assert found(tx, 1).token_issued_at is None
         assert tx.tokens.due(NOW + HOUR, 10) == []
         return moved
@@ -272,8 +272,8 @@ async def test_rekeyed_tokens_open_without_the_old_key(inline_store: SqlStore) -
     await inline_store.transact(seal)
     both = AesGcmSealer([NEW, OLD])
 
-    def rekey(tx: Transaction, dry_run: bool) -> operate_pool.Rekeyed:
-        return operate_pool.rekey(tx, both, dry_run=dry_run, actor=ME, now=NOW)
+    def rekey(tx: Transaction, dry_run: bool) -> commands.Rekeyed:
+        return commands.rekey(tx, both, dry_run=dry_run, actor=ME, now=NOW)
 
     for dry_run in (True, False):
         done = await inline_store.transact(partial(rekey, dry_run=dry_run))
@@ -304,8 +304,8 @@ async def test_nothing_of_a_token_is_in_a_repr_a_log_line_or_a_traceback(
                 sealer.open(tx.tokens.sealed()[0][2], whose)
             except Invalid as error:
                 told.append("".join(traceback.format_exception(error)))
-        told.append(repr(operate_pool.rekey(tx, AesGcmSealer([NEW, OLD]), dry_run=False, actor=ME, now=NOW)))
-        told.append(repr(operate_pool.rotate_tokens(tx, names(1), actor=ME, now=NOW)))
+        told.append(repr(commands.rekey(tx, AesGcmSealer([NEW, OLD]), dry_run=False, actor=ME, now=NOW)))
+        told.append(repr(commands.rotate_tokens(tx, names(1), actor=ME, now=NOW)))
         told.append(repr(tx.audit.newest(limit=10)))
         return "\n".join(told)
 
@@ -327,7 +327,7 @@ def in_force(overrides: Mapping[str, str]) -> Mapping[str, Any]:
 async def test_a_changed_limit_is_kept_with_before_and_after(inline_store: SqlStore) -> None:
     async def set_to(value: str) -> tuple[Any, Any]:
         return await inline_store.transact(
-            lambda tx: operate_pool.set_limit(tx, "window_limit", value, in_force, actor=ME, now=NOW)
+            lambda tx: commands.set_limit(tx, "window_limit", value, in_force, actor=ME, now=NOW)
         )
 
     assert await set_to("60") == (80, 60)
@@ -336,12 +336,10 @@ async def test_a_changed_limit_is_kept_with_before_and_after(inline_store: SqlSt
     with pytest.raises(Invalid):
         await set_to("many")
     assert await inline_store.transact(
-        lambda tx: operate_pool.unset_limit(tx, "window_limit", in_force, actor=ME, now=NOW)
+        lambda tx: commands.unset_limit(tx, "window_limit", in_force, actor=ME, now=NOW)
     ) == (40, 80)
     with pytest.raises(NotOverridden):
-        await inline_store.transact(
-            lambda tx: operate_pool.unset_limit(tx, "window_limit", in_force, actor=ME, now=NOW)
-        )
+        await inline_store.transact(lambda tx: commands.unset_limit(tx, "window_limit", in_force, actor=ME, now=NOW))
     entries = await inline_store.read(lambda tx: tx.audit.newest(limit=10, subject_type="setting"))
     assert [(e.action, e.subject_id, e.before, e.after) for e in reversed(entries)] == [
         ("limit.set", "WINDOW_LIMIT", {"value": 80}, {"value": 60}),
@@ -353,9 +351,9 @@ async def test_a_changed_limit_is_kept_with_before_and_after(inline_store: SqlSt
 async def test_a_limit_that_has_become_wrong_can_be_mended_and_taken_back(inline_store: SqlStore) -> None:
     def work(tx: Transaction) -> None:
         tx.overrides.set("window_limit", "broken", ME, NOW)
-        assert operate_pool.set_limit(tx, "window_limit", "60", in_force, actor=ME, now=NOW) == (80, 60)
+        assert commands.set_limit(tx, "window_limit", "60", in_force, actor=ME, now=NOW) == (80, 60)
         tx.overrides.set("window_limit", "broken", ME, NOW)
-        assert operate_pool.unset_limit(tx, "window_limit", in_force, actor=ME, now=NOW) == (80, 80)
+        assert commands.unset_limit(tx, "window_limit", in_force, actor=ME, now=NOW) == (80, 80)
 
     await inline_store.transact(work)
 
@@ -408,10 +406,10 @@ async def test_a_window_that_counts_as_full_says_until_when(inline_store: SqlSto
 
 async def test_why_an_agent_is_not_asked_and_when_it_is_back(inline_store: SqlStore) -> None:
     def prepare(tx: Transaction) -> None:
-        operate_pool.block_agents(tx, names(*range(5, 101)), "not needed", actor=ME, now=NOW)
+        commands.block_agents(tx, names(*range(5, 101)), "not needed", actor=ME, now=NOW)
         tx.permits.answer([permit.number for permit in lend(tx, 1, 80, at())], at())
         open_circuit(tx, 2)
-        operate_pool.suspend_agents(tx, names(3), 2 * HOUR, "quiet", actor=ME, now=NOW)
+        commands.suspend_agents(tx, names(3), 2 * HOUR, "quiet", actor=ME, now=NOW)
 
     await inline_store.transact(prepare)
     seen = await inline_store.read(lambda tx: tx.pool_report.standings(at(), LIMITS))

@@ -15,13 +15,13 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import AgentStatus
 from sellerwatch.agents.answers import Answer, AnswerKind
 from sellerwatch.catalog.product import ProductEvent
+from sellerwatch.crawling.absorb_results import Absorbed
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
-from sellerwatch.crawling.list_end import LIST_READINGS, pages_of
-from sellerwatch.crawling.process import Absorbed
+from sellerwatch.crawling.list_reconciliation import LIST_READINGS, pages_of
 from sellerwatch.crawling.put_back import cancel_execution
 from sellerwatch.crawling.task import Purpose, TaskNote, TaskStatus, TaskType
-from sellerwatch.kernel.copies import altered
 from sellerwatch.kernel.failure import FailureCode
+from sellerwatch.kernel.fast_values import altered
 from sellerwatch.kernel.ids import Draw, ExecutionId, ItemNo
 from sellerwatch.sellers.seller import SellerStatus
 

@@ -10,12 +10,12 @@ from tests.crawling.practice import BROKEN, GONE, ONE, TWO, Practice
 
 from sellerwatch.catalog.product import ProductEvent
 from sellerwatch.crawling.execution import Execution, ExecutionNotFound, ExecutionStatus
-from sellerwatch.crawling.operate_catalog import settle_ended
 from sellerwatch.crawling.put_back import PutBack, cancel_execution, put_back_lost, release, reopen_tasks
 from sellerwatch.crawling.task import TaskStatus, TaskType
 from sellerwatch.kernel.errors import IllegalMove
 from sellerwatch.kernel.failure import FailureCode
 from sellerwatch.kernel.ids import Draw, ExecutionId
+from sellerwatch.operations.catalog import settle_ended
 
 LAPSE = timedelta(seconds=30)
 DETAIL, OPTION = TaskType.PRODUCT_DETAIL, TaskType.PRODUCT_OPTION

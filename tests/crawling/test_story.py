@@ -11,11 +11,11 @@ from tests.crawling.practice import ONE, TWO, Practice
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.answers import Answer, AnswerKind
-from sellerwatch.crawling.story import Story, of_message, of_product, of_run, of_task
 from sellerwatch.crawling.task import TaskNotFound, TaskStatus
 from sellerwatch.kernel.failure import Blame
 from sellerwatch.kernel.ids import ItemNo
 from sellerwatch.outbox.message import MessageStatus
+from sellerwatch.reports.trace import Story, of_message, of_product, of_run, of_task
 
 
 async def changed(store: SqlStore) -> tuple[Practice, ItemNo]:

@@ -12,7 +12,6 @@ from tests.conftest import ENGINES
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.endpoints import Endpoint
-from sellerwatch.crawling import operate_marketplace
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.ports import NoteKind
 from sellerwatch.crawling.task import TaskType
@@ -20,6 +19,7 @@ from sellerwatch.crawling.waiting import causes_of_waiting, waiting_view
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import SellerId
+from sellerwatch.operations import marketplace
 
 REFUSED = Failure.of(FailureCode.UNREACHABLE, NOW, detail="connection refused")
 RUNNING = an_execution(1).start(1, NOW)
@@ -45,7 +45,7 @@ async def cause(store: SqlStore, run: Execution) -> Failure | None:
 
 
 async def pause(store: SqlStore, seller_id: SellerId | None) -> None:
-    await store.transact(lambda tx: operate_marketplace.pause(tx, seller_id, actor="test", now=NOW))
+    await store.transact(lambda tx: marketplace.pause(tx, seller_id, actor="test", now=NOW))
 
 
 async def test_a_run_at_work_waits_for_nothing(inline_store: SqlStore) -> None:

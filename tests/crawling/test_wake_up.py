@@ -8,9 +8,9 @@ from datetime import timedelta
 
 import pytest
 
-from sellerwatch.crawling.wake_up import WakeUp
 from sellerwatch.kernel.store import Commits
 from sellerwatch.kernel.virtual_time import Stuck, VirtualClock, VirtualLoop, run_virtually
+from sellerwatch.service.wake_up import WakeUp
 
 SECONDS = 10.0
 

@@ -20,11 +20,10 @@ from urllib.parse import urlsplit
 from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.crawling.operate import run_now
 from sellerwatch.kernel.clock import SystemClock
 from sellerwatch.kernel.ids import Draw, Ids, SellerId
-from sellerwatch.sellers.register import register
-from sellerwatch.simulator.luck import dice
+from sellerwatch.sellers.commands import register, run_now
+from sellerwatch.simulator.rng import dice
 
 #: Nobody waits longer for anything here; a machine that is slow is not a fault.
 PATIENCE = 150.0

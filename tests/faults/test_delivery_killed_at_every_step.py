@@ -21,8 +21,8 @@ from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop
 from sellerwatch.outbox.message import MessageStatus
 from sellerwatch.outbox.rules import DeliveryRules
-from sellerwatch.simulator.luck import dice
 from sellerwatch.simulator.product_server import Mode
+from sellerwatch.simulator.rng import dice
 
 #: Two failures open the circuit, so that a short story has all of it.
 RULES = DeliveryRules(

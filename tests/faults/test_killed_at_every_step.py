@@ -18,7 +18,7 @@ from tests.simulation.stage import Stage, play, settings_of
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.ids import SellerId
-from sellerwatch.simulator.luck import dice
+from sellerwatch.simulator.rng import dice
 from sellerwatch.simulator.world import CHANGES_ONLY
 
 #: A pool so small that a request too many would be one over the budget.

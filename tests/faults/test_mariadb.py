@@ -19,11 +19,11 @@ from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.compose.database import open_engine, open_store
 from sellerwatch.compose.service import open_service
-from sellerwatch.crawling.service import Service
 from sellerwatch.crawling.trigger import trigger
 from sellerwatch.kernel.clock import SystemClock
 from sellerwatch.kernel.ids import Draw, Ids, SellerId
-from sellerwatch.sellers.register import register
+from sellerwatch.sellers.commands import register
+from sellerwatch.service.service import Service
 from sellerwatch.settings.model import Settings
 from sellerwatch.simulator.receiver import SimulatedReceiver
 from sellerwatch.simulator.simulator import Simulator

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.faults.processes import Program, SimulatorProcess, count, is_settled, register_at, run, until
 
-from sellerwatch.simulator.luck import dice
+from sellerwatch.simulator.rng import dice
 
 HELD = "SELECT COUNT(*) FROM crawler_tasks WHERE status = 'IN_PROGRESS'"
 UNANSWERED = "SELECT COUNT(*) FROM permits WHERE answered_at IS NULL"

@@ -17,15 +17,15 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.servers import program
 from tests.simulation.stage import settings_of, simulator_of
 
+from sellerwatch.access.users import Role, add_user
 from sellerwatch.adapters.passwords import Argon2Passwords
 from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import SqlStore, ThreadRunner
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.cli.running import at_work
 from sellerwatch.compose.service import open_service
-from sellerwatch.crawling.service import Service
 from sellerwatch.kernel.clock import SystemClock
-from sellerwatch.oversight.users import Role, add_user
+from sellerwatch.service.service import Service
 from sellerwatch.simulator.receiver import SimulatedReceiver
 from sellerwatch.simulator.simulator import Simulator
 from sellerwatch.simulator.transport import SimulatedTransport

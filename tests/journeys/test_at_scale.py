@@ -22,7 +22,7 @@ from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.kernel.clock import SystemClock
 from sellerwatch.kernel.ids import Draw, SellerId
-from sellerwatch.sellers.register import register
+from sellerwatch.sellers.commands import register
 
 SELLER = SellerId("seller_0001")
 TARGET = "arn:aws:events:us-east-1:000000000000:api-destination/trigger"

@@ -17,7 +17,7 @@ from sellerwatch.catalog.product import PartType
 from sellerwatch.catalog.quarantine import Case, CaseKind
 from sellerwatch.catalog.removal import Removal, RemovalReason
 from sellerwatch.kernel.ids import CaseId, Draw, RemovalId, SellerId
-from sellerwatch.sellers.register import register
+from sellerwatch.sellers.commands import register
 from sellerwatch.simulator.product_server import Behaviour, Mode
 
 #: Words that are the same in every language, and what sellers are called here.

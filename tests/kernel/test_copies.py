@@ -6,7 +6,7 @@ import pytest
 from tests.builders import LATER, a_task
 
 from sellerwatch.crawling.task import Task
-from sellerwatch.kernel.copies import altered, made, quick
+from sellerwatch.kernel.fast_values import altered, made, quick
 
 
 def test_a_copy_has_the_new_fields_and_otherwise_the_old() -> None:

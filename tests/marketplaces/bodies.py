@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
+from sellerwatch.catalog.ports import Unparsable
 from sellerwatch.kernel.ids import ItemNo
-from sellerwatch.marketplaces.ports import Unparsable
 
 ITEM_NO = 900000001
 ITEM = ItemNo(ITEM_NO)

@@ -10,9 +10,9 @@ from tests.builders import StoppedClock, agent_id
 
 from sellerwatch.adapters.sealing import AesGcmSealer
 from sellerwatch.agents.answers import AnswerKind, Identity, Session
+from sellerwatch.catalog.ports import Unparsable
 from sellerwatch.kernel.ids import ItemNo, SellerId
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
-from sellerwatch.marketplaces.ports import Unparsable
 from sellerwatch.simulator.chaos import Profile, Storms
 from sellerwatch.simulator.simulator import Simulator
 from sellerwatch.simulator.transport import SimulatedTransport

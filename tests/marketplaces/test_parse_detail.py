@@ -22,8 +22,8 @@ from tests.marketplaces.bodies import (
 )
 
 from sellerwatch.catalog.facts import Brand, Category, Prices, Shipping
+from sellerwatch.catalog.ports import Unparsable
 from sellerwatch.marketplaces.mustit.parse import read_detail
-from sellerwatch.marketplaces.ports import Unparsable
 
 
 def detail_with(path: tuple[str | int, ...], new: Any) -> Any:

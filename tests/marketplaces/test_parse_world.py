@@ -17,10 +17,10 @@ from tests.builders import digest_of, whole_of
 from tests.marketplaces.bodies import ITEM_NO, a_detail, a_page, an_entry, an_option, encoded
 
 from sellerwatch.catalog.facts import Facts
+from sellerwatch.catalog.ports import Unparsable
 from sellerwatch.kernel.ids import ItemNo
 from sellerwatch.marketplaces.mustit.fields import unknown_fields
 from sellerwatch.marketplaces.mustit.parse import read_detail, read_entry, read_list, read_options
-from sellerwatch.marketplaces.ports import Unparsable
 from sellerwatch.simulator.changes import CHANGES
 from sellerwatch.simulator.rendering import Redesign, Renderer
 from sellerwatch.simulator.world import World

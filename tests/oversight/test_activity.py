@@ -9,15 +9,15 @@ from tests.builders import NOW, an_execution, execution_id
 from tests.conftest import ENGINES
 from tests.web.conftest import Office, office
 
+from sellerwatch.access.idempotency import Claim
+from sellerwatch.access.logins import Failures
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.crawling.look_after import forget_traces, recover
-from sellerwatch.crawling.telling import TellingAlerts, tell_progress
+from sellerwatch.crawling.activity_feed import TellingAlerts, tell_progress
 from sellerwatch.kernel.activity import Activity
 from sellerwatch.oversight.alerts import Alert
-from sellerwatch.oversight.answers import Claim
 from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.oversight.logins import Failures
+from sellerwatch.service.jobs import forget_traces, recover
 
 
 @pytest.fixture(params=ENGINES)

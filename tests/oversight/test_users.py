@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 from tests.builders import NOW
 
-from sellerwatch.oversight.logins import BY_ADDRESS, BY_USER, network
-from sellerwatch.oversight.users import InvalidPassword, InvalidUserName, Role, User, check_password, user_name
+from sellerwatch.access.logins import BY_ADDRESS, BY_USER, network
+from sellerwatch.access.users import InvalidPassword, InvalidUserName, Role, User, check_password, user_name
 
 
 @pytest.mark.parametrize(("given", "name"), [("Minji", "minji"), (" ops@example.com ", "ops@example.com"), ("a", "a")])

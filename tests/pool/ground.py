@@ -27,13 +27,13 @@ from sellerwatch.agents.answers import Answer, AnswerKind
 from sellerwatch.agents.breaker import BreakerRules
 from sellerwatch.agents.lending import Terms
 from sellerwatch.agents.limits import Host, Limits
+from sellerwatch.agents.maintenance import change_limits, recover_rested
 from sellerwatch.agents.marketplace_circuit import EndpointFailure, MarketplaceCircuitRules
 from sellerwatch.agents.outages import observe
-from sellerwatch.agents.settle import settle
-from sellerwatch.agents.tend import change_limits, recover_rested
+from sellerwatch.agents.record_outcomes import settle
 from sellerwatch.agents.token import Token
+from sellerwatch.crawling.absorb_batch import CrawlRules
 from sellerwatch.crawling.claim import Claim, Claims, claim
-from sellerwatch.crawling.group import CrawlRules
 from sellerwatch.crawling.outcome import judge
 from sellerwatch.crawling.ports import WorkerInfo
 from sellerwatch.crawling.put_back import put_back_lost, release

@@ -16,7 +16,7 @@ from sellerwatch.kernel.notices import Notice
 from sellerwatch.outbox.message import Message, MessageStatus
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.schedule import Schedule, ScheduleEvent, ScheduleEventType, ScheduleStatus
-from sellerwatch.schedules.telling import heed, message_of
+from sellerwatch.schedules.scheduler_messages import heed, message_of
 
 
 @pytest.fixture(params=ENGINES)

@@ -18,7 +18,7 @@ from sellerwatch.kernel.ids import Draw
 from sellerwatch.outbox.message import Message
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.schedule import Schedule, ScheduleStatus
-from sellerwatch.sellers import register as verbs
+from sellerwatch.sellers import commands as verbs
 from sellerwatch.sellers.seller import InvalidSellerName, Seller, SellerExists, SellerNotFound, SellerStatus
 
 

@@ -16,7 +16,7 @@ import orjson
 from tests.simulation.stage import Stage, play, settings_of
 
 from sellerwatch.marketplaces.ports import Reply, Transport
-from sellerwatch.simulator.luck import dice
+from sellerwatch.simulator.rng import dice
 from sellerwatch.simulator.world import CHANGES_ONLY
 
 

@@ -24,7 +24,6 @@ from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.compose.service import open_service
 from sellerwatch.crawling.execution import Execution
-from sellerwatch.crawling.service import Service
 from sellerwatch.crawling.trigger import trigger
 from sellerwatch.kernel.errors import Unavailable
 from sellerwatch.kernel.ids import Draw, ExecutionId, Ids, SellerId
@@ -33,7 +32,8 @@ from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop, run_virtu
 from sellerwatch.marketplaces.ports import Transport
 from sellerwatch.outbox.ports import Receiver
 from sellerwatch.schedules.interval import CrawlingInterval
-from sellerwatch.sellers.register import register
+from sellerwatch.sellers.commands import register
+from sellerwatch.service.service import Service
 from sellerwatch.settings.load import load
 from sellerwatch.settings.model import Settings
 from sellerwatch.simulator.receiver import SimulatedReceiver

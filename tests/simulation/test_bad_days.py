@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.simulation.stage import MOST_RUNS, Stage, play, settings_of
 
-from sellerwatch.simulator.luck import dice
 from sellerwatch.simulator.product_server import Behaviour, Mode
+from sellerwatch.simulator.rng import dice
 from sellerwatch.simulator.world import Deed
 
 #: Everything but removals: those are another story.

@@ -12,7 +12,7 @@ from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.ids import Draw, SellerId
 from sellerwatch.schedules.interval import CrawlingInterval
-from sellerwatch.sellers.register import register
+from sellerwatch.sellers.commands import register
 
 DAILY = CrawlingInterval.of_days(1)
 HOUR = 3600.0

@@ -10,13 +10,14 @@ import pytest
 from tests.simulation.stage import Stage, play, settings_of
 
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.crawling.operate_outbox import pause, resume, retry_schedule
 from sellerwatch.kernel.ids import Draw, SellerId
+from sellerwatch.outbox.commands import pause, resume
 from sellerwatch.outbox.message import Message, OutboxKind
 from sellerwatch.outbox.receipt import Receipt
 from sellerwatch.schedules.schedule import ScheduleStatus
-from sellerwatch.simulator.luck import dice
+from sellerwatch.sellers.commands import retry_schedule
 from sellerwatch.simulator.product_server import Behaviour, Mode
+from sellerwatch.simulator.rng import dice
 from sellerwatch.simulator.world import CHANGES_ONLY
 
 #: Longer than the tries of an event would last.

@@ -8,9 +8,9 @@ import pytest
 from tests.simulation.stage import Stage, play, settings_of
 
 from sellerwatch.crawling.execution import ExecutionStatus
-from sellerwatch.crawling.operate_marketplace import pause, resume
 from sellerwatch.kernel.failure import FailureCode
 from sellerwatch.kernel.ids import SellerId
+from sellerwatch.operations.marketplace import pause, resume
 
 MINUTE = 60.0
 #: A process heeds a pause at most this late.

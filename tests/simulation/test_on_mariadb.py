@@ -9,7 +9,7 @@ from tests.simulation.doors import Life, ShakyStore
 from tests.simulation.stage import Stage, play, settings_of
 from tests.simulation.test_recheck import be_well, newest, pause
 
-from sellerwatch.simulator.luck import dice
+from sellerwatch.simulator.rng import dice
 from sellerwatch.simulator.world import CHANGES_ONLY
 
 

@@ -21,17 +21,17 @@ from sellerwatch.agents.agent import Agent
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
-from sellerwatch.crawling.service import Service
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.failure import Blame, FailureCode
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.missed import starts_at
 from sellerwatch.schedules.schedule import Schedule
+from sellerwatch.service.service import Service
 from sellerwatch.settings.model import Settings
 from sellerwatch.simulator.chaos import Ailment, Outage
-from sellerwatch.simulator.luck import dice
 from sellerwatch.simulator.marketplace import LoggedRequest
+from sellerwatch.simulator.rng import dice
 from sellerwatch.simulator.world import CHANGES_ONLY
 
 AGENTS = 10

@@ -18,8 +18,8 @@ from tests.simulation.stage import Stage, settings_of, simulator_of
 from sellerwatch.adapters.permit_mark import PermitMark
 from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
-from sellerwatch.crawling.service import Service
 from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop, run_virtually
+from sellerwatch.service.service import Service
 from sellerwatch.settings.model import Settings
 
 WINDOW = 60.0

@@ -18,11 +18,11 @@ from sellerwatch.agents.breaker import PoolBreakerOpen
 from sellerwatch.agents.sessions import open_session, renew_due
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.execution import ExecutionStatus
-from sellerwatch.crawling.look_after import run_once
-from sellerwatch.crawling.service import Service
 from sellerwatch.crawling.trigger import trigger
 from sellerwatch.kernel.clock import moment
 from sellerwatch.marketplaces.ports import Reply
+from sellerwatch.service.jobs import run_once
+from sellerwatch.service.service import Service
 
 HOUR = timedelta(hours=1)
 
@@ -62,7 +62,7 @@ def test_after_a_restored_database_every_window_counts_as_full_for_one_window(mi
         mark = Remembered(10_000)
         async with stage.service() as made:
             crawl = replace(made.crawl, mark=mark)
-            service = Service(crawl, made.deliveries, made.tune, made.tending_interval, schedules=False)
+            service = Service(made.store, crawl, made.deliveries, made.tune, made.tending_interval, schedules=False)
             running = asyncio.create_task(service.run())
             await stage.clock.sleep(1)
             waiting = await trigger(crawl, seller_id, "test")

@@ -14,13 +14,13 @@ from tests.simulation.stage import Stage, play, settings_of
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.catalog.facts import DetailFacts
 from sellerwatch.catalog.quarantine import Case, CaseKind, CaseStatus
+from sellerwatch.crawling.commands import cancel
 from sellerwatch.crawling.execution import ExecutionStatus
-from sellerwatch.crawling.operate import cancel
-from sellerwatch.crawling.operate_catalog import Released, drop_case, release_case
 from sellerwatch.crawling.ports import NoteKind
-from sellerwatch.crawling.service import Service
 from sellerwatch.kernel.ids import Draw, ItemNo
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
+from sellerwatch.operations.catalog import Released, drop_case, release_case
+from sellerwatch.service.service import Service
 from sellerwatch.simulator.rendering import Redesign
 from sellerwatch.simulator.world import Deed
 

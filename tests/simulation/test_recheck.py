@@ -13,12 +13,12 @@ from tests.simulation.stage import Stage, play, settings_of
 from tests.simulation.test_losses import vanish
 
 from sellerwatch.catalog.quarantine import Case, CaseKind, CaseStatus
+from sellerwatch.crawling.commands import cancel, retry_execution
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
-from sellerwatch.crawling.operate import cancel, retry_execution
 from sellerwatch.crawling.ports import NoteKind
 from sellerwatch.crawling.recheck import recheck_at
-from sellerwatch.crawling.service import Service
 from sellerwatch.kernel.ids import Draw, SellerId
+from sellerwatch.service.service import Service
 from sellerwatch.simulator.chaos import PROFILES
 
 TEN_MINUTES = 600.0

@@ -12,13 +12,13 @@ from tests.simulation.stage import Stage, play, settings_of
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.catalog.removal import RemovalReason, RemovalStatus
-from sellerwatch.crawling.operate_catalog import confirm_removal, refuse_removal
-from sellerwatch.crawling.service import Service
 from sellerwatch.kernel.errors import IllegalMove
 from sellerwatch.kernel.ids import Draw, ItemNo, RemovalId
+from sellerwatch.operations.catalog import confirm_removal, refuse_removal
 from sellerwatch.outbox.event import read_event
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.outbox.ports import Choice
+from sellerwatch.service.service import Service
 
 PAGES = settings_of(PAGE_SIZE=10)
 

@@ -14,13 +14,13 @@ from tests.simulation.stage import settings_of, simulator_of
 from sellerwatch.adapters.passwords import Argon2Passwords
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.compose.service import open_service
-from sellerwatch.crawling.service import Service
+from sellerwatch.service.service import Service
 from sellerwatch.simulator.receiver import SimulatedReceiver
 from sellerwatch.simulator.simulator import Simulator
 from sellerwatch.simulator.transport import SimulatedTransport
 from sellerwatch.web.api.app import make_app
+from sellerwatch.web.api.context import Parts
 from sellerwatch.web.api.credentials import Credentials, Role
-from sellerwatch.web.api.parts import Parts
 from sellerwatch.web.api.passwords import PasswordDesk
 
 from .caller import Api

@@ -15,8 +15,8 @@ from tests.simulation.stage import settings_of, simulator_of
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.compose.service import open_service
-from sellerwatch.crawling.service import Service
 from sellerwatch.kernel.clock import SystemClock
+from sellerwatch.service.service import Service
 from sellerwatch.simulator.receiver import SimulatedReceiver
 from sellerwatch.simulator.transport import SimulatedTransport
 from sellerwatch.web.api.credentials import Credentials, Role

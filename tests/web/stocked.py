@@ -15,7 +15,7 @@ from sellerwatch.crawling.execution import Execution
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import Draw, SellerId
 from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.sellers.register import register
+from sellerwatch.sellers.commands import register
 
 from .caller import Api
 from .conftest import Office

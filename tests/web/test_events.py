@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
+from sellerwatch.access.users import remove_user
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.kernel.activity import Activity
-from sellerwatch.oversight.users import remove_user
 from sellerwatch.web.api import events
 
 from .conftest import Office

@@ -122,8 +122,8 @@ async def test_what_cannot_be_read_is_down_and_metrics_are_none_instead_of_zero(
     office: Office, error: Exception
 ) -> None:
     await work(office)
-    crawl = replace(office.service.crawl, store=Unreadable(error))  # type: ignore[arg-type]
-    app = make_app(replace(office.parts, service=replace(office.service, crawl=crawl)))
+    service = replace(office.service, store=Unreadable(error))  # type: ignore[arg-type]
+    app = make_app(replace(office.parts, service=service))
     told = await Api(app).get("/actuator/health")
     assert (told.status, told.json["status"]) == (503, "DOWN")
     assert down(told.json) == WHOLE - {"disk"}

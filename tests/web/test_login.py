@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from sellerwatch.access.users import Role, add_user, remove_user, set_password, set_role
 from sellerwatch.adapters.sql.store import SqlStore
-from sellerwatch.oversight.users import Role, add_user, remove_user, set_password, set_role
 from sellerwatch.settings.load import load
-from sellerwatch.web.api.parts import Parts
+from sellerwatch.web.api.context import Parts
 from sellerwatch.web.serve import first_user
 
 from .caller import Reply

@@ -191,8 +191,8 @@ async def test_an_answer_that_could_not_be_kept_is_unknown_and_not_under_way_for
     office: Office, gate: Gate, inline_store: SqlStore
 ) -> None:
     gate.leave.set()
-    losing = replace(office.service.crawl, store=Forgetful(inline_store))  # type: ignore[arg-type]
-    app = make_app(replace(office.parts, service=replace(office.service, crawl=losing)))
+    losing = replace(office.service, store=Forgetful(inline_store))  # type: ignore[arg-type]
+    app = make_app(replace(office.parts, service=losing))
     app.include_router(gate.router)
     assert (await post(Api(app, office.admin.token), "k1", None, "/api/v1/gate")).status == 500
     again = await post(office.admin, "k1", None, "/api/v1/gate")

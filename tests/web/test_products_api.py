@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from sellerwatch.adapters.sql import walk
+from sellerwatch.adapters.sql import paging
 from sellerwatch.catalog.product import PartType
-from sellerwatch.crawling.known import found_product
-from sellerwatch.crawling.operate_catalog import BATCH
+from sellerwatch.catalog.queries import found_product
+from sellerwatch.operations.catalog import BATCH
 
 from .conftest import Office
 from .stocked import BAD_CURSORS, ONE, crawled, every, everything, see, trail
@@ -22,7 +22,7 @@ async def test_products_are_listed_to_the_end_by_seller_and_state(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     practice = await crawled(office, 7)
-    monkeypatch.setattr(walk, "MOST_LOOKED_AT", 3)
+    monkeypatch.setattr(paging, "MOST_LOOKED_AT", 3)
     for size in (1, 2, 3, 100):
         for query in ({}, {"sellerId": ONE}, {"state": "COMPLETE"}, {"sellerId": ONE, "state": "COMPLETE"}):
             found = [product["itemNo"] for product in await every(office.viewer, PATH, size, **query)]

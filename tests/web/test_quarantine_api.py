@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from tests.crawling.practice import Practice
 
-from sellerwatch.crawling.operate_catalog import BATCH
 from sellerwatch.kernel.ids import ItemNo
+from sellerwatch.operations.catalog import BATCH
 
 from .conftest import Office
 from .stocked import BAD_CURSORS, NOBODYS, NOW, ONE, crawled, do, every, everything, trail

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from tests.builders import seller_id, worker_id
 
-from sellerwatch.adapters.sql import walk
+from sellerwatch.adapters.sql import paging
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.oversight.audit import AuditEntry
 
@@ -107,7 +107,7 @@ async def test_the_trail_is_read_to_the_end_by_every_filter(
         and (since is None or e["at"] >= since.replace("+00:00", "Z"))
         and (until is None or e["at"] < until.replace("+00:00", "Z"))
     ]
-    monkeypatch.setattr(walk, "MOST_LOOKED_AT", 2)
+    monkeypatch.setattr(paging, "MOST_LOOKED_AT", 2)
     for size in (1, 4, 100):
         assert await every(office.viewer, AUDIT, size, **query) == wanted
 

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 from tests.builders import NOW, seller_id
 
-from sellerwatch.adapters.sql import walk
+from sellerwatch.adapters.sql import paging
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.crawling.task import TaskNote
 from sellerwatch.kernel.clock import stamp
@@ -58,7 +58,7 @@ async def test_every_filter_gives_what_a_plain_look_gives_slice_by_slice(
     assert len(everyone) == 13
     wanted = [t["taskId"] for t in everyone if all(v is None or t[name] == v for name, v in chosen.items())]
     # However few rows a slice may look at, all of them are found, each once.
-    monkeypatch.setattr(walk, "MOST_LOOKED_AT", 2)
+    monkeypatch.setattr(paging, "MOST_LOOKED_AT", 2)
     for size in (1, 2, 100):
         found = [task["taskId"] for task in await every(office.viewer, PATH, size, **chosen)]
         assert sorted(found) == sorted(wanted)

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.builders import NOW, StoppedClock
 
-from sellerwatch.web.api.turnstile import LINGER, MOST, REST, Turnstile
+from sellerwatch.web.api.read_throttle import LINGER, MOST, REST, Turnstile
 
 
 class Answering:

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Self
 
-from sellerwatch.kernel.copies import altered
 from sellerwatch.kernel.errors import Conflict, Invalid, NotFound
+from sellerwatch.kernel.fast_values import altered
 from sellerwatch.kernel.ids import UserAgentId
 from sellerwatch.kernel.lifecycle import Lifecycle
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from sellerwatch.agents.token import Token
-from sellerwatch.kernel.copies import quick
+from sellerwatch.kernel.fast_values import quick
 from sellerwatch.kernel.ids import UserAgentId
 
 

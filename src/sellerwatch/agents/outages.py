@@ -14,8 +14,8 @@ from sellerwatch.agents.agent import Outcome
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.marketplace_circuit import EndpointFailure, MarketplaceCircuit, MarketplaceCircuitRules
 from sellerwatch.agents.ports import AgentsTx
-from sellerwatch.kernel.copies import quick
 from sellerwatch.kernel.failure import Failure
+from sellerwatch.kernel.fast_values import quick
 from sellerwatch.kernel.ids import TaskId
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.wording import failure_text

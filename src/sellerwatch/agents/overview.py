@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sellerwatch.agents.agent import AgentStatus
+from sellerwatch.agents.agent_status import Standing, next_free_at
 from sellerwatch.agents.breaker import Breaker, BreakerRules
 from sellerwatch.agents.limits import Limits
-from sellerwatch.agents.standing import Standing, next_free_at
 from sellerwatch.kernel.circuit import CircuitState
 
 #: Agents named with their 429s, the most frequent first.

@@ -17,7 +17,7 @@ from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.token import Token
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment
-from sellerwatch.kernel.copies import quick
+from sellerwatch.kernel.fast_values import quick
 from sellerwatch.kernel.ids import UserAgentId
 
 #: A departure this near is lent now and slept until; a later one is left for a later claim, which holds no slot.

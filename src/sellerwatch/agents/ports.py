@@ -8,17 +8,18 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from sellerwatch.agents.agent import Agent
+from sellerwatch.agents.agent_status import CircuitEvent, Standing
 from sellerwatch.agents.breaker import Breaker
 from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit
 from sellerwatch.agents.pool import Candidate, Grant, Lending
-from sellerwatch.agents.standing import CircuitEvent, Standing
 from sellerwatch.agents.token import Token
 from sellerwatch.kernel.clock import Moment
-from sellerwatch.kernel.copies import quick
+from sellerwatch.kernel.fast_values import quick
 from sellerwatch.kernel.ids import SellerId, TaskId, UserAgentId, WorkerId
+from sellerwatch.oversight.ports import AuditTx
 
 
 @quick
@@ -323,6 +324,23 @@ class AgentsTx(Protocol):
 
     @property
     def pool_report(self) -> PoolReport: ...
+
+
+class Overrides(Protocol):
+    """Settings an operator changed while it ran; kept over restarts."""
+
+    def all(self) -> dict[str, str]: ...
+
+    def set(self, name: str, value: str, by: str, now: datetime) -> None: ...
+
+    def unset(self, name: str) -> bool: ...
+
+
+class PoolTx(AgentsTx, AuditTx, Protocol):
+    """What operators' commands on the pool need."""
+
+    @property
+    def overrides(self) -> Overrides: ...
 
 
 class Limiter(Protocol):

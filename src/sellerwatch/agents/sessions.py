@@ -19,7 +19,7 @@ from sellerwatch.agents.marketplace_circuit import MarketplaceCircuitRules
 from sellerwatch.agents.outages import Observation, Observed, observe
 from sellerwatch.agents.pool import Candidate
 from sellerwatch.agents.ports import AgentsTx, Permit, Reservation
-from sellerwatch.agents.settle import standing_notice
+from sellerwatch.agents.record_outcomes import standing_notice
 from sellerwatch.agents.token import Token
 from sellerwatch.kernel.clock import Moment, moment
 from sellerwatch.kernel.ids import UserAgentId, WorkerId

@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-from sellerwatch.kernel.copies import quick
+from sellerwatch.kernel.fast_values import quick
 from sellerwatch.kernel.ids import ItemNo, SellerId
 
 #: Salts the hashes of bodies: raise it when the parser reads more or other facts from the same body, and every body is

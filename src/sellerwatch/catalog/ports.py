@@ -12,9 +12,11 @@ from sellerwatch.catalog.facts import DetailFacts, ListFacts, OptionFacts
 from sellerwatch.catalog.product import PartType, Product, ProductEvent, ProductState
 from sellerwatch.catalog.quarantine import Case, CaseStatus, HeldPart
 from sellerwatch.catalog.removal import Removal, RemovalStatus
-from sellerwatch.kernel.copies import quick
+from sellerwatch.kernel.errors import Failed
+from sellerwatch.kernel.fast_values import quick
 from sellerwatch.kernel.ids import CaseId, ExecutionId, ItemNo, OutboxId, ProductId, RemovalId, SellerId
 from sellerwatch.kernel.paging import Piece, Place
+from sellerwatch.outbox.ports import OutboxTx
 
 PartKey = tuple[ItemNo, PartType]
 
@@ -258,6 +260,16 @@ class Drift(Protocol):
     def all(self) -> Sequence[UnknownField]: ...
 
 
+@dataclass(eq=False)
+class Unparsable(Failed):
+    """An answer that is not what the contract says; `problem` names the field and what was wrong with it."""
+
+    endpoint: str
+    problem: str
+    #: Cut off, an error page, or about another item. That may pass; an answer of another shape does not.
+    is_garbled: bool = False
+
+
 class Reader(Protocol):
     """Reads the three bodies: the pure half of a marketplace."""
 
@@ -266,3 +278,20 @@ class Reader(Protocol):
     def read_detail(self, body: bytes, item_no: ItemNo) -> DetailFacts: ...
 
     def read_options(self, body: bytes, item_no: ItemNo) -> OptionFacts: ...
+
+
+class CatalogTx(OutboxTx, Protocol):
+    @property
+    def products(self) -> Products: ...
+
+    @property
+    def history(self) -> History: ...
+
+    @property
+    def quarantine(self) -> Quarantine: ...
+
+    @property
+    def removals(self) -> Removals: ...
+
+    @property
+    def drift(self) -> Drift: ...

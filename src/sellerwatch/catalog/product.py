@@ -7,8 +7,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Self
 
-from sellerwatch.kernel.copies import altered, quick
 from sellerwatch.kernel.errors import Conflict, NotFound
+from sellerwatch.kernel.fast_values import altered, quick
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, SellerId
 from sellerwatch.kernel.lifecycle import Lifecycle
 

@@ -13,8 +13,8 @@ import typer
 
 from sellerwatch.agents.agent import LONGEST_REASON, Agent, AgentStatus
 from sellerwatch.agents.overview import Pool
-from sellerwatch.cli import desk
-from sellerwatch.cli.agents_shown import (
+from sellerwatch.cli import session
+from sellerwatch.cli.agents_output import (
     event_json,
     last_hour_json,
     pool_json,
@@ -26,17 +26,17 @@ from sellerwatch.cli.agents_shown import (
     standing_json,
 )
 from sellerwatch.cli.audit import entry_json
-from sellerwatch.cli.desk import AsJson, Desk, say, this_moment
 from sellerwatch.cli.output import err, print_json
+from sellerwatch.cli.session import AsJson, Desk, say, this_moment
 from sellerwatch.kernel.errors import Invalid
 
 if TYPE_CHECKING:
+    from sellerwatch.agents.agent_status import CircuitEvent, Standing
+    from sellerwatch.agents.commands import AgentName, Moved, Rekeyed
     from sellerwatch.agents.limits import Limits
     from sellerwatch.agents.ports import LastHour
-    from sellerwatch.agents.standing import CircuitEvent, Standing
-    from sellerwatch.crawling.operate_pool import AgentName, Moved, Rekeyed
-    from sellerwatch.crawling.ports import CrawlTx
     from sellerwatch.kernel.clock import Moment
+    from sellerwatch.operations.ports import ServiceTx
     from sellerwatch.oversight.audit import AuditEntry
     from sellerwatch.settings.model import Settings
 
@@ -73,11 +73,11 @@ def list_(
     """
     when = this_moment()
 
-    def work(tx: CrawlTx, at: Desk) -> tuple[list[Standing], datetime]:
+    def work(tx: ServiceTx, at: Desk) -> tuple[list[Standing], datetime]:
         everyone = _standings(tx, at, when)
         return [standing for standing in everyone if status in (None, standing.agent.status)], at.now
 
-    found, now = desk.look(work)
+    found, now = session.look(work)
     if as_json:
         print_json({"content": [standing_json(standing, now) for standing in found]})
         return
@@ -106,8 +106,8 @@ def show(agent: AgentArgument, as_json: AsJson = False) -> None:
     """
     (name,), when = _names([agent]), this_moment()
 
-    def work(tx: CrawlTx, at: Desk) -> _Shown:
-        from sellerwatch.crawling.operate_pool import find_agent  # noqa: PLC0415
+    def work(tx: ServiceTx, at: Desk) -> _Shown:
+        from sellerwatch.agents.commands import find_agent  # noqa: PLC0415
 
         stored = find_agent(tx, name)
         standing = next(one for one in _standings(tx, at, when) if one.row == stored.row)
@@ -115,7 +115,7 @@ def show(agent: AgentArgument, as_json: AsJson = False) -> None:
         hour = tx.agents.last_hour(stored.row, at.now)
         return _Shown(standing, hour, tx.pool_report.circuit_events(stored.row, LAST_EVENTS), entries, at.now)
 
-    found = desk.look(work)
+    found = session.look(work)
     if as_json:
         more = {
             "lastHour": last_hour_json(found.hour),
@@ -139,7 +139,7 @@ def status(as_json: AsJson = False) -> None:
     """
     when = this_moment()
 
-    def work(tx: CrawlTx, at: Desk) -> Pool:
+    def work(tx: ServiceTx, at: Desk) -> Pool:
         from sellerwatch.agents.breaker import BreakerRules  # noqa: PLC0415
         from sellerwatch.compose.database import lost_permits  # noqa: PLC0415
 
@@ -150,7 +150,7 @@ def status(as_json: AsJson = False) -> None:
         restored = lost_permits(at.settings, tx.permits.highest())
         return Pool(_standings(tx, at, when), _limits(tx, at), breaker, rules, restored, at.now)
 
-    pool = desk.look(work)
+    pool = session.look(work)
     if as_json:
         print_json(pool_json(pool))
     else:
@@ -169,13 +169,13 @@ def add(
     """
     when = this_moment()
 
-    def work(tx: CrawlTx, at: Desk) -> tuple[Standing, datetime]:
-        from sellerwatch.crawling.operate_pool import add_agent  # noqa: PLC0415
+    def work(tx: ServiceTx, at: Desk) -> tuple[Standing, datetime]:
+        from sellerwatch.agents.commands import add_agent  # noqa: PLC0415
 
         made = add_agent(tx, user_agent, _limits(tx, at), actor=at.actor, ids=at.ids, at=when)
         return next(one for one in _standings(tx, at, when) if one.row == made.row), at.now
 
-    made, now = desk.change(work)
+    made, now = session.change(work)
     if as_json:
         print_json(standing_json(made, now))
         return
@@ -191,8 +191,8 @@ def remove(agents: AgentArguments, as_json: AsJson = False) -> None:
     """
     when = this_moment()
 
-    def work(tx: CrawlTx, at: Desk, names: Sequence[AgentName]) -> Moved:
-        from sellerwatch.crawling.operate_pool import remove_agents  # noqa: PLC0415
+    def work(tx: ServiceTx, at: Desk, names: Sequence[AgentName]) -> Moved:
+        from sellerwatch.agents.commands import remove_agents  # noqa: PLC0415
 
         return remove_agents(tx, names, _limits(tx, at), actor=at.actor, at=when)
 
@@ -217,8 +217,8 @@ def suspend(
     length = None if rest is None else _rest(rest)
     given = None if reason is None else _reason(reason)
 
-    def work(tx: CrawlTx, at: Desk, names: Sequence[AgentName]) -> Moved:
-        from sellerwatch.crawling.operate_pool import suspend_agents  # noqa: PLC0415
+    def work(tx: ServiceTx, at: Desk, names: Sequence[AgentName]) -> Moved:
+        from sellerwatch.agents.commands import suspend_agents  # noqa: PLC0415
 
         lasting = length or timedelta(seconds=at.settings.agent_suspension_seconds)
         return suspend_agents(tx, names, lasting, given or f"by {at.actor}", actor=at.actor, now=at.now)
@@ -234,8 +234,8 @@ def recover(agents: AgentArguments, as_json: AsJson = False) -> None:
     sellerwatch agents recover 17
     """
 
-    def work(tx: CrawlTx, at: Desk, names: Sequence[AgentName]) -> Moved:
-        from sellerwatch.crawling.operate_pool import recover_agents  # noqa: PLC0415
+    def work(tx: ServiceTx, at: Desk, names: Sequence[AgentName]) -> Moved:
+        from sellerwatch.agents.commands import recover_agents  # noqa: PLC0415
 
         return recover_agents(tx, names, actor=at.actor, now=at.now)
 
@@ -255,8 +255,8 @@ def block(
     """
     given = _reason(reason)
 
-    def work(tx: CrawlTx, at: Desk, names: Sequence[AgentName]) -> Moved:
-        from sellerwatch.crawling.operate_pool import block_agents  # noqa: PLC0415
+    def work(tx: ServiceTx, at: Desk, names: Sequence[AgentName]) -> Moved:
+        from sellerwatch.agents.commands import block_agents  # noqa: PLC0415
 
         return block_agents(tx, names, given, actor=at.actor, now=at.now)
 
@@ -272,8 +272,8 @@ def unblock(agents: AgentArguments, as_json: AsJson = False) -> None:
     sellerwatch agents unblock 17 18 19 --json
     """
 
-    def work(tx: CrawlTx, at: Desk, names: Sequence[AgentName]) -> Moved:
-        from sellerwatch.crawling.operate_pool import unblock_agents  # noqa: PLC0415
+    def work(tx: ServiceTx, at: Desk, names: Sequence[AgentName]) -> Moved:
+        from sellerwatch.agents.commands import unblock_agents  # noqa: PLC0415
 
         return unblock_agents(tx, names, actor=at.actor, now=at.now)
 
@@ -288,8 +288,8 @@ def rotate(agents: AgentArguments, as_json: AsJson = False) -> None:
     sellerwatch agents rotate 17 18
     """
 
-    def work(tx: CrawlTx, at: Desk, names: Sequence[AgentName]) -> Moved:
-        from sellerwatch.crawling.operate_pool import rotate_tokens  # noqa: PLC0415
+    def work(tx: ServiceTx, at: Desk, names: Sequence[AgentName]) -> Moved:
+        from sellerwatch.agents.commands import rotate_tokens  # noqa: PLC0415
 
         return rotate_tokens(tx, names, actor=at.actor, now=at.now)
 
@@ -309,13 +309,13 @@ def rekey(
     sellerwatch agents rekey
     """
 
-    def work(tx: CrawlTx, at: Desk) -> Rekeyed:
+    def work(tx: ServiceTx, at: Desk) -> Rekeyed:
+        from sellerwatch.agents import commands  # noqa: PLC0415
         from sellerwatch.compose.keys import open_sealer  # noqa: PLC0415
-        from sellerwatch.crawling import operate_pool  # noqa: PLC0415
 
-        return operate_pool.rekey(tx, open_sealer(at.settings), dry_run=dry_run, actor=at.actor, now=at.now)
+        return commands.rekey(tx, open_sealer(at.settings), dry_run=dry_run, actor=at.actor, now=at.now)
 
-    done = desk.look(work) if dry_run else desk.change(work)
+    done = session.look(work) if dry_run else session.change(work)
     if as_json:
         counts = {"dryRun": dry_run, "keyId": done.key_id, "resealed": done.resealed, "current": done.current}
         print_json(counts | {"unopened": list(done.unopened)})
@@ -340,7 +340,7 @@ def _say_rekeyed(done: Rekeyed, dry_run: bool) -> None:
 
 def _move(
     given: Sequence[str],
-    work: Callable[[CrawlTx, Desk, Sequence[AgentName]], Moved],
+    work: Callable[[ServiceTx, Desk, Sequence[AgentName]], Moved],
     sentence: Callable[[Agent], str],
     *,
     as_json: bool,
@@ -348,14 +348,14 @@ def _move(
 ) -> None:
     """Do something to agents, one by one, and say what became of each."""
     names = _names(given)
-    moved, at = desk.change(lambda tx, at: (work(tx, at, names), at))
+    moved, at = session.change(lambda tx, at: (work(tx, at, names), at))
     if alert:
         _alert(at.settings, moved.agents, at.now)
-    desk.report(moved.handled, "\n".join(sentence(agent) for agent in moved.agents), as_json=as_json)
+    session.report(moved.handled, "\n".join(sentence(agent) for agent in moved.agents), as_json=as_json)
 
 
 def _alert(settings: Settings, agents: Sequence[Agent], now: datetime) -> None:
-    from sellerwatch.agents.settle import standing_notice  # noqa: PLC0415
+    from sellerwatch.agents.record_outcomes import standing_notice  # noqa: PLC0415
     from sellerwatch.compose.alerts import send_alerts  # noqa: PLC0415
     from sellerwatch.oversight.alerts import Alert  # noqa: PLC0415
 
@@ -370,29 +370,29 @@ def _told(agent: Agent) -> str:
 
 
 def _names(given: Sequence[str]) -> list[AgentName]:
-    from sellerwatch.crawling.operate_pool import AgentName  # noqa: PLC0415
+    from sellerwatch.agents.commands import AgentName  # noqa: PLC0415
 
-    return [AgentName.parse(desk.text(name)) for name in given]
+    return [AgentName.parse(session.text(name)) for name in given]
 
 
-def _limits(tx: CrawlTx, at: Desk) -> Limits:
+def _limits(tx: ServiceTx, at: Desk) -> Limits:
     from sellerwatch.compose.rules import tuning_in_force  # noqa: PLC0415
 
     return tuning_in_force(at.settings, tx.overrides.all()).limits
 
 
-def _standings(tx: CrawlTx, at: Desk, when: Moment) -> Sequence[Standing]:
+def _standings(tx: ServiceTx, at: Desk, when: Moment) -> Sequence[Standing]:
     """Windows are reckoned by the boot's clock, so the desk's time alone does not do."""
     return tx.pool_report.standings(when, _limits(tx, at))
 
 
 def _reason(given: str) -> str:
-    return " ".join(desk.text(given).split())[:LONGEST_REASON] or "no reason was given"
+    return " ".join(session.text(given).split())[:LONGEST_REASON] or "no reason was given"
 
 
 def _rest(given: str) -> timedelta:
     read = _REST.fullmatch(given.strip())
     rest = timedelta(seconds=int(read[1]) * _UNITS[read[2][0].lower()]) if read else timedelta(0)
     if not timedelta(0) < rest <= LONGEST_REST:
-        raise UnreadableRest(given=desk.text(given)[:100])
+        raise UnreadableRest(given=session.text(given)[:100])
     return rest

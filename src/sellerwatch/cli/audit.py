@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from sellerwatch.cli import desk
-from sellerwatch.cli.desk import AsJson, Limit, stamp
+from sellerwatch.cli import session
 from sellerwatch.cli.output import print_json, print_table
+from sellerwatch.cli.session import AsJson, Limit, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,8 +52,8 @@ def list_(
     sellerwatch audit list --actor scheduler --limit 100 --json
     """
     subject_type, subject_id = _subject(subject)
-    who = None if actor is None else desk.text(actor)
-    entries = desk.look(
+    who = None if actor is None else session.text(actor)
+    entries = session.look(
         lambda tx, _: tx.audit.newest(limit=limit, subject_type=subject_type, subject_id=subject_id, actor=who)
     )
     if as_json:
@@ -87,7 +87,7 @@ def _subject(given: str | None) -> tuple[str | None, str | None]:
     """`seller` is a type, `seller:x` one of them, anything else an id of whatever type."""
     if given is None:
         return None, None
-    kind, colon, name = desk.text(given).partition(":")
+    kind, colon, name = session.text(given).partition(":")
     if kind not in SUBJECT_TYPES:
         return None, given
     return kind, name if colon else None

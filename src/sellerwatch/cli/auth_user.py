@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sellerwatch.cli import desk
-from sellerwatch.cli.desk import AsJson, say, stamp
+from sellerwatch.cli import session
 from sellerwatch.cli.output import print_json, print_table
+from sellerwatch.cli.session import AsJson, say, stamp
 from sellerwatch.kernel.errors import Invalid
 
 if TYPE_CHECKING:
-    from sellerwatch.oversight.users import Role, User
+    from sellerwatch.access.users import Role, User
 
 app = typer.Typer(no_args_is_help=True, help="People who log in.")
 
@@ -41,11 +41,11 @@ def add(name: Name, role: RoleName, as_json: AsJson = False) -> None:
     sellerwatch auth user add minji --role admin
     pass show sellerwatch | sellerwatch auth user add minji --role viewer
     """
-    from sellerwatch.oversight import users  # noqa: PLC0415
+    from sellerwatch.access import users  # noqa: PLC0415
 
-    known, wanted = users.user_name(desk.text(name)), _role(role)
+    known, wanted = users.user_name(session.text(name)), _role(role)
     hashed = _new_password(known)
-    made = desk.change(lambda tx, at: users.add_user(tx, known, wanted, hashed, actor=at.actor, now=at.now))
+    made = session.change(lambda tx, at: users.add_user(tx, known, wanted, hashed, actor=at.actor, now=at.now))
     _report(made, f"{known} may log in as {wanted}.", as_json)
 
 
@@ -56,7 +56,7 @@ def list_(as_json: AsJson = False) -> None:
     \b
     sellerwatch auth user list
     """
-    found = desk.look(lambda tx, _: tx.users.everyone())
+    found = session.look(lambda tx, _: tx.users.everyone())
     if as_json:
         print_json({"content": [user_json(user) for user in found]})
         return
@@ -75,10 +75,10 @@ def remove(name: Name, as_json: AsJson = False) -> None:
     \b
     sellerwatch auth user remove minji
     """
-    from sellerwatch.oversight import users  # noqa: PLC0415
+    from sellerwatch.access import users  # noqa: PLC0415
 
-    known = users.user_name(desk.text(name))
-    gone = desk.change(lambda tx, at: users.remove_user(tx, known, actor=at.actor, now=at.now))
+    known = users.user_name(session.text(name))
+    gone = session.change(lambda tx, at: users.remove_user(tx, known, actor=at.actor, now=at.now))
     _report(gone, f"{known} may not log in any more.", as_json)
 
 
@@ -89,12 +89,12 @@ def password(name: Name, as_json: AsJson = False) -> None:
     \b
     sellerwatch auth user password minji
     """
-    from sellerwatch.oversight import users  # noqa: PLC0415
+    from sellerwatch.access import users  # noqa: PLC0415
 
-    known = users.user_name(desk.text(name))
-    desk.look(lambda tx, _: users.find_user(tx, known))
+    known = users.user_name(session.text(name))
+    session.look(lambda tx, _: users.find_user(tx, known))
     hashed = _new_password(known)
-    changed = desk.change(lambda tx, at: users.set_password(tx, known, hashed, actor=at.actor, now=at.now))
+    changed = session.change(lambda tx, at: users.set_password(tx, known, hashed, actor=at.actor, now=at.now))
     _report(changed, f"{known} has a new password.", as_json)
 
 
@@ -105,10 +105,10 @@ def role(name: Name, role: RoleName, as_json: AsJson = False) -> None:
     \b
     sellerwatch auth user role minji --role viewer
     """
-    from sellerwatch.oversight import users  # noqa: PLC0415
+    from sellerwatch.access import users  # noqa: PLC0415
 
-    known, wanted = users.user_name(desk.text(name)), _role(role)
-    changed = desk.change(lambda tx, at: users.set_role(tx, known, wanted, actor=at.actor, now=at.now))
+    known, wanted = users.user_name(session.text(name)), _role(role)
+    changed = session.change(lambda tx, at: users.set_role(tx, known, wanted, actor=at.actor, now=at.now))
     _report(changed, f"{known} is {wanted} now.", as_json)
 
 
@@ -125,8 +125,8 @@ def user_json(user: User) -> dict[str, Any]:
 
 def _new_password(name: str) -> str:
     """Its hash: the password itself goes no further than here."""
+    from sellerwatch.access.users import check_password  # noqa: PLC0415
     from sellerwatch.compose.keys import open_passwords  # noqa: PLC0415
-    from sellerwatch.oversight.users import check_password  # noqa: PLC0415
 
     return open_passwords().hash(check_password(_asked(), name))
 
@@ -144,7 +144,7 @@ def _asked() -> str:
 
 
 def _role(given: str) -> Role:
-    from sellerwatch.oversight.users import Role  # noqa: PLC0415
+    from sellerwatch.access.users import Role  # noqa: PLC0415
 
     if given not in [str(known) for known in Role]:
         raise typer.BadParameter("it is admin or viewer", param_hint="--role")

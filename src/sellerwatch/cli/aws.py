@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sellerwatch.cli import desk
-from sellerwatch.cli.desk import AsJson, Desk, say
+from sellerwatch.cli import session
 from sellerwatch.cli.output import print_json, print_table
+from sellerwatch.cli.session import AsJson, Desk, say
 from sellerwatch.kernel.errors import Conflict
 
 if TYPE_CHECKING:
-    from sellerwatch.crawling.ports import CrawlTx
+    from sellerwatch.operations.ports import ServiceTx
     from sellerwatch.schedules.schedule import Schedule
     from sellerwatch.settings.model import Settings
 
@@ -72,7 +72,7 @@ def reconcile(
     settings = _settings()
     if settings.scheduler != "eventbridge":
         raise NoRules(scheduler=settings.scheduler)
-    schedules = desk.look(_all_schedules)
+    schedules = session.look(_all_schedules)
     drifted, wanted = asyncio.run(reconcile_rules(settings, schedules, dry_run=dry_run))
     if as_json:
         rules = [{"rule": one.name, "differences": list(one.differences), "mended": not dry_run} for one in drifted]
@@ -87,7 +87,7 @@ def reconcile(
         say("Nothing was changed. Mend them: sellerwatch aws reconcile", "dim")
 
 
-def _all_schedules(tx: CrawlTx, at: Desk) -> list[Schedule]:
+def _all_schedules(tx: ServiceTx, at: Desk) -> list[Schedule]:
     found: list[Schedule] = []
     while True:
         some, total = tx.schedules.page(offset=len(found), limit=PAGE)

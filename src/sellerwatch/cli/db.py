@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from sellerwatch.cli.desk import actor
 from sellerwatch.cli.output import out, print_facts, print_json, print_table
+from sellerwatch.cli.session import actor
 
 app = typer.Typer(no_args_is_help=True, help="Look at and move the database's schema.")
 

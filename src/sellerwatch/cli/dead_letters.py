@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sellerwatch.cli import desk
-from sellerwatch.cli.desk import AsJson, Desk, Limit, say
+from sellerwatch.cli import session
 from sellerwatch.cli.output import print_json, print_table
+from sellerwatch.cli.session import AsJson, Desk, Limit, say
 from sellerwatch.kernel.errors import Conflict
 from sellerwatch.kernel.ids import TaskId
 
 if TYPE_CHECKING:
     from sellerwatch.crawling.dead_letters import Explained
-    from sellerwatch.crawling.operate import Handled
-    from sellerwatch.crawling.ports import CrawlTx
     from sellerwatch.crawling.queue import DeadLetter
+    from sellerwatch.kernel.bulk import BulkResult
+    from sellerwatch.operations.ports import ServiceTx
     from sellerwatch.settings.model import Settings
 
 app = typer.Typer(no_args_is_help=True, help="Messages that the queue gave up (QUEUE sqs): look at them, redrive them.")
@@ -53,7 +53,7 @@ def list_(limit: Limit = 100, as_json: AsJson = False) -> None:
             return letters, await box.count()
 
     letters, total = asyncio.run(read())
-    explained = desk.look(lambda tx, _: _explained(tx, letters)) if letters else []
+    explained = session.look(lambda tx, _: _explained(tx, letters)) if letters else []
     if as_json:
         print_json({"content": [_json(one) for one in explained], "total": max(total, len(explained))})
         return
@@ -85,13 +85,13 @@ def redrive(
         raise typer.BadParameter("give task ids, or --all")
     chosen, settings = {TaskId.parse(task) for task in tasks or ()}, _settings()
 
-    async def run() -> Handled:
+    async def run() -> BulkResult:
         from sellerwatch.compose.aws import open_dead_letters  # noqa: PLC0415
 
         async with open_dead_letters(settings) as box:
             letters = await box.look(1000)
             mine = [letter for letter in letters if every or letter.hint.task_id in chosen]
-            handled, gone = await asyncio.to_thread(desk.change, lambda tx, at: _redriven(tx, at, mine))
+            handled, gone = await asyncio.to_thread(session.change, lambda tx, at: _redriven(tx, at, mine))
             await box.remove(gone)
             await box.leave([letter for letter in letters if letter not in gone])
             return handled
@@ -100,23 +100,23 @@ def redrive(
     if not handled.done and not handled.refused and not as_json:
         say("There is no such dead letter.")
         return
-    desk.report(handled, f"{len(handled.done)} task(s) are to be done again.", as_json=as_json)
+    session.report(handled, f"{len(handled.done)} task(s) are to be done again.", as_json=as_json)
 
 
-def _explained(tx: CrawlTx, letters: Sequence[DeadLetter]) -> list[Explained]:
+def _explained(tx: ServiceTx, letters: Sequence[DeadLetter]) -> list[Explained]:
     from sellerwatch.crawling.dead_letters import explain  # noqa: PLC0415
 
     return explain(tx, letters)
 
 
-def _redriven(tx: CrawlTx, at: Desk, letters: Sequence[DeadLetter]) -> tuple[Handled, list[DeadLetter]]:
+def _redriven(tx: ServiceTx, at: Desk, letters: Sequence[DeadLetter]) -> tuple[BulkResult, list[DeadLetter]]:
     from sellerwatch.crawling.dead_letters import redrive  # noqa: PLC0415
 
     return redrive(tx, _explained(tx, letters), at.deadline, actor=at.actor, now=at.now)
 
 
 def _task(one: Explained) -> str:
-    return str(one.letter.hint.task_id or desk.short(one.letter.body, 36))
+    return str(one.letter.hint.task_id or session.short(one.letter.body, 36))
 
 
 def _json(one: Explained) -> dict[str, Any]:

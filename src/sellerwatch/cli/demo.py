@@ -20,9 +20,9 @@ from sellerwatch.cli.simulator import UnknownProfile
 if TYPE_CHECKING:
     from sellerwatch.cli.demo_screen import Screen
     from sellerwatch.crawling.execution import Execution
-    from sellerwatch.crawling.service import Service
     from sellerwatch.kernel.ids import ExecutionId, SellerId
     from sellerwatch.sellers.ports import SellersTx
+    from sellerwatch.service.service import Service
     from sellerwatch.settings.load import Loaded
     from sellerwatch.simulator.simulator import Simulator
     from sellerwatch.web.serve import Serving
@@ -191,7 +191,7 @@ def _let_the_world_change(simulator: Simulator, plan: Plan, round_: int) -> None
 
 async def _register(service: Service, names: list[str]) -> list[SellerId]:
     from sellerwatch.kernel.ids import Draw, SellerId  # noqa: PLC0415
-    from sellerwatch.sellers.register import register  # noqa: PLC0415
+    from sellerwatch.sellers.commands import register  # noqa: PLC0415
 
     crawl, now = service.crawl, service.crawl.clock.now()
     draw = Draw(crawl.ids)
@@ -236,7 +236,7 @@ async def _trigger(service: Service, seller_id: SellerId) -> ExecutionId | None:
 
 async def _is_whole(service: Service, execution: Execution) -> bool:
     """Every task succeeded and every product the list promised was seen."""
-    standing = await service.crawl.store.read(
+    standing = await service.store.read(
         lambda tx: tx.products.list_standing(execution.seller_id, execution.execution_id)
     )
     return execution.all_succeeded and standing.seen >= (execution.list_total or 0)
@@ -254,7 +254,7 @@ async def _delivered(service: Service) -> int:
     """From the tables, as `pending` is: what the sender itself has counted may lag behind its last commit."""
     from sellerwatch.outbox.message import MessageStatus, OutboxKind  # noqa: PLC0415
 
-    tally = await service.crawl.store.read(lambda tx: tx.outbox_view(OutboxKind.PRODUCT).tally())
+    tally = await service.store.read(lambda tx: tx.outbox_view(OutboxKind.PRODUCT).tally())
     return tally.by_status.get(MessageStatus.COMPLETED, 0)
 
 

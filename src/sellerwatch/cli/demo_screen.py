@@ -17,7 +17,7 @@ from sellerwatch.cli.output import err
 
 if TYPE_CHECKING:
     from sellerwatch.crawling.execution import Execution
-    from sellerwatch.crawling.service import Service
+    from sellerwatch.service.service import Service
     from sellerwatch.simulator.simulator import Simulator
     from sellerwatch.web.serve import Serving
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sellerwatch.cli import desk
-from sellerwatch.cli.desk import AsJson, Desk, Limit, say, stamp
+from sellerwatch.cli import session
 from sellerwatch.cli.output import ago, language_setting, print_facts, print_json, print_table
+from sellerwatch.cli.session import AsJson, Desk, Limit, say, stamp
 from sellerwatch.crawling.execution import Execution, ExecutionNotFound, ExecutionStatus
 from sellerwatch.crawling.ports import NoteKind
 from sellerwatch.crawling.recheck import recheck_at
@@ -23,8 +23,8 @@ from sellerwatch.kernel.wording import failure_text
 from sellerwatch.sellers.seller import SellerNotFound
 
 if TYPE_CHECKING:
-    from sellerwatch.crawling.operate import Cancelled
-    from sellerwatch.crawling.ports import CrawlTx
+    from sellerwatch.crawling.commands import Cancelled
+    from sellerwatch.operations.ports import ServiceTx
 
 app = typer.Typer(no_args_is_help=True, help="Look at runs, cancel them, try again what failed in them.")
 
@@ -66,12 +66,12 @@ def list_(
     """
     seller_id = None if seller is None else SellerId.parse(seller)
 
-    def work(tx: CrawlTx, at: Desk) -> tuple[Sequence[Execution], Waiting, datetime]:
+    def work(tx: ServiceTx, at: Desk) -> tuple[Sequence[Execution], Waiting, datetime]:
         must_be_known(tx, seller_id)
         runs = tx.executions.newest(seller_id=seller_id, status=status, limit=limit)
         return runs, causes_of_waiting(tx, runs), at.now
 
-    found, waiting, now = desk.look(work)
+    found, waiting, now = session.look(work)
     language = language_setting()
     if as_json:
         shown = [execution_json(run, language) | waiting_json(waiting.get(run.execution_id), language) for run in found]
@@ -94,7 +94,7 @@ def show(execution: ExecutionArgument, as_json: AsJson = False) -> None:
     """
     execution_id = ExecutionId.parse(execution)
 
-    def work(tx: CrawlTx, at: Desk) -> Shown:
+    def work(tx: ServiceTx, at: Desk) -> Shown:
         run, notes = found_execution(tx, execution_id), tx.run_notes.of(execution_id)
         return Shown(
             run,
@@ -106,7 +106,7 @@ def show(execution: ExecutionArgument, as_json: AsJson = False) -> None:
             at.now,
         )
 
-    shown = desk.look(work)
+    shown = session.look(work)
     run, language = shown.run, language_setting()
     errors = failure_counts_view(shown.failures, language)
     if as_json:
@@ -144,17 +144,17 @@ def cancel(
     """
     execution_id = ExecutionId.parse(execution)
     if not yes:
-        run = desk.look(lambda tx, _: found_execution(tx, execution_id))
+        run = session.look(lambda tx, _: found_execution(tx, execution_id))
         if run.is_open:
             question = f"The run of {run.seller_id} is {run.progress_rate:.0f} % done. End it?"
             typer.confirm(question, abort=True, err=True)
 
-    def work(tx: CrawlTx, at: Desk) -> Cancelled:
-        from sellerwatch.crawling import operate  # noqa: PLC0415
+    def work(tx: ServiceTx, at: Desk) -> Cancelled:
+        from sellerwatch.crawling import commands  # noqa: PLC0415
 
-        return operate.cancel(tx, execution_id, at.rules, actor=at.actor, ids=at.ids, now=at.now)
+        return commands.cancel(tx, execution_id, at.rules, actor=at.actor, ids=at.ids, now=at.now)
 
-    ended = desk.change(work)
+    ended = session.change(work)
     if as_json:
         counts = {"cancelledTasks": ended.cancelled, "tasksInFlight": ended.in_flight}
         print_json(execution_json(ended.execution, language_setting()) | counts)
@@ -171,12 +171,12 @@ def retry(execution: ExecutionArgument, as_json: AsJson = False) -> None:
     """
     execution_id = ExecutionId.parse(execution)
 
-    def work(tx: CrawlTx, at: Desk) -> tuple[Execution, int]:
-        from sellerwatch.crawling import operate  # noqa: PLC0415
+    def work(tx: ServiceTx, at: Desk) -> tuple[Execution, int]:
+        from sellerwatch.crawling import commands  # noqa: PLC0415
 
-        return operate.retry_execution(tx, execution_id, at.deadline, actor=at.actor, now=at.now)
+        return commands.retry_execution(tx, execution_id, at.deadline, actor=at.actor, now=at.now)
 
-    run, number = desk.change(work)
+    run, number = session.change(work)
     if as_json:
         print_json(execution_json(run, language_setting()) | {"reopenedTasks": number})
         return
@@ -253,18 +253,18 @@ def cause_of(run: Execution, waiting: Failure | None, now: datetime, language: s
     failure = waiting or run.failure
     sentence = None if failure is None else failure_text(failure, language)
     if run.next_start_at is None:
-        return desk.short(sentence)
-    return f"{desk.short(sentence) or ''} (tries: {run.start_tries}, next {ago(run.next_start_at, now)})".lstrip()
+        return session.short(sentence)
+    return f"{session.short(sentence) or ''} (tries: {run.start_tries}, next {ago(run.next_start_at, now)})".lstrip()
 
 
-def found_execution(tx: CrawlTx, execution_id: ExecutionId) -> Execution:
+def found_execution(tx: ServiceTx, execution_id: ExecutionId) -> Execution:
     run = tx.executions.get(execution_id)
     if run is None:
         raise ExecutionNotFound(execution_id=execution_id)
     return run
 
 
-def must_be_known(tx: CrawlTx, seller_id: SellerId | None) -> None:
+def must_be_known(tx: ServiceTx, seller_id: SellerId | None) -> None:
     """A filter by a seller that does not exist is a slip of the pen, not an empty list."""
     if seller_id is not None and tx.sellers.get(seller_id) is None:
         raise SellerNotFound(seller_id=seller_id)
@@ -281,7 +281,7 @@ def _print_run(shown: Shown, language: str) -> None:
             ("execution", run.execution_id),
             ("seller", run.seller_id),
             ("status", run.status),
-            ("progress", f"{desk.bar(run.progress_rate)} ({run.ended} of {run.total_tasks_created})"),
+            ("progress", f"{session.bar(run.progress_rate)} ({run.ended} of {run.total_tasks_created})"),
             ("success rate", f"{run.success_rate:.1f} %"),
             ("products listed", run.list_total),
             ("items of others", len(notes[NoteKind.FOREIGN]) or None),

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sellerwatch.cli import desk
-from sellerwatch.cli.desk import AsJson, Desk, say
+from sellerwatch.cli import session
 from sellerwatch.cli.output import err, print_json, print_table
+from sellerwatch.cli.session import AsJson, Desk, say
 
 if TYPE_CHECKING:
-    from sellerwatch.crawling.ports import CrawlTx
+    from sellerwatch.operations.ports import ServiceTx
     from sellerwatch.settings.faults import Fault
     from sellerwatch.settings.load import Loaded
 
@@ -32,7 +32,7 @@ def show(as_json: AsJson = False) -> None:
     """
     from sellerwatch.settings.model import TUNABLE, Settings  # noqa: PLC0415
 
-    loaded, faults = desk.look(lambda tx, _: _in_force(tx.overrides.all()))
+    loaded, faults = session.look(lambda tx, _: _in_force(tx.overrides.all()))
     described = {name: Settings.model_fields[name].description for name in TUNABLE}
     if as_json:
         shown = {
@@ -68,14 +68,14 @@ def set_(
     sellerwatch limits set WINDOW_LIMIT 60
     sellerwatch limits set HOST_REQUESTS_PER_SECOND 20
     """
-    known, given = _name(name), desk.text(value).strip()
+    known, given = _name(name), session.text(value).strip()
 
-    def work(tx: CrawlTx, at: Desk) -> tuple[tuple[Any, Any], Desk]:
-        from sellerwatch.crawling.operate_pool import set_limit  # noqa: PLC0415
+    def work(tx: ServiceTx, at: Desk) -> tuple[tuple[Any, Any], Desk]:
+        from sellerwatch.agents.commands import set_limit  # noqa: PLC0415
 
         return set_limit(tx, known, given, _checking(known, given), actor=at.actor, now=at.now), at
 
-    (before, after), at = desk.change(work)
+    (before, after), at = session.change(work)
     _say_changed(known, before, after, at, as_json=as_json)
 
 
@@ -88,12 +88,12 @@ def unset(name: NameArgument, as_json: AsJson = False) -> None:
     """
     known = _name(name)
 
-    def work(tx: CrawlTx, at: Desk) -> tuple[tuple[Any, Any], Desk]:
-        from sellerwatch.crawling.operate_pool import unset_limit  # noqa: PLC0415
+    def work(tx: ServiceTx, at: Desk) -> tuple[tuple[Any, Any], Desk]:
+        from sellerwatch.agents.commands import unset_limit  # noqa: PLC0415
 
         return unset_limit(tx, known, _values, actor=at.actor, now=at.now), at
 
-    (before, after), at = desk.change(work)
+    (before, after), at = session.change(work)
     _say_changed(known, before, after, at, as_json=as_json)
 
 
@@ -138,4 +138,4 @@ def _checking(name: str, value: str) -> Any:
 def _name(given: str) -> str:
     from sellerwatch.settings.limits import limit_name  # noqa: PLC0415
 
-    return limit_name(desk.text(given))
+    return limit_name(session.text(given))

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sellerwatch.cli import desk
-from sellerwatch.cli.desk import AsJson, Desk, say
+from sellerwatch.cli import session
 from sellerwatch.cli.output import ago, print_json, print_table
+from sellerwatch.cli.session import AsJson, Desk, say
 from sellerwatch.kernel.ids import SellerId
 
 if TYPE_CHECKING:
     from sellerwatch.agents.marketplace_status import MarketplaceStatus
-    from sellerwatch.crawling.ports import CrawlTx
+    from sellerwatch.operations.ports import ServiceTx
 
 app = typer.Typer(no_args_is_help=True, help="Pause and resume requests to the marketplace; see what answers.")
 
 SellerOption = Annotated[str | None, typer.Option("--seller", help="Only requests for this seller.")]
 
-Work = Callable[["CrawlTx", Desk], "MarketplaceStatus"]
+Work = Callable[["ServiceTx", Desk], "MarketplaceStatus"]
 
 
 @app.command()
@@ -34,12 +34,12 @@ def status(as_json: AsJson = False) -> None:
     sellerwatch marketplace status --json | jq '.circuits[] | select(.state != "CLOSED")'
     """
 
-    def work(tx: CrawlTx, at: Desk) -> tuple[MarketplaceStatus, Desk]:
+    def work(tx: ServiceTx, at: Desk) -> tuple[MarketplaceStatus, Desk]:
         from sellerwatch.agents.marketplace_status import marketplace_status  # noqa: PLC0415
 
         return marketplace_status(tx), at
 
-    found, at = desk.look(work)
+    found, at = session.look(work)
     if as_json:
         print_json(found.as_json(at.settings.language))
     else:
@@ -58,10 +58,10 @@ def pause(seller: SellerOption = None, as_json: AsJson = False) -> None:
     """
     seller_id = _seller(seller)
 
-    def work(tx: CrawlTx, at: Desk) -> MarketplaceStatus:
-        from sellerwatch.crawling import operate_marketplace  # noqa: PLC0415
+    def work(tx: ServiceTx, at: Desk) -> MarketplaceStatus:
+        from sellerwatch.operations import marketplace  # noqa: PLC0415
 
-        return operate_marketplace.pause(tx, seller_id, actor=at.actor, now=at.now)
+        return marketplace.pause(tx, seller_id, actor=at.actor, now=at.now)
 
     which = "" if seller_id is None else f" --seller {seller_id}"
     sentence = f"Paused: running services stop within a second. Go on: sellerwatch marketplace resume{which}"
@@ -78,24 +78,24 @@ def resume(seller: SellerOption = None, as_json: AsJson = False) -> None:
     """
     seller_id = _seller(seller)
 
-    def work(tx: CrawlTx, at: Desk) -> MarketplaceStatus:
-        from sellerwatch.crawling import operate_marketplace  # noqa: PLC0415
+    def work(tx: ServiceTx, at: Desk) -> MarketplaceStatus:
+        from sellerwatch.operations import marketplace  # noqa: PLC0415
 
-        return operate_marketplace.resume(tx, seller_id, actor=at.actor, now=at.now)
+        return marketplace.resume(tx, seller_id, actor=at.actor, now=at.now)
 
     _change(work, seller_id, "Resumed: running services go on within a second.", is_pause=False, as_json=as_json)
 
 
 def _seller(given: str | None) -> SellerId | None:
-    return None if given is None else SellerId.parse(desk.text(given))
+    return None if given is None else SellerId.parse(session.text(given))
 
 
 def _change(work: Work, seller_id: SellerId | None, sentence: str, *, is_pause: bool, as_json: bool) -> None:
     from sellerwatch.compose.alerts import send_alerts  # noqa: PLC0415
-    from sellerwatch.crawling.operate_marketplace import pause_notice  # noqa: PLC0415
+    from sellerwatch.operations.marketplace import pause_notice  # noqa: PLC0415
     from sellerwatch.oversight.alerts import Alert  # noqa: PLC0415
 
-    found, at = desk.change(lambda tx, at: (work(tx, at), at))
+    found, at = session.change(lambda tx, at: (work(tx, at), at))
     notice = pause_notice(seller_id, at.actor, is_pause=is_pause)
     asyncio.run(send_alerts(at.settings, [Alert(notice.kind, notice.subject, notice.text, at.now)]))
     if as_json:

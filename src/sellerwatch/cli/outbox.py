@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import orjson
 import typer
 
-from sellerwatch.cli import desk
-from sellerwatch.cli.desk import AsJson, Desk, Limit, say
+from sellerwatch.cli import session
 from sellerwatch.cli.executions import must_be_known
-from sellerwatch.cli.outbox_shown import (
+from sellerwatch.cli.outbox_output import (
     Holders,
     Shown,
     attempt_json,
@@ -28,6 +27,7 @@ from sellerwatch.cli.outbox_shown import (
     show_outbox,
 )
 from sellerwatch.cli.output import print_facts, print_json
+from sellerwatch.cli.session import AsJson, Desk, Limit, say
 from sellerwatch.kernel.errors import Invalid
 from sellerwatch.kernel.ids import OutboxId, SellerId
 from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
@@ -35,8 +35,8 @@ from sellerwatch.outbox.ports import Choice, Chosen
 from sellerwatch.outbox.receipt import Attempt
 
 if TYPE_CHECKING:
-    from sellerwatch.crawling.operate import Handled
-    from sellerwatch.crawling.ports import CrawlTx
+    from sellerwatch.kernel.bulk import BulkResult
+    from sellerwatch.operations.ports import ServiceTx
     from sellerwatch.outbox.channel import Channel
 
 app = typer.Typer(
@@ -97,11 +97,11 @@ def status(as_json: AsJson = False) -> None:
     sellerwatch outbox status --json | jq '.content[0].lagSeconds'
     """
 
-    def work(tx: CrawlTx, at: Desk) -> tuple[list[Shown], bool]:
+    def work(tx: ServiceTx, at: Desk) -> tuple[list[Shown], bool]:
         shown = [Shown(tx.channels.get(kind), tx.outbox_view(kind).tally(), at.now) for kind in OutboxKind]
         return shown, at.settings.product_server_url is not None
 
-    outboxes, has_receiver = desk.look(work)
+    outboxes, has_receiver = session.look(work)
     if as_json:
         print_json({"content": [outbox_json(shown) for shown in outboxes], "hasReceiver": has_receiver})
         return
@@ -133,13 +133,13 @@ def list_(
     """
     choose = _chooser(status, seller, event_type, since, until)
 
-    def work(tx: CrawlTx, at: Desk) -> tuple[Sequence[Message], Holders, datetime]:
+    def work(tx: ServiceTx, at: Desk) -> tuple[Sequence[Message], Holders, datetime]:
         choice, view = choose(at.now), tx.outbox_view(kind)
         must_be_known(tx, choice.seller_id)
         found = view.newest(choice, limit)
         return found, view.holders([message.outbox_id for message in found]), at.now
 
-    messages, holders, now = desk.look(work)
+    messages, holders, now = session.look(work)
     if as_json:
         print_json({"content": [message_json(message, holders) for message in messages], "limit": limit})
         return
@@ -158,13 +158,13 @@ def show(message: MessageArgument, as_json: AsJson = False) -> None:
     """
     outbox_id = OutboxId.parse(message)
 
-    def work(tx: CrawlTx, _: Desk) -> tuple[Message, Holders]:
-        from sellerwatch.crawling.operate_outbox import find_message  # noqa: PLC0415
+    def work(tx: ServiceTx, _: Desk) -> tuple[Message, Holders]:
+        from sellerwatch.outbox.commands import find_message  # noqa: PLC0415
 
         kind, found = find_message(tx, outbox_id)
         return found, tx.outbox_view(kind).holders([outbox_id])
 
-    found, holders = desk.look(work)
+    found, holders = session.look(work)
     payload = orjson.loads(found.payload)
     if as_json:
         print_json(message_json(found, holders) | {"payload": payload})
@@ -200,13 +200,13 @@ def attempts(message: MessageArgument, limit: Limit = 20, as_json: AsJson = Fals
     """
     outbox_id = OutboxId.parse(message)
 
-    def work(tx: CrawlTx, at: Desk) -> tuple[Sequence[Attempt], datetime]:
-        from sellerwatch.crawling.operate_outbox import find_message  # noqa: PLC0415
+    def work(tx: ServiceTx, at: Desk) -> tuple[Sequence[Attempt], datetime]:
+        from sellerwatch.outbox.commands import find_message  # noqa: PLC0415
 
         find_message(tx, outbox_id)
         return tx.attempts.of(outbox_id, limit), at.now
 
-    found, now = desk.look(work)
+    found, now = session.look(work)
     if as_json:
         print_json({"content": [attempt_json(attempt) for attempt in found], "limit": limit})
         return
@@ -272,14 +272,14 @@ def pause(
     \b
     sellerwatch outbox pause --reason "the product server is being moved"
     """
-    why = None if reason is None else desk.text(reason)
+    why = None if reason is None else session.text(reason)
 
-    def work(tx: CrawlTx, at: Desk) -> Channel:
-        from sellerwatch.crawling import operate_outbox  # noqa: PLC0415
+    def work(tx: ServiceTx, at: Desk) -> Channel:
+        from sellerwatch.outbox import commands as outbox_commands  # noqa: PLC0415
 
-        return operate_outbox.pause(tx, kind, why, actor=at.actor, now=at.now)
+        return outbox_commands.pause(tx, kind, why, actor=at.actor, now=at.now)
 
-    _say_channel(desk.change(work), "Paused: messages wait. Go on: sellerwatch outbox resume", as_json=as_json)
+    _say_channel(session.change(work), "Paused: messages wait. Go on: sellerwatch outbox resume", as_json=as_json)
 
 
 @app.command()
@@ -290,12 +290,14 @@ def resume(kind: KindOption = OutboxKind.PRODUCT, as_json: AsJson = False) -> No
     sellerwatch outbox resume
     """
 
-    def work(tx: CrawlTx, at: Desk) -> Channel:
-        from sellerwatch.crawling import operate_outbox  # noqa: PLC0415
+    def work(tx: ServiceTx, at: Desk) -> Channel:
+        from sellerwatch.outbox import commands as outbox_commands  # noqa: PLC0415
 
-        return operate_outbox.resume(tx, kind, actor=at.actor, now=at.now)
+        return outbox_commands.resume(tx, kind, actor=at.actor, now=at.now)
 
-    _say_channel(desk.change(work), "Resumed: a running `sellerwatch serve` goes on within seconds.", as_json=as_json)
+    _say_channel(
+        session.change(work), "Resumed: a running `sellerwatch serve` goes on within seconds.", as_json=as_json
+    )
 
 
 def _check_ways(messages: Sequence[str] | None, all_failed: bool, *choice: str | None) -> None:
@@ -312,7 +314,7 @@ def _chooser(
 ) -> Callable[[datetime], Choice]:
     """The choice that the options make, once it is known what time it is: `2h` is so long before that."""
     seller_id = None if seller is None else SellerId.parse(seller)
-    kind = None if event_type is None else desk.text(event_type).upper()
+    kind = None if event_type is None else session.text(event_type).upper()
 
     def choose(now: datetime) -> Choice:
         return Choice(status, seller_id, kind, _time(since, now), _time(until, now))
@@ -329,7 +331,7 @@ def _time(given: str | None, now: datetime) -> datetime | None:
     try:
         read = datetime.fromisoformat(given.strip())
     except ValueError:
-        raise UnreadableTime(given=desk.text(given)[:100]) from None
+        raise UnreadableTime(given=session.text(given)[:100]) from None
     return read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)
 
 
@@ -345,16 +347,16 @@ def _move(
 ) -> None:
     """Messages by their ids, each handled by itself; or all of a choice."""
     if messages:
-        handled, within = desk.change(_by_ids(deed, [OutboxId.parse(message) for message in messages]))
-        desk.report(handled, deed.sentence(len(handled.done), within), as_json=as_json)
+        handled, within = session.change(_by_ids(deed, [OutboxId.parse(message) for message in messages]))
+        session.report(handled, deed.sentence(len(handled.done), within), as_json=as_json)
         return
 
-    def count(tx: CrawlTx, at: Desk) -> Chosen:
+    def count(tx: ServiceTx, at: Desk) -> Chosen:
         choice = choose(at.now)
         must_be_known(tx, choice.seller_id)
         return tx.outbox_view(kind).count(choice)
 
-    chosen = desk.look(count)
+    chosen = session.look(count)
     if dry_run:
         if as_json:
             print_json({"dryRun": True} | chosen_json(chosen))
@@ -370,11 +372,11 @@ def _move(
         say(deed.sentence(moved, within), "green")
 
 
-def _by_ids(deed: Deed, outbox_ids: Sequence[OutboxId]) -> Callable[[CrawlTx, Desk], tuple[Handled, float]]:
-    def work(tx: CrawlTx, at: Desk) -> tuple[Handled, float]:
-        from sellerwatch.crawling import operate_outbox  # noqa: PLC0415
+def _by_ids(deed: Deed, outbox_ids: Sequence[OutboxId]) -> Callable[[ServiceTx, Desk], tuple[BulkResult, float]]:
+    def work(tx: ServiceTx, at: Desk) -> tuple[BulkResult, float]:
+        from sellerwatch.outbox import commands as outbox_commands  # noqa: PLC0415
 
-        move = operate_outbox.replay if deed is Deed.REPLAYED else operate_outbox.discard
+        move = outbox_commands.replay if deed is Deed.REPLAYED else outbox_commands.discard
         return move(tx, outbox_ids, actor=at.actor, now=at.now), at.settings.outbox_interval_seconds
 
     return work
@@ -382,22 +384,22 @@ def _by_ids(deed: Deed, outbox_ids: Sequence[OutboxId]) -> Callable[[CrawlTx, De
 
 def _by_choice(
     deed: Deed, kind: OutboxKind, choose: Callable[[datetime], Choice]
-) -> Callable[[CrawlTx, Desk], tuple[int, float]]:
-    def work(tx: CrawlTx, at: Desk) -> tuple[int, float]:
-        from sellerwatch.crawling import operate_outbox  # noqa: PLC0415
+) -> Callable[[ServiceTx, Desk], tuple[int, float]]:
+    def work(tx: ServiceTx, at: Desk) -> tuple[int, float]:
+        from sellerwatch.outbox import commands as outbox_commands  # noqa: PLC0415
 
-        move = operate_outbox.replay_chosen if deed is Deed.REPLAYED else operate_outbox.discard_chosen
+        move = outbox_commands.replay_chosen if deed is Deed.REPLAYED else outbox_commands.discard_chosen
         return move(tx, kind, choose(at.now), actor=at.actor, now=at.now), at.settings.outbox_interval_seconds
 
     return work
 
 
-def _in_pieces(chosen: Chosen, work: Callable[[CrawlTx, Desk], tuple[int, float]]) -> tuple[int, float]:
+def _in_pieces(chosen: Chosen, work: Callable[[ServiceTx, Desk], tuple[int, float]]) -> tuple[int, float]:
     """As many transactions as the choice takes, and no more: what fails again meanwhile is not moved twice."""
-    total, within = desk.change(work)
+    total, within = session.change(work)
     moved = total
     while moved and total < chosen.messages:
-        moved, within = desk.change(work)
+        moved, within = session.change(work)
         total += moved
     return total, within
 

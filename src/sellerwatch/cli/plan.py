@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sellerwatch.cli import desk
-from sellerwatch.cli.desk import AsJson, Desk, Page, Size, say, stamp, this_moment
+from sellerwatch.cli import session
 from sellerwatch.cli.output import ago, lasting, out, print_json, print_table
+from sellerwatch.cli.session import AsJson, Desk, Page, Size, say, stamp, this_moment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sellerwatch.agents.limits import Limits
     from sellerwatch.crawling.execution import Execution
-    from sellerwatch.crawling.glances import Freshness
-    from sellerwatch.crawling.ports import CrawlTx
     from sellerwatch.kernel.ids import SellerId
+    from sellerwatch.operations.ports import ServiceTx
+    from sellerwatch.reports.dashboard import Freshness
     from sellerwatch.schedules.forecast import Budget, Finish
     from sellerwatch.schedules.outlook import Rhythm
 
@@ -90,7 +90,7 @@ def plan(
     """
     when = this_moment()
 
-    def work(tx: CrawlTx, at: Desk) -> Plan:
+    def work(tx: ServiceTx, at: Desk) -> Plan:
         from sellerwatch.compose.rules import tuning_in_force  # noqa: PLC0415
         from sellerwatch.schedules.forecast import Budget  # noqa: PLC0415
 
@@ -104,10 +104,10 @@ def plan(
         runs = _planned(tx.glances.freshness(), going, budget, at.settings.page_size, products, at.now)
         return Plan(at.now, budget, tuning.limits, runs)
 
-    made = desk.look(work)
+    made = session.look(work)
     shown = made.runs[page * size : (page + 1) * size]
     if as_json:
-        print_json(_plan_json(made) | desk.page_of([_run_json(run) for run in shown], page, size, len(made.runs)))
+        print_json(_plan_json(made) | session.page_of([_run_json(run) for run in shown], page, size, len(made.runs)))
     else:
         _print_plan(made, shown, page, products)
     if not made.fits:

@@ -17,11 +17,10 @@ import typer
 from sellerwatch.catalog.differences import Change, differences
 from sellerwatch.catalog.history import last_change, state_at
 from sellerwatch.catalog.product import NAMES, PARTS, BodyNotFound, PartName, Product, ProductState
-from sellerwatch.cli import desk
-from sellerwatch.cli.desk import AsJson, Desk, say, stamp
+from sellerwatch.cli import session
 from sellerwatch.cli.executions import must_be_known
 from sellerwatch.cli.output import ago, out, print_json, print_table, progress
-from sellerwatch.cli.products_shown import (
+from sellerwatch.cli.products_output import (
     before_and_after,
     change_json,
     entry_json,
@@ -32,14 +31,15 @@ from sellerwatch.cli.products_shown import (
     product_json,
     value,
 )
+from sellerwatch.cli.session import AsJson, Desk, say, stamp
 from sellerwatch.kernel.ids import InvalidItemNo, ItemNo, SellerId
 
 if TYPE_CHECKING:
     from sellerwatch.catalog.ports import HistoryEntry, StoredBody
-    from sellerwatch.cli.exporting import Write
-    from sellerwatch.crawling.known import Known, LookedAt
-    from sellerwatch.crawling.operate_catalog import Rereading
-    from sellerwatch.crawling.ports import CrawlTx
+    from sellerwatch.catalog.queries import Known, LookedAt
+    from sellerwatch.cli.product_export import Write
+    from sellerwatch.operations.catalog import Rereading
+    from sellerwatch.operations.ports import ServiceTx
 
 app = typer.Typer(no_args_is_help=True, help="Look at products, their history and their bodies; export, read again.")
 
@@ -80,15 +80,15 @@ def list_(
     """
     seller_id = None if seller is None else SellerId.parse(seller)
 
-    def work(tx: CrawlTx, at: Desk) -> tuple[Sequence[tuple[int, Product, str | None]], bool, datetime]:
-        from sellerwatch.crawling.known import told_data  # noqa: PLC0415
+    def work(tx: ServiceTx, at: Desk) -> tuple[Sequence[tuple[int, Product, str | None]], bool, datetime]:
+        from sellerwatch.catalog.queries import told_data  # noqa: PLC0415
 
         must_be_known(tx, seller_id)
         page = tx.products.newest(seller_id=seller_id, state=state, after=after, limit=limit + 1, search=search)
         named = [(row, product, told_data(tx, product).get("name")) for row, product in page[:limit]]
         return named, len(page) > limit, at.now
 
-    page, is_more, now = desk.look(work)
+    page, is_more, now = session.look(work)
     cursor = page[-1][0] if is_more else None
     if as_json:
         print_json({"content": [product_json(p, name) for _, p, name in page], "limit": limit, "nextCursor": cursor})
@@ -130,12 +130,12 @@ def show(item: ItemArgument, as_json: AsJson = False) -> None:
     """
     number = item_number(item)
 
-    def work(tx: CrawlTx, at: Desk) -> tuple[LookedAt, datetime]:
-        from sellerwatch.crawling.known import look_at  # noqa: PLC0415
+    def work(tx: ServiceTx, at: Desk) -> tuple[LookedAt, datetime]:
+        from sellerwatch.catalog.queries import look_at  # noqa: PLC0415
 
         return look_at(tx, number, at.rules.marketplace), at.now
 
-    found, now = desk.look(work)
+    found, now = session.look(work)
     if as_json:
         print_json(looked_at_json(found))
         return
@@ -209,14 +209,14 @@ def raw(
     item_no = item_number(item)
     parts = list(PARTS) if part is None else [part]
 
-    def work(tx: CrawlTx, at: Desk) -> dict[PartName, Sequence[StoredBody]]:
-        from sellerwatch.crawling.known import found_product  # noqa: PLC0415
+    def work(tx: ServiceTx, at: Desk) -> dict[PartName, Sequence[StoredBody]]:
+        from sellerwatch.catalog.queries import found_product  # noqa: PLC0415
 
         product_id = found_product(tx, item_no).product_id
         most = MOST_BODIES if every else number
         return {name: tx.products.bodies_of(product_id, PARTS[name], most) for name in parts}
 
-    found = desk.look(work)
+    found = session.look(work)
     chosen = [body for name in parts for body in (found[name] if every else found[name][number - 1 :])]
     if not chosen:
         kept = sum(len(bodies) for bodies in found.values())
@@ -240,11 +240,11 @@ def export(
     sellerwatch products export --format jsonl --seller seller_12345 | gzip > products.jsonl.gz
     sellerwatch products export --format parquet -o products.parquet --json
     """
-    from sellerwatch.cli.exporting import open_export, target_of  # noqa: PLC0415
+    from sellerwatch.cli.product_export import open_export, target_of  # noqa: PLC0415
 
     seller_id = None if seller is None else SellerId.parse(seller)
     target = target_of(output, format_, as_json=as_json)
-    with desk.sitting() as sitting:
+    with session.sitting() as sitting:
         total = sitting.look(lambda tx, _: _countable(tx, seller_id))
         with open_export(format_, target) as write, progress("exporting", total) as done:
             number = _export(sitting, seller_id, write, done)
@@ -270,7 +270,7 @@ def reparse(
     """
     seller_id = None if seller is None else SellerId.parse(seller)
     found = Found()
-    with desk.sitting() as sitting:
+    with session.sitting() as sitting:
         total = sitting.look(lambda tx, _: _countable(tx, seller_id))
         with progress("reading", total) as done:
             after: int | None = 0
@@ -339,7 +339,7 @@ def item_number(text: str) -> ItemNo:
     return ItemNo.parse(int(text))
 
 
-def _countable(tx: CrawlTx, seller_id: SellerId | None) -> int:
+def _countable(tx: ServiceTx, seller_id: SellerId | None) -> int:
     must_be_known(tx, seller_id)
     return tx.products.count(seller_id, ProductState.COMPLETE)
 
@@ -347,13 +347,13 @@ def _countable(tx: CrawlTx, seller_id: SellerId | None) -> int:
 def _history(item: str) -> tuple[Product, Sequence[HistoryEntry]]:
     number = item_number(item)
 
-    def work(tx: CrawlTx, at: Desk) -> tuple[Product, Sequence[HistoryEntry]]:
-        from sellerwatch.crawling.known import found_product  # noqa: PLC0415
+    def work(tx: ServiceTx, at: Desk) -> tuple[Product, Sequence[HistoryEntry]]:
+        from sellerwatch.catalog.queries import found_product  # noqa: PLC0415
 
         product = found_product(tx, number)
         return product, tx.history.of_product(product.product_id)
 
-    return desk.look(work)
+    return session.look(work)
 
 
 def _difference(
@@ -394,15 +394,15 @@ def _readable(body: bytes) -> str:
         return body.decode("utf-8", "replace")
 
 
-def _export(sitting: desk.Sitting, seller_id: SellerId | None, write: Write, done: Callable[[int], None]) -> int:
+def _export(sitting: session.Sitting, seller_id: SellerId | None, write: Write, done: Callable[[int], None]) -> int:
     """Page by page, each a look of its own: memory does not grow with the catalogue, and no writer waits for us."""
-    from sellerwatch.cli.exporting import PAGE  # noqa: PLC0415
-    from sellerwatch.crawling.known import known  # noqa: PLC0415
+    from sellerwatch.catalog.queries import known  # noqa: PLC0415
+    from sellerwatch.cli.product_export import PAGE  # noqa: PLC0415
 
     after, number = 0, 0
     while True:
 
-        def page_behind(tx: CrawlTx, at: Desk, behind: int = after) -> tuple[int | None, list[Known]]:
+        def page_behind(tx: ServiceTx, at: Desk, behind: int = after) -> tuple[int | None, list[Known]]:
             page = tx.products.newest(seller_id=seller_id, state=ProductState.COMPLETE, after=behind, limit=PAGE)
             found = known(tx, [product for _, product in page], at.rules.marketplace)
             return (page[-1][0] if page else None), found
@@ -415,11 +415,11 @@ def _export(sitting: desk.Sitting, seller_id: SellerId | None, write: Write, don
         after, number = last, number + len(found)
 
 
-def _reparse(sitting: desk.Sitting, seller_id: SellerId | None, after: int, *, dry_run: bool) -> Rereading:
-    def work(tx: CrawlTx, at: Desk) -> Rereading:
-        from sellerwatch.crawling import operate_catalog  # noqa: PLC0415
+def _reparse(sitting: session.Sitting, seller_id: SellerId | None, after: int, *, dry_run: bool) -> Rereading:
+    def work(tx: ServiceTx, at: Desk) -> Rereading:
+        from sellerwatch.operations import catalog  # noqa: PLC0415
 
-        return operate_catalog.reparse(
+        return catalog.reparse(
             tx, at.rules, seller_id=seller_id, after=after, dry_run=dry_run, actor=at.actor, ids=at.ids, now=at.now
         )
 

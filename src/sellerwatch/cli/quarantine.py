@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sellerwatch.catalog.quarantine import Case, CaseKind, CaseNotFound, CaseStatus
-from sellerwatch.cli import desk
-from sellerwatch.cli.desk import AsJson, Desk, Limit, say, stamp
+from sellerwatch.cli import session
 from sellerwatch.cli.executions import must_be_known
 from sellerwatch.cli.output import ago, print_facts, print_json, print_table, progress
-from sellerwatch.cli.products_shown import ON_A_LINE, before_and_after, value
+from sellerwatch.cli.products_output import ON_A_LINE, before_and_after, value
+from sellerwatch.cli.session import AsJson, Desk, Limit, say, stamp
 from sellerwatch.kernel.ids import CaseId, ItemNo, SellerId
 
 if TYPE_CHECKING:
     from sellerwatch.catalog.ports import UnknownField
-    from sellerwatch.crawling.operate_catalog import Released
-    from sellerwatch.crawling.ports import CrawlTx
+    from sellerwatch.operations.catalog import Released
+    from sellerwatch.operations.ports import ServiceTx
 
 app = typer.Typer(no_args_is_help=True, help="Look at held changes; release them into the catalogue, or drop them.")
 
@@ -47,12 +47,12 @@ def list_(
     """
     seller_id = None if seller is None else SellerId.parse(seller)
 
-    def work(tx: CrawlTx, at: Desk) -> tuple[Sequence[Case], Mapping[CaseId, int], datetime]:
+    def work(tx: ServiceTx, at: Desk) -> tuple[Sequence[Case], Mapping[CaseId, int], datetime]:
         must_be_known(tx, seller_id)
         cases = tx.quarantine.newest(seller_id=seller_id, status=status, limit=limit)
         return cases, tx.quarantine.count_held([case.case_id for case in cases]), at.now
 
-    cases, held, now = desk.look(work)
+    cases, held, now = session.look(work)
     if as_json:
         print_json({"content": [case_json(case, held.get(case.case_id, 0)) for case in cases], "limit": limit})
         return
@@ -87,12 +87,12 @@ def show(case: CaseArgument, as_json: AsJson = False) -> None:
     """
     case_id = CaseId.parse(case)
 
-    def work(tx: CrawlTx, at: Desk) -> tuple[Case, int, Sequence[ItemNo], datetime]:
+    def work(tx: ServiceTx, at: Desk) -> tuple[Case, int, Sequence[ItemNo], datetime]:
         found = _found(tx, case_id)
         held = tx.quarantine.count_held([case_id]).get(case_id, 0)
         return found, held, tx.quarantine.items_of_case(case_id, MOST_ITEMS), at.now
 
-    found, held, items, now = desk.look(work)
+    found, held, items, now = session.look(work)
     if as_json:
         print_json(case_json(found, held) | {"items": items})
         return
@@ -145,7 +145,7 @@ def release(case: CaseArgument, as_json: AsJson = False) -> None:
     """
     case_id = CaseId.parse(case)
     done = Sum()
-    with desk.sitting() as sitting:
+    with session.sitting() as sitting:
         total = sitting.look(lambda tx, _: _count(tx, case_id))
         with progress("releasing", total) as advance:
             after: ItemNo | None = ItemNo(0)
@@ -177,12 +177,12 @@ def drop(case: CaseArgument, as_json: AsJson = False) -> None:
     """
     case_id = CaseId.parse(case)
 
-    def work(tx: CrawlTx, at: Desk) -> tuple[Case, int]:
-        from sellerwatch.crawling.operate_catalog import drop_case  # noqa: PLC0415
+    def work(tx: ServiceTx, at: Desk) -> tuple[Case, int]:
+        from sellerwatch.operations.catalog import drop_case  # noqa: PLC0415
 
         return drop_case(tx, case_id, actor=at.actor, now=at.now)
 
-    found, number = desk.change(work)
+    found, number = session.change(work)
     if as_json:
         print_json(case_json(found, 0) | {"dropped": number})
         return
@@ -198,10 +198,10 @@ def drift(as_json: AsJson = False) -> None:
     sellerwatch quarantine drift
     """
 
-    def work(tx: CrawlTx, at: Desk) -> tuple[Sequence[UnknownField], datetime]:
+    def work(tx: ServiceTx, at: Desk) -> tuple[Sequence[UnknownField], datetime]:
         return tx.drift.all(), at.now
 
-    fields, now = desk.look(work)
+    fields, now = session.look(work)
     if as_json:
         print_json({"content": [_drift_json(field) for field in fields]})
         return
@@ -265,21 +265,21 @@ def _sample(case: Case) -> Any:
     return before_and_after(case.sample_before, case.sample_after, ON_A_LINE)
 
 
-def _found(tx: CrawlTx, case_id: CaseId) -> Case:
+def _found(tx: ServiceTx, case_id: CaseId) -> Case:
     case = tx.quarantine.get(case_id)
     if case is None:
         raise CaseNotFound(case_id=case_id)
     return case
 
 
-def _count(tx: CrawlTx, case_id: CaseId) -> int:
+def _count(tx: ServiceTx, case_id: CaseId) -> int:
     _found(tx, case_id)
     return tx.quarantine.count_held([case_id]).get(case_id, 0)
 
 
-def _release(sitting: desk.Sitting, case_id: CaseId, after: ItemNo) -> Released:
-    def work(tx: CrawlTx, at: Desk) -> Released:
-        from sellerwatch.crawling.operate_catalog import release_case  # noqa: PLC0415
+def _release(sitting: session.Sitting, case_id: CaseId, after: ItemNo) -> Released:
+    def work(tx: ServiceTx, at: Desk) -> Released:
+        from sellerwatch.operations.catalog import release_case  # noqa: PLC0415
 
         return release_case(tx, case_id, at.rules, after=after, actor=at.actor, ids=at.ids, now=at.now)
 

@@ -10,16 +10,16 @@ import typer
 
 from sellerwatch.catalog.product import Product
 from sellerwatch.catalog.removal import REMOVAL_LIFE, Removal, RemovalReason, RemovalStatus
-from sellerwatch.cli import desk
-from sellerwatch.cli.desk import AsJson, Desk, Limit, say, stamp
+from sellerwatch.cli import session
 from sellerwatch.cli.executions import must_be_known
 from sellerwatch.cli.output import ago, print_facts, print_json, print_table, progress
-from sellerwatch.cli.products_shown import value
+from sellerwatch.cli.products_output import value
+from sellerwatch.cli.session import AsJson, Desk, Limit, say, stamp
 from sellerwatch.kernel.ids import RemovalId, SellerId
 
 if TYPE_CHECKING:
-    from sellerwatch.crawling.operate_catalog import Confirmed
-    from sellerwatch.crawling.ports import CrawlTx
+    from sellerwatch.operations.catalog import Confirmed
+    from sellerwatch.operations.ports import ServiceTx
 
 app = typer.Typer(no_args_is_help=True, help="Look at held removals; confirm or refuse them.")
 
@@ -52,11 +52,11 @@ def list_(
     """
     seller_id = None if seller is None else SellerId.parse(seller)
 
-    def work(tx: CrawlTx, at: Desk) -> tuple[Sequence[Removal], datetime]:
+    def work(tx: ServiceTx, at: Desk) -> tuple[Sequence[Removal], datetime]:
         must_be_known(tx, seller_id)
         return tx.removals.newest(seller_id=seller_id, status=status, limit=limit), at.now
 
-    found, now = desk.look(work)
+    found, now = session.look(work)
     if as_json:
         print_json({"content": [removal_json(removal) for removal in found], "limit": limit})
         return
@@ -91,7 +91,7 @@ def show(removal: RemovalArgument, as_json: AsJson = False) -> None:
     sellerwatch removals show 0198c0de-0000-7000-8009-000000000001
     """
     removal_id = RemovalId.parse(removal)
-    found, still, first, now = desk.look(lambda tx, at: (*_looked_at(tx, removal_id), at.now))
+    found, still, first, now = session.look(lambda tx, at: (*_looked_at(tx, removal_id), at.now))
     if as_json:
         print_json(removal_json(found) | {"stillMissing": still, "items": _items_json(first)})
         return
@@ -128,7 +128,7 @@ def confirm(
     sellerwatch removals confirm 0198c0de-0000-7000-8009-000000000001
     """
     removal_id = RemovalId.parse(removal)
-    with desk.sitting() as sitting:
+    with session.sitting() as sitting:
         found, still, first, now = sitting.look(lambda tx, at: (*_looked_at(tx, removal_id), at.now))
         REMOVAL_LIFE.after(found.status, "confirm", removal_id)
         removed = 0
@@ -159,12 +159,12 @@ def refuse(removal: RemovalArgument, as_json: AsJson = False) -> None:
     """
     removal_id = RemovalId.parse(removal)
 
-    def work(tx: CrawlTx, at: Desk) -> Removal:
-        from sellerwatch.crawling.operate_catalog import refuse_removal  # noqa: PLC0415
+    def work(tx: ServiceTx, at: Desk) -> Removal:
+        from sellerwatch.operations.catalog import refuse_removal  # noqa: PLC0415
 
         return refuse_removal(tx, removal_id, actor=at.actor, now=at.now)
 
-    found = desk.change(work)
+    found = session.change(work)
     if as_json:
         print_json(removal_json(found))
         return
@@ -188,15 +188,15 @@ def removal_json(removal: Removal) -> dict[str, Any]:
     }
 
 
-def _looked_at(tx: CrawlTx, removal_id: RemovalId) -> tuple[Removal, int, Missing]:
-    from sellerwatch.crawling.known import look_at_removal  # noqa: PLC0415
+def _looked_at(tx: ServiceTx, removal_id: RemovalId) -> tuple[Removal, int, Missing]:
+    from sellerwatch.catalog.queries import look_at_removal  # noqa: PLC0415
 
     return look_at_removal(tx, removal_id, MOST_ITEMS)
 
 
-def _confirm(sitting: desk.Sitting, removal_id: RemovalId) -> Confirmed:
-    def work(tx: CrawlTx, at: Desk) -> Confirmed:
-        from sellerwatch.crawling.operate_catalog import confirm_removal  # noqa: PLC0415
+def _confirm(sitting: session.Sitting, removal_id: RemovalId) -> Confirmed:
+    def work(tx: ServiceTx, at: Desk) -> Confirmed:
+        from sellerwatch.operations.catalog import confirm_removal  # noqa: PLC0415
 
         return confirm_removal(tx, removal_id, at.rules, actor=at.actor, ids=at.ids, now=at.now)
 

@@ -13,8 +13,8 @@ from sellerwatch.kernel.ids import ExecutionId
 
 if TYPE_CHECKING:
     from sellerwatch.crawling.execution import Execution
-    from sellerwatch.crawling.ports import CrawlTx
-    from sellerwatch.crawling.service import Service
+    from sellerwatch.operations.ports import ServiceTx
+    from sellerwatch.service.service import Service
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ async def has_begun(service: Service, running: asyncio.Task[None]) -> None:
     beginning.cancel()
 
 
-def _these(tx: CrawlTx, ids: Sequence[ExecutionId]) -> list[Execution]:
+def _these(tx: ServiceTx, ids: Sequence[ExecutionId]) -> list[Execution]:
     found = [tx.executions.get(id_) for id_ in ids]
     return [execution for execution in found if execution is not None]
 
@@ -71,7 +71,7 @@ async def follow(
 ) -> list[Execution]:
     """Look at the runs until all are over or paused, the service stops, or it breaks."""
     while True:
-        found, at_work = await service.crawl.store.read(lambda tx: (_these(tx, ids), tx.executions.at_work()))
+        found, at_work = await service.store.read(lambda tx: (_these(tx, ids), tx.executions.at_work()))
         show(found)
         going = {run.execution_id for run in at_work}
         if running.done() or service.stop.is_set() or not any(run.execution_id in going for run in found):

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sellerwatch.cli import desk
-from sellerwatch.cli.desk import AsJson, Desk, Page, Size, say, stamp
+from sellerwatch.cli import session
 from sellerwatch.cli.output import ago, print_facts, print_json, print_table
+from sellerwatch.cli.session import AsJson, Desk, Page, Size, say, stamp
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.schedules.missed import next_starts, starts_at
 from sellerwatch.schedules.schedule import Schedule
@@ -18,7 +18,7 @@ from sellerwatch.sellers.seller import SellerNotFound
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sellerwatch.crawling.ports import CrawlTx
+    from sellerwatch.operations.ports import ServiceTx
 
 app = typer.Typer(no_args_is_help=True, help="Look at when sellers are crawled; tell the scheduler once more.")
 
@@ -32,12 +32,12 @@ def list_(page: Page = 0, size: Size = 20, as_json: AsJson = False) -> None:
     sellerwatch schedules list --page 1 --size 50 --json
     """
 
-    def work(tx: CrawlTx, at: Desk) -> tuple[Sequence[Schedule], int, datetime]:
+    def work(tx: ServiceTx, at: Desk) -> tuple[Sequence[Schedule], int, datetime]:
         return *tx.schedules.page(offset=page * size, limit=size), at.now
 
-    schedules, total, now = desk.look(work)
+    schedules, total, now = session.look(work)
     if as_json:
-        print_json(desk.page_of([schedule_json(schedule) for schedule in schedules], page, size, total))
+        print_json(session.page_of([schedule_json(schedule) for schedule in schedules], page, size, total))
         return
     nothing = "No schedules yet: each seller has one. Register one: sellerwatch sellers add SELLER_ID --name NAME"
     if total:
@@ -64,13 +64,13 @@ def show(
     """
     seller_id = SellerId.parse(seller)
 
-    def work(tx: CrawlTx, at: Desk) -> tuple[Schedule, datetime]:
+    def work(tx: ServiceTx, at: Desk) -> tuple[Schedule, datetime]:
         schedule = tx.schedules.of_seller(seller_id)
         if schedule is None:
             raise SellerNotFound(seller_id=seller_id)
         return schedule, at.now
 
-    schedule, now = desk.look(work)
+    schedule, now = session.look(work)
     if as_json:
         print_json(schedule_json(schedule))
         return
@@ -105,12 +105,12 @@ def retry(
     """
     seller_id = SellerId.parse(seller)
 
-    def work(tx: CrawlTx, at: Desk) -> tuple[Schedule, int]:
-        from sellerwatch.crawling.operate_outbox import retry_schedule  # noqa: PLC0415
+    def work(tx: ServiceTx, at: Desk) -> tuple[Schedule, int]:
+        from sellerwatch.sellers.commands import retry_schedule  # noqa: PLC0415
 
         return retry_schedule(tx, seller_id, actor=at.actor, ids=at.ids, now=at.now)
 
-    schedule, messages = desk.change(work)
+    schedule, messages = session.change(work)
     if as_json:
         print_json({"sellerId": seller_id, "status": schedule.status, "messages": messages})
         return

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sellerwatch.cli import desk
-from sellerwatch.cli.desk import AsJson, Desk, Page, Size, say, stamp
+from sellerwatch.cli import session
 from sellerwatch.cli.executions import Waiting, cause_of, execution_json, print_executions, waiting_json
 from sellerwatch.cli.output import ago, language_setting, print_facts, print_json, print_table
 from sellerwatch.cli.schedules import schedule_json
+from sellerwatch.cli.session import AsJson, Desk, Page, Size, say, stamp
 from sellerwatch.crawling.waiting import causes_of_waiting
 from sellerwatch.kernel.errors import Invalid
 from sellerwatch.kernel.ids import SellerId
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from sellerwatch.catalog.ports import ProductCounts
+    from sellerwatch.crawling.commands import Cancelled
     from sellerwatch.crawling.execution import Execution
-    from sellerwatch.crawling.operate import Cancelled
-    from sellerwatch.crawling.ports import CrawlTx
+    from sellerwatch.operations.ports import ServiceTx
     from sellerwatch.schedules.schedule import Schedule
 
 app = typer.Typer(no_args_is_help=True, help="Register sellers, look at them, change how often they are crawled.")
@@ -60,18 +60,17 @@ def add(
     sellerwatch sellers add seller_12345 --name "럭셔리하우스"
     sellerwatch sellers add seller_12345 --name "Luxury House" --every 6h --crawl-now
     """
-    seller_id, interval, name = SellerId.parse(seller), _interval(every), desk.text(name)
+    seller_id, interval, name = SellerId.parse(seller), _interval(every), session.text(name)
 
-    def work(tx: CrawlTx, at: Desk) -> tuple[Seller, Schedule]:
-        from sellerwatch.crawling.operate import run_now  # noqa: PLC0415
-        from sellerwatch.sellers.register import register  # noqa: PLC0415
+    def work(tx: ServiceTx, at: Desk) -> tuple[Seller, Schedule]:
+        from sellerwatch.sellers.commands import register, run_now  # noqa: PLC0415
 
         made = register(tx, seller_id, name, interval, actor=at.actor, ids=at.ids, now=at.now)
         if crawl_now:
             run_now(tx, seller_id, actor=at.actor, now=at.now)
         return made, _schedule_of(tx, seller_id)
 
-    made, schedule = desk.change(work)
+    made, schedule = session.change(work)
     if as_json:
         print_json(seller_json(made) | {"nextRunAt": stamp(starts_at(schedule))})
         return
@@ -101,14 +100,14 @@ def list_(
     sellerwatch sellers list --status INACTIVE --json
     """
 
-    def work(tx: CrawlTx, at: Desk) -> tuple[Sequence[Seller], int, _OpenRuns]:
+    def work(tx: ServiceTx, at: Desk) -> tuple[Sequence[Seller], int, _OpenRuns]:
         found, total = tx.sellers.page(status=status, offset=page * size, limit=size)
         return found, total, _open_runs(tx, found, at)
 
-    sellers, total, open_runs = desk.look(work)
+    sellers, total, open_runs = session.look(work)
     if as_json:
         shown = [seller_json(seller) | open_runs.json(seller.seller_id) for seller in sellers]
-        print_json(desk.page_of(shown, page, size, total))
+        print_json(session.page_of(shown, page, size, total))
         return
     nothing = "No sellers yet. Register one: sellerwatch sellers add SELLER_ID --name NAME"
     if total:
@@ -166,7 +165,7 @@ class _OpenRuns:
         return f"{state}: {cause}" if cause else state
 
 
-def _open_runs(tx: CrawlTx, sellers: Sequence[Seller], at: Desk) -> _OpenRuns:
+def _open_runs(tx: ServiceTx, sellers: Sequence[Seller], at: Desk) -> _OpenRuns:
     found = {seller.seller_id: tx.executions.open_of(seller.seller_id) for seller in sellers}
     runs = {seller_id: run for seller_id, run in found.items() if run is not None}
     return _OpenRuns(runs, causes_of_waiting(tx, runs.values()), at.now, language_setting())
@@ -196,12 +195,12 @@ def show(seller: SellerArgument, as_json: AsJson = False) -> None:
     """
     seller_id = SellerId.parse(seller)
 
-    def work(tx: CrawlTx, at: Desk) -> tuple[_Found, Desk]:
+    def work(tx: ServiceTx, at: Desk) -> tuple[_Found, Desk]:
         kept, schedule = _found(tx, seller_id), _schedule_of(tx, seller_id)
         runs = tx.executions.newest(seller_id=seller_id, status=None, limit=LAST_RUNS)
         return _Found(kept, schedule, list(runs), causes_of_waiting(tx, runs), tx.products.counts(seller_id)), at
 
-    found, at = desk.look(work)
+    found, at = session.look(work)
     if as_json:
         print_json(
             seller_json(found.seller)
@@ -233,13 +232,13 @@ def interval(seller: SellerArgument, every: Every, as_json: AsJson = False) -> N
     """
     seller_id, wanted = SellerId.parse(seller), _interval(every)
 
-    def work(tx: CrawlTx, at: Desk) -> tuple[Seller, Schedule]:
-        from sellerwatch.sellers.register import update_interval  # noqa: PLC0415
+    def work(tx: ServiceTx, at: Desk) -> tuple[Seller, Schedule]:
+        from sellerwatch.sellers.commands import update_interval  # noqa: PLC0415
 
         changed = update_interval(tx, seller_id, wanted, actor=at.actor, ids=at.ids, now=at.now)
         return changed, _schedule_of(tx, seller_id)
 
-    _say_changed(*desk.change(work), f"{seller_id} is crawled {wanted} from now on.", as_json)
+    _say_changed(*session.change(work), f"{seller_id} is crawled {wanted} from now on.", as_json)
 
 
 @app.command()
@@ -251,13 +250,13 @@ def activate(seller: SellerArgument, as_json: AsJson = False) -> None:
     """
     seller_id = SellerId.parse(seller)
 
-    def work(tx: CrawlTx, at: Desk) -> tuple[Seller, Schedule]:
-        from sellerwatch.sellers import register  # noqa: PLC0415
+    def work(tx: ServiceTx, at: Desk) -> tuple[Seller, Schedule]:
+        from sellerwatch.sellers import commands as seller_commands  # noqa: PLC0415
 
-        changed = register.activate(tx, seller_id, actor=at.actor, ids=at.ids, now=at.now)
+        changed = seller_commands.activate(tx, seller_id, actor=at.actor, ids=at.ids, now=at.now)
         return changed, _schedule_of(tx, seller_id)
 
-    _say_changed(*desk.change(work), f"{seller_id} is ACTIVE.", as_json)
+    _say_changed(*session.change(work), f"{seller_id} is ACTIVE.", as_json)
 
 
 @app.command()
@@ -269,12 +268,12 @@ def deactivate(seller: SellerArgument, as_json: AsJson = False) -> None:
     """
     seller_id = SellerId.parse(seller)
 
-    def work(tx: CrawlTx, at: Desk) -> tuple[Seller, Cancelled | None]:
-        from sellerwatch.crawling.operate import deactivate_seller  # noqa: PLC0415
+    def work(tx: ServiceTx, at: Desk) -> tuple[Seller, Cancelled | None]:
+        from sellerwatch.crawling.commands import deactivate_seller  # noqa: PLC0415
 
         return deactivate_seller(tx, seller_id, at.rules, actor=at.actor, ids=at.ids, now=at.now)
 
-    changed, ended = desk.change(work)
+    changed, ended = session.change(work)
     if as_json:
         run = None if ended is None else execution_json(ended.execution, language_setting())
         print_json(seller_json(changed) | {"endedExecution": run})
@@ -304,19 +303,19 @@ def seller_json(seller: Seller) -> dict[str, Any]:
 def _interval(given: str) -> CrawlingInterval:
     matched = _INTERVAL.fullmatch(given.strip())
     if matched is None:
-        raise UnreadableInterval(given=desk.text(given)[:50])
+        raise UnreadableInterval(given=session.text(given)[:50])
     amount, unit = int(matched[1]), matched[2].lower()
     return CrawlingInterval.of_days(amount) if unit.startswith("d") else CrawlingInterval.of_hours(amount)
 
 
-def _found(tx: CrawlTx, seller_id: SellerId) -> Seller:
+def _found(tx: ServiceTx, seller_id: SellerId) -> Seller:
     seller = tx.sellers.get(seller_id)
     if seller is None:
         raise SellerNotFound(seller_id=seller_id)
     return seller
 
 
-def _schedule_of(tx: CrawlTx, seller_id: SellerId) -> Schedule:
+def _schedule_of(tx: ServiceTx, seller_id: SellerId) -> Schedule:
     schedule = tx.schedules.of_seller(seller_id)
     if schedule is None:
         raise SellerNotFound(seller_id=seller_id)
@@ -348,7 +347,7 @@ def _print_found(found: _Found, at: Desk) -> None:
             ("next run", next_run),
             ("on the marketplace", seller.total_product_count),
             ("products", listed),
-            ("progress", desk.bar(found.progress_rate)),
+            ("progress", session.bar(found.progress_rate)),
             ("registered", f"{seller.created_at:%Y-%m-%d %H:%M:%S} UTC"),
         ]
     )

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     import asyncio
 
     from sellerwatch.crawling.execution import Execution
-    from sellerwatch.crawling.ports import CrawlTx, NoteKind
-    from sellerwatch.crawling.service import Role, Service
+    from sellerwatch.crawling.ports import NoteKind
     from sellerwatch.kernel.ids import ExecutionId, SellerId
+    from sellerwatch.operations.ports import ServiceTx
     from sellerwatch.sellers.ports import SellersTx
+    from sellerwatch.service.service import Role, Service
     from sellerwatch.settings.load import Loaded
     from sellerwatch.settings.model import Settings
     from sellerwatch.web.serve import Serving
@@ -35,7 +36,7 @@ def serve() -> None:
     sellerwatch serve
     SELLERWATCH_PRODUCT_SERVER_URL=https://products.example/events sellerwatch serve
     """
-    from sellerwatch.crawling.service import EVERYTHING  # noqa: PLC0415
+    from sellerwatch.service.service import EVERYTHING  # noqa: PLC0415
 
     run_on_uvloop(_serve(_loaded(), EVERYTHING))
 
@@ -46,7 +47,7 @@ def api() -> None:
     \b
     sellerwatch api
     """
-    from sellerwatch.crawling.service import Role  # noqa: PLC0415
+    from sellerwatch.service.service import Role  # noqa: PLC0415
 
     run_on_uvloop(_serve(_loaded(), frozenset({Role.API})))
 
@@ -57,7 +58,7 @@ def worker() -> None:
     \b
     sellerwatch worker
     """
-    from sellerwatch.crawling.service import Role  # noqa: PLC0415
+    from sellerwatch.service.service import Role  # noqa: PLC0415
 
     run_on_uvloop(_serve(_loaded(), frozenset({Role.WORKER})))
 
@@ -68,7 +69,7 @@ def scheduler() -> None:
     \b
     sellerwatch scheduler
     """
-    from sellerwatch.crawling.service import Role  # noqa: PLC0415
+    from sellerwatch.service.service import Role  # noqa: PLC0415
 
     run_on_uvloop(_serve(_loaded(), frozenset({Role.SCHEDULER})))
 
@@ -106,7 +107,7 @@ async def _serve(loaded: Loaded, roles: frozenset[Role]) -> None:
     from contextlib import AsyncExitStack  # noqa: PLC0415
 
     from sellerwatch.compose.service import open_service  # noqa: PLC0415
-    from sellerwatch.crawling.service import Role  # noqa: PLC0415
+    from sellerwatch.service.service import Role  # noqa: PLC0415
 
     log, settings = logging.getLogger("sellerwatch"), loaded.settings
     async with AsyncExitStack() as opened:
@@ -148,7 +149,7 @@ async def _crawl(settings: Settings, names: list[str], as_json: bool) -> int:
 
     ids = [SellerId.parse(name) for name in names]
     async with open_service(settings, schedules=False) as service:
-        await service.crawl.store.read(lambda tx: _must_be_known(tx, ids))
+        await service.store.read(lambda tx: _must_be_known(tx, ids))
         async with at_work(service) as running:
             found = await _follow_runs(service, running, ids)
             await _say_paused(service, found)
@@ -162,7 +163,7 @@ async def _say_paused(service: Service, found: list[Execution]) -> None:
     from sellerwatch.crawling.ports import NoteKind  # noqa: PLC0415
 
     for run in found:
-        notes = await service.crawl.store.read(partial(_notes_of, execution_id=run.execution_id))
+        notes = await service.store.read(partial(_notes_of, execution_id=run.execution_id))
         for reason in notes[NoteKind.PAUSED] if run.is_open else ():
             err.print(
                 f"The run of {run.seller_id} is paused: {reason}. "
@@ -184,7 +185,7 @@ def _say_waiting(found: list[Execution]) -> None:
             print_error(RunNotStarted(seller_id=run.seller_id, why=failure_text(run.failure, language)))
 
 
-def _notes_of(tx: CrawlTx, execution_id: ExecutionId) -> dict[NoteKind, dict[str, int]]:
+def _notes_of(tx: ServiceTx, execution_id: ExecutionId) -> dict[NoteKind, dict[str, int]]:
     return tx.run_notes.of(execution_id)
 
 
@@ -230,7 +231,7 @@ async def _follow_runs(service: Service, running: asyncio.Task[None], ids: list[
 
 async def _run_of(service: Service, seller_id: SellerId) -> ExecutionId:
     """A new run, or the one that is going: of a service beside us, or left by a process that was ended."""
-    from sellerwatch.cli.desk import actor  # noqa: PLC0415
+    from sellerwatch.cli.session import actor  # noqa: PLC0415
     from sellerwatch.crawling.execution import CrawlInProgress  # noqa: PLC0415
     from sellerwatch.crawling.trigger import start, trigger  # noqa: PLC0415
     from sellerwatch.kernel.ids import ExecutionId  # noqa: PLC0415
@@ -239,7 +240,7 @@ async def _run_of(service: Service, seller_id: SellerId) -> ExecutionId:
         return (await trigger(service.crawl, seller_id, actor())).execution_id
     except CrawlInProgress as going:
         going_id = ExecutionId(going.execution_id)
-    run = await service.crawl.store.read(lambda tx: tx.executions.get(going_id))
+    run = await service.store.read(lambda tx: tx.executions.get(going_id))
     if run is not None and run.waits_to_start:
         return (await start(service.crawl, going_id, seller_id)).execution_id
     err.print(f"{seller_id} is being crawled already; joining run {going_id}.", highlight=False)

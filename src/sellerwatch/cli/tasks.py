@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sellerwatch.cli import dead_letters, desk
-from sellerwatch.cli.desk import AsJson, Desk, Limit, say, stamp
+from sellerwatch.cli import dead_letters, session
 from sellerwatch.cli.executions import found_execution, must_be_known
 from sellerwatch.cli.output import ago, language_setting, print_facts, print_json, print_table
+from sellerwatch.cli.session import AsJson, Desk, Limit, say, stamp
 from sellerwatch.crawling.task import Task, TaskNotFound, TaskStatus
 from sellerwatch.kernel.failure_view import failure_view, note_view
 from sellerwatch.kernel.ids import ExecutionId, SellerId, TaskId
 from sellerwatch.kernel.wording import failure_text, note_text
 
 if TYPE_CHECKING:
-    from sellerwatch.crawling.operate import Handled
-    from sellerwatch.crawling.ports import CrawlTx
+    from sellerwatch.kernel.bulk import BulkResult
+    from sellerwatch.operations.ports import ServiceTx
 
 app = typer.Typer(no_args_is_help=True, help="Look at single tasks, try again those that failed.")
 app.add_typer(dead_letters.app, name="dead-letters")
@@ -44,14 +44,14 @@ def list_(
     execution_id = None if execution is None else ExecutionId.parse(execution)
     seller_id = None if seller is None else SellerId.parse(seller)
 
-    def work(tx: CrawlTx, at: Desk) -> tuple[Sequence[Task], datetime]:
+    def work(tx: ServiceTx, at: Desk) -> tuple[Sequence[Task], datetime]:
         must_be_known(tx, seller_id)
         if execution_id is not None:
             found_execution(tx, execution_id)
         tasks = tx.tasks.newest(execution_id=execution_id, seller_id=seller_id, status=status, limit=limit)
         return tasks, at.now
 
-    tasks, now = desk.look(work)
+    tasks, now = session.look(work)
     language = language_setting()
     if as_json:
         print_json({"content": [task_json(task, language) for task in tasks], "limit": limit})
@@ -69,7 +69,7 @@ def list_(
                 task.status,
                 ago(task.created_at, now),
                 task.retry_count,
-                desk.short(_outcome(task, language)),
+                session.short(_outcome(task, language)),
             )
             for task in tasks
         ],
@@ -90,13 +90,13 @@ def show(
     """
     task_id = TaskId.parse(task)
 
-    def work(tx: CrawlTx, at: Desk) -> Task:
+    def work(tx: ServiceTx, at: Desk) -> Task:
         found = tx.tasks.get(task_id)
         if found is None:
             raise TaskNotFound(task_id=task_id)
         return found
 
-    found = desk.look(work)
+    found = session.look(work)
     shown = task_json(found, language_setting())
     if as_json:
         print_json(shown)
@@ -141,16 +141,16 @@ def retry(
     """
     task_ids = [TaskId.parse(task) for task in tasks]
 
-    def work(tx: CrawlTx, at: Desk) -> Handled:
-        from sellerwatch.crawling.operate import retry_tasks  # noqa: PLC0415
+    def work(tx: ServiceTx, at: Desk) -> BulkResult:
+        from sellerwatch.crawling.commands import retry_tasks  # noqa: PLC0415
 
         return retry_tasks(tx, task_ids, at.deadline, actor=at.actor, now=at.now)
 
-    handled = desk.change(work)
+    handled = session.change(work)
     sentence = (
         f"{len(handled.done)} task(s) are to be done again; a running `sellerwatch serve` takes them up by itself."
     )
-    desk.report(handled, sentence, as_json=as_json)
+    session.report(handled, sentence, as_json=as_json)
 
 
 def task_json(task: Task, language: str) -> dict[str, Any]:

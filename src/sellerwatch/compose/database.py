@@ -19,9 +19,9 @@ from sellerwatch.adapters.sql.engine import (
     shown,
 )
 from sellerwatch.adapters.sql.migrate import SchemaStatus, downgrade, history, require_current, status, upgrade
-from sellerwatch.adapters.sql.months import Partition, partitions
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore, ThreadRunner
 from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.adapters.sql.usage_log_partitions import Partition, partitions
 from sellerwatch.kernel.clock import EPOCH, SHARED, Clock, Moment, SystemClock, moment
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.settings.load import load

@@ -14,8 +14,8 @@ from sellerwatch.catalog.differences import ChangeKind
 from sellerwatch.catalog.policies import parse_policies
 from sellerwatch.catalog.quarantine import DriftRules
 from sellerwatch.catalog.removal import Brake
+from sellerwatch.crawling.absorb_batch import CrawlRules
 from sellerwatch.crawling.context import Tuning
-from sellerwatch.crawling.group import CrawlRules
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.marketplaces.ports import Marketplace
 from sellerwatch.outbox.rules import DeliveryRules

@@ -17,8 +17,8 @@ from sellerwatch.adapters.sql.engine import (
     is_mysql,
     make_engine,
 )
-from sellerwatch.adapters.sql.months import SqlMonths
 from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.adapters.sql.usage_log_partitions import SqlMonths
 from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.limiter import EmbeddedLimiter
 from sellerwatch.agents.ports import Limiter
@@ -27,10 +27,9 @@ from sellerwatch.compose.aws import open_aws
 from sellerwatch.compose.database import open_clock, open_store
 from sellerwatch.compose.keys import open_sealer
 from sellerwatch.compose.rules import crawl_rules, delivery_rules, tuning_in_force
+from sellerwatch.crawling.activity_feed import TellingAlerts
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.leases import EmbeddedLeases
-from sellerwatch.crawling.service import EVERYTHING, Role, Service
-from sellerwatch.crawling.telling import TellingAlerts
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock
 from sellerwatch.kernel.ids import Ids, ItemNo, SellerId, WorkerId
@@ -44,7 +43,8 @@ from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.outbox.ports import Receiver
 from sellerwatch.oversight.alerts import AlertQueue
 from sellerwatch.schedules.embedded import EmbeddedScheduler
-from sellerwatch.schedules.telling import heed
+from sellerwatch.schedules.scheduler_messages import heed
+from sellerwatch.service.service import EVERYTHING, Role, Service
 from sellerwatch.settings.model import Settings
 
 #: Longest wait before a run that could not be started is tried again, in seconds.
@@ -108,6 +108,7 @@ async def open_service(
         tending = timedelta(seconds=settings.tending_interval_seconds)
         try:
             yield Service(
+                own_store,
                 crawl,
                 deliveries,
                 partial(tuning_in_force, settings),

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from sellerwatch.agents.answers import Answer
-from sellerwatch.agents.asking import Question, ask
+from sellerwatch.agents.ask import Question, ask
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit
 from sellerwatch.crawling.context import Crawl

@@ -20,7 +20,7 @@ from sellerwatch.catalog.product import PartType
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.task import ENDPOINTS, Task, TaskStatus, TaskType
 from sellerwatch.kernel.clock import Moment
-from sellerwatch.kernel.copies import quick
+from sellerwatch.kernel.fast_values import quick
 from sellerwatch.kernel.ids import ExecutionId, TaskId, WorkerId
 from sellerwatch.kernel.notices import Notice
 

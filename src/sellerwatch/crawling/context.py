@@ -13,7 +13,7 @@ from sellerwatch.agents.lending import Terms
 from sellerwatch.agents.limiter import EmbeddedLimiter
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.ports import Limiter, Permit, Sealer
-from sellerwatch.crawling.group import CrawlRules
+from sellerwatch.crawling.absorb_batch import CrawlRules
 from sellerwatch.crawling.leases import EmbeddedLeases
 from sellerwatch.crawling.pause_state import PauseState
 from sellerwatch.crawling.ports import CrawlTx

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from sellerwatch.crawling.commands import retry_tasks
 from sellerwatch.crawling.context import Crawl
-from sellerwatch.crawling.operate import Handled, retry_tasks
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.queue import DeadLetter
 from sellerwatch.crawling.task import Task, TaskStatus
+from sellerwatch.kernel.bulk import BulkResult
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.ids import TaskId
 from sellerwatch.kernel.wording import failure_text
@@ -88,7 +89,7 @@ async def sweep_dead_letters(crawl: Crawl) -> int:
 
 def redrive(
     tx: CrawlTx, explained: Sequence[Explained], deadline: timedelta, *, actor: str, now: datetime
-) -> tuple[Handled, list[DeadLetter]]:
+) -> tuple[BulkResult, list[DeadLetter]]:
     """By an operator: their tasks are to be done after all. What can go, goes; what is refused stays a dead letter."""
     put_back_open(tx, explained, now)
     failed = [one.task.task_id for one in explained if one.task is not None and one.task.status is TaskStatus.FAILED]
@@ -96,7 +97,7 @@ def redrive(
     refused = {refusal.id for refusal in handled.refused}
     others = [_id(one) for one in explained if one.task is not None and one.task.task_id not in failed]
     gone = [one.letter for one in explained if _id(one) not in refused]
-    return Handled((*handled.done, *(id_ for id_ in others if id_ is not None)), handled.refused), gone
+    return BulkResult((*handled.done, *(id_ for id_ in others if id_ is not None)), handled.refused), gone
 
 
 def _id(one: Explained) -> TaskId | None:

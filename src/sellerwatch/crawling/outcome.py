@@ -19,16 +19,17 @@ from sellerwatch.agents.judgement import (
     failure_of,
     judge_answer,
 )
-from sellerwatch.agents.settle import Charge
+from sellerwatch.agents.record_outcomes import Charge
 from sellerwatch.catalog.absorb import Part, read_part
 from sellerwatch.catalog.facts import body_hash
+from sellerwatch.catalog.ports import Unparsable
 from sellerwatch.catalog.product import PartType
 from sellerwatch.crawling.claim import Claim
 from sellerwatch.crawling.task import Purpose, TaskType
-from sellerwatch.kernel.copies import quick
 from sellerwatch.kernel.failure import Failure, FailureCode
+from sellerwatch.kernel.fast_values import quick
 from sellerwatch.kernel.ids import ItemNo
-from sellerwatch.marketplaces.ports import Marketplace, Unparsable
+from sellerwatch.marketplaces.ports import Marketplace
 
 #: An error of our own while an answer was read: nobody else is charged for it.
 OWN_ERROR = Verdict(TaskEnd.FAILED, Outcome.BLAMELESS, FailureCode.INTERNAL)

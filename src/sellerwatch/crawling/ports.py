@@ -8,17 +8,14 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
-from sellerwatch.agents.ports import AgentsTx
-from sellerwatch.catalog.ports import Drift, History, Products, Quarantine, Removals
+from sellerwatch.access.ports import AccessTx
+from sellerwatch.agents.ports import PoolTx
+from sellerwatch.catalog.ports import CatalogTx
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
-from sellerwatch.crawling.glances import Glances
 from sellerwatch.crawling.task import READY_STATES, Task, TaskStatus, TaskType
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.paging import Piece, Place
-from sellerwatch.outbox.message import OutboxKind
-from sellerwatch.outbox.ports import OutboxTx, OutboxView
-from sellerwatch.oversight.ports import AnswersTx, CountsTx, UsersTx
 from sellerwatch.sellers.ports import SellersTx
 
 
@@ -290,17 +287,7 @@ class Dues(Protocol):
         ...
 
 
-class Overrides(Protocol):
-    """Settings an operator changed while it ran; kept over restarts."""
-
-    def all(self) -> dict[str, str]: ...
-
-    def set(self, name: str, value: str, by: str, now: datetime) -> None: ...
-
-    def unset(self, name: str) -> bool: ...
-
-
-class CrawlTx(SellersTx, AgentsTx, OutboxTx, UsersTx, AnswersTx, CountsTx, Protocol):
+class CrawlTx(SellersTx, PoolTx, CatalogTx, AccessTx, Protocol):
     @property
     def tasks(self) -> Tasks: ...
 
@@ -308,24 +295,7 @@ class CrawlTx(SellersTx, AgentsTx, OutboxTx, UsersTx, AnswersTx, CountsTx, Proto
     def executions(self) -> Executions: ...
 
     @property
-    def products(self) -> Products: ...
-
-    @property
-    def history(self) -> History: ...
-
-    @property
-    def quarantine(self) -> Quarantine: ...
-
-    @property
-    def removals(self) -> Removals: ...
-
-    @property
-    def drift(self) -> Drift: ...
-
-    @property
     def run_notes(self) -> RunNotes: ...
-
-    def outbox_view(self, kind: OutboxKind) -> OutboxView: ...
 
     @property
     def workers(self) -> Workers: ...
@@ -335,9 +305,3 @@ class CrawlTx(SellersTx, AgentsTx, OutboxTx, UsersTx, AnswersTx, CountsTx, Proto
 
     @property
     def dues(self) -> Dues: ...
-
-    @property
-    def overrides(self) -> Overrides: ...
-
-    @property
-    def glances(self) -> Glances: ...

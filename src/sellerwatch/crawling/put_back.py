@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from sellerwatch.crawling.absorb_batch import CrawlRules
+from sellerwatch.crawling.absorb_results import end_failed, over_of
 from sellerwatch.crawling.execution import Execution, ExecutionNotFound
-from sellerwatch.crawling.group import CrawlRules
 from sellerwatch.crawling.ports import CrawlTx
-from sellerwatch.crawling.process import end_failed, over_of
 from sellerwatch.crawling.task import Task, TaskStatus
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.errors import SellerwatchError

@@ -18,10 +18,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from sellerwatch.catalog.quarantine import CaseKind
-from sellerwatch.crawling.group import CrawlRules, Group, Run
+from sellerwatch.crawling.absorb_batch import CrawlRules, Group, Run
 from sellerwatch.crawling.ports import CrawlTx, NoteKind
 from sellerwatch.crawling.task import Task, TaskStatus
-from sellerwatch.kernel.copies import altered
+from sellerwatch.kernel.fast_values import altered
 from sellerwatch.kernel.ids import ExecutionId, TaskId
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.oversight.audit import AuditEntry

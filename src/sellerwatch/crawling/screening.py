@@ -13,6 +13,7 @@ from typing import Any
 from sellerwatch.catalog.absorb import Part, absorb_part, read_part
 from sellerwatch.catalog.differences import Change, differences
 from sellerwatch.catalog.facts import Said
+from sellerwatch.catalog.ports import Unparsable
 from sellerwatch.catalog.product import ForeignProduct, PartType, Product
 from sellerwatch.catalog.quarantine import (
     Case,
@@ -22,11 +23,10 @@ from sellerwatch.catalog.quarantine import (
     problem_kind,
     sample_of,
 )
-from sellerwatch.crawling.group import Group, Run
+from sellerwatch.crawling.absorb_batch import Group, Run
 from sellerwatch.crawling.outcome import Ending, Unread
 from sellerwatch.kernel.ids import CaseId, ItemNo, TaskId
 from sellerwatch.kernel.notices import Notice
-from sellerwatch.marketplaces.ports import Unparsable
 
 #: Who decided a case that nobody had to decide.
 BY_ITSELF = "overtaken"

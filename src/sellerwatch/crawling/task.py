@@ -9,9 +9,9 @@ from enum import StrEnum
 from typing import Self
 
 from sellerwatch.agents.endpoints import Endpoint
-from sellerwatch.kernel.copies import altered
 from sellerwatch.kernel.errors import Conflict, Invalid, NotFound
 from sellerwatch.kernel.failure import Failure, FailureCode
+from sellerwatch.kernel.fast_values import altered
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, PlainText, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.lifecycle import Lifecycle
 

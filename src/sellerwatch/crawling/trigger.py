@@ -11,20 +11,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sellerwatch.agents.answers import Answer
-from sellerwatch.agents.asking import NotAsked, Question, ask
+from sellerwatch.agents.ask import NotAsked, Question, ask
 from sellerwatch.agents.breaker import PoolBreakerOpen
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.gate import ask_gate
+from sellerwatch.catalog.ports import Unparsable
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.execution import CrawlInProgress, Execution, ExecutionStatus
-from sellerwatch.crawling.list_end import hold_all, list_tasks, pages_of
+from sellerwatch.crawling.list_reconciliation import hold_all, list_tasks, pages_of
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.kernel.clock import moment
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import Draw, ExecutionId, SellerId
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.wording import failure_text
-from sellerwatch.marketplaces.ports import Unparsable
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.schedules.schedule import Schedule
 from sellerwatch.sellers.seller import Seller, SellerNotFound

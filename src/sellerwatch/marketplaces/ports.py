@@ -13,8 +13,8 @@ from typing import Protocol
 from sellerwatch.agents.answers import Client
 from sellerwatch.catalog.facts import DetailFacts, ListFacts, OptionFacts
 from sellerwatch.catalog.product import PartType
-from sellerwatch.kernel.copies import quick
 from sellerwatch.kernel.errors import Failed
+from sellerwatch.kernel.fast_values import quick
 from sellerwatch.kernel.ids import ItemNo, SellerId
 
 
@@ -52,16 +52,6 @@ class Transport(Protocol):
     """One GET, no retry, no redirect followed, bounded in time and size; any failure is a `TransportFailed`."""
 
     async def get(self, url: str, headers: Mapping[str, str]) -> Reply: ...
-
-
-@dataclass(eq=False)
-class Unparsable(Failed):
-    """An answer that is not what the contract says; `problem` names the field and what was wrong with it."""
-
-    endpoint: str
-    problem: str
-    #: Cut off, an error page, or about another item. That may pass; an answer of another shape does not.
-    is_garbled: bool = False
 
 
 @quick

@@ -23,11 +23,11 @@ from sellerwatch.kernel.errors import Failed
 from sellerwatch.kernel.ids import OutboxId, WorkerId
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.store import Store
+from sellerwatch.outbox.delivery_transaction import Outcome, Room, Settled, Turn, recover, settle, take_turn
 from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
 from sellerwatch.outbox.ports import OutboxTx, Receiver
 from sellerwatch.outbox.receipt import Receipt
 from sellerwatch.outbox.rules import DeliveryRules
-from sellerwatch.outbox.turn import Outcome, Room, Settled, Turn, recover, settle, take_turn
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from sellerwatch.kernel.copies import quick
 from sellerwatch.kernel.errors import Conflict, Invalid, NotFound
+from sellerwatch.kernel.fast_values import quick
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, PublicId, SellerId, WorkerId
 from sellerwatch.kernel.lifecycle import Lifecycle
 

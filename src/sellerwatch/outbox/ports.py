@@ -13,6 +13,7 @@ from sellerwatch.kernel.paging import Piece, Place
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import Grip, Message, MessageStatus, OutboxKind
 from sellerwatch.outbox.receipt import Attempt, Receipt
+from sellerwatch.oversight.ports import AuditTx
 
 
 class Receiver(Protocol):
@@ -178,7 +179,7 @@ class OutboxView(Protocol):
         ...
 
 
-class OutboxTx(Protocol):
+class OutboxTx(AuditTx, Protocol):
     @property
     def product_outbox(self) -> Outbox: ...
 
@@ -195,3 +196,5 @@ class OutboxTx(Protocol):
 
     @property
     def activity(self) -> ActivityLog: ...
+
+    def outbox_view(self, kind: OutboxKind) -> OutboxView: ...

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sellerwatch.agents.agent import AgentStatus
+from sellerwatch.agents.agent_status import Standing
 from sellerwatch.agents.limits import Host, Limits
-from sellerwatch.agents.standing import Standing
 from sellerwatch.schedules.outlook import Due
 
 DAY = timedelta(days=1)

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from sellerwatch.kernel.ids import SellerId
-from sellerwatch.outbox.ports import Outbox
-from sellerwatch.oversight.ports import AuditTrail
+from sellerwatch.outbox.ports import OutboxTx
 from sellerwatch.schedules.ports import Schedules
 from sellerwatch.sellers.seller import Seller, SellerStatus
 
@@ -26,15 +25,9 @@ class Sellers(Protocol):
         ...
 
 
-class SellersTx(Protocol):
+class SellersTx(OutboxTx, Protocol):
     @property
     def sellers(self) -> Sellers: ...
 
     @property
     def schedules(self) -> Schedules: ...
-
-    @property
-    def scheduler_outbox(self) -> Outbox: ...
-
-    @property
-    def audit(self) -> AuditTrail: ...

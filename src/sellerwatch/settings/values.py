@@ -10,9 +10,9 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, Field, SecretStr
 
+from sellerwatch.access.users import FIRST, InvalidPassword, check_password
 from sellerwatch.catalog.differences import ChangeKind
 from sellerwatch.catalog.policies import InvalidPolicy, parse_policies
-from sellerwatch.oversight.users import FIRST, InvalidPassword, check_password
 
 
 def _url(text: str) -> str:

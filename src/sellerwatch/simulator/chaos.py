@@ -11,7 +11,7 @@ from enum import Enum
 from itertools import accumulate
 from math import ceil, inf
 
-from sellerwatch.simulator.luck import dice
+from sellerwatch.simulator.rng import dice
 
 
 class Ailment(Enum):

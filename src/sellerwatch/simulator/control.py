@@ -8,10 +8,10 @@ from math import inf, isfinite
 from typing import TypeVar
 
 from sellerwatch.simulator.chaos import PROFILES, Ailment, Outage
-from sellerwatch.simulator.luck import dice
 from sellerwatch.simulator.marketplace import Marketplace
 from sellerwatch.simulator.product_server import Behaviour, Mode, ProductServer
 from sellerwatch.simulator.rendering import Redesign
+from sellerwatch.simulator.rng import dice
 from sellerwatch.simulator.wire import Answer, Request, json_answer, refusal
 from sellerwatch.simulator.world import LIFELIKE, Deed
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 from random import Random
 
 from sellerwatch.simulator import words
-from sellerwatch.simulator.luck import dice
 from sellerwatch.simulator.product import (
     Brand,
     Category,
@@ -20,6 +19,7 @@ from sellerwatch.simulator.product import (
     Product,
     Shipping,
 )
+from sellerwatch.simulator.rng import dice
 
 FIRST_ITEM_NO = 900_000_001
 OPTION_NUMBERS_PER_ITEM = 1_000

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from sellerwatch.simulator.luck import dice
+from sellerwatch.simulator.rng import dice
 from sellerwatch.simulator.words import PARAGRAPHS
 
 _WHOLE_NUMBER = re.compile(r"[0-9]+")

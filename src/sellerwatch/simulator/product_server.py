@@ -12,7 +12,7 @@ import orjson
 
 from sellerwatch.simulator.comparing import differences
 from sellerwatch.simulator.events import DELETED, Event, complaints, is_signed, read_event, signing_key
-from sellerwatch.simulator.luck import dice
+from sellerwatch.simulator.rng import dice
 from sellerwatch.simulator.wire import Answer, Fault, Request, json_answer, refusal
 from sellerwatch.simulator.world import World
 

@@ -11,9 +11,9 @@ from typing import Any
 import orjson
 
 from sellerwatch.simulator import words
-from sellerwatch.simulator.luck import dice
 from sellerwatch.simulator.product import Option, Product
 from sellerwatch.simulator.recent import Recent
+from sellerwatch.simulator.rng import dice
 
 _CACHE_BYTES = 256 * 1024 * 1024
 _ORDERS = 64

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from sellerwatch.simulator.luck import dice
+from sellerwatch.simulator.rng import dice
 
 _SWEEP_ABOVE = 10_000
 _SCHEME = "Bearer "

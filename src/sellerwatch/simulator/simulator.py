@@ -5,9 +5,9 @@ from collections.abc import Collection
 from sellerwatch.simulator.chaos import PROFILES
 from sellerwatch.simulator.control import CONTROL_PREFIX, Control
 from sellerwatch.simulator.limits import Limits
-from sellerwatch.simulator.luck import dice
 from sellerwatch.simulator.marketplace import Marketplace
 from sellerwatch.simulator.product_server import Mismatch, ProductServer
+from sellerwatch.simulator.rng import dice
 from sellerwatch.simulator.wire import Answer, Request
 from sellerwatch.simulator.world import World
 

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
+from sellerwatch.access.users import add_first
 from sellerwatch.compose.keys import jwt_secret
 from sellerwatch.kernel.errors import Failed
-from sellerwatch.oversight.users import add_first
 from sellerwatch.web.api.app import make_app
+from sellerwatch.web.api.context import Parts
 from sellerwatch.web.api.credentials import Credentials
-from sellerwatch.web.api.parts import Parts
 
 if TYPE_CHECKING:
-    from sellerwatch.crawling.service import Service
+    from sellerwatch.service.service import Service
     from sellerwatch.settings.model import Settings
 
 #: How long answers under way may take once we are told to stop.

@@ -24,8 +24,8 @@ from sellerwatch.web.api.credentials import ALGORITHM, LONGEST_TOKEN, Caller, No
 if TYPE_CHECKING:
     from fastapi import Request
 
-    from sellerwatch.oversight.users import User
-    from sellerwatch.web.api.parts import Parts
+    from sellerwatch.access.users import User
+    from sellerwatch.web.api.context import Parts
 
 COOKIE = "sellerwatch_session"
 LONGEST = timedelta(hours=12)

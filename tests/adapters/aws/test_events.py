@@ -21,7 +21,7 @@ from sellerwatch.outbox.message import Message
 from sellerwatch.outbox.receipt import Verdict
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.schedule import Schedule, ScheduleEvent, ScheduleEventType
-from sellerwatch.schedules.telling import message_of
+from sellerwatch.schedules.scheduler_messages import message_of
 
 TARGET = Target("arn:aws:events:us-east-1:000000000000:api-destination/trigger", "arn:aws:iam::000000000000:role/x")
 

@@ -19,11 +19,11 @@ from tests.servers import MariaDb
 
 from sellerwatch.adapters.sql import mysql
 from sellerwatch.adapters.sql.engine import make_engine
-from sellerwatch.adapters.sql.months import keep_months, partitions
 from sellerwatch.adapters.sql.mysql import MysqlDb
 from sellerwatch.adapters.sql.server_clock import ASK_EVERY, ServerClock
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore, ThreadRunner
 from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.adapters.sql.usage_log_partitions import keep_months, partitions
 from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.clock import SystemClock
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, ProductId, TaskId

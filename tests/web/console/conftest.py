@@ -9,8 +9,8 @@ from tests.builders import NOW
 from tests.web.conftest import Office
 from tests.web.stocked import do
 
+from sellerwatch.access.users import Role, add_user
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.oversight.users import Role, add_user
 
 from .person import Person
 

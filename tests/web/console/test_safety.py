@@ -13,10 +13,10 @@ from sqlalchemy import Engine
 from tests.builders import NOW, SELLER
 from tests.web.stocked import NOBODYS, do, everything, failed_messages, register_seller, see
 
+from sellerwatch.access.users import Role, remove_user, set_role
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.outbox.message import OutboxKind
-from sellerwatch.oversight.users import Role, remove_user, set_role
 from sellerwatch.web.console.app import ROUTERS
 from sellerwatch.web.sessions import COOKIE
 

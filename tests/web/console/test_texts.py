@@ -11,6 +11,7 @@ import pytest
 from jinja2 import Environment, nodes
 from tests.builders import NOW
 
+from sellerwatch.access.users import Role
 from sellerwatch.agents.agent import AgentStatus
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.catalog.differences import ChangeKind
@@ -23,7 +24,6 @@ from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.failure import Blame
 from sellerwatch.outbox.message import MessageStatus
 from sellerwatch.outbox.receipt import Verdict
-from sellerwatch.oversight.users import Role
 from sellerwatch.schedules.interval import IntervalUnit
 from sellerwatch.schedules.schedule import ScheduleEventType, ScheduleStatus
 from sellerwatch.sellers.seller import SellerStatus

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
-from sellerwatch.kernel.copies import quick
+from sellerwatch.kernel.fast_values import quick
 from sellerwatch.marketplaces.ports import Reply, TransportFailed, TransportProblem
 
 #: Status line and headers together, and likewise what may follow the last chunk.

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 
 from sellerwatch.adapters.sql.activity import SqlActivity
+from sellerwatch.adapters.sql.paging import Walk, walk
 from sellerwatch.adapters.sql.statements import AnyRow, Db
-from sellerwatch.adapters.sql.walk import Walk, walk
 from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.paging import Piece, Place
 from sellerwatch.oversight.audit import AuditEntry

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from sellerwatch.adapters.sql.engine import time_of
 from sellerwatch.adapters.sql.statements import Db
-from sellerwatch.oversight.tallies import Tallies, Vitals
+from sellerwatch.reports.service_counts import Tallies, Vitals
 
 TASKS = "SELECT task_type, status, COUNT(*) FROM crawler_tasks GROUP BY task_type, status"
 EXECUTIONS = "SELECT status, COUNT(*) FROM crawling_schedule_executions GROUP BY status"

@@ -7,11 +7,11 @@ from datetime import datetime
 from typing import Any
 
 from sellerwatch.adapters.sql.activity import SqlActivity
+from sellerwatch.adapters.sql.paging import of_seller, walk
 from sellerwatch.adapters.sql.statements import AnyRow, Db
-from sellerwatch.adapters.sql.walk import of_seller, walk
+from sellerwatch.crawling.activity_feed import execution_told
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.ports import NoteKind, WorkerInfo
-from sellerwatch.crawling.telling import execution_told
 from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.failure import Failure, failure_columns
 from sellerwatch.kernel.ids import ExecutionId, ScheduleId, SellerId, TaskId, WorkerId

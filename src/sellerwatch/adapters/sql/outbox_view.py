@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from sellerwatch.adapters.sql.outbox import HELD_BACK, for_table, message_of
+from sellerwatch.adapters.sql.paging import Walk, walk
 from sellerwatch.adapters.sql.statements import Db
-from sellerwatch.adapters.sql.walk import Walk, walk
 from sellerwatch.kernel.ids import OutboxId, PublicId
 from sellerwatch.kernel.paging import Piece, Place
 from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind

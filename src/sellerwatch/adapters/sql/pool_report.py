@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 from sellerwatch.adapters.sql.agents import SqlAgents
 from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.agents.agent_status import CircuitEvent, Standing, Window
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.ports import Stored
-from sellerwatch.agents.standing import CircuitEvent, Standing, Window
 from sellerwatch.kernel.clock import Moment
 
 # Windows that count as full, whatever was used.

@@ -7,11 +7,11 @@ from datetime import datetime
 
 import zstandard
 
+from sellerwatch.adapters.sql.paging import Walk, like, walk
 from sellerwatch.adapters.sql.statements import AnyRow, Db
-from sellerwatch.adapters.sql.walk import Walk, like, walk
 from sellerwatch.catalog.ports import ListStanding, PartKey, ProductCounts, RawPart, StoredBody
 from sellerwatch.catalog.product import PartType, Product, ProductState
-from sellerwatch.kernel.copies import made
+from sellerwatch.kernel.fast_values import made
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, SellerId
 from sellerwatch.kernel.paging import Piece, Place
 

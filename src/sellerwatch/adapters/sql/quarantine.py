@@ -8,8 +8,8 @@ from datetime import datetime
 
 import zstandard
 
+from sellerwatch.adapters.sql.paging import of_seller, walk
 from sellerwatch.adapters.sql.statements import AnyRow, Db
-from sellerwatch.adapters.sql.walk import of_seller, walk
 from sellerwatch.catalog.ports import PartKey, UnknownField
 from sellerwatch.catalog.product import PartType
 from sellerwatch.catalog.quarantine import Case, CaseKind, CaseStatus, HeldPart, HeldStatus

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from sellerwatch.adapters.sql.engine import time_of
+from sellerwatch.adapters.sql.paging import like
 from sellerwatch.adapters.sql.statements import AnyRow, Db
-from sellerwatch.adapters.sql.walk import like
 from sellerwatch.kernel.ids import ScheduleId, SellerId
 from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
 from sellerwatch.schedules.schedule import Schedule, ScheduleStatus

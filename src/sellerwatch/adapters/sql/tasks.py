@@ -9,12 +9,12 @@ from operator import attrgetter
 from typing import Any
 
 from sellerwatch.adapters.sql.engine import time_of
+from sellerwatch.adapters.sql.paging import Walk, walk
 from sellerwatch.adapters.sql.statements import AnyRow, Db
-from sellerwatch.adapters.sql.walk import Walk, walk
 from sellerwatch.crawling.ports import TaskChoice
 from sellerwatch.crawling.task import OPEN_STATES, READY_STATES, Purpose, RequestUrl, Task, TaskStatus, TaskType
-from sellerwatch.kernel.copies import made
 from sellerwatch.kernel.failure import Failure, failure_columns
+from sellerwatch.kernel.fast_values import made
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.paging import Piece, Place
 

@@ -8,15 +8,15 @@ from sqlalchemy import Connection
 
 from sellerwatch.adapters.sql.activity import SqlActivity
 from sellerwatch.adapters.sql.agents import SqlAgents
-from sellerwatch.adapters.sql.answers import SqlAnswers
 from sellerwatch.adapters.sql.audit import SqlAuditTrail
 from sellerwatch.adapters.sql.channels import SqlAttempts, SqlChannels
 from sellerwatch.adapters.sql.circuits import SqlCircuits
 from sellerwatch.adapters.sql.counts import SqlCounts
-from sellerwatch.adapters.sql.dues import SqlDues
+from sellerwatch.adapters.sql.dashboard import SqlGlances
+from sellerwatch.adapters.sql.due_times import SqlDues
 from sellerwatch.adapters.sql.executions import SqlExecutions, SqlRunNotes, SqlWorkers
-from sellerwatch.adapters.sql.glances import SqlGlances
 from sellerwatch.adapters.sql.history import SqlHistory
+from sellerwatch.adapters.sql.idempotency_keys import SqlAnswers
 from sellerwatch.adapters.sql.leases import SqlLeases
 from sellerwatch.adapters.sql.marketplace import SqlMarketplaceState
 from sellerwatch.adapters.sql.outbox import SqlOutbox

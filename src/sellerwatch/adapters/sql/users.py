@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from sellerwatch.access.logins import Failures
+from sellerwatch.access.users import Role, User
 from sellerwatch.adapters.sql.statements import AnyRow, Db
-from sellerwatch.oversight.logins import Failures
-from sellerwatch.oversight.users import Role, User
 
 SELECT = """SELECT name, role, password_hash, created_at, updated_at, must_change, version, last_login_at FROM users"""
 

@@ -29,6 +29,7 @@ from sellerwatch.catalog.facts import (
     Prices,
     Shipping,
 )
+from sellerwatch.catalog.ports import Unparsable
 from sellerwatch.kernel.ids import InvalidSellerId, ItemNo, SellerId
 from sellerwatch.marketplaces.mustit.picking import (
     Garbled,
@@ -48,7 +49,7 @@ from sellerwatch.marketplaces.mustit.picking import (
     truth,
     whole,
 )
-from sellerwatch.marketplaces.ports import ListEntry, ListPage, Unparsable
+from sellerwatch.marketplaces.ports import ListEntry, ListPage
 
 #: Default of the setting MAX_LIST_TOTAL.
 MAX_LIST_TOTAL = 1_000_000

@@ -12,26 +12,26 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field, StrictInt, StrictStr
 
+from sellerwatch.agents import commands
 from sellerwatch.agents.agent import LONGEST_REASON, AgentStatus
+from sellerwatch.agents.agent_status import CircuitEvent, Standing, tokens_by_age
 from sellerwatch.agents.breaker import BreakerRules
+from sellerwatch.agents.commands import AgentName, Moved, find_agent
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.overview import Pool
-from sellerwatch.agents.settle import standing_notice
-from sellerwatch.agents.standing import CircuitEvent, Standing, tokens_by_age
+from sellerwatch.agents.record_outcomes import standing_notice
 from sellerwatch.compose.database import lost_permits
 from sellerwatch.compose.rules import tuning_in_force
-from sellerwatch.crawling import operate_pool
-from sellerwatch.crawling.operate_pool import AgentName, Moved, find_agent
-from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import moment
+from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.web.api.audit import AuditEntryShown
+from sellerwatch.web.api.authorization import Admin, Viewer
+from sellerwatch.web.api.context import Desk, Parts, parts_of
+from sellerwatch.web.api.cursors import MOST_NAMED, HandledAnswer
 from sellerwatch.web.api.errors import refusals
-from sellerwatch.web.api.parts import Desk, Parts, parts_of
-from sellerwatch.web.api.shapes import Given, Stamp, Told
-from sellerwatch.web.api.slices import MOST_NAMED, HandledAnswer
-from sellerwatch.web.api.who import Admin, Viewer
+from sellerwatch.web.api.models import Given, Stamp, Told
 
 router = APIRouter(prefix="/agents", tags=["agents"])
 status_router = APIRouter(prefix="/user-agents", tags=["agents"])
@@ -195,7 +195,7 @@ async def pool_status(request: Request, _: Viewer) -> PoolStatus:
     when, settings = moment(parts.clock), parts.settings
     rules = BreakerRules(settings.breaker_min_available_percent, timedelta(seconds=settings.breaker_open_seconds))
 
-    def work(tx: CrawlTx) -> PoolStatus:
+    def work(tx: ServiceTx) -> PoolStatus:
         limits = _limits(tx, parts)
         breaker = tx.circuits.breaker().look(*tx.agents.tally(), rules, when.now)
         restored = lost_permits(settings, tx.permits.highest())
@@ -211,7 +211,7 @@ async def list_agents(
     """Every agent by its number: health, budget used in the window, circuit, token's age, and why one rests."""
     parts, when = parts_of(request), moment(parts_of(request).clock)
 
-    def work(tx: CrawlTx) -> AgentsShown:
+    def work(tx: ServiceTx) -> AgentsShown:
         standings = tx.pool_report.standings(when, _limits(tx, parts))
         wanted = [standing for standing in standings if status in (None, standing.agent.status)]
         return AgentsShown(content=[AgentShown(**_standing(standing, when.now)) for standing in wanted])
@@ -224,9 +224,9 @@ async def add_agent(body: AddBody, request: Request, caller: Admin) -> AgentShow
     """Add an agent to the pool. It gets its token when work waits for it."""
     parts, when = parts_of(request), moment(parts_of(request).clock)
 
-    def work(tx: CrawlTx, desk: Desk) -> AgentShown:
+    def work(tx: ServiceTx, desk: Desk) -> AgentShown:
         limits = _limits(tx, parts)
-        made = operate_pool.add_agent(tx, body.user_agent, limits, actor=desk.actor, ids=desk.ids, at=when)
+        made = commands.add_agent(tx, body.user_agent, limits, actor=desk.actor, ids=desk.ids, at=when)
         standing = next(one for one in tx.pool_report.standings(when, limits) if one.row == made.row)
         return AgentShown(**_standing(standing, when.now))
 
@@ -238,8 +238,8 @@ async def remove_agents(body: AgentsBody, request: Request, caller: Admin) -> Ha
     """Take agents out of the pool for good. What they asked stays in the log."""
     parts, names, when = parts_of(request), _names(body.agents), moment(parts_of(request).clock)
 
-    def work(tx: CrawlTx, desk: Desk) -> Moved:
-        return operate_pool.remove_agents(tx, names, _limits(tx, parts), actor=desk.actor, at=when)
+    def work(tx: ServiceTx, desk: Desk) -> Moved:
+        return commands.remove_agents(tx, names, _limits(tx, parts), actor=desk.actor, at=when)
 
     return await _moved(request, caller.actor, work)
 
@@ -250,9 +250,9 @@ async def suspend_agents(body: SuspendBody, request: Request, caller: Admin) -> 
     names, seconds = _names(body.agents), body.seconds or parts_of(request).settings.agent_suspension_seconds
     reason = _reason(body.reason or f"by {caller.actor}")
 
-    def work(tx: CrawlTx, desk: Desk) -> Moved:
+    def work(tx: ServiceTx, desk: Desk) -> Moved:
         rest = timedelta(seconds=seconds)
-        return operate_pool.suspend_agents(tx, names, rest, reason, actor=desk.actor, now=desk.now)
+        return commands.suspend_agents(tx, names, rest, reason, actor=desk.actor, now=desk.now)
 
     return await _moved(request, caller.actor, work, alert=True)
 
@@ -262,7 +262,7 @@ async def recover_agents(body: AgentsBody, request: Request, caller: Admin) -> H
     """Bring suspended agents back before their rest is over. Each gets a new token."""
     names = _names(body.agents)
     return await _moved(
-        request, caller.actor, lambda tx, at: operate_pool.recover_agents(tx, names, actor=at.actor, now=at.now)
+        request, caller.actor, lambda tx, at: commands.recover_agents(tx, names, actor=at.actor, now=at.now)
     )
 
 
@@ -271,8 +271,8 @@ async def block_agents(body: BlockBody, request: Request, caller: Admin) -> Hand
     """Keep agents out until somebody unblocks them."""
     names, reason = _names(body.agents), _reason(body.reason)
 
-    def work(tx: CrawlTx, desk: Desk) -> Moved:
-        return operate_pool.block_agents(tx, names, reason, actor=desk.actor, now=desk.now)
+    def work(tx: ServiceTx, desk: Desk) -> Moved:
+        return commands.block_agents(tx, names, reason, actor=desk.actor, now=desk.now)
 
     return await _moved(request, caller.actor, work, alert=True)
 
@@ -282,7 +282,7 @@ async def unblock_agents(body: AgentsBody, request: Request, caller: Admin) -> H
     """Bring blocked agents back and close their circuits."""
     names = _names(body.agents)
     return await _moved(
-        request, caller.actor, lambda tx, at: operate_pool.unblock_agents(tx, names, actor=at.actor, now=at.now)
+        request, caller.actor, lambda tx, at: commands.unblock_agents(tx, names, actor=at.actor, now=at.now)
     )
 
 
@@ -291,7 +291,7 @@ async def rotate_tokens(body: AgentsBody, request: Request, caller: Admin) -> Ha
     """Throw the tokens of agents away. New ones are issued when work waits for these agents."""
     names = _names(body.agents)
     return await _moved(
-        request, caller.actor, lambda tx, at: operate_pool.rotate_tokens(tx, names, actor=at.actor, now=at.now)
+        request, caller.actor, lambda tx, at: commands.rotate_tokens(tx, names, actor=at.actor, now=at.now)
     )
 
 
@@ -300,7 +300,7 @@ async def get_agent(agent: AgentPath, request: Request, _: Viewer) -> AgentDetai
     """One agent: what it did in the last hour, why it is where it is, and when it is back."""
     parts, name, when = parts_of(request), AgentName.parse(agent), moment(parts_of(request).clock)
 
-    def work(tx: CrawlTx) -> AgentDetail:
+    def work(tx: ServiceTx) -> AgentDetail:
         stored = find_agent(tx, name)
         standing = next(s for s in tx.pool_report.standings(when, _limits(tx, parts)) if s.row == stored.row)
         entries = tx.audit.newest(limit=LAST_EVENTS, subject_type="agent", subject_id=stored.agent.user_agent_id)
@@ -318,7 +318,7 @@ async def get_agent(agent: AgentPath, request: Request, _: Viewer) -> AgentDetai
 
 
 async def _moved(
-    request: Request, actor: str, work: Callable[[CrawlTx, Desk], Moved], *, alert: bool = False
+    request: Request, actor: str, work: Callable[[ServiceTx, Desk], Moved], *, alert: bool = False
 ) -> HandledAnswer:
     """Do something to agents, one by one, and say what became of each."""
     parts = parts_of(request)
@@ -328,7 +328,7 @@ async def _moved(
     return HandledAnswer.of(moved.handled, request)
 
 
-def _limits(tx: CrawlTx, parts: Parts) -> Limits:
+def _limits(tx: ServiceTx, parts: Parts) -> Limits:
     return tuning_in_force(parts.settings, tx.overrides.all()).limits
 
 

@@ -18,7 +18,7 @@ from sellerwatch.web.api import (
     internal,
     limits,
     marketplace,
-    monitor,
+    metrics,
     outbox,
     products,
     quarantine,
@@ -27,12 +27,12 @@ from sellerwatch.web.api import (
     sellers,
     tasks,
 )
-from sellerwatch.web.api.border import Allowance, Border
+from sellerwatch.web.api.context import Parts
 from sellerwatch.web.api.description import describe
 from sellerwatch.web.api.errors import answer_refusals, refusals
-from sellerwatch.web.api.once import Once
-from sellerwatch.web.api.parts import Parts
-from sellerwatch.web.api.turnstile import Turnstile
+from sellerwatch.web.api.idempotency import Once
+from sellerwatch.web.api.read_throttle import Turnstile
+from sellerwatch.web.api.request_guard import Allowance, Border
 from sellerwatch.web.console.app import add_console
 
 ROUTERS = (
@@ -66,8 +66,8 @@ def make_app(parts: Parts) -> FastAPI:
     app.add_middleware(Once, parts=parts)
     app.add_middleware(Turnstile, clock=parts.clock, is_busy=lambda: parts.service.worker.is_busy)
     app.add_middleware(Border, allowance=Allowance(parts.settings.api_requests_per_minute, parts.clock))
-    app.state.monitor = monitor.Monitor(parts.clock)
-    app.add_middleware(monitor.Meter, monitor=app.state.monitor, clock=parts.clock)
+    app.state.monitor = metrics.Monitor(parts.clock)
+    app.add_middleware(metrics.Meter, monitor=app.state.monitor, clock=parts.clock)
     return app
 
 
@@ -93,7 +93,7 @@ def _routed() -> FastAPI:
     for router in ROUTERS:
         api.include_router(router)
     app.include_router(api)
-    for router in (internal.router, health.router, monitor.router):
+    for router in (internal.router, health.router, metrics.router):
         app.include_router(router)
     add_console(app)
     describe(app)

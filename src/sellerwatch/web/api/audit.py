@@ -7,13 +7,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
-from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.oversight.ports import AuditChoice
-from sellerwatch.web.api.parts import parts_of
-from sellerwatch.web.api.shapes import PageSize, Slice, Stamp, Told
-from sellerwatch.web.api.slices import Cursor, Since, Until, place_of, slice_of, utc
-from sellerwatch.web.api.who import Viewer
+from sellerwatch.web.api.authorization import Viewer
+from sellerwatch.web.api.context import parts_of
+from sellerwatch.web.api.cursors import Cursor, Since, Until, place_of, slice_of, utc
+from sellerwatch.web.api.models import PageSize, Slice, Stamp, Told
 
 router = APIRouter(prefix="/audit", tags=["audit"])
 
@@ -52,7 +52,7 @@ async def list_audit(
     choice = AuditChoice(subject_type, subject_id, actor, action, utc(since), utc(until))
     place = place_of(LIST, cursor)
 
-    def work(tx: CrawlTx) -> Slice[AuditEntryShown]:
+    def work(tx: ServiceTx) -> Slice[AuditEntryShown]:
         return slice_of(LIST, tx.audit.page(choice, place, size), AuditEntryShown.of)
 
     return await parts_of(request).read(work)

@@ -15,15 +15,15 @@ from typing import Literal, TypeVar
 from fastapi import APIRouter, Request
 from pydantic import Field, StrictStr
 
-from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.access import logins, users
+from sellerwatch.access.logins import Attempt, WrongLogin
+from sellerwatch.access.users import LONGEST_PASSWORD, Role, User
 from sellerwatch.kernel.errors import Forbidden
-from sellerwatch.oversight import logins, users
-from sellerwatch.oversight.logins import Attempt, WrongLogin
-from sellerwatch.oversight.users import LONGEST_PASSWORD, Role, User
+from sellerwatch.operations.ports import ServiceTx
+from sellerwatch.web.api.authorization import Viewer
+from sellerwatch.web.api.context import Parts, parts_of
 from sellerwatch.web.api.errors import refusals
-from sellerwatch.web.api.parts import Parts, parts_of
-from sellerwatch.web.api.shapes import Given, Stamp, Told
-from sellerwatch.web.api.who import Viewer
+from sellerwatch.web.api.models import Given, Stamp, Told
 
 T = TypeVar("T")
 
@@ -99,7 +99,7 @@ async def enter_anew(request: Request, name: str, password: str, new_password: s
     hashed = await parts.passwords.hash(new_password)
     now = parts.clock.now()
 
-    def work(tx: CrawlTx) -> User:
+    def work(tx: ServiceTx) -> User:
         # Somebody else may have changed it while it was hashed: that change stands.
         if users.find_user(tx, user.name).version != user.version:
             raise WrongLogin
@@ -121,12 +121,12 @@ async def _known(request: Request, name: str, password: str) -> tuple[Attempt, U
     raise WrongLogin
 
 
-async def _do(parts: Parts, work: Callable[[CrawlTx], T]) -> T:
+async def _do(parts: Parts, work: Callable[[ServiceTx], T]) -> T:
     """One transaction. Nobody is nudged by it, unlike after a change: anybody may ask for this one."""
-    return await parts.service.crawl.store.transact(partial(_run, work))
+    return await parts.service.store.transact(partial(_run, work))
 
 
-def _run(work: Callable[[CrawlTx], T], tx: CrawlTx) -> T:
+def _run(work: Callable[[ServiceTx], T], tx: ServiceTx) -> T:
     return work(tx)
 
 

@@ -10,14 +10,14 @@ from zoneinfo import ZoneInfo
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
-from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.task import TaskStatus
 from sellerwatch.kernel.ids import SellerId
+from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.sellers.seller import SellerNotFound
+from sellerwatch.web.api.authorization import Viewer
+from sellerwatch.web.api.context import parts_of
 from sellerwatch.web.api.errors import refusals
-from sellerwatch.web.api.parts import parts_of
-from sellerwatch.web.api.shapes import Told
-from sellerwatch.web.api.who import Viewer
+from sellerwatch.web.api.models import Told
 
 router = APIRouter(prefix="/metrics", tags=["metrics"])
 
@@ -54,7 +54,7 @@ async def crawling_metrics(
     day = date or parts.clock.now().astimezone(zone).date()
     since, until = (datetime.combine(day + timedelta(days=n), time(), zone) for n in (0, 1))
 
-    def work(tx: CrawlTx) -> CrawlingMetrics:
+    def work(tx: ServiceTx) -> CrawlingMetrics:
         seller = tx.sellers.get(wanted)
         if seller is None:
             raise SellerNotFound(seller_id=wanted)

@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 import jwt
 from jwt.types import Options
 
+from sellerwatch.access.users import Role
 from sellerwatch.kernel.errors import Forbidden, Unauthenticated
-from sellerwatch.oversight.users import Role
 
 __all__ = ["Caller", "Credentials", "NotLoggedIn", "Role", "RoleNeeded", "TokenExpired", "WrongApiKey"]
 

@@ -19,7 +19,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from sellerwatch.web.api.errors import Refusal
-from sellerwatch.web.api.once import OPEN
+from sellerwatch.web.api.idempotency import OPEN
 
 TAGS = (
     ("auth", "Logging in."),

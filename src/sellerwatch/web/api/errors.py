@@ -32,8 +32,8 @@ from sellerwatch.kernel.errors import (
 from sellerwatch.kernel.ids import PublicId
 from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.kernel.wording import CATALOGUES, catalogue, word
-from sellerwatch.web.api.parts import parts_of
-from sellerwatch.web.api.shapes import Told
+from sellerwatch.web.api.context import parts_of
+from sellerwatch.web.api.models import Told
 
 log = logging.getLogger(__name__)
 

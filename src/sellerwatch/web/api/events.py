@@ -23,12 +23,12 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.errors import Unauthenticated, Unavailable
-from sellerwatch.web.api.parts import Parts, parts_of
-from sellerwatch.web.api.who import Follower, still_follows
+from sellerwatch.operations.ports import ServiceTx
+from sellerwatch.web.api.authorization import Follower, still_follows
+from sellerwatch.web.api.context import Parts, parts_of
 
 log = logging.getLogger(__name__)
 
@@ -287,5 +287,5 @@ async def _missed(stream: Stream, after: int | None, until: int) -> AsyncIterato
             return
 
 
-def _after(tx: CrawlTx, number: int) -> Sequence[tuple[int, Activity]]:
+def _after(tx: ServiceTx, number: int) -> Sequence[tuple[int, Activity]]:
     return tx.activity.after(number, AT_ONCE)

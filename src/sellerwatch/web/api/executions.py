@@ -8,20 +8,21 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 
-from sellerwatch.crawling import operate
+from sellerwatch.crawling import commands
+from sellerwatch.crawling.commands import Cancelled
 from sellerwatch.crawling.execution import Execution, ExecutionNotFound, ExecutionStatus
-from sellerwatch.crawling.operate import Cancelled
-from sellerwatch.crawling.ports import CrawlTx, NoteKind
+from sellerwatch.crawling.ports import NoteKind
 from sellerwatch.crawling.recheck import recheck_at
 from sellerwatch.crawling.waiting import causes_of_waiting
 from sellerwatch.kernel.failure import Blame, Failure, FailureCode
 from sellerwatch.kernel.failure_view import failure_counts_view, failure_view
 from sellerwatch.kernel.ids import ExecutionId
+from sellerwatch.operations.ports import ServiceTx
+from sellerwatch.web.api.authorization import Admin, Viewer
+from sellerwatch.web.api.context import Desk, parts_of
+from sellerwatch.web.api.cursors import Cursor, SellerFilter, known_seller, place_of, seller_of, slice_of
 from sellerwatch.web.api.errors import language_of, refusals
-from sellerwatch.web.api.parts import Desk, parts_of
-from sellerwatch.web.api.shapes import FailureShown, PageSize, Slice, Stamp, Told, WaitingShown
-from sellerwatch.web.api.slices import Cursor, SellerFilter, known_seller, place_of, seller_of, slice_of
-from sellerwatch.web.api.who import Admin, Viewer
+from sellerwatch.web.api.models import FailureShown, PageSize, Slice, Stamp, Told, WaitingShown
 
 router = APIRouter(prefix="/executions", tags=["executions"])
 
@@ -124,7 +125,7 @@ async def list_executions(
     """Runs, newest first."""
     wanted, place, language = seller_of(seller_id), place_of(LIST, cursor), language_of(request)
 
-    def work(tx: CrawlTx) -> Slice[ListedExecution]:
+    def work(tx: ServiceTx) -> Slice[ListedExecution]:
         known_seller(tx, wanted)
         piece = tx.executions.page(seller_id=wanted, status=status, place=place, limit=size)
         waiting = causes_of_waiting(tx, piece.content)
@@ -140,7 +141,7 @@ async def get_execution(execution_id: ExecutionPath, request: Request, _: Viewer
     """One run: how far it is, its tasks by type and state, what it found changed, and its errors by cause."""
     wanted, language = ExecutionId.parse(execution_id), language_of(request)
 
-    def work(tx: CrawlTx) -> ExecutionDetail:
+    def work(tx: ServiceTx) -> ExecutionDetail:
         run = tx.executions.get(wanted)
         if run is None:
             raise ExecutionNotFound(execution_id=wanted)
@@ -165,8 +166,8 @@ async def cancel_execution(execution_id: ExecutionPath, request: Request, caller
     """End a run. What waits is cancelled; what is in flight finishes and is still taken in."""
     wanted, rules = ExecutionId.parse(execution_id), parts_of(request).service.crawl.rules
 
-    def work(tx: CrawlTx, desk: Desk) -> Cancelled:
-        return operate.cancel(tx, wanted, rules, actor=desk.actor, ids=desk.ids, now=desk.now)
+    def work(tx: ServiceTx, desk: Desk) -> Cancelled:
+        return commands.cancel(tx, wanted, rules, actor=desk.actor, ids=desk.ids, now=desk.now)
 
     ended = await parts_of(request).change(caller.actor, work)
     shown = _run(ended.execution, language_of(request))
@@ -178,8 +179,8 @@ async def retry_execution(execution_id: ExecutionPath, request: Request, caller:
     """Do the failed tasks of a run after all. A finished run is running again."""
     wanted, deadline = ExecutionId.parse(execution_id), parts_of(request).service.crawl.deadline
 
-    def work(tx: CrawlTx, desk: Desk) -> tuple[Execution, int]:
-        return operate.retry_execution(tx, wanted, deadline, actor=desk.actor, now=desk.now)
+    def work(tx: ServiceTx, desk: Desk) -> tuple[Execution, int]:
+        return commands.retry_execution(tx, wanted, deadline, actor=desk.actor, now=desk.now)
 
     run, number = await parts_of(request).change(caller.actor, work)
     return RetriedRun(**_run(run, language_of(request)), reopened_tasks=number)

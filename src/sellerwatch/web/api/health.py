@@ -24,15 +24,15 @@ from pydantic import Field
 
 from sellerwatch.agents.marketplace_status import MarketplaceStatus, marketplace_status
 from sellerwatch.compose.database import disk_left, schema_head
-from sellerwatch.crawling.service import Role
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.errors import SellerwatchError
-from sellerwatch.oversight.tallies import Vitals
+from sellerwatch.reports.service_counts import Vitals
+from sellerwatch.service.service import Role
+from sellerwatch.web.api.authorization import caller_of
+from sellerwatch.web.api.context import Parts, parts_of
 from sellerwatch.web.api.errors import refusals
-from sellerwatch.web.api.parts import Parts, parts_of
-from sellerwatch.web.api.shapes import Told
-from sellerwatch.web.api.who import caller_of
+from sellerwatch.web.api.models import Told
 
 log = logging.getLogger(__name__)
 

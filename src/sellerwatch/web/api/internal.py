@@ -12,11 +12,11 @@ from pydantic import Field, StrictStr
 from sellerwatch.crawling.start_due import note_started
 from sellerwatch.crawling.trigger import Triggered, request_run, start
 from sellerwatch.kernel.ids import ExecutionId, SellerId
+from sellerwatch.web.api.authorization import Internal
+from sellerwatch.web.api.context import Parts, parts_of
 from sellerwatch.web.api.errors import refusals
-from sellerwatch.web.api.parts import Parts, parts_of
+from sellerwatch.web.api.models import Given
 from sellerwatch.web.api.sellers import Started
-from sellerwatch.web.api.shapes import Given
-from sellerwatch.web.api.who import Internal
 
 log = logging.getLogger(__name__)
 

@@ -8,16 +8,16 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request
 from pydantic import Field, StrictFloat, StrictInt
 
-from sellerwatch.crawling import operate_pool
-from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.agents import commands
+from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.settings.faults import Fault, InvalidSettings
 from sellerwatch.settings.limits import InForce, limit_checked, limit_name
 from sellerwatch.settings.load import tuned
 from sellerwatch.settings.model import TUNABLE, Settings
+from sellerwatch.web.api.authorization import Admin, Viewer
+from sellerwatch.web.api.context import Desk, Parts, parts_of
 from sellerwatch.web.api.errors import refusals
-from sellerwatch.web.api.parts import Desk, Parts, parts_of
-from sellerwatch.web.api.shapes import Given, Told
-from sellerwatch.web.api.who import Admin, Viewer
+from sellerwatch.web.api.models import Given, Told
 
 router = APIRouter(prefix="/limits", tags=["limits"])
 
@@ -62,7 +62,7 @@ async def list_limits(request: Request, _: Viewer) -> LimitsShown:
     """Each limit: its value in force, whether it was changed at run time, and what it means."""
     parts = parts_of(request)
 
-    def work(tx: CrawlTx) -> LimitsShown:
+    def work(tx: ServiceTx) -> LimitsShown:
         overrides = _tunable(tx.overrides.all())
         faults: tuple[Fault, ...] = ()
         try:
@@ -92,8 +92,8 @@ async def set_limit(name: NamePath, body: LimitBody, request: Request, caller: A
     known, parts, value = limit_name(name), parts_of(request), str(body.value)
     check = limit_checked(known, value, _in_force(parts))
 
-    def work(tx: CrawlTx, desk: Desk) -> tuple[Any, Any]:
-        return operate_pool.set_limit(tx, known, value, check, actor=desk.actor, now=desk.now)
+    def work(tx: ServiceTx, desk: Desk) -> tuple[Any, Any]:
+        return commands.set_limit(tx, known, value, check, actor=desk.actor, now=desk.now)
 
     return _changed(parts, known, *await parts.change(caller.actor, work))
 
@@ -103,8 +103,8 @@ async def unset_limit(name: NamePath, request: Request, caller: Admin) -> Change
     """Take a change back: the limit is what the environment, the file or the default says."""
     known, parts = limit_name(name), parts_of(request)
 
-    def work(tx: CrawlTx, desk: Desk) -> tuple[Any, Any]:
-        return operate_pool.unset_limit(tx, known, _in_force(parts), actor=desk.actor, now=desk.now)
+    def work(tx: ServiceTx, desk: Desk) -> tuple[Any, Any]:
+        return commands.unset_limit(tx, known, _in_force(parts), actor=desk.actor, now=desk.now)
 
     return _changed(parts, known, *await parts.change(caller.actor, work))
 

@@ -9,17 +9,17 @@ from pydantic import Field, StrictStr
 
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.marketplace_status import MarketplaceStatus, marketplace_status
-from sellerwatch.crawling import operate_marketplace
-from sellerwatch.crawling.operate_marketplace import pause_notice
-from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.failure import Blame, Fact, FailureCode
 from sellerwatch.kernel.ids import SellerId
+from sellerwatch.operations import marketplace
+from sellerwatch.operations.marketplace import pause_notice
+from sellerwatch.operations.ports import ServiceTx
+from sellerwatch.web.api.authorization import Admin, Viewer
+from sellerwatch.web.api.context import Desk, Parts, parts_of
+from sellerwatch.web.api.cursors import seller_of
 from sellerwatch.web.api.errors import language_of, refusals
-from sellerwatch.web.api.parts import Desk, Parts, parts_of
-from sellerwatch.web.api.shapes import Given, Stamp, Told
-from sellerwatch.web.api.slices import seller_of
-from sellerwatch.web.api.who import Admin, Viewer
+from sellerwatch.web.api.models import Given, Stamp, Told
 
 router = APIRouter(prefix="/marketplace", tags=["marketplace"])
 
@@ -89,9 +89,9 @@ async def resume_marketplace(request: Request, caller: Admin, body: Scope = None
 
 async def turn(parts: Parts, actor: str, seller_id: SellerId | None, *, is_pause: bool) -> MarketplaceStatus:
     """Pause or resume; this process obeys before it answers, the others within a second."""
-    verb = operate_marketplace.pause if is_pause else operate_marketplace.resume
+    verb = marketplace.pause if is_pause else marketplace.resume
 
-    def work(tx: CrawlTx, desk: Desk) -> MarketplaceStatus:
+    def work(tx: ServiceTx, desk: Desk) -> MarketplaceStatus:
         return verb(tx, seller_id, actor=desk.actor, now=desk.now)
 
     found = await parts.change(actor, work)

@@ -10,19 +10,18 @@ import orjson
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field, StrictBool, StrictStr
 
-from sellerwatch.crawling import operate_outbox
-from sellerwatch.crawling.operate import Handled
-from sellerwatch.crawling.operate_outbox import find_message
-from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.kernel.bulk import BulkResult
 from sellerwatch.kernel.ids import OutboxId
+from sellerwatch.operations.ports import ServiceTx
+from sellerwatch.outbox import commands as outbox_commands
 from sellerwatch.outbox.channel import Channel
+from sellerwatch.outbox.commands import find_message
 from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
 from sellerwatch.outbox.ports import Choice, Tally
 from sellerwatch.outbox.receipt import Attempt
-from sellerwatch.web.api.errors import refusals
-from sellerwatch.web.api.parts import Desk, parts_of
-from sellerwatch.web.api.shapes import Given, PageSize, Slice, Stamp, Told
-from sellerwatch.web.api.slices import (
+from sellerwatch.web.api.authorization import Admin, Viewer
+from sellerwatch.web.api.context import Desk, parts_of
+from sellerwatch.web.api.cursors import (
     MOST_NAMED,
     Cursor,
     DryRun,
@@ -39,7 +38,8 @@ from sellerwatch.web.api.slices import (
     unreadable,
     utc,
 )
-from sellerwatch.web.api.who import Admin, Viewer
+from sellerwatch.web.api.errors import refusals
+from sellerwatch.web.api.models import Given, PageSize, Slice, Stamp, Told
 
 router = APIRouter(prefix="/outbox", tags=["outbox"])
 
@@ -176,7 +176,7 @@ async def list_messages(
     choice = Choice(status, seller_of(seller_id), event_type, utc(since), utc(until))
     place = place_of(kind, cursor)
 
-    def work(tx: CrawlTx) -> Slice[MessageShown]:
+    def work(tx: ServiceTx) -> Slice[MessageShown]:
         known_seller(tx, choice.seller_id)
         view = tx.outbox_view(kind)
         piece = view.page(choice, place, size)
@@ -192,7 +192,7 @@ async def outbox_status(request: Request, _: Viewer) -> OutboxesShown:
     """Both outboxes in numbers: counts, lag, what is held, and whether anything is sent."""
     now = parts_of(request).clock.now()
 
-    def work(tx: CrawlTx) -> OutboxesShown:
+    def work(tx: ServiceTx) -> OutboxesShown:
         both = [_outbox(tx.channels.get(kind), tx.outbox_view(kind).tally(), now) for kind in OutboxKind]
         return OutboxesShown(content=both)
 
@@ -215,8 +215,8 @@ async def discard_messages(body: ChooseBody, request: Request, caller: Admin, dr
 async def pause_outbox(body: PauseBody, request: Request, caller: Admin) -> ChannelShown:
     """Send nothing more until somebody resumes, over restarts too. What is under way finishes."""
 
-    def work(tx: CrawlTx, desk: Desk) -> Channel:
-        return operate_outbox.pause(tx, body.kind, body.reason, actor=desk.actor, now=desk.now)
+    def work(tx: ServiceTx, desk: Desk) -> Channel:
+        return outbox_commands.pause(tx, body.kind, body.reason, actor=desk.actor, now=desk.now)
 
     return ChannelShown(**_channel(await parts_of(request).change(caller.actor, work)))
 
@@ -225,8 +225,8 @@ async def pause_outbox(body: PauseBody, request: Request, caller: Admin) -> Chan
 async def resume_outbox(body: ResumeBody, request: Request, caller: Admin) -> ChannelShown:
     """Send again after a pause. A circuit that the receiver's failures opened is tried at once, with one message."""
 
-    def work(tx: CrawlTx, desk: Desk) -> Channel:
-        return operate_outbox.resume(tx, body.kind, actor=desk.actor, now=desk.now)
+    def work(tx: ServiceTx, desk: Desk) -> Channel:
+        return outbox_commands.resume(tx, body.kind, actor=desk.actor, now=desk.now)
 
     return ChannelShown(**_channel(await parts_of(request).change(caller.actor, work)))
 
@@ -236,7 +236,7 @@ async def get_message(outbox_id: MessagePath, request: Request, _: Viewer) -> Me
     """One message, with its payload."""
     wanted = OutboxId.parse(outbox_id)
 
-    def work(tx: CrawlTx) -> MessageDetail:
+    def work(tx: ServiceTx) -> MessageDetail:
         kind, found = find_message(tx, wanted)
         holders = tx.outbox_view(kind).holders([wanted])
         return MessageDetail(**_message(found, holders) | {"payload": orjson.loads(found.payload)})
@@ -249,7 +249,7 @@ async def get_attempts(outbox_id: MessagePath, request: Request, _: Viewer, size
     """Every try of a message: when, how long, the receiver's answer, and whether it counted."""
     wanted = OutboxId.parse(outbox_id)
 
-    def work(tx: CrawlTx) -> Sequence[Attempt]:
+    def work(tx: ServiceTx) -> Sequence[Attempt]:
         find_message(tx, wanted)
         return tx.attempts.of(wanted, size)
 
@@ -266,9 +266,9 @@ async def _move(request: Request, actor: str, body: ChooseBody, dry_run: bool, *
         if dry_run:
             raise unreadable("outboxIds", "dryRun is for a choice")
         named = [OutboxId.parse(outbox_id) for outbox_id in body.outbox_ids]
-        move = operate_outbox.replay if is_replay else operate_outbox.discard
+        move = outbox_commands.replay if is_replay else outbox_commands.discard
 
-        def by_ids(tx: CrawlTx, desk: Desk) -> Handled:
+        def by_ids(tx: ServiceTx, desk: Desk) -> BulkResult:
             return move(tx, named, actor=desk.actor, now=desk.now)
 
         handled = await parts.change(actor, by_ids)
@@ -284,9 +284,9 @@ async def _move_chosen(
     request: Request, actor: str, kind: OutboxKind, choice: Choice, *, dry_run: bool, is_replay: bool
 ) -> MovedMessages:
     parts = parts_of(request)
-    move = operate_outbox.replay_chosen if is_replay else operate_outbox.discard_chosen
+    move = outbox_commands.replay_chosen if is_replay else outbox_commands.discard_chosen
 
-    def count(tx: CrawlTx, moved: int = 0) -> MovedMessages:
+    def count(tx: ServiceTx, moved: int = 0) -> MovedMessages:
         known_seller(tx, choice.seller_id)
         chosen = tx.outbox_view(kind).count(choice)
         return MovedMessages(
@@ -299,7 +299,7 @@ async def _move_chosen(
             by_seller=dict(chosen.by_seller),
         )
 
-    def work(tx: CrawlTx, desk: Desk) -> MovedMessages:
+    def work(tx: ServiceTx, desk: Desk) -> MovedMessages:
         known_seller(tx, choice.seller_id)
         return count(tx, move(tx, kind, choice, actor=desk.actor, now=desk.now))
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from sellerwatch.access.ports import Passwords
 from sellerwatch.kernel.errors import Unavailable
-from sellerwatch.oversight.ports import Passwords
 
 T = TypeVar("T")
 

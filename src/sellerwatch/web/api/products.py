@@ -15,16 +15,15 @@ from sellerwatch.catalog.history import last_change, state_at
 from sellerwatch.catalog.ports import HistoryEntry, StoredBody
 from sellerwatch.catalog.product import NAMES, PARTS, BodyNotFound, PartName, Product, ProductState
 from sellerwatch.catalog.quarantine import HeldPart
-from sellerwatch.crawling.known import LookedAt, found_product, look_at, told_data
-from sellerwatch.crawling.operate_catalog import Rereading, reparse
-from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.catalog.queries import LookedAt, found_product, look_at, told_data
 from sellerwatch.kernel.ids import ItemNo, OutboxId
 from sellerwatch.kernel.paging import Place
+from sellerwatch.operations.catalog import Rereading, reparse
+from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.outbox.message import Message
-from sellerwatch.web.api.errors import refusals
-from sellerwatch.web.api.parts import Desk, parts_of
-from sellerwatch.web.api.shapes import PageSize, Slice, Stamp, Told
-from sellerwatch.web.api.slices import (
+from sellerwatch.web.api.authorization import Admin, Viewer
+from sellerwatch.web.api.context import Desk, parts_of
+from sellerwatch.web.api.cursors import (
     EPOCH,
     Cursor,
     DryRun,
@@ -36,7 +35,8 @@ from sellerwatch.web.api.slices import (
     seller_of,
     slice_of,
 )
-from sellerwatch.web.api.who import Admin, Viewer
+from sellerwatch.web.api.errors import refusals
+from sellerwatch.web.api.models import PageSize, Slice, Stamp, Told
 
 router = APIRouter(prefix="/products", tags=["products"])
 
@@ -180,7 +180,7 @@ async def list_products(
     """
     wanted, place = seller_of(seller_id), place_of(LIST, cursor)
 
-    def work(tx: CrawlTx) -> Slice[ProductShown]:
+    def work(tx: ServiceTx) -> Slice[ProductShown]:
         known_seller(tx, wanted)
         piece = tx.products.page(seller_id=wanted, state=state, place=place, limit=size, search=search)
         return slice_of(LIST, piece, lambda product: ProductShown(**_product(product, told_data(tx, product))))
@@ -199,7 +199,7 @@ async def reparse_products(
     """Read the stored bodies of the next 100 products again with today's parser, and tell what differs."""
     parts, wanted, place = parts_of(request), seller_of(seller_id), place_of(REPARSE, cursor)
 
-    def work(tx: CrawlTx, desk: Desk) -> Rereading:
+    def work(tx: ServiceTx, desk: Desk) -> Rereading:
         known_seller(tx, wanted)
         return reparse(
             tx,
@@ -314,7 +314,7 @@ def _held(part: HeldPart) -> HeldShown:
     )
 
 
-def _bodies(tx: CrawlTx, item_no: ItemNo, parts: Sequence[PartName], number: int) -> list[StoredBody]:
+def _bodies(tx: ServiceTx, item_no: ItemNo, parts: Sequence[PartName], number: int) -> list[StoredBody]:
     product_id = found_product(tx, item_no).product_id
     kept = {name: tx.products.bodies_of(product_id, PARTS[name], number) for name in parts}
     chosen = [body for name in parts for body in kept[name][number - 1 :]]
@@ -331,7 +331,7 @@ def _json(body: bytes) -> Any:
         return body.decode("utf-8", "replace")
 
 
-def _history(tx: CrawlTx, item_no: ItemNo) -> tuple[Product, Sequence[HistoryEntry]]:
+def _history(tx: ServiceTx, item_no: ItemNo) -> tuple[Product, Sequence[HistoryEntry]]:
     product = found_product(tx, item_no)
     return product, tx.history.of_product(product.product_id)
 

@@ -8,15 +8,15 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field, StrictInt
 
 from sellerwatch.catalog.quarantine import Case, CaseKind, CaseNotFound, CaseStatus
-from sellerwatch.crawling.operate_catalog import Released, drop_case, release_case
-from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.kernel.ids import CaseId, ItemNo
 from sellerwatch.kernel.paging import Place
+from sellerwatch.operations.catalog import Released, drop_case, release_case
+from sellerwatch.operations.ports import ServiceTx
+from sellerwatch.web.api.authorization import Admin, Viewer
+from sellerwatch.web.api.context import Desk, parts_of
+from sellerwatch.web.api.cursors import EPOCH, Cursor, SellerFilter, cursor_of, known_seller, place_of, seller_of
 from sellerwatch.web.api.errors import refusals
-from sellerwatch.web.api.parts import Desk, parts_of
-from sellerwatch.web.api.shapes import Given, PageSize, Slice, Stamp, Told
-from sellerwatch.web.api.slices import EPOCH, Cursor, SellerFilter, cursor_of, known_seller, place_of, seller_of
-from sellerwatch.web.api.who import Admin, Viewer
+from sellerwatch.web.api.models import Given, PageSize, Slice, Stamp, Told
 
 router = APIRouter(prefix="/quarantine", tags=["quarantine"])
 
@@ -96,7 +96,7 @@ async def list_cases(
     """Cases, newest first: whose products are held, and why."""
     wanted, place = seller_of(seller_id), place_of(LIST, cursor)
 
-    def work(tx: CrawlTx) -> Slice[CaseShown]:
+    def work(tx: ServiceTx) -> Slice[CaseShown]:
         known_seller(tx, wanted)
         piece = tx.quarantine.page(seller_id=wanted, status=status, place=place, limit=size)
         held = tx.quarantine.count_held([case.case_id for case in piece.content])
@@ -130,7 +130,7 @@ async def get_case(case_id: CasePath, request: Request, _: Viewer) -> CaseDetail
     """One case: why, a sample before and after, how many parts are held, and of which products."""
     wanted = CaseId.parse(case_id)
 
-    def work(tx: CrawlTx) -> CaseDetail:
+    def work(tx: ServiceTx) -> CaseDetail:
         case = tx.quarantine.get(wanted)
         if case is None:
             raise CaseNotFound(case_id=wanted)
@@ -151,7 +151,7 @@ async def release(
     unreadable: list[int] = []
     while True:
 
-        def work(tx: CrawlTx, desk: Desk, behind: ItemNo = after) -> Released:
+        def work(tx: ServiceTx, desk: Desk, behind: ItemNo = after) -> Released:
             rules = parts.service.crawl.rules
             return release_case(tx, wanted, rules, after=behind, actor=desk.actor, ids=desk.ids, now=desk.now)
 
@@ -176,7 +176,7 @@ async def drop(case_id: CasePath, request: Request, caller: Admin) -> DroppedCas
     """Forget what is held under a case: the products stay as they are, and the same facts are not held again."""
     wanted = CaseId.parse(case_id)
 
-    def work(tx: CrawlTx, desk: Desk) -> tuple[Case, int]:
+    def work(tx: ServiceTx, desk: Desk) -> tuple[Case, int]:
         return drop_case(tx, wanted, actor=desk.actor, now=desk.now)
 
     case, number = await parts_of(request).change(caller.actor, work)

@@ -9,16 +9,16 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field, StrictInt
 
 from sellerwatch.catalog.product import Product
+from sellerwatch.catalog.queries import look_at_removal
 from sellerwatch.catalog.removal import REMOVAL_LIFE, Removal, RemovalReason, RemovalStatus
-from sellerwatch.crawling.known import look_at_removal
-from sellerwatch.crawling.operate_catalog import Confirmed, confirm_removal, refuse_removal
-from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.kernel.ids import RemovalId
+from sellerwatch.operations.catalog import Confirmed, confirm_removal, refuse_removal
+from sellerwatch.operations.ports import ServiceTx
+from sellerwatch.web.api.authorization import Admin, Viewer
+from sellerwatch.web.api.context import Desk, parts_of
+from sellerwatch.web.api.cursors import Cursor, DryRun, SellerFilter, known_seller, place_of, seller_of, slice_of
 from sellerwatch.web.api.errors import refusals
-from sellerwatch.web.api.parts import Desk, parts_of
-from sellerwatch.web.api.shapes import Given, PageSize, Slice, Stamp, Told
-from sellerwatch.web.api.slices import Cursor, DryRun, SellerFilter, known_seller, place_of, seller_of, slice_of
-from sellerwatch.web.api.who import Admin, Viewer
+from sellerwatch.web.api.models import Given, PageSize, Slice, Stamp, Told
 
 router = APIRouter(prefix="/removals", tags=["removals"])
 
@@ -86,7 +86,7 @@ async def list_removals(
     """Held removals and what became of earlier ones, newest first."""
     wanted, place = seller_of(seller_id), place_of(LIST, cursor)
 
-    def work(tx: CrawlTx) -> Slice[RemovalShown]:
+    def work(tx: ServiceTx) -> Slice[RemovalShown]:
         known_seller(tx, wanted)
         piece = tx.removals.page(seller_id=wanted, status=status, place=place, limit=size)
         return slice_of(LIST, piece, RemovalShown.of)
@@ -117,7 +117,7 @@ async def confirm(
     if dry_run:
         return ConfirmedRemoval(**_looked_at(*found), dry_run=True, removed=0)
 
-    def work(tx: CrawlTx, desk: Desk) -> Confirmed:
+    def work(tx: ServiceTx, desk: Desk) -> Confirmed:
         rules = parts.service.crawl.rules
         return confirm_removal(tx, wanted, rules, actor=desk.actor, ids=desk.ids, now=desk.now)
 
@@ -134,7 +134,7 @@ async def refuse(removal_id: RemovalPath, request: Request, caller: Admin) -> Re
     """Say that the products are not gone: nothing is told. If the next whole list lacks them too, it is asked again."""
     wanted = RemovalId.parse(removal_id)
 
-    def work(tx: CrawlTx, desk: Desk) -> Removal:
+    def work(tx: ServiceTx, desk: Desk) -> Removal:
         return refuse_removal(tx, wanted, actor=desk.actor, now=desk.now)
 
     return RemovalShown.of(await parts_of(request).change(caller.actor, work))

@@ -5,18 +5,17 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from pydantic import Field
 
-from sellerwatch.crawling.operate import run_now
-from sellerwatch.crawling.operate_outbox import retry_schedule
-from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.kernel.ids import SellerId
+from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.schedules.missed import next_starts, starts_at
 from sellerwatch.schedules.schedule import Schedule, ScheduleStatus
+from sellerwatch.sellers.commands import retry_schedule, run_now
 from sellerwatch.sellers.seller import SellerNotFound
+from sellerwatch.web.api.authorization import Admin, Viewer
+from sellerwatch.web.api.context import Desk, parts_of
 from sellerwatch.web.api.errors import refusals
-from sellerwatch.web.api.parts import Desk, parts_of
+from sellerwatch.web.api.models import Page, PageNumber, PageSize, Stamp, Told
 from sellerwatch.web.api.sellers import IntervalShown, SellerPath
-from sellerwatch.web.api.shapes import Page, PageNumber, PageSize, Stamp, Told
-from sellerwatch.web.api.who import Admin, Viewer
 
 router = APIRouter(prefix="/schedules", tags=["schedules"])
 
@@ -71,7 +70,7 @@ async def get_schedule(seller_id: SellerPath, request: Request, _: Viewer) -> Sc
     """A seller's schedule and its next five times."""
     wanted = SellerId.parse(seller_id)
 
-    def work(tx: CrawlTx) -> ScheduleResponse:
+    def work(tx: ServiceTx) -> ScheduleResponse:
         schedule = tx.schedules.of_seller(wanted)
         if schedule is None:
             raise SellerNotFound(seller_id=wanted)
@@ -85,7 +84,7 @@ async def run_schedule_now(seller_id: SellerPath, request: Request, caller: Admi
     """Make the next run due at once: the scheduler starts it at its next turn, and the rhythm goes on from here."""
     wanted = SellerId.parse(seller_id)
 
-    def work(tx: CrawlTx, desk: Desk) -> Schedule:
+    def work(tx: ServiceTx, desk: Desk) -> Schedule:
         return run_now(tx, wanted, actor=desk.actor, now=desk.now)
 
     return ScheduleResponse.of(await parts_of(request).change(caller.actor, work))
@@ -96,7 +95,7 @@ async def retry(seller_id: SellerPath, request: Request, caller: Admin) -> Retri
     """Tell the scheduler once more what it would not take; a FAILED schedule is mended when it has."""
     wanted = SellerId.parse(seller_id)
 
-    def work(tx: CrawlTx, desk: Desk) -> tuple[Schedule, int]:
+    def work(tx: ServiceTx, desk: Desk) -> tuple[Schedule, int]:
         return retry_schedule(tx, wanted, actor=desk.actor, ids=desk.ids, now=desk.now)
 
     schedule, messages = await parts_of(request).change(caller.actor, work)

@@ -8,22 +8,23 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
+from sellerwatch.crawling.commands import deactivate_seller
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
-from sellerwatch.crawling.operate import deactivate_seller, run_now
-from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.trigger import Triggered, trigger
 from sellerwatch.crawling.waiting import causes_of_waiting
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.ids import SellerId
+from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
 from sellerwatch.schedules.missed import starts_at
 from sellerwatch.schedules.schedule import Schedule
-from sellerwatch.sellers import register
+from sellerwatch.sellers import commands as seller_commands
+from sellerwatch.sellers.commands import run_now
 from sellerwatch.sellers.seller import Seller, SellerNotFound, SellerStatus
+from sellerwatch.web.api.authorization import Admin, Viewer
+from sellerwatch.web.api.context import Desk, parts_of
 from sellerwatch.web.api.errors import FieldProblem, InvalidRequest, language_of, refusals
-from sellerwatch.web.api.parts import Desk, parts_of
-from sellerwatch.web.api.shapes import Given, Page, PageNumber, PageSize, Stamp, Told, WaitingShown
-from sellerwatch.web.api.who import Admin, Viewer
+from sellerwatch.web.api.models import Given, Page, PageNumber, PageSize, Stamp, Told, WaitingShown
 
 router = APIRouter(prefix="/sellers", tags=["sellers"])
 
@@ -135,8 +136,10 @@ async def register_seller(body: RegisterBody, request: Request, caller: Admin) -
     seller_id = SellerId.parse(body.seller_id)
     interval = _interval(body.crawling_interval_days, body.interval) or CrawlingInterval.of_days(1)
 
-    def work(tx: CrawlTx, desk: Desk) -> Seller:
-        made = register.register(tx, seller_id, body.name, interval, actor=desk.actor, ids=desk.ids, now=desk.now)
+    def work(tx: ServiceTx, desk: Desk) -> Seller:
+        made = seller_commands.register(
+            tx, seller_id, body.name, interval, actor=desk.actor, ids=desk.ids, now=desk.now
+        )
         if body.crawl_now:
             run_now(tx, seller_id, actor=desk.actor, now=desk.now)
         return made
@@ -155,7 +158,7 @@ async def list_sellers(
     """Sellers by their id, each with its open run and what that waits for."""
     language = language_of(request)
 
-    def work(tx: CrawlTx) -> tuple[list[ListedSeller], int]:
+    def work(tx: ServiceTx) -> tuple[list[ListedSeller], int]:
         found, total = tx.sellers.page(status=status, offset=page * size, limit=size)
         runs = _open_runs(tx, [seller.seller_id for seller in found], language)
         return [ListedSeller(**_seller(s), open_execution=runs.get(s.seller_id)) for s in found], total
@@ -169,7 +172,7 @@ async def get_seller(seller_id: SellerPath, request: Request, _: Viewer) -> Sell
     """One seller, with its schedule, its last run and how many products are known."""
     wanted, language = SellerId.parse(seller_id), language_of(request)
 
-    def work(tx: CrawlTx) -> SellerDetail:
+    def work(tx: ServiceTx) -> SellerDetail:
         seller, schedule = tx.sellers.get(wanted), tx.schedules.of_seller(wanted)
         if seller is None:
             raise SellerNotFound(seller_id=wanted)
@@ -196,8 +199,8 @@ async def change_interval(
     if interval is None:
         raise _invalid("crawlingIntervalDays", "one of crawlingIntervalDays and interval is needed")
 
-    def work(tx: CrawlTx, desk: Desk) -> Seller:
-        return register.update_interval(tx, wanted, interval, actor=desk.actor, ids=desk.ids, now=desk.now)
+    def work(tx: ServiceTx, desk: Desk) -> Seller:
+        return seller_commands.update_interval(tx, wanted, interval, actor=desk.actor, ids=desk.ids, now=desk.now)
 
     return SellerResponse.of(await parts_of(request).change(caller.actor, work))
 
@@ -207,8 +210,8 @@ async def activate_seller(seller_id: SellerPath, request: Request, caller: Admin
     """Crawl it again."""
     wanted = SellerId.parse(seller_id)
 
-    def work(tx: CrawlTx, desk: Desk) -> Seller:
-        return register.activate(tx, wanted, actor=desk.actor, ids=desk.ids, now=desk.now)
+    def work(tx: ServiceTx, desk: Desk) -> Seller:
+        return seller_commands.activate(tx, wanted, actor=desk.actor, ids=desk.ids, now=desk.now)
 
     return SellerResponse.of(await parts_of(request).change(caller.actor, work))
 
@@ -218,7 +221,7 @@ async def deactivate(seller_id: SellerPath, request: Request, caller: Admin) -> 
     """Not crawled any more; a run that is going is ended with it."""
     wanted, rules = SellerId.parse(seller_id), parts_of(request).service.crawl.rules
 
-    def work(tx: CrawlTx, desk: Desk) -> Seller:
+    def work(tx: ServiceTx, desk: Desk) -> Seller:
         return deactivate_seller(tx, wanted, rules, actor=desk.actor, ids=desk.ids, now=desk.now)[0]
 
     return SellerResponse.of(await parts_of(request).change(caller.actor, work))
@@ -259,7 +262,7 @@ def _seller(seller: Seller) -> dict[str, Any]:
     }
 
 
-def _open_runs(tx: CrawlTx, sellers: Sequence[SellerId], language: str) -> dict[SellerId, OpenRun]:
+def _open_runs(tx: ServiceTx, sellers: Sequence[SellerId], language: str) -> dict[SellerId, OpenRun]:
     runs = [run for seller_id in sellers if (run := tx.executions.open_of(seller_id)) is not None]
     waiting = causes_of_waiting(tx, runs)
     return {run.seller_id: OpenRun.of(run, waiting.get(run.execution_id), language) for run in runs}

@@ -8,17 +8,18 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field, StrictBool, StrictStr
 
+from sellerwatch.crawling.commands import retry_tasks
 from sellerwatch.crawling.execution import ExecutionNotFound
-from sellerwatch.crawling.operate import Handled, retry_tasks
-from sellerwatch.crawling.ports import CrawlTx, TaskChoice
+from sellerwatch.crawling.ports import TaskChoice
 from sellerwatch.crawling.task import Purpose, Task, TaskNotFound, TaskStatus, TaskType
+from sellerwatch.kernel.bulk import BulkResult
 from sellerwatch.kernel.failure_view import failure_view, note_view
 from sellerwatch.kernel.ids import ExecutionId, TaskId
 from sellerwatch.kernel.paging import Place
-from sellerwatch.web.api.errors import language_of, refusals
-from sellerwatch.web.api.parts import Desk, parts_of
-from sellerwatch.web.api.shapes import FailureShown, Given, PageSize, Slice, Stamp, Told
-from sellerwatch.web.api.slices import (
+from sellerwatch.operations.ports import ServiceTx
+from sellerwatch.web.api.authorization import Admin, Viewer
+from sellerwatch.web.api.context import Desk, parts_of
+from sellerwatch.web.api.cursors import (
     Cursor,
     DryRun,
     RefusedOne,
@@ -32,7 +33,8 @@ from sellerwatch.web.api.slices import (
     slice_of,
     unreadable,
 )
-from sellerwatch.web.api.who import Admin, Viewer
+from sellerwatch.web.api.errors import language_of, refusals
+from sellerwatch.web.api.models import FailureShown, Given, PageSize, Slice, Stamp, Told
 
 router = APIRouter(prefix="/tasks", tags=["tasks"])
 
@@ -113,7 +115,7 @@ async def list_tasks(
     choice = _choice(execution_id, seller_id, status, task_type)
     place, language = place_of(LIST, cursor), language_of(request)
 
-    def work(tx: CrawlTx) -> Slice[TaskShown]:
+    def work(tx: ServiceTx) -> Slice[TaskShown]:
         _must_be_known(tx, choice)
         return slice_of(LIST, tx.tasks.page(choice, place, size), lambda task: TaskShown.of(task, language))
 
@@ -133,7 +135,7 @@ async def retry_many(
         raise unreadable("taskIds", "dryRun and cursor are for a choice")
     place, parts = place_of(LIST, cursor), parts_of(request)
 
-    def count(tx: CrawlTx) -> RetriedTasks:
+    def count(tx: ServiceTx) -> RetriedTasks:
         _must_be_known(tx, choice)
         by_seller: Counter[str] = Counter()
         by_type: Counter[str] = Counter()
@@ -150,7 +152,7 @@ async def retry_many(
             next=None,
         )
 
-    def work(tx: CrawlTx, desk: Desk) -> tuple[Handled, list[Task], Place | None]:
+    def work(tx: ServiceTx, desk: Desk) -> tuple[BulkResult, list[Task], Place | None]:
         if named is not None:
             known = tx.tasks.get_many(named)
             handled = retry_tasks(tx, named, parts.service.crawl.deadline, actor=desk.actor, now=desk.now)
@@ -188,7 +190,7 @@ async def retry_task(task_id: TaskPath, request: Request, caller: Admin) -> Task
     """Do a failed task after all, with a fresh count of retries."""
     wanted, deadline = TaskId.parse(task_id), parts_of(request).service.crawl.deadline
 
-    def work(tx: CrawlTx, desk: Desk) -> Task:
+    def work(tx: ServiceTx, desk: Desk) -> Task:
         handled = retry_tasks(tx, [wanted], deadline, actor=desk.actor, now=desk.now)
         if handled.refused:
             raise handled.refused[0].error
@@ -204,13 +206,13 @@ def _choice(
     return TaskChoice(run, seller_of(seller_id), status, task_type)
 
 
-def _must_be_known(tx: CrawlTx, choice: TaskChoice) -> None:
+def _must_be_known(tx: ServiceTx, choice: TaskChoice) -> None:
     known_seller(tx, choice.seller_id)
     if choice.execution_id is not None and tx.executions.get(choice.execution_id) is None:
         raise ExecutionNotFound(execution_id=choice.execution_id)
 
 
-def _found(tx: CrawlTx, task_id: TaskId) -> Task:
+def _found(tx: ServiceTx, task_id: TaskId) -> Task:
     task = tx.tasks.get(task_id)
     if task is None:
         raise TaskNotFound(task_id=task_id)

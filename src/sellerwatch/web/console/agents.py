@@ -9,27 +9,27 @@ from datetime import datetime, timedelta
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from sellerwatch.agents import commands
 from sellerwatch.agents.agent import LONGEST_REASON, AgentStatus
+from sellerwatch.agents.agent_status import CircuitEvent, Standing, tokens_by_age
+from sellerwatch.agents.commands import AgentName, Moved, find_agent
 from sellerwatch.agents.overview import Pool
 from sellerwatch.agents.ports import LastHour
-from sellerwatch.agents.settle import standing_notice
-from sellerwatch.agents.standing import CircuitEvent, Standing, tokens_by_age
+from sellerwatch.agents.record_outcomes import standing_notice
 from sellerwatch.compose.rules import tuning_in_force
-from sellerwatch.crawling import operate_pool
-from sellerwatch.crawling.glances import Asked
-from sellerwatch.crawling.operate_pool import AgentName, Moved, find_agent
-from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import moment
+from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.web.api.parts import Desk
+from sellerwatch.reports.dashboard import Asked
+from sellerwatch.web.api.context import Desk
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.audit import entries_table
 from sellerwatch.web.console.overview import counts_of, pool_of
-from sellerwatch.web.console.page import Page, go, show
+from sellerwatch.web.console.page_request import Admin, Viewer, Visit
+from sellerwatch.web.console.rendering import Page, go, show
 from sellerwatch.web.console.sellers import number_of
 from sellerwatch.web.console.tables import Chart, Confirm, Filter, Table
-from sellerwatch.web.console.visit import Admin, Viewer, Visit
 
 router = APIRouter(route_class=Page, include_in_schema=False)
 
@@ -130,7 +130,7 @@ class Seen:
 async def agent_page(agent: str, visit: Viewer) -> Response:
     at, name, parts = moment(visit.parts.clock), AgentName.parse(agent), visit.parts
 
-    def work(tx: CrawlTx) -> Seen:
+    def work(tx: ServiceTx) -> Seen:
         stored = find_agent(tx, name)
         limits = tuning_in_force(parts.settings, tx.overrides.all()).limits
         standing = next(one for one in tx.pool_report.standings(at, limits) if one.row == stored.row)
@@ -210,7 +210,7 @@ async def _confirm(visit: Visit, agent: str, verb: str, fields: Sequence[Filter]
     """What is left of the pool without it."""
     name, at = AgentName.parse(agent), moment(visit.parts.clock)
 
-    def work(tx: CrawlTx) -> tuple[int, Pool]:
+    def work(tx: ServiceTx) -> tuple[int, Pool]:
         return find_agent(tx, name).row, pool_of(tx, visit.parts, at)
 
     row, pool = await visit.read(work)
@@ -241,8 +241,8 @@ async def suspend(agent: str, visit: Admin) -> Response:
     hours = min(max(1, number_of(visit.form.get("hours", ""), 1)), LONGEST_REST_HOURS)
     reason = _reason(visit)
 
-    def work(tx: CrawlTx, desk: Desk, name: AgentName) -> Moved:
-        return operate_pool.suspend_agents(tx, [name], hours * HOUR, reason, actor=desk.actor, now=desk.now)
+    def work(tx: ServiceTx, desk: Desk, name: AgentName) -> Moved:
+        return commands.suspend_agents(tx, [name], hours * HOUR, reason, actor=desk.actor, now=desk.now)
 
     return await _moved(visit, agent, "suspend", work, alert=True)
 
@@ -250,7 +250,7 @@ async def suspend(agent: str, visit: Admin) -> Response:
 @router.post("/agents/{agent}/recover")
 async def recover(agent: str, visit: Admin) -> Response:
     return await _moved(
-        visit, agent, "recover", lambda tx, at, n: operate_pool.recover_agents(tx, [n], actor=at.actor, now=at.now)
+        visit, agent, "recover", lambda tx, at, n: commands.recover_agents(tx, [n], actor=at.actor, now=at.now)
     )
 
 
@@ -258,8 +258,8 @@ async def recover(agent: str, visit: Admin) -> Response:
 async def block(agent: str, visit: Admin) -> Response:
     reason = _reason(visit)
 
-    def work(tx: CrawlTx, desk: Desk, name: AgentName) -> Moved:
-        return operate_pool.block_agents(tx, [name], reason, actor=desk.actor, now=desk.now)
+    def work(tx: ServiceTx, desk: Desk, name: AgentName) -> Moved:
+        return commands.block_agents(tx, [name], reason, actor=desk.actor, now=desk.now)
 
     return await _moved(visit, agent, "block", work, alert=True)
 
@@ -267,14 +267,14 @@ async def block(agent: str, visit: Admin) -> Response:
 @router.post("/agents/{agent}/unblock")
 async def unblock(agent: str, visit: Admin) -> Response:
     return await _moved(
-        visit, agent, "unblock", lambda tx, at, n: operate_pool.unblock_agents(tx, [n], actor=at.actor, now=at.now)
+        visit, agent, "unblock", lambda tx, at, n: commands.unblock_agents(tx, [n], actor=at.actor, now=at.now)
     )
 
 
 @router.post("/agents/{agent}/rotate")
 async def rotate(agent: str, visit: Admin) -> Response:
     return await _moved(
-        visit, agent, "rotate", lambda tx, at, n: operate_pool.rotate_tokens(tx, [n], actor=at.actor, now=at.now)
+        visit, agent, "rotate", lambda tx, at, n: commands.rotate_tokens(tx, [n], actor=at.actor, now=at.now)
     )
 
 
@@ -282,9 +282,9 @@ async def rotate(agent: str, visit: Admin) -> Response:
 async def remove(agent: str, visit: Admin) -> Response:
     at, parts = moment(visit.parts.clock), visit.parts
 
-    def work(tx: CrawlTx, desk: Desk, name: AgentName) -> Moved:
+    def work(tx: ServiceTx, desk: Desk, name: AgentName) -> Moved:
         limits = tuning_in_force(parts.settings, tx.overrides.all()).limits
-        return operate_pool.remove_agents(tx, [name], limits, actor=desk.actor, at=at)
+        return commands.remove_agents(tx, [name], limits, actor=desk.actor, at=at)
 
     return await _moved(visit, agent, "remove", work, to="/agents")
 
@@ -297,7 +297,7 @@ async def _moved(
     visit: Visit,
     agent: str,
     verb: str,
-    work: Callable[[CrawlTx, Desk, AgentName], Moved],
+    work: Callable[[ServiceTx, Desk, AgentName], Moved],
     *,
     alert: bool = False,
     to: str | None = None,

@@ -20,7 +20,7 @@ from sellerwatch.web.console import (
     settings,
     static,
     tasks,
-    why,
+    trace,
 )
 
 ROUTERS = (
@@ -31,7 +31,7 @@ ROUTERS = (
     executions.router,
     tasks.router,
     products.router,
-    why.router,
+    trace.router,
     outbox.router,
     marketplace.router,
     agents.router,

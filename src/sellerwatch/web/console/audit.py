@@ -11,12 +11,12 @@ from starlette.responses import Response
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.oversight.ports import AuditChoice
 from sellerwatch.web.api.audit import LIST
-from sellerwatch.web.api.slices import cursor_of, place_of
+from sellerwatch.web.api.cursors import cursor_of, place_of
 from sellerwatch.web.console import tables
-from sellerwatch.web.console.page import Page, show
+from sellerwatch.web.console.page_request import Viewer
+from sellerwatch.web.console.rendering import Page, show
 from sellerwatch.web.console.tables import Filter, Table
 from sellerwatch.web.console.texts import TEXTS
-from sellerwatch.web.console.visit import Viewer
 
 router = APIRouter(route_class=Page, include_in_schema=False)
 

@@ -10,25 +10,26 @@ from itertools import pairwise
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from sellerwatch.crawling import operate
+from sellerwatch.crawling import commands
+from sellerwatch.crawling.commands import Cancelled
 from sellerwatch.crawling.execution import Execution, ExecutionNotFound, ExecutionStatus
-from sellerwatch.crawling.glances import Progress
-from sellerwatch.crawling.operate import Cancelled
-from sellerwatch.crawling.ports import CrawlTx, NoteKind
+from sellerwatch.crawling.ports import NoteKind
 from sellerwatch.crawling.recheck import recheck_at
 from sellerwatch.crawling.task import OPEN_STATES, TaskStatus
 from sellerwatch.crawling.waiting import causes_of_waiting
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.ids import ExecutionId
 from sellerwatch.kernel.paging import Piece
+from sellerwatch.operations.ports import ServiceTx
+from sellerwatch.reports.dashboard import Progress
+from sellerwatch.web.api.context import Desk
+from sellerwatch.web.api.cursors import cursor_of, place_of, seller_of
 from sellerwatch.web.api.executions import LIST
-from sellerwatch.web.api.parts import Desk
-from sellerwatch.web.api.slices import cursor_of, place_of, seller_of
 from sellerwatch.web.console import tables
-from sellerwatch.web.console.page import Page, go, show
+from sellerwatch.web.console.page_request import Admin, Viewer, Visit
+from sellerwatch.web.console.rendering import Page, go, show
 from sellerwatch.web.console.sellers import runs_table
 from sellerwatch.web.console.tables import Chart, Confirm, Filter, Table
-from sellerwatch.web.console.visit import Admin, Viewer, Visit
 
 router = APIRouter(route_class=Page, include_in_schema=False)
 
@@ -43,7 +44,7 @@ async def executions(visit: Viewer) -> Response:
     wanted = ExecutionStatus(status) if status in list(ExecutionStatus) else None
     place, seller_id = place_of(LIST, visit.place("cursor")), seller_of(seller or None)
 
-    def work(tx: CrawlTx) -> tuple[Piece[Execution], Mapping[ExecutionId, Failure]]:
+    def work(tx: ServiceTx) -> tuple[Piece[Execution], Mapping[ExecutionId, Failure]]:
         found = tx.executions.page(seller_id=seller_id, status=wanted, place=place, limit=visit.rows)
         return found, causes_of_waiting(tx, found.content)
 
@@ -111,7 +112,7 @@ class Seen:
         return [(kind, done, failed, total) for kind, (done, failed, total) in found.items()]
 
 
-def _look(tx: CrawlTx, execution_id: ExecutionId) -> Seen:
+def _look(tx: ServiceTx, execution_id: ExecutionId) -> Seen:
     run = tx.executions.get(execution_id)
     if run is None:
         raise ExecutionNotFound(execution_id=execution_id)
@@ -210,8 +211,8 @@ async def confirm_cancel(execution_id: str, visit: Admin) -> Response:
 async def cancel(execution_id: str, visit: Admin) -> Response:
     wanted, rules = ExecutionId.parse(execution_id), visit.parts.service.crawl.rules
 
-    def work(tx: CrawlTx, desk: Desk) -> Cancelled:
-        return operate.cancel(tx, wanted, rules, actor=desk.actor, ids=desk.ids, now=desk.now)
+    def work(tx: ServiceTx, desk: Desk) -> Cancelled:
+        return commands.cancel(tx, wanted, rules, actor=desk.actor, ids=desk.ids, now=desk.now)
 
     ended = await visit.change(work)
     return go(visit, f"/executions/{wanted}", "cancel.done", n=ended.cancelled, going=ended.in_flight)
@@ -221,7 +222,7 @@ async def cancel(execution_id: str, visit: Admin) -> Response:
 async def retry(execution_id: str, visit: Admin) -> Response:
     wanted, deadline = ExecutionId.parse(execution_id), visit.parts.service.crawl.deadline
 
-    def work(tx: CrawlTx, desk: Desk) -> int:
-        return operate.retry_execution(tx, wanted, deadline, actor=desk.actor, now=desk.now)[1]
+    def work(tx: ServiceTx, desk: Desk) -> int:
+        return commands.retry_execution(tx, wanted, deadline, actor=desk.actor, now=desk.now)[1]
 
     return go(visit, f"/executions/{wanted}", "tasks.reopened", n=await visit.change(work))

@@ -5,15 +5,15 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
+from sellerwatch.access.users import LONGEST_PASSWORD
 from sellerwatch.kernel.errors import SellerwatchError, TooManyRequests, Unavailable
 from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.kernel.wording import CATALOGUES
-from sellerwatch.oversight.users import LONGEST_PASSWORD
 from sellerwatch.web import sessions
 from sellerwatch.web.api.auth import PasswordMustChange, enter, enter_anew
 from sellerwatch.web.api.errors import status_of
-from sellerwatch.web.console.page import Page, put_session, show
-from sellerwatch.web.console.visit import LANGUAGE, THEME, THEMES, Guest, Viewer, Visit, inside, login_lifetime
+from sellerwatch.web.console.page_request import LANGUAGE, THEME, THEMES, Guest, Viewer, Visit, inside, login_lifetime
+from sellerwatch.web.console.rendering import Page, put_session, show
 
 router = APIRouter(route_class=Page, include_in_schema=False)
 

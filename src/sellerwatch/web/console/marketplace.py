@@ -5,13 +5,13 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.kernel.ids import SellerId
+from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.sellers.seller import SellerNotFound
 from sellerwatch.web.api.marketplace import turn
-from sellerwatch.web.console.page import Page, go, show
+from sellerwatch.web.console.page_request import Admin, Visit
+from sellerwatch.web.console.rendering import Page, go, show
 from sellerwatch.web.console.tables import Confirm, seller_page
-from sellerwatch.web.console.visit import Admin, Visit
 
 router = APIRouter(route_class=Page, include_in_schema=False)
 
@@ -28,7 +28,7 @@ def _back(seller_id: SellerId | None) -> str:
 async def _confirm(visit: Visit, verb: str) -> Response:
     seller_id = _seller(visit.asked("seller"))
 
-    def count_runs(tx: CrawlTx) -> int:
+    def count_runs(tx: ServiceTx) -> int:
         if seller_id is not None and tx.sellers.get(seller_id) is None:
             raise SellerNotFound(seller_id=seller_id)
         return sum(seller_id in (None, run.seller_id) for run in tx.executions.running())

@@ -11,22 +11,22 @@ import orjson
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from sellerwatch.crawling import operate_outbox
-from sellerwatch.crawling.operate import Handled
-from sellerwatch.crawling.operate_outbox import find_message
-from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.kernel.bulk import BulkResult
 from sellerwatch.kernel.ids import OutboxId
 from sellerwatch.kernel.paging import Piece
+from sellerwatch.operations.ports import ServiceTx
+from sellerwatch.outbox import commands as outbox_commands
 from sellerwatch.outbox.channel import Channel
+from sellerwatch.outbox.commands import find_message
 from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
 from sellerwatch.outbox.ports import Choice, Tally
 from sellerwatch.outbox.receipt import Attempt
-from sellerwatch.web.api.parts import Desk
-from sellerwatch.web.api.slices import cursor_of, place_of, seller_of
+from sellerwatch.web.api.context import Desk
+from sellerwatch.web.api.cursors import cursor_of, place_of, seller_of
 from sellerwatch.web.console import tables
-from sellerwatch.web.console.page import Page, go, show
+from sellerwatch.web.console.page_request import Admin, Viewer, Visit
+from sellerwatch.web.console.rendering import Page, go, show
 from sellerwatch.web.console.tables import Chart, Confirm, Filter, Table, seller_page
-from sellerwatch.web.console.visit import Admin, Viewer, Visit
 
 router = APIRouter(route_class=Page, include_in_schema=False)
 
@@ -54,12 +54,12 @@ def _choice(status: str, seller: str, event: str) -> Choice:
 
 
 @router.get("/outbox")
-async def outbox(visit: Viewer) -> Response:
+async def outbox_page(visit: Viewer) -> Response:
     kind = _kind(visit.asked("kind"))
     status, seller, event = visit.asked("status"), visit.asked("seller"), visit.asked("event")
     choice, place = _choice(status, seller, event), place_of(kind, visit.place("cursor"))
 
-    def work(tx: CrawlTx) -> Seen:
+    def work(tx: ServiceTx) -> Seen:
         view = tx.outbox_view(kind)
         deliveries = tx.glances.deliveries(MOST_DELIVERIES) if kind is OutboxKind.PRODUCT else ()
         return Seen(tx.channels.get(kind), view.tally(), view.page(choice, place, visit.rows), deliveries)
@@ -178,12 +178,12 @@ async def _preview(visit: Visit, verb: str) -> Response:
 
 @router.post("/outbox/replay")
 async def replay(visit: Admin) -> Response:
-    return await _move_all(visit, "replay", operate_outbox.replay_chosen)
+    return await _move_all(visit, "replay", outbox_commands.replay_chosen)
 
 
 @router.post("/outbox/discard")
 async def discard(visit: Admin) -> Response:
-    return await _move_all(visit, "discard", operate_outbox.discard_chosen)
+    return await _move_all(visit, "discard", outbox_commands.discard_chosen)
 
 
 async def _move_all(visit: Visit, verb: str, move: Callable[..., int]) -> Response:
@@ -191,7 +191,7 @@ async def _move_all(visit: Visit, verb: str, move: Callable[..., int]) -> Respon
     kind = _kind(form.get("kind", ""))
     choice = _choice(MessageStatus.FAILED, form.get("seller", ""), form.get("event", ""))
 
-    def work(tx: CrawlTx, desk: Desk) -> int:
+    def work(tx: ServiceTx, desk: Desk) -> int:
         return move(tx, kind, choice, actor=desk.actor, now=desk.now)
 
     return go(visit, f"/outbox?kind={kind}", f"{verb}.done", n=await visit.change(work))
@@ -221,8 +221,8 @@ async def confirm_pause(visit: Admin) -> Response:
 async def pause(visit: Admin) -> Response:
     kind, reason = _kind(visit.form.get("kind", "")), visit.form.get("reason", "").strip()[:500] or None
 
-    def work(tx: CrawlTx, desk: Desk) -> Channel:
-        return operate_outbox.pause(tx, kind, reason, actor=desk.actor, now=desk.now)
+    def work(tx: ServiceTx, desk: Desk) -> Channel:
+        return outbox_commands.pause(tx, kind, reason, actor=desk.actor, now=desk.now)
 
     await visit.change(work)
     return go(visit, f"/outbox?kind={kind}", "pause.done")
@@ -232,8 +232,8 @@ async def pause(visit: Admin) -> Response:
 async def resume(visit: Admin) -> Response:
     kind = _kind(visit.form.get("kind", ""))
 
-    def work(tx: CrawlTx, desk: Desk) -> Channel:
-        return operate_outbox.resume(tx, kind, actor=desk.actor, now=desk.now)
+    def work(tx: ServiceTx, desk: Desk) -> Channel:
+        return outbox_commands.resume(tx, kind, actor=desk.actor, now=desk.now)
 
     await visit.change(work)
     return go(visit, f"/outbox?kind={kind}", "resume.done")
@@ -243,7 +243,7 @@ async def resume(visit: Admin) -> Response:
 async def message_page(outbox_id: str, visit: Viewer) -> Response:
     wanted = OutboxId.parse(outbox_id)
 
-    def work(tx: CrawlTx) -> tuple[OutboxKind, Message, OutboxId | None, Sequence[Attempt]]:
+    def work(tx: ServiceTx) -> tuple[OutboxKind, Message, OutboxId | None, Sequence[Attempt]]:
         kind, message = find_message(tx, wanted)
         holder = tx.outbox_view(kind).holders([wanted]).get(wanted)
         return kind, message, holder, tx.attempts.of(wanted, MOST_ATTEMPTS)
@@ -273,7 +273,7 @@ async def message_page(outbox_id: str, visit: Viewer) -> Response:
 
 @router.post("/outbox/{outbox_id}/replay")
 async def replay_one(outbox_id: str, visit: Admin) -> Response:
-    return await _move_one(visit, outbox_id, "replay", operate_outbox.replay)
+    return await _move_one(visit, outbox_id, "replay", outbox_commands.replay)
 
 
 @router.get("/outbox/{outbox_id}/discard")
@@ -295,13 +295,13 @@ async def confirm_discard_one(outbox_id: str, visit: Admin) -> Response:
 
 @router.post("/outbox/{outbox_id}/discard")
 async def discard_one(outbox_id: str, visit: Admin) -> Response:
-    return await _move_one(visit, outbox_id, "discard", operate_outbox.discard)
+    return await _move_one(visit, outbox_id, "discard", outbox_commands.discard)
 
 
-async def _move_one(visit: Visit, outbox_id: str, verb: str, move: Callable[..., Handled]) -> Response:
+async def _move_one(visit: Visit, outbox_id: str, verb: str, move: Callable[..., BulkResult]) -> Response:
     wanted = OutboxId.parse(outbox_id)
 
-    def work(tx: CrawlTx, desk: Desk) -> None:
+    def work(tx: ServiceTx, desk: Desk) -> None:
         handled = move(tx, [wanted], actor=desk.actor, now=desk.now)
         if handled.refused:
             raise handled.refused[0].error

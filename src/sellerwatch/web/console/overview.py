@@ -17,22 +17,22 @@ from sellerwatch.agents.overview import Pool
 from sellerwatch.compose.database import lost_permits
 from sellerwatch.compose.rules import tuning_in_force
 from sellerwatch.crawling.execution import Execution
-from sellerwatch.crawling.glances import Freshness, Needs
-from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.waiting import causes_of_waiting
 from sellerwatch.kernel.clock import Moment, moment
 from sellerwatch.kernel.failure import Blame, Failure
 from sellerwatch.kernel.ids import ExecutionId
+from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.outbox.ports import Tally
+from sellerwatch.reports.dashboard import Freshness, Needs
 from sellerwatch.schedules.missed import starts_at
 from sellerwatch.sellers.seller import SellerStatus
-from sellerwatch.web.api.parts import Parts
+from sellerwatch.web.api.context import Parts
 from sellerwatch.web.console import tables
-from sellerwatch.web.console.page import Page, show
+from sellerwatch.web.console.page_request import Viewer
+from sellerwatch.web.console.rendering import Page, show
 from sellerwatch.web.console.tables import Table, seller_page
-from sellerwatch.web.console.visit import Viewer
 
 router = APIRouter(route_class=Page, include_in_schema=False)
 
@@ -103,7 +103,7 @@ def counts_of(pool: Pool) -> dict[str, int]:
     return {str(status): pool.count(status) for status in AgentStatus}
 
 
-def pool_of(tx: CrawlTx, parts: Parts, at: Moment) -> Pool:
+def pool_of(tx: ServiceTx, parts: Parts, at: Moment) -> Pool:
     """The pool as the API tells it."""
     settings = parts.settings
     rules = BreakerRules(settings.breaker_min_available_percent, timedelta(seconds=settings.breaker_open_seconds))
@@ -113,7 +113,7 @@ def pool_of(tx: CrawlTx, parts: Parts, at: Moment) -> Pool:
     return Pool(tx.pool_report.standings(at, limits), limits, breaker, rules, restored, at.now)
 
 
-def _look(tx: CrawlTx, parts: Parts, at: Moment) -> Seen:
+def _look(tx: ServiceTx, parts: Parts, at: Moment) -> Seen:
     blames = Counter(tx.glances.failures(at.now - DAY, MOST_FAILURES))
     needs, runs = tx.glances.needs(at.now - DAY), list(tx.executions.running())
     if needs.failed_events:

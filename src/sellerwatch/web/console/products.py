@@ -11,16 +11,16 @@ from starlette.responses import Response
 
 from sellerwatch.catalog.ports import HistoryEntry, StoredBody
 from sellerwatch.catalog.product import NAMES, PartType, Product, ProductState
-from sellerwatch.crawling.known import LookedAt, look_at, told_data
-from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.catalog.queries import LookedAt, look_at, told_data
 from sellerwatch.kernel.ids import ItemNo, SellerId
+from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.outbox.message import Message
+from sellerwatch.web.api.cursors import cursor_of, place_of, seller_of
 from sellerwatch.web.api.products import LIST
-from sellerwatch.web.api.slices import cursor_of, place_of, seller_of
 from sellerwatch.web.console import tables
-from sellerwatch.web.console.page import Page, go, show
+from sellerwatch.web.console.page_request import Viewer
+from sellerwatch.web.console.rendering import Page, go, show
 from sellerwatch.web.console.tables import Filter, Table, seller_page
-from sellerwatch.web.console.visit import Viewer
 
 router = APIRouter(route_class=Page, include_in_schema=False)
 
@@ -42,7 +42,7 @@ async def products(visit: Viewer) -> Response:
     wanted = ProductState(state) if state in list(ProductState) else None
     place, seller_id = place_of(LIST, visit.place("cursor")), seller_of(seller or None)
 
-    def work(tx: CrawlTx) -> tuple[list[tuple[Product, Mapping[str, Any]]], str | None]:
+    def work(tx: ServiceTx) -> tuple[list[tuple[Product, Mapping[str, Any]]], str | None]:
         piece = tx.products.page(
             seller_id=seller_id, state=wanted, place=place, limit=visit.rows, search=search[:100] or None
         )
@@ -124,7 +124,7 @@ def _short(value: Any) -> Any:
     return f"{value[:LONGEST_VALUE]}…" if isinstance(value, str) and len(value) > LONGEST_VALUE else value
 
 
-def _seller_name(tx: CrawlTx, seller_id: SellerId) -> str | None:
+def _seller_name(tx: ServiceTx, seller_id: SellerId) -> str | None:
     seller = tx.sellers.get(seller_id)
     return None if seller is None else seller.name
 
@@ -133,7 +133,7 @@ def _seller_name(tx: CrawlTx, seller_id: SellerId) -> str | None:
 async def product_page(item_no: int, visit: Viewer) -> Response:
     wanted, reader = ItemNo.parse(item_no), visit.parts.service.crawl.marketplace
 
-    def work(tx: CrawlTx) -> Seen:
+    def work(tx: ServiceTx) -> Seen:
         looked = look_at(tx, wanted, reader)
         product_id = looked.known.product.product_id
         bodies = [body for part in PartType for body in tx.products.bodies_of(product_id, part, 1)]
@@ -203,7 +203,7 @@ async def body(item_no: int, part: str, visit: Viewer) -> Response:
     wanted = ItemNo.parse(item_no)
     kind = next((each for each, name in NAMES.items() if name == part), PartType.DETAIL)
 
-    def work(tx: CrawlTx) -> bytes:
+    def work(tx: ServiceTx) -> bytes:
         product = look_at(tx, wanted, visit.parts.service.crawl.marketplace).known.product
         found = tx.products.bodies_of(product.product_id, kind, 1)
         return found[0].body if found else b"null"

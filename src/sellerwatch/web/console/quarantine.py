@@ -10,16 +10,16 @@ from starlette.responses import Response
 
 from sellerwatch.catalog.ports import UnknownField
 from sellerwatch.catalog.quarantine import Case, CaseNotFound, CaseStatus
-from sellerwatch.crawling.operate_catalog import Released, drop_case, release_case
-from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.kernel.ids import CaseId, ItemNo
-from sellerwatch.web.api.parts import Desk
+from sellerwatch.operations.catalog import Released, drop_case, release_case
+from sellerwatch.operations.ports import ServiceTx
+from sellerwatch.web.api.context import Desk
+from sellerwatch.web.api.cursors import cursor_of, place_of, seller_of
 from sellerwatch.web.api.quarantine import LIST, MOST_ITEMS, MOST_STEPS
-from sellerwatch.web.api.slices import cursor_of, place_of, seller_of
 from sellerwatch.web.console import tables
-from sellerwatch.web.console.page import Page, go, show
+from sellerwatch.web.console.page_request import Admin, Viewer, Visit
+from sellerwatch.web.console.rendering import Page, go, show
 from sellerwatch.web.console.tables import Confirm, Filter, Table, seller_page
-from sellerwatch.web.console.visit import Admin, Viewer, Visit
 
 router = APIRouter(route_class=Page, include_in_schema=False)
 
@@ -30,7 +30,7 @@ async def cases(visit: Viewer) -> Response:
     wanted = CaseStatus(status) if status in list(CaseStatus) else None
     place, seller_id = place_of(LIST, visit.place("cursor")), seller_of(seller or None)
 
-    def work(tx: CrawlTx) -> tuple[Sequence[Case], str | None, Mapping[CaseId, int], Sequence[UnknownField]]:
+    def work(tx: ServiceTx) -> tuple[Sequence[Case], str | None, Mapping[CaseId, int], Sequence[UnknownField]]:
         piece = tx.quarantine.page(seller_id=seller_id, status=wanted, place=place, limit=visit.rows)
         held = tx.quarantine.count_held([case.case_id for case in piece.content])
         return piece.content, cursor_of(LIST, piece.next), held, tx.drift.all()
@@ -101,7 +101,7 @@ class Seen:
     items: Sequence[ItemNo]
 
 
-def _look(tx: CrawlTx, case_id: CaseId) -> Seen:
+def _look(tx: ServiceTx, case_id: CaseId) -> Seen:
     case = tx.quarantine.get(case_id)
     if case is None:
         raise CaseNotFound(case_id=case_id)
@@ -128,7 +128,7 @@ async def release(case_id: str, visit: Admin) -> Response:
     after, taken, unread = ItemNo(0), 0, 0
     for _ in range(MOST_STEPS):
 
-        def work(tx: CrawlTx, desk: Desk, behind: ItemNo = after) -> Released:
+        def work(tx: ServiceTx, desk: Desk, behind: ItemNo = after) -> Released:
             return release_case(tx, wanted, rules, after=behind, actor=desk.actor, ids=desk.ids, now=desk.now)
 
         step = await visit.change(work)
@@ -148,7 +148,7 @@ async def confirm_drop(case_id: str, visit: Admin) -> Response:
 async def drop(case_id: str, visit: Admin) -> Response:
     wanted = CaseId.parse(case_id)
 
-    def work(tx: CrawlTx, desk: Desk) -> int:
+    def work(tx: ServiceTx, desk: Desk) -> int:
         return drop_case(tx, wanted, actor=desk.actor, now=desk.now)[1]
 
     return go(visit, f"/quarantine/{wanted}", "drop.done", n=await visit.change(work))

@@ -5,18 +5,18 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from sellerwatch.catalog.queries import look_at_removal
 from sellerwatch.catalog.removal import Removal, RemovalStatus
-from sellerwatch.crawling.known import look_at_removal
-from sellerwatch.crawling.operate_catalog import Confirmed, confirm_removal, refuse_removal
-from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.kernel.ids import RemovalId
-from sellerwatch.web.api.parts import Desk
+from sellerwatch.operations.catalog import Confirmed, confirm_removal, refuse_removal
+from sellerwatch.operations.ports import ServiceTx
+from sellerwatch.web.api.context import Desk
+from sellerwatch.web.api.cursors import cursor_of, place_of, seller_of
 from sellerwatch.web.api.removals import LIST, MOST_ITEMS, MOST_STEPS
-from sellerwatch.web.api.slices import cursor_of, place_of, seller_of
 from sellerwatch.web.console import tables
-from sellerwatch.web.console.page import Page, go, show
+from sellerwatch.web.console.page_request import Admin, Viewer
+from sellerwatch.web.console.rendering import Page, go, show
 from sellerwatch.web.console.tables import Confirm, Filter, Table, seller_page
-from sellerwatch.web.console.visit import Admin, Viewer
 
 router = APIRouter(route_class=Page, include_in_schema=False)
 
@@ -121,7 +121,7 @@ async def ask_confirm(removal_id: str, visit: Admin) -> Response:
 async def confirm(removal_id: str, visit: Admin) -> Response:
     wanted, rules = RemovalId.parse(removal_id), visit.parts.service.crawl.rules
 
-    def work(tx: CrawlTx, desk: Desk) -> Confirmed:
+    def work(tx: ServiceTx, desk: Desk) -> Confirmed:
         return confirm_removal(tx, wanted, rules, actor=desk.actor, ids=desk.ids, now=desk.now)
 
     removed = 0
@@ -137,7 +137,7 @@ async def confirm(removal_id: str, visit: Admin) -> Response:
 async def refuse(removal_id: str, visit: Admin) -> Response:
     wanted = RemovalId.parse(removal_id)
 
-    def work(tx: CrawlTx, desk: Desk) -> Removal:
+    def work(tx: ServiceTx, desk: Desk) -> Removal:
         return refuse_removal(tx, wanted, actor=desk.actor, now=desk.now)
 
     await visit.change(work)

@@ -8,22 +8,21 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from sellerwatch.compose.rules import tuning_in_force
-from sellerwatch.crawling.glances import Freshness
-from sellerwatch.crawling.operate import run_now
-from sellerwatch.crawling.operate_outbox import retry_schedule
-from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.kernel.clock import moment
 from sellerwatch.kernel.ids import SellerId
+from sellerwatch.operations.ports import ServiceTx
+from sellerwatch.reports.dashboard import Freshness
 from sellerwatch.schedules.forecast import Budget
 from sellerwatch.schedules.missed import starts_at
 from sellerwatch.schedules.outlook import HOUR, HOURS, coming_day, requests_of
 from sellerwatch.schedules.schedule import Schedule, ScheduleStatus
-from sellerwatch.web.api.parts import Desk
+from sellerwatch.sellers.commands import retry_schedule, run_now
+from sellerwatch.web.api.context import Desk
 from sellerwatch.web.console import tables
-from sellerwatch.web.console.page import Page, go, show
+from sellerwatch.web.console.page_request import Admin, Viewer
+from sellerwatch.web.console.rendering import Page, go, show
 from sellerwatch.web.console.sellers import number_of
 from sellerwatch.web.console.tables import Filter, Table, seller_page
-from sellerwatch.web.console.visit import Admin, Viewer
 
 router = APIRouter(route_class=Page, include_in_schema=False)
 
@@ -32,7 +31,7 @@ router = APIRouter(route_class=Page, include_in_schema=False)
 async def schedules(visit: Viewer) -> Response:
     at, status, page = moment(visit.parts.clock), visit.asked("status"), number_of(visit.asked("page"))
 
-    def work(tx: CrawlTx) -> tuple[Sequence[Freshness], Budget]:
+    def work(tx: ServiceTx) -> tuple[Sequence[Freshness], Budget]:
         tuning = tuning_in_force(visit.parts.settings, tx.overrides.all())
         standings = tx.pool_report.standings(at, tuning.limits)
         return tx.glances.freshness(), Budget.of(standings, tuning.limits, tuning.host)
@@ -80,7 +79,7 @@ async def schedules(visit: Viewer) -> Response:
 async def retry(seller_id: str, visit: Admin) -> Response:
     wanted = SellerId.parse(seller_id)
 
-    def work(tx: CrawlTx, desk: Desk) -> int:
+    def work(tx: ServiceTx, desk: Desk) -> int:
         return retry_schedule(tx, wanted, actor=desk.actor, ids=desk.ids, now=desk.now)[1]
 
     return go(visit, seller_page(wanted), "schedules.retried", n=await visit.change(work))
@@ -90,7 +89,7 @@ async def retry(seller_id: str, visit: Admin) -> Response:
 async def run_schedule_now(seller_id: str, visit: Admin) -> Response:
     wanted = SellerId.parse(seller_id)
 
-    def work(tx: CrawlTx, desk: Desk) -> Schedule:
+    def work(tx: ServiceTx, desk: Desk) -> Schedule:
         return run_now(tx, wanted, actor=desk.actor, now=desk.now)
 
     await visit.change(work)

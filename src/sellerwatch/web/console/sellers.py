@@ -12,29 +12,30 @@ from sellerwatch.agents.marketplace_status import marketplace_status
 from sellerwatch.agents.ports import Pause
 from sellerwatch.catalog.ports import ProductCounts
 from sellerwatch.catalog.product import Product
+from sellerwatch.catalog.queries import told_data
+from sellerwatch.crawling.commands import Cancelled, deactivate_seller
 from sellerwatch.crawling.execution import Execution
-from sellerwatch.crawling.glances import Freshness
-from sellerwatch.crawling.known import told_data
-from sellerwatch.crawling.operate import Cancelled, deactivate_seller, run_now
-from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.trigger import trigger
 from sellerwatch.crawling.waiting import causes_of_waiting
 from sellerwatch.kernel.errors import SellerwatchError
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.ids import ExecutionId, SellerId
 from sellerwatch.kernel.store import StoreFailed
+from sellerwatch.operations.ports import ServiceTx
+from sellerwatch.reports.dashboard import Freshness
 from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
 from sellerwatch.schedules.missed import next_starts, starts_at
 from sellerwatch.schedules.schedule import Schedule
-from sellerwatch.sellers import register
+from sellerwatch.sellers import commands as seller_commands
+from sellerwatch.sellers.commands import run_now
 from sellerwatch.sellers.seller import Seller, SellerNotFound, SellerStatus
+from sellerwatch.web.api.context import Desk
 from sellerwatch.web.api.errors import status_of
-from sellerwatch.web.api.parts import Desk
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.overview import fresh_state
-from sellerwatch.web.console.page import Page, go, show
+from sellerwatch.web.console.page_request import Admin, Viewer, Visit
+from sellerwatch.web.console.rendering import Page, go, show
 from sellerwatch.web.console.tables import Chart, Confirm, Filter, Table, seller_page
-from sellerwatch.web.console.visit import Admin, Viewer, Visit
 
 router = APIRouter(route_class=Page, include_in_schema=False)
 
@@ -66,7 +67,7 @@ async def sellers(visit: Viewer) -> Response:
     wanted = SellerStatus(status) if status in list(SellerStatus) else None
     page = number_of(visit.asked("page"))
 
-    def work(tx: CrawlTx) -> tuple[list[Freshness], bool, Mapping[ExecutionId, Failure]]:
+    def work(tx: ServiceTx) -> tuple[list[Freshness], bool, Mapping[ExecutionId, Failure]]:
         size = MOST_SELLERS if fresh else visit.rows
         found, total = tx.sellers.page(
             status=wanted, offset=0 if fresh else page * size, limit=size, search=search or None
@@ -101,7 +102,7 @@ async def sellers(visit: Viewer) -> Response:
     )
 
 
-def _waiting(tx: CrawlTx, sellers: Sequence[Freshness]) -> Mapping[ExecutionId, Failure]:
+def _waiting(tx: ServiceTx, sellers: Sequence[Freshness]) -> Mapping[ExecutionId, Failure]:
     """Why the open runs of these sellers make no progress."""
     runs = [tx.executions.get(seller.open_run) for seller in sellers if seller.open_run is not None]
     return causes_of_waiting(tx, [run for run in runs if run is not None])
@@ -134,8 +135,8 @@ async def register_seller(visit: Admin) -> Response:
         seller_id = SellerId.parse(given.get("seller_id", "").strip())
         interval = CrawlingInterval.parse(number_of(given.get("amount", "")), given.get("unit", ""))
 
-        def work(tx: CrawlTx, desk: Desk) -> Seller:
-            made = register.register(
+        def work(tx: ServiceTx, desk: Desk) -> Seller:
+            made = seller_commands.register(
                 tx, seller_id, given.get("name", ""), interval, actor=desk.actor, ids=desk.ids, now=desk.now
             )
             if given.get("crawl_now"):
@@ -166,7 +167,7 @@ class Seen:
     is_everything_paused: bool
 
 
-def _look(tx: CrawlTx, seller_id: SellerId) -> Seen:
+def _look(tx: ServiceTx, seller_id: SellerId) -> Seen:
     seller = tx.sellers.get(seller_id)
     if seller is None:
         raise SellerNotFound(seller_id=seller_id)
@@ -307,8 +308,8 @@ async def crawl_now(seller_id: str, visit: Admin) -> Response:
 async def activate(seller_id: str, visit: Admin) -> Response:
     wanted = SellerId.parse(seller_id)
 
-    def work(tx: CrawlTx, desk: Desk) -> Seller:
-        return register.activate(tx, wanted, actor=desk.actor, ids=desk.ids, now=desk.now)
+    def work(tx: ServiceTx, desk: Desk) -> Seller:
+        return seller_commands.activate(tx, wanted, actor=desk.actor, ids=desk.ids, now=desk.now)
 
     await visit.change(work)
     return go(visit, seller_page(wanted), "sellers.activated", seller=wanted)
@@ -318,7 +319,7 @@ async def activate(seller_id: str, visit: Admin) -> Response:
 async def confirm_deactivate(seller_id: str, visit: Admin) -> Response:
     wanted = SellerId.parse(seller_id)
 
-    def work(tx: CrawlTx) -> tuple[Seller, Execution | None, ProductCounts]:
+    def work(tx: ServiceTx) -> tuple[Seller, Execution | None, ProductCounts]:
         seller = tx.sellers.get(wanted)
         if seller is None:
             raise SellerNotFound(seller_id=wanted)
@@ -347,7 +348,7 @@ async def confirm_deactivate(seller_id: str, visit: Admin) -> Response:
 async def deactivate(seller_id: str, visit: Admin) -> Response:
     wanted, rules = SellerId.parse(seller_id), visit.parts.service.crawl.rules
 
-    def work(tx: CrawlTx, desk: Desk) -> tuple[Seller, Cancelled | None]:
+    def work(tx: ServiceTx, desk: Desk) -> tuple[Seller, Cancelled | None]:
         return deactivate_seller(tx, wanted, rules, actor=desk.actor, ids=desk.ids, now=desk.now)
 
     _, ended = await visit.change(work)
@@ -385,8 +386,8 @@ async def change_interval(seller_id: str, visit: Admin) -> Response:
     wanted = SellerId.parse(seller_id)
     interval = CrawlingInterval.parse(number_of(visit.form.get("amount", "")), visit.form.get("unit", ""))
 
-    def work(tx: CrawlTx, desk: Desk) -> Seller:
-        return register.update_interval(tx, wanted, interval, actor=desk.actor, ids=desk.ids, now=desk.now)
+    def work(tx: ServiceTx, desk: Desk) -> Seller:
+        return seller_commands.update_interval(tx, wanted, interval, actor=desk.actor, ids=desk.ids, now=desk.now)
 
     await visit.change(work)
     return go(visit, seller_page(wanted), "sellers.interval_changed", seller=wanted)

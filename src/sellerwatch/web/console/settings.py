@@ -12,9 +12,9 @@ from sellerwatch.settings.faults import InvalidSettings
 from sellerwatch.settings.load import tuned
 from sellerwatch.settings.model import SECRETS, TUNABLE
 from sellerwatch.web.console import tables
-from sellerwatch.web.console.page import Page, show
+from sellerwatch.web.console.page_request import Viewer
+from sellerwatch.web.console.rendering import Page, show
 from sellerwatch.web.console.tables import Table
-from sellerwatch.web.console.visit import Viewer
 
 router = APIRouter(route_class=Page, include_in_schema=False)
 

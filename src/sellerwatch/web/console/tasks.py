@@ -5,17 +5,19 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from sellerwatch.crawling.operate import Handled, retry_tasks
-from sellerwatch.crawling.ports import CrawlTx, TaskChoice
+from sellerwatch.crawling.commands import retry_tasks
+from sellerwatch.crawling.ports import TaskChoice
 from sellerwatch.crawling.task import Task, TaskNotFound, TaskStatus, TaskType
+from sellerwatch.kernel.bulk import BulkResult
 from sellerwatch.kernel.ids import ExecutionId, TaskId
-from sellerwatch.web.api.parts import Desk
-from sellerwatch.web.api.slices import cursor_of, place_of, seller_of
+from sellerwatch.operations.ports import ServiceTx
+from sellerwatch.web.api.context import Desk
+from sellerwatch.web.api.cursors import cursor_of, place_of, seller_of
 from sellerwatch.web.api.tasks import AT_ONCE, LIST
 from sellerwatch.web.console import tables
-from sellerwatch.web.console.page import Page, go, show
+from sellerwatch.web.console.page_request import Admin, Viewer, Visit
+from sellerwatch.web.console.rendering import Page, go, show
 from sellerwatch.web.console.tables import Confirm, Filter, Table, seller_page
-from sellerwatch.web.console.visit import Admin, Viewer, Visit
 
 router = APIRouter(route_class=Page, include_in_schema=False)
 
@@ -127,7 +129,7 @@ async def retry(visit: Admin) -> Response:
     choice = _choice(visit, given | {"status": TaskStatus.FAILED.value})
     deadline = visit.parts.service.crawl.deadline
 
-    def work(tx: CrawlTx, desk: Desk) -> Handled:
+    def work(tx: ServiceTx, desk: Desk) -> BulkResult:
         found = tx.tasks.page(choice, None, AT_ONCE).content
         return retry_tasks(tx, [task.task_id for task in found], deadline, actor=desk.actor, now=desk.now)
 
@@ -139,7 +141,7 @@ async def retry(visit: Admin) -> Response:
 async def retry_one(task_id: str, visit: Admin) -> Response:
     wanted, deadline = TaskId.parse(task_id), visit.parts.service.crawl.deadline
 
-    def work(tx: CrawlTx, desk: Desk) -> None:
+    def work(tx: ServiceTx, desk: Desk) -> None:
         if tx.tasks.get(wanted) is None:
             raise TaskNotFound(task_id=wanted)
         handled = retry_tasks(tx, [wanted], deadline, actor=desk.actor, now=desk.now)

@@ -1,0 +1,155 @@
+"""Looks for people's pages in SQL: each statement is served by an index and reads a bounded number of rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import orjson
+
+from sellerwatch.adapters.sql.engine import time_of
+from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.tasks import SELECT, task_of
+from sellerwatch.crawling.task import Task
+from sellerwatch.kernel.failure import Blame, FailureCode
+from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId
+from sellerwatch.reports.dashboard import Asked, Freshness, Needs, Progress
+from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
+from sellerwatch.schedules.schedule import ScheduleStatus
+from sellerwatch.sellers.seller import SellerStatus
+
+#: Of many failed tasks so many are counted; a person reads "1000 or more".
+MOST_COUNTED = 1000
+#: Entries of a seller's trail that are searched for the start of a run.
+MOST_SEARCHED = 200
+
+# Of each seller its last run that was completed: the index by seller and time is read from its end.
+FRESHNESS = """
+SELECT s.seller_id, s.name, s.status, s.interval_amount, s.interval_unit, s.total_product_count, c.status,
+    c.next_run_at,
+    (SELECT e.started_at FROM crawling_schedule_executions e
+     WHERE e.seller_id = s.seller_id AND e.status = 'COMPLETED' ORDER BY e.started_at DESC LIMIT 1),
+    (SELECT o.execution_id FROM crawling_schedule_executions o WHERE o.open_seller_id = s.seller_id),
+    (SELECT w.next_start_at FROM crawling_schedule_executions w
+     WHERE w.open_seller_id = s.seller_id AND w.status = 'PENDING')
+FROM sellers s LEFT JOIN crawling_schedules c ON c.seller_id = s.seller_id
+"""
+
+FAILED_EVENTS = "SELECT COUNT(*) FROM product_outbox WHERE status = 'FAILED'"
+OPEN_CASES = "SELECT COUNT(*) FROM quarantine WHERE status = 'OPEN'"
+HELD_REMOVALS = "SELECT COUNT(*) FROM removals WHERE status = 'HELD'"
+FAILED_SCHEDULES = "SELECT COUNT(*) FROM crawling_schedules WHERE status = 'FAILED'"
+PAUSED_RUNS = """
+SELECT COUNT(DISTINCT e.execution_id) FROM crawling_schedule_executions e
+JOIN run_notes n ON n.execution_id = e.execution_id AND n.kind = 'paused' WHERE e.status = 'RUNNING'
+"""
+
+# The newest failed tasks; the index by state and time gives them in order.
+FAILED_TASKS = """
+SELECT failure_blame, failure_code FROM crawler_tasks WHERE status = 'FAILED' AND created_at >= :since
+ORDER BY created_at DESC LIMIT :limit
+"""
+
+PROGRESS = """
+SELECT at, data FROM activity WHERE subject_id = :execution_id AND subject_type = 'execution'
+ORDER BY at DESC LIMIT :limit
+"""
+
+ASKED = """
+SELECT request_timestamp, http_status_code, response_time_ms, is_success, is_429_error FROM token_usage_log
+WHERE agent_id = :row AND request_timestamp >= :since AND request_timestamp < :until
+ORDER BY request_timestamp DESC LIMIT :limit
+"""
+
+DELIVERED = """
+SELECT created_at, sent_at FROM product_outbox WHERE status = 'COMPLETED' ORDER BY created_at DESC LIMIT :limit
+"""
+
+OF_ITEM = f"{SELECT} WHERE execution_id = :execution_id AND item_no = :item_no ORDER BY task_type"
+
+STARTS = """
+SELECT at, actor, state_after FROM audit WHERE subject_type = 'seller' AND subject_id = :seller_id
+ORDER BY id DESC LIMIT :limit
+"""
+
+
+_BLAMES = {str(blame): blame for blame in Blame}
+
+
+class SqlGlances:
+    """Implements `crawling.glances.Glances`."""
+
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def freshness(self, seller_ids: Sequence[SellerId] | None = None) -> Sequence[Freshness]:
+        if seller_ids is None:
+            rows = self._db.rows(f"{FRESHNESS} ORDER BY s.seller_id")
+        elif seller_ids:
+            rows = self._db.rows(f"{FRESHNESS} WHERE s.seller_id IN (:ids) ORDER BY s.seller_id", ids=seller_ids)
+        else:
+            rows = ()
+        return [_freshness(row) for row in rows]
+
+    def needs(self, since: datetime) -> Needs:
+        failed = self._failed(since, MOST_COUNTED)
+        return Needs(
+            failed_events=self._db.value(FAILED_EVENTS),
+            open_cases=self._db.value(OPEN_CASES),
+            held_removals=self._db.value(HELD_REMOVALS),
+            failed_schedules=self._db.value(FAILED_SCHEDULES),
+            failed_tasks=len(failed),
+            dead_letters=sum(code == FailureCode.WORKER_LOST for _, code in failed),
+            paused_runs=self._db.value(PAUSED_RUNS),
+        )
+
+    def failures(self, since: datetime, limit: int) -> Mapping[Blame, int]:
+        return Counter(blame for blame, _ in self._failed(since, limit))
+
+    def progress(self, execution_id: ExecutionId, limit: int) -> Sequence[Progress]:
+        rows = self._db.rows(PROGRESS, {"execution_id": execution_id, "limit": limit})
+        told = [(row[0], orjson.loads(row[1])) for row in reversed(rows) if row[1] is not None]
+        return [
+            Progress(at, data["completedTasks"], data["failedTasks"], data["totalTasks"])
+            for at, data in told
+            if "completedTasks" in data and "totalTasks" in data
+        ]
+
+    def asked(self, agent_row: int, since: datetime, until: datetime, limit: int) -> Sequence[Asked]:
+        rows = self._db.rows(ASKED, {"row": agent_row, "since": since, "until": until, "limit": limit})
+        return [Asked(row[0], row[1], row[2], bool(row[3]), bool(row[4])) for row in reversed(rows)]
+
+    def deliveries(self, limit: int) -> Sequence[tuple[datetime, datetime]]:
+        rows = self._db.rows(DELIVERED, {"limit": limit})
+        return [(made, sent) for made, sent in reversed(rows) if sent is not None]
+
+    def tasks_of_item(self, execution_id: ExecutionId, item_no: ItemNo) -> Sequence[Task]:
+        rows = self._db.rows(OF_ITEM, {"execution_id": execution_id, "item_no": item_no})
+        return [task_of(row) for row in rows]
+
+    def audit_of_run(self, seller_id: SellerId, execution_id: ExecutionId) -> tuple[datetime, str] | None:
+        for at, actor, after in self._db.rows(STARTS, {"seller_id": seller_id, "limit": MOST_SEARCHED}):
+            if after is not None and execution_id in after:
+                return at, actor
+        return None
+
+    def _failed(self, since: datetime, limit: int) -> list[tuple[Blame, str | None]]:
+        """Blame and code; a blame that a newer version wrote counts as our own."""
+        rows = self._db.rows(FAILED_TASKS, {"since": since, "limit": limit})
+        return [(_BLAMES.get(row[0], Blame.OURSELVES), row[1]) for row in rows]
+
+
+def _freshness(row: AnyRow) -> Freshness:
+    return Freshness(
+        seller_id=SellerId(row[0]),
+        name=row[1],
+        status=SellerStatus(row[2]),
+        interval=CrawlingInterval(row[3], IntervalUnit(row[4])),
+        products=row[5],
+        schedule=None if row[6] is None else ScheduleStatus(row[6]),
+        next_run_at=row[7],
+        fresh_as_of=time_of(row[8]),
+        open_run=None if row[9] is None else ExecutionId(row[9]),
+        waiting_start=time_of(row[10]),
+    )

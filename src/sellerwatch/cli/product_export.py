@@ -1,0 +1,247 @@
+"""Products as files: CSV for spreadsheets, JSON lines for scripts, Parquet for whoever counts.
+
+A page at a time goes in, so that memory does not grow with the catalogue. A file is written beside its place and moved
+there when it is whole: whoever stops us half-way finds the old one, or none.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import orjson
+
+from sellerwatch.cli.session import stamp
+from sellerwatch.kernel.errors import Failed, Invalid
+
+if TYPE_CHECKING:
+    from sellerwatch.catalog.queries import Known
+
+#: Products of one look at the database.
+PAGE = 100
+
+#: A spreadsheet takes a text that begins so for a formula, and would run it.
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+#: Parquet wants large groups of rows, and memory small ones: whichever is reached first.
+GROUP_ROWS = 5000
+GROUP_CHARACTERS = 8_000_000
+
+Write = Callable[[Sequence["Known"]], None]
+
+
+@dataclass(eq=False)
+class PyarrowMissing(Invalid):
+    """Parquet was asked for, and the optional package is not there."""
+
+
+@dataclass(eq=False)
+class InvalidTarget(Invalid):
+    """A place that cannot be written to in this way."""
+
+    target: str
+    problem: str
+
+
+@dataclass(eq=False)
+class FileUnwritable(Failed):
+    """The disk or the rights of the file say no."""
+
+    path: str
+    problem: str
+
+
+def target_of(output: str, format_: str, *, as_json: bool) -> Path | None:
+    """Where it goes; None is standard output. Said before anything is read."""
+    if output == "-":
+        if as_json:
+            raise InvalidTarget("standard output", "--json says there what was written; name a file with -o")
+        if format_ == "parquet" and sys.stdout.isatty():
+            raise InvalidTarget("a terminal", "Parquet is binary; name a file with -o")
+        return None
+    path = Path(os.path.realpath(output))
+    if path.exists() and not path.is_file():
+        raise InvalidTarget(output, "it is there and is no file")
+    if not path.parent.is_dir():
+        raise InvalidTarget(output, "there is no such folder")
+    return path
+
+
+@contextmanager
+def open_export(format_: str, target: Path | None) -> Iterator[Write]:
+    """What writes pages; whole when the block has ended without an error."""
+    as_format = {"csv": _csv, "jsonl": _jsonl, "parquet": _parquet}[format_]
+    if format_ == "parquet":
+        _pyarrow()
+    if target is None:
+        with as_format(sys.stdout.buffer) as write:
+            yield write
+        sys.stdout.buffer.flush()
+        return
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with _as_refusals(target), part.open("xb") as file:
+            with as_format(file) as write:
+                yield write
+            file.flush()
+            os.fsync(file.fileno())
+        with _as_refusals(target):
+            part.replace(target)
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _as_refusals(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise FileUnwritable(str(target), error.strerror or str(error)) from error
+
+
+def flat(known: Known) -> dict[str, Any]:
+    """One row of a product: prices and brand in columns of their own, lists and shipping as they are."""
+    product, data = known.product, known.data
+    brand, prices = data.get("brand") or {}, data.get("prices") or {}
+    return {
+        "itemNo": int(product.item_no),
+        "sellerId": str(product.seller_id),
+        "version": product.version,
+        "name": data.get("name"),
+        "brandCode": brand.get("code"),
+        "brandName": brand.get("name"),
+        "brandNameKr": brand.get("nameKr"),
+        "priceNormal": prices.get("normal"),
+        "priceSelling": prices.get("selling"),
+        "priceDiscount": prices.get("discount"),
+        "priceRate": prices.get("rate"),
+        "stock": data.get("stock"),
+        "soldOut": data.get("soldOut"),
+        "itemStatus": data.get("itemStatus"),
+        "originCountry": data.get("originCountry"),
+        "categories": data.get("categories"),
+        "shipping": data.get("shipping"),
+        "options": data.get("options"),
+        "images": data.get("images"),
+        "tags": data.get("tags"),
+        "descriptionHtml": data.get("descriptionHtml"),
+        "lastSeenAt": product.last_seen_at,
+        "updatedAt": product.updated_at,
+    }
+
+
+COLUMNS = (
+    *("itemNo", "sellerId", "version", "name", "brandCode", "brandName", "brandNameKr"),
+    *("priceNormal", "priceSelling", "priceDiscount", "priceRate", "stock", "soldOut", "itemStatus", "originCountry"),
+    *("categories", "shipping", "options", "images", "tags", "descriptionHtml", "lastSeenAt", "updatedAt"),
+)
+
+
+def csv_cell(value: Any) -> str | int | None:
+    """Text that would be a formula gets an apostrophe; nested things are JSON, which never is one."""
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith(FORMULA_STARTS) else value
+    if isinstance(value, bool | list | Mapping):
+        return orjson.dumps(value).decode()
+    return stamp(value)
+
+
+@contextmanager
+def _csv(file: IO[bytes]) -> Iterator[Write]:
+    text = io.StringIO(newline="")
+    rows = csv.writer(text)
+    rows.writerow(COLUMNS)
+
+    def write(page: Sequence[Known]) -> None:
+        rows.writerows([csv_cell(value) for value in flat(known).values()] for known in page)
+        file.write(text.getvalue().encode())
+        text.seek(0)
+        text.truncate()
+
+    write(())
+    yield write
+
+
+@contextmanager
+def _jsonl(file: IO[bytes]) -> Iterator[Write]:
+    def write(page: Sequence[Known]) -> None:
+        file.writelines(orjson.dumps(line_json(known), option=orjson.OPT_APPEND_NEWLINE) for known in page)
+
+    yield write
+
+
+def line_json(known: Known) -> dict[str, Any]:
+    product = known.product
+    return {
+        "itemNo": product.item_no,
+        "sellerId": product.seller_id,
+        "version": product.version,
+        "lastSeenAt": stamp(product.last_seen_at),
+        "updatedAt": stamp(product.updated_at),
+        "productData": known.data,
+    }
+
+
+@contextmanager
+def _parquet(file: IO[bytes]) -> Iterator[Write]:
+    arrow, parquet = _pyarrow()
+    schema = _schema(arrow)
+    rows: list[dict[str, Any]] = []
+    characters = 0
+    with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+
+        def write_group() -> None:
+            nonlocal characters
+            if rows:
+                writer.write_table(arrow.Table.from_pylist(rows, schema=schema))
+            rows.clear()
+            characters = 0
+
+        def write(page: Sequence[Known]) -> None:
+            nonlocal characters
+            for known in page:
+                row = flat(known)
+                rows.append(row)
+                characters += len(row["descriptionHtml"] or "")
+            if len(rows) >= GROUP_ROWS or characters >= GROUP_CHARACTERS:
+                write_group()
+
+        yield write
+        write_group()
+
+
+def _schema(arrow: Any) -> Any:
+    text, whole, when = arrow.string(), arrow.int64(), arrow.timestamp("us", tz="UTC")
+    category = arrow.struct([("level", text), ("code", text), ("name", text)])
+    shipping = arrow.struct([("type", text), ("fee", whole), ("feeType", text), ("averageDays", whole)])
+    option = arrow.struct([("optionNo", whole), ("color", text), ("size", text), ("stock", whole), ("sizeGuide", text)])
+    kinds = {
+        **dict.fromkeys(("itemNo", "version", "brandCode", "stock"), whole),
+        **dict.fromkeys(("priceNormal", "priceSelling", "priceDiscount", "priceRate"), whole),
+        **dict.fromkeys(("images", "tags"), arrow.list_(text)),
+        **dict.fromkeys(("lastSeenAt", "updatedAt"), when),
+        "soldOut": arrow.bool_(),
+        "categories": arrow.list_(category),
+        "shipping": shipping,
+        "options": arrow.list_(option),
+    }
+    return arrow.schema([(name, kinds.get(name, text)) for name in COLUMNS])
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow  # noqa: PLC0415 - optional, and heavy
+        from pyarrow import parquet  # noqa: PLC0415
+    except ImportError:
+        raise PyarrowMissing from None
+    return pyarrow, parquet

@@ -1,0 +1,211 @@
+"""The desk an operator's command works at: the configured database, opened for one piece of work and closed after it.
+
+It does not matter whether a service runs: the database is the truth, and a running service looks at it by itself.
+Nothing heavy is imported before a command is at work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+from rich.text import Text
+
+from sellerwatch.cli.output import out, print_error, print_json
+from sellerwatch.kernel import clock
+from sellerwatch.kernel.clock import Clock, Moment
+from sellerwatch.kernel.errors import Invalid
+from sellerwatch.kernel.ids import Draw, Ids
+
+if TYPE_CHECKING:
+    from sellerwatch.crawling.absorb_batch import CrawlRules
+    from sellerwatch.kernel.bulk import BulkResult
+    from sellerwatch.kernel.store import Store
+    from sellerwatch.operations.ports import ServiceTx
+    from sellerwatch.settings.model import Settings
+
+T = TypeVar("T")
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most this many, newest first.")]
+Page = Annotated[int, typer.Option("--page", min=0, max=1_000_000, help="Which page, counted from 0.")]
+Size = Annotated[int, typer.Option("--size", min=1, max=100, help="How many on a page.")]
+
+
+@dataclass(eq=False)
+class InvalidText(Invalid):
+    """An argument whose bytes are no text."""
+
+    given: str
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What a piece of work gets beside its transaction: who asks, when, fresh ids, and the settings in force."""
+
+    settings: Settings
+    actor: str
+    now: datetime
+    ids: Iterator[str]
+
+    @property
+    def deadline(self) -> timedelta:
+        return timedelta(seconds=self.settings.run_deadline_seconds)
+
+    @property
+    def rules(self) -> CrawlRules:
+        """What ending a run goes by: bodies are read and addresses made, but nothing is ever fetched from here."""
+        from sellerwatch.compose.rules import crawl_rules  # noqa: PLC0415
+        from sellerwatch.marketplaces.mustit.client import MustitMarketplace  # noqa: PLC0415
+        from sellerwatch.marketplaces.mustit.urls import Urls  # noqa: PLC0415
+        from sellerwatch.marketplaces.ports import TransportFailed, TransportProblem  # noqa: PLC0415
+
+        class NoTransport:
+            async def get(self, url: str, headers: object) -> Any:
+                raise TransportFailed(problem=TransportProblem.UNREACHABLE, detail="a command makes no requests")
+
+        urls = Urls(list_path=self.settings.marketplace_list_path)
+        marketplace = MustitMarketplace(NoTransport(), self.settings.marketplace_url, lambda _: "", urls=urls)
+        return crawl_rules(self.settings, marketplace)
+
+
+class Sitting:
+    """Several pieces of work in a row on the one open database, each a transaction of its own.
+
+    Cut off between two of them, what the first ones did is kept: work that is about thousands of rows goes in steps.
+    """
+
+    def __init__(self, settings: Settings, store: Store[ServiceTx], clock: Clock, runner: asyncio.Runner) -> None:
+        self._settings = settings
+        self._store = store
+        self._clock = clock
+        self._runner = runner
+        self._ids = Ids(clock, random.Random(os.urandom(16)))  # noqa: S311 - ids, no secrets
+        self._actor = actor()
+
+    def look(self, work: Callable[[ServiceTx, Desk], T]) -> T:
+        """Run `work` on one consistent view of the database; it changes nothing."""
+        desk = self._desk()
+        return self._runner.run(self._store.read(lambda tx: work(tx, desk())))
+
+    def change(self, work: Callable[[ServiceTx, Desk], T]) -> T:
+        """Run `work` as one transaction: all of it is kept, or nothing."""
+        desk = self._desk()
+        return self._runner.run(self._store.transact(lambda tx: work(tx, desk())))
+
+    def _desk(self) -> Callable[[], Desk]:
+        """Each run of a piece of work gets the same ids and the same time: it may run more than once."""
+        draw, now = Draw(self._ids), self._clock.now()
+        return lambda: Desk(self._settings, self._actor, now, draw.replay())
+
+
+@contextmanager
+def sitting() -> Iterator[Sitting]:
+    """The configured database, open until the block ends."""
+    # Imported here: SQLAlchemy and Pydantic are most of what starting any command would cost.
+    from sellerwatch.compose.database import open_clock, open_store  # noqa: PLC0415
+    from sellerwatch.settings.load import load  # noqa: PLC0415
+
+    settings = load(os.environ).settings
+    clock = open_clock(settings)
+    store = open_store(settings, clock=clock, inline=True)
+    try:
+        with asyncio.Runner() as runner:
+            yield Sitting(settings, store, clock, runner)
+    finally:
+        store.close()
+
+
+def look(work: Callable[[ServiceTx, Desk], T]) -> T:
+    """One piece of work that changes nothing, and the database closed after it."""
+    with sitting() as at:
+        return at.look(work)
+
+
+def change(work: Callable[[ServiceTx, Desk], T]) -> T:
+    """One transaction, and the database closed after it."""
+    with sitting() as at:
+        return at.change(work)
+
+
+def this_moment() -> Moment:
+    """On the clock that permits are reckoned by."""
+    from sellerwatch.compose.database import open_clock, pool_moment  # noqa: PLC0415
+    from sellerwatch.settings.load import load  # noqa: PLC0415
+
+    settings = load(os.environ).settings
+    return pool_moment(settings, open_clock(settings))
+
+
+def actor() -> str:
+    """Who is at the keyboard, for the audit trail."""
+    try:
+        return f"cli:{getpass.getuser()}"
+    except (KeyError, OSError):
+        return f"cli:{os.getuid()}"
+
+
+def text(given: str) -> str:
+    """An argument as it was typed, if it is text: bytes that are not would fail deep in the database."""
+    with suppress(UnicodeEncodeError):
+        given.encode()
+        return given
+    raise InvalidText(given=given.encode("utf-8", "replace").decode()[:200])
+
+
+def stamp(time: datetime | None) -> str | None:
+    """A time as JSON carries it: ISO-8601, UTC, microseconds."""
+    return None if time is None else clock.stamp(time)
+
+
+def page_of(content: Sequence[dict[str, Any]], page: int, size: int, total: int) -> dict[str, Any]:
+    return {
+        "content": content,
+        "page": page,
+        "size": size,
+        "totalElements": total,
+        "totalPages": -(-total // size),
+    }
+
+
+def say(sentence: str, style: str = "") -> None:
+    """A sentence for a person; a name with brackets stays as it is."""
+    out.print(Text(sentence, style=style), soft_wrap=True)
+
+
+def short(message: str | None, longest: int = 60) -> str | None:
+    """The beginning of a message, for a cell of a table."""
+    line = message.splitlines()[0] if message else message
+    return line if line is None or len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def bar(percent: float, width: int = 30) -> str:
+    """`######..........` for people."""
+    filled = int(width * min(percent, 100.0) / 100)
+    return f"{'#' * filled}{'.' * (width - filled)} {percent:.1f} %"
+
+
+def report(handled: BulkResult, sentence: str, *, as_json: bool) -> None:
+    """What became of several ids. One that was asked for alone and refused is an error like any other; exit code 3 when
+    a part was refused, 1 when all were.
+    """
+    if not handled.done and len(handled.refused) == 1:
+        raise handled.refused[0].error
+    if as_json:
+        refused = [{"id": r.id, "errorCode": r.error.code, "message": str(r.error)} for r in handled.refused]
+        print_json({"done": list(handled.done), "refused": refused})
+    else:
+        if handled.done:
+            say(sentence, "green")
+        for r in handled.refused:
+            print_error(r.error)
+    if handled.refused:
+        raise typer.Exit(3 if handled.done else 1)

@@ -1,0 +1,257 @@
+"""The state of one transaction that absorbs a group of endings, thrown away with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cached_property
+
+from sellerwatch.agents.breaker import BreakerRules
+from sellerwatch.agents.marketplace_circuit import MarketplaceCircuitRules
+from sellerwatch.catalog.absorb import Entries, Shelf
+from sellerwatch.catalog.announce import Announcer
+from sellerwatch.catalog.policies import NO_POLICIES, Policies
+from sellerwatch.catalog.product import PartType
+from sellerwatch.catalog.quarantine import Case, DriftRules, Tally
+from sellerwatch.catalog.removal import Brake
+from sellerwatch.crawling.activity_feed import tell_progress
+from sellerwatch.crawling.execution import Execution
+from sellerwatch.crawling.ports import CrawlTx, NoteKind
+from sellerwatch.crawling.task import Task
+from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, TaskId
+from sellerwatch.kernel.notices import Notice
+from sellerwatch.marketplaces.ports import Marketplace
+
+
+@dataclass(frozen=True)
+class CrawlRules:
+    """What processing goes by; from the settings."""
+
+    marketplace: Marketplace
+    page_size: int = 500
+    max_list_total: int = 1_000_000
+    #: How often a run that is paused by unreadable answers reads a few of them again.
+    recheck_every: timedelta = timedelta(minutes=5)
+    task_retries: int = 2
+    breaker: BreakerRules = field(default_factory=BreakerRules)
+    marketplace_circuit: MarketplaceCircuitRules = field(default_factory=MarketplaceCircuitRules)
+    drift: DriftRules = field(default_factory=DriftRules)
+    brake: Brake = field(default_factory=Brake)
+    policies: Policies = NO_POLICIES
+
+
+@dataclass
+class Run:
+    """One run as the group finds and changes it."""
+
+    execution: Execution
+    tally: Tally
+    cases: list[Case]
+    added: int = 0
+    completed: int = 0
+    failed: int = 0
+    list_total: int | None = None
+    a_list_ended: bool = False
+    follow_ups: list[Task] = field(default_factory=list)
+    #: Products of which something has come to an end, and how many of their tasks.
+    ended_items: dict[ItemNo, int] = field(default_factory=dict)
+    foreign: dict[ItemNo, None] = field(default_factory=dict)
+    proved: list[ItemNo] = field(default_factory=list)
+    was_paused: bool = False
+    paused: str | None = None
+    #: Tasks that failed because their answer could not be read, each with the kind of problem.
+    unread: dict[TaskId, str] = field(default_factory=dict)
+    #: Those of them that are read again although the run is paused.
+    rechecks: dict[TaskId, None] = field(default_factory=dict)
+    #: Kinds of problem of which a re-check could read an answer.
+    readable: dict[str, None] = field(default_factory=dict)
+    _noted: dict[tuple[NoteKind, str], int] = field(default_factory=dict)
+    _erased: dict[tuple[NoteKind, str], None] = field(default_factory=dict)
+
+    def note_unread(self, task_id: TaskId, problem: str) -> None:
+        self.forget_unread(task_id)
+        self.unread[task_id] = problem
+        self._note(NoteKind.UNREAD_TASK, f"{task_id} {problem}")
+
+    def note_recheck(self, task_id: TaskId) -> None:
+        self.rechecks[task_id] = None
+        self._note(NoteKind.RECHECK, task_id)
+
+    def forget_unread(self, task_id: TaskId) -> str | None:
+        """Forget that the answer of a task could not be read; return what was wrong with it."""
+        self.end_recheck(task_id)
+        problem = self.unread.pop(task_id, None)
+        if problem is not None:
+            self._erase(NoteKind.UNREAD_TASK, f"{task_id} {problem}")
+        return problem
+
+    def end_recheck(self, task_id: TaskId) -> None:
+        if task_id in self.rechecks:
+            del self.rechecks[task_id]
+            self._erase(NoteKind.RECHECK, task_id)
+
+    def read_well(self, task_id: TaskId) -> None:
+        """An answer was read. From a re-check that means that its kind of problem is over."""
+        is_recheck = task_id in self.rechecks
+        problem = self.forget_unread(task_id)
+        if is_recheck and problem is not None:
+            self.readable[problem] = None
+
+    def forget_problem(self, problem: str) -> None:
+        self.tally.forget_unreadable(problem)
+        self._erase(NoteKind.UNREADABLE, problem)
+
+    def go_on(self) -> None:
+        """Not paused any more."""
+        self.was_paused, self.paused = False, None
+
+    def _note(self, kind: NoteKind, name: str) -> None:
+        self._erased.pop((kind, name), None)
+        self._noted[kind, name] = 1
+
+    def _erase(self, kind: NoteKind, name: str) -> None:
+        self._noted.pop((kind, name), None)
+        self._erased[kind, name] = None
+
+    @property
+    def is_paused(self) -> bool:
+        return self.was_paused or self.paused is not None
+
+    @property
+    def is_over(self) -> bool:
+        """Ended from outside: what it still had in flight is taken in, but nothing is added to it or tried again."""
+        return not self.execution.is_open
+
+    @property
+    def ends(self) -> bool:
+        """With what the group has done to it there is nothing left to do."""
+        return self.execution.would_end(added=self.added, completed=self.completed, failed=self.failed)
+
+    def erased_notes(self) -> list[tuple[NoteKind, str]]:
+        return list(self._erased)
+
+    def written_notes(self) -> dict[tuple[NoteKind, str], int]:
+        notes = self._noted | {(NoteKind(kind), name): number for (kind, name), number in self.tally.added.items()}
+        notes |= {(NoteKind.FOREIGN, str(item)): 1 for item in self.foreign}
+        return notes | ({(NoteKind.PAUSED, self.paused[:255]): 1} if self.paused else {})
+
+
+@dataclass
+class Group:
+    """Everything a group knows and does, until it is written."""
+
+    tx: CrawlTx
+    rules: CrawlRules
+    ids: Iterator[str]
+    now: datetime
+    shelf: Shelf
+    runs: dict[ExecutionId, Run]
+    tasks: list[Task] = field(default_factory=list)
+    #: As they were in hand; there is nothing more to say of them, so no copy is made.
+    completed: list[Task] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+    again: int = 0
+    events: int = 0
+    products: int = 0
+
+    @classmethod
+    def begin(
+        cls,
+        tx: CrawlTx,
+        rules: CrawlRules,
+        ids: Iterator[str],
+        now: datetime,
+        runs: Iterable[ExecutionId],
+        items: Iterable[ItemNo],
+        entries: Entries | None = None,
+    ) -> Group:
+        # The runs first: whoever holds a run is the only one who absorbs for it.
+        loaded = {run.execution.execution_id: run for run in _load(tx, runs)}
+        shelf = Shelf(tx.products.of_items(list(dict.fromkeys(items))), entries=entries or Entries())
+        return cls(tx, rules, ids, now, shelf, loaded)
+
+    def fetch_bodies(self, items: Sequence[ItemNo]) -> None:
+        """The stored bodies of those parts of these products that this group has not read itself."""
+        products, shelf = self.shelf.products, self.shelf
+        for item in items:
+            shelf.recall(item)
+        stored = {product_id: dict(bodies) for product_id, bodies in shelf.stored.items()}
+        for part in PartType:
+            lacking = [products[item].product_id for item in items if (item, part) not in shelf.said]
+            wanted = [product_id for product_id in lacking if part not in stored.get(product_id, ())]
+            for product_id, bodies in self.tx.products.latest_raws(wanted, part).items():
+                stored.setdefault(product_id, {}).update(bodies)
+        shelf.stored = stored
+
+    @cached_property
+    def announcer(self) -> Announcer:
+        tx, rules = self.tx, self.rules
+        return Announcer(
+            self.shelf, tx.products, tx.product_outbox, tx.history, rules.marketplace, self.now, rules.policies
+        )
+
+    def announce(self, item: ItemNo, execution_id: ExecutionId | None) -> None:
+        outbox_id = OutboxId(next(self.ids))
+        self.events += self.announcer.announce(self.shelf.products[item], outbox_id, execution_id) is not None
+
+    def announce_removal(self, item: ItemNo, execution_id: ExecutionId | None) -> None:
+        self.announcer.announce_removal(self.shelf.products[item], OutboxId(next(self.ids)), execution_id)
+        self.events += 1
+
+    def write_products(self) -> None:
+        """What stands on the shelf so far: questions to the database that follow will find it."""
+        tx, shelf = self.tx, self.shelf
+        added, changed, listed = shelf.take_products()
+        tx.products.add(added)
+        tx.products.save(changed)
+        tx.products.note_listed(listed)
+        self.products += len(added)
+
+    def write(self) -> None:
+        """Everything that is left."""
+        tx, shelf = self.tx, self.shelf
+        self.write_products()
+        tx.products.keep_raw(shelf.raws)
+        tx.products.keep_body_hashes(shelf.body_hashes)
+        tx.history.add(shelf.history)
+        tx.product_outbox.add_all(shelf.take_messages())
+        if shelf.deleted:
+            tx.products.forget_body_hashes(shelf.deleted)
+            tx.quarantine.free([(item, part) for item in shelf.deleted for part in PartType])
+        for run in self.runs.values():
+            erased, notes = run.erased_notes(), run.written_notes()
+            if erased:
+                tx.run_notes.remove(run.execution.execution_id, erased)
+            if notes:
+                tx.run_notes.add(run.execution.execution_id, notes)
+            execution = run.execution
+            saved = execution.record(self.now, added=run.added, completed=run.completed, failed=run.failed)
+            tx.executions.save(saved)
+            tell_progress(tx, saved, self.now)
+
+
+def _load(tx: CrawlTx, runs: Iterable[ExecutionId]) -> Iterator[Run]:
+    for execution_id in sorted(set(runs)):
+        execution = tx.executions.get(execution_id)
+        if execution is not None:
+            notes = tx.run_notes.of(execution_id)
+            tally = Tally(
+                judged={PartType(name): number for name, number in notes[NoteKind.JUDGED].items()},
+                changed=notes[NoteKind.CHANGED],
+                unreadable=notes[NoteKind.UNREADABLE],
+            )
+            cases = list(tx.quarantine.open_cases(execution.seller_id))
+            yield Run(
+                execution,
+                tally,
+                cases,
+                was_paused=bool(notes[NoteKind.PAUSED]),
+                unread=dict(unread_task(name) for name in notes[NoteKind.UNREAD_TASK]),
+                rechecks={TaskId(name): None for name in notes[NoteKind.RECHECK]},
+            )
+
+
+def unread_task(note: str) -> tuple[TaskId, str]:
+    task_id, _, problem = note.partition(" ")
+    return TaskId(task_id), problem

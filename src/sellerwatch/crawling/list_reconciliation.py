@@ -1,0 +1,150 @@
+"""A run has read its seller's list: was it whole, and which products does it lack?
+
+Products move between pages while a list is read: a total that what was seen falls short of means that some were missed,
+and the list is read again. Only a whole list says anything about what is gone. It stops working where the marketplace
+states a larger total than it ever shows: then nothing is removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from sellerwatch.catalog.ports import ListStanding
+from sellerwatch.catalog.product import PartType, Product
+from sellerwatch.catalog.removal import LISTS_WITHOUT, Removal, RemovalReason
+from sellerwatch.crawling.absorb_batch import CrawlRules, Group, Run
+from sellerwatch.crawling.execution import Execution
+from sellerwatch.crawling.ports import CrawlTx, NoteKind
+from sellerwatch.crawling.task import Purpose, RequestUrl, Task, TaskType
+from sellerwatch.kernel.ids import ExecutionId, ItemNo, RemovalId, SellerId, TaskId
+from sellerwatch.kernel.notices import Notice
+
+#: How often a run reads its list again because products had moved between pages while it read.
+LIST_READINGS = 3
+
+BY_ITSELF = "scheduler"
+
+
+def end_list(group: Group, run: Run) -> None:
+    """Called when the last open list task of a run has ended; what it adds keeps the run from ending."""
+    tx, execution = group.tx, run.execution
+    if tx.tasks.count_lists(execution.execution_id, is_open=True):
+        return
+    group.write_products()
+    total = execution.list_total or 0
+    standing = tx.products.list_standing(execution.seller_id, execution.execution_id)
+    foreign = {*tx.run_notes.of(execution.execution_id)[NoteKind.FOREIGN], *map(str, run.foreign)}
+    if standing.seen + len(foreign) < total:
+        _read_again(group, run, total)
+    elif not tx.tasks.unread_pages(execution.execution_id) and standing.missing:
+        _judge_missing(group, run, standing, total)
+
+
+def hold_all(tx: CrawlTx, execution: Execution, ids: Iterator[str], now: datetime) -> tuple[Notice, ...]:
+    """A seller that had products shows none at all: that is for a person to believe."""
+    standing = tx.products.list_standing(execution.seller_id, execution.execution_id)
+    if not standing.missing:
+        return ()
+    return (_hold(tx, execution, RemovalReason.EMPTY_LIST, standing, ids, now),)
+
+
+def list_tasks(
+    execution_id: ExecutionId,
+    seller_id: SellerId,
+    pages: Iterator[int] | range,
+    ids: Iterator[str],
+    rules: CrawlRules,
+    now: datetime,
+) -> list[Task]:
+    """One list task for each of these pages of a seller."""
+    return [
+        Task(
+            task_id=TaskId(next(ids)),
+            execution_id=execution_id,
+            seller_id=seller_id,
+            task_type=TaskType.MINISHOP,
+            request_url=RequestUrl.parse(
+                TaskType.MINISHOP, rules.marketplace.list_url(seller_id, page, rules.page_size)
+            ),
+            created_at=now,
+            available_at=now,
+            page_no=page,
+        )
+        for page in pages
+    ]
+
+
+def pages_of(total: int, page_size: int) -> int:
+    return -(-total // page_size)
+
+
+def _read_again(group: Group, run: Run, total: int) -> None:
+    tx, execution, rules = group.tx, run.execution, group.rules
+    pages = pages_of(total, rules.page_size)
+    unreadable = any(name.startswith(PartType.MINISHOP) for name in run.tally.unreadable)
+    if tx.tasks.count_lists(execution.execution_id) < pages * LIST_READINGS and not unreadable and not run.is_over:
+        again = list_tasks(execution.execution_id, execution.seller_id, range(pages), group.ids, rules, group.now)
+        run.added += tx.tasks.add(again)
+
+
+def _judge_missing(group: Group, run: Run, standing: ListStanding, total: int) -> None:
+    tx, execution = group.tx, run.execution
+    reason = group.rules.brake.holds(standing.missing, standing.told, total)
+    if reason is not None:
+        group.notices.append(_hold(tx, execution, reason, standing, group.ids, group.now))
+        return
+    proofs = []
+    for product in tx.products.missing(execution.seller_id, execution.execution_id):
+        missed = group.shelf.products.get(product.item_no, product).miss(group.now)
+        group.shelf.put(missed)
+        if missed.missing_runs >= LISTS_WITHOUT:
+            group.announce_removal(product.item_no, execution.execution_id)
+        elif not run.is_over:
+            proofs.append(_proof(group, run, product))
+    run.added += tx.tasks.add(proofs)
+
+
+def _proof(group: Group, run: Run, product: Product) -> Task:
+    """Its detail is asked once more; a 404 is what it hopes for."""
+    return Task(
+        task_id=TaskId(next(group.ids)),
+        execution_id=run.execution.execution_id,
+        seller_id=run.execution.seller_id,
+        task_type=TaskType.PRODUCT_DETAIL,
+        request_url=RequestUrl.parse(
+            TaskType.PRODUCT_DETAIL, group.rules.marketplace.detail_url(ItemNo(product.item_no))
+        ),
+        created_at=group.now,
+        available_at=group.now,
+        purpose=Purpose.REMOVAL_PROOF,
+        item_no=product.item_no,
+    )
+
+
+def _hold(
+    tx: CrawlTx,
+    execution: Execution,
+    reason: RemovalReason,
+    standing: ListStanding,
+    ids: Iterator[str],
+    now: datetime,
+) -> Notice:
+    """One question a seller: what an earlier run asked is asked by this one."""
+    seller_id, missing, told = execution.seller_id, standing.missing, standing.told
+    earlier = tx.removals.held_of(seller_id)
+    if earlier is not None:
+        tx.removals.save(earlier.decide("supersede", BY_ITSELF, now))
+    removal = Removal(
+        removal_id=RemovalId(next(ids)),
+        seller_id=seller_id,
+        execution_id=execution.execution_id,
+        reason=reason,
+        told=told,
+        missing=missing,
+        unseen_since=execution.created_at,
+        created_at=now,
+    )
+    tx.removals.add(removal)
+    text = f"{missing} of {told} products of {seller_id} are gone from its list: confirm or refuse their removal."
+    return Notice("removal.held", removal.removal_id, text)

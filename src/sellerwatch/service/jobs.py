@@ -1,0 +1,306 @@
+"""Jobs that keep everything going: each runs once, wherever many processes run, and none stops another.
+
+Each job says when it is next due, as a function of what the database holds: one read tells for all of them, and a job
+with nothing to do costs nothing else. A job that failed has left what made it due, so it is due again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
+from functools import partial
+from zoneinfo import ZoneInfo
+
+from sellerwatch.access.idempotency import KEPT as ANSWERS_KEPT
+from sellerwatch.access.logins import FORGOTTEN as LOGINS_KEPT
+from sellerwatch.agents.maintenance import BATCH, forget_old_uses, recover_rested
+from sellerwatch.agents.sessions import renew_due
+from sellerwatch.crawling.check_endpoints import check_endpoints, next_check
+from sellerwatch.crawling.context import Crawl
+from sellerwatch.crawling.dead_letters import sweep_dead_letters
+from sellerwatch.crawling.execution import Execution
+from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.crawling.publish import republish_lost
+from sellerwatch.crawling.put_back import PutBack, cancel_execution, put_back_lost
+from sellerwatch.crawling.recheck import plan_missing
+from sellerwatch.kernel.activity import Activity
+from sellerwatch.kernel.clock import Moment, moment
+from sellerwatch.kernel.errors import Unavailable
+from sellerwatch.kernel.failure import Failure, FailureCode
+from sellerwatch.kernel.ids import Draw, OutboxId
+from sellerwatch.kernel.store import StoreFailed
+from sellerwatch.operations.catalog import settle_ended
+from sellerwatch.outbox.message import OutboxKind
+
+log = logging.getLogger(__name__)
+
+#: Longer than any turn of a job takes; a process that dies in one keeps the others from it for so long.
+LEASE = timedelta(minutes=5)
+FORGOTTEN_AT_ONCE = 500
+HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
+#: Transactions that one turn of forgetting takes at most.
+MOST_BATCHES = 100
+#: How long a watcher may be away and still be told all it missed.
+ACTIVITY_KEPT = timedelta(days=7)
+
+#: So that a heartbeat is older than the visibility, not as old, when it is looked at.
+JUST_AFTER = timedelta(milliseconds=1)
+
+Run = Callable[[Crawl], Awaitable[object]]
+#: The next due time, by the database, the time the job last succeeded, and now; None: nothing is to be done.
+NextDue = Callable[[CrawlTx, Crawl, datetime | None, datetime], datetime | None]
+
+
+@dataclass(frozen=True)
+class Job:
+    """`makes_work`: what it did may be work for the other loops."""
+
+    run: Run
+    next_due: NextDue
+    makes_work: bool = False
+
+
+def next_put_back(tx: CrawlTx, crawl: Crawl, at: Moment) -> datetime | None:
+    """When `put_back`, or the recovery of the outboxes, may next find something."""
+    heartbeat, forgotten_us = tx.dues.heartbeat(crawl.worker_id), tx.dues.forgotten_us()
+    times = [
+        None if heartbeat is None else heartbeat + crawl.visibility + JUST_AFTER,
+        None if forgotten_us is None else at.now + timedelta(microseconds=forgotten_us - at.boot_us),
+        tx.dues.deadline(),
+        tx.dues.behind_failed(),
+    ]
+    return min((each for each in times if each is not None), default=None)
+
+
+def next_dues(tx: CrawlTx, crawl: Crawl, now: datetime) -> dict[str, datetime]:
+    """The next due time of each job that has one."""
+    found = {name: job.next_due(tx, crawl, tx.leases.last_finished(name), now) for name, job in jobs_of(crawl).items()}
+    return {name: due for name, due in found.items() if due is not None}
+
+
+async def put_back(crawl: Crawl) -> PutBack:
+    """Tasks whose worker vanished, and runs past their deadline. Our own heart beats first: whoever looks, lives."""
+    at, draw = moment(crawl.clock), Draw(crawl.ids)
+
+    def work(tx: CrawlTx) -> PutBack:
+        ids = draw.replay()
+        tx.workers.beat(crawl.worker_id, at.now)
+        passed = Failure.of(FailureCode.DEADLINE_PASSED, at.now)
+        for execution in _past_deadline(tx, at.now):
+            cancel_execution(tx, execution.execution_id, passed, crawl.rules, ids, at.now)
+        return put_back_lost(tx, crawl.visibility, crawl.rules, ids, at)
+
+    back = await crawl.store.transact(work)
+    crawl.tell(back.notices)
+    return back
+
+
+def _past_deadline(tx: CrawlTx, now: datetime) -> list[Execution]:
+    """Time in which the marketplace is away or paused does not count, so nothing is past its deadline meanwhile."""
+    is_away = any(not circuit.is_closed for circuit in tx.marketplace.circuits().values())
+    paused = {pause.seller_id for pause in tx.marketplace.pauses()}
+    if is_away or None in paused:
+        return []
+    late = [e for e in tx.executions.running() if e.deadline_at is not None and e.deadline_at <= now]
+    return [execution for execution in late if execution.seller_id not in paused]
+
+
+async def renew(crawl: Crawl) -> int:
+    """Tokens that should not get older; none while requests are paused."""
+    return 0 if crawl.pause.everything else await renew_due(crawl)
+
+
+async def recover(crawl: Crawl) -> int:
+    now = crawl.clock.now()
+
+    def work(tx: CrawlTx) -> int:
+        rested = tx.agents.rested(now).values()
+        back = recover_rested(tx, now)
+        for agent in rested if back else ():
+            tx.activity.add(Activity(now, "agent.recovered", "agent", agent.user_agent_id))
+        return back
+
+    return await crawl.store.transact(work)
+
+
+async def forget(crawl: Crawl) -> int:
+    """In each hour: lines of the log, events that are over, and tries past their time."""
+    now, forgotten = crawl.clock.now(), 0
+    for _ in range(MOST_BATCHES):
+        gone = await crawl.store.transact(lambda tx: forget_old_uses(tx, crawl.log_kept, now))
+        forgotten += gone
+        if gone < BATCH:
+            break
+    return forgotten + await _forget_delivered(crawl, now - crawl.outbox_kept)
+
+
+async def begin_day(crawl: Crawl) -> int:
+    """At midnight in the operator's time zone the day's counts begin again."""
+    now, zone = crawl.clock.now(), ZoneInfo(crawl.timezone)
+
+    def work(tx: CrawlTx) -> int:
+        last = tx.leases.last_finished("begin_day")
+        is_new = last is not None and last.astimezone(zone).date() < now.astimezone(zone).date()
+        return tx.agents.new_day() if is_new else 0
+
+    return await crawl.store.transact(work)
+
+
+async def settle(crawl: Crawl) -> int:
+    """Changes that waited for the judgement of a run that was cut short."""
+    now, draw = crawl.clock.now(), Draw(crawl.ids)
+    settled, notices = await crawl.store.transact(lambda tx: settle_ended(tx, crawl.rules, draw.replay(), now))
+    crawl.tell(notices)
+    return settled
+
+
+async def recheck(crawl: Crawl) -> int:
+    """Paused runs without a planned re-check get one (`crawling/recheck.py`)."""
+    now, draw = crawl.clock.now(), Draw(crawl.ids)
+    if not await crawl.store.read(lambda tx: tx.run_notes.paused_without_recheck()):
+        return 0
+    return await crawl.store.transact(lambda tx: plan_missing(tx, crawl.rules, draw.replay(), now))
+
+
+async def forget_bodies(crawl: Crawl) -> int:
+    """Once a day: bodies past their time, as long as a newer one of their part is there. Found by a
+    reader, as it may take a while."""
+    now, forgotten = crawl.clock.now(), 0
+    while True:
+        rows = await crawl.store.read(lambda tx: tx.products.old_raws(now - crawl.bodies_kept, FORGOTTEN_AT_ONCE))
+        forgotten += await crawl.store.transact(partial(_forget_bodies, rows=rows))
+        if len(rows) < FORGOTTEN_AT_ONCE:
+            return forgotten
+
+
+async def keep_months(crawl: Crawl) -> int:
+    """Once a day, where the log of requests is cut into months: the next ones are cut off, those
+    past their time dropped."""
+    now = crawl.clock.now()
+    return 0 if crawl.months is None else await crawl.months.keep(now, now - crawl.log_kept)
+
+
+async def forget_traces(crawl: Crawl) -> int:
+    """In each hour, what is kept for a while only: what happened, answers for an Idempotency-Key, failed log-ins. Some
+    at a time, so that no transaction is long."""
+    now, forgotten = crawl.clock.now(), 0
+
+    def work(tx: CrawlTx) -> tuple[int, int, int]:
+        return (
+            tx.activity.forget(now - ACTIVITY_KEPT, FORGOTTEN_AT_ONCE),
+            tx.answers.forget(now - ANSWERS_KEPT, FORGOTTEN_AT_ONCE),
+            tx.logins.forget(now - LOGINS_KEPT, FORGOTTEN_AT_ONCE),
+        )
+
+    for _ in range(MOST_BATCHES):
+        gone = await crawl.store.transact(work)
+        forgotten += sum(gone)
+        if max(gone) < FORGOTTEN_AT_ONCE:
+            break
+    return forgotten
+
+
+def _forget_bodies(tx: CrawlTx, rows: Sequence[int]) -> int:
+    return tx.products.forget_raws(rows)
+
+
+async def _forget_delivered(crawl: Crawl, before: datetime) -> int:
+    """Piece by piece. What to delete is looked up without holding up anybody's writing."""
+    forgotten = 0
+    for kind in OutboxKind:
+        for _ in range(MOST_BATCHES):
+            old = await crawl.store.read(partial(_superseded, kind=kind, before=before))
+            if old:
+                forgotten += await crawl.store.transact(partial(_forget_these, kind=kind, outbox_ids=old))
+            if len(old) < BATCH:
+                break
+    for _ in range(MOST_BATCHES):
+        gone = await crawl.store.transact(lambda tx: tx.attempts.forget(before, BATCH))
+        forgotten += gone
+        if gone < BATCH:
+            break
+    return forgotten
+
+
+def _superseded(tx: CrawlTx, kind: OutboxKind, before: datetime) -> Sequence[OutboxId]:
+    return tx.outbox(kind).superseded(before, BATCH)
+
+
+def _forget_these(tx: CrawlTx, kind: OutboxKind, outbox_ids: Sequence[OutboxId]) -> int:
+    return tx.outbox(kind).forget(outbox_ids)
+
+
+def _hourly(_tx: CrawlTx, _crawl: Crawl, last: datetime | None, now: datetime) -> datetime:
+    return now if last is None else last.replace(minute=0, second=0, microsecond=0) + HOUR
+
+
+def _daily(_tx: CrawlTx, _crawl: Crawl, last: datetime | None, now: datetime) -> datetime:
+    return now if last is None else last.replace(hour=0, minute=0, second=0, microsecond=0) + DAY
+
+
+def _at_midnight(_tx: CrawlTx, crawl: Crawl, last: datetime | None, now: datetime) -> datetime:
+    """Of the operator's time zone, whose days may be an hour longer or shorter."""
+    if last is None:
+        return now
+    zone = ZoneInfo(crawl.timezone)
+    return datetime.combine(last.astimezone(zone).date() + DAY, time(), zone).astimezone(UTC)
+
+
+def _if_unjudged(tx: CrawlTx, _crawl: Crawl, _last: datetime | None, now: datetime) -> datetime | None:
+    return now if tx.dues.has_unjudged() else None
+
+
+def _if_paused_without_recheck(tx: CrawlTx, _crawl: Crawl, _last: datetime | None, now: datetime) -> datetime | None:
+    return now if tx.run_notes.paused_without_recheck() else None
+
+
+def _if_messages_name_tasks(_tx: CrawlTx, crawl: Crawl, _last: datetime | None, now: datetime) -> datetime | None:
+    """At every turn: what became of a message is not in the database."""
+    return now if crawl.queue.names_tasks else None
+
+
+def _if_there_are_dead_letters(_tx: CrawlTx, crawl: Crawl, _last: datetime | None, now: datetime) -> datetime | None:
+    """At every turn: only the queue knows."""
+    return None if crawl.dead_letters is None else now
+
+
+JOBS: Mapping[str, Job] = {
+    "recover": Job(recover, lambda tx, _crawl, _last, _now: tx.dues.suspended_until(), makes_work=True),
+    "renew": Job(renew, lambda tx, _crawl, _last, _now: tx.dues.renewal()),
+    "check_endpoints": Job(check_endpoints, next_check, makes_work=True),
+    "begin_day": Job(begin_day, _at_midnight),
+    "forget": Job(forget, _hourly),
+    "settle": Job(settle, _if_unjudged, makes_work=True),
+    "recheck": Job(recheck, _if_paused_without_recheck, makes_work=True),
+    "forget_bodies": Job(forget_bodies, _daily),
+    "forget_traces": Job(forget_traces, _hourly),
+    "republish": Job(republish_lost, _if_messages_name_tasks, makes_work=True),
+    "dead_letters": Job(sweep_dead_letters, _if_there_are_dead_letters, makes_work=True),
+}
+MONTHS: Mapping[str, Job] = {"keep_months": Job(keep_months, _daily)}
+
+
+def jobs_of(crawl: Crawl) -> Mapping[str, Job]:
+    return JOBS if crawl.months is None else {**JOBS, **MONTHS}
+
+
+async def run_once(crawl: Crawl, name: str, job: Run) -> object:
+    """Run a job if no other process is at it. What it says is returned; None when somebody else had it."""
+    if not await crawl.leases.take(name, LEASE):
+        return None
+    error: str | None = None
+    try:
+        return await job(crawl)
+    except (StoreFailed, Unavailable) as refusal:
+        error = str(refusal)
+        log.warning("a job waits for another server", extra={"job": name, "problem": error})
+        return None
+    except Exception as failure:
+        error = f"{type(failure).__name__}: {failure}"
+        log.exception("a job failed; it runs again at its next turn", extra={"job": name})
+        return None
+    finally:
+        await crawl.leases.finish(name, error)

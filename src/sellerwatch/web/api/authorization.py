@@ -1,0 +1,84 @@
+"""Who may: dependencies of the routes. A route without one of them is open to everybody."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Request
+from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
+
+from sellerwatch.web.api.context import parts_of
+from sellerwatch.web.api.credentials import Caller, NotLoggedIn, Role
+from sellerwatch.web.sessions import COOKIE, follower_of
+
+bearer = HTTPBearer(
+    auto_error=False,
+    bearerFormat="JWT",
+    description="From POST /api/v1/auth/login, or `sellerwatch auth token --role admin`.",
+)
+api_key = APIKeyHeader(name="X-API-Key", auto_error=False, description="One of SELLERWATCH_INTERNAL_API_KEYS.")
+
+
+async def _caller(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> Caller:
+    if given is None:
+        raise NotLoggedIn
+    return await _read(request, given.credentials)
+
+
+async def caller_of(request: Request) -> Caller | None:
+    """Whoever sends a token where none is needed; one that is not valid is refused there too."""
+    given = await bearer(request)
+    return None if given is None else await _read(request, given.credentials)
+
+
+async def _read(request: Request, token: str) -> Caller:
+    parts = parts_of(request)
+    caller = parts.credentials.read(token, parts.clock.now())
+    if caller.version is None:
+        return caller
+    user = await parts.read(lambda tx: tx.users.get(caller.name))
+    if user is None or user.version != caller.version:
+        raise NotLoggedIn
+    return caller
+
+
+async def _follower(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> Caller:
+    """By a token, or by the cookie of the console: reading what happens is all that the cookie is good for here."""
+    if given is None and COOKIE in request.cookies:
+        return await follower_of(request, parts_of(request))
+    return await _caller(request, given)
+
+
+async def still_follows(request: Request) -> None:
+    """Refuses whose token or log-in has become void since."""
+    await _follower(request, await bearer(request))
+
+
+async def _admin(caller: Annotated[Caller, Depends(_caller)]) -> Caller:
+    caller.must_be(Role.ADMIN)
+    return caller
+
+
+async def _internal(request: Request, given: Annotated[str | None, Depends(api_key)]) -> Caller:
+    parts_of(request).credentials.check_key(given)
+    return Caller("internal", Role.ADMIN)
+
+
+async def _watcher(
+    request: Request,
+    given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
+    key: Annotated[str | None, Depends(api_key)],
+) -> Caller:
+    return await _internal(request, key) if key is not None else await _caller(request, given)
+
+
+#: A monitor: it has a token, or one of the internal keys.
+Watcher = Annotated[Caller, Depends(_watcher)]
+#: Whoever follows the stream: by a token, or from a page of the console.
+Follower = Annotated[Caller, Depends(_follower)]
+#: Anybody who is logged in.
+Viewer = Annotated[Caller, Depends(_caller)]
+#: Whoever may change things.
+Admin = Annotated[Caller, Depends(_admin)]
+#: The scheduler outside.
+Internal = Annotated[Caller, Depends(_internal)]

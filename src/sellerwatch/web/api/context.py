@@ -1,0 +1,73 @@
+"""What the routes work with: made once, handed to the app, found again from any request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from fastapi import Request
+
+from sellerwatch.compose.keys import open_passwords
+from sellerwatch.kernel.ids import Draw
+from sellerwatch.operations.ports import ServiceTx
+from sellerwatch.web.api.passwords import PasswordDesk
+
+if TYPE_CHECKING:
+    from sellerwatch.kernel.clock import Clock
+    from sellerwatch.kernel.ids import Ids
+    from sellerwatch.service.service import Service
+    from sellerwatch.settings.model import Settings
+    from sellerwatch.web.api.credentials import Credentials
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Desk:
+    """The means of one change: run twice, it gets the same time and the same ids."""
+
+    actor: str
+    now: datetime
+    ids: Iterator[str]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The service behind the API, the settings in force, and the credentials it accepts."""
+
+    service: Service
+    settings: Settings
+    credentials: Credentials
+    passwords: PasswordDesk = field(default_factory=lambda: PasswordDesk(open_passwords()))
+    #: Where each setting came from, as far as whoever started this knows.
+    origins: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def clock(self) -> Clock:
+        return self.service.crawl.clock
+
+    @property
+    def ids(self) -> Ids:
+        return self.service.crawl.ids
+
+    async def read(self, work: Callable[[ServiceTx], T]) -> T:
+        """One consistent view; nothing is changed."""
+        return await self.service.store.read(partial(_run, work))
+
+    async def change(self, actor: str, work: Callable[[ServiceTx, Desk], T]) -> T:
+        """One transaction by this caller. Whoever waits for what it wrote is nudged after the commit."""
+        now, draw = self.clock.now(), Draw(self.ids)
+        done = await self.service.store.transact(lambda tx: work(tx, Desk(actor, now, draw.replay())))
+        self.service.nudge()
+        return done
+
+
+def _run(work: Callable[[ServiceTx], T], tx: ServiceTx) -> T:
+    return work(tx)
+
+
+def parts_of(request: Request) -> Parts:
+    return cast("Parts", request.app.state.parts)

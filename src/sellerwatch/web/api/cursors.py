@@ -1,0 +1,147 @@
+"""Lists that grow without end: cursors, and the filters and answers that many routes share.
+
+A cursor is opaque to its reader. It names the list it is of and the place where a slice ended, so it holds while rows
+come and go, and one of another list, or one that was tampered with, is refused and never read as something else.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, TypeVar
+
+from fastapi import Path, Query, Request
+from pydantic import Field
+
+from sellerwatch.kernel.bulk import BulkResult
+from sellerwatch.kernel.errors import Invalid
+from sellerwatch.kernel.ids import ItemNo, SellerId
+from sellerwatch.kernel.paging import Piece, Place
+from sellerwatch.kernel.wording import catalogue, word
+from sellerwatch.operations.ports import ServiceTx
+from sellerwatch.sellers.seller import SellerNotFound
+from sellerwatch.web.api.errors import FieldProblem, InvalidRequest, language_of
+from sellerwatch.web.api.models import Slice, Told
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+LONGEST_CURSOR = 100
+#: As many things as one request may name.
+MOST_NAMED = 1000
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_PLACE = re.compile(r"([a-z]+)\.([0-9]{1,18})\.([0-9]{1,18})")
+
+Cursor = Annotated[
+    str | None,
+    Query(
+        alias="cursor", max_length=LONGEST_CURSOR, description="`next` of the slice before; left out: the beginning."
+    ),
+]
+SellerFilter = Annotated[
+    str | None,
+    Query(alias="sellerId", min_length=1, max_length=SellerId.LONGEST, description="Only of this seller."),
+]
+DryRun = Annotated[bool, Query(alias="dryRun", description="Only say in numbers what would happen.")]
+Since = Annotated[
+    datetime | None, Query(alias="since", description="Made then or later; UTC unless it says otherwise.")
+]
+Until = Annotated[datetime | None, Query(alias="until", description="Made before then.")]
+ItemPath = Annotated[int, Path(alias="itemNo", ge=1, le=ItemNo.LARGEST, examples=[900000001])]
+
+
+@dataclass(eq=False)
+class InvalidCursor(Invalid):
+    """Not a cursor of this list."""
+
+    given: str
+
+
+class RefusedOne(Told):
+    """One of several that could not be handled, and why."""
+
+    id: str
+    error_code: str = Field(examples=["ILLEGAL_MOVE"])
+    message: str
+
+
+class HandledAnswer(Told):
+    """What became of several: each is in one of the two lists."""
+
+    done: list[str]
+    refused: list[RefusedOne]
+
+    @classmethod
+    def of(cls, handled: BulkResult, request: Request) -> HandledAnswer:
+        return cls(done=list(handled.done), refused=refused_of(handled, request))
+
+
+def refused_of(handled: BulkResult, request: Request) -> list[RefusedOne]:
+    words = catalogue(language_of(request))
+    return [
+        RefusedOne(id=one.id, error_code=one.error.code, message=word(one.error.code, one.error.facts, words))
+        for one in handled.refused
+    ]
+
+
+def cursor_of(name: str, place: Place | None) -> str | None:
+    if place is None:
+        return None
+    text = f"{name}.{(place.at - EPOCH) // timedelta(microseconds=1)}.{place.row}"
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def place_of(name: str, cursor: str | None) -> Place | None:
+    """Where a slice of this list begins."""
+    if cursor is None:
+        return None
+    try:
+        text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+        found = _PLACE.fullmatch(text)
+        if found is not None and found[1] == name:
+            place = Place(EPOCH + timedelta(microseconds=int(found[2])), int(found[3]))
+            if cursor_of(name, place) == cursor:
+                return place
+    except (binascii.Error, ValueError, OverflowError):
+        pass
+    raise InvalidCursor(given=cursor[:LONGEST_CURSOR])
+
+
+def slice_of(name: str, piece: Piece[T], tell: Callable[[T], U]) -> Slice[U]:
+    return Slice[U](content=[tell(entry) for entry in piece.content], next=cursor_of(name, piece.next))
+
+
+def known_seller(tx: ServiceTx, given: SellerId | None) -> None:
+    """A filter by a seller that does not exist is a slip of the pen, not an empty list."""
+    if given is not None and tx.sellers.get(given) is None:
+        raise SellerNotFound(seller_id=given)
+
+
+def seller_of(given: str | None) -> SellerId | None:
+    return None if given is None else SellerId.parse(given)
+
+
+def utc(given: datetime | None) -> datetime | None:
+    """A time without a zone is UTC."""
+    if given is None:
+        return None
+    try:
+        return given.replace(tzinfo=UTC) if given.tzinfo is None else given.astimezone(UTC)
+    except OverflowError:
+        raise unreadable("since", "it is beyond the calendar") from None
+
+
+def unreadable(field: str, problem: str) -> InvalidRequest:
+    return InvalidRequest((FieldProblem(field=field, problem=problem),))
+
+
+def one_way(ids: Sequence[str] | None, field: str, *, chosen: bool) -> None:
+    """By ids or by a choice: one of the two must be said, so that nobody moves all of them by a slip."""
+    if ids and chosen:
+        raise unreadable(field, "give ids or a choice, not both")
+    if not ids and not chosen:
+        raise unreadable(field, "give ids, or a choice such as allFailed")

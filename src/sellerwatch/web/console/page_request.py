@@ -1,0 +1,190 @@
+"""Who looks, in which language and when: what every page works with. And who may look at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Annotated, Any, TypeVar
+from urllib.parse import parse_qsl, quote, urlencode
+from zoneinfo import ZoneInfo
+
+from fastapi import Depends, Request
+
+from sellerwatch.access.users import Role
+from sellerwatch.kernel.errors import Forbidden, Unauthenticated
+from sellerwatch.kernel.failure import Failure
+from sellerwatch.kernel.wording import CATALOGUES, catalogue, failure_text, note_text, word
+from sellerwatch.operations.ports import ServiceTx
+from sellerwatch.web import sessions
+from sellerwatch.web.api.context import Desk, Parts, parts_of
+from sellerwatch.web.api.credentials import Caller
+from sellerwatch.web.console.texts import say
+from sellerwatch.web.sessions import Session
+
+T = TypeVar("T")
+
+LANGUAGE, THEME, FLASH = "sellerwatch_language", "sellerwatch_theme", "sellerwatch_flash"
+THEMES = ("auto", "light", "dark")
+#: Rows of one page of a list, and of its CSV.
+ROWS, CSV_ROWS = 25, 1000
+SAFE = ("GET", "HEAD")
+
+
+@dataclass(eq=False)
+class LoginNeeded(Unauthenticated):
+    """A page for people who are logged in; leads to the log-in and back."""
+
+
+@dataclass(eq=False)
+class ForgedForm(Forbidden):
+    """A form that no page of this log-in sent."""
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One request of a person. `session` and `caller` are None for who is not logged in."""
+
+    request: Request
+    parts: Parts
+    language: str
+    theme: str
+    now: datetime
+    form: Mapping[str, str] = field(default_factory=dict)
+    session: Session | None = None
+    caller: Caller | None = None
+
+    def t(self, key: str, **facts: object) -> str:
+        return say(key, self.language, facts)
+
+    def refusal(self, error: Any) -> str:
+        return word(error.code, error.facts, catalogue(self.language))
+
+    def failure(self, failure: Failure | None) -> str | None:
+        """The sentence for a failure."""
+        return None if failure is None else failure_text(failure, self.language)
+
+    def note(self, note: str | None) -> str | None:
+        """The sentence for what a completed task left out."""
+        return None if note is None else note_text(note, self.language)
+
+    @property
+    def path(self) -> str:
+        return str(self.request.scope["path"])
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        return self.request.query_params
+
+    def asked(self, name: str) -> str:
+        return self.query.get(name, "").strip()
+
+    def place(self, name: str) -> str | None:
+        """A list's cursor, where one is given."""
+        return self.asked(name) or None
+
+    def link(self, **changed: str | None) -> str:
+        """This page with other parameters."""
+        params = {name: value for name, value in self.query.items() if value} | changed
+        kept = {name: value for name, value in params.items() if value is not None}
+        return f"{quote(self.path)}?{urlencode(kept)}" if kept else quote(self.path)
+
+    @property
+    def csv(self) -> str:
+        """The table that is wanted as CSV, if one is."""
+        return self.asked("csv")
+
+    @property
+    def rows(self) -> int:
+        return CSV_ROWS if self.csv else ROWS
+
+    @property
+    def is_admin(self) -> bool:
+        return self.caller is not None and self.caller.role is Role.ADMIN
+
+    @property
+    def actor(self) -> str:
+        return "nobody" if self.caller is None else f"console:{self.caller.name}"
+
+    @cached_property
+    def form_token(self) -> str:
+        return "" if self.session is None else sessions.form_token(self.parts, self.session)
+
+    @property
+    def zone(self) -> ZoneInfo:
+        return ZoneInfo(self.parts.settings.timezone)
+
+    async def read(self, work: Callable[[ServiceTx], T]) -> T:
+        return await self.parts.read(work)
+
+    async def change(self, work: Callable[[ServiceTx, Desk], T]) -> T:
+        return await self.parts.change(self.actor, work)
+
+
+def language_of(request: Request) -> str:
+    """As the person chose it, else as it is configured."""
+    chosen = request.cookies.get(LANGUAGE, "")
+    return chosen if chosen in CATALOGUES else parts_of(request).settings.language
+
+
+def guest_of(request: Request) -> Visit:
+    """Without asking the database: nobody is known yet."""
+    parts, theme = parts_of(request), request.cookies.get(THEME, "")
+    return Visit(request, parts, language_of(request), theme if theme in THEMES else "auto", parts.clock.now())
+
+
+def _is_from_elsewhere(request: Request) -> bool:
+    """Another site made the browser send this, says the browser."""
+    return request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none")
+
+
+async def _guest(request: Request) -> Visit:
+    visit = guest_of(request)
+    if request.method in SAFE:
+        return visit
+    if _is_from_elsewhere(request):
+        raise ForgedForm
+    pairs = parse_qsl((await request.body()).decode("ascii", "replace"), keep_blank_values=True)
+    return Visit(request, visit.parts, visit.language, visit.theme, visit.now, dict(pairs))
+
+
+async def _viewer(guest: Annotated[Visit, Depends(_guest)]) -> Visit:
+    request, parts = guest.request, guest.parts
+    try:
+        session = sessions.read(parts, request.cookies.get(sessions.COOKIE), guest.now)
+        user = await sessions.user_of(parts, session)
+    except Unauthenticated:
+        raise LoginNeeded from None
+    given = guest.form.get("form_token") or request.headers.get("x-form-token", "")
+    if request.method not in SAFE and not sessions.is_form_token(parts, session, given):
+        raise ForgedForm
+    caller = Caller(user.name, user.role, session.expires_at, user.version)
+    # For whoever renders the page: it renews the cookie.
+    request.state.session = session
+    return Visit(request, parts, guest.language, guest.theme, guest.now, guest.form, session, caller)
+
+
+async def _admin(viewer: Annotated[Visit, Depends(_viewer)]) -> Visit:
+    if viewer.caller is None:
+        raise LoginNeeded
+    viewer.caller.must_be(Role.ADMIN)
+    return viewer
+
+
+#: Anybody.
+Guest = Annotated[Visit, Depends(_guest)]
+#: Whoever is logged in; a form must be one of ours.
+Viewer = Annotated[Visit, Depends(_viewer)]
+#: Whoever may change things.
+Admin = Annotated[Visit, Depends(_admin)]
+
+
+def login_lifetime(parts: Parts) -> timedelta:
+    return timedelta(seconds=int(parts.settings.login_seconds))
+
+
+def inside(path: str) -> str:
+    """A path of ours to go to, whatever was given: never another host's."""
+    fine = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable() and len(path) < 2000
+    return path if fine else "/"

@@ -1,0 +1,327 @@
+"""How a page is made: templates, the answer around them, and what is said when something is refused or down.
+
+The policy of every page is `default-src 'self'`: no inline script or style, nothing from anywhere else.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import re
+from collections.abc import Callable, Coroutine, Iterable
+from datetime import datetime, tzinfo
+from functools import lru_cache
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+import orjson
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from sellerwatch.kernel.clock import stamp
+from sellerwatch.kernel.errors import Forbidden, SellerwatchError, Unauthenticated
+from sellerwatch.kernel.ids import PublicId
+from sellerwatch.kernel.store import StoreFailed
+from sellerwatch.web import sessions
+from sellerwatch.web.api.errors import FieldProblem, InternalError, InvalidRequest, status_of
+from sellerwatch.web.api.health import Finding, look
+from sellerwatch.web.console.page_request import (
+    FLASH,
+    SAFE,
+    LoginNeeded,
+    Visit,
+    guest_of,
+    inside,
+    login_lifetime,
+)
+from sellerwatch.web.console.static import address_of
+from sellerwatch.web.console.tables import Chart, Table, tone_of
+from sellerwatch.web.console.texts import LANGUAGES, TEXTS, ago, say
+
+log = logging.getLogger(__name__)
+
+POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
+HEADERS = {"content-security-policy": POLICY, "referrer-policy": "same-origin"}
+LONGEST_FLASH = 600
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+#: The letter that goes to a page, after g.
+KEYS = {
+    "o": "overview",
+    "s": "sellers",
+    "e": "executions",
+    "t": "tasks",
+    "p": "products",
+    "d": "outbox",
+    "a": "agents",
+    "q": "quarantine",
+    "r": "removals",
+    "c": "schedules",
+    "l": "audit",
+}
+#: What the stream tells beside what people do.
+TOLD = (
+    "execution.pending",
+    "execution.running",
+    "execution.progress",
+    "execution.completed",
+    "execution.failed",
+    "outbox.delivered",
+    "agent.recovered",
+    "agent.suspended",
+    "agent.blocked",
+    "run.paused",
+    "run.resumed",
+    "quarantine.opened",
+    "removal.held",
+    "receiver.down",
+    "receiver.up",
+    "schedule.failed",
+    "breaker.open",
+    "breaker.half_open",
+    "breaker.closed",
+    "marketplace.open",
+    "marketplace.closed",
+    "marketplace.paused",
+    "marketplace.resumed",
+    "pool.restored",
+)
+
+#: The pages of the navigation, in their order: name and address.
+NAVIGATION = (
+    ("overview", "/"),
+    ("sellers", "/sellers"),
+    ("executions", "/executions"),
+    ("tasks", "/tasks"),
+    ("products", "/products"),
+    ("outbox", "/outbox"),
+    ("agents", "/agents"),
+    ("quarantine", "/quarantine"),
+    ("removals", "/removals"),
+    ("schedules", "/schedules"),
+    ("audit", "/audit"),
+    ("settings", "/settings"),
+)
+
+
+@lru_cache(1)
+def _templates() -> Environment:
+    made = Environment(
+        loader=PackageLoader("sellerwatch.web.console"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.globals.update(
+        static=address_of, navigation=NAVIGATION, languages=LANGUAGES, tone_of=tone_of, stamp=stamp, known=TEXTS
+    )
+    made.filters.update(number=_number, short=_short, moment=_moment, plain_json=_json)
+    return made
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+
+
+def _short(value: object) -> str:
+    """Of a UUID its end: the beginning is the time, and alike in neighbours. The whole one is in the title."""
+    text = str(value)
+    return f"…{text[-8:]}" if _UUID.fullmatch(text) else text
+
+
+def _moment(seconds: float, zone: tzinfo) -> str:
+    return f"{datetime.fromtimestamp(seconds, zone):%m-%d %H:%M:%S}"
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value, default=str).decode()
+
+
+def show(visit: Visit, template: str, *, status: int = 200, **context: Any) -> Response:
+    """A page, or one of its tables as CSV."""
+    wanted = visit.csv
+    if wanted:
+        for table in _tables(context.values()):
+            if table.name == wanted:
+                return _csv(visit, table)
+    response = HTMLResponse(_render(visit, template, context), status, HEADERS)
+    response.headers["vary"] = "Cookie"
+    _renew(visit, response)
+    if FLASH in visit.request.cookies:
+        response.delete_cookie(FLASH, path="/")
+    return response
+
+
+def _render(visit: Visit, template: str, context: dict[str, Any]) -> str:
+    def shown(chart: Chart) -> str:
+        return orjson.dumps(chart.data([visit.t(label) for label, _, _ in chart.series])).decode()
+
+    addresses = dict(NAVIGATION)
+
+    def exact(time: datetime) -> str:
+        return f"{time.astimezone(visit.zone):%Y-%m-%d %H:%M:%S %Z}"
+
+    return (
+        _templates()
+        .get_template(template)
+        .render(
+            context
+            | {
+                "visit": visit,
+                "t": visit.t,
+                "ago": lambda time: ago(time, visit.now, visit.language),
+                "exact": exact,
+                "chart_data": shown,
+                "words": _words(visit),
+                "kinds": [*TOLD, *(key.removeprefix("action.") for key in TEXTS if key.startswith("action."))],
+                "places": {key: addresses[name] for key, name in KEYS.items()},
+                "place_names": KEYS,
+                "flash": _flash_of(visit),
+                "say_in": lambda key, language: say(key, language, {}),
+                "link_to": lambda path, **given: f"{path}?{urlencode({k: v for k, v in given.items() if v})}",
+            }
+        )
+    )
+
+
+def _words(visit: Visit) -> dict[str, Any]:
+    """What the page's script says by itself."""
+    spans: dict[str, Any] = {way: {unit: visit.t(f"{way}.{unit}", n="{n}") for unit in "smhd"} for way in ("ago", "in")}
+    return spans | {
+        "now": visit.t("now"),
+        "time": visit.t("col.time"),
+        "live": visit.t("live.live"),
+        "lost": visit.t("live.lost"),
+    }
+
+
+def _tables(values: Iterable[Any]) -> Iterable[Table]:
+    for value in values:
+        if isinstance(value, Table):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _tables(value)
+
+
+def _csv(visit: Visit, table: Table) -> Response:
+    body = table.csv([visit.t(column) for column in table.columns])
+    headers = {"content-disposition": f'attachment; filename="sellerwatch-{table.name}.csv"'}
+    return Response(body.encode(), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+def go(visit: Visit, path: str, key: str | None = None, *, tone: str = "ok", **facts: object) -> Response:
+    """Done: on to a page, where a toast says what was done."""
+    response = RedirectResponse(inside(path), 303)
+    if key is not None:
+        toast(visit, response, visit.t(key, **facts), tone)
+    _renew(visit, response)
+    return response
+
+
+def toast(visit: Visit, response: Response, text: str, tone: str = "ok") -> None:
+    said = base64.urlsafe_b64encode(orjson.dumps([tone, text[:LONGEST_FLASH]])).decode()
+    response.set_cookie(FLASH, said, max_age=60, httponly=True, samesite="lax", secure=_is_safe(visit), path="/")
+
+
+def _flash_of(visit: Visit) -> tuple[str, str] | None:
+    try:
+        tone, text = orjson.loads(base64.urlsafe_b64decode(visit.request.cookies.get(FLASH, "")))
+    except ValueError:
+        return None
+    return (str(tone), str(text)) if tone in ("ok", "bad") else None
+
+
+def put_session(visit: Visit, response: Response, session: sessions.Session) -> None:
+    seconds = int((session.expires_at - visit.now).total_seconds())
+    sealed = sessions.seal(visit.parts, session)
+    safe = _is_safe(visit)
+    response.set_cookie(sessions.COOKIE, sealed, max_age=seconds, httponly=True, samesite="lax", secure=safe, path="/")
+
+
+def _renew(visit: Visit, response: Response) -> None:
+    """Whoever works here stays logged in."""
+    if visit.session is not None:
+        longer = sessions.renewed(visit.session, login_lifetime(visit.parts), visit.now)
+        if longer is not None:
+            put_session(visit, response, longer)
+
+
+def _is_safe(visit: Visit) -> bool:
+    return bool(visit.request.url.scheme == "https")
+
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class Page(APIRoute):
+    """A route for people: whatever is refused there is answered with a page, never with JSON."""
+
+    def get_route_handler(self) -> Handler:
+        inner = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            try:
+                return await inner(request)
+            except LoginNeeded:
+                return _to_login(request)
+            except StoreFailed:
+                return await _down(request)
+            except RequestValidationError as error:
+                first = error.errors()[0]
+                problem = FieldProblem(field=".".join(str(p) for p in first["loc"][1:]), problem=first["msg"])
+                return await _refused(request, InvalidRequest((problem,)))
+            except SellerwatchError as error:
+                return await _refused(request, error)
+            except Exception as error:
+                return await _broken(request, error)
+
+        return handle
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    """A bug of ours: all of it to the log, an id of it to the person."""
+    visit = guest_of(request)
+    log_id = PublicId.generate(visit.parts.ids)
+    log.error("a page broke", exc_info=error, extra={"log_id": log_id, "path": visit.path})
+    return show(visit, "refused.html", status=500, message=visit.refusal(InternalError(log_id)))
+
+
+def _to_login(request: Request) -> Response:
+    target = request.scope["path"] if request.method in SAFE else "/"
+    query = request.scope["query_string"].decode("latin-1")
+    wanted = f"{target}?{query}" if query and request.method in SAFE else target
+    address = f"/login?{urlencode({'next': inside(wanted)})}" if wanted != "/" else "/login"
+    if request.headers.get("hx-request"):
+        return Response(status_code=401, headers={"HX-Redirect": "/login"})
+    return RedirectResponse(address, 303)
+
+
+async def _down(request: Request) -> Response:
+    """The database is away: say what is down; the page asks again by itself."""
+    visit = guest_of(request)
+    try:
+        sessions.read(visit.parts, request.cookies.get(sessions.COOKIE), visit.now)
+        findings: list[Finding] = await look(visit.parts)
+    except Unauthenticated:
+        findings = []
+    response = show(visit, "down.html", status=503, findings=findings)
+    response.headers["retry-after"] = "5"
+    return response
+
+
+async def _refused(request: Request, error: SellerwatchError) -> Response:
+    """A form that was refused leads back to where it came from, with the reason; anything else is a page of its own."""
+    visit = guest_of(request)
+    if request.method not in SAFE and not isinstance(error, Forbidden):
+        form = dict(parse_qsl((await request.body()).decode("ascii", "replace")))
+        if "back" in form:
+            response = RedirectResponse(inside(form["back"]), 303)
+            toast(visit, response, visit.refusal(error), "bad")
+            return response
+    return show(visit, "refused.html", status=status_of(type(error)), message=visit.refusal(error))
