@@ -172,8 +172,8 @@ def fill(database: Path, tasks: int, products: int) -> None:
 
 def questions(tasks: int, products: int) -> Iterator[tuple[str, str, dict[str, object]]]:
     """Every list by each of its filters: its beginning, its middle and near its end."""
-    from sellerwatch.kernel.paging import Place
-    from sellerwatch.web.api.cursors import cursor_of
+    from sellerwatch.kernel.paging import Cursor
+    from sellerwatch.web.api.cursors import encode_cursor
 
     run = f"0198c0de-0000-7000-8002-{tasks // RUN // 2:012x}"
     seller = "seller_0003"
@@ -245,8 +245,8 @@ def questions(tasks: int, products: int) -> Iterator[tuple[str, str, dict[str, o
                 # A run's own rows are where it ran.
                 if "executionId" in query and share is not None:
                     row = int((tasks // RUN // 2 + share) * RUN)
-                place = None if share is None else Place(BEGAN + timedelta(seconds=row * 10), row)
-                asked = query | ({} if place is None else {"cursor": cursor_of(name, place)})
+                place = None if share is None else Cursor(BEGAN + timedelta(seconds=row * 10), row)
+                asked = query | ({} if place is None else {"cursor": encode_cursor(name, place)})
                 shown = ", ".join(f"{key}={value}" for key, value in query.items() if key != "executionId")
                 shown = ", ".join(filter(None, ["executionId" if "executionId" in query else "", shown]))
                 yield f"{noun} [{shown or 'all'}] {where}", f"/api/v1/{noun}", asked
@@ -373,7 +373,7 @@ async def lists(database: Path, tasks: int, products: int, calls: int = CALLS) -
         token = credentials.issue("bench", Role.VIEWER, timedelta(hours=1), service.crawl.clock.now())
         with closing(sqlite3.connect(database)) as explaining:
             for name, path, query in questions(tasks, products):
-                # Said once with its statements, and asked again for the figures.
+                # NormalizedPart once with its statements, and asked again for the figures.
                 with recording() as sent:
                     answer = await ask(app, token, path, query)
                 plans = dict.fromkeys(
@@ -443,7 +443,7 @@ async def served(url: str, database: Path) -> None:
     """The service as `serve` runs it, crawling one seller while the API is served beside it; on the second core."""
     from sellerwatch.compose.service import open_service
     from sellerwatch.crawling.trigger import trigger
-    from sellerwatch.kernel.ids import Draw, SellerId
+    from sellerwatch.kernel.ids import ReplayableIds, SellerId
     from sellerwatch.sellers.commands import register
     from sellerwatch.settings.load import load
     from sellerwatch.web.api.credentials import Role
@@ -455,7 +455,7 @@ async def served(url: str, database: Path) -> None:
         crawl, seller = service.crawl, SellerId(SELLER)
         token = credentials_of(settings).issue("bench", Role.VIEWER, timedelta(hours=1), crawl.clock.now())
         running = asyncio.create_task(service.run())
-        draw, now = Draw(crawl.ids), crawl.clock.now()
+        draw, now = ReplayableIds(crawl.ids), crawl.clock.now()
         await crawl.store.transact(
             lambda tx: register(tx, seller, "bench", None, actor="bench", ids=draw.replay(), now=now)
         )
@@ -470,7 +470,7 @@ async def served(url: str, database: Path) -> None:
                 break
             await asyncio.sleep(0.05)
         measured = time.perf_counter() - began, time.process_time() - cpu
-        (run,) = await crawl.store.read(lambda tx: tx.executions.newest(seller_id=seller, status=None, limit=1))
+        (run,) = await crawl.store.read(lambda tx: tx.execution_queries.newest(seller_id=seller, status=None, limit=1))
         print(json.dumps([run.completed_tasks, *measured]), flush=True)
         # Readers end before what they read from.
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)

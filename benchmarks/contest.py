@@ -199,7 +199,7 @@ def wrong_in_ours(database: Path, market: Market, phases: Sequence[str]) -> int:
             told[event["itemNo"]] = event["productData"]
         for at in range(0, len(items), 500):
             for item, product in tx.products.of_items([ItemNo(item) for item in items[at : at + 500]]).items():
-                kept = tx.products.latest_raws([product.product_id])[product.product_id]
+                kept = tx.bodies.latest_raws([product.product_id])[product.product_id]
                 bodies = {str(part): body for part, body in kept.items()}
                 # A body is kept anew when its facts differ, so a changed one may lag in what is none: see the event.
                 wrong += told.pop(item, None) != truth.world.truth(item) or (

@@ -44,7 +44,7 @@ async def ours(url: str, database: Path, phases: Sequence[str], changed: tuple[i
     from sellerwatch.cli.running import at_work
     from sellerwatch.compose.service import open_service
     from sellerwatch.crawling.trigger import trigger
-    from sellerwatch.kernel.ids import Draw, SellerId
+    from sellerwatch.kernel.ids import ReplayableIds, SellerId
     from sellerwatch.sellers.commands import register
     from sellerwatch.settings.load import load
 
@@ -55,7 +55,7 @@ async def ours(url: str, database: Path, phases: Sequence[str], changed: tuple[i
         crawl = service.crawl
         # What a service does once, when it starts, is no part of a crawl; signing in is.
         await asyncio.sleep(SETTLING)
-        draw, now, seller = Draw(crawl.ids), crawl.clock.now(), SellerId(job.SELLER)
+        draw, now, seller = ReplayableIds(crawl.ids), crawl.clock.now(), SellerId(job.SELLER)
         await crawl.store.transact(
             lambda tx: register(tx, seller, "bench", None, actor="bench", ids=draw.replay(), now=now)
         )

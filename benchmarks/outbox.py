@@ -162,7 +162,7 @@ async def ours(url: str, database: Path, events: int, concurrency: int) -> tuple
 
 
 async def bare(url: str, database: Path, concurrency: int) -> tuple[float, float]:
-    """A ceiling, not a product: no signature, claim, lease, outcome, retry or order beyond luck."""
+    """A ceiling, not a product: no signature, claim, lease, outcome, retry or order beyond rng."""
     import aiohttp
 
     with closing(sqlite3.connect(database)) as opened:

@@ -35,7 +35,7 @@ from sellerwatch.adapters.sql.migrate import upgrade
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.agents.lending import Terms
+from sellerwatch.agents.lending import LendingTerms
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.pool import lend
 from sellerwatch.agents.token import Token
@@ -114,6 +114,10 @@ class Demand:
     def tasks(self) -> Demand:
         return self
 
+    @property
+    def task_claims(self) -> Demand:
+        return self
+
     def at_work(self) -> Sequence[Execution]:
         return (self._RUN,)
 
@@ -128,7 +132,7 @@ class Demand:
         """Nobody asks for them again."""
 
 
-def hungry(tx: Transaction) -> CrawlTx:
+def with_endless_work(tx: Transaction) -> CrawlTx:
     return cast("CrawlTx", Demand(tx))
 
 
@@ -152,8 +156,8 @@ def a_store(url: str, agents: int, limits: Limits) -> SqlStore:
             tx.agents.remove(stored.row)
         for stored in tx.agents.everyone():
             tx.tokens.keep(stored.row, a_token(stored.row), START + timedelta(days=3650))
-        tx.permits.set_limits(limits, moment(0))
-        tx.permits.enter_boot(moment(0), limits)
+        tx.windows.set_limits(limits, moment(0))
+        tx.windows.enter_boot(moment(0), limits)
 
     at_once(store.transact(work))
     return store
@@ -240,8 +244,8 @@ class Week:
 def week(agents: int = 100, days: float = 7, seed: int = 1, limits: Limits | None = None) -> Week:
     """A worker that claims and answers as the real one does, and whose work never ends."""
     limits = limits or Limits()
-    terms = Terms(limits, Host(concurrency=1000), BreakerRules())
-    luck, began = random.Random(seed), time.perf_counter()
+    terms = LendingTerms(limits, Host(concurrency=1000), BreakerRules())
+    rng, began = random.Random(seed), time.perf_counter()
     departures: dict[int, Count] = defaultdict(lambda: Count(limits))
     arrivals: dict[int, Count] = defaultdict(lambda: Count(limits))
     under_way: list[tuple[int, list[int]]] = []
@@ -249,7 +253,7 @@ def week(agents: int = 100, days: float = 7, seed: int = 1, limits: Limits | Non
     store = a_store("sqlite://", agents, limits)
 
     def claimed(at: Moment) -> Claims:
-        return at_once(store.transact(lambda tx: claim(hungry(tx), WORKER, CLAIM, turn, at, terms)))
+        return at_once(store.transact(lambda tx: claim(with_endless_work(tx), WORKER, CLAIM, turn, at, terms)))
 
     def answered(numbers: list[int], at: Moment) -> None:
         at_once(store.transact(lambda tx: tx.permits.answer(numbers, at)))
@@ -259,7 +263,7 @@ def week(agents: int = 100, days: float = 7, seed: int = 1, limits: Limits | Non
             answered(heapq.heappop(under_way)[1], moment(now))
         found = claimed(moment(now))
         turn += 1
-        latency = luck.randrange(20_000, 400_000)
+        latency = rng.randrange(20_000, 400_000)
         for taken in found.taken:
             grant = taken.permit.grant
             departures[grant.candidate.row].arrive(grant.depart_us)
@@ -436,7 +440,7 @@ def day(sellers: int = 20, products: int = 1100, hours: float = 24, seed: int = 
     from sellerwatch.simulator.chaos import Profile
     from sellerwatch.simulator.rng import dice
     from sellerwatch.simulator.simulator import Simulator
-    from sellerwatch.simulator.world import Deed
+    from sellerwatch.simulator.world import MutationKind
 
     loop, began = VirtualLoop(START), time.perf_counter()
     clock = VirtualClock(loop)
@@ -449,7 +453,9 @@ def day(sellers: int = 20, products: int = 1100, hours: float = 24, seed: int = 
     async def story() -> tuple[int, timedelta | None, dict[str, Any]]:
         async with _serving(simulator, clock, seed, every) as service:
             await clock.sleep(hours * 3600 * 0.45)
-            changed = {m.item_no for m in simulator.world.mutate(max(1, products // 5), dice(seed), {Deed.CHANGED: 1})}
+            changed = {
+                m.item_no for m in simulator.world.mutate(max(1, products // 5), dice(seed), {MutationKind.CHANGED: 1})
+            }
             moved, seen = clock.now(), len(simulator.product_server.events())
             await clock.sleep(hours * 3600 * 0.55)
             arrived = [e for e in simulator.product_server.events(seen) if e.item_no in changed]
@@ -491,7 +497,7 @@ def _counts(tx: Any) -> dict[str, int]:
 async def _serving(simulator: Any, clock: Any, seed: int, every: Any) -> AsyncIterator[Any]:
     """The service as `serve` runs it, at default settings, every seller due now and then at its interval."""
     from sellerwatch.compose.service import open_service
-    from sellerwatch.kernel.ids import Draw, Ids
+    from sellerwatch.kernel.ids import Ids, ReplayableIds
     from sellerwatch.kernel.store import Commits
     from sellerwatch.sellers.commands import register
     from sellerwatch.settings.load import load
@@ -503,8 +509,8 @@ async def _serving(simulator: Any, clock: Any, seed: int, every: Any) -> AsyncIt
     engine = make_engine("sqlite://")
     upgrade(engine, START)
     store = SqlStore(engine, clock, InlineRunner(), InlineRunner(), commits=Commits())
-    luck = random.Random(seed)
-    draw, now = Draw(Ids(clock, luck)), clock.now()
+    rng = random.Random(seed)
+    draw, now = ReplayableIds(Ids(clock, rng)), clock.now()
 
     def enter(tx: Transaction) -> None:
         ids: Iterator[str] = draw.replay()
@@ -517,7 +523,7 @@ async def _serving(simulator: Any, clock: Any, seed: int, every: Any) -> AsyncIt
     await store.transact(enter)
     transport, receiver = SimulatedTransport(simulator, clock), SimulatedReceiver(simulator, clock)
     async with open_service(
-        settings, clock=clock, luck=luck, store=store, transport=transport, receiver=receiver
+        settings, clock=clock, rng=rng, store=store, transport=transport, receiver=receiver
     ) as service:
         running = asyncio.create_task(service.run())
         try:

@@ -26,7 +26,7 @@ from sellerwatch.adapters.sql.migrate import upgrade
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.compose.service import open_service
-from sellerwatch.kernel.ids import Draw, Ids, SellerId
+from sellerwatch.kernel.ids import Ids, ReplayableIds, SellerId
 from sellerwatch.kernel.store import Commits
 from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop, run_virtually
 from sellerwatch.schedules.interval import CrawlingInterval
@@ -95,7 +95,7 @@ class CountingLoop(VirtualLoop):
 
 
 async def _enter(store: SqlStore, clock: VirtualClock, simulator: Simulator, agents: int, hours: int) -> None:
-    draw, now = Draw(Ids(clock, random.Random(1))), clock.now()
+    draw, now = ReplayableIds(Ids(clock, random.Random(1))), clock.now()
     every = CrawlingInterval.of_hours(hours) if hours < 24 else CrawlingInterval.of_days(hours // 24)
 
     def work(tx: Transaction) -> None:
@@ -130,7 +130,7 @@ def calm(
         await _enter(store, clock, simulator, agents, hours)
         transport, receiver = SimulatedTransport(simulator, clock), SimulatedReceiver(simulator, clock)
         async with open_service(
-            settings, clock=clock, luck=random.Random(1), store=store, transport=transport, receiver=receiver
+            settings, clock=clock, rng=random.Random(1), store=store, transport=transport, receiver=receiver
         ) as service:
             began, wakes, transactions, reads = time.process_time(), loop.wakes, store.transactions, store.reads
             running = asyncio.create_task(service.run())

@@ -26,7 +26,7 @@ from pathlib import Path
 
 import zstandard
 from benchmarks.contest import show
-from tests.builders import NOW, a_complete_product, a_message, luck, outbox_id, product_id
+from tests.builders import NOW, a_complete_product, a_message, outbox_id, product_id, rng
 
 from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.migrate import upgrade
@@ -55,7 +55,7 @@ ADD_EVENT = """INSERT INTO product_outbox (outbox_id, product_id, item_no, selle
 def body(part: PartType, number: int) -> bytes:
     """Of its size, half of which can be packed."""
     size = BODIES[part]
-    return json.dumps({"n": number, "x": luck(number).randbytes(size // 4).hex(), "y": "y" * (size // 2)}).encode()
+    return json.dumps({"n": number, "x": rng(number).randbytes(size // 4).hex(), "y": "y" * (size // 2)}).encode()
 
 
 def groups(products: int) -> Iterable[range]:
@@ -102,7 +102,7 @@ def ours(path: Path, products: int) -> Work:
     def add(group: tuple[list[Product], list[RawPart], list[Message]], tx: Transaction) -> None:
         known, raws, told = group
         tx.products.add(known)
-        tx.products.keep_raw(raws)
+        tx.bodies.keep_raw(raws)
         tx.product_outbox.add_all(told)
 
     def work() -> None:

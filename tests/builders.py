@@ -24,10 +24,10 @@ from sellerwatch.catalog.facts import (
     DetailFacts,
     Facts,
     ListFacts,
+    NormalizedPart,
     Option,
     OptionFacts,
     Prices,
-    Said,
     Shipping,
     product_json,
 )
@@ -95,12 +95,12 @@ def at(now: datetime = NOW, boot_id: str = BOOT) -> Moment:
     return Moment(now, boot_us(now), boot_id)
 
 
-def luck(seed: int = 0) -> random.Random:
+def rng(seed: int = 0) -> random.Random:
     return random.Random(seed)
 
 
 def ids(seed: int = 0, clock: StoppedClock | None = None) -> Ids:
-    return Ids(clock or StoppedClock(), luck(seed))
+    return Ids(clock or StoppedClock(), rng(seed))
 
 
 def _uuid(kind: int, number: int) -> str:
@@ -288,12 +288,14 @@ def option_facts(*options: Option) -> OptionFacts:
 
 def whole_of(listed: ListFacts, detail: DetailFacts, options: OptionFacts) -> dict[str, Any]:
     """productData of three parts' facts."""
-    data: dict[str, Any] = orjson.loads(product_json(Said.of(listed), Said.of(detail), Said.of(options)))
+    data: dict[str, Any] = orjson.loads(
+        product_json(NormalizedPart.of(listed), NormalizedPart.of(detail), NormalizedPart.of(options))
+    )
     return data
 
 
 def digest_of(facts: Facts) -> str:
-    return Said.of(facts).digest
+    return NormalizedPart.of(facts).digest
 
 
 def a_failure(code: FailureCode = FailureCode.SERVER_ERROR, at: datetime = NOW, **facts: str | int) -> Failure:

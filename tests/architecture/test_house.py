@@ -38,7 +38,7 @@ CLOCKS = {
     "date": {"today"},
     "asyncio": {"sleep"},
 }
-# What these modules have that is not luck.
+# What these modules have that is not rng.
 LUCK = {"random": {"Random"}, "uuid": {"UUID", "uuid5"}}
 
 # Whose numbers they are: only these modules decide by them.

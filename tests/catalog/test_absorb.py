@@ -18,8 +18,8 @@ from tests.builders import (
     seller_id,
 )
 
-from sellerwatch.catalog.absorb import Entries, Part, Shelf, absorb_entry, absorb_part
-from sellerwatch.catalog.facts import Said
+from sellerwatch.catalog.absorb import EntryCache, Part, ProductBatch, absorb_entry, absorb_part
+from sellerwatch.catalog.facts import NormalizedPart
 from sellerwatch.catalog.product import ForeignProduct, PartType, Product, ProductEvent
 from sellerwatch.kernel.ids import ItemNo, SellerId
 
@@ -39,151 +39,153 @@ def options() -> Part:
     return Part.of(PartType.OPTION, ITEM, option_facts(), b"options")
 
 
-def shelf_of(*products: Product) -> Shelf:
-    return Shelf({product.item_no: product for product in products})
+def shelf_of(*products: Product) -> ProductBatch:
+    return ProductBatch({product.item_no: product for product in products})
 
 
-def listed(shelf: Shelf, part: Part | None = None, by: SellerId = SELLER) -> Product | None:
-    return absorb_entry(shelf, part or entry(), product_id(9), by, execution_id(2), LATER)
+def listed(product_batch: ProductBatch, part: Part | None = None, by: SellerId = SELLER) -> Product | None:
+    return absorb_entry(product_batch, part or entry(), product_id(9), by, execution_id(2), LATER)
 
 
 def test_a_part_knows_the_digest_of_its_facts() -> None:
-    assert detail().digest == Said.of(detail_facts()).digest
+    assert detail().digest == NormalizedPart.of(detail_facts()).digest
 
 
 def test_an_unknown_item_on_a_page_becomes_a_product_of_the_pages_seller() -> None:
-    shelf = shelf_of()
-    product = listed(shelf)
+    product_batch = shelf_of()
+    product = listed(product_batch)
     assert product is not None
     assert (product.product_id, product.item_no, product.seller_id) == (product_id(9), ITEM, SELLER)
     assert (product.last_seen_execution, product.last_seen_at) == (execution_id(2), LATER)
     assert product.minishop_hash == entry().digest
-    assert shelf.take_products() == ([product], [], [])
+    assert product_batch.take_products() == ([product], [], [])
 
 
 def test_a_known_item_is_the_same_product_and_seen_in_this_run() -> None:
     known = a_complete_product(minishop_hash=entry().digest)
-    shelf = shelf_of(known)
-    product = listed(shelf)
+    product_batch = shelf_of(known)
+    product = listed(product_batch)
     assert product is not None
     assert (product.product_id, product.last_seen_execution) == (known.product_id, execution_id(2))
     assert not product.is_changed
-    assert shelf.take_products() == ([], [], [product])
-    assert shelf.raws == [], "a body is kept only when its part changed"
+    assert product_batch.take_products() == ([], [], [product])
+    assert product_batch.raws == [], "a body is kept only when its part changed"
 
 
 def test_an_item_that_stands_twice_on_the_list_of_a_run_is_one_product() -> None:
-    shelf = shelf_of()
-    first, second = listed(shelf), listed(shelf)
+    product_batch = shelf_of()
+    first, second = listed(product_batch), listed(product_batch)
     assert first == second
-    assert shelf.take_products() == ([first], [], [])
-    assert len(shelf.raws) == 1
+    assert product_batch.take_products() == ([first], [], [])
+    assert len(product_batch.raws) == 1
 
 
 def test_all_three_parts_complete_a_product_and_their_bodies_are_kept_as_they_came() -> None:
-    shelf = shelf_of()
-    listed(shelf)
-    absorb_part(shelf, detail(), SELLER, LATER)
-    product = absorb_part(shelf, options(), SELLER, LATER)
+    product_batch = shelf_of()
+    listed(product_batch)
+    absorb_part(product_batch, detail(), SELLER, LATER)
+    product = absorb_part(product_batch, options(), SELLER, LATER)
     assert product is not None
     assert product.due_event() is ProductEvent.CREATED
-    kept = [(raw.product_id, raw.part, raw.digest, raw.body, raw.created_at) for raw in shelf.raws]
+    kept = [(raw.product_id, raw.part, raw.digest, raw.body, raw.created_at) for raw in product_batch.raws]
     assert kept == [
         (product_id(9), PartType.MINISHOP, entry().digest, b"entry", LATER),
         (product_id(9), PartType.DETAIL, detail().digest, b"detail", LATER),
         (product_id(9), PartType.OPTION, options().digest, b"options", LATER),
     ]
-    assert shelf.take_products() == ([product], [], []), "a product that is new is added, whatever else happened to it"
+    assert product_batch.take_products() == ([product], [], []), (
+        "a product that is new is added, whatever else happened to it"
+    )
 
 
 def test_a_part_that_is_as_it_was_changes_and_writes_nothing() -> None:
     known = a_complete_product(detail_hash=detail().digest)
-    shelf = shelf_of(known)
-    assert absorb_part(shelf, detail(), SELLER, LATER) is known
-    assert shelf.take_products() == ([], [], [])
-    assert shelf.raws == []
+    product_batch = shelf_of(known)
+    assert absorb_part(product_batch, detail(), SELLER, LATER) is known
+    assert product_batch.take_products() == ([], [], [])
+    assert product_batch.raws == []
 
 
 def test_a_part_that_changed_is_kept_and_the_product_has_something_to_tell() -> None:
-    shelf = shelf_of(a_complete_product(detail_hash=detail().digest))
-    product = absorb_part(shelf, detail(stock=99), SELLER, LATER)
+    product_batch = shelf_of(a_complete_product(detail_hash=detail().digest))
+    product = absorb_part(product_batch, detail(stock=99), SELLER, LATER)
     assert product is not None
     assert (product.due_event(), product.detail_hash) == (ProductEvent.UPDATED, detail(stock=99).digest)
-    assert [raw.part for raw in shelf.raws] == [PartType.DETAIL]
-    assert shelf.take_products() == ([], [product], [])
+    assert [raw.part for raw in product_batch.raws] == [PartType.DETAIL]
+    assert product_batch.take_products() == ([], [product], [])
 
 
 def test_the_facts_of_a_part_are_at_hand_for_its_event_whether_or_not_it_changed() -> None:
-    shelf = shelf_of(a_complete_product(detail_hash=detail().digest))
-    absorb_part(shelf, detail(), SELLER, LATER)
-    assert shelf.said == {(ITEM, PartType.DETAIL): Said.of(detail_facts())}
+    product_batch = shelf_of(a_complete_product(detail_hash=detail().digest))
+    absorb_part(product_batch, detail(), SELLER, LATER)
+    assert product_batch.said == {(ITEM, PartType.DETAIL): NormalizedPart.of(detail_facts())}
 
 
 @pytest.mark.parametrize("part", [detail(), options()], ids=["detail", "options"])
 def test_a_part_of_a_product_that_is_not_there_is_left(part: Part) -> None:
-    shelf = shelf_of()
-    assert absorb_part(shelf, part, SELLER, LATER) is None
-    assert shelf.take_products() == ([], [], [])
-    assert shelf.raws == []
+    product_batch = shelf_of()
+    assert absorb_part(product_batch, part, SELLER, LATER) is None
+    assert product_batch.take_products() == ([], [], [])
+    assert product_batch.raws == []
 
 
 def test_an_item_whose_detail_named_another_seller_is_never_taken_from_it() -> None:
     owned = a_complete_product(seller_id=OTHER, missing_runs=1)
-    shelf = shelf_of(owned)
-    assert listed(shelf, entry(tags=("stolen",))) is None
-    assert shelf.products[ITEM] is owned
-    assert shelf.take_products() == ([], [], [])
-    assert shelf.raws == []
+    product_batch = shelf_of(owned)
+    assert listed(product_batch, entry(tags=("stolen",))) is None
+    assert product_batch.products[ITEM] is owned
+    assert product_batch.take_products() == ([], [], [])
+    assert product_batch.raws == []
 
 
 def test_a_detail_that_names_another_seller_is_not_taken_in() -> None:
-    shelf = shelf_of(a_product(minishop_hash="a" * 32, option_hash="c" * 32))
+    product_batch = shelf_of(a_product(minishop_hash="a" * 32, option_hash="c" * 32))
     with pytest.raises(ForeignProduct) as refusal:
-        absorb_part(shelf, detail(seller_id=OTHER), SELLER, LATER)
+        absorb_part(product_batch, detail(seller_id=OTHER), SELLER, LATER)
     assert refusal.value.facts == {"item_no": ITEM, "seller_id": SELLER, "owner": OTHER}
-    product = shelf.products[ITEM]
+    product = product_batch.products[ITEM]
     assert (product.seller_id, product.detail_hash, product.due_event()) == (OTHER, None, None)
-    assert shelf.raws == []
+    assert product_batch.raws == []
 
 
 def test_a_detail_of_anothers_product_does_not_touch_what_its_owner_knows_of_it() -> None:
     owned = a_complete_product(seller_id=OTHER)
-    shelf = shelf_of(owned)
+    product_batch = shelf_of(owned)
     with pytest.raises(ForeignProduct):
-        absorb_part(shelf, detail(seller_id=OTHER, stock=0), SELLER, LATER)
-    assert shelf.products[ITEM] is owned
-    assert shelf.take_products() == ([], [], [])
+        absorb_part(product_batch, detail(seller_id=OTHER, stock=0), SELLER, LATER)
+    assert product_batch.products[ITEM] is owned
+    assert product_batch.take_products() == ([], [], [])
 
 
 def test_until_a_detail_has_said_whose_it_is_a_product_stands_with_whoever_showed_it_first() -> None:
-    shelf = shelf_of(a_product(seller_id=OTHER))
-    product = listed(shelf)
+    product_batch = shelf_of(a_product(seller_id=OTHER))
+    product = listed(product_batch)
     assert product is not None
     assert product.seller_id == OTHER
     assert product.last_seen_execution is None, "seen on the list of a seller that it may not belong to"
 
 
 def test_the_detail_gives_a_product_to_its_owner() -> None:
-    shelf = shelf_of(a_product(seller_id=OTHER))
-    product = absorb_part(shelf, detail(seller_id=SELLER), SELLER, LATER)
+    product_batch = shelf_of(a_product(seller_id=OTHER))
+    product = absorb_part(product_batch, detail(seller_id=SELLER), SELLER, LATER)
     assert product is not None
     assert (product.seller_id, product.detail_hash) == (SELLER, detail().digest)
 
 
 def test_a_product_that_changed_hands_goes_with_its_detail() -> None:
-    shelf = shelf_of(a_complete_product(seller_id=OTHER))
-    product = absorb_part(shelf, detail(seller_id=SELLER), SELLER, LATER)
+    product_batch = shelf_of(a_complete_product(seller_id=OTHER))
+    product = absorb_part(product_batch, detail(seller_id=SELLER), SELLER, LATER)
     assert product is not None
     assert (product.seller_id, product.due_event()) == (SELLER, ProductEvent.UPDATED)
 
 
 def test_what_is_written_stands_in_a_fixed_order() -> None:
-    shelf = shelf_of(*(a_product(number) for number in (3, 1, 2)))
+    product_batch = shelf_of(*(a_product(number) for number in (3, 1, 2)))
     for number in (9, 7, 8):
-        listed(shelf, entry(item_no=ItemNo(900000000 + number)))
+        listed(product_batch, entry(item_no=ItemNo(900000000 + number)))
     for number in (2, 3, 1):
-        shelf.put(a_product(number, updated_at=NOW))
-    added, saved, _ = shelf.take_products()
+        product_batch.put(a_product(number, updated_at=NOW))
+    added, saved, _ = product_batch.take_products()
     assert [product.item_no % 10 for product in added] == [7, 8, 9]
     assert [product.item_no % 10 for product in saved] == [1, 2, 3]
 
@@ -192,31 +194,31 @@ def test_what_is_written_stands_in_a_fixed_order() -> None:
 
 
 def test_what_a_list_said_is_at_hand_for_the_event_and_wanted_once() -> None:
-    entries = Entries()
-    page = Shelf({}, entries=entries)
+    entries = EntryCache()
+    page = ProductBatch({}, entries=entries)
     product = absorb_entry(page, entry(), product_id(9), SELLER, execution_id(), LATER)
     assert product is not None
-    later = Shelf({ITEM: product}, entries=entries)
+    later = ProductBatch({ITEM: product}, entries=entries)
     later.recall(ITEM)
     assert later.said == {(ITEM, PartType.MINISHOP): entry().said}
-    again = Shelf({ITEM: product}, entries=entries)
+    again = ProductBatch({ITEM: product}, entries=entries)
     again.recall(ITEM)
     assert again.said == {}
 
 
 def test_what_another_list_said_since_is_not_taken_for_it() -> None:
-    entries = Entries()
-    old = absorb_entry(Shelf({}, entries=entries), entry(), product_id(9), SELLER, execution_id(), LATER)
+    entries = EntryCache()
+    old = absorb_entry(ProductBatch({}, entries=entries), entry(), product_id(9), SELLER, execution_id(), LATER)
     assert old is not None
     newer = a_complete_product(minishop_hash=entry(tags=("new",)).digest)
-    shelf = Shelf({ITEM: newer}, entries=entries)
-    shelf.recall(ITEM)
-    assert shelf.said == {}
+    product_batch = ProductBatch({ITEM: newer}, entries=entries)
+    product_batch.recall(ITEM)
+    assert product_batch.said == {}
 
 
 def test_no_more_is_remembered_than_there_is_room_for() -> None:
-    entries, said = Entries(), Said.of(list_facts())
-    for number in range(Entries.MOST + 1):
+    entries, said = EntryCache(), NormalizedPart.of(list_facts())
+    for number in range(EntryCache.MOST + 1):
         entries.keep(ItemNo(number + 1), "d", said)
-    assert entries.take(ItemNo(Entries.MOST), "d") == said
-    assert entries.take(ItemNo(Entries.MOST + 1), "d") is None
+    assert entries.take(ItemNo(EntryCache.MOST), "d") == said
+    assert entries.take(ItemNo(EntryCache.MOST + 1), "d") is None

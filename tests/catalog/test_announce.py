@@ -12,12 +12,12 @@ from tests.crawling.practice import ONE, a_marketplace
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.catalog.absorb import Part, Shelf, absorb_entry, absorb_part
+from sellerwatch.catalog.absorb import Part, ProductBatch, absorb_entry, absorb_part
 from sellerwatch.catalog.announce import LOOK_BACK, Announcer, LastEventMissing
 from sellerwatch.catalog.history import states
 from sellerwatch.catalog.policies import NO_POLICIES, parse_policies
 from sellerwatch.catalog.product import PartType, Product, ProductEvent
-from sellerwatch.kernel.ids import Draw, ItemNo, OutboxId, ProductId
+from sellerwatch.kernel.ids import ItemNo, OutboxId, ProductId, ReplayableIds
 from sellerwatch.outbox.event import Event, read_event
 from sellerwatch.outbox.message import Message, MessageStatus
 from sellerwatch.simulator.rendering import Renderer
@@ -50,27 +50,29 @@ class Shop:
     async def told_by_a_run(self, parts: Collection[PartType] = ALL) -> Message | None:
         """A run reads these parts of the product as it is now; says which event is new."""
         self.now += MINUTE
-        now, draw, read = self.now, Draw(self.ids), self._read(parts)
+        now, draw, read = self.now, ReplayableIds(self.ids), self._read(parts)
 
         def work(tx: Transaction) -> Message | None:
             drawn = draw.replay()
-            shelf = Shelf(tx.products.of_items([self.item]))
+            product_batch = ProductBatch(tx.products.of_items([self.item]))
             new_id = ProductId(next(drawn))
             for part in read:
                 if part.type is PartType.MINISHOP:
-                    absorb_entry(shelf, part, new_id, ONE, execution_id(), now)
+                    absorb_entry(product_batch, part, new_id, ONE, execution_id(), now)
                 else:
-                    absorb_part(shelf, part, ONE, now)
-            product = shelf.products[self.item]
-            announcer = Announcer(shelf, tx.products, tx.product_outbox, tx.history, self.market, now, self.policies)
+                    absorb_part(product_batch, part, ONE, now)
+            product = product_batch.products[self.item]
+            announcer = Announcer(
+                product_batch, tx.bodies, tx.product_outbox, tx.history, self.market, now, self.policies
+            )
             told = announcer.announce(product, OutboxId(next(drawn)), execution_id())
-            added, saved, listed = shelf.take_products()
+            added, saved, listed = product_batch.take_products()
             tx.products.add(added)
             tx.products.save(saved)
             tx.products.note_listed(listed)
-            tx.product_outbox.add_all(shelf.take_messages())
-            tx.products.keep_raw(shelf.raws)
-            tx.history.add(shelf.history)
+            tx.product_outbox.add_all(product_batch.take_messages())
+            tx.bodies.keep_raw(product_batch.raws)
+            tx.history.add(product_batch.history)
             return told
 
         return await self.store.transact(work)

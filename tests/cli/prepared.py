@@ -18,7 +18,7 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.task import Task, TaskStatus, TaskType
 from sellerwatch.kernel.failure import Failure, FailureCode
-from sellerwatch.kernel.ids import Draw, ItemNo, SellerId
+from sellerwatch.kernel.ids import ItemNo, ReplayableIds, SellerId
 from sellerwatch.outbox.message import Message
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.schedules.interval import CrawlingInterval
@@ -80,7 +80,7 @@ class Office:
     def register(
         self, seller_id: SellerId = SELLER, name: str = NAME, interval: CrawlingInterval | None = None
     ) -> Seller:
-        draw = Draw(ids(hash_of(seller_id)))
+        draw = ReplayableIds(ids(hash_of(seller_id)))
         return self.do(lambda tx: register(tx, seller_id, name, interval, actor="test", ids=draw.replay(), now=NOW))
 
     def run_of(
@@ -108,7 +108,7 @@ class Office:
         return refused
 
     def tasks(self) -> dict[str, TaskStatus]:
-        found = self.see(lambda tx: tx.tasks.newest(execution_id=None, seller_id=None, status=None, limit=1000))
+        found = self.see(lambda tx: tx.task_queries.newest(execution_id=None, seller_id=None, status=None, limit=1000))
         return {task.task_id: task.status for task in found}
 
 

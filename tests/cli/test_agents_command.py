@@ -74,7 +74,7 @@ def open_circuit(tx: Transaction, row: int, now: datetime) -> None:
 
 def lend(tx: Transaction, row: int, number: int, at: Moment) -> None:
     """So many requests of one agent that were answered just now."""
-    tx.permits.enter_boot(at, Limits())
+    tx.windows.enter_boot(at, Limits())
     (candidate,) = [c for c in tx.agents.candidates(at) if c.row == row]
     grants = [Grant(candidate, at.boot_us)] * number
     lent = tx.permits.reserve(grants, [None] * number, WorkerId("w"), at)
@@ -155,9 +155,11 @@ def test_the_list_says_why_an_agent_rests_and_when_it_is_back(office: Office, no
 
 def test_show_says_what_an_agent_did_in_the_last_hour_and_what_became_of_it(office: Office, now: datetime) -> None:
     def prepare(tx: Transaction) -> None:
-        tx.agents.log_uses([Use(7, None, 200, 100, succeeded=True, too_many=False, at=now - timedelta(minutes=5))] * 3)
-        tx.agents.log_uses([Use(7, None, 429, 300, succeeded=False, too_many=True, at=now)])
-        tx.agents.log_uses([Use(7, None, 200, 100, succeeded=True, too_many=False, at=now - 2 * HOUR)])
+        tx.usage_log.log_uses(
+            [Use(7, None, 200, 100, succeeded=True, too_many=False, at=now - timedelta(minutes=5))] * 3
+        )
+        tx.usage_log.log_uses([Use(7, None, 429, 300, succeeded=False, too_many=True, at=now)])
+        tx.usage_log.log_uses([Use(7, None, 200, 100, succeeded=True, too_many=False, at=now - 2 * HOUR)])
         open_circuit(tx, 7, now)
 
     office.do(prepare)
@@ -180,8 +182,8 @@ def test_the_status_of_the_pool_has_the_agreed_names(office: Office, now: dateti
         agents = tx.agents.get_rows([2, 3])
         tx.agents.save({2: agents[2].suspend(now, HOUR, "quiet"), 3: agents[3].block(now, "out")})
         open_circuit(tx, 4, now)
-        tx.agents.log_uses([Use(5, None, 429, 9, succeeded=False, too_many=True, at=now)] * 2)
-        tx.agents.log_uses([Use(6, None, 429, 9, succeeded=False, too_many=True, at=now)])
+        tx.usage_log.log_uses([Use(5, None, 429, 9, succeeded=False, too_many=True, at=now)] * 2)
+        tx.usage_log.log_uses([Use(6, None, 429, 9, succeeded=False, too_many=True, at=now)])
 
     office.do(prepare)
     give_token(office, 1, now)
@@ -227,8 +229,8 @@ def test_a_restored_database_says_why_windows_are_full_and_until_when(office: Of
 
     def fill(tx: Transaction) -> None:
         at = moment(SystemClock())
-        tx.permits.enter_boot(at, Limits())
-        tx.permits.fill(at, Limits())
+        tx.windows.enter_boot(at, Limits())
+        tx.windows.fill(at, Limits())
 
     office.do(fill)
     status = office.json("agents", "status")

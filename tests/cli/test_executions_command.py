@@ -186,7 +186,7 @@ def test_a_product_whose_last_task_is_cancelled_is_announced_as_far_as_it_is_kno
 
     def crawled(tx: Transaction) -> None:
         tx.products.add([product])
-        tx.products.keep_raw([RawPart(product.product_id, part, "", body, NOW) for part, body in bodies.items()])
+        tx.bodies.keep_raw([RawPart(product.product_id, part, "", body, NOW) for part, body in bodies.items()])
         tx.tasks.add([option])
         run = tx.executions.get(execution_id())
         assert run is not None
@@ -210,7 +210,7 @@ def test_retrying_reopens_every_failed_task_with_a_new_deadline_and_is_on_the_tr
     assert entry.after is not None
     assert (entry.before["status"], entry.before["failedTasks"]) == ("COMPLETED", 3)
     assert (entry.after["status"], entry.after["failedTasks"]) == ("RUNNING", 0)
-    ready = office.see(lambda tx: tx.tasks.ready(execution_id(), StoppedClock(NOW.replace(year=9999)).now(), 10))
+    ready = office.see(lambda tx: tx.task_claims.ready(execution_id(), StoppedClock(NOW.replace(year=9999)).now(), 10))
     assert len(ready) == 3
 
 

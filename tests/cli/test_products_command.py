@@ -186,7 +186,7 @@ def test_long_texts_and_lists_are_shown_where_they_differ(crawled: Shop) -> None
 def test_raw_gives_the_bytes_as_they_came(crawled: Shop) -> None:
     office, item = crawled.office, crawled.items[0]
     product_id = crawled.product(item).product_id
-    newest, oldest = office.see(lambda tx: tx.products.bodies_of(product_id, PartType.DETAIL, 10))
+    newest, oldest = office.see(lambda tx: tx.bodies.bodies_of(product_id, PartType.DETAIL, 10))
     given = str(item)
     assert office("products", "raw", given, "--part", "detail").stdout.encode() == newest.body
     assert office("products", "raw", given, "--part", "detail", "--json").stdout.encode() == newest.body
@@ -251,7 +251,7 @@ def test_bodies_that_cannot_be_read_again_are_named_and_the_exit_code_says_so(cr
 def spoil(shop: Shop, item: ItemNo, body: bytes) -> None:
     """A detail in the archive that was not absorbed: as if another parser had read it."""
     product_id = shop.product(item).product_id
-    shop.do(lambda tx: tx.products.keep_raw([RawPart(product_id, PartType.DETAIL, "0" * 32, body, NOW)]))
+    shop.do(lambda tx: tx.bodies.keep_raw([RawPart(product_id, PartType.DETAIL, "0" * 32, body, NOW)]))
 
 
 def on_a_terminal(office: Office, *arguments: str) -> str:

@@ -114,6 +114,8 @@ def test_an_empty_catalogue_is_an_empty_file_with_its_columns(office: Office, tm
 
 
 def test_an_interrupt_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    # A process that a shell started in the background ignores interrupts.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     target = tmp_path / "products.jsonl"
     target.write_text("old")
 
@@ -123,8 +125,11 @@ def test_an_interrupt_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> No
             os.kill(os.getpid(), signal.SIGINT)
             signal.sigtimedwait([signal.SIGUSR1], 5)
 
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert target.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["products.jsonl"]
 

@@ -15,13 +15,13 @@ import traceback
 from typing import Any
 
 from sellerwatch.cli.main import main, program
-from sellerwatch.cli.session import sitting
+from sellerwatch.cli.session import command_session
 
 for name in ("alembic.command", "sellerwatch.compose.service", "sellerwatch.simulator.simulator", "uvloop"):
     importlib.import_module(name)
 program()
 os.environ["SELLERWATCH_DATABASE_URL"] = "sqlite://"
-with sitting() as first:
+with command_session() as first:
     first.look(lambda tx, at: at.now)
 gc.freeze()
 

@@ -34,7 +34,7 @@ def redis() -> Iterator[Redis]:
 
 
 @dataclass(frozen=True)
-class Standing:
+class AgentDetails:
     """An agent: its health, when it was last used, ages of its answered slots in minutes, slots under way."""
 
     health: int
@@ -46,7 +46,7 @@ class Standing:
 # No age is near the window's edge: the two clocks are not the same.
 AGENTS = st.lists(
     st.builds(
-        Standing,
+        AgentDetails,
         st.sampled_from([30, 70, 100]),
         st.integers(0, 5),
         st.lists(st.sampled_from([1, 30, 59, 61, 200]), max_size=6).map(tuple),
@@ -68,7 +68,7 @@ AGENTS = st.lists(
 )
 def test_both_lend_the_same(
     redis: Redis,
-    agents: list[Standing],
+    agents: list[AgentDetails],
     limit: int,
     per_second: float,
     wanted: int,
@@ -82,11 +82,11 @@ def test_both_lend_the_same(
     assert asyncio.run(in_redis(redis.url, pool, wanted, limits, host)) == expected
 
 
-def candidates(pool: Mapping[int, Standing], limits: Limits) -> list[object]:
+def candidates(pool: Mapping[int, AgentDetails], limits: Limits) -> list[object]:
     return [candidate(row, one, limits) for row, one in pool.items()]
 
 
-def candidate(row: int, one: Standing, limits: Limits) -> object:
+def candidate(row: int, one: AgentDetails, limits: Limits) -> object:
     left = limits.window_limit - one.under_way - sum(age < 60 for age in one.ages)
     used = NOW - timedelta(minutes=one.used)
     return replace(
@@ -94,7 +94,7 @@ def candidate(row: int, one: Standing, limits: Limits) -> object:
     )
 
 
-def embedded(pool: Mapping[int, Standing], wanted: int, limits: Limits, host: Host) -> list[tuple[int, int]]:
+def embedded(pool: Mapping[int, AgentDetails], wanted: int, limits: Limits, host: Host) -> list[tuple[int, int]]:
     """Rows and departures, counted from now."""
     at = Moment(NOW, 10 * HOUR_US, "boot")
     room = min(wanted, host.concurrency - sum(one.under_way for one in pool.values()))
@@ -105,7 +105,7 @@ def embedded(pool: Mapping[int, Standing], wanted: int, limits: Limits, host: Ho
 
 
 async def in_redis(
-    url: str, pool: Mapping[int, Standing], wanted: int, limits: Limits, host: Host
+    url: str, pool: Mapping[int, AgentDetails], wanted: int, limits: Limits, host: Host
 ) -> list[tuple[int, int]]:
     server, clock = Server(url), RedisClock(SystemClock())
     store = SqlStore(make_engine("sqlite://"), clock, InlineRunner(), InlineRunner())

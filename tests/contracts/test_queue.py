@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 from tests.aws import emulator, queues
-from tests.builders import a_failure, luck, worker_id
+from tests.builders import a_failure, rng, worker_id
 from tests.crawling.practice import BROKEN, Practice
 from tests.servers import Aws
 
@@ -25,7 +25,7 @@ from sellerwatch.crawling.queue import EmbeddedQueue, Hint
 from sellerwatch.crawling.take import take
 from sellerwatch.crawling.task import TaskStatus
 from sellerwatch.kernel.clock import moment
-from sellerwatch.kernel.ids import Draw, TaskId
+from sellerwatch.kernel.ids import ReplayableIds, TaskId
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ class Line:
 
     async def notice_the_silent(self) -> None:
         """As a scheduler does it: everybody but worker 2 has been silent."""
-        draw, at = Draw(self.practice.ids), moment(self.practice.clock)
+        draw, at = ReplayableIds(self.practice.ids), moment(self.practice.clock)
 
         def notice(tx: Transaction) -> None:
             tx.workers.beat(worker_id(2), at.now)
@@ -84,7 +84,7 @@ async def line(request: pytest.FixtureRequest, inline_store: SqlStore, aws: Aws)
             marketplace=practice.market,
             clock=practice.clock,
             ids=practice.ids,
-            luck=luck(),
+            rng=rng(),
             sealer=AesGcmSealer([("k", b"0" * 32)]),
             worker_id=worker_id(1),
             rules=practice.rules,
@@ -133,7 +133,7 @@ async def test_of_a_cancelled_run_nothing_is_taken(line: Line) -> None:
     run = await line.practice.start()
     await line.publish()
     hints = await line.receive()
-    draw, now = Draw(line.practice.ids), line.practice.now
+    draw, now = ReplayableIds(line.practice.ids), line.practice.now
     await line.practice.store.transact(
         lambda tx: cancel_execution(tx, run, a_failure(), line.practice.rules, draw.replay(), now)
     )
@@ -146,7 +146,7 @@ async def test_of_a_paused_run_only_what_is_to_be_checked_again_is_taken_when_it
     later = line.practice.now + timedelta(minutes=5)
 
     def pause(tx: Transaction) -> TaskId:
-        first, *_ = tx.tasks.open_of(run, [TaskStatus.WAITING])
+        first, *_ = tx.run_tasks.open_of(run, [TaskStatus.WAITING])
         tx.tasks.save([replace(first, available_at=later)], line.practice.now)
         tx.run_notes.add(run, {(NoteKind.PAUSED, "why"): 1, (NoteKind.RECHECK, first.task_id): 1})
         return first.task_id
@@ -188,7 +188,7 @@ async def test_a_message_that_comes_twice_or_late_does_nothing_twice(line: Line)
 async def test_without_budget_a_task_is_not_taken_and_pays_nothing(line: Line) -> None:
     run = await line.practice.start()
     limits, at = line.crawl.limits, moment(line.practice.clock)
-    await line.practice.store.transact(lambda tx: tx.permits.fill(at, limits))
+    await line.practice.store.transact(lambda tx: tx.windows.fill(at, limits))
     await line.publish()
     assert await line.take() == []
     assert {(task.retry_count, task.attempt) for task in await line.practice.tasks(run)} == {(0, 0)}

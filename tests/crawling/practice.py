@@ -19,7 +19,7 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import Agent, Outcome
 from sellerwatch.agents.answers import Answer, AnswerKind
 from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.agents.lending import Terms
+from sellerwatch.agents.lending import LendingTerms
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.token import Token
 from sellerwatch.crawling.absorb_batch import CrawlRules
@@ -30,7 +30,7 @@ from sellerwatch.crawling.list_reconciliation import list_tasks, pages_of
 from sellerwatch.crawling.outcome import Ending, judge
 from sellerwatch.crawling.ports import WorkerInfo
 from sellerwatch.crawling.task import Task, TaskStatus, TaskType
-from sellerwatch.kernel.ids import Draw, ExecutionId, Ids, ItemNo, SellerId, TaskId
+from sellerwatch.kernel.ids import ExecutionId, Ids, ItemNo, ReplayableIds, SellerId, TaskId
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
 from sellerwatch.marketplaces.ports import Reply, TransportFailed, TransportProblem
 from sellerwatch.outbox.event import Event, read_event
@@ -80,7 +80,7 @@ class Practice:
 
     async def open(self, agents: int = 3, workers: int = 1) -> Practice:
         """Some agents with a token each (the others are blocked), some workers, and the world's sellers registered."""
-        now, draw = self.now, Draw(self.ids)
+        now, draw = self.now, ReplayableIds(self.ids)
 
         def work(tx: Transaction) -> None:
             drawn = draw.replay()
@@ -98,7 +98,7 @@ class Practice:
 
     async def start(self, seller_id: SellerId = ONE, *, total: int | None = None) -> ExecutionId:
         """A run with its list pages, as the trigger makes it."""
-        now, draw = self.now, Draw(self.ids)
+        now, draw = self.now, ReplayableIds(self.ids)
         stated = self.world.count(seller_id) if total is None else total
 
         def work(tx: Transaction) -> ExecutionId:
@@ -115,7 +115,7 @@ class Practice:
 
     async def claims(self, wanted: int = 50, worker: int = 1) -> Claims:
         moment, turn = at(self.now), self.turn
-        terms = Terms(self.limits, self.host, self.rules.breaker)
+        terms = LendingTerms(self.limits, self.host, self.rules.breaker)
         found = await self.store.transact(lambda tx: claim(tx, worker_id(worker), wanted, turn, moment, terms))
         self.turn += 1
         return found
@@ -141,13 +141,13 @@ class Practice:
         return GONE if body is None else Answer(AnswerKind.OK, 200, body)
 
     def ending(self, taken: Claim, answer: Answer | None = None) -> Ending:
-        """As the worker judges it, but for the luck in how long an agent rests: an hour, or what it was asked to."""
+        """As the worker judges it, but for the rng in how long an agent rests: an hour, or what it was asked to."""
         judged = judge(taken, answer or self.truthful(taken.task), self.market, 0.1, self.now)
         asked = judged.wait if judged.verdict.agent is Outcome.TOO_MANY else None
         return replace(judged, rest=max(HOUR, asked or HOUR)) if judged.verdict.agent.is_failure else judged
 
     async def absorb(self, endings: Iterable[Ending], worker: int = 1) -> Absorbed:
-        moment, draw, group = at(self.now), Draw(self.ids), list(endings)
+        moment, draw, group = at(self.now), ReplayableIds(self.ids), list(endings)
         return await self.store.transact(
             lambda tx: absorb(tx, group, worker_id(worker), self.rules, draw.replay(), moment)
         )
@@ -182,7 +182,7 @@ class Practice:
         return found
 
     async def tasks(self, execution_id: ExecutionId) -> Sequence[Task]:
-        return await self.store.read(lambda tx: tx.tasks.open_of(execution_id, tuple(TaskStatus)))
+        return await self.store.read(lambda tx: tx.run_tasks.open_of(execution_id, tuple(TaskStatus)))
 
     async def agent(self, row: int) -> Agent:
         return (await self.store.read(lambda tx: tx.agents.get_rows([row])))[row]

@@ -213,7 +213,7 @@ async def test_a_lower_limit_counts_at_once_and_what_is_lent_stays_counted(inlin
     await practice.start()
     assert len(await practice.claim(4)) == 4
     limits = Limits(window_limit=6, per_second=1000, margin=timedelta(0))
-    await practice.store.transact(lambda tx: tx.permits.set_limits(limits, at(practice.now)))
+    await practice.store.transact(lambda tx: tx.windows.set_limits(limits, at(practice.now)))
     practice.clock.time += SECOND
     assert len(await practice.claim(50)) == 2
 

@@ -48,7 +48,7 @@ async def test_an_incomplete_product_is_shown_as_far_as_it_was_read(practice: Pr
     # A body of before a removal: its hash is forgotten, so it says nothing of what is known now.
     gone = RawPart(product.product_id, PartType.DETAIL, "b" * 32, b"{}", NOW)
     await practice.store.transact(lambda tx: tx.products.add([product]))
-    await practice.store.transact(lambda tx: tx.products.keep_raw([raw, gone]))
+    await practice.store.transact(lambda tx: tx.bodies.keep_raw([raw, gone]))
     found = await look(practice, item)
     truth = practice.world.truth(item)
     assert truth is not None
@@ -62,7 +62,7 @@ async def test_a_body_that_cannot_be_read_falls_back_to_what_was_told(practice: 
     item = practice.items()[0]
     product = await product_of(practice, item)
     spoilt = RawPart(product.product_id, PartType.DETAIL, "0" * 32, b'{"moduleList":[]}', NOW)
-    await practice.store.transact(lambda tx: tx.products.keep_raw([spoilt]))
+    await practice.store.transact(lambda tx: tx.bodies.keep_raw([spoilt]))
     found = (await look(practice, item)).known
     assert found == Known(product, practice.world.truth(item) or {}, found.problem)
     assert found.problem is not None
@@ -89,7 +89,7 @@ async def test_the_last_event_says_what_holds_it_and_held_parts_are_named(practi
     practice.world.put(replace(sold, stock=sold.stock + 7, sold_out=False))
     await practice.crawl()
     held = HeldPart(item, PartType.OPTION, HeldStatus.PENDING, ONE, run, "0" * 32, practice.now, body=b"[]")
-    await practice.store.transact(lambda tx: tx.quarantine.put([held]))
+    await practice.store.transact(lambda tx: tx.held_parts.put([held]))
     found = await look(practice, item)
     assert found.last is not None
     assert (found.last.event_type, found.last.status) == ("PRODUCT_UPDATED", MessageStatus.WAITING)

@@ -39,7 +39,7 @@ from sellerwatch.crawling.execution import CrawlInProgress, Execution, Execution
 from sellerwatch.crawling.task import Task, TaskStatus
 from sellerwatch.kernel.errors import IllegalMove
 from sellerwatch.kernel.failure import FailureCode
-from sellerwatch.kernel.ids import Draw
+from sellerwatch.kernel.ids import ReplayableIds
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
 from sellerwatch.outbox import commands as outbox_commands
 from sellerwatch.schedules.missed import spread, tick
@@ -64,8 +64,8 @@ def rules() -> CrawlRules:
 
 
 @pytest.fixture
-def draw() -> Draw:
-    return Draw(ids())
+def draw() -> ReplayableIds:
+    return ReplayableIds(ids())
 
 
 def failed(number: int) -> Task:
@@ -90,7 +90,7 @@ async def counts_agree(store: SqlStore, number: int = 1) -> Execution:
     """The run, once its counters are seen to be sums over its tasks."""
 
     def look(tx: Transaction) -> Execution:
-        run, tally = tx.executions.get(execution_id(number)), tx.tasks.tally(execution_id(number))
+        run, tally = tx.executions.get(execution_id(number)), tx.run_tasks.tally(execution_id(number))
         assert run is not None
         assert run.total_tasks_created == sum(tally.values())
         for status, counted in ((TaskStatus.COMPLETED, run.completed_tasks), (TaskStatus.FAILED, run.failed_tasks)):
@@ -101,7 +101,7 @@ async def counts_agree(store: SqlStore, number: int = 1) -> Execution:
 
 
 async def test_a_cancelled_run_counts_what_was_cancelled_and_the_seller_can_be_crawled_again(
-    inline_store: SqlStore, rules: CrawlRules, draw: Draw
+    inline_store: SqlStore, rules: CrawlRules, draw: ReplayableIds
 ) -> None:
     going = a_task(2).publish(NOW).start(worker_id(), NOW)
     await inline_store.transact(lambda tx: keep(tx, a_run(total=3, failed=1), failed(1), going, a_task(3)))
@@ -116,7 +116,7 @@ async def test_a_cancelled_run_counts_what_was_cancelled_and_the_seller_can_be_c
 
 
 async def test_a_run_that_is_over_or_unknown_is_not_cancelled(
-    inline_store: SqlStore, rules: CrawlRules, draw: Draw
+    inline_store: SqlStore, rules: CrawlRules, draw: ReplayableIds
 ) -> None:
     await inline_store.transact(lambda tx: keep(tx, a_run(total=0)))
     for number, error in ((1, ExecutionOver), (2, ExecutionNotFound)):

@@ -11,11 +11,11 @@ from tests.conftest import ENGINES
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.kernel.ids import Draw, SellerId
+from sellerwatch.kernel.ids import ReplayableIds, SellerId
 from sellerwatch.outbox import commands as outbox_commands
 from sellerwatch.outbox.channel import NothingToResume, OutboxPaused
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
-from sellerwatch.outbox.ports import Choice
+from sellerwatch.outbox.ports import MessageFilter
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.schedules.schedule import ScheduleStatus
 from sellerwatch.sellers import commands as seller_commands
@@ -65,7 +65,7 @@ async def test_many_are_moved_in_pieces_and_are_one_line_of_the_trail(
     inline_store: SqlStore, bulk: Bulk, to: MessageStatus, freed: int
 ) -> None:
     await failed(inline_store, 1201)
-    choice = Choice(seller_id=SELLER)
+    choice = MessageFilter(seller_id=SELLER)
     assert await inline_store.transact(lambda tx: bulk(tx, PRODUCT, choice, actor=ME, now=LATER)) == 1201
     first = await inline_store.read(lambda tx: tx.product_outbox.get(outbox_id(2)))
     assert first is not None
@@ -81,7 +81,7 @@ async def test_many_are_moved_in_pieces_and_are_one_line_of_the_trail(
 
 async def test_a_choice_that_is_not_of_failures_still_moves_failures_only(inline_store: SqlStore) -> None:
     await failed(inline_store, 1)
-    every = Choice(status=WAITING)
+    every = MessageFilter(status=WAITING)
     moved = await inline_store.transact(
         lambda tx: outbox_commands.discard_chosen(tx, PRODUCT, every, actor=ME, now=LATER)
     )
@@ -118,8 +118,8 @@ class Registered:
 
     def __init__(self, store: SqlStore) -> None:
         self._store = store
-        self._draw = Draw(ids())
-        self._more = Draw(ids(1))
+        self._draw = ReplayableIds(ids())
+        self._more = ReplayableIds(ids(1))
 
     async def begin(self) -> None:
         def work(tx: Transaction) -> None:
@@ -172,7 +172,7 @@ async def test_where_the_messages_were_discarded_a_new_one_tells_how_the_schedul
     await seller.begin()
 
     def give_up(tx: Transaction) -> None:
-        outbox_commands.discard_chosen(tx, SCHEDULER, Choice(), actor="test", now=NOW)
+        outbox_commands.discard_chosen(tx, SCHEDULER, MessageFilter(), actor="test", now=NOW)
         (second,) = tx.scheduler_outbox.due(NOW, 10)
         tx.scheduler_outbox.move([second.send(worker_id()).refuse("no").discard()], NOW)
 

@@ -20,7 +20,7 @@ from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents import commands
 from sellerwatch.agents.agent import AgentExists, AgentNotFound, AgentStatus, InvalidUserAgent
-from sellerwatch.agents.agent_status import Standing, next_free_at, tokens_by_age
+from sellerwatch.agents.agent_status import AgentDetails, next_free_at, tokens_by_age
 from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.commands import (
     AgentName,
@@ -35,7 +35,7 @@ from sellerwatch.agents.ports import Permit, Stored, Use
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.errors import IllegalMove, Invalid
-from sellerwatch.kernel.ids import Draw, UserAgentId
+from sellerwatch.kernel.ids import ReplayableIds, UserAgentId
 
 
 @pytest.fixture(params=ENGINES)
@@ -78,7 +78,7 @@ def open_circuit(tx: Transaction, row: int) -> None:
 
 def lend(tx: Transaction, row: int, number: int, moment: Moment) -> list[Permit]:
     """So many permits of one agent, unanswered."""
-    tx.permits.enter_boot(moment, LIMITS)
+    tx.windows.enter_boot(moment, LIMITS)
     (candidate,) = [c for c in tx.agents.candidates(moment) if c.row == row]
     grant = Grant(candidate, moment.boot_us)
     return list(tx.permits.reserve([grant] * number, [None] * number, worker_id(), moment))
@@ -88,7 +88,7 @@ def found(tx: Transaction, row: int) -> Stored:
     return commands.find_agent(tx, AgentName(str(row)))
 
 
-def standing(tx: Transaction, row: int, moment: Moment, limits: Limits = LIMITS) -> Standing:
+def standing(tx: Transaction, row: int, moment: Moment, limits: Limits = LIMITS) -> AgentDetails:
     return next(one for one in tx.pool_report.standings(moment, limits) if one.row == row)
 
 
@@ -123,7 +123,7 @@ async def test_a_number_and_a_uuid_name_the_same_agent(inline_store: SqlStore) -
 
 
 async def test_an_added_agent_is_ready_with_a_whole_budget_and_is_on_the_trail(inline_store: SqlStore) -> None:
-    draw, limits = Draw(ids()), Limits(window_limit=200)
+    draw, limits = ReplayableIds(ids()), Limits(window_limit=200)
     made = await inline_store.transact(
         lambda tx: commands.add_agent(tx, " Opera/9 ", limits, actor=ME, ids=draw.replay(), at=at())
     )
@@ -135,7 +135,7 @@ async def test_an_added_agent_is_ready_with_a_whole_budget_and_is_on_the_trail(i
 async def test_an_agent_that_is_no_header_or_there_already_is_refused(
     inline_store: SqlStore, given: str | None, error: type[Exception]
 ) -> None:
-    draw = Draw(ids())
+    draw = ReplayableIds(ids())
 
     def work(tx: Transaction) -> None:
         text = tx.agents.get_rows([1])[1].user_agent if given is None else given
@@ -162,7 +162,7 @@ async def test_a_removed_agent_with_requests_in_its_window_gets_no_fresh_budget_
     strings = await inline_store.transact(remove)
 
     def add(tx: Transaction, text: str, after: timedelta) -> Stored:
-        draw = Draw(ids(int(after.total_seconds())))
+        draw = ReplayableIds(ids(int(after.total_seconds())))
         return commands.add_agent(tx, text, limits, actor=ME, ids=draw.replay(), at=at(after))
 
     with pytest.raises(RemovedLately, match="add it after 2026-11-15 07:05:05 UTC"):
@@ -173,7 +173,7 @@ async def test_a_removed_agent_with_requests_in_its_window_gets_no_fresh_budget_
 
 async def test_the_number_of_a_removed_agent_is_never_anothers(inline_store: SqlStore) -> None:
     """Its permits and its log stay, and would be taken for the newcomer's."""
-    draw = Draw(ids())
+    draw = ReplayableIds(ids())
     await inline_store.transact(lambda tx: commands.remove_agents(tx, names(100), LIMITS, actor=ME, at=at()))
     made = await inline_store.transact(
         lambda tx: commands.add_agent(tx, "Opera/9", LIMITS, actor=ME, ids=draw.replay(), at=at())
@@ -393,7 +393,7 @@ async def test_what_an_earlier_boot_left_counts_until_this_boot_is_a_window_old(
 
 
 async def test_a_window_that_counts_as_full_says_until_when(inline_store: SqlStore) -> None:
-    await inline_store.transact(lambda tx: tx.permits.fill(at(), LIMITS))
+    await inline_store.transact(lambda tx: tx.windows.fill(at(), LIMITS))
 
     def look(tx: Transaction) -> None:
         full = standing(tx, 1, at(MINUTE))
@@ -450,8 +450,8 @@ async def test_429s_of_the_last_hour_are_counted_per_agent_by_the_index_alone(
 ) -> None:
     def log(tx: Transaction) -> None:
         times = [NOW - 2 * HOUR, NOW - MINUTE, NOW - SECOND]
-        tx.agents.log_uses([Use(1, None, 429, 10, succeeded=False, too_many=True, at=time) for time in times])
-        tx.agents.log_uses([Use(2, None, 200, 10, succeeded=True, too_many=False, at=NOW)])
+        tx.usage_log.log_uses([Use(1, None, 429, 10, succeeded=False, too_many=True, at=time) for time in times])
+        tx.usage_log.log_uses([Use(2, None, 200, 10, succeeded=True, too_many=False, at=NOW)])
 
     await inline_store.transact(log)
     seen = await inline_store.read(lambda tx: tx.pool_report.standings(at(), LIMITS))

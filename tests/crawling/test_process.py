@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.builders import HOUR, SECOND, a_failure, at, luck, worker_id
+from tests.builders import HOUR, SECOND, a_failure, at, rng, worker_id
 from tests.conftest import ENGINES
 from tests.crawling.practice import BROKEN, GONE, ONE, TOO_MANY, TWO, Practice
 
@@ -22,7 +22,7 @@ from sellerwatch.crawling.put_back import cancel_execution
 from sellerwatch.crawling.task import Purpose, TaskNote, TaskStatus, TaskType
 from sellerwatch.kernel.failure import FailureCode
 from sellerwatch.kernel.fast_values import altered
-from sellerwatch.kernel.ids import Draw, ExecutionId, ItemNo
+from sellerwatch.kernel.ids import ExecutionId, ItemNo, ReplayableIds
 from sellerwatch.sellers.seller import SellerStatus
 
 
@@ -46,7 +46,7 @@ async def everything(practice: Practice) -> list[list[tuple[object, ...]]]:
 
 
 async def cancel(practice: Practice, run: ExecutionId, code: FailureCode = FailureCode.CANCELLED) -> Execution:
-    now, draw = practice.now, Draw(practice.ids)
+    now, draw = practice.now, ReplayableIds(practice.ids)
     return await practice.store.transact(
         lambda tx: cancel_execution(tx, run, a_failure(code), practice.rules, draw.replay(), now)
     )
@@ -101,7 +101,7 @@ async def test_a_change_is_told_although_another_part_of_the_product_failed_for_
     item = practice.items()[0]
     before = practice.world.truth(item)
     assert before is not None
-    practice.world.change(item, luck(1), "reprice")
+    practice.world.change(item, rng(1), "reprice")
     await practice.start()
     await practice.go_on({(OPTION, item): GONE})
     [_, (message, event)] = await practice.events(item)
@@ -119,7 +119,7 @@ async def test_digests_of_an_earlier_build_tell_nothing_although_they_differ(pra
         items = tx.products.of_items(practice.items())
         old = {"minishop_hash": "1" * 32, "detail_hash": "2" * 32, "option_hash": "3" * 32}
         tx.products.save([altered(product, **old) for product in items.values()])
-        tx.products.forget_body_hashes(practice.items())
+        tx.bodies.forget_body_hashes(practice.items())
 
     await practice.store.transact(age)
     await practice.crawl()
@@ -133,7 +133,7 @@ async def test_both_parts_changed_in_one_run_are_one_event(practice: Practice) -
     await practice.deliver_all()
     item = practice.items()[0]
     for how in ("reprice", "retag", "add option"):
-        practice.world.change(item, luck(1), how)
+        practice.world.change(item, rng(1), how)
     await practice.crawl()
     [_, (_, event)] = await practice.events(item)
     assert event.product_data == practice.world.truth(item)
@@ -196,7 +196,7 @@ async def test_a_task_that_is_gone_from_the_table_is_passed_over(practice: Pract
 
 async def test_the_counts_equal_a_recount_after_every_step(inline_store: SqlStore) -> None:
     practice = await Practice(inline_store, products=6, page_size=4).open()
-    run, dice = await practice.start(), luck(4)
+    run, dice = await practice.start(), rng(4)
     for _ in range(200):
         taken = await practice.claim(5)
         if not taken:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from tests.builders import MINUTE, SECOND, a_failure, at, execution_id, luck, worker_id
+from tests.builders import MINUTE, SECOND, a_failure, at, execution_id, rng, worker_id
 from tests.crawling.practice import BROKEN, GONE, ONE, TWO, Practice
 
 from sellerwatch.catalog.product import ProductEvent
@@ -14,7 +14,7 @@ from sellerwatch.crawling.put_back import PutBack, cancel_execution, put_back_lo
 from sellerwatch.crawling.task import TaskStatus, TaskType
 from sellerwatch.kernel.errors import IllegalMove
 from sellerwatch.kernel.failure import FailureCode
-from sellerwatch.kernel.ids import Draw, ExecutionId
+from sellerwatch.kernel.ids import ExecutionId, ReplayableIds
 from sellerwatch.operations.catalog import settle_ended
 
 LAPSE = timedelta(seconds=30)
@@ -24,7 +24,7 @@ COMPLETED, FAILED = TaskStatus.COMPLETED, TaskStatus.FAILED
 
 
 async def sweep(practice: Practice) -> PutBack:
-    now, draw = practice.now, Draw(practice.ids)
+    now, draw = practice.now, ReplayableIds(practice.ids)
     return await practice.store.transact(lambda tx: put_back_lost(tx, LAPSE, practice.rules, draw.replay(), at(now)))
 
 
@@ -34,14 +34,14 @@ async def beat(practice: Practice, number: int = 1) -> None:
 
 
 async def leave(practice: Practice, number: int = 1) -> int:
-    now, draw = practice.now, Draw(practice.ids)
+    now, draw = practice.now, ReplayableIds(practice.ids)
     return await practice.store.transact(
         lambda tx: release(tx, worker_id(number), practice.rules, draw.replay(), at(now))
     )
 
 
 async def cancel(practice: Practice, run: ExecutionId) -> Execution:
-    now, draw = practice.now, Draw(practice.ids)
+    now, draw = practice.now, ReplayableIds(practice.ids)
     return await practice.store.transact(
         lambda tx: cancel_execution(tx, run, a_failure(FailureCode.CANCELLED), practice.rules, draw.replay(), now)
     )
@@ -49,7 +49,7 @@ async def cancel(practice: Practice, run: ExecutionId) -> Execution:
 
 async def reopen(practice: Practice, run: ExecutionId) -> int:
     now = practice.now
-    return await practice.store.transact(lambda tx: reopen_tasks(tx, tx.tasks.open_of(run, (FAILED,)), now))
+    return await practice.store.transact(lambda tx: reopen_tasks(tx, tx.run_tasks.open_of(run, (FAILED,)), now))
 
 
 async def listed(practice: Practice) -> ExecutionId:
@@ -145,7 +145,7 @@ async def test_a_product_whose_last_task_was_poison_is_told_what_else_changed(pr
     await practice.crawl()
     await practice.deliver_all()
     item = practice.items()[0]
-    practice.world.change(item, luck(1), "reprice")
+    practice.world.change(item, rng(1), "reprice")
     run = await practice.start()
     await beat(practice)
     [page] = await practice.claim()
@@ -253,13 +253,13 @@ async def test_a_change_that_was_read_before_the_cancel_is_told(practice: Practi
     await practice.crawl()
     await practice.deliver_all()
     item = practice.items()[0]
-    practice.world.change(item, luck(1), "reprice")
+    practice.world.change(item, rng(1), "reprice")
     run = await listed(practice)
     [detail] = [c for c in await practice.claim() if (c.task.task_type, c.task.item_no) == (DETAIL, item)]
     await practice.answer(detail)
     await leave(practice)
     await cancel(practice, run)
-    draw, now = Draw(practice.ids), practice.now
+    draw, now = ReplayableIds(practice.ids), practice.now
     settled, _ = await practice.store.transact(lambda tx: settle_ended(tx, practice.rules, draw.replay(), now))
     assert settled == 1
     [_, (message, _)] = await practice.events(item)
@@ -320,7 +320,7 @@ async def test_tasks_of_several_runs_are_reopened_each_in_its_own(practice: Prac
     await practice.go_on({(DETAIL, practice.items(seller)[0]): GONE for seller in (ONE, TWO)})
     now = practice.now
     done = await practice.store.transact(
-        lambda tx: reopen_tasks(tx, [task for run in runs for task in tx.tasks.open_of(run, (FAILED,))], now)
+        lambda tx: reopen_tasks(tx, [task for run in runs for task in tx.run_tasks.open_of(run, (FAILED,))], now)
     )
     assert done == 2
     for run in runs:

@@ -15,7 +15,7 @@ from sellerwatch.crawling.task import TaskNotFound, TaskStatus
 from sellerwatch.kernel.failure import Blame
 from sellerwatch.kernel.ids import ItemNo
 from sellerwatch.outbox.message import MessageStatus
-from sellerwatch.reports.trace import Story, of_message, of_product, of_run, of_task
+from sellerwatch.reports.trace import Trace, of_message, of_product, of_run, of_task
 
 
 async def changed(store: SqlStore) -> tuple[Practice, ItemNo]:
@@ -56,7 +56,7 @@ async def test_an_earlier_version_has_its_own_story(inline_store: SqlStore) -> N
 async def test_the_same_story_is_told_from_its_event_its_task_and_its_run(inline_store: SqlStore) -> None:
     _, item = await changed(inline_store)
 
-    def work(tx: Transaction) -> tuple[Story, Story, Story, Story]:
+    def work(tx: Transaction) -> tuple[Trace, Trace, Trace, Trace]:
         whole = of_product(tx, item)
         assert whole.execution is not None
         event = of_message(tx, whole.tellings[0].message.outbox_id)
@@ -76,7 +76,7 @@ async def test_a_task_that_is_not_there_has_no_story(inline_store: SqlStore) -> 
 
 async def test_a_seller_is_late_when_it_was_not_read_within_its_interval(inline_store: SqlStore) -> None:
     practice, _ = await changed(inline_store)
-    one, two = await inline_store.read(lambda tx: tx.glances.freshness([ONE, TWO]))
+    one, two = await inline_store.read(lambda tx: tx.dashboard.freshness([ONE, TWO]))
     now = practice.now
     assert (one.is_late(now), two.is_late(now)) == (False, False)
     assert one.fresh_as_of is not None
@@ -84,8 +84,8 @@ async def test_a_seller_is_late_when_it_was_not_read_within_its_interval(inline_
     assert one.is_late(now + DAY * 1.05) is False
     assert one.is_late(now + DAY * 1.2) is True
     assert two.is_late(now + DAY * 2) is True
-    assert len(await inline_store.read(lambda tx: tx.glances.freshness())) == 2
-    assert list(await inline_store.read(lambda tx: tx.glances.freshness([]))) == []
+    assert len(await inline_store.read(lambda tx: tx.dashboard.freshness())) == 2
+    assert list(await inline_store.read(lambda tx: tx.dashboard.freshness([]))) == []
 
 
 async def test_what_failed_is_counted_with_its_sentence(inline_store: SqlStore) -> None:
@@ -100,7 +100,7 @@ async def test_what_failed_is_counted_with_its_sentence(inline_store: SqlStore) 
         )
         practice.clock.time += HOUR
     since = practice.now - DAY
-    needs, failures = await inline_store.read(lambda tx: (tx.glances.needs(since), tx.glances.failures(since, 100)))
+    needs, failures = await inline_store.read(lambda tx: (tx.dashboard.needs(since), tx.dashboard.failures(since, 100)))
     assert needs.failed_tasks == sum(failures.values()) > 0
     assert needs.failed_events == needs.open_cases == needs.held_removals == needs.dead_letters == 0
     assert list(failures) == [Blame.PARSER]

@@ -170,7 +170,7 @@ class Post:
         self._thread.start()
 
     async def _meddle(self) -> None:
-        aws, luck = Aws(self._url), self._luck
+        aws, rng = Aws(self._url), self._luck
         try:
             queue = {"QueueUrl": (await aws.call("sqs", "get_queue_url", QueueName=QUEUE))["QueueUrl"]}
             while not self._stop.is_set():
@@ -179,23 +179,23 @@ class Post:
                         "sqs",
                         "receive_message",
                         **queue,
-                        MaxNumberOfMessages=luck.randint(1, 5),
-                        VisibilityTimeout=luck.choice((0, 1, 3)),
+                        MaxNumberOfMessages=rng.randint(1, 5),
+                        VisibilityTimeout=rng.choice((0, 1, 3)),
                         AttributeNames=["MessageGroupId"],
                     )
                     for message in taken.get("Messages", ()):
                         self.delayed += 1
-                        if luck.random() < 0.6:
+                        if rng.random() < 0.6:
                             await aws.call(
                                 "sqs",
                                 "send_message",
                                 **queue,
                                 MessageBody=message["Body"],
                                 MessageGroupId=message["Attributes"]["MessageGroupId"],
-                                MessageDeduplicationId=f"again-{luck.getrandbits(64):x}",
+                                MessageDeduplicationId=f"again-{rng.getrandbits(64):x}",
                             )
                             self.doubled += 1
-                await asyncio.sleep(luck.uniform(0.1, 0.5))
+                await asyncio.sleep(rng.uniform(0.1, 0.5))
         finally:
             await aws.close()
 
@@ -204,13 +204,13 @@ class Post:
         self._thread.join()
 
 
-def fire(fleet: Fleet, seller_id: str, luck: random.Random) -> bool:
+def fire(fleet: Fleet, seller_id: str, rng: random.Random) -> bool:
     """As a rule of EventBridge does it: at whichever API there is. False: ask again, as its retry policy does."""
     addresses = fleet.addresses()
     if not addresses:
         return False
     try:
-        with closing(connect(luck.choice(addresses))) as connection:
+        with closing(connect(rng.choice(addresses))) as connection:
             body, headers = json.dumps({"sellerId": seller_id}), {"X-API-Key": KEY, "Content-Type": "application/json"}
             connection.request("POST", "/api/internal/crawling/trigger", body, headers)
             answer = connection.getresponse()
@@ -245,7 +245,7 @@ class Story:
     simulator: SimulatorProcess
     fleet: Fleet
     sellers: int
-    luck: random.Random
+    rng: random.Random
     patience: float = 120.0
     say: Callable[[str], None] = lambda _: None
     rounds: int = 0
@@ -289,7 +289,7 @@ class Story:
         assert len(waiting) == self.sellers
         deadline = time.monotonic() + self.patience
         while waiting:
-            waiting = [seller_id for seller_id in waiting if not fire(self.fleet, seller_id, self.luck)]
+            waiting = [seller_id for seller_id in waiting if not fire(self.fleet, seller_id, self.rng)]
             assert time.monotonic() < deadline, f"not started: {waiting}"
             time.sleep(0.2 if waiting else 0)
 
@@ -302,10 +302,10 @@ class Story:
                 outage = outages.pop(due)
                 self.faults.append(outage.__name__)
                 outage()
-            victim = self.luck.choice(self.fleet.members)
+            victim = self.rng.choice(self.fleet.members)
             self.fleet.kill(victim)
             self.fleet.tend()
-            time.sleep(self.luck.uniform(*pause))
+            time.sleep(self.rng.uniform(*pause))
 
     def go_round(self) -> None:
         """The products change, every seller is crawled, everything is told."""

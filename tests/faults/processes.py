@@ -21,7 +21,7 @@ from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.clock import SystemClock
-from sellerwatch.kernel.ids import Draw, Ids, SellerId
+from sellerwatch.kernel.ids import Ids, ReplayableIds, SellerId
 from sellerwatch.sellers.commands import register, run_now
 from sellerwatch.simulator.rng import dice
 
@@ -170,7 +170,7 @@ class SimulatorProcess(Program):
 def register_at(url: str, *sellers: str, due: bool = True) -> None:
     """As `sellers add --crawl-now` does it, without a process for each."""
     clock = SystemClock()
-    draw, now = Draw(Ids(clock, dice(*sellers))), clock.now()
+    draw, now = ReplayableIds(Ids(clock, dice(*sellers))), clock.now()
     store = SqlStore(make_engine(url), clock, InlineRunner(), InlineRunner())
 
     def work(tx: Transaction) -> None:

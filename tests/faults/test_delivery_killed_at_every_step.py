@@ -123,6 +123,6 @@ def test_killed_at_any_step_of_delivery_everything_arrives_once_and_in_order(
 @pytest.mark.parametrize("mood", [Mode.ERROR_AFTER, Mode.THROTTLE])
 def test_killed_at_any_three_steps_of_delivery_everything_still_arrives(migrated_template: Path, mood: Mode) -> None:
     steps = story(migrated_template, mood)
-    luck = dice("three deaths", mood.value)
+    rng = dice("three deaths", mood.value)
     for _ in range(25):
-        story(migrated_template, mood, *luck.choices(range(1, len(steps) + 1), k=3))
+        story(migrated_template, mood, *rng.choices(range(1, len(steps) + 1), k=3))

@@ -151,6 +151,6 @@ def test_killed_at_any_step_a_crawl_is_completed_by_the_next_start(
 
 def test_killed_at_any_two_steps_a_crawl_is_still_completed(migrated_template: Path) -> None:
     steps = steps_of(migrated_template, crawled=False)
-    luck = dice("two deaths")
-    walk: list[tuple[int, ...]] = [tuple(luck.choices(range(1, len(steps) + 1), k=2)) for _ in range(40)]
+    rng = dice("two deaths")
+    walk: list[tuple[int, ...]] = [tuple(rng.choices(range(1, len(steps) + 1), k=2)) for _ in range(40)]
     assert died_of(migrated_template, walk, steps, crawled=False) == []

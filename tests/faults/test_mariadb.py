@@ -21,7 +21,7 @@ from sellerwatch.compose.database import open_engine, open_store
 from sellerwatch.compose.service import open_service
 from sellerwatch.crawling.trigger import trigger
 from sellerwatch.kernel.clock import SystemClock
-from sellerwatch.kernel.ids import Draw, Ids, SellerId
+from sellerwatch.kernel.ids import Ids, ReplayableIds, SellerId
 from sellerwatch.sellers.commands import register
 from sellerwatch.service.service import Service
 from sellerwatch.settings.model import Settings
@@ -64,7 +64,7 @@ async def serving(settings: Settings, simulator: Simulator) -> AsyncIterator[Ser
 
 async def begin(service: Service, sellers: list[SellerId]) -> None:
     crawl = service.crawl
-    draw, now = Draw(Ids(crawl.clock, random.Random(1))), crawl.clock.now()
+    draw, now = ReplayableIds(Ids(crawl.clock, random.Random(1))), crawl.clock.now()
 
     def work(tx: Any) -> None:
         ids = draw.replay()
@@ -100,8 +100,8 @@ async def check_books(store: SqlStore, simulator: Simulator, products: int) -> N
     assert (stats["over_budget"], stats["over_rate"]) == (0, 0)
     events = simulator.product_server.events()
     assert len({event.item_no for event in events}) == len(events) == products
-    for run in await store.read(lambda tx: tx.executions.newest(seller_id=None, status=None, limit=100)):
-        tally = await store.read(lambda tx, run=run: tx.tasks.tally(run.execution_id))  # type: ignore[misc]
+    for run in await store.read(lambda tx: tx.execution_queries.newest(seller_id=None, status=None, limit=100)):
+        tally = await store.read(lambda tx, run=run: tx.run_tasks.tally(run.execution_id))  # type: ignore[misc]
         assert (run.total_tasks_created, run.completed_tasks) == (sum(tally.values()),) * 2
     assert await store.read(lambda tx: tx.permits.unanswered()) == 0
 

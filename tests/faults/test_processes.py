@@ -32,12 +32,12 @@ def register(database: Path, *sellers: str, due: bool = True) -> None:
 def test_a_service_killed_again_and_again_completes_its_runs_when_it_is_let_live(
     tmp_path: Path, database_file: Path
 ) -> None:
-    luck = dice("kill -9")
+    rng = dice("kill -9")
     with simulating(tmp_path, "--sellers", "2", "--products", "250", "--latency-ms", "100") as simulator:
         settings = simulator.settings(database_file)
         register(database_file, "seller_0001", "seller_0002")
         for share in (0.05, 0.2, 0.4, 0.6):
-            before = int(1000 * (share + 0.1 * luck.random()))
+            before = int(1000 * (share + 0.1 * rng.random()))
             with Program(tmp_path, "serve", **settings) as service:
                 until(lambda before=before: simulator.requests >= before, f"{before} requests")  # type: ignore[misc]
                 service.kill()

@@ -108,7 +108,7 @@ def staged(template: Path, folder: Path) -> Iterator[Stage]:
         opened = open_service(
             settings,
             clock=clock,
-            luck=random.Random(1),
+            rng=random.Random(1),
             store=store,
             transport=SimulatedTransport(simulator, clock),
             receiver=SimulatedReceiver(simulator, clock),

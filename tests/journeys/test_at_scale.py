@@ -21,7 +21,7 @@ from sellerwatch.adapters.aws.queue import set_up
 from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.kernel.clock import SystemClock
-from sellerwatch.kernel.ids import Draw, SellerId
+from sellerwatch.kernel.ids import ReplayableIds, SellerId
 from sellerwatch.sellers.commands import register
 
 SELLER = SellerId("seller_0001")
@@ -74,7 +74,7 @@ def prepared(settings: dict[str, object], database_file: Path, aws: Aws) -> dict
         await set_up(client, str(settings["SQS_QUEUE_NAME"]), str(settings["SQS_DLQ_NAME"]), 3)
         await client.close()
         store = SqlStore(make_engine(f"sqlite:///{database_file}"), SystemClock(), InlineRunner(), InlineRunner())
-        draw, now = Draw(ids()), SystemClock().now()
+        draw, now = ReplayableIds(ids()), SystemClock().now()
         await store.transact(lambda tx: register(tx, SELLER, "x", None, actor="test", ids=draw.replay(), now=now))
         store.close()
 

@@ -16,7 +16,7 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.catalog.product import PartType
 from sellerwatch.catalog.quarantine import Case, CaseKind
 from sellerwatch.catalog.removal import Removal, RemovalReason
-from sellerwatch.kernel.ids import CaseId, Draw, RemovalId, SellerId
+from sellerwatch.kernel.ids import CaseId, RemovalId, ReplayableIds, SellerId
 from sellerwatch.sellers.commands import register
 from sellerwatch.simulator.product_server import Behaviour, Mode
 
@@ -51,7 +51,7 @@ def crawl(page: Page, seller: str) -> None:
 
 def known(stage: Stage, seller: str) -> None:
     """A seller that is registered already."""
-    draw, now = Draw(stage.service.crawl.ids), stage.service.crawl.clock.now()
+    draw, now = ReplayableIds(stage.service.crawl.ids), stage.service.crawl.clock.now()
     stage.do(
         lambda tx: register(tx, SellerId(seller), f"가게 {seller}", None, actor="test", ids=draw.replay(), now=now)
     )
@@ -267,16 +267,16 @@ def furnished(stage: Stage) -> Furnished:
     now = stage.service.crawl.clock.now()
 
     def work(tx: Transaction) -> tuple[str, ...]:
-        run = tx.executions.newest(seller_id=seller, status=None, limit=1)[0].execution_id
+        run = tx.execution_queries.newest(seller_id=seller, status=None, limit=1)[0].execution_id
         case, removal = CaseId(run), RemovalId(run)
         if tx.quarantine.get(case) is None:
-            item = tx.products.newest(seller_id=seller, state=None, after=0, limit=1)[0][1].item_no
+            item = tx.product_queries.newest(seller_id=seller, state=None, after=0, limit=1)[0][1].item_no
             told = {"sample_item": item, "sample_before": "가방", "sample_after": "bag"}
             tx.quarantine.add(Case(case, seller, run, PartType.DETAIL, CaseKind.SHARE, "name", now, now, **told))  # type: ignore[arg-type]
             tx.removals.add(Removal(removal, seller, run, RemovalReason.MANY, 60, 30, now, now))
-        product = tx.products.newest(seller_id=seller, state=None, after=0, limit=1)[0][1]
+        product = tx.product_queries.newest(seller_id=seller, state=None, after=0, limit=1)[0][1]
         event = tx.product_outbox.latest_of(product.product_id, 1)[0].outbox_id
-        task = tx.tasks.newest(execution_id=run, seller_id=None, status=None, limit=1)[0].task_id
+        task = tx.task_queries.newest(execution_id=run, seller_id=None, status=None, limit=1)[0].task_id
         return (
             f"/sellers/{seller}",
             f"/executions/{run}",

@@ -7,11 +7,10 @@ import uuid
 from datetime import timedelta
 
 import pytest
-from tests.builders import NOW, StoppedClock, ids, luck
+from tests.builders import NOW, StoppedClock, ids, rng
 
 from sellerwatch.kernel.errors import Invalid
 from sellerwatch.kernel.ids import (
-    Draw,
     ExecutionId,
     Ids,
     InvalidId,
@@ -21,6 +20,7 @@ from sellerwatch.kernel.ids import (
     OutboxId,
     ProductId,
     PublicId,
+    ReplayableIds,
     ScheduleId,
     SellerId,
     TaskId,
@@ -56,7 +56,7 @@ def test_ids_of_the_same_millisecond_rise_strictly() -> None:
 
 
 class _AllOnes(random.Random):
-    """The rarest luck: every bit is set, so that counting on runs over the edge at once."""
+    """The rarest rng: every bit is set, so that counting on runs over the edge at once."""
 
     def getrandbits(self, k: int, /) -> int:
         return (1 << k) - 1
@@ -173,12 +173,12 @@ def test_a_refusal_does_not_repeat_an_endless_id() -> None:
 
 
 def test_luck_is_an_argument_of_the_ids() -> None:
-    assert Ids(StoppedClock(), luck(3)).new() == ids(3).new()
+    assert Ids(StoppedClock(), rng(3)).new() == ids(3).new()
 
 
 def test_a_transaction_that_runs_again_draws_the_same_ids() -> None:
     made = ids()
-    draw = Draw(made)
+    draw = ReplayableIds(made)
     first = draw.replay()
     three = [next(first) for _ in range(3)]
     again = draw.replay()

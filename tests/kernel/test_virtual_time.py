@@ -156,16 +156,16 @@ from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop, run_virtu
 
 loop = VirtualLoop()
 clock = VirtualClock(loop)
-luck = random.Random({seed})
-ids = Ids(clock, luck)
+rng = random.Random({seed})
+ids = Ids(clock, rng)
 history = []
 
 async def worker(name, queue):
     while True:
         job = await queue.get()
         try:
-            async with asyncio.timeout(luck.uniform(0, 8)):
-                await clock.sleep(luck.expovariate(0.3))
+            async with asyncio.timeout(rng.uniform(0, 8)):
+                await clock.sleep(rng.expovariate(0.3))
             outcome = "done"
         except TimeoutError:
             outcome = "late"
@@ -177,7 +177,7 @@ async def program():
     workers = [asyncio.create_task(worker(f"w{{n}}", queue)) for n in range(5)]
     for job in range(60):
         queue.put_nowait(job)
-        await clock.sleep(luck.random())
+        await clock.sleep(rng.random())
     await queue.join()
     for task in workers:
         task.cancel()

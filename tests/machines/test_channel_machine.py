@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.builders import NOW, luck, outbox_id
+from tests.builders import NOW, outbox_id, rng
 from tests.machines.moves import QUICK
 
 from sellerwatch.kernel.circuit import CircuitState
@@ -71,7 +71,7 @@ class ChannelMachine(RuleBasedStateMachine):
     def one_fails(self, place: int, trouble: Receipt) -> None:
         outbox_id = self.flying.pop(place % len(self.flying))
         before = self.channel
-        self.channel, counts = before.failed(outbox_id, trouble, RULES, luck(), self.now)
+        self.channel, counts = before.failed(outbox_id, trouble, RULES, rng(), self.now)
         asks = trouble.wait is not None
         assert counts == (before.state is CircuitState.CLOSED and not asks)
         if asks and (before.state is not CircuitState.HALF_OPEN or outbox_id == before.probe_id):

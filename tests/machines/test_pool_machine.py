@@ -63,7 +63,7 @@ def pool_machine(template: Path) -> type[RuleBasedStateMachine]:
 
         @rule(which=WHICH)
         def work_is_claimed_the_moment_a_slot_is_free(self, which: int) -> None:
-            free = self.ground.read(lambda tx: tx.permits.next_free_us(self.ground.limits))
+            free = self.ground.read(lambda tx: tx.windows.next_free_us(self.ground.limits))
             if free is not None:
                 self.time_goes_to(self.machine.true_of(free))
             self.ground.claim(self.process(which))

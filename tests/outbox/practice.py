@@ -81,8 +81,8 @@ class Practice:
         self.store = store
         self.loop = loop or VirtualLoop()
         self.clock = VirtualClock(self.loop)
-        self.luck = random.Random(seed)
-        self.ids = Ids(self.clock, self.luck)
+        self.rng = random.Random(seed)
+        self.ids = Ids(self.clock, self.rng)
         self.simulator = Simulator(seed=seed, sellers=1, products=1, secret=SECRET)
         self.server = self.simulator.product_server
         self.wire = Wire(SimulatedReceiver(self.simulator, self.clock, (SECRET,)), self.clock)
@@ -104,7 +104,7 @@ class Practice:
         worker_id, now = WorkerId.generate(self.ids), self.clock.now()
         await self.store.transact(lambda tx: tx.db.run(ENTER, {"worker_id": worker_id, "now": now}))
         rules = rules or DeliveryRules()
-        return Delivery(store or self.store, receiver or self.wire, self.clock, self.luck, worker_id, rules, tell=tell)
+        return Delivery(store or self.store, receiver or self.wire, self.clock, self.rng, worker_id, rules, tell=tell)
 
     async def beat(self, delivery: Delivery[Any]) -> None:
         now, worker_id = self.clock.now(), delivery._worker_id

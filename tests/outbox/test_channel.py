@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from tests.builders import HOUR, MINUTE, NOW, SECOND, luck, outbox_id
+from tests.builders import HOUR, MINUTE, NOW, SECOND, outbox_id, rng
 
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.circuit import CircuitState
@@ -22,7 +22,7 @@ FLOWING = Channel(OutboxKind.PRODUCT)
 
 
 def fail(channel: Channel, number: int = 1, receipt: Receipt = SILENCE, now: datetime = NOW) -> tuple[Channel, bool]:
-    return channel.failed(outbox_id(number), receipt, RULES, luck(), now)
+    return channel.failed(outbox_id(number), receipt, RULES, rng(), now)
 
 
 def opened(now: datetime = NOW) -> Channel:

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from benchmarks.pool import at_once, hungry
+from benchmarks.pool import at_once, with_endless_work
 from tests.builders import NOW, StoppedClock, a_token, ids
 from tests.crawling.practice import a_marketplace
 
@@ -25,7 +25,7 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import Agent, Outcome
 from sellerwatch.agents.answers import Answer, AnswerKind
 from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.agents.lending import Terms
+from sellerwatch.agents.lending import LendingTerms
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.maintenance import change_limits, recover_rested
 from sellerwatch.agents.marketplace_circuit import EndpointFailure, MarketplaceCircuitRules
@@ -38,7 +38,7 @@ from sellerwatch.crawling.outcome import judge
 from sellerwatch.crawling.ports import WorkerInfo
 from sellerwatch.crawling.put_back import put_back_lost, release
 from sellerwatch.kernel.clock import Moment
-from sellerwatch.kernel.ids import Draw, WorkerId
+from sellerwatch.kernel.ids import ReplayableIds, WorkerId
 from sellerwatch.kernel.notices import Notice
 
 T = TypeVar("T")
@@ -166,8 +166,8 @@ class Ground:
         at, limits = self.machine.moment(), self.limits
 
         def enter(tx: Transaction) -> None:
-            tx.permits.set_limits(limits, at)
-            tx.permits.enter_boot(at, limits)
+            tx.windows.set_limits(limits, at)
+            tx.windows.enter_boot(at, limits)
             tx.workers.enter(WorkerInfo(process.worker_id, "test", "here", 1, at.now, at.now))
 
         self.transact(enter)
@@ -198,8 +198,10 @@ class Ground:
     def claims(self, process: Process, wanted: int = 50) -> Claims:
         """A claim as it was answered; nothing has left yet."""
         at, turn = self.machine.moment(), self._turn
-        terms = Terms(self.limits, Host(concurrency=1000), self.breaker)
-        found: Claims = self.transact(lambda tx: claim(hungry(tx), process.worker_id, wanted, turn, at, terms))
+        terms = LendingTerms(self.limits, Host(concurrency=1000), self.breaker)
+        found: Claims = self.transact(
+            lambda tx: claim(with_endless_work(tx), process.worker_id, wanted, turn, at, terms)
+        )
         self._turn += 1
         self.notices += found.notices
         return found
@@ -256,7 +258,7 @@ class Ground:
 
     def stop(self, process: Process) -> None:
         """SIGTERM: what it still has in flight is cut off."""
-        at, drawn = self.machine.moment(), Draw(ids(5))
+        at, drawn = self.machine.moment(), ReplayableIds(ids(5))
         for request in process.in_flight:
             request.arrived_us = self.machine.true_us
         process.in_flight.clear()
@@ -264,7 +266,7 @@ class Ground:
 
     def tend(self, process: Process) -> int:
         """What a process looks after: its own heart first, then the permits of the dead and who has rested."""
-        at, drawn = self.machine.moment(), Draw(ids(5))
+        at, drawn = self.machine.moment(), ReplayableIds(ids(5))
 
         def work(tx: Transaction) -> int:
             tx.workers.beat(process.worker_id, at.now)

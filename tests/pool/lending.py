@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
-from benchmarks.pool import Count, a_store, hungry
+from benchmarks.pool import Count, a_store, with_endless_work
 from tests.builders import worker_id
 
 from sellerwatch.adapters.redis.clock import RedisClock
@@ -19,7 +19,7 @@ from sellerwatch.adapters.redis.server import Server
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.agents.lending import NOTHING, Terms
+from sellerwatch.agents.lending import NOTHING, LendingTerms
 from sellerwatch.agents.limiter import EmbeddedLimiter
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.ports import Limiter, Permit
@@ -66,15 +66,15 @@ class Process:
     turn: int = 0
 
     @property
-    def terms(self) -> Terms:
-        return Terms(self.limits, self.host, BreakerRules(min_percent=0), self.limiter)
+    def terms(self) -> LendingTerms:
+        return LendingTerms(self.limits, self.host, BreakerRules(min_percent=0), self.limiter)
 
     async def enter(self) -> Process:
         at = moment(self.clock)
         info = WorkerInfo(worker_id(self.number), "test", "here", self.number, at.now, at.now)
 
         def work(tx: Transaction) -> None:
-            tx.permits.enter_boot(at, self.limits)
+            tx.windows.enter_boot(at, self.limits)
             tx.workers.enter(info)
 
         await self.store.transact(work)
@@ -85,11 +85,13 @@ class Process:
         """`tasks`: as many as there really are by then, when what was seen ahead is gone."""
         seen, ahead, terms = moment(self.clock), NOTHING, self.terms
         if self.limiter.looks_ahead:
-            candidates, most = await self.store.read(lambda tx: survey(hungry(tx), wanted, self.turn, seen, None))
+            candidates, most = await self.store.read(
+                lambda tx: survey(with_endless_work(tx), wanted, self.turn, seen, None)
+            )
             ahead = await self.limiter.reserve(candidates, most, self.limits, terms.for_tasks.host, seen.now)
         at, most = moment(self.clock), wanted if tasks is None else tasks
         claims = await self.store.transact(
-            lambda tx: claim(hungry(tx), worker_id(self.number), most, self.turn, at, terms, ahead)
+            lambda tx: claim(with_endless_work(tx), worker_id(self.number), most, self.turn, at, terms, ahead)
         )
         self.turn += 1
         await self.limiter.settle(ahead, [taken.permit for taken in claims.taken])

@@ -56,7 +56,7 @@ def drain(ground: Ground, process: Process) -> int:
 def test_a_slot_is_free_one_window_after_its_answer_to_the_microsecond(ground: Ground, machine: Machine) -> None:
     process = ground.start()
     assert drain(ground, process) == 5
-    free = ground.read(lambda tx: tx.permits.next_free_us(LIMITS))
+    free = ground.read(lambda tx: tx.windows.next_free_us(LIMITS))
     machine.true_us = machine.true_of(free) - 1
     assert use(ground, process) == 0
     machine.passes(MICROSECOND)
@@ -263,9 +263,9 @@ def test_two_reasons_to_count_as_full_do_not_shorten_each_other(ground: Ground, 
     # A restored database is full for an hour; an operator makes the window a minute longer in the meantime.
     process = ground.start()
     at = machine.moment()
-    ground.transact(lambda tx: tx.permits.fill(at, LIMITS))
+    ground.transact(lambda tx: tx.windows.fill(at, LIMITS))
     ground.set_limits(replace(LIMITS, window=HOUR + MINUTE))
-    assert ground.read(lambda tx: tx.permits.full_until_us()) == at.boot_us + 3600 * SECOND_US
+    assert ground.read(lambda tx: tx.windows.full_until_us()) == at.boot_us + 3600 * SECOND_US
     machine.passes(3599)
     assert drain(ground, process) == 0
     machine.passes(1)
@@ -275,11 +275,11 @@ def test_two_reasons_to_count_as_full_do_not_shorten_each_other(ground: Ground, 
 def test_a_window_that_counted_as_full_long_ago_does_not_after_a_reboot(ground: Ground, machine: Machine) -> None:
     process = ground.start()
     at = machine.moment()
-    ground.transact(lambda tx: tx.permits.fill(at, LIMITS))
+    ground.transact(lambda tx: tx.windows.fill(at, LIMITS))
     for _ in range(3):
         machine.passes(3601)
         assert drain(ground, process) == 5 * (machine.true_us > 3600 * SECOND_US)
-    assert ground.read(lambda tx: tx.permits.full_until_us()) is None
+    assert ground.read(lambda tx: tx.windows.full_until_us()) is None
     machine.passes(3601)
     machine.reboot()
     machine.passes(3601)
@@ -291,7 +291,7 @@ def test_a_window_that_counts_as_full_does_so_for_a_whole_window_after_a_reboot(
 ) -> None:
     ground.start()
     at = machine.moment()
-    ground.transact(lambda tx: tx.permits.fill(at, LIMITS))
+    ground.transact(lambda tx: tx.windows.fill(at, LIMITS))
     machine.reboot()
     machine.passes(10)
     process = ground.start()

@@ -22,7 +22,7 @@ def test_when_answers_come_back_at_once_our_window_lets_through_what_the_oracle_
     migrated_template: Path, monkeypatch: pytest.MonkeyPatch, limit: int, seconds: int, seed: int
 ) -> None:
     """Demand above the budget, in bursts and lulls. The oracle goes by true time; our wall clock is set about."""
-    machine, luck = Machine(), random.Random(seed)
+    machine, rng = Machine(), random.Random(seed)
     limits = Limits(window_limit=limit, window=timedelta(seconds=seconds), per_second=1_000_000, margin=timedelta(0))
     ground = Ground(small_pool(migrated_template, 1), machine, limits=limits)
     process = ground.start()
@@ -36,9 +36,9 @@ def test_when_answers_come_back_at_once_our_window_lets_through_what_the_oracle_
     theirs: list[bool] = []
     for _ in range(200):
         # Twice as often as the limit allows, so that no instant falls on the very edge, where floats are compared.
-        machine.passes(luck.expovariate(2 * limit / seconds))
-        if luck.random() < 0.1:
-            machine.set_by = timedelta(minutes=luck.randrange(-100, 100))
+        machine.passes(rng.expovariate(2 * limit / seconds))
+        if rng.random() < 0.1:
+            machine.set_by = timedelta(minutes=rng.randrange(-100, 100))
         found = ground.claim(process, 1)
         if not found.taken:
             ground.issue_tokens(ground.claims(process))

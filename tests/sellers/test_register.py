@@ -14,7 +14,7 @@ from tests.conftest import ENGINES
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.errors import IllegalMove
-from sellerwatch.kernel.ids import Draw
+from sellerwatch.kernel.ids import ReplayableIds
 from sellerwatch.outbox.message import Message
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.schedule import Schedule, ScheduleStatus
@@ -43,7 +43,7 @@ class Desk:
         self.ids = ids(3)
 
     async def do(self, act: Callable[..., Seller], *args: Any, now: Any = NOW) -> Seller:
-        draw = Draw(self.ids)
+        draw = ReplayableIds(self.ids)
 
         def work(tx: Transaction) -> Seller:
             drawn: Iterator[str] = draw.replay()

@@ -26,7 +26,7 @@ from sellerwatch.compose.service import open_service
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.trigger import trigger
 from sellerwatch.kernel.errors import Unavailable
-from sellerwatch.kernel.ids import Draw, ExecutionId, Ids, SellerId
+from sellerwatch.kernel.ids import ExecutionId, Ids, ReplayableIds, SellerId
 from sellerwatch.kernel.store import Commits
 from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop, run_virtually
 from sellerwatch.marketplaces.ports import Transport
@@ -102,8 +102,8 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.clock = VirtualClock(self.loop)
-        self.luck = random.Random(self.seed)
-        self.ids = Ids(self.clock, self.luck)
+        self.rng = random.Random(self.seed)
+        self.ids = Ids(self.clock, self.rng)
         self.transport: Transport = SimulatedTransport(self.simulator, self.clock)
         self.receiver: Receiver = SimulatedReceiver(self.simulator, self.clock)
 
@@ -121,7 +121,7 @@ class Stage:
         async with open_service(
             self.settings,
             clock=self.clock,
-            luck=random.Random(self.luck.getrandbits(64)),
+            rng=random.Random(self.rng.getrandbits(64)),
             store=store or self.store,
             transport=transport or self.transport,
             receiver=receiver or self.receiver,
@@ -149,7 +149,7 @@ class Stage:
 
     async def register(self, *, every: CrawlingInterval | None = None, due: datetime | None = None) -> list[SellerId]:
         """All sellers of the simulator's world; `due` sets when the scheduler is to start them."""
-        draw, now, sellers = Draw(self.ids), self.clock.now(), self.sellers
+        draw, now, sellers = ReplayableIds(self.ids), self.clock.now(), self.sellers
 
         def work(tx: Transaction) -> None:
             ids = draw.replay()
@@ -230,7 +230,7 @@ class Stage:
 
     async def executions(self) -> Sequence[Execution]:
         """Every run there was, oldest first."""
-        newest = await self.store.read(lambda tx: tx.executions.newest(seller_id=None, status=None, limit=1000))
+        newest = await self.store.read(lambda tx: tx.execution_queries.newest(seller_id=None, status=None, limit=1000))
         return newest[::-1]
 
     async def count(self, sql: str) -> int:
@@ -247,7 +247,7 @@ class Stage:
         """Counters are the tasks counted again; of a run that is over no task is open; no permit is unanswered."""
         for run in await self.executions():
             by_status: dict[str, int] = {}
-            tally = await self.store.read(lambda tx, run=run: tx.tasks.tally(run.execution_id))  # type: ignore[misc]
+            tally = await self.store.read(lambda tx, run=run: tx.run_tasks.tally(run.execution_id))  # type: ignore[misc]
             for (_, status), number in tally.items():
                 by_status[status] = by_status.get(status, 0) + number
             recounted = (sum(by_status.values()), by_status.get("COMPLETED", 0), by_status.get("FAILED", 0))

@@ -9,10 +9,10 @@ from tests.simulation.stage import MOST_RUNS, Stage, play, settings_of
 
 from sellerwatch.simulator.product_server import Behaviour, Mode
 from sellerwatch.simulator.rng import dice
-from sellerwatch.simulator.world import Deed
+from sellerwatch.simulator.world import MutationKind
 
 #: Everything but removals: those are another story.
-WITHOUT_REMOVALS = {Deed.CHANGED: 80, Deed.APPEARED: 12, Deed.BUMPED: 8}
+WITHOUT_REMOVALS = {MutationKind.CHANGED: 80, MutationKind.APPEARED: 12, MutationKind.BUMPED: 8}
 
 
 @pytest.mark.parametrize("profile", ["calm", "flaky", "hostile"])
@@ -61,11 +61,11 @@ def test_whatever_changes_between_runs_arrives_in_order_and_once(
 ) -> None:
     async def story(stage: Stage) -> None:
         sellers = await stage.register()
-        luck = dice(seed, "changes")
+        rng = dice(seed, "changes")
         async with stage.serving() as service:
             await stage.crawl_all(service, sellers)
             for _ in range(2):
-                stage.simulator.world.mutate(12, luck, WITHOUT_REMOVALS)
+                stage.simulator.world.mutate(12, rng, WITHOUT_REMOVALS)
                 await stage.crawl_all(service, sellers)
                 stage.check_world()
         await stage.check_books()
@@ -76,14 +76,14 @@ def test_whatever_changes_between_runs_arrives_in_order_and_once(
 def test_changes_in_the_middle_of_a_run_arrive_by_the_next_one(migrated_template: Path) -> None:
     async def story(stage: Stage) -> None:
         sellers = await stage.register()
-        luck = dice("changes while reading")
+        rng = dice("changes while reading")
         async with stage.serving() as service:
             for _ in range(3):
                 for seller_id in sellers:
                     await stage.start(service, seller_id)
                 for _ in range(5):
                     await stage.clock.sleep(0.3)
-                    stage.simulator.world.mutate(4, luck, WITHOUT_REMOVALS)
+                    stage.simulator.world.mutate(4, rng, WITHOUT_REMOVALS)
                 await stage.settle(service)
                 await stage.check_books()
             await stage.crawl_all(service, sellers)
@@ -98,13 +98,13 @@ def test_a_product_server_that_misbehaves_gets_everything_in_the_end_and_in_orde
 ) -> None:
     async def story(stage: Stage) -> None:
         sellers = await stage.register()
-        luck = dice(mode.value)
+        rng = dice(mode.value)
         stage.simulator.product_server.behave(Behaviour(mode, probability=0.5, requests=60))
         async with stage.serving() as service:
             for _ in range(3):
                 await stage.crawl_all(service, sellers)
                 stage.check_world()
-                stage.simulator.world.mutate(10, luck, WITHOUT_REMOVALS)
+                stage.simulator.world.mutate(10, rng, WITHOUT_REMOVALS)
             assert await stage.count("SELECT COUNT(*) FROM product_outbox WHERE status <> 'COMPLETED'") == 0
 
     play(migrated_template, story, settings=settings_of(OUTBOX_RETRIES=30), sellers=1, products=20)

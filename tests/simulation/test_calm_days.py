@@ -10,7 +10,7 @@ from tests.simulation.stage import Stage, play, settings_of
 
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.kernel.ids import Draw, SellerId
+from sellerwatch.kernel.ids import ReplayableIds, SellerId
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.sellers.commands import register
 
@@ -40,7 +40,7 @@ def test_a_process_that_shares_its_database_looks_twice_a_second_and_writes_litt
 async def register_elsewhere(stage: Stage, seller_id: SellerId) -> None:
     """As another process does it: through a store that this one knows nothing of. Its run is due by now."""
     other = SqlStore(stage.store.engine, stage.clock, InlineRunner(), InlineRunner())
-    draw, now = Draw(stage.ids), stage.clock.now()
+    draw, now = ReplayableIds(stage.ids), stage.clock.now()
 
     def work(tx: Transaction) -> None:
         register(tx, seller_id, str(seller_id), DAILY, actor="test", ids=draw.replay(), now=now)

@@ -10,7 +10,7 @@ import pytest
 from tests.simulation.stage import Stage, play, settings_of
 
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.kernel.ids import Draw, SellerId
+from sellerwatch.kernel.ids import ReplayableIds, SellerId
 from sellerwatch.outbox.commands import pause, resume
 from sellerwatch.outbox.message import Message, OutboxKind
 from sellerwatch.outbox.receipt import Receipt
@@ -81,7 +81,7 @@ def test_a_scheduler_that_cannot_be_told_fails_the_schedule_alerts_and_is_told_i
             scheduler.mended = True
             await stage.clock.sleep(OUTAGE)
             assert await status_of(stage, seller_id) is ScheduleStatus.FAILED, "it does not end by itself"
-            draw, now = Draw(stage.ids), stage.clock.now()
+            draw, now = ReplayableIds(stage.ids), stage.clock.now()
 
             def retry(tx: Transaction) -> None:
                 retry_schedule(tx, seller_id, actor="test", ids=draw.replay(), now=now)

@@ -24,7 +24,7 @@ from sellerwatch.simulator.changes import CHANGES
 def replayed(tx: Transaction) -> dict[ItemNo, tuple[dict[str, Any], int, bool]]:
     """Every product as its history alone tells it: state, version, and whether it is gone."""
     states: dict[ItemNo, tuple[dict[str, Any], int, bool]] = {}
-    for _, product in tx.products.newest(seller_id=None, state=None, after=None, limit=1000):
+    for _, product in tx.product_queries.newest(seller_id=None, state=None, after=None, limit=1000):
         state: dict[str, Any] = dict(BLANK)
         version, gone = 0, False
         for entry in tx.history.of_product(product.product_id):
@@ -57,7 +57,7 @@ def test_for_any_changes_the_receiver_has_the_truth_and_the_history_replays_to_i
     migrated_template: Path, steps: list[tuple[str, int]], seed: int
 ) -> None:
     async def story(stage: Stage) -> None:
-        sellers, luck, world = await stage.register(), Random(seed), stage.simulator.world
+        sellers, rng, world = await stage.register(), Random(seed), stage.simulator.world
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
             for what, which in [*steps, ("crawl", 0)]:
@@ -71,7 +71,7 @@ def test_for_any_changes_the_receiver_has_the_truth_and_the_history_replays_to_i
                 elif listed and what == "bump":
                     world.bump(listed[which % len(listed)])
                 elif listed and what in CHANGES:
-                    _change(stage, listed[which % len(listed)], luck, what)
+                    _change(stage, listed[which % len(listed)], rng, what)
             stage.check_world()
             await check_history(stage)
         await stage.check_books()
@@ -79,9 +79,9 @@ def test_for_any_changes_the_receiver_has_the_truth_and_the_history_replays_to_i
     play(migrated_template, story, settings=settings_of(PAGE_SIZE=4), sellers=1, products=9)
 
 
-def _change(stage: Stage, item: int, luck: Random, how: str) -> None:
+def _change(stage: Stage, item: int, rng: Random, how: str) -> None:
     try:
-        stage.simulator.world.change(item, luck, how)
+        stage.simulator.world.change(item, rng, how)
     except ValueError:
         """It changes nothing about this product."""
 

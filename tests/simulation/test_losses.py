@@ -14,7 +14,7 @@ from tests.simulation.stage import Stage, play, settings_of
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.crawling.put_back import cancel_execution
 from sellerwatch.kernel.failure import Failure, FailureCode
-from sellerwatch.kernel.ids import Draw
+from sellerwatch.kernel.ids import ReplayableIds
 
 
 async def vanish(stage: Stage, seconds: float) -> None:
@@ -111,7 +111,7 @@ def test_a_run_ended_from_outside_leaves_no_task_open(migrated_template: Path, p
             run = await stage.start(service, seller_id)
             assert run is not None
             await stage.clock.sleep(2.5)
-            draw, now, rules = Draw(stage.ids), stage.clock.now(), service.crawl.rules
+            draw, now, rules = ReplayableIds(stage.ids), stage.clock.now(), service.crawl.rules
 
             def cancel(tx: Transaction) -> None:
                 cancel_execution(tx, run, Failure.of(FailureCode.CANCELLED, now), rules, draw.replay(), now)
@@ -135,7 +135,7 @@ def test_a_run_ended_from_outside_whose_worker_vanishes_leaves_no_task_open(migr
             rules = service.crawl.rules
         assert run is not None
         await vanish(stage, 1.5)
-        draw, now = Draw(stage.ids), stage.clock.now()
+        draw, now = ReplayableIds(stage.ids), stage.clock.now()
         await stage.store.transact(
             lambda tx: cancel_execution(tx, run, Failure.of(FailureCode.CANCELLED, now), rules, draw.replay(), now)
         )

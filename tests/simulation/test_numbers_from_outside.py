@@ -21,7 +21,7 @@ async def _run(stage: Stage) -> Execution:
 
 async def _errors(stage: Stage) -> list[str]:
     run = await _run(stage)
-    failures = await stage.store.read(lambda tx: tx.tasks.failures(run.execution_id, 10))
+    failures = await stage.store.read(lambda tx: tx.run_tasks.failures(run.execution_id, 10))
     return [failure_text(failure) for failure, _ in failures]
 
 

@@ -141,7 +141,7 @@ async def until_over(stage: Stage, service: Service, runs: int) -> None:
     """Until so many runs are over, none is open and everything is delivered."""
 
     def is_over(tx: Transaction) -> bool:
-        found = tx.executions.newest(seller_id=None, status=None, limit=1000)
+        found = tx.execution_queries.newest(seller_id=None, status=None, limit=1000)
         return len(found) >= runs and not any(run.is_open for run in found) and tx.product_outbox.pending() == 0
 
     limit = stage.loop.time() + PATIENCE

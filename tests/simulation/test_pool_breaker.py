@@ -69,9 +69,9 @@ def test_a_run_whose_agents_are_blocked_under_way_waits_and_goes_on(migrated_tem
             await stage.clock.sleep(5)
             await block(stage)
             await stage.clock.sleep(1)
-            before = await stage.store.read(lambda tx: tx.tasks.tally(run))
+            before = await stage.store.read(lambda tx: tx.run_tasks.tally(run))
             await stage.clock.sleep(90)
-            assert await stage.store.read(lambda tx: tx.tasks.tally(run)) == before, "nothing moved, nothing failed"
+            assert await stage.store.read(lambda tx: tx.run_tasks.tally(run)) == before, "nothing moved, nothing failed"
             assert {status for _, status in before} == {"COMPLETED", "WAITING"}
             assert (await breaker(stage)).state is CircuitState.OPEN
             await unblock(stage)

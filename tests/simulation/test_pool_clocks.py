@@ -170,10 +170,10 @@ def test_a_database_restored_from_an_older_copy_waits_out_one_window_and_says_so
         shutil.copyfile(copy, database_file)
         restored = stage.loop.time()
         async with process(stage) as service:
-            full = await service.crawl.store.read(lambda tx: tx.permits.full_until_us())
+            full = await service.crawl.store.read(lambda tx: tx.windows.full_until_us())
             assert full is None, "it has not looked yet"
             await stage.clock.sleep(0.5)
-            full = await service.crawl.store.read(lambda tx: tx.permits.full_until_us())
+            full = await service.crawl.store.read(lambda tx: tx.windows.full_until_us())
             assert full is not None
             assert full == pytest.approx((service.crawl.clock.monotonic() - 0.5 + WINDOW) * 1e6, abs=1e5)
             await stage.clock.sleep(WINDOW - 2)
@@ -204,7 +204,7 @@ def test_the_mark_beside_the_database_is_the_highest_permit_ever_given_out(datab
             await stage.start(service, seller_id)
             assert mark.read() >= 1, "the question for the total is a request too"
             await stage.clock.sleep(15)
-            highest = await stage.store.read(lambda tx: tx.permits.highest())
+            highest = await stage.store.read(lambda tx: tx.windows.highest())
             visits = stage.simulator.marketplace.stats()["tokens_issued"]
             assert mark.read() == highest == made(stage) + visits
         stage.store.close()

@@ -17,12 +17,12 @@ from sellerwatch.catalog.quarantine import Case, CaseKind, CaseStatus
 from sellerwatch.crawling.commands import cancel
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.ports import NoteKind
-from sellerwatch.kernel.ids import Draw, ItemNo
+from sellerwatch.kernel.ids import ItemNo, ReplayableIds
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
 from sellerwatch.operations.catalog import Released, drop_case, release_case
 from sellerwatch.service.service import Service
 from sellerwatch.simulator.rendering import Redesign
-from sellerwatch.simulator.world import Deed
+from sellerwatch.simulator.world import MutationKind
 
 
 async def cases(stage: Stage, status: CaseStatus | None = None) -> Sequence[Case]:
@@ -39,9 +39,9 @@ async def release(stage: Stage, service: Service, case: Case, marketplace: Any =
     rules, steps, after = service.crawl.rules, [], ItemNo(0)
     rules = replace(rules, marketplace=marketplace or rules.marketplace)
     while True:
-        draw, now = Draw(stage.ids), stage.clock.now()
+        draw, now = ReplayableIds(stage.ids), stage.clock.now()
 
-        def work(tx: Transaction, after: ItemNo = after, draw: Draw = draw, now: Any = now) -> Released:
+        def work(tx: Transaction, after: ItemNo = after, draw: ReplayableIds = draw, now: Any = now) -> Released:
             return release_case(tx, case.case_id, rules, after=after, actor="kim", ids=draw.replay(), now=now)
 
         steps.append(await stage.store.transact(work))
@@ -91,7 +91,7 @@ def test_a_redesign_makes_no_event_pauses_the_run_and_other_sellers_go_on(migrat
             before = events(stage)
             stage.simulator.marketplace.renderer.redesign(redesign, sellers=sellers[:1])
             for item in stage.simulator.world.listing(sellers[1])[:3]:
-                stage.simulator.world.change(item, stage.luck, "reprice")
+                stage.simulator.world.change(item, stage.rng, "reprice")
             await stage.start(service, sellers[0])
             await stage.crawl_to_end(service, sellers[1])
             await stage.until(lambda: _is_paused(stage))
@@ -127,7 +127,7 @@ def test_releasing_after_the_parser_has_learnt_the_new_names_restores_order(migr
             await stage.crawl(service, sellers)
             stage.simulator.marketplace.renderer.redesign(Redesign(as_text=()))
             changed = stage.simulator.world.listing(sellers[0])[2]
-            stage.simulator.world.change(changed, stage.luck, "reprice")
+            stage.simulator.world.change(changed, stage.rng, "reprice")
             await stage.crawl(service, sellers)
             case = await open_case(stage)
             (still,) = await release(stage, service, case)
@@ -204,7 +204,7 @@ def test_what_a_person_decides_stays_decided(migrated_template: Path, verb: str)
             assert (told["descriptionHtml"] == "<p>새 설명</p>") is (verb == "release")
             # A change of another field of a dropped body is a new body: it is told.
             item = stage.simulator.world.listing(sellers[0])[5]
-            stage.simulator.world.change(item, stage.luck, "reprice")
+            stage.simulator.world.change(item, stage.rng, "reprice")
             await stage.crawl(service, sellers)
             assert stage.simulator.product_server.events()[-1].item_no == item
 
@@ -218,7 +218,7 @@ def test_all_prices_or_stocks_may_change_overnight(migrated_template: Path, how:
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
             for item in list(stage.simulator.world.listing(sellers[0])):
-                stage.simulator.world.change(item, stage.luck, how)
+                stage.simulator.world.change(item, stage.rng, how)
             await stage.crawl(service, sellers)
             assert await cases(stage) == []
             stage.check_world()
@@ -236,7 +236,7 @@ def test_changes_of_a_few_products_are_told_once_enough_or_all_have_been_judged(
             await stage.crawl(service, sellers)
             changed = list(stage.simulator.world.listing(sellers[0]))[:5]
             for item in changed:
-                stage.simulator.world.change(item, stage.luck, "redescribe")
+                stage.simulator.world.change(item, stage.rng, "redescribe")
             before = events(stage)
             await stage.crawl(service, sellers)
             told = stage.simulator.product_server.events(before)
@@ -253,12 +253,12 @@ def test_a_run_that_is_cut_short_still_has_what_it_found_judged(migrated_templat
         await stage.leave_agents(3)
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
-            stage.simulator.world.mutate(60, stage.luck, {Deed.CHANGED: 1})
+            stage.simulator.world.mutate(60, stage.rng, {MutationKind.CHANGED: 1})
             before = events(stage)
             run = await stage.start(service, sellers[0])
             assert run is not None
             await stage.until(lambda: _pending(stage))
-            draw, now, rules = Draw(stage.ids), stage.clock.now(), service.crawl.rules
+            draw, now, rules = ReplayableIds(stage.ids), stage.clock.now(), service.crawl.rules
             await stage.store.transact(lambda tx: cancel(tx, run, rules, actor="kim", ids=draw.replay(), now=now))
             await stage.clock.sleep(400)
             assert await stage.count("SELECT COUNT(*) FROM held_parts WHERE status = 'PENDING'") == 0
@@ -348,7 +348,7 @@ def test_a_body_equal_to_the_last_one_is_not_stored_again_and_a_policy_keeps_its
             await stage.crawl(service, sellers)
             assert await stage.count("SELECT COUNT(*) FROM product_raw_data") == bodies
             for item in list(stage.simulator.world.listing(sellers[0])):
-                stage.simulator.world.change(item, stage.luck, "reprice")
+                stage.simulator.world.change(item, stage.rng, "reprice")
             await stage.crawl(service, sellers)
             assert events(stage) == before, "prices are ignored"
 

@@ -17,7 +17,7 @@ from sellerwatch.crawling.commands import cancel, retry_execution
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.ports import NoteKind
 from sellerwatch.crawling.recheck import recheck_at
-from sellerwatch.kernel.ids import Draw, SellerId
+from sellerwatch.kernel.ids import ReplayableIds, SellerId
 from sellerwatch.service.service import Service
 from sellerwatch.simulator.chaos import PROFILES
 
@@ -80,7 +80,7 @@ def test_a_run_without_readable_details_for_ten_minutes_heals_and_is_right(
             before = len(stage.simulator.product_server.events())
             changed = list(stage.simulator.world.listing(sellers[0]))[:3]
             for item in changed:
-                stage.simulator.world.change(item, stage.luck, "redescribe")
+                stage.simulator.world.change(item, stage.rng, "redescribe")
             await pause(stage, service, sellers[0])
             due = await planned(stage)
             assert due is not None
@@ -305,7 +305,7 @@ def test_a_cancelled_run_that_is_retried_is_rechecked_again(migrated_template: P
         async with stage.serving() as service:
             await pause(stage, service, sellers[0])
             run, rules, deadline = await newest(stage), service.crawl.rules, service.crawl.deadline
-            draw, now = Draw(stage.ids), stage.clock.now()
+            draw, now = ReplayableIds(stage.ids), stage.clock.now()
             await stage.store.transact(
                 lambda tx: cancel(tx, run.execution_id, rules, actor="kim", ids=draw.replay(), now=now)
             )

@@ -13,11 +13,11 @@ from tests.simulation.stage import Stage, play, settings_of
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.catalog.removal import RemovalReason, RemovalStatus
 from sellerwatch.kernel.errors import IllegalMove
-from sellerwatch.kernel.ids import Draw, ItemNo, RemovalId
+from sellerwatch.kernel.ids import ItemNo, RemovalId, ReplayableIds
 from sellerwatch.operations.catalog import confirm_removal, refuse_removal
 from sellerwatch.outbox.event import read_event
 from sellerwatch.outbox.message import OutboxKind
-from sellerwatch.outbox.ports import Choice
+from sellerwatch.outbox.ports import MessageFilter
 from sellerwatch.service.service import Service
 
 PAGES = settings_of(PAGE_SIZE=10)
@@ -46,7 +46,7 @@ async def decide(stage: Stage, service: Service, verb: str) -> RemovalId:
     (removal,) = await stage.store.read(
         lambda tx: tx.removals.newest(seller_id=None, status=RemovalStatus.HELD, limit=10)
     )
-    rules, draw, now = service.crawl.rules, Draw(stage.ids), stage.clock.now()
+    rules, draw, now = service.crawl.rules, ReplayableIds(stage.ids), stage.clock.now()
 
     def work(tx: Transaction) -> None:
         if verb == "refuse":
@@ -78,7 +78,9 @@ def test_a_product_that_is_gone_is_proved_by_its_detail_and_told_in_the_same_run
             await stage.crawl(service, sellers)
             (event,) = stage.simulator.product_server.events(30)
             assert (event.item_no, event.event_type, event.version) == (gone, "PRODUCT_DELETED", 2)
-            (message,) = await stage.store.read(lambda tx: tx.outbox_view(OutboxKind.PRODUCT).newest(Choice(), 1))
+            (message,) = await stage.store.read(
+                lambda tx: tx.outbox_view(OutboxKind.PRODUCT).newest(MessageFilter(), 1)
+            )
             body = read_event(message.payload)
             assert (body.changes, body.product_data) == ((), last)
             stage.check_world()

@@ -58,7 +58,7 @@ async def office(inline_store: SqlStore) -> AsyncIterator[Office]:
     async with open_service(
         settings,
         clock=clock,
-        luck=random.Random(1),
+        rng=random.Random(1),
         store=inline_store,
         transport=transport,
         receiver=receiver,

@@ -52,7 +52,7 @@ async def served(store: SqlStore, **settings: object) -> AsyncIterator[Served]:
     opened = open_service(
         chosen,
         clock=clock,
-        luck=random.Random(1),
+        rng=random.Random(1),
         store=store,
         transport=SimulatedTransport(simulator, clock),
         receiver=SimulatedReceiver(simulator, clock),

@@ -13,7 +13,7 @@ from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.kernel.failure import Failure, FailureCode
-from sellerwatch.kernel.ids import Draw, SellerId
+from sellerwatch.kernel.ids import ReplayableIds, SellerId
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.sellers.commands import register
 
@@ -42,7 +42,7 @@ async def see(office: Office, work: Callable[[Transaction], T]) -> T:
 
 
 async def register_seller(office: Office, seller_id: SellerId = SELLER, seed: int = 1) -> None:
-    draw = Draw(ids(1000 + seed))
+    draw = ReplayableIds(ids(1000 + seed))
     await do(office, lambda tx: register(tx, seller_id, NAME, None, actor="test", ids=draw.replay(), now=NOW))
 
 

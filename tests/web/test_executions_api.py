@@ -85,7 +85,7 @@ async def test_a_paused_run_says_when_it_is_checked_again(office: Office) -> Non
     assert (await office.viewer.get(f"{PATH}/{run.execution_id}")).json["recheckAt"] is None
 
     def pause(tx: Transaction) -> datetime:
-        task, *_ = tx.tasks.open_of(run.execution_id, [TaskStatus.WAITING])
+        task, *_ = tx.run_tasks.open_of(run.execution_id, [TaskStatus.WAITING])
         notes = {(NoteKind.PAUSED, "why"): 1, (NoteKind.RECHECK, task.task_id): 1}
         tx.run_notes.add(run.execution_id, notes)
         tx.tasks.save([replace(task, available_at=NOW + timedelta(minutes=5))], NOW)

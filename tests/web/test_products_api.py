@@ -53,7 +53,7 @@ async def test_a_product_shows_its_facts_its_last_event_and_its_bodies(office: O
     bodies = (await office.viewer.get(f"{PATH}/{item}/raw")).json
     assert [body["part"] for body in bodies["content"]] == ["list", "detail", "options"]
     plain = await office.viewer.get(f"{PATH}/{item}/raw/detail")
-    stored = await see(office, lambda tx: tx.products.bodies_of(found_product(tx, item).product_id, PartType.DETAIL, 1))
+    stored = await see(office, lambda tx: tx.bodies.bodies_of(found_product(tx, item).product_id, PartType.DETAIL, 1))
     assert plain.body == stored[0].body
     assert plain.json == bodies["content"][1]["body"]
     assert plain.headers["x-content-type-options"] == "nosniff"

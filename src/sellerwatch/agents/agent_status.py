@@ -38,7 +38,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class AgentDetails:
     """An agent with its circuit, its window and its token's dates. `too_many`: 429s it met in the last hour."""
 
     row: int
@@ -96,12 +96,12 @@ class CircuitEvent:
     to_state: str | None
 
 
-def tokens_by_age(standings: Sequence[Standing], now: datetime) -> dict[str, int]:
+def tokens_by_age(standings: Sequence[AgentDetails], now: datetime) -> dict[str, int]:
     found = Counter(standing.token_age(now) for standing in standings)
     return {name: found[name] for name in (*(name for name, _ in AGES), "older", "expired", "none")}
 
 
-def next_free_at(standings: Sequence[Standing], now: datetime) -> datetime | None:
+def next_free_at(standings: Sequence[AgentDetails], now: datetime) -> datetime | None:
     """When the next agent may make a request, `now` included; None when nobody can tell."""
     if any(standing.may_ask(now) for standing in standings):
         return now

@@ -21,7 +21,7 @@ from sellerwatch.agents.lending import NOTHING, Offer, lend_for, lendable, offer
 from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit
 from sellerwatch.agents.pool import Candidate
 from sellerwatch.agents.ports import AgentsTx, Permit, Reservation
-from sellerwatch.agents.record_outcomes import Charge, settle_one
+from sellerwatch.agents.record_outcomes import RequestOutcome, settle_one
 from sellerwatch.agents.sessions import open_session
 from sellerwatch.kernel.clock import Moment, moment
 from sellerwatch.kernel.failure import Failure, FailureCode
@@ -130,7 +130,7 @@ async def _send(
     at, token = moment(clock), candidate.token
     verdict = judge_answer(answer, is_replacement=token is not None and token.is_replacement)
     failure = failure_of(verdict, answer, at.now)
-    charge = Charge(
+    charge = RequestOutcome(
         candidate=candidate,
         permit=permit.number,
         outcome=verdict.agent,

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Protocol, TypeVar
 
 from sellerwatch.agents.answers import Client
-from sellerwatch.agents.lending import Terms
+from sellerwatch.agents.lending import LendingTerms
 from sellerwatch.agents.ports import AgentsTx, Permit, Sealer
 from sellerwatch.kernel.clock import Clock, moment
 from sellerwatch.kernel.ids import WorkerId
@@ -41,7 +41,7 @@ class PoolContext(Protocol):
     def worker_id(self) -> WorkerId: ...
 
     @property
-    def terms(self) -> Terms: ...
+    def terms(self) -> LendingTerms: ...
 
     @property
     def leases(self) -> JobLeases: ...

@@ -43,7 +43,7 @@ class EmbeddedLimiter:
         lending = lend(candidates, max(room, 0), at, limits)
         if host.per_second is None or not lending.grants:
             return lending
-        last_us = tx.permits.last_departure_us()
+        last_us = tx.windows.last_departure_us()
         paced = pace(lending.grants, last_us, host.per_second, at)
         wait = None if paced else max(1, last_us + int(1_000_000 / host.per_second) - at.boot_us)
         return Lending(tuple(paced), wait)
@@ -56,7 +56,7 @@ class EmbeddedLimiter:
             return Lending((), None)
         grants = [Grant(VISITOR, at.boot_us)]
         if host.per_second is not None:
-            grants = pace(grants, tx.permits.last_departure_us(), host.per_second, at)
+            grants = pace(grants, tx.windows.last_departure_us(), host.per_second, at)
         return Lending(tuple(grants), None)
 
     async def settle(self, ahead: Reservation, permits: Sequence[Permit]) -> None:

@@ -34,12 +34,12 @@ def recover_rested(tx: AgentsTx, now: datetime) -> int:
 
 
 def forget_old_uses(tx: AgentsTx, kept: timedelta, now: datetime) -> int:
-    return tx.agents.forget_uses(now - kept, BATCH)
+    return tx.usage_log.forget_uses(now - kept, BATCH)
 
 
 def change_limits(tx: AgentsTx, was: Limits, wanted: Limits, at: Moment) -> None:
     """New limits from now on. A longer window would reach back to requests that were forgotten under the shorter one:
     until those are out of its reach, it counts as full."""
-    tx.permits.set_limits(wanted, at)
+    tx.windows.set_limits(wanted, at)
     if wanted.window > was.window:
-        tx.permits.fill(at, replace(wanted, window=wanted.window - was.window))
+        tx.windows.fill(at, replace(wanted, window=wanted.window - was.window))

@@ -164,7 +164,7 @@ class _Found:
 
 
 def _notices(before: MarketplaceCircuit, after: MarketplaceCircuit) -> tuple[Notice, ...]:
-    """Said once when an outage begins and once when it is over, not for every probe."""
+    """Tell once when an outage begins and once when it is over, not for every probe."""
     if before.is_closed == after.is_closed:
         return ()
     if after.is_closed:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sellerwatch.agents.agent import AgentStatus
-from sellerwatch.agents.agent_status import Standing, next_free_at
+from sellerwatch.agents.agent_status import AgentDetails, next_free_at
 from sellerwatch.agents.breaker import Breaker, BreakerRules
 from sellerwatch.agents.limits import Limits
 from sellerwatch.kernel.circuit import CircuitState
@@ -20,7 +20,7 @@ MOST_NAMED = 10
 class Pool:
     """The pool at one moment. `restored`: the database knows of fewer permits than were given."""
 
-    standings: Sequence[Standing]
+    standings: Sequence[AgentDetails]
     limits: Limits
     breaker: Breaker
     rules: BreakerRules
@@ -56,7 +56,7 @@ class Pool:
         }
 
     @property
-    def too_many(self) -> list[Standing]:
+    def too_many(self) -> list[AgentDetails]:
         met = [standing for standing in self.standings if standing.too_many]
         return sorted(met, key=lambda standing: (-standing.too_many, standing.row))[:MOST_NAMED]
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from sellerwatch.agents.agent import Agent
-from sellerwatch.agents.agent_status import CircuitEvent, Standing
+from sellerwatch.agents.agent_status import AgentDetails, CircuitEvent
 from sellerwatch.agents.breaker import Breaker
 from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.endpoints import Endpoint
@@ -127,6 +127,10 @@ class Agents(Protocol):
         """Requests of the day begin at nothing again."""
         ...
 
+
+class UsageLog(Protocol):
+    """One line for each request: how it ended, and as whom it was made."""
+
     def last_hour(self, row: int, now: datetime) -> LastHour: ...
 
     def log_uses(self, uses: Sequence[Use]) -> None: ...
@@ -191,16 +195,6 @@ class Circuits(Protocol):
 class Permits(Protocol):
     """The window of every agent, exact: a slot is free one window after its permit was answered."""
 
-    def set_limits(self, limits: Limits, at: Moment) -> None:
-        """Budgets follow the limit; what is lent stays counted, and what a longer window would have to know of and
-        does not makes it count as full."""
-        ...
-
-    def enter_boot(self, at: Moment, limits: Limits) -> int:
-        """What earlier boots left counts as answered when this one began: it is at least that old, and no wall clock
-        is asked. Says how many permits that were."""
-        ...
-
     def reserve(
         self, grants: Sequence[Grant], task_ids: Sequence[TaskId | None], worker_id: WorkerId, at: Moment
     ) -> Sequence[Permit]: ...
@@ -230,20 +224,34 @@ class Permits(Protocol):
         """Slots whose window has passed are free again."""
         ...
 
-    def next_free_us(self, limits: Limits) -> int | None:
-        """When the next slot of any agent comes free, by the boot's clock; None when nothing is answered yet."""
-        ...
-
-    def in_window(self) -> Sequence[InWindow]:
-        """Everything that still counts, for a limiter that has lost it."""
-        ...
-
     def still_open(self, numbers: Sequence[int]) -> frozenset[int]:
         """Those of these that are not answered yet."""
         ...
 
     def unanswered(self) -> int:
         """Requests under way, of all processes."""
+        ...
+
+
+class RequestWindows(Protocol):
+    """The agents' windows as a whole: limits, boots, and what a limiter has to know."""
+
+    def set_limits(self, limits: Limits, at: Moment) -> None:
+        """Budgets follow the limit; what is lent stays counted, and what a longer window would have to know of and
+        does not makes it count as full."""
+        ...
+
+    def enter_boot(self, at: Moment, limits: Limits) -> int:
+        """What earlier boots left counts as answered when this one began: it is at least that old, and no wall clock
+        is asked. Says how many permits that were."""
+        ...
+
+    def next_free_us(self, limits: Limits) -> int | None:
+        """When the next slot of any agent comes free, by the boot's clock; None when nothing is answered yet."""
+        ...
+
+    def in_window(self) -> Sequence[InWindow]:
+        """Everything that still counts, for a limiter that has lost it."""
         ...
 
     def last_departure_us(self) -> int:
@@ -297,7 +305,7 @@ class MarketplaceState(Protocol):
 class PoolReport(Protocol):
     """The pool as an operator looks at it; nothing is changed by looking."""
 
-    def standings(self, at: Moment, limits: Limits) -> Sequence[Standing]:
+    def standings(self, at: Moment, limits: Limits) -> Sequence[AgentDetails]:
         """Every agent in the order of its number, its window as the next claim will find it."""
         ...
 
@@ -311,6 +319,9 @@ class AgentsTx(Protocol):
     def agents(self) -> Agents: ...
 
     @property
+    def usage_log(self) -> UsageLog: ...
+
+    @property
     def tokens(self) -> Tokens: ...
 
     @property
@@ -318,6 +329,9 @@ class AgentsTx(Protocol):
 
     @property
     def permits(self) -> Permits: ...
+
+    @property
+    def windows(self) -> RequestWindows: ...
 
     @property
     def marketplace(self) -> MarketplaceState: ...

@@ -30,7 +30,7 @@ SERVER_FAULT = 500
 
 @quick
 @dataclass(frozen=True, slots=True)
-class Charge:
+class RequestOutcome:
     """One request's end as far as its agent and the endpoint are concerned. `outage` is set where it was a network
     error or a server's own error; `subject` is what was asked about."""
 
@@ -78,7 +78,7 @@ class Charge:
 
 def settle(
     tx: AgentsTx,
-    charges: Sequence[Charge],
+    charges: Sequence[RequestOutcome],
     observed: Observed,
     worker_id: WorkerId,
     rules: BreakerRules,
@@ -97,7 +97,7 @@ def settle(
 
 def settle_one(
     tx: AgentsTx,
-    charge: Charge,
+    charge: RequestOutcome,
     worker_id: WorkerId,
     rules: BreakerRules,
     circuits: MarketplaceCircuitRules,
@@ -115,7 +115,7 @@ def settle_one(
 
 def charge_agents(
     tx: AgentsTx,
-    charges: Sequence[Charge],
+    charges: Sequence[RequestOutcome],
     observed: Observed,
     worker_id: WorkerId,
     rules: BreakerRules,
@@ -123,7 +123,7 @@ def charge_agents(
 ) -> tuple[Notice, ...]:
     """Health, circuits, tokens and the log. What was excused touches no agent; what is given back is forgiven."""
     charges = [replace(c, outcome=Outcome.BLAMELESS) if c.permit in observed.agents_excused else c for c in charges]
-    by_row: dict[int, list[Charge]] = defaultdict(list)
+    by_row: dict[int, list[RequestOutcome]] = defaultdict(list)
     for one in charges:
         by_row[one.candidate.row].append(one)
     forgiven: dict[int, list[EndpointFailure]] = defaultdict(list)
@@ -135,11 +135,11 @@ def charge_agents(
     tx.agents.save(after)
     _charge_circuits(tx, by_row, forgiven, at.now)
     _settle_tokens(tx, charges)
-    tx.agents.log_uses([_use(c) for c in charges])
+    tx.usage_log.log_uses([_use(c) for c in charges])
     return (*_standings(before, after), *_answer_probe(tx, charges, worker_id, rules, at.now))
 
 
-def _settle_tokens(tx: AgentsTx, charges: Sequence[Charge]) -> None:
+def _settle_tokens(tx: AgentsTx, charges: Sequence[RequestOutcome]) -> None:
     """A 429 throws the agent's token away; a rejected token goes by its own row; a replacement that worked is good."""
     limited = [c.candidate.row for c in charges if c.drop_token and c.outcome is Outcome.TOO_MANY]
     if limited:
@@ -152,7 +152,7 @@ def _settle_tokens(tx: AgentsTx, charges: Sequence[Charge]) -> None:
         tx.tokens.accept([row for row in dict.fromkeys(accepted) if row is not None])
 
 
-def _used(agent: Agent, charges: Sequence[Charge], forgiven: Sequence[EndpointFailure], now: datetime) -> Agent:
+def _used(agent: Agent, charges: Sequence[RequestOutcome], forgiven: Sequence[EndpointFailure], now: datetime) -> Agent:
     good = [c for c in charges if c.outcome is Outcome.SUCCESS]
     if good:
         agent = agent.use(Outcome.SUCCESS, good[-1].at, good[-1].rest, uses=len(good))
@@ -165,7 +165,7 @@ def _used(agent: Agent, charges: Sequence[Charge], forgiven: Sequence[EndpointFa
 
 
 def _charge_circuits(
-    tx: AgentsTx, charges: dict[int, list[Charge]], forgiven: dict[int, list[EndpointFailure]], now: datetime
+    tx: AgentsTx, charges: dict[int, list[RequestOutcome]], forgiven: dict[int, list[EndpointFailure]], now: datetime
 ) -> None:
     """Only circuits that a failure, a probe or a pardon concerns are looked at: a healthy pool pays nothing."""
     concerned = [row for row, mine in charges.items() if any(_concerns(c) for c in mine)]
@@ -182,12 +182,12 @@ def _charge_circuits(
     tx.circuits.save(before, after, now)
 
 
-def _concerns(charge: Charge) -> bool:
+def _concerns(charge: RequestOutcome) -> bool:
     circuit = charge.candidate.circuit
     return charge.outcome.is_circuit_failure or circuit.failure_count > 0 or circuit.state is not CircuitState.CLOSED
 
 
-def _moved(circuit: Circuit, charge: Charge, now: datetime) -> Circuit:
+def _moved(circuit: Circuit, charge: RequestOutcome, now: datetime) -> Circuit:
     if charge.outcome.is_circuit_failure:
         return circuit.failed(now)
     # A probe that met a product's 404 found the marketplace willing: that is what it was sent to find out.
@@ -208,7 +208,7 @@ def standing_notice(agent: Agent) -> Notice:
 
 
 def _answer_probe(
-    tx: AgentsTx, charges: Sequence[Charge], worker_id: WorkerId, rules: BreakerRules, now: datetime
+    tx: AgentsTx, charges: Sequence[RequestOutcome], worker_id: WorkerId, rules: BreakerRules, now: datetime
 ) -> list[Notice]:
     probes = [c for c in charges if c.is_pool_probe]
     if not probes:
@@ -221,7 +221,7 @@ def _answer_probe(
     return [breaker_notice(moved.state)]
 
 
-def _use(charge: Charge) -> Use:
+def _use(charge: RequestOutcome) -> Use:
     return Use(
         charge.candidate.row,
         charge.candidate.token_row,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sellerwatch.catalog.facts import Facts, Said
+from sellerwatch.catalog.facts import Facts, NormalizedPart
 from sellerwatch.catalog.ports import HistoryEntry, PartKey, RawPart, Reader
 from sellerwatch.catalog.product import ForeignProduct, PartType, Product
 from sellerwatch.catalog.quarantine import HeldPart
@@ -29,14 +29,14 @@ class Part:
 
     type: PartType
     item_no: ItemNo
-    said: Said | None
+    said: NormalizedPart | None
     digest: str | None
     body: bytes
     body_hash: str | None = None
 
     @classmethod
     def of(cls, type_: PartType, item_no: ItemNo, facts: Facts, body: bytes, body_hash: str | None = None) -> Part:
-        said = Said.of(facts)
+        said = NormalizedPart.of(facts)
         return cls(type_, item_no, said, said.digest, body, body_hash)
 
     @classmethod
@@ -55,7 +55,7 @@ def read_part(reader: Reader, type_: PartType, item_no: ItemNo, body: bytes) -> 
     return reader.read_detail(body, item_no) if type_ is PartType.DETAIL else reader.read_options(body, item_no)
 
 
-class Entries:
+class EntryCache:
     """What list pages said of products whose event is still to come, so that it need not be read from its body again:
     a product's list entry comes long before the rest of it.
 
@@ -65,19 +65,19 @@ class Entries:
     MOST = 10_000
 
     def __init__(self) -> None:
-        self._said: dict[tuple[ItemNo, str], Said] = {}
+        self._said: dict[tuple[ItemNo, str], NormalizedPart] = {}
 
-    def keep(self, item_no: ItemNo, digest: str, said: Said) -> None:
+    def keep(self, item_no: ItemNo, digest: str, said: NormalizedPart) -> None:
         if len(self._said) < self.MOST:
             self._said[item_no, digest] = said
 
-    def take(self, item_no: ItemNo, digest: str | None) -> Said | None:
+    def take(self, item_no: ItemNo, digest: str | None) -> NormalizedPart | None:
         """It is wanted once."""
         return None if digest is None else self._said.pop((item_no, digest), None)
 
 
 @dataclass
-class Shelf:
+class ProductBatch:
     """The products of one group, as they stand during its transaction, and what has to be written at its end."""
 
     products: dict[ItemNo, Product]
@@ -86,13 +86,13 @@ class Shelf:
     added: set[ItemNo] = field(default_factory=set)
     touched: set[ItemNo] = field(default_factory=set)
     raws: list[RawPart] = field(default_factory=list)
-    said: dict[PartKey, Said] = field(default_factory=dict)
+    said: dict[PartKey, NormalizedPart] = field(default_factory=dict)
     body_hashes: dict[PartKey, str] = field(default_factory=dict)
     history: list[HistoryEntry] = field(default_factory=list)
     deleted: list[ItemNo] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     listed: set[ItemNo] = field(default_factory=set)
-    entries: Entries = field(default_factory=Entries)
+    entries: EntryCache = field(default_factory=EntryCache)
 
     def put(self, product: Product, *, new: bool = False) -> None:
         self.products[product.item_no] = product
@@ -119,52 +119,57 @@ class Shelf:
 
 
 def absorb_entry(
-    shelf: Shelf, part: Part, product_id: ProductId, seller_id: SellerId, execution_id: ExecutionId, now: datetime
+    product_batch: ProductBatch,
+    part: Part,
+    product_id: ProductId,
+    seller_id: SellerId,
+    execution_id: ExecutionId,
+    now: datetime,
 ) -> Product | None:
     """A product on a list page; made if unknown. None: it is known to be another seller's, and is left alone.
 
     A list does not say whose an item is. Until a detail has said it, the item stands with whoever showed it first.
     """
-    known = shelf.products.get(part.item_no)
+    known = product_batch.products.get(part.item_no)
     if known is not None and known.seller_id != seller_id and known.detail_hash is not None:
         return None
     product = known or Product.create(product_id, part.item_no, seller_id, now)
     if product.seller_id == seller_id:
-        product = shelf.products[part.item_no] = product.be_listed(execution_id, now)
-        shelf.listed.add(part.item_no)
-    return _keep(shelf, product, part, now, new=known is None)
+        product = product_batch.products[part.item_no] = product.be_listed(execution_id, now)
+        product_batch.listed.add(part.item_no)
+    return _keep(product_batch, product, part, now, new=known is None)
 
 
-def absorb_part(shelf: Shelf, part: Part, seller_id: SellerId, now: datetime) -> Product | None:
+def absorb_part(product_batch: ProductBatch, part: Part, seller_id: SellerId, now: datetime) -> Product | None:
     """A detail or the options of a product. None: the product is not there (any more).
 
     A detail that names another seller raises `ForeignProduct`: nothing of it is taken in, and the product stands with
     its owner from then on.
     """
-    product = shelf.products.get(part.item_no)
+    product = product_batch.products.get(part.item_no)
     if product is None:
         return None
     owner = part.said.owner if part.said is not None else None
     if owner is not None:
         if owner != seller_id:
             if product.detail_hash is None:
-                shelf.put(product.belong_to(owner, now))
+                product_batch.put(product.belong_to(owner, now))
             raise ForeignProduct(item_no=part.item_no, seller_id=seller_id, owner=owner)
         product = product.belong_to(owner, now)
-    return _keep(shelf, product, part, now)
+    return _keep(product_batch, product, part, now)
 
 
-def _keep(shelf: Shelf, product: Product, part: Part, now: datetime, *, new: bool = False) -> Product:
-    before, key = shelf.products.get(part.item_no), part.key
-    if part.said is not None and part.digest is not None and key not in shelf.withheld:
+def _keep(product_batch: ProductBatch, product: Product, part: Part, now: datetime, *, new: bool = False) -> Product:
+    before, key = product_batch.products.get(part.item_no), part.key
+    if part.said is not None and part.digest is not None and key not in product_batch.withheld:
         product, changed = product.see_part(part.type, part.digest, now)
-        shelf.said[key] = part.said
+        product_batch.said[key] = part.said
         if changed:
-            shelf.raws.append(RawPart(product.product_id, part.type, part.digest, part.body, now))
+            product_batch.raws.append(RawPart(product.product_id, part.type, part.digest, part.body, now))
             if part.type is PartType.MINISHOP:
-                shelf.entries.keep(part.item_no, part.digest, part.said)
+                product_batch.entries.keep(part.item_no, part.digest, part.said)
         if part.body_hash is not None:
-            shelf.body_hashes[key] = part.body_hash
+            product_batch.body_hashes[key] = part.body_hash
     if new or product is not before:
-        shelf.put(product, new=new)
+        product_batch.put(product, new=new)
     return product

@@ -13,12 +13,12 @@ from datetime import datetime
 
 import orjson
 
-from sellerwatch.catalog.absorb import Shelf, read_part
+from sellerwatch.catalog.absorb import ProductBatch, read_part
 from sellerwatch.catalog.differences import Change, differences
-from sellerwatch.catalog.facts import Said, product_json
+from sellerwatch.catalog.facts import NormalizedPart, product_json
 from sellerwatch.catalog.history import State, states
 from sellerwatch.catalog.policies import NO_POLICIES, Policies
-from sellerwatch.catalog.ports import History, HistoryEntry, Products, Reader
+from sellerwatch.catalog.ports import History, HistoryEntry, ProductBodies, Reader
 from sellerwatch.catalog.product import PartType, Product, ProductEvent
 from sellerwatch.kernel.errors import Failed
 from sellerwatch.kernel.ids import ExecutionId, OutboxId
@@ -42,8 +42,8 @@ class LastEventMissing(Failed):
 class Announcer:
     """Writes events into one outbox, as part of one transaction."""
 
-    shelf: Shelf
-    products: Products
+    product_batch: ProductBatch
+    bodies: ProductBodies
     outbox: Outbox
     history: History
     reader: Reader
@@ -56,7 +56,7 @@ class Announcer:
         event = product.due_event()
         if event is None:
             return None
-        name, known = current(self.shelf, product, self.products, self.reader)
+        name, known = current(self.product_batch, product, self.bodies, self.reader)
         product = product.be_called(name)
         if event is ProductEvent.CREATED:
             return self._write(product, event, (), (), known, outbox_id, execution_id)
@@ -77,18 +77,18 @@ class Announcer:
             return self._write(product, event, changes, found, known, outbox_id, execution_id)
         if not changes:
             self._remember(product, event, found, None, execution_id)
-        self.shelf.put(product.be_unchanged(self.now))
+        self.product_batch.put(product.be_unchanged(self.now))
         return None
 
     def announce_removal(self, product: Product, outbox_id: OutboxId, execution_id: ExecutionId | None) -> Message:
         """Tell that a product is gone, with what was last known of it. Never merged: both events are told."""
         known = data_json(read_event(self._newest(product)[0].payload).product_data)
-        self.shelf.deleted.append(product.item_no)
+        self.product_batch.deleted.append(product.item_no)
         return self._write(product, ProductEvent.DELETED, (), (), known, outbox_id, execution_id)
 
     def _newest(self, product: Product) -> Sequence[Message]:
-        if any(message.subject_id == product.product_id for message in self.shelf.messages):
-            self.outbox.add_all(self.shelf.take_messages())
+        if any(message.subject_id == product.product_id for message in self.product_batch.messages):
+            self.outbox.add_all(self.product_batch.take_messages())
         newest = self.outbox.latest_of(product.product_id, LOOK_BACK)
         if not newest:
             raise LastEventMissing(item_no=product.item_no, version=product.version)
@@ -123,7 +123,7 @@ class Announcer:
                 self.outbox.remove(waiting.outbox_id)
                 withdrawn = product.take_back(self.now)
                 self._remember(withdrawn, ProductEvent.UPDATED, found, None, execution_id)
-                self.shelf.put(withdrawn)
+                self.product_batch.put(withdrawn)
                 return
         body = event_body(
             waiting.outbox_id,
@@ -137,7 +137,7 @@ class Announcer:
         )
         self.outbox.reword(replace(waiting, payload=body), self.now)
         self._remember(product, ProductEvent.UPDATED, found, waiting.outbox_id, execution_id)
-        self.shelf.put(product.be_unchanged(self.now))
+        self.product_batch.put(product.be_unchanged(self.now))
 
     def _write(
         self,
@@ -150,7 +150,7 @@ class Announcer:
         execution_id: ExecutionId | None,
     ) -> Message:
         announced = product.announce(event, self.now)
-        self.shelf.put(announced)
+        self.product_batch.put(announced)
         body = event_body(
             outbox_id, event, product.item_no, product.seller_id, announced.version, self.now, changes, known
         )
@@ -166,7 +166,7 @@ class Announcer:
             version=announced.version,
             execution_id=execution_id,
         )
-        self.shelf.messages.append(message)
+        self.product_batch.messages.append(message)
         whole = known if event is ProductEvent.CREATED else b""
         self._remember(announced, event, found, outbox_id, execution_id, whole)
         return message
@@ -182,7 +182,7 @@ class Announcer:
     ) -> None:
         """A state that differs from the one found before goes into the history; a removal always."""
         if found or event is not ProductEvent.UPDATED:
-            self.shelf.history.append(
+            self.product_batch.history.append(
                 HistoryEntry(
                     product.product_id,
                     product.item_no,
@@ -198,19 +198,19 @@ class Announcer:
             )
 
 
-def current(shelf: Shelf, product: Product, products: Products, reader: Reader) -> tuple[str, bytes]:
+def current(product_batch: ProductBatch, product: Product, bodies: ProductBodies, reader: Reader) -> tuple[str, bytes]:
     """What the product is called, and its productData as it is now: from the parts this group brings or remembers, and
     the stored bodies of the others."""
-    stored = shelf.stored.get(product.product_id)
+    stored = product_batch.stored.get(product.product_id)
 
-    def part(type_: PartType) -> Said:
+    def part(type_: PartType) -> NormalizedPart:
         nonlocal stored
-        said = shelf.said.get((product.item_no, type_))
+        said = product_batch.said.get((product.item_no, type_))
         if said is None:
             if stored is None or type_ not in stored:
-                stored = products.latest_raws([product.product_id])[product.product_id]
-            said = Said.of(read_part(reader, type_, product.item_no, stored[type_]))
-            shelf.said[product.item_no, type_] = said
+                stored = bodies.latest_raws([product.product_id])[product.product_id]
+            said = NormalizedPart.of(read_part(reader, type_, product.item_no, stored[type_]))
+            product_batch.said[product.item_no, type_] = said
         return said
 
     listed, detail, options = part(PartType.MINISHOP), part(PartType.DETAIL), part(PartType.OPTION)

@@ -1,6 +1,6 @@
 """The three parts of a product as facts: just the fields that productData is made of, typed and normalised.
 
-A parser picks them as typed values; from then on a part is what it `Said` in the shape of the wire.
+A parser picks them as typed values; from then on a part is what it `NormalizedPart` in the shape of the wire.
 
 What is not a fact is no change: view counts, positions and other volatile fields never reach this module, because a
 marketplace's parser picks facts and leaves the rest. `null`, `""` and absent follow one rule (spec, decisions): text
@@ -112,7 +112,7 @@ Facts = ListFacts | DetailFacts | OptionFacts
 
 @quick
 @dataclass(frozen=True, slots=True)
-class Said:
+class NormalizedPart:
     """What one part says of the product, as JSON in the shape of the wire: written once, while its facts are at hand,
     then digested, compared and told as it is.
 
@@ -127,7 +127,7 @@ class Said:
     owner: SellerId | None = None
 
     @classmethod
-    def of(cls, facts: Facts) -> Said:
+    def of(cls, facts: Facts) -> NormalizedPart:
         if isinstance(facts, ListFacts):
             return cls(b"", facts.images, _members({"tags": facts.tags}))
         if isinstance(facts, OptionFacts):
@@ -158,7 +158,7 @@ def body_hash(body: bytes) -> str:
     return hashlib.sha1(PARSER_VERSION + body, usedforsecurity=False).hexdigest()[:32]
 
 
-def product_json(listed: Said, detail: Said, options: Said) -> bytes:
+def product_json(listed: NormalizedPart, detail: NormalizedPart, options: NormalizedPart) -> bytes:
     """The one normalised product, in the shape and order of the wire (spec, event): put together from what its parts
     said, with nothing written again but the images."""
     images = orjson.dumps(list(dict.fromkeys((*(listed.images or ()), *(detail.images or ())))))

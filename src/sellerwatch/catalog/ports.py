@@ -15,7 +15,7 @@ from sellerwatch.catalog.removal import Removal, RemovalStatus
 from sellerwatch.kernel.errors import Failed
 from sellerwatch.kernel.fast_values import quick
 from sellerwatch.kernel.ids import CaseId, ExecutionId, ItemNo, OutboxId, ProductId, RemovalId, SellerId
-from sellerwatch.kernel.paging import Piece, Place
+from sellerwatch.kernel.paging import Cursor, Page
 from sellerwatch.outbox.ports import OutboxTx
 
 PartKey = tuple[ItemNo, PartType]
@@ -73,6 +73,54 @@ class Products(Protocol):
         """Write of these only when and in which run they stood on a list."""
         ...
 
+    def list_standing(self, seller_id: SellerId, execution_id: ExecutionId) -> ListStanding: ...
+
+    def missing(self, seller_id: SellerId, execution_id: ExecutionId) -> Sequence[Product]:
+        """Told, not deleted, and not on this run's list."""
+        ...
+
+    def unseen_since(self, seller_id: SellerId, since: datetime, limit: int) -> Sequence[Product]:
+        """Told, not deleted, and on no list since then."""
+        ...
+
+    def count_unseen_since(self, seller_id: SellerId, since: datetime) -> int: ...
+
+
+class ProductQueries(Protocol):
+    """Read-only lists and counts of products, for people."""
+
+    def newest(
+        self,
+        *,
+        seller_id: SellerId | None,
+        state: ProductState | None,
+        after: int | None,
+        limit: int,
+        search: str | None = None,
+    ) -> Sequence[tuple[int, Product]]:
+        """A page in the order of the inner ids, beginning behind `after`."""
+        ...
+
+    def page(
+        self,
+        *,
+        seller_id: SellerId | None,
+        state: ProductState | None,
+        cursor: Cursor | None,
+        limit: int,
+        search: str | None = None,
+    ) -> Page[Product]:
+        """In the order in which they were first seen, behind a cursor. `search` is a piece of the name; A is a."""
+        ...
+
+    def count(self, seller_id: SellerId | None = None, state: ProductState | None = None) -> int: ...
+
+    def counts(self, seller_id: SellerId) -> ProductCounts: ...
+
+
+class ProductBodies(Protocol):
+    """What the marketplace answered about products, as it came, and the hashes of it."""
+
     def keep_raw(self, parts: Iterable[RawPart]) -> None: ...
 
     def latest_raws(
@@ -98,46 +146,6 @@ class Products(Protocol):
     def keep_body_hashes(self, hashes: Mapping[PartKey, str]) -> None: ...
 
     def forget_body_hashes(self, items: Sequence[ItemNo]) -> None: ...
-
-    def list_standing(self, seller_id: SellerId, execution_id: ExecutionId) -> ListStanding: ...
-
-    def missing(self, seller_id: SellerId, execution_id: ExecutionId) -> Sequence[Product]:
-        """Told, not deleted, and not on this run's list."""
-        ...
-
-    def unseen_since(self, seller_id: SellerId, since: datetime, limit: int) -> Sequence[Product]:
-        """Told, not deleted, and on no list since then."""
-        ...
-
-    def count_unseen_since(self, seller_id: SellerId, since: datetime) -> int: ...
-
-    def newest(
-        self,
-        *,
-        seller_id: SellerId | None,
-        state: ProductState | None,
-        after: int | None,
-        limit: int,
-        search: str | None = None,
-    ) -> Sequence[tuple[int, Product]]:
-        """A page in the order of the inner ids, beginning behind `after`."""
-        ...
-
-    def page(
-        self,
-        *,
-        seller_id: SellerId | None,
-        state: ProductState | None,
-        place: Place | None,
-        limit: int,
-        search: str | None = None,
-    ) -> Piece[Product]:
-        """In the order in which they were first seen, behind a place. `search` is a piece of the name; A is a."""
-        ...
-
-    def count(self, seller_id: SellerId | None = None, state: ProductState | None = None) -> int: ...
-
-    def counts(self, seller_id: SellerId) -> ProductCounts: ...
 
 
 @quick
@@ -180,10 +188,18 @@ class Quarantine(Protocol):
     def newest(self, *, seller_id: SellerId | None, status: CaseStatus | None, limit: int) -> Sequence[Case]: ...
 
     def page(
-        self, *, seller_id: SellerId | None, status: CaseStatus | None, place: Place | None, limit: int
-    ) -> Piece[Case]:
-        """Newest first, behind a place."""
+        self, *, seller_id: SellerId | None, status: CaseStatus | None, cursor: Cursor | None, limit: int
+    ) -> Page[Case]:
+        """Newest first, behind a cursor."""
         ...
+
+    def pending_runs(self) -> Sequence[ExecutionId]:
+        """Runs of which something waits."""
+        ...
+
+
+class HeldParts(Protocol):
+    """Parts of products that wait in a case or for the judgement of their run."""
 
     def held(self, items: Sequence[ItemNo]) -> dict[PartKey, HeldPart]:
         """What stands of these products, without the bodies."""
@@ -191,10 +207,6 @@ class Quarantine(Protocol):
 
     def pending(self, execution_id: ExecutionId, part: PartType | None) -> Sequence[HeldPart]:
         """What waits for the run's judgement, with the bodies."""
-        ...
-
-    def pending_runs(self) -> Sequence[ExecutionId]:
-        """Runs of which something waits."""
         ...
 
     def of_case(self, case_id: CaseId, after: ItemNo, limit: int) -> Sequence[HeldPart]:
@@ -208,7 +220,7 @@ class Quarantine(Protocol):
     def count_held(self, case_ids: Sequence[CaseId]) -> dict[CaseId, int]: ...
 
     def put(self, parts: Iterable[HeldPart]) -> None:
-        """In place of whatever stood for the part."""
+        """In cursor of whatever stood for the part."""
         ...
 
     def free(self, keys: Iterable[PartKey]) -> None: ...
@@ -234,9 +246,9 @@ class Removals(Protocol):
     def newest(self, *, seller_id: SellerId | None, status: RemovalStatus | None, limit: int) -> Sequence[Removal]: ...
 
     def page(
-        self, *, seller_id: SellerId | None, status: RemovalStatus | None, place: Place | None, limit: int
-    ) -> Piece[Removal]:
-        """Newest first, behind a place."""
+        self, *, seller_id: SellerId | None, status: RemovalStatus | None, cursor: Cursor | None, limit: int
+    ) -> Page[Removal]:
+        """Newest first, behind a cursor."""
         ...
 
 
@@ -285,10 +297,19 @@ class CatalogTx(OutboxTx, Protocol):
     def products(self) -> Products: ...
 
     @property
+    def product_queries(self) -> ProductQueries: ...
+
+    @property
+    def bodies(self) -> ProductBodies: ...
+
+    @property
     def history(self) -> History: ...
 
     @property
     def quarantine(self) -> Quarantine: ...
+
+    @property
+    def held_parts(self) -> HeldParts: ...
 
     @property
     def removals(self) -> Removals: ...

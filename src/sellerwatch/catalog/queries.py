@@ -8,9 +8,9 @@ from typing import Any
 
 import orjson
 
-from sellerwatch.catalog.absorb import Shelf, read_part
+from sellerwatch.catalog.absorb import ProductBatch, read_part
 from sellerwatch.catalog.announce import current
-from sellerwatch.catalog.facts import Said
+from sellerwatch.catalog.facts import NormalizedPart
 from sellerwatch.catalog.ports import CatalogTx, Reader, Unparsable
 from sellerwatch.catalog.product import PartType, Product, ProductNotFound
 from sellerwatch.catalog.quarantine import HeldPart
@@ -49,7 +49,7 @@ def found_product(tx: CatalogTx, item_no: ItemNo) -> Product:
 
 def known(tx: CatalogTx, products: Sequence[Product], reader: Reader) -> list[Known]:
     """Each of these as it is now; their bodies are read together."""
-    bodies = tx.products.latest_raws([product.product_id for product in products if not product.is_deleted])
+    bodies = tx.bodies.latest_raws([product.product_id for product in products if not product.is_deleted])
     return [_known(tx, product, bodies.get(product.product_id, {}), reader) for product in products]
 
 
@@ -57,7 +57,7 @@ def look_at(tx: CatalogTx, item_no: ItemNo, reader: Reader) -> LookedAt:
     product = found_product(tx, item_no)
     last = next(iter(tx.product_outbox.latest_of(product.product_id, 1)), None)
     holders = {} if last is None else tx.outbox_view(OutboxKind.PRODUCT).holders([last.outbox_id])
-    held = tx.quarantine.held([item_no])
+    held = tx.held_parts.held([item_no])
     return LookedAt(
         known(tx, [product], reader)[0],
         last,
@@ -89,8 +89,8 @@ def _known(tx: CatalogTx, product: Product, bodies: Mapping[PartType, bytes], re
         return Known(product, told_data(tx, product))
     try:
         if product.is_complete:
-            shelf = Shelf({}, stored={product.product_id: bodies})
-            return Known(product, orjson.loads(current(shelf, product, tx.products, reader)[1]))
+            product_batch = ProductBatch({}, stored={product.product_id: bodies})
+            return Known(product, orjson.loads(current(product_batch, product, tx.bodies, reader)[1]))
         return Known(product, _so_far(product, bodies, reader))
     except Unparsable as unparsable:
         return Known(product, told_data(tx, product), str(unparsable))
@@ -101,5 +101,5 @@ def _so_far(product: Product, bodies: Mapping[PartType, bytes], reader: Reader) 
     found: dict[str, Any] = {}
     for type_ in PartType:
         if product.hash_of(type_) is not None and type_ in bodies:
-            found |= Said.of(read_part(reader, type_, product.item_no, bodies[type_])).read()
+            found |= NormalizedPart.of(read_part(reader, type_, product.item_no, bodies[type_])).read()
     return found

@@ -31,7 +31,7 @@ from sellerwatch.cli.session import AsJson, Desk, say, this_moment
 from sellerwatch.kernel.errors import Invalid
 
 if TYPE_CHECKING:
-    from sellerwatch.agents.agent_status import CircuitEvent, Standing
+    from sellerwatch.agents.agent_status import AgentDetails, CircuitEvent
     from sellerwatch.agents.commands import AgentName, Moved, Rekeyed
     from sellerwatch.agents.limits import Limits
     from sellerwatch.agents.ports import LastHour
@@ -73,7 +73,7 @@ def list_(
     """
     when = this_moment()
 
-    def work(tx: ServiceTx, at: Desk) -> tuple[list[Standing], datetime]:
+    def work(tx: ServiceTx, at: Desk) -> tuple[list[AgentDetails], datetime]:
         everyone = _standings(tx, at, when)
         return [standing for standing in everyone if status in (None, standing.agent.status)], at.now
 
@@ -89,7 +89,7 @@ def list_(
 
 @dataclass(frozen=True)
 class _Shown:
-    standing: Standing
+    standing: AgentDetails
     hour: LastHour
     events: Sequence[CircuitEvent]
     entries: Sequence[AuditEntry]
@@ -112,7 +112,7 @@ def show(agent: AgentArgument, as_json: AsJson = False) -> None:
         stored = find_agent(tx, name)
         standing = next(one for one in _standings(tx, at, when) if one.row == stored.row)
         entries = tx.audit.newest(limit=LAST_EVENTS, subject_type="agent", subject_id=stored.agent.user_agent_id)
-        hour = tx.agents.last_hour(stored.row, at.now)
+        hour = tx.usage_log.last_hour(stored.row, at.now)
         return _Shown(standing, hour, tx.pool_report.circuit_events(stored.row, LAST_EVENTS), entries, at.now)
 
     found = session.look(work)
@@ -147,7 +147,7 @@ def status(as_json: AsJson = False) -> None:
             at.settings.breaker_min_available_percent, timedelta(seconds=at.settings.breaker_open_seconds)
         )
         breaker = tx.circuits.breaker().look(*tx.agents.tally(), rules, at.now)
-        restored = lost_permits(at.settings, tx.permits.highest())
+        restored = lost_permits(at.settings, tx.windows.highest())
         return Pool(_standings(tx, at, when), _limits(tx, at), breaker, rules, restored, at.now)
 
     pool = session.look(work)
@@ -169,7 +169,7 @@ def add(
     """
     when = this_moment()
 
-    def work(tx: ServiceTx, at: Desk) -> tuple[Standing, datetime]:
+    def work(tx: ServiceTx, at: Desk) -> tuple[AgentDetails, datetime]:
         from sellerwatch.agents.commands import add_agent  # noqa: PLC0415
 
         made = add_agent(tx, user_agent, _limits(tx, at), actor=at.actor, ids=at.ids, at=when)
@@ -381,7 +381,7 @@ def _limits(tx: ServiceTx, at: Desk) -> Limits:
     return tuning_in_force(at.settings, tx.overrides.all()).limits
 
 
-def _standings(tx: ServiceTx, at: Desk, when: Moment) -> Sequence[Standing]:
+def _standings(tx: ServiceTx, at: Desk, when: Moment) -> Sequence[AgentDetails]:
     """Windows are reckoned by the boot's clock, so the desk's time alone does not do."""
     return tx.pool_report.standings(when, _limits(tx, at))
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from sellerwatch.agents.agent import AgentStatus
-from sellerwatch.agents.agent_status import Standing, tokens_by_age
+from sellerwatch.agents.agent_status import AgentDetails, tokens_by_age
 from sellerwatch.agents.overview import Pool
 from sellerwatch.cli import session
 from sellerwatch.cli.output import ago, print_facts, print_table
@@ -95,7 +95,7 @@ def _print_warnings(pool: Pool) -> None:
         say("Blocked agents stay out until somebody brings them back: sellerwatch agents list --status BLOCKED", "dim")
 
 
-def standing_json(standing: Standing, now: datetime) -> dict[str, Any]:
+def standing_json(standing: AgentDetails, now: datetime) -> dict[str, Any]:
     agent, circuit, window = standing.agent, standing.circuit, standing.window
     token = None
     if standing.token_issued_at is not None:
@@ -140,7 +140,7 @@ def standing_json(standing: Standing, now: datetime) -> dict[str, Any]:
     }
 
 
-def print_standings(title: str, standings: Sequence[Standing], now: datetime, *, empty: str) -> None:
+def print_standings(title: str, standings: Sequence[AgentDetails], now: datetime, *, empty: str) -> None:
     print_table(
         title,
         ("#", "status", "health", "budget", "circuit", "token", "last used", "why", "back"),
@@ -162,7 +162,7 @@ def print_standings(title: str, standings: Sequence[Standing], now: datetime, *,
     )
 
 
-def print_standing(standing: Standing, now: datetime) -> None:
+def print_standing(standing: AgentDetails, now: datetime) -> None:
     agent, circuit, window = standing.agent, standing.circuit, standing.window
     failures = f" ({circuit.failure_count} failure(s) in a row)" if circuit.failure_count else ""
     spent = "" if window.left or window.full_until else f"; a slot comes free {_when(window.free_at, now)}"
@@ -230,14 +230,14 @@ def print_events(events: Sequence[CircuitEvent], entries: Sequence[AuditEntry], 
         )
 
 
-def _token(standing: Standing, now: datetime) -> str | None:
+def _token(standing: AgentDetails, now: datetime) -> str | None:
     age = standing.token_age(now)
     if age in ("none", "expired"):
         return None if age == "none" else age
     return ago(standing.token_issued_at, now)
 
 
-def _back(standing: Standing, now: datetime) -> str | None:
+def _back(standing: AgentDetails, now: datetime) -> str | None:
     if standing.agent.status is AgentStatus.BLOCKED:
         return "when unblocked"
     if standing.agent.status is AgentStatus.SUSPENDED and standing.agent.is_rested(now):

@@ -48,7 +48,7 @@ class Plan:
 
 
 @dataclass
-class Tale:
+class Trace:
     """What happened so far."""
 
     round: int = 1
@@ -151,7 +151,7 @@ async def _rounds(
 ) -> dict[str, object]:
     clock = service.crawl.clock
     began = clock.monotonic()
-    tale = Tale()
+    tale = Trace()
     names = await _register(service, list(simulator.world.sellers))
     while not service.stop.is_set():
         before = await _delivered(service)
@@ -185,16 +185,16 @@ async def _rounds(
 
 def _let_the_world_change(simulator: Simulator, plan: Plan, round_: int) -> None:
     """Prices, stock, texts and options change, products appear and vanish."""
-    luck = random.Random(f"{plan.seed}/{round_}")  # noqa: S311 - practice data
-    simulator.world.mutate(plan.changes, luck)
+    rng = random.Random(f"{plan.seed}/{round_}")  # noqa: S311 - practice data
+    simulator.world.mutate(plan.changes, rng)
 
 
 async def _register(service: Service, names: list[str]) -> list[SellerId]:
-    from sellerwatch.kernel.ids import Draw, SellerId  # noqa: PLC0415
+    from sellerwatch.kernel.ids import ReplayableIds, SellerId  # noqa: PLC0415
     from sellerwatch.sellers.commands import register  # noqa: PLC0415
 
     crawl, now = service.crawl, service.crawl.clock.now()
-    draw = Draw(crawl.ids)
+    draw = ReplayableIds(crawl.ids)
     ids = [SellerId(name) for name in names]
 
     def work(tx: SellersTx) -> None:

@@ -68,7 +68,7 @@ def list_(
 
     def work(tx: ServiceTx, at: Desk) -> tuple[Sequence[Execution], Waiting, datetime]:
         must_be_known(tx, seller_id)
-        runs = tx.executions.newest(seller_id=seller_id, status=status, limit=limit)
+        runs = tx.execution_queries.newest(seller_id=seller_id, status=status, limit=limit)
         return runs, causes_of_waiting(tx, runs), at.now
 
     found, waiting, now = session.look(work)
@@ -98,8 +98,8 @@ def show(execution: ExecutionArgument, as_json: AsJson = False) -> None:
         run, notes = found_execution(tx, execution_id), tx.run_notes.of(execution_id)
         return Shown(
             run,
-            tx.tasks.tally(execution_id),
-            tx.tasks.failures(execution_id, MOST_ERRORS),
+            tx.run_tasks.tally(execution_id),
+            tx.run_tasks.failures(execution_id, MOST_ERRORS),
             notes,
             recheck_at(tx, notes) if run.is_open else None,
             causes_of_waiting(tx, [run]).get(execution_id),

@@ -31,7 +31,7 @@ from sellerwatch.cli.session import AsJson, Desk, Limit, say
 from sellerwatch.kernel.errors import Invalid
 from sellerwatch.kernel.ids import OutboxId, SellerId
 from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
-from sellerwatch.outbox.ports import Choice, Chosen
+from sellerwatch.outbox.ports import Chosen, MessageFilter
 from sellerwatch.outbox.receipt import Attempt
 
 if TYPE_CHECKING:
@@ -76,14 +76,14 @@ class ChosenTwice(Invalid):
     """Ids and a choice at once."""
 
 
-class Deed(StrEnum):
+class BulkAction(StrEnum):
     """What becomes of messages that failed for good."""
 
     REPLAYED = "replayed"
     DISCARDED = "discarded"
 
     def sentence(self, number: int, within: float) -> str:
-        if self is Deed.DISCARDED:
+        if self is BulkAction.DISCARDED:
             return f"{number:,} message(s) given up; they are kept and never sent."
         return f"{number:,} message(s) wait again; a running `sellerwatch serve` sends them within {within:.0f} s."
 
@@ -234,7 +234,7 @@ def replay(
     """
     choose = _chooser(MessageStatus.FAILED, seller, event_type, since, until)
     _check_ways(messages, all_failed, seller, event_type, since, until)
-    _move(Deed.REPLAYED, messages, kind, choose, dry_run=dry_run, as_json=as_json)
+    _move(BulkAction.REPLAYED, messages, kind, choose, dry_run=dry_run, as_json=as_json)
 
 
 @app.command()
@@ -258,7 +258,7 @@ def discard(
     """
     choose = _chooser(MessageStatus.FAILED, seller, event_type, since, until)
     _check_ways(messages, all_failed, seller, event_type, since, until)
-    _move(Deed.DISCARDED, messages, kind, choose, dry_run=dry_run, asks=not yes, as_json=as_json)
+    _move(BulkAction.DISCARDED, messages, kind, choose, dry_run=dry_run, asks=not yes, as_json=as_json)
 
 
 @app.command()
@@ -311,13 +311,13 @@ def _check_ways(messages: Sequence[str] | None, all_failed: bool, *choice: str |
 
 def _chooser(
     status: MessageStatus | None, seller: str | None, event_type: str | None, since: str | None, until: str | None
-) -> Callable[[datetime], Choice]:
+) -> Callable[[datetime], MessageFilter]:
     """The choice that the options make, once it is known what time it is: `2h` is so long before that."""
     seller_id = None if seller is None else SellerId.parse(seller)
     kind = None if event_type is None else session.text(event_type).upper()
 
-    def choose(now: datetime) -> Choice:
-        return Choice(status, seller_id, kind, _time(since, now), _time(until, now))
+    def choose(now: datetime) -> MessageFilter:
+        return MessageFilter(status, seller_id, kind, _time(since, now), _time(until, now))
 
     return choose
 
@@ -336,10 +336,10 @@ def _time(given: str | None, now: datetime) -> datetime | None:
 
 
 def _move(
-    deed: Deed,
+    deed: BulkAction,
     messages: Sequence[str] | None,
     kind: OutboxKind,
-    choose: Callable[[datetime], Choice],
+    choose: Callable[[datetime], MessageFilter],
     *,
     dry_run: bool,
     as_json: bool,
@@ -372,23 +372,23 @@ def _move(
         say(deed.sentence(moved, within), "green")
 
 
-def _by_ids(deed: Deed, outbox_ids: Sequence[OutboxId]) -> Callable[[ServiceTx, Desk], tuple[BulkResult, float]]:
+def _by_ids(deed: BulkAction, outbox_ids: Sequence[OutboxId]) -> Callable[[ServiceTx, Desk], tuple[BulkResult, float]]:
     def work(tx: ServiceTx, at: Desk) -> tuple[BulkResult, float]:
         from sellerwatch.outbox import commands as outbox_commands  # noqa: PLC0415
 
-        move = outbox_commands.replay if deed is Deed.REPLAYED else outbox_commands.discard
+        move = outbox_commands.replay if deed is BulkAction.REPLAYED else outbox_commands.discard
         return move(tx, outbox_ids, actor=at.actor, now=at.now), at.settings.outbox_interval_seconds
 
     return work
 
 
 def _by_choice(
-    deed: Deed, kind: OutboxKind, choose: Callable[[datetime], Choice]
+    deed: BulkAction, kind: OutboxKind, choose: Callable[[datetime], MessageFilter]
 ) -> Callable[[ServiceTx, Desk], tuple[int, float]]:
     def work(tx: ServiceTx, at: Desk) -> tuple[int, float]:
         from sellerwatch.outbox import commands as outbox_commands  # noqa: PLC0415
 
-        move = outbox_commands.replay_chosen if deed is Deed.REPLAYED else outbox_commands.discard_chosen
+        move = outbox_commands.replay_chosen if deed is BulkAction.REPLAYED else outbox_commands.discard_chosen
         return move(tx, kind, choose(at.now), actor=at.actor, now=at.now), at.settings.outbox_interval_seconds
 
     return work

@@ -101,7 +101,7 @@ def plan(
         else:
             budget = Budget.of_so_many(agents, tuning.limits, tuning.host)
         going = {run.seller_id: run for run in tx.executions.running()}
-        runs = _planned(tx.glances.freshness(), going, budget, at.settings.page_size, products, at.now)
+        runs = _planned(tx.dashboard.freshness(), going, budget, at.settings.page_size, products, at.now)
         return Plan(at.now, budget, tuning.limits, runs)
 
     made = session.look(work)

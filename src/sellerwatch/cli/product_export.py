@@ -59,7 +59,7 @@ class FileUnwritable(Failed):
 
 
 def target_of(output: str, format_: str, *, as_json: bool) -> Path | None:
-    """Where it goes; None is standard output. Said before anything is read."""
+    """Where it goes; None is standard output. Written before anything is read."""
     if output == "-":
         if as_json:
             raise InvalidTarget("standard output", "--json says there what was written; name a file with -o")

@@ -84,7 +84,7 @@ def list_(
         from sellerwatch.catalog.queries import told_data  # noqa: PLC0415
 
         must_be_known(tx, seller_id)
-        page = tx.products.newest(seller_id=seller_id, state=state, after=after, limit=limit + 1, search=search)
+        page = tx.product_queries.newest(seller_id=seller_id, state=state, after=after, limit=limit + 1, search=search)
         named = [(row, product, told_data(tx, product).get("name")) for row, product in page[:limit]]
         return named, len(page) > limit, at.now
 
@@ -214,7 +214,7 @@ def raw(
 
         product_id = found_product(tx, item_no).product_id
         most = MOST_BODIES if every else number
-        return {name: tx.products.bodies_of(product_id, PARTS[name], most) for name in parts}
+        return {name: tx.bodies.bodies_of(product_id, PARTS[name], most) for name in parts}
 
     found = session.look(work)
     chosen = [body for name in parts for body in (found[name] if every else found[name][number - 1 :])]
@@ -244,10 +244,10 @@ def export(
 
     seller_id = None if seller is None else SellerId.parse(seller)
     target = target_of(output, format_, as_json=as_json)
-    with session.sitting() as sitting:
-        total = sitting.look(lambda tx, _: _countable(tx, seller_id))
+    with session.command_session() as command_session:
+        total = command_session.look(lambda tx, _: _countable(tx, seller_id))
         with open_export(format_, target) as write, progress("exporting", total) as done:
-            number = _export(sitting, seller_id, write, done)
+            number = _export(command_session, seller_id, write, done)
     if as_json:
         print_json({"products": number, "format": format_, "file": str(target)})
     elif target is not None:
@@ -270,12 +270,12 @@ def reparse(
     """
     seller_id = None if seller is None else SellerId.parse(seller)
     found = Found()
-    with session.sitting() as sitting:
-        total = sitting.look(lambda tx, _: _countable(tx, seller_id))
+    with session.command_session() as command_session:
+        total = command_session.look(lambda tx, _: _countable(tx, seller_id))
         with progress("reading", total) as done:
             after: int | None = 0
             while after is not None:
-                step = _reparse(sitting, seller_id, after, dry_run=dry_run)
+                step = _reparse(command_session, seller_id, after, dry_run=dry_run)
                 found.add(step)
                 done(step.read)
                 after = step.after
@@ -341,7 +341,7 @@ def item_number(text: str) -> ItemNo:
 
 def _countable(tx: ServiceTx, seller_id: SellerId | None) -> int:
     must_be_known(tx, seller_id)
-    return tx.products.count(seller_id, ProductState.COMPLETE)
+    return tx.product_queries.count(seller_id, ProductState.COMPLETE)
 
 
 def _history(item: str) -> tuple[Product, Sequence[HistoryEntry]]:
@@ -394,7 +394,9 @@ def _readable(body: bytes) -> str:
         return body.decode("utf-8", "replace")
 
 
-def _export(sitting: session.Sitting, seller_id: SellerId | None, write: Write, done: Callable[[int], None]) -> int:
+def _export(
+    command_session: session.CommandSession, seller_id: SellerId | None, write: Write, done: Callable[[int], None]
+) -> int:
     """Page by page, each a look of its own: memory does not grow with the catalogue, and no writer waits for us."""
     from sellerwatch.catalog.queries import known  # noqa: PLC0415
     from sellerwatch.cli.product_export import PAGE  # noqa: PLC0415
@@ -403,11 +405,11 @@ def _export(sitting: session.Sitting, seller_id: SellerId | None, write: Write, 
     while True:
 
         def page_behind(tx: ServiceTx, at: Desk, behind: int = after) -> tuple[int | None, list[Known]]:
-            page = tx.products.newest(seller_id=seller_id, state=ProductState.COMPLETE, after=behind, limit=PAGE)
+            page = tx.product_queries.newest(seller_id=seller_id, state=ProductState.COMPLETE, after=behind, limit=PAGE)
             found = known(tx, [product for _, product in page], at.rules.marketplace)
             return (page[-1][0] if page else None), found
 
-        last, found = sitting.look(page_behind)
+        last, found = command_session.look(page_behind)
         if last is None:
             return number
         write(found)
@@ -415,7 +417,9 @@ def _export(sitting: session.Sitting, seller_id: SellerId | None, write: Write, 
         after, number = last, number + len(found)
 
 
-def _reparse(sitting: session.Sitting, seller_id: SellerId | None, after: int, *, dry_run: bool) -> Rereading:
+def _reparse(
+    command_session: session.CommandSession, seller_id: SellerId | None, after: int, *, dry_run: bool
+) -> Rereading:
     def work(tx: ServiceTx, at: Desk) -> Rereading:
         from sellerwatch.operations import catalog  # noqa: PLC0415
 
@@ -423,7 +427,7 @@ def _reparse(sitting: session.Sitting, seller_id: SellerId | None, after: int, *
             tx, at.rules, seller_id=seller_id, after=after, dry_run=dry_run, actor=at.actor, ids=at.ids, now=at.now
         )
 
-    return sitting.look(work) if dry_run else sitting.change(work)
+    return command_session.look(work) if dry_run else command_session.change(work)
 
 
 def _print_found(found: Found, *, dry_run: bool) -> None:

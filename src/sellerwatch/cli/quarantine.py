@@ -50,7 +50,7 @@ def list_(
     def work(tx: ServiceTx, at: Desk) -> tuple[Sequence[Case], Mapping[CaseId, int], datetime]:
         must_be_known(tx, seller_id)
         cases = tx.quarantine.newest(seller_id=seller_id, status=status, limit=limit)
-        return cases, tx.quarantine.count_held([case.case_id for case in cases]), at.now
+        return cases, tx.held_parts.count_held([case.case_id for case in cases]), at.now
 
     cases, held, now = session.look(work)
     if as_json:
@@ -89,8 +89,8 @@ def show(case: CaseArgument, as_json: AsJson = False) -> None:
 
     def work(tx: ServiceTx, at: Desk) -> tuple[Case, int, Sequence[ItemNo], datetime]:
         found = _found(tx, case_id)
-        held = tx.quarantine.count_held([case_id]).get(case_id, 0)
-        return found, held, tx.quarantine.items_of_case(case_id, MOST_ITEMS), at.now
+        held = tx.held_parts.count_held([case_id]).get(case_id, 0)
+        return found, held, tx.held_parts.items_of_case(case_id, MOST_ITEMS), at.now
 
     found, held, items, now = session.look(work)
     if as_json:
@@ -145,12 +145,12 @@ def release(case: CaseArgument, as_json: AsJson = False) -> None:
     """
     case_id = CaseId.parse(case)
     done = Sum()
-    with session.sitting() as sitting:
-        total = sitting.look(lambda tx, _: _count(tx, case_id))
+    with session.command_session() as command_session:
+        total = command_session.look(lambda tx, _: _count(tx, case_id))
         with progress("releasing", total) as advance:
             after: ItemNo | None = ItemNo(0)
             while after is not None:
-                step = _release(sitting, case_id, after)
+                step = _release(command_session, case_id, after)
                 done.add(step)
                 advance(step.taken + len(step.unreadable))
                 after = step.after
@@ -274,13 +274,13 @@ def _found(tx: ServiceTx, case_id: CaseId) -> Case:
 
 def _count(tx: ServiceTx, case_id: CaseId) -> int:
     _found(tx, case_id)
-    return tx.quarantine.count_held([case_id]).get(case_id, 0)
+    return tx.held_parts.count_held([case_id]).get(case_id, 0)
 
 
-def _release(sitting: session.Sitting, case_id: CaseId, after: ItemNo) -> Released:
+def _release(command_session: session.CommandSession, case_id: CaseId, after: ItemNo) -> Released:
     def work(tx: ServiceTx, at: Desk) -> Released:
         from sellerwatch.operations.catalog import release_case  # noqa: PLC0415
 
         return release_case(tx, case_id, at.rules, after=after, actor=at.actor, ids=at.ids, now=at.now)
 
-    return sitting.change(work)
+    return command_session.change(work)

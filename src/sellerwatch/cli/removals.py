@@ -128,15 +128,15 @@ def confirm(
     sellerwatch removals confirm 0198c0de-0000-7000-8009-000000000001
     """
     removal_id = RemovalId.parse(removal)
-    with session.sitting() as sitting:
-        found, still, first, now = sitting.look(lambda tx, at: (*_looked_at(tx, removal_id), at.now))
+    with session.command_session() as command_session:
+        found, still, first, now = command_session.look(lambda tx, at: (*_looked_at(tx, removal_id), at.now))
         REMOVAL_LIFE.after(found.status, "confirm", removal_id)
         removed = 0
         if not dry_run:
             with progress("telling", still) as advance:
                 left = 1
                 while left:
-                    step = _confirm(sitting, removal_id)
+                    step = _confirm(command_session, removal_id)
                     found, left = step.removal, step.left
                     removed += len(step.removed)
                     advance(len(step.removed))
@@ -194,13 +194,13 @@ def _looked_at(tx: ServiceTx, removal_id: RemovalId) -> tuple[Removal, int, Miss
     return look_at_removal(tx, removal_id, MOST_ITEMS)
 
 
-def _confirm(sitting: session.Sitting, removal_id: RemovalId) -> Confirmed:
+def _confirm(command_session: session.CommandSession, removal_id: RemovalId) -> Confirmed:
     def work(tx: ServiceTx, at: Desk) -> Confirmed:
         from sellerwatch.operations.catalog import confirm_removal  # noqa: PLC0415
 
         return confirm_removal(tx, removal_id, at.rules, actor=at.actor, ids=at.ids, now=at.now)
 
-    return sitting.change(work)
+    return command_session.change(work)
 
 
 def _items_json(missing: Missing) -> list[dict[str, Any]]:

@@ -197,8 +197,8 @@ def show(seller: SellerArgument, as_json: AsJson = False) -> None:
 
     def work(tx: ServiceTx, at: Desk) -> tuple[_Found, Desk]:
         kept, schedule = _found(tx, seller_id), _schedule_of(tx, seller_id)
-        runs = tx.executions.newest(seller_id=seller_id, status=None, limit=LAST_RUNS)
-        return _Found(kept, schedule, list(runs), causes_of_waiting(tx, runs), tx.products.counts(seller_id)), at
+        runs = tx.execution_queries.newest(seller_id=seller_id, status=None, limit=LAST_RUNS)
+        return _Found(kept, schedule, list(runs), causes_of_waiting(tx, runs), tx.product_queries.counts(seller_id)), at
 
     found, at = session.look(work)
     if as_json:

@@ -23,7 +23,7 @@ from sellerwatch.cli.output import out, print_error, print_json
 from sellerwatch.kernel import clock
 from sellerwatch.kernel.clock import Clock, Moment
 from sellerwatch.kernel.errors import Invalid
-from sellerwatch.kernel.ids import Draw, Ids
+from sellerwatch.kernel.ids import Ids, ReplayableIds
 
 if TYPE_CHECKING:
     from sellerwatch.crawling.absorb_batch import CrawlRules
@@ -77,7 +77,7 @@ class Desk:
         return crawl_rules(self.settings, marketplace)
 
 
-class Sitting:
+class CommandSession:
     """Several pieces of work in a row on the one open database, each a transaction of its own.
 
     Cut off between two of them, what the first ones did is kept: work that is about thousands of rows goes in steps.
@@ -103,12 +103,12 @@ class Sitting:
 
     def _desk(self) -> Callable[[], Desk]:
         """Each run of a piece of work gets the same ids and the same time: it may run more than once."""
-        draw, now = Draw(self._ids), self._clock.now()
+        draw, now = ReplayableIds(self._ids), self._clock.now()
         return lambda: Desk(self._settings, self._actor, now, draw.replay())
 
 
 @contextmanager
-def sitting() -> Iterator[Sitting]:
+def command_session() -> Iterator[CommandSession]:
     """The configured database, open until the block ends."""
     # Imported here: SQLAlchemy and Pydantic are most of what starting any command would cost.
     from sellerwatch.compose.database import open_clock, open_store  # noqa: PLC0415
@@ -119,20 +119,20 @@ def sitting() -> Iterator[Sitting]:
     store = open_store(settings, clock=clock, inline=True)
     try:
         with asyncio.Runner() as runner:
-            yield Sitting(settings, store, clock, runner)
+            yield CommandSession(settings, store, clock, runner)
     finally:
         store.close()
 
 
 def look(work: Callable[[ServiceTx, Desk], T]) -> T:
     """One piece of work that changes nothing, and the database closed after it."""
-    with sitting() as at:
+    with command_session() as at:
         return at.look(work)
 
 
 def change(work: Callable[[ServiceTx, Desk], T]) -> T:
     """One transaction, and the database closed after it."""
-    with sitting() as at:
+    with command_session() as at:
         return at.change(work)
 
 

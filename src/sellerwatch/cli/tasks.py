@@ -48,7 +48,7 @@ def list_(
         must_be_known(tx, seller_id)
         if execution_id is not None:
             found_execution(tx, execution_id)
-        tasks = tx.tasks.newest(execution_id=execution_id, seller_id=seller_id, status=status, limit=limit)
+        tasks = tx.task_queries.newest(execution_id=execution_id, seller_id=seller_id, status=status, limit=limit)
         return tasks, at.now
 
     tasks, now = session.look(work)

@@ -18,7 +18,7 @@ from sellerwatch.adapters.sql.engine import (
     make_engine,
 )
 from sellerwatch.adapters.sql.store import SqlStore
-from sellerwatch.adapters.sql.usage_log_partitions import SqlMonths
+from sellerwatch.adapters.sql.usage_log_partitions import SqlUsageLogPartitions
 from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.limiter import EmbeddedLimiter
 from sellerwatch.agents.ports import Limiter
@@ -58,7 +58,7 @@ async def open_service(
     settings: Settings,
     *,
     clock: Clock | None = None,
-    luck: random.Random | None = None,
+    rng: random.Random | None = None,
     store: SqlStore | None = None,
     transport: Transport | None = None,
     receiver: Receiver | None = None,
@@ -68,9 +68,9 @@ async def open_service(
 ) -> AsyncIterator[Service]:
     """Everything one process needs to crawl and deliver; closed on the way out. What is passed in is not closed."""
     clock = clock or open_clock(settings)
-    luck = luck or random.Random(os.urandom(16))  # noqa: S311 - ids and jitter, no secrets
+    rng = rng or random.Random(os.urandom(16))  # noqa: S311 - ids and jitter, no secrets
     own_store = store or open_store(settings, clock=clock)
-    ids = Ids(clock, luck)
+    ids = Ids(clock, rng)
     worker_id = WorkerId.generate(ids)
     sealer = open_sealer(settings)
     async with (
@@ -88,16 +88,16 @@ async def open_service(
             max_list_total=settings.max_list_total,
         )
         robots = _robots(settings, transport, marketplace)
-        crawl = _crawl(settings, own_store, marketplace, limits, ids, luck, sealer, worker_id, robots)
+        crawl = _crawl(settings, own_store, marketplace, limits, ids, rng, sealer, worker_id, robots)
         crawl = replace(crawl, queue=aws.queue, dead_letters=aws.dead_letters)
         rules = delivery_rules(settings)
         deliveries = (
-            Delivery(own_store, receiver, clock, luck, worker_id, rules, tell=crawl.tell),
+            Delivery(own_store, receiver, clock, rng, worker_id, rules, tell=crawl.tell),
             Delivery(
                 own_store,
                 scheduler or aws.scheduler or EmbeddedScheduler(),
                 clock,
-                luck,
+                rng,
                 worker_id,
                 replace(rules, interval=min(rules.interval, SCHEDULER_INTERVAL), per_second=None),
                 OutboxKind.SCHEDULER,
@@ -129,7 +129,7 @@ def _crawl(
     marketplace: MustitMarketplace,
     limits: _Limiting,
     ids: Ids,
-    luck: random.Random,
+    rng: random.Random,
     sealer: AesGcmSealer,
     worker_id: WorkerId,
     robots: Robots,
@@ -142,7 +142,7 @@ def _crawl(
         limiter=limits.limiter,
         leased=limits.leases,
         ids=ids,
-        luck=luck,
+        rng=rng,
         sealer=sealer,
         worker_id=worker_id,
         rules=crawl_rules(settings, marketplace),
@@ -156,7 +156,7 @@ def _crawl(
         ),
         robots=robots,
         mark=None if path is None else PermitMark(path),
-        months=SqlMonths(store.engine, store.writer) if is_mysql(store.engine) else None,
+        months=SqlUsageLogPartitions(store.engine, store.writer) if is_mysql(store.engine) else None,
         suspension=timedelta(seconds=settings.agent_suspension_seconds),
         log_kept=timedelta(days=settings.usage_log_days),
         bodies_kept=timedelta(days=settings.raw_body_days),

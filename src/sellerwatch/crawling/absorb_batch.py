@@ -9,7 +9,7 @@ from functools import cached_property
 
 from sellerwatch.agents.breaker import BreakerRules
 from sellerwatch.agents.marketplace_circuit import MarketplaceCircuitRules
-from sellerwatch.catalog.absorb import Entries, Shelf
+from sellerwatch.catalog.absorb import EntryCache, ProductBatch
 from sellerwatch.catalog.announce import Announcer
 from sellerwatch.catalog.policies import NO_POLICIES, Policies
 from sellerwatch.catalog.product import PartType
@@ -145,7 +145,7 @@ class Group:
     rules: CrawlRules
     ids: Iterator[str]
     now: datetime
-    shelf: Shelf
+    product_batch: ProductBatch
     runs: dict[ExecutionId, Run]
     tasks: list[Task] = field(default_factory=list)
     #: As they were in hand; there is nothing more to say of them, so no copy is made.
@@ -164,45 +164,45 @@ class Group:
         now: datetime,
         runs: Iterable[ExecutionId],
         items: Iterable[ItemNo],
-        entries: Entries | None = None,
+        entries: EntryCache | None = None,
     ) -> Group:
         # The runs first: whoever holds a run is the only one who absorbs for it.
         loaded = {run.execution.execution_id: run for run in _load(tx, runs)}
-        shelf = Shelf(tx.products.of_items(list(dict.fromkeys(items))), entries=entries or Entries())
-        return cls(tx, rules, ids, now, shelf, loaded)
+        product_batch = ProductBatch(tx.products.of_items(list(dict.fromkeys(items))), entries=entries or EntryCache())
+        return cls(tx, rules, ids, now, product_batch, loaded)
 
     def fetch_bodies(self, items: Sequence[ItemNo]) -> None:
         """The stored bodies of those parts of these products that this group has not read itself."""
-        products, shelf = self.shelf.products, self.shelf
+        products, product_batch = self.product_batch.products, self.product_batch
         for item in items:
-            shelf.recall(item)
-        stored = {product_id: dict(bodies) for product_id, bodies in shelf.stored.items()}
+            product_batch.recall(item)
+        stored = {product_id: dict(bodies) for product_id, bodies in product_batch.stored.items()}
         for part in PartType:
-            lacking = [products[item].product_id for item in items if (item, part) not in shelf.said]
+            lacking = [products[item].product_id for item in items if (item, part) not in product_batch.said]
             wanted = [product_id for product_id in lacking if part not in stored.get(product_id, ())]
-            for product_id, bodies in self.tx.products.latest_raws(wanted, part).items():
+            for product_id, bodies in self.tx.bodies.latest_raws(wanted, part).items():
                 stored.setdefault(product_id, {}).update(bodies)
-        shelf.stored = stored
+        product_batch.stored = stored
 
     @cached_property
     def announcer(self) -> Announcer:
         tx, rules = self.tx, self.rules
         return Announcer(
-            self.shelf, tx.products, tx.product_outbox, tx.history, rules.marketplace, self.now, rules.policies
+            self.product_batch, tx.bodies, tx.product_outbox, tx.history, rules.marketplace, self.now, rules.policies
         )
 
     def announce(self, item: ItemNo, execution_id: ExecutionId | None) -> None:
         outbox_id = OutboxId(next(self.ids))
-        self.events += self.announcer.announce(self.shelf.products[item], outbox_id, execution_id) is not None
+        self.events += self.announcer.announce(self.product_batch.products[item], outbox_id, execution_id) is not None
 
     def announce_removal(self, item: ItemNo, execution_id: ExecutionId | None) -> None:
-        self.announcer.announce_removal(self.shelf.products[item], OutboxId(next(self.ids)), execution_id)
+        self.announcer.announce_removal(self.product_batch.products[item], OutboxId(next(self.ids)), execution_id)
         self.events += 1
 
     def write_products(self) -> None:
-        """What stands on the shelf so far: questions to the database that follow will find it."""
-        tx, shelf = self.tx, self.shelf
-        added, changed, listed = shelf.take_products()
+        """What stands on the product_batch so far: questions to the database that follow will find it."""
+        tx, product_batch = self.tx, self.product_batch
+        added, changed, listed = product_batch.take_products()
         tx.products.add(added)
         tx.products.save(changed)
         tx.products.note_listed(listed)
@@ -210,15 +210,15 @@ class Group:
 
     def write(self) -> None:
         """Everything that is left."""
-        tx, shelf = self.tx, self.shelf
+        tx, product_batch = self.tx, self.product_batch
         self.write_products()
-        tx.products.keep_raw(shelf.raws)
-        tx.products.keep_body_hashes(shelf.body_hashes)
-        tx.history.add(shelf.history)
-        tx.product_outbox.add_all(shelf.take_messages())
-        if shelf.deleted:
-            tx.products.forget_body_hashes(shelf.deleted)
-            tx.quarantine.free([(item, part) for item in shelf.deleted for part in PartType])
+        tx.bodies.keep_raw(product_batch.raws)
+        tx.bodies.keep_body_hashes(product_batch.body_hashes)
+        tx.history.add(product_batch.history)
+        tx.product_outbox.add_all(product_batch.take_messages())
+        if product_batch.deleted:
+            tx.bodies.forget_body_hashes(product_batch.deleted)
+            tx.held_parts.free([(item, part) for item in product_batch.deleted for part in PartType])
         for run in self.runs.values():
             erased, notes = run.erased_notes(), run.written_notes()
             if erased:

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from sellerwatch.agents.judgement import TaskEnd
 from sellerwatch.agents.outages import observe
 from sellerwatch.agents.record_outcomes import settle
-from sellerwatch.catalog.absorb import Entries, absorb_entry, absorb_part
+from sellerwatch.catalog.absorb import EntryCache, absorb_entry, absorb_part
 from sellerwatch.catalog.product import ForeignProduct, PartType
 from sellerwatch.crawling.absorb_batch import CrawlRules, Group, Run
 from sellerwatch.crawling.list_reconciliation import end_list, list_tasks
@@ -59,11 +59,11 @@ def absorb(
     rules: CrawlRules,
     ids: Iterator[str],
     at: Moment,
-    entries: Entries | None = None,
+    entries: EntryCache | None = None,
 ) -> Absorbed:
     """Write a group of endings. One that is not ours any more is skipped; its permit and its agent still count."""
     tx.executions.hold({ending.claim.task.execution_id for ending in endings})
-    held = tx.tasks.attempts_held(worker_id, [ending.claim.task.task_id for ending in endings])
+    held = tx.task_claims.attempts_held(worker_id, [ending.claim.task.task_id for ending in endings])
     ours = [e for e in endings if held.get(e.claim.task.task_id) == e.claim.task.attempt]
     observed = observe(tx, [e.charge.observation for e in ours], rules.marketplace_circuit, at.now)
     give_back(tx, observed.given_back, {e.claim.task.task_id for e in ours}, at.now)
@@ -228,7 +228,7 @@ def _unproved_outage(group: Group, task: Task) -> timedelta | None:
 def _must_be_read_again(group: Group, ending: Ending) -> bool:
     """It was the same body as last time, but what was read from that is not known any more."""
     for part in ending.parts:
-        product = group.shelf.products.get(part.item_no)
+        product = group.product_batch.products.get(part.item_no)
         if part.said is None and product is not None and product.hash_of(part.type) is None:
             return True
     return False
@@ -257,8 +257,8 @@ def _take_in(group: Group, run: Run, ending: Ending, task: Task) -> str | None:
         return None
     try:
         for part in ending.parts:
-            absorb_part(group.shelf, part, task.seller_id, group.now)
-            if part.key in group.shelf.withheld:
+            absorb_part(group.product_batch, part, task.seller_id, group.now)
+            if part.key in group.product_batch.withheld:
                 return TaskNote.HELD
     except ForeignProduct:
         return TaskNote.FOREIGN
@@ -272,7 +272,7 @@ def _take_page(group: Group, run: Run, ending: Ending, task: Task) -> None:
     detail_task, option_task = (_follow_up(task, type_, now) for type_ in ITEM_TASKS)
     for part in ending.parts:
         product_id, detail_id, option_id = next(group.ids), next(group.ids), next(group.ids)
-        listed = absorb_entry(group.shelf, part, ProductId(product_id), task.seller_id, task.execution_id, now)
+        listed = absorb_entry(group.product_batch, part, ProductId(product_id), task.seller_id, task.execution_id, now)
         if listed is None:
             run.foreign[part.item_no] = None
         elif not run.is_over:
@@ -306,7 +306,7 @@ def _follow_up(page: Task, type_: TaskType, now: datetime) -> Task:
 def _remove_proved(group: Group, run: Run) -> None:
     """Their detail answered 404 after a whole list lacked them. One that was listed meanwhile is there."""
     for item in run.proved:
-        product = group.shelf.products.get(item)
+        product = group.product_batch.products.get(item)
         listed = product is not None and product.last_seen_execution == run.execution.execution_id
         if product is not None and not listed and not product.is_deleted:
             group.announce_removal(item, run.execution.execution_id)
@@ -314,11 +314,11 @@ def _remove_proved(group: Group, run: Run) -> None:
 
 def _announce_due(group: Group, run: Run) -> None:
     """A product's event is due when its last open task of the run ends, so that it is whole and one."""
-    products, execution_id = group.shelf.products, run.execution.execution_id
+    products, execution_id = group.product_batch.products, run.execution.execution_id
     due = [item for item in run.ended_items if item in products and products[item].due_event() is not None]
     # Of one whose tasks all ended here none is open; that need not be asked.
     unsure = [item for item in due if run.ended_items[item] < len(ITEM_TASKS)]
-    still_open = group.tx.tasks.open_items(execution_id, unsure) if unsure else {}
+    still_open = group.tx.run_tasks.open_items(execution_id, unsure) if unsure else {}
     whole = [item for item in due if item not in still_open]
     group.fetch_bodies(whole)
     for item in whole:

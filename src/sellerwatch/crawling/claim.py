@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from sellerwatch.agents.endpoints import Endpoint
-from sellerwatch.agents.lending import NOTHING, Terms, lend_for, offer
+from sellerwatch.agents.lending import NOTHING, LendingTerms, lend_for, offer
 from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit, next_probe
 from sellerwatch.agents.pool import Candidate
 from sellerwatch.agents.ports import Permit, Reservation
@@ -82,7 +82,7 @@ def claim(
     wanted: int,
     turn: int,
     at: Moment,
-    terms: Terms,
+    terms: LendingTerms,
     ahead: Reservation = NOTHING,
     named: Sequence[TaskId] | None = None,
 ) -> Claims:
@@ -117,7 +117,7 @@ def _claim(
     worker_id: WorkerId,
     wanted: int,
     at: Moment,
-    terms: Terms,
+    terms: LendingTerms,
     ahead: Reservation,
     runs: Sequence[ExecutionId],
     rooms: Rooms,
@@ -149,7 +149,7 @@ def _claim(
     started = [_started(task, worker_id, now, grant.candidate.row) for task, grant in zip(tasks, grants, strict=True)]
     permits, notices = lend_for(tx, offered, [task.task_id for task in started], worker_id, terms, at)
     tx.tasks.start(started, now)
-    known = tx.products.body_hashes([task.item_no for task in started if task.item_no is not None])
+    known = tx.bodies.body_hashes([task.item_no for task in started if task.item_no is not None])
     taken = tuple(
         Claim(task, permit, offered.gate.is_probe, _known(known, task), task.task_id in probed)
         for task, permit in zip(started, permits, strict=True)
@@ -210,7 +210,7 @@ def _rechecks(tx: CrawlTx) -> Sequence[TaskId]:
 
 
 def _start_probes(
-    tx: CrawlTx, tasks: Sequence[Task], rooms: Rooms, worker_id: WorkerId, terms: Terms, now: datetime
+    tx: CrawlTx, tasks: Sequence[Task], rooms: Rooms, worker_id: WorkerId, terms: LendingTerms, now: datetime
 ) -> tuple[Sequence[Task], frozenset[TaskId]]:
     """Of an endpoint whose circuit is not closed one task finds out; its circuit waits for the answer. Another process
     may have sent a probe since the circuits were read: then those tasks are left."""
@@ -288,7 +288,7 @@ def _is_due(task: Task, now: datetime) -> bool:
 
 def _next_ready(tx: CrawlTx, runs: Sequence[ExecutionId], rooms: Rooms, rechecks: Sequence[Task]) -> datetime | None:
     """When a task of an endpoint that is asked comes due, or an endpoint may be asked again."""
-    times = [tx.tasks.next_ready(run, rooms.open_types) for run in runs]
+    times = [tx.task_claims.next_ready(run, rooms.open_types) for run in runs]
     times += [task.available_at for task in rechecks]
     return min((time for time in (*times, rooms.next_probe) if time is not None), default=None)
 
@@ -314,7 +314,7 @@ def _shared_out(
     for run in runs:
         if len(found) >= wanted:
             break
-        got = tx.tasks.ready(run, now, min(share, wanted - len(found)), types=types)
+        got = tx.task_claims.ready(run, now, min(share, wanted - len(found)), types=types)
         found += got
         if len(got) == share:
             full.append(run)
@@ -322,6 +322,6 @@ def _shared_out(
         if len(found) >= wanted:
             break
         known = {task.task_id for task in found}
-        more = tx.tasks.ready(run, now, share + wanted - len(found), types=types)
+        more = tx.task_claims.ready(run, now, share + wanted - len(found), types=types)
         found += [task for task in more if task.task_id not in known][: wanted - len(found)]
     return found

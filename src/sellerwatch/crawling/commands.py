@@ -66,7 +66,7 @@ def cancel(
         raise ExecutionNotFound(execution_id=execution_id)
     if not before.is_open:
         raise ExecutionOver(execution_id=execution_id, status=before.status)
-    in_flight = len(tx.tasks.open_of(execution_id, (TaskStatus.IN_PROGRESS,)))
+    in_flight = len(tx.run_tasks.open_of(execution_id, (TaskStatus.IN_PROGRESS,)))
     reason = Failure.of(code, now)
     after = cancel_execution(tx, execution_id, reason, rules, ids, now)
     shown = _run(before), _run(after)
@@ -95,7 +95,7 @@ def retry_execution(
     before = tx.executions.get(execution_id)
     if before is None:
         raise ExecutionNotFound(execution_id=execution_id)
-    failed = tx.tasks.open_of(execution_id, (TaskStatus.FAILED,))
+    failed = tx.run_tasks.open_of(execution_id, (TaskStatus.FAILED,))
     if not failed:
         raise NothingToRetry(execution_id=execution_id)
     after = _reopen(tx, before, failed, deadline, now)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from sellerwatch.agents.circuit import Circuit
-from sellerwatch.agents.lending import Terms
+from sellerwatch.agents.lending import LendingTerms
 from sellerwatch.agents.limiter import EmbeddedLimiter
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.ports import Limiter, Permit, Sealer
@@ -41,7 +41,7 @@ class Tuning:
         self.limits, self.host, self.concurrency = other.limits, other.host, other.concurrency
 
 
-class Mark(Protocol):
+class PermitMarker(Protocol):
     """Remembers the highest permit outside the database."""
 
     def read(self) -> int: ...
@@ -49,7 +49,7 @@ class Mark(Protocol):
     def write(self, number: int) -> None: ...
 
 
-class Months(Protocol):
+class UsageLogPartitions(Protocol):
     """The log of requests, where the database has it cut into months."""
 
     async def keep(self, now: datetime, before: datetime) -> int:
@@ -65,15 +65,15 @@ class Crawl:
     marketplace: Marketplace
     clock: Clock
     ids: Ids
-    luck: random.Random
+    rng: random.Random
     sealer: Sealer
     worker_id: WorkerId
     rules: CrawlRules
     tuning: Tuning = field(default_factory=Tuning)
     limiter: Limiter = field(default_factory=EmbeddedLimiter)
     alerts: AlertQueue = field(default_factory=lambda: AlertQueue(LogAlerts()))
-    mark: Mark | None = None
-    months: Months | None = None
+    mark: PermitMarker | None = None
+    months: UsageLogPartitions | None = None
     circuit: Circuit = field(default_factory=Circuit)
     suspension: timedelta = timedelta(hours=1)
     log_kept: timedelta = timedelta(days=92)
@@ -103,8 +103,10 @@ class Crawl:
         return self.leased or EmbeddedLeases(self.store, self.clock, self.worker_id)
 
     @property
-    def terms(self) -> Terms:
-        return Terms(self.limits, self.tuning.host, self.rules.breaker, self.limiter, self.rules.marketplace_circuit)
+    def terms(self) -> LendingTerms:
+        return LendingTerms(
+            self.limits, self.tuning.host, self.rules.breaker, self.limiter, self.rules.marketplace_circuit
+        )
 
     @property
     def is_paused(self) -> bool:
@@ -114,7 +116,7 @@ class Crawl:
     def rest(self, asked: timedelta | None = None) -> timedelta:
         """Length of a suspension: AGENT_SUSPENSION_SECONDS, or Retry-After if longer, plus up to 10 % jitter, so that
         not all agents are back in the same second."""
-        return max(self.suspension, asked or timedelta(0)) * (1 + 0.1 * self.luck.random())
+        return max(self.suspension, asked or timedelta(0)) * (1 + 0.1 * self.rng.random())
 
     def mark_permit(self, permit: Permit) -> None:
         """Before anything of it is sent: a database that was put back to before this permit is known by it."""

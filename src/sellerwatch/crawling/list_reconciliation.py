@@ -29,7 +29,7 @@ BY_ITSELF = "scheduler"
 def end_list(group: Group, run: Run) -> None:
     """Called when the last open list task of a run has ended; what it adds keeps the run from ending."""
     tx, execution = group.tx, run.execution
-    if tx.tasks.count_lists(execution.execution_id, is_open=True):
+    if tx.run_tasks.count_lists(execution.execution_id, is_open=True):
         return
     group.write_products()
     total = execution.list_total or 0
@@ -37,7 +37,7 @@ def end_list(group: Group, run: Run) -> None:
     foreign = {*tx.run_notes.of(execution.execution_id)[NoteKind.FOREIGN], *map(str, run.foreign)}
     if standing.seen + len(foreign) < total:
         _read_again(group, run, total)
-    elif not tx.tasks.unread_pages(execution.execution_id) and standing.missing:
+    elif not tx.run_tasks.unread_pages(execution.execution_id) and standing.missing:
         _judge_missing(group, run, standing, total)
 
 
@@ -83,7 +83,7 @@ def _read_again(group: Group, run: Run, total: int) -> None:
     tx, execution, rules = group.tx, run.execution, group.rules
     pages = pages_of(total, rules.page_size)
     unreadable = any(name.startswith(PartType.MINISHOP) for name in run.tally.unreadable)
-    if tx.tasks.count_lists(execution.execution_id) < pages * LIST_READINGS and not unreadable and not run.is_over:
+    if tx.run_tasks.count_lists(execution.execution_id) < pages * LIST_READINGS and not unreadable and not run.is_over:
         again = list_tasks(execution.execution_id, execution.seller_id, range(pages), group.ids, rules, group.now)
         run.added += tx.tasks.add(again)
 
@@ -96,8 +96,8 @@ def _judge_missing(group: Group, run: Run, standing: ListStanding, total: int) -
         return
     proofs = []
     for product in tx.products.missing(execution.seller_id, execution.execution_id):
-        missed = group.shelf.products.get(product.item_no, product).miss(group.now)
-        group.shelf.put(missed)
+        missed = group.product_batch.products.get(product.item_no, product).miss(group.now)
+        group.product_batch.put(missed)
         if missed.missing_runs >= LISTS_WITHOUT:
             group.announce_removal(product.item_no, execution.execution_id)
         elif not run.is_over:

@@ -19,7 +19,7 @@ from sellerwatch.agents.judgement import (
     failure_of,
     judge_answer,
 )
-from sellerwatch.agents.record_outcomes import Charge
+from sellerwatch.agents.record_outcomes import RequestOutcome
 from sellerwatch.catalog.absorb import Part, read_part
 from sellerwatch.catalog.facts import body_hash
 from sellerwatch.catalog.ports import Unparsable
@@ -75,10 +75,10 @@ class Ending:
         return self.verdict.counts
 
     @property
-    def charge(self) -> Charge:
+    def charge(self) -> RequestOutcome:
         """What the pool and the endpoint's circuit see of it."""
         task, claim, verdict = self.claim.task, self.claim, self.verdict
-        return Charge(
+        return RequestOutcome(
             candidate=claim.candidate,
             permit=claim.permit.number,
             outcome=verdict.agent,

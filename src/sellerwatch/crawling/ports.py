@@ -15,12 +15,12 @@ from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.task import READY_STATES, Task, TaskStatus, TaskType
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
-from sellerwatch.kernel.paging import Piece, Place
+from sellerwatch.kernel.paging import Cursor, Page
 from sellerwatch.sellers.ports import SellersTx
 
 
 @dataclass(frozen=True)
-class TaskChoice:
+class TaskFilter:
     """Which tasks: what is given narrows it."""
 
     execution_id: ExecutionId | None = None
@@ -46,10 +46,6 @@ class Tasks(Protocol):
         """Those that are still as they were when they were looked up; nobody else moves them before we are done."""
         ...
 
-    def attempts_held(self, worker_id: WorkerId, task_ids: Sequence[TaskId]) -> dict[TaskId, int]:
-        """The guard of every outcome: which of these this worker still holds, and at which attempt."""
-        ...
-
     def save(self, tasks: Iterable[Task], now: datetime) -> None: ...
 
     def start(self, tasks: Iterable[Task], now: datetime) -> None:
@@ -64,28 +60,36 @@ class Tasks(Protocol):
         """Write of tasks in hand that they completed at `now`: as `Task.complete` and `end`, for all together."""
         ...
 
-    def ready(
+
+class TaskQueries(Protocol):
+    """Read-only lists and counts of tasks, for people."""
+
+    def newest(
         self,
-        execution_id: ExecutionId,
-        now: datetime,
+        *,
+        execution_id: ExecutionId | None,
+        seller_id: SellerId | None,
+        status: TaskStatus | None,
         limit: int,
-        states: Sequence[TaskStatus] = READY_STATES,
-        types: Sequence[TaskType] | None = None,
-    ) -> Sequence[Task]:
-        """Tasks of one run that may be started now, earliest first; of these types alone if given."""
+    ) -> Sequence[Task]: ...
+
+    def page(self, choice: TaskFilter, cursor: Cursor | None, limit: int) -> Page[Task]:
+        """Newest first, behind a cursor."""
         ...
 
-    def count_published(self, execution_id: ExecutionId) -> int:
-        """How many tasks of a run the queue was told of and nobody has taken."""
+    def count(self, choice: TaskFilter) -> Mapping[tuple[SellerId, TaskType], int]:
+        """How many of a choice, by seller and type."""
         ...
 
-    def published_before(self, time: datetime, limit: int) -> Sequence[Task]:
-        """PUBLISHED since before then, and not taken."""
+    def count_by_status(self, seller_id: SellerId, since: datetime, until: datetime) -> dict[TaskStatus, int]:
+        """Tasks of a seller made from `since` until before `until`."""
         ...
 
-    def next_ready(self, execution_id: ExecutionId, types: Sequence[TaskType] | None = None) -> datetime | None:
-        """When the next task of one run that waits for its time may be started; of these types alone if given."""
-        ...
+
+class RunTasks(Protocol):
+    """The tasks of one run, as its rules see them."""
+
+    def open_of(self, execution_id: ExecutionId, statuses: Sequence[TaskStatus]) -> Sequence[Task]: ...
 
     def open_items(self, execution_id: ExecutionId, items: Sequence[ItemNo]) -> dict[ItemNo, int]:
         """How many tasks of each of these products are not over in this run."""
@@ -99,46 +103,54 @@ class Tasks(Protocol):
         """Pages of this run's list that no task has read."""
         ...
 
-    def held_by_lapsed(self, beat_before: datetime) -> Sequence[Task]:
-        """IN_PROGRESS with a worker that is gone or silent since then."""
+    def failures(self, execution_id: ExecutionId, limit: int) -> Sequence[tuple[Failure, int]]:
+        """Why tasks of a run failed, each failure with the number of tasks it hit; most frequent first."""
+        ...
+
+    def tally(self, execution_id: ExecutionId) -> dict[tuple[str, str], int]:
+        """How many tasks of each (type, status)."""
+        ...
+
+
+class TaskClaims(Protocol):
+    """Which tasks may be started, and which are held by whom."""
+
+    def attempts_held(self, worker_id: WorkerId, task_ids: Sequence[TaskId]) -> dict[TaskId, int]:
+        """The guard of every outcome: which of these this worker still holds, and at which attempt."""
+        ...
+
+    def ready(
+        self,
+        execution_id: ExecutionId,
+        now: datetime,
+        limit: int,
+        states: Sequence[TaskStatus] = READY_STATES,
+        types: Sequence[TaskType] | None = None,
+    ) -> Sequence[Task]:
+        """Tasks of one run that may be started now, earliest first; of these types alone if given."""
+        ...
+
+    def next_ready(self, execution_id: ExecutionId, types: Sequence[TaskType] | None = None) -> datetime | None:
+        """When the next task of one run that waits for its time may be started; of these types alone if given."""
+        ...
+
+    def count_published(self, execution_id: ExecutionId) -> int:
+        """How many tasks of a run the queue was told of and nobody has taken."""
+        ...
+
+    def published_before(self, time: datetime, limit: int) -> Sequence[Task]:
+        """PUBLISHED since before then, and not taken."""
         ...
 
     def published_by_lapsed(self, beat_before: datetime) -> Sequence[Task]:
         """PUBLISHED by a process that is silent since then and not yet known to be gone."""
         ...
 
+    def held_by_lapsed(self, beat_before: datetime) -> Sequence[Task]:
+        """IN_PROGRESS with a worker that is gone or silent since then."""
+        ...
+
     def held_by(self, worker_id: WorkerId) -> Sequence[Task]: ...
-
-    def open_of(self, execution_id: ExecutionId, statuses: Sequence[TaskStatus]) -> Sequence[Task]: ...
-
-    def newest(
-        self,
-        *,
-        execution_id: ExecutionId | None,
-        seller_id: SellerId | None,
-        status: TaskStatus | None,
-        limit: int,
-    ) -> Sequence[Task]: ...
-
-    def page(self, choice: TaskChoice, place: Place | None, limit: int) -> Piece[Task]:
-        """Newest first, behind a place."""
-        ...
-
-    def count(self, choice: TaskChoice) -> Mapping[tuple[SellerId, TaskType], int]:
-        """How many of a choice, by seller and type."""
-        ...
-
-    def failures(self, execution_id: ExecutionId, limit: int) -> Sequence[tuple[Failure, int]]:
-        """Why tasks of a run failed, each failure with the number of tasks it hit; most frequent first."""
-        ...
-
-    def count_by_status(self, seller_id: SellerId, since: datetime, until: datetime) -> dict[TaskStatus, int]:
-        """Tasks of a seller made from `since` until before `until`."""
-        ...
-
-    def tally(self, execution_id: ExecutionId) -> dict[tuple[str, str], int]:
-        """How many tasks of each (type, status)."""
-        ...
 
 
 class Executions(Protocol):
@@ -166,14 +178,18 @@ class Executions(Protocol):
         """Those of the running that are not paused."""
         ...
 
+
+class ExecutionQueries(Protocol):
+    """Read-only lists of runs, for people."""
+
     def newest(
         self, *, seller_id: SellerId | None, status: ExecutionStatus | None, limit: int
     ) -> Sequence[Execution]: ...
 
     def page(
-        self, *, seller_id: SellerId | None, status: ExecutionStatus | None, place: Place | None, limit: int
-    ) -> Piece[Execution]:
-        """Newest first, behind a place."""
+        self, *, seller_id: SellerId | None, status: ExecutionStatus | None, cursor: Cursor | None, limit: int
+    ) -> Page[Execution]:
+        """Newest first, behind a cursor."""
         ...
 
 
@@ -292,7 +308,19 @@ class CrawlTx(SellersTx, PoolTx, CatalogTx, AccessTx, Protocol):
     def tasks(self) -> Tasks: ...
 
     @property
+    def task_queries(self) -> TaskQueries: ...
+
+    @property
+    def run_tasks(self) -> RunTasks: ...
+
+    @property
+    def task_claims(self) -> TaskClaims: ...
+
+    @property
     def executions(self) -> Executions: ...
+
+    @property
+    def execution_queries(self) -> ExecutionQueries: ...
 
     @property
     def run_notes(self) -> RunNotes: ...

@@ -45,9 +45,9 @@ async def publish_due(crawl: Crawl) -> int:
 def _published(tx: CrawlTx, worker_id: WorkerId, now: datetime) -> list[Task]:
     found: list[Task] = []
     for execution in tx.executions.at_work():
-        room = AHEAD - tx.tasks.count_published(execution.execution_id)
+        room = AHEAD - tx.task_claims.count_published(execution.execution_id)
         if room > 0:
-            due = tx.tasks.ready(execution.execution_id, now, room, UNPUBLISHED)
+            due = tx.task_claims.ready(execution.execution_id, now, room, UNPUBLISHED)
             found += [task.publish(now, worker_id) for task in due]
     waiting = tx.tasks.take_many(rechecks).values() if (rechecks := tx.run_notes.rechecks()) else ()
     due = [task for task in waiting if task.status in UNPUBLISHED and task.available_at <= now]
@@ -79,7 +79,7 @@ async def republish_lost(crawl: Crawl) -> int:
     now = crawl.clock.now()
 
     def work(tx: CrawlTx) -> int:
-        lost = tx.tasks.hold(tx.tasks.published_before(now - LOST_AFTER, SWEPT_AT_ONCE))
+        lost = tx.tasks.hold(tx.task_claims.published_before(now - LOST_AFTER, SWEPT_AT_ONCE))
         tx.tasks.save([task.put_back(now) for task in lost], now)
         return len(lost)
 

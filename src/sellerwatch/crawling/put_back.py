@@ -38,7 +38,7 @@ def put_back_lost(tx: CrawlTx, visibility: timedelta, rules: CrawlRules, ids: It
     beat_before = now - visibility
     again: list[Task] = []
     poison: list[Task] = []
-    lost = tx.tasks.held_by_lapsed(beat_before)
+    lost = tx.task_claims.held_by_lapsed(beat_before)
     over = over_of(tx, {task.execution_id for task in lost})
     for task in tx.tasks.hold(lost):
         try:
@@ -48,7 +48,7 @@ def put_back_lost(tx: CrawlTx, visibility: timedelta, rules: CrawlRules, ids: It
             continue
         (again if moved.is_open else poison).append(moved)
     # Killed between their rows and their messages; where the message was sent after all, a second one does no harm.
-    unsure = tx.tasks.hold(tx.tasks.published_by_lapsed(beat_before))
+    unsure = tx.tasks.hold(tx.task_claims.published_by_lapsed(beat_before))
     tx.tasks.save([*again, *(task.put_back(now) for task in unsure)], now)
     notices = end_failed(tx, poison, rules, ids, now)
     permits = tx.permits.answer_lapsed(beat_before, at)
@@ -58,7 +58,7 @@ def put_back_lost(tx: CrawlTx, visibility: timedelta, rules: CrawlRules, ids: It
 
 def release(tx: CrawlTx, worker_id: WorkerId, rules: CrawlRules, ids: Iterator[str], at: Moment) -> int:
     """A worker that stops puts back what it still holds, at no cost to the tasks, and leaves."""
-    held = tx.tasks.held_by(worker_id)
+    held = tx.task_claims.held_by(worker_id)
     _hand_back(tx, held, rules, ids, at.now)
     tx.permits.answer_all_of(worker_id, at)
     tx.workers.leave(worker_id, at.now)
@@ -70,7 +70,7 @@ def put_back_unknown(
 ) -> int:
     """The answer to a claim was lost, so that a worker holds what it knows nothing of: that goes back, its permits
     spent. The worker's heart beats, so nobody else would ever do it."""
-    unknown = [task for task in tx.tasks.held_by(worker_id) if task.task_id not in known]
+    unknown = [task for task in tx.task_claims.held_by(worker_id) if task.task_id not in known]
     _hand_back(tx, unknown, rules, ids, at.now)
     tx.permits.answer_of(worker_id, [task.task_id for task in unknown], at)
     return len(unknown)
@@ -92,7 +92,7 @@ def cancel_execution(
         raise ExecutionNotFound(execution_id=execution_id)
     failed = execution.fail(reason, now)
     tx.executions.save(failed)
-    waiting = tx.tasks.open_of(execution_id, (TaskStatus.WAITING, TaskStatus.PUBLISHED, TaskStatus.RETRY))
+    waiting = tx.run_tasks.open_of(execution_id, (TaskStatus.WAITING, TaskStatus.PUBLISHED, TaskStatus.RETRY))
     end_failed(tx, [task.cancel(now, reason) for task in waiting], rules, ids, now)
     return tx.executions.get(execution_id) or failed
 

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 POLL = 20.0
 
 
-class Pocket:
+class ReceivedMessages:
     """The messages of one worker. `under_way` says which tasks it is at."""
 
     def __init__(self, crawl: Crawl, under_way: Callable[[], Collection[TaskId]]) -> None:

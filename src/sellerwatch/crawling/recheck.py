@@ -86,7 +86,7 @@ def _resolve(group: Group, run: Run, problem: str) -> None:
     for case in [c for c in run.cases if c.kind is CaseKind.UNREADABLE and c.field == problem]:
         resolved = case.decide("resolve", BY_ITSELF, group.now)
         group.tx.quarantine.save(resolved)
-        group.tx.quarantine.free_case(case.case_id)
+        group.tx.held_parts.free_case(case.case_id)
         run.cases.remove(case)
         shown = {"status": case.status}, {"status": resolved.status, "field": case.field}
         group.tx.audit.record(AuditEntry(group.now, BY_ITSELF, "quarantine.resolve", "case", case.case_id, *shown))

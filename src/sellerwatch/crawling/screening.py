@@ -12,7 +12,7 @@ from typing import Any
 
 from sellerwatch.catalog.absorb import Part, absorb_part, read_part
 from sellerwatch.catalog.differences import Change, differences
-from sellerwatch.catalog.facts import Said
+from sellerwatch.catalog.facts import NormalizedPart
 from sellerwatch.catalog.ports import Unparsable
 from sellerwatch.catalog.product import ForeignProduct, PartType, Product
 from sellerwatch.catalog.quarantine import (
@@ -42,15 +42,17 @@ class _Suspect:
 
 
 def screen(group: Group, endings: Sequence[Ending]) -> None:
-    """Judge what the group brings; afterwards the shelf knows which parts it must not take in."""
+    """Judge what the group brings; afterwards the product_batch knows which parts it must not take in."""
     parts = list(_read_parts(group, endings))
     changed = [(run, part) for run, part in parts if _differs(group, run, part)]
-    products = group.shelf.products
+    products = group.product_batch.products
     watched = [part.item_no for run, part in parts if run.cases]
     items = [*watched, *(part.item_no for _, part in changed)]
-    standing = group.tx.quarantine.held(items) if items else {}
+    standing = group.tx.held_parts.held(items) if items else {}
     if changed:
-        group.shelf.stored = group.tx.products.latest_raws([products[part.item_no].product_id for _, part in changed])
+        group.product_batch.stored = group.tx.bodies.latest_raws(
+            [products[part.item_no].product_id for _, part in changed]
+        )
     for run in group.runs.values():
         for type_, number in Counter(part.type for of, part in parts if of is run).items():
             run.tally.judge(type_, number)
@@ -58,14 +60,14 @@ def screen(group: Group, endings: Sequence[Ending]) -> None:
     for run, part in changed:
         held = standing.get(part.key)
         if held is not None and held.status is HeldStatus.DROPPED and held.hash == part.digest:
-            group.shelf.withheld[part.key] = None
+            group.product_batch.withheld[part.key] = None
             continue
         suspect = _suspect(group, part, products[part.item_no])
         run.tally.change(part.type, suspect.fields)
         suspects.append((run, suspect))
     for run, suspect in suspects:
         _judge(group, run, suspect, is_last=False)
-    group.tx.quarantine.put([held for held in group.shelf.withheld.values() if held is not None])
+    group.tx.held_parts.put([held for held in group.product_batch.withheld.values() if held is not None])
     _free_obsolete(group, [part for _, part in parts], standing.values())
 
 
@@ -78,13 +80,13 @@ def hold_unreadable(group: Group, run: Run, task_id: TaskId, unread: Unread) -> 
         run.tally.fail_to_read(problem)
         run.note_unread(task_id, problem)
     number = run.tally.unreadable.get(problem, 0)
-    held = group.tx.quarantine.held([unread.item_no]) if unread.item_no is not None else {}
+    held = group.tx.held_parts.held([unread.item_no]) if unread.item_no is not None else {}
     known = None if unread.item_no is None else held.get((unread.item_no, unread.part))
     if known is None or known.status is not HeldStatus.DROPPED or known.hash != unread.hash:
         case = _case_of(group, run, unread.part, CaseKind.UNREADABLE, problem, unread.item_no, ("", unread.problem))
         if unread.item_no is not None:
             part = _held(run, unread.item_no, unread.part, unread.hash, unread.body, group, case)
-            group.tx.quarantine.put([part])
+            group.tx.held_parts.put([part])
     if number >= group.rules.drift.unreadable and not run.is_paused and not run.is_over:
         run.paused = f"{number} answers could not be read: {unread.problem}"
         seller = run.execution.seller_id
@@ -99,7 +101,7 @@ def hold_unreadable(group: Group, run: Run, task_id: TaskId, unread: Unread) -> 
 def settle_pending(group: Group, run: Run, parts: Iterable[PartType]) -> None:
     """Enough of the run has been judged, or all of it: what waited for that is taken in, or held."""
     execution_id = run.execution.execution_id
-    pending = [held for part in parts for held in group.tx.quarantine.pending(execution_id, part)]
+    pending = [held for part in parts for held in group.tx.held_parts.pending(execution_id, part)]
     if not pending:
         return
     reach(group, pending)
@@ -108,34 +110,36 @@ def settle_pending(group: Group, run: Run, parts: Iterable[PartType]) -> None:
         if suspect is None:
             continue
         if _judge(group, run, suspect, is_last=True):
-            moved = group.shelf.withheld[held.item_no, held.part]
-            group.tx.quarantine.put([moved] if moved is not None else [])
+            moved = group.product_batch.withheld[held.item_no, held.part]
+            group.tx.held_parts.put([moved] if moved is not None else [])
         else:
             take_in(group, run, suspect.part)
 
 
 def close_overtaken(group: Group, run: Run) -> None:
     """A run has ended: cases under which nothing is held any more, and which it did not meet again, are over."""
-    held = group.tx.quarantine.count_held([case.case_id for case in run.cases])
+    held = group.tx.held_parts.count_held([case.case_id for case in run.cases])
     for case in run.cases:
         if not held.get(case.case_id) and case.field not in run.tally.unreadable:
             group.tx.quarantine.save(case.decide("release", BY_ITSELF, group.now))
 
 
 def reach(group: Group, held: Sequence[HeldPart]) -> None:
-    """Put the products of these on the shelf, with their bodies."""
-    missing = [h.item_no for h in held if h.item_no not in group.shelf.products]
-    group.shelf.products.update(group.tx.products.of_items(missing))
-    ids = [group.shelf.products[h.item_no].product_id for h in held if h.item_no in group.shelf.products]
-    group.shelf.stored = {**group.tx.products.latest_raws(ids), **group.shelf.stored}
+    """Put the products of these on the product_batch, with their bodies."""
+    missing = [h.item_no for h in held if h.item_no not in group.product_batch.products]
+    group.product_batch.products.update(group.tx.products.of_items(missing))
+    ids = [
+        group.product_batch.products[h.item_no].product_id for h in held if h.item_no in group.product_batch.products
+    ]
+    group.product_batch.stored = {**group.tx.bodies.latest_raws(ids), **group.product_batch.stored}
 
 
 def take_in(group: Group, run: Run, part: Part) -> None:
     """A part that was held after all."""
-    group.shelf.withheld.pop(part.key, None)
-    group.tx.quarantine.free([part.key])
+    group.product_batch.withheld.pop(part.key, None)
+    group.tx.held_parts.free([part.key])
     try:
-        absorb_part(group.shelf, part, run.execution.seller_id, group.now)
+        absorb_part(group.product_batch, part, run.execution.seller_id, group.now)
     except ForeignProduct:
         return
     run.ended_items.setdefault(part.item_no, 0)
@@ -159,7 +163,7 @@ def _differs(group: Group, run: Run, part: Part) -> bool:
     """A change of a product of this seller that the receiver knows; anything else has nothing to be judged by."""
     if part.digest is None:
         return False
-    product, seller_id = group.shelf.products.get(part.item_no), run.execution.seller_id
+    product, seller_id = group.product_batch.products.get(part.item_no), run.execution.seller_id
     if product is None or product.version == 0 or product.is_deleted:
         return False
     if product.seller_id != seller_id:
@@ -171,11 +175,11 @@ def _differs(group: Group, run: Run, part: Part) -> bool:
 
 
 def _suspect(group: Group, part: Part, product: Product) -> _Suspect:
-    old = group.shelf.stored.get(product.product_id, {}).get(part.type)
+    old = group.product_batch.stored.get(product.product_id, {}).get(part.type)
     before: Mapping[str, Any] = {}
     if old is not None:
         try:
-            before = Said.of(read_part(group.rules.marketplace, part.type, part.item_no, old)).read()
+            before = NormalizedPart.of(read_part(group.rules.marketplace, part.type, part.item_no, old)).read()
         except Unparsable:
             # Today's parser wants more than the one that read it: then everything about it is new.
             before = {}
@@ -184,9 +188,9 @@ def _suspect(group: Group, part: Part, product: Product) -> _Suspect:
 
 
 def _suspect_again(group: Group, held: HeldPart) -> _Suspect | None:
-    product = group.shelf.products.get(held.item_no)
+    product = group.product_batch.products.get(held.item_no)
     if product is None or product.is_deleted:
-        group.tx.quarantine.free([(held.item_no, held.part)])
+        group.tx.held_parts.free([(held.item_no, held.part)])
         return None
     return _suspect(group, part_of(group, held), product)
 
@@ -202,7 +206,7 @@ def _judge(group: Group, run: Run, suspect: _Suspect, *, is_last: bool) -> bool:
     if case is None and (is_last or run.tally.knows_enough(part.type, rules)):
         return False
     digest = part.digest or ""
-    group.shelf.withheld[part.key] = _held(run, part.item_no, part.type, digest, part.body, group, case)
+    group.product_batch.withheld[part.key] = _held(run, part.item_no, part.type, digest, part.body, group, case)
     return True
 
 
@@ -261,5 +265,5 @@ def _case_of(
 def _free_obsolete(group: Group, parts: Sequence[Part], standing: Collection[HeldPart]) -> None:
     """What stood for a part that now reads as good or as known has been overtaken."""
     if standing:
-        read = {part.key for part in parts} - group.shelf.withheld.keys()
-        group.tx.quarantine.free([(h.item_no, h.part) for h in standing if (h.item_no, h.part) in read])
+        read = {part.key for part in parts} - group.product_batch.withheld.keys()
+        group.tx.held_parts.free([(h.item_no, h.part) for h in standing if (h.item_no, h.part) in read])

@@ -22,7 +22,7 @@ from sellerwatch.crawling.list_reconciliation import hold_all, list_tasks, pages
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.kernel.clock import moment
 from sellerwatch.kernel.failure import Failure, FailureCode
-from sellerwatch.kernel.ids import Draw, ExecutionId, SellerId
+from sellerwatch.kernel.ids import ExecutionId, ReplayableIds, SellerId
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.wording import failure_text
 from sellerwatch.oversight.audit import AuditEntry
@@ -63,7 +63,7 @@ async def request_run(crawl: Crawl, seller_id: SellerId, actor: str, *, waits_fo
     await crawl.store.read(lambda tx: _may_start(tx, seller_id))
     if crawl.robots is not None and not crawl.pause.everything:
         await crawl.robots.allow(crawl.clock.now())
-    at, draw = moment(crawl.clock), Draw(crawl.ids)
+    at, draw = moment(crawl.clock), ReplayableIds(crawl.ids)
     now = at.now
 
     def work(tx: CrawlTx) -> tuple[ExecutionId | None, PoolBreakerOpen | None, tuple[Notice, ...]]:
@@ -91,7 +91,7 @@ async def start(crawl: Crawl, execution_id: ExecutionId, seller_id: SellerId) ->
     total = await _ask_total(crawl, seller_id)
     if isinstance(total, NotAsked):
         return await _waits(crawl, execution_id, total)
-    now, draw = crawl.clock.now(), Draw(crawl.ids)
+    now, draw = crawl.clock.now(), ReplayableIds(crawl.ids)
 
     def work(tx: CrawlTx) -> tuple[int | None, tuple[Notice, ...]]:
         execution = _pending(tx, execution_id)
@@ -120,7 +120,7 @@ def _start(
 
 async def _waits(crawl: Crawl, execution_id: ExecutionId, why: NotAsked) -> Triggered:
     now = crawl.clock.now()
-    rng = crawl.luck.random()
+    rng = crawl.rng.random()
 
     def work(tx: CrawlTx) -> tuple[Notice, ...]:
         execution = _pending(tx, execution_id)

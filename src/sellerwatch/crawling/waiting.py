@@ -78,7 +78,7 @@ def _cause(tx: CrawlTx, run: Execution, marketplace: _Marketplace) -> Failure | 
     for reason in tx.run_notes.of(run.execution_id)[NoteKind.PAUSED]:
         return Failure.of(FailureCode.RUN_PAUSED, began, detail=reason)
     if marketplace.away:
-        tally = tx.tasks.tally(run.execution_id)
+        tally = tx.run_tasks.tally(run.execution_id)
         needed = {ENDPOINTS[TaskType(type_)] for (type_, status) in tally if TaskStatus(status) in OPEN_STATES}
         # Without a new token only those work on that still have one, so this may be the cause as well.
         for endpoint in (*sorted(needed), Endpoint.TOKEN):

@@ -22,20 +22,20 @@ from sellerwatch.agents.ask import identity_of
 from sellerwatch.agents.judgement import TaskEnd, judge_answer
 from sellerwatch.agents.pool import Grant
 from sellerwatch.agents.sessions import Sessions
-from sellerwatch.catalog.absorb import Entries
+from sellerwatch.catalog.absorb import EntryCache
 from sellerwatch.crawling.absorb_results import Absorbed, abandon, absorb
 from sellerwatch.crawling.claim import Claim, Claims, claim
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.outcome import Ending, judge, own_error
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.put_back import put_back_unknown
-from sellerwatch.crawling.received_messages import Pocket
+from sellerwatch.crawling.received_messages import ReceivedMessages
 from sellerwatch.crawling.take import mark, take
 from sellerwatch.kernel.clock import moment
 from sellerwatch.kernel.errors import SellerwatchError, Unavailable
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.fast_values import quick
-from sellerwatch.kernel.ids import Draw, TaskId
+from sellerwatch.kernel.ids import ReplayableIds, TaskId
 from sellerwatch.kernel.store import StoreFailed
 
 log = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ class Worker:
     def __init__(self, crawl: Crawl, absorbed: Callable[[Absorbed], None] = lambda _: None) -> None:
         self._crawl = crawl
         self._absorbed = absorbed
-        self._entries = Entries()
+        self._entries = EntryCache()
         self._sessions = Sessions(crawl, self.nudge)
         self._at_hand: deque[Claim] = deque()
         self._in_flight: dict[TaskId, asyncio.Task[None]] = {}
@@ -111,7 +111,7 @@ class Worker:
         self._departed: dict[int, int] = {}
         self._good = 0
         self._said = ""
-        self._pocket = Pocket(crawl, self._under_way)
+        self._pocket = ReceivedMessages(crawl, self._under_way)
 
     @property
     def is_busy(self) -> bool:
@@ -258,7 +258,7 @@ class Worker:
 
     async def _put_back_unknown(self) -> None:
         """A claim that failed may have been committed all the same, and some were given up unsent."""
-        crawl, at, draw = self._crawl, moment(self._crawl.clock), Draw(self._crawl.ids)
+        crawl, at, draw = self._crawl, moment(self._crawl.clock), ReplayableIds(self._crawl.ids)
         back = [*(result.claim for result in self._results), *(ending.claim for ending in self._endings)]
         known = {*self._in_flight, *(one.task.task_id for one in (*self._at_hand, *back))}
         self._unsure = False
@@ -412,7 +412,7 @@ class Worker:
         return self._wanted(along=True) if self._goes_along and is_likely else 0
 
     async def _write(self, endings: list[Ending], wanted: int = 0) -> None:
-        crawl, at, draw = self._crawl, moment(self._crawl.clock), Draw(self._crawl.ids)
+        crawl, at, draw = self._crawl, moment(self._crawl.clock), ReplayableIds(self._crawl.ids)
         turn, terms = self._turn, crawl.terms
 
         def work(tx: CrawlTx) -> tuple[Absorbed, Claims | None]:
@@ -449,7 +449,7 @@ class Worker:
         crawl, taken = self._crawl, result.claim
         ending = self._read(result)
         if ending.end is TaskEnd.FAILED:
-            ending = replace(ending, wait=crawl.retry_pause.wait(taken.task.retry_count + 1, crawl.luck))
+            ending = replace(ending, wait=crawl.retry_pause.wait(taken.task.retry_count + 1, crawl.rng))
         if ending.verdict.agent.is_failure:
             asked_for = ending.wait if ending.end is TaskEnd.AGAIN else None
             ending = replace(ending, rest=crawl.rest(asked_for))

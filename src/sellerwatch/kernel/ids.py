@@ -47,14 +47,14 @@ class InvalidItemNo(Invalid):
 
 
 class Ids:
-    """Makes UUIDv7s from the clock and the given luck: the same seed on the same (virtual) times gives the same ids.
+    """Makes UUIDv7s from the clock and the given rng: the same seed on the same (virtual) times gives the same ids.
 
     Within one process ids rise strictly, even for equal milliseconds, which keeps index inserts at the right edge.
     """
 
-    def __init__(self, clock: Clock, luck: random.Random) -> None:
+    def __init__(self, clock: Clock, rng: random.Random) -> None:
         self._clock = clock
-        self._luck = luck
+        self._luck = rng
         self._last = 0
         self._one_at_a_time = Lock()
 
@@ -62,7 +62,7 @@ class Ids:
         return self.some(1)[0]
 
     def some(self, number: int) -> list[str]:
-        """48 bits of milliseconds, then 74 bits of luck each; strictly rising by at least one."""
+        """48 bits of milliseconds, then 74 bits of rng each; strictly rising by at least one."""
         first, drawn = int(self._clock.now().timestamp() * 1000) << 74, []
         with self._one_at_a_time:
             for _ in range(number):
@@ -78,7 +78,7 @@ class Ids:
 DRAWN_AT_ONCE = 16
 
 
-class Draw:
+class ReplayableIds:
     """Ids for one transaction, of which nobody knows beforehand how many it takes: however often it runs, `replay`
     gives it the same ones."""
 

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Cursor:
     """Where a piece ended: its last entry's time and inner number. It holds even when that entry is gone."""
 
     at: datetime
@@ -19,9 +19,9 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Piece(Generic[T]):
+class Page(Generic[T]):
     """Some entries of a list. `next` is where the following piece begins, None at the end. A piece may be short, even
     empty, and not the last: no more than so many rows are looked at for one."""
 
     content: Sequence[T]
-    next: Place | None
+    next: Cursor | None

@@ -59,7 +59,7 @@ def release_case(
     read stays held, and its case open. `after` is where the next step begins, None at the end."""
     case = _case(tx, case_id)
     CASE_LIFE.after(case.status, "release", case_id)
-    held = tx.quarantine.of_case(case_id, after, BATCH)
+    held = tx.held_parts.of_case(case_id, after, BATCH)
     group, run = _beside(tx, case.execution_id, rules, ids, now, [part.item_no for part in held])
     reach(group, held)
     unreadable, taken = [], 0
@@ -69,13 +69,13 @@ def release_case(
         except Unparsable:
             unreadable.append(part.item_no)
             continue
-        if run is not None and part.item_no in group.shelf.products:
+        if run is not None and part.item_no in group.product_batch.products:
             take_in(group, run, read)
             taken += 1
         else:
-            tx.quarantine.free([read.key])
+            tx.held_parts.free([read.key])
     _tell(group, run)
-    left = tx.quarantine.count_held([case_id]).get(case_id, 0)
+    left = tx.held_parts.count_held([case_id]).get(case_id, 0)
     if not left:
         _close(tx, case, "release", actor, now)
         case = _case_after(tx, case)
@@ -87,7 +87,7 @@ def drop_case(tx: CrawlTx, case_id: CaseId, *, actor: str, now: datetime) -> tup
     """Forget what is held under a case; the products stay as they were, and the same facts are not held again."""
     case = _case(tx, case_id)
     CASE_LIFE.after(case.status, "drop", case_id)
-    dropped = tx.quarantine.drop(case_id)
+    dropped = tx.held_parts.drop(case_id)
     _close(tx, case, "drop", actor, now)
     return _case_after(tx, case), dropped
 
@@ -154,10 +154,10 @@ def reparse(
     now: datetime,
 ) -> Rereading:
     """Run today's parser over the stored bodies of the next products; what differs from what was told is told."""
-    page = tx.products.newest(seller_id=seller_id, state=ProductState.COMPLETE, after=after, limit=BATCH)
+    page = tx.product_queries.newest(seller_id=seller_id, state=ProductState.COMPLETE, after=after, limit=BATCH)
     products = [product for _, product in page]
     group = Group.begin(tx, rules, ids, now, (), [product.item_no for product in products])
-    group.shelf.stored = tx.products.latest_raws([product.product_id for product in products])
+    group.product_batch.stored = tx.bodies.latest_raws([product.product_id for product in products])
     found = [reread for product in products if (reread := _reread(tx, group, product)) is not None]
     if not dry_run:
         for reread in found:
@@ -202,9 +202,9 @@ def _tell(group: Group, run: Run | None, items: Sequence[ItemNo] = ()) -> None:
     """Announce what was taken in, but of a product that a run is at: that run will."""
     execution_id = None if run is None else run.execution.execution_id
     for item in [*items, *(() if run is None else run.ended_items)]:
-        product = group.shelf.products[item]
+        product = group.product_batch.products[item]
         going = group.tx.executions.open_of(product.seller_id)
-        busy = group.tx.tasks.open_items(going.execution_id, [item]) if going is not None else {}
+        busy = group.tx.run_tasks.open_items(going.execution_id, [item]) if going is not None else {}
         if not busy:
             group.announce(item, execution_id)
     group.write()
@@ -215,7 +215,7 @@ def _reread(tx: CrawlTx, group: Group, product: Product) -> Reread | None:
     if product.version == 0:
         return None
     try:
-        _, known = current(group.shelf, product, tx.products, group.rules.marketplace)
+        _, known = current(group.product_batch, product, tx.bodies, group.rules.marketplace)
     except Unparsable as unparsable:
         return Reread(product.item_no, (), str(unparsable))
     told = read_event(tx.product_outbox.latest_of(product.product_id, 1)[0].payload).product_data
@@ -224,13 +224,13 @@ def _reread(tx: CrawlTx, group: Group, product: Product) -> Reread | None:
 
 
 def _take_reread(group: Group, item: ItemNo) -> None:
-    shelf = group.shelf
+    product_batch = group.product_batch
     for type_ in PartType:
-        product = shelf.products[item]
-        body = shelf.stored[product.product_id][type_]
+        product = product_batch.products[item]
+        body = product_batch.stored[product.product_id][type_]
         part = Part.of(type_, item, read_part(group.rules.marketplace, type_, item, body), body)
         seen, _ = product.see_part(type_, part.digest or "", group.now)
-        shelf.put(seen)
+        product_batch.put(seen)
 
 
 def _case(tx: CrawlTx, case_id: CaseId) -> Case:

@@ -138,7 +138,7 @@ class Channel:
         return self if (self.failures, self.most) == (0, most) else replace(self, failures=0, most=most)
 
     def failed(
-        self, outbox_id: OutboxId, receipt: Receipt, rules: DeliveryRules, luck: random.Random, now: datetime
+        self, outbox_id: OutboxId, receipt: Receipt, rules: DeliveryRules, rng: random.Random, now: datetime
     ) -> tuple[Channel, bool]:
         """A try that is worth repeating, and whether it counts as one of its message.
 
@@ -146,14 +146,14 @@ class Channel:
         message nothing, and neither does a probe, or the oldest message would pay for a whole outage.
         """
         asked = receipt.wait if receipt.status in _ASK_FOR_REST else None
-        rest = None if asked is None else now + asked * (1 + STRETCH * luck.random())
+        rest = None if asked is None else now + asked * (1 + STRETCH * rng.random())
         if self.state is CircuitState.CLOSED and rest is None:
             most = None if self.most is None else max(1, self.most // 2)
             failing = replace(self, failures=self.failures + 1, most=most)
             down = failing.failures >= rules.failures
-            return failing._open(None, receipt, rules, luck, now) if down else failing, True
+            return failing._open(None, receipt, rules, rng, now) if down else failing, True
         if self.state is CircuitState.CLOSED or self._is_probe(outbox_id):
-            return self._open(rest, receipt, rules, luck, now), False
+            return self._open(rest, receipt, rules, rng, now), False
         if self.state is CircuitState.OPEN and rest is not None:
             return replace(self, not_before=max(self.not_before or rest, rest)), False
         return self, False
@@ -177,11 +177,11 @@ class Channel:
         return ()
 
     def _open(
-        self, rest: datetime | None, receipt: Receipt, rules: DeliveryRules, luck: random.Random, now: datetime
+        self, rest: datetime | None, receipt: Receipt, rules: DeliveryRules, rng: random.Random, now: datetime
     ) -> Channel:
         """Until the time it asked for, which is no failed probe; else for as long as the back-off says."""
         openings = self.openings if rest is not None else self.openings + 1
-        not_before = rest if rest is not None else now + rules.opened.wait(openings, luck)
+        not_before = rest if rest is not None else now + rules.opened.wait(openings, rng)
         since = {"opened_at": self.opened_at or now, "reason": receipt.problem}
         return self._move("open", openings=openings, not_before=not_before, probe_id=None, most=None, **since)
 

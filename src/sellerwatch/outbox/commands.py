@@ -13,7 +13,7 @@ from sellerwatch.kernel.bulk import BulkResult, handle_each
 from sellerwatch.kernel.ids import OutboxId
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import Message, MessageNotFound, MessageStatus, OutboxKind
-from sellerwatch.outbox.ports import Choice, OutboxTx
+from sellerwatch.outbox.ports import MessageFilter, OutboxTx
 from sellerwatch.oversight.audit import AuditEntry
 
 #: So many messages are moved in one transaction: a running service waits for it.
@@ -34,12 +34,12 @@ def discard(tx: OutboxTx, outbox_ids: Sequence[OutboxId], *, actor: str, now: da
     return _move_each(tx, outbox_ids, "message.discard", Message.discard, actor, now)
 
 
-def replay_chosen(tx: OutboxTx, kind: OutboxKind, choice: Choice, *, actor: str, now: datetime) -> int:
+def replay_chosen(tx: OutboxTx, kind: OutboxKind, choice: MessageFilter, *, actor: str, now: datetime) -> int:
     """Those of a choice that failed for good, oldest first and at most `AT_ONCE`; says how many that were."""
     return _move_chosen(tx, kind, choice, "message.replay", lambda message: message.replay(now), actor, now)
 
 
-def discard_chosen(tx: OutboxTx, kind: OutboxKind, choice: Choice, *, actor: str, now: datetime) -> int:
+def discard_chosen(tx: OutboxTx, kind: OutboxKind, choice: MessageFilter, *, actor: str, now: datetime) -> int:
     return _move_chosen(tx, kind, choice, "message.discard", Message.discard, actor, now)
 
 
@@ -77,7 +77,7 @@ def _move_each(
 
 
 def _move_chosen(
-    tx: OutboxTx, kind: OutboxKind, choice: Choice, action: str, move: Move, actor: str, now: datetime
+    tx: OutboxTx, kind: OutboxKind, choice: MessageFilter, action: str, move: Move, actor: str, now: datetime
 ) -> int:
     outbox = tx.outbox(kind)
     failed = tx.outbox_view(kind).ids(replace(choice, status=MessageStatus.FAILED), AT_ONCE)

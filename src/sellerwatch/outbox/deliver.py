@@ -82,7 +82,7 @@ class Delivery(Generic[TxT]):
         store: Store[TxT],
         receiver: Receiver | None,
         clock: Clock,
-        luck: random.Random,
+        rng: random.Random,
         worker_id: WorkerId,
         rules: DeliveryRules = _RULES,
         kind: OutboxKind = OutboxKind.PRODUCT,
@@ -93,7 +93,7 @@ class Delivery(Generic[TxT]):
         self._store = store
         self._receiver = receiver
         self._clock = clock
-        self._luck = luck
+        self._luck = rng
         self._worker_id = worker_id
         self._rules = rules
         self._kind = kind

@@ -31,7 +31,7 @@ STOPPED = "the sender stopped before there was an answer"
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a try ended. No receipt: the sender stops before there is an answer. A seed, not luck: the transaction that
+    """How a try ended. No receipt: the sender stops before there is an answer. A seed, not rng: the transaction that
     writes it may run twice and must then draw the same."""
 
     claimed: Message
@@ -111,9 +111,9 @@ def recover(
 ) -> Sequence[Message]:
     """Take back what vanished senders held, the try counted. What waits behind messages that failed for good is put
     out of the way of the others."""
-    outbox, luck = tx.outbox(kind), random.Random(seed)  # noqa: S311 - spreads retries, guards nothing
+    outbox, rng = tx.outbox(kind), random.Random(seed)  # noqa: S311 - spreads retries, guards nothing
     held = outbox.held_by_lapsed(beat_before)
-    lost = [message.lose_lease(now, rules.backoff.wait(message.retry_count + 1, luck), rules.tries) for message in held]
+    lost = [message.lose_lease(now, rules.backoff.wait(message.retry_count + 1, rng), rules.tries) for message in held]
     outbox.move(lost, now)
     tx.attempts.add(kind, [_attempt(message, None, now, None, True, VANISHED) for message in held])
     outbox.set_aside(now, now + ASIDE, ASIDE_AT_ONCE)
@@ -127,11 +127,11 @@ def _settle(
     that was written already is not written twice."""
     if not outcomes:
         return channel, ()
-    grips = tx.outbox(kind).grips([outcome.claimed.outbox_id for outcome in outcomes])
+    attempt_guards = tx.outbox(kind).attempt_guards([outcome.claimed.outbox_id for outcome in outcomes])
     moved: list[Message] = []
     attempts: list[Attempt] = []
     for outcome in outcomes:
-        if grips.get(outcome.claimed.outbox_id) != outcome.claimed.grip:
+        if attempt_guards.get(outcome.claimed.outbox_id) != outcome.claimed.grip:
             continue
         channel, message, attempt = _judge(channel, outcome, rules, now)
         moved.append(message)
@@ -154,13 +154,13 @@ def _judge(channel: Channel, outcome: Outcome, rules: DeliveryRules, now: dateti
         delivered = receipt.verdict is Verdict.DELIVERED
         over = claimed.complete(at) if delivered else claimed.refuse(receipt.problem)
         return channel.answered(claimed.outbox_id, rules, at), over, attempt
-    luck = random.Random(outcome.seed)  # noqa: S311 - spreads retries, guards nothing
-    heard, counts = channel.failed(claimed.outbox_id, receipt, rules, luck, at)
-    asked = (receipt.wait or timedelta(0)) * (1 + STRETCH * luck.random())
+    rng = random.Random(outcome.seed)  # noqa: S311 - spreads retries, guards nothing
+    heard, counts = channel.failed(claimed.outbox_id, receipt, rules, rng, at)
+    asked = (receipt.wait or timedelta(0)) * (1 + STRETCH * rng.random())
     if not counts:
         later = claimed.put_back(max(heard.not_before or at, at + asked))
         return heard, later, replace(attempt, is_counted=False)
-    wait = max(rules.backoff.wait(claimed.retry_count + 1, luck), asked)
+    wait = max(rules.backoff.wait(claimed.retry_count + 1, rng), asked)
     failed = claimed.fail(receipt.problem, at, wait, rules.tries)
     return heard, failed.retry() if failed.can_retry() else failed, attempt
 

@@ -51,7 +51,7 @@ TRIES = 5
 LONGEST_ERROR = 2000
 
 #: Whoever sends a message, and how many of its tries had failed before.
-Grip = tuple[WorkerId, int]
+AttemptGuard = tuple[WorkerId, int]
 
 
 @dataclass(eq=False)
@@ -159,7 +159,7 @@ class Message:
         return self.status is MessageStatus.WAITING and self.next_attempt_at is not None and self.next_attempt_at <= now
 
     @property
-    def grip(self) -> Grip | None:
+    def grip(self) -> AttemptGuard | None:
         """Who sends it, and at which try: the guard of a late answer. None while nobody does."""
         if self.status is not MessageStatus.SENDING or self.worker_id is None:
             return None

@@ -9,9 +9,9 @@ from typing import Protocol
 
 from sellerwatch.kernel.activity import ActivityLog
 from sellerwatch.kernel.ids import OutboxId, PublicId, SellerId, WorkerId
-from sellerwatch.kernel.paging import Piece, Place
+from sellerwatch.kernel.paging import Cursor, Page
 from sellerwatch.outbox.channel import Channel
-from sellerwatch.outbox.message import Grip, Message, MessageStatus, OutboxKind
+from sellerwatch.outbox.message import AttemptGuard, Message, MessageStatus, OutboxKind
 from sellerwatch.outbox.receipt import Attempt, Receipt
 from sellerwatch.oversight.ports import AuditTx
 
@@ -50,7 +50,7 @@ class Outbox(Protocol):
         """Another body for a message that waits and nobody has seen; nothing else of it changes."""
         ...
 
-    def grips(self, outbox_ids: Sequence[OutboxId]) -> Mapping[OutboxId, Grip]:
+    def attempt_guards(self, outbox_ids: Sequence[OutboxId]) -> Mapping[OutboxId, AttemptGuard]:
         """Which of these are being sent, by whom and at which try."""
         ...
 
@@ -120,7 +120,7 @@ class Attempts(Protocol):
 
 
 @dataclass(frozen=True)
-class Choice:
+class MessageFilter:
     """Which messages: what is given narrows it. `since` and `until` are about when a message was made."""
 
     status: MessageStatus | None = None
@@ -154,19 +154,19 @@ class Tally:
 class OutboxView(Protocol):
     """An outbox as an operator looks at it; nothing is changed by looking."""
 
-    def newest(self, choice: Choice, limit: int) -> Sequence[Message]:
+    def newest(self, choice: MessageFilter, limit: int) -> Sequence[Message]:
         """Newest first."""
         ...
 
-    def page(self, choice: Choice, place: Place | None, limit: int) -> Piece[Message]:
-        """Newest first, behind a place."""
+    def page(self, choice: MessageFilter, cursor: Cursor | None, limit: int) -> Page[Message]:
+        """Newest first, behind a cursor."""
         ...
 
-    def ids(self, choice: Choice, limit: int) -> Sequence[OutboxId]:
+    def ids(self, choice: MessageFilter, limit: int) -> Sequence[OutboxId]:
         """Oldest first."""
         ...
 
-    def count(self, choice: Choice) -> Chosen: ...
+    def count(self, choice: MessageFilter) -> Chosen: ...
 
     def tally(self) -> Tally: ...
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from sellerwatch.kernel.paging import Piece, Place
+from sellerwatch.kernel.paging import Cursor, Page
 from sellerwatch.oversight.audit import AuditEntry
 
 
 @dataclass(frozen=True)
-class AuditChoice:
+class AuditFilter:
     """Which entries: what is given narrows it."""
 
     subject_type: str | None = None
@@ -32,8 +32,8 @@ class AuditTrail(Protocol):
         self, *, limit: int, subject_type: str | None = None, subject_id: str | None = None, actor: str | None = None
     ) -> Sequence[AuditEntry]: ...
 
-    def page(self, choice: AuditChoice, place: Place | None, limit: int) -> Piece[AuditEntry]:
-        """Newest first, behind a place."""
+    def page(self, choice: AuditFilter, cursor: Cursor | None, limit: int) -> Page[AuditEntry]:
+        """Newest first, behind a cursor."""
         ...
 
 

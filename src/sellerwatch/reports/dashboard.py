@@ -88,7 +88,7 @@ class Asked:
     too_many: bool
 
 
-class Glances(Protocol):
+class DashboardQueries(Protocol):
     def freshness(self, seller_ids: Sequence[SellerId] | None = None) -> Sequence[Freshness]:
         """Every seller, or these, by id."""
         ...

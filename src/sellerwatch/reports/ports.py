@@ -6,16 +6,16 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from sellerwatch.crawling.ports import CrawlTx
-from sellerwatch.reports.dashboard import Glances
-from sellerwatch.reports.service_counts import Tallies, Vitals
+from sellerwatch.reports.dashboard import DashboardQueries
+from sellerwatch.reports.service_counts import ServiceCounts, ServiceHealth
 
 
 class Counts(Protocol):
     """Plain numbers of every table, for monitors."""
 
-    def tallies(self, now: datetime) -> Tallies: ...
+    def tallies(self, now: datetime) -> ServiceCounts: ...
 
-    def vitals(self, now: datetime, silent_after: timedelta) -> Vitals: ...
+    def vitals(self, now: datetime, silent_after: timedelta) -> ServiceHealth: ...
 
 
 class CountsTx(Protocol):
@@ -25,4 +25,4 @@ class CountsTx(Protocol):
 
 class ReportsTx(CrawlTx, CountsTx, Protocol):
     @property
-    def glances(self) -> Glances: ...
+    def dashboard(self) -> DashboardQueries: ...

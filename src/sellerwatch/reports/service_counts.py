@@ -8,7 +8,7 @@ from datetime import datetime
 
 
 @dataclass(frozen=True)
-class Tallies:
+class ServiceCounts:
     """How many of each. States that nobody is in are left out. `outbox_lag`: seconds since the oldest message that has
     not arrived was written, for each of the two."""
 
@@ -26,7 +26,7 @@ class Tallies:
 
 
 @dataclass(frozen=True)
-class Vitals:
+class ServiceHealth:
     """What tells a service that works from one that only answers."""
 
     revision: str | None

@@ -49,7 +49,7 @@ class Telling:
 
 
 @dataclass(frozen=True)
-class Story:
+class Trace:
     """Whatever is not known is empty."""
 
     seller_id: SellerId
@@ -63,26 +63,26 @@ class Story:
     tellings: Sequence[Telling] = field(default_factory=tuple)
 
 
-def of_task(tx: ReportsTx, task_id: TaskId) -> Story:
+def of_task(tx: ReportsTx, task_id: TaskId) -> Trace:
     task = tx.tasks.get(task_id)
     if task is None:
         raise TaskNotFound(task_id=task_id)
     return _story(tx, task.seller_id, task.execution_id, task.item_no, only=task)
 
 
-def of_run(tx: ReportsTx, execution_id: ExecutionId) -> Story:
+def of_run(tx: ReportsTx, execution_id: ExecutionId) -> Trace:
     run = tx.executions.get(execution_id)
     if run is None:
         raise ExecutionNotFound(execution_id=execution_id)
     return _story(tx, run.seller_id, execution_id, None)
 
 
-def of_message(tx: ReportsTx, outbox_id: OutboxId) -> Story:
+def of_message(tx: ReportsTx, outbox_id: OutboxId) -> Trace:
     _, message = find_message(tx, outbox_id)
     return _story(tx, message.seller_id, message.execution_id, message.item_no, message=message)
 
 
-def of_product(tx: ReportsTx, item_no: ItemNo, version: int | None = None) -> Story:
+def of_product(tx: ReportsTx, item_no: ItemNo, version: int | None = None) -> Trace:
     """Of a version, or of the last one."""
     product = found_product(tx, item_no)
     entries = tx.history.of_product(product.product_id)
@@ -100,7 +100,7 @@ def _story(
     only: Task | None = None,
     message: Message | None = None,
     entry: HistoryEntry | None = None,
-) -> Story:
+) -> Trace:
     product = None if item_no is None else tx.products.of_items([item_no]).get(item_no)
     entries = [] if product is None or (only is not None and only.item_no is None) else _entries(tx, product)
     if entry is not None:
@@ -112,12 +112,12 @@ def _story(
     told = [message] if message is not None else _messages(tx, chosen)
     tasks = [only] if only is not None else []
     if not tasks and execution_id is not None and item_no is not None:
-        tasks = list(tx.glances.tasks_of_item(execution_id, item_no))
-    return Story(
+        tasks = list(tx.dashboard.tasks_of_item(execution_id, item_no))
+    return Trace(
         seller_id=seller_id,
         seller=tx.sellers.get(seller_id),
         schedule=tx.schedules.of_seller(seller_id),
-        started=None if execution_id is None else tx.glances.audit_of_run(seller_id, execution_id),
+        started=None if execution_id is None else tx.dashboard.audit_of_run(seller_id, execution_id),
         execution=None if execution_id is None else tx.executions.get(execution_id),
         steps=[_step(tx, task) for task in tasks],
         product=product,
@@ -139,7 +139,7 @@ def _step(tx: ReportsTx, task: Task) -> Step:
     if task.agent_row is None or task.started_at is None:
         return Step(task)
     end = (task.completed_at or task.started_at) + AROUND
-    asked = tx.glances.asked(task.agent_row, task.started_at, end, MOST_REQUESTS)
+    asked = tx.dashboard.asked(task.agent_row, task.started_at, end, MOST_REQUESTS)
     over = task.completed_at or task.started_at
     nearest = min(asked, key=lambda one: abs(one.at - over), default=None)
     return Step(task, tx.agents.get_rows([task.agent_row]).get(task.agent_row), nearest)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sellerwatch.agents.agent import AgentStatus
-from sellerwatch.agents.agent_status import Standing
+from sellerwatch.agents.agent_status import AgentDetails
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.schedules.outlook import Due
 
@@ -34,7 +34,7 @@ class Budget:
     per_second: float
 
     @classmethod
-    def of(cls, standings: Sequence[Standing], limits: Limits, host: Host) -> Budget:
+    def of(cls, standings: Sequence[AgentDetails], limits: Limits, host: Host) -> Budget:
         able = [one.window for one in standings if one.agent.status is AgentStatus.AVAILABLE]
         slots, left = sum(window.limit for window in able), sum(window.left for window in able)
         return cls(len(able), slots, left, limits.window, _rate(len(able), limits, host))

@@ -29,7 +29,7 @@ from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.clock import Moment, moment
 from sellerwatch.kernel.errors import Unavailable
 from sellerwatch.kernel.failure import Failure, FailureCode
-from sellerwatch.kernel.ids import Draw, OutboxId
+from sellerwatch.kernel.ids import OutboxId, ReplayableIds
 from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.operations.catalog import settle_ended
 from sellerwatch.outbox.message import OutboxKind
@@ -83,7 +83,7 @@ def next_dues(tx: CrawlTx, crawl: Crawl, now: datetime) -> dict[str, datetime]:
 
 async def put_back(crawl: Crawl) -> PutBack:
     """Tasks whose worker vanished, and runs past their deadline. Our own heart beats first: whoever looks, lives."""
-    at, draw = moment(crawl.clock), Draw(crawl.ids)
+    at, draw = moment(crawl.clock), ReplayableIds(crawl.ids)
 
     def work(tx: CrawlTx) -> PutBack:
         ids = draw.replay()
@@ -151,7 +151,7 @@ async def begin_day(crawl: Crawl) -> int:
 
 async def settle(crawl: Crawl) -> int:
     """Changes that waited for the judgement of a run that was cut short."""
-    now, draw = crawl.clock.now(), Draw(crawl.ids)
+    now, draw = crawl.clock.now(), ReplayableIds(crawl.ids)
     settled, notices = await crawl.store.transact(lambda tx: settle_ended(tx, crawl.rules, draw.replay(), now))
     crawl.tell(notices)
     return settled
@@ -159,7 +159,7 @@ async def settle(crawl: Crawl) -> int:
 
 async def recheck(crawl: Crawl) -> int:
     """Paused runs without a planned re-check get one (`crawling/recheck.py`)."""
-    now, draw = crawl.clock.now(), Draw(crawl.ids)
+    now, draw = crawl.clock.now(), ReplayableIds(crawl.ids)
     if not await crawl.store.read(lambda tx: tx.run_notes.paused_without_recheck()):
         return 0
     return await crawl.store.transact(lambda tx: plan_missing(tx, crawl.rules, draw.replay(), now))
@@ -170,7 +170,7 @@ async def forget_bodies(crawl: Crawl) -> int:
     reader, as it may take a while."""
     now, forgotten = crawl.clock.now(), 0
     while True:
-        rows = await crawl.store.read(lambda tx: tx.products.old_raws(now - crawl.bodies_kept, FORGOTTEN_AT_ONCE))
+        rows = await crawl.store.read(lambda tx: tx.bodies.old_raws(now - crawl.bodies_kept, FORGOTTEN_AT_ONCE))
         forgotten += await crawl.store.transact(partial(_forget_bodies, rows=rows))
         if len(rows) < FORGOTTEN_AT_ONCE:
             return forgotten
@@ -204,7 +204,7 @@ async def forget_traces(crawl: Crawl) -> int:
 
 
 def _forget_bodies(tx: CrawlTx, rows: Sequence[int]) -> int:
-    return tx.products.forget_raws(rows)
+    return tx.bodies.forget_raws(rows)
 
 
 async def _forget_delivered(crawl: Crawl, before: datetime) -> int:

@@ -25,7 +25,7 @@ from sellerwatch.crawling.start_due import next_due, next_start, retry_starts, s
 from sellerwatch.crawling.worker import Worker
 from sellerwatch.kernel.clock import Moment, moment
 from sellerwatch.kernel.errors import Unavailable
-from sellerwatch.kernel.ids import Draw
+from sellerwatch.kernel.ids import ReplayableIds
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.store import Store, StoreFailed
 from sellerwatch.operations.ports import ServiceTx
@@ -224,15 +224,15 @@ class Service:
         """What this process finds: limits an operator has set, permits of an earlier boot, perhaps a database that lost
         some of them."""
         crawl, tuning = self.crawl, self.tune(tx.overrides.all())
-        tx.permits.set_limits(tuning.limits, at)
-        tx.permits.enter_boot(at, tuning.limits)
+        tx.windows.set_limits(tuning.limits, at)
+        tx.windows.enter_boot(at, tuning.limits)
         tx.tokens.drop_unknown(crawl.sealer.key_ids)
         tx.circuits.set_rules(crawl.circuit.threshold, crawl.circuit.timeout)
         tx.workers.enter(WorkerInfo(crawl.worker_id, self.role, socket.gethostname(), os.getpid(), at.now, at.now))
-        highest = tx.permits.highest()
+        highest = tx.windows.highest()
         if crawl.mark is None or highest >= crawl.mark.read():
             return _Entered(tuning, highest, ())
-        tx.permits.fill(at, tuning.limits)
+        tx.windows.fill(at, tuning.limits)
         text = "The database was restored from an older copy: every agent's window counts as full for one window."
         return _Entered(tuning, highest, (Notice("pool.restored", "pool", text),))
 
@@ -247,7 +247,7 @@ class Service:
         crawl.tell(entered.notices)
 
     async def _leave(self) -> None:
-        crawl, at, draw = self.crawl, moment(self.crawl.clock), Draw(self.crawl.ids)
+        crawl, at, draw = self.crawl, moment(self.crawl.clock), ReplayableIds(self.crawl.ids)
         await crawl.store.transact(lambda tx: release(tx, crawl.worker_id, crawl.rules, draw.replay(), at))
 
     async def _beat(self) -> datetime | None:

@@ -1,4 +1,4 @@
-"""What can happen to a product: each change is a function from a product and luck to the changed product.
+"""What can happen to a product: each change is a function from a product and rng to the changed product.
 
 A change that does not apply (no option to remove) returns the product as it was; the world then tries another.
 """

@@ -13,7 +13,7 @@ from sellerwatch.simulator.product_server import Behaviour, Mode, ProductServer
 from sellerwatch.simulator.rendering import Redesign
 from sellerwatch.simulator.rng import dice
 from sellerwatch.simulator.wire import Answer, Request, json_answer, refusal
-from sellerwatch.simulator.world import LIFELIKE, Deed
+from sellerwatch.simulator.world import LIFELIKE, MutationKind
 
 CONTROL_PREFIX = "/__simulator__/"
 _EVENTS_AT_ONCE = 1_000
@@ -105,7 +105,7 @@ class Control:
     def mutate(self, request: Request, rest: str) -> Answer:
         count = _whole("count", request.query.get("count", ""))
         only = request.query.get("only")
-        mix = {_member(Deed, "only", only): 1} if only else LIFELIKE
+        mix = {_member(MutationKind, "only", only): 1} if only else LIFELIKE
         done = self._world.mutate(count, dice(request.query.get("seed", "0")), mix)
         told = [{"deed": m.deed.value, "itemNo": m.item_no, "sellerId": m.seller_id, "how": m.how} for m in done]
         return json_answer(200, {"done": told})

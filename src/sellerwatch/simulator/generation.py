@@ -112,7 +112,7 @@ def _options(rng: Random, item_no: int, number: int) -> tuple[Option, ...]:
 
 
 def make_option(rng: Random, option_no: int) -> Option:
-    """One option with everything but its number left to luck."""
+    """One option with everything but its number left to rng."""
     guide = rng.choice(words.SIZE_GUIDES) if rng.random() < 0.5 else None
     return Option(option_no, rng.choice(words.COLORS), rng.choice(words.SIZES), rng.randint(0, 5), guide)
 

@@ -155,7 +155,7 @@ class Marketplace:
         return Answer(200, _HOME_PAGE, session.cookies, _HTML)
 
     def _api(self, endpoint: str, key: str, request: Request, now: float, trouble: Ailment) -> Answer:
-        """An API request: first the limits, then luck, then the credentials, then the question itself."""
+        """An API request: first the limits, then rng, then the credentials, then the question itself."""
         judge = self._judge(request.headers.get("user-agent", ""))
         verdict = judge.judge(now)
         if verdict is not Verdict.WITHIN:

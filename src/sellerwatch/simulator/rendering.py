@@ -103,11 +103,11 @@ class Renderer:
             return _DETAIL % (b",".join(kept), 0, b"false", no, 0)
         if not self._volatile:
             return _DETAIL % (b",".join(stable + _volatile_modules(product, 0)), 0, b"false", no, 0)
-        luck = self._rng.getrandbits(30)
-        modules = stable + _volatile_modules(product, luck)
-        order = self._orders[luck % _ORDERS]
+        rng = self._rng.getrandbits(30)
+        modules = stable + _volatile_modules(product, rng)
+        order = self._orders[rng % _ORDERS]
         body = b",".join([modules[at] for at in order])
-        return _DETAIL % (body, luck % 977, b"false" if luck % 9 else b"true", no, luck)
+        return _DETAIL % (body, rng % 977, b"false" if rng % 9 else b"true", no, rng)
 
     def options(self, product: Product) -> bytes:
         """The options as a bare array, in an order that is not fixed."""
@@ -164,15 +164,15 @@ def _like(liked: bool, version: int, spacing: str) -> bytes:
     )
 
 
-def _volatile_modules(product: Product, luck: int) -> tuple[bytes, ...]:
-    """The modules that say nothing about the product itself; 30 bits of `luck` vary all of them."""
+def _volatile_modules(product: Product, rng: int) -> tuple[bytes, ...]:
+    """The modules that say nothing about the product itself; 30 bits of `rng` vary all of them."""
     price = product.prices.discount
     return (
-        _SELLER % (product.seller_no, luck % 99_991, luck % 997, 90 + luck % 11),
-        _CATALOG % (product.item_no % 7919, price + luck % 50_021, luck % 613, price + luck % 70_001),
-        _PROMOTION % (luck % 89, luck % 1009),
-        _NON_MEMBER % (luck % 83, 1_000 + luck % 9_001),
-        _BENEFIT % (luck % 10_007, luck % 13, luck % 15_013),
+        _SELLER % (product.seller_no, rng % 99_991, rng % 997, 90 + rng % 11),
+        _CATALOG % (product.item_no % 7919, price + rng % 50_021, rng % 613, price + rng % 70_001),
+        _PROMOTION % (rng % 89, rng % 1009),
+        _NON_MEMBER % (rng % 83, 1_000 + rng % 9_001),
+        _BENEFIT % (rng % 10_007, rng % 13, rng % 15_013),
     )
 
 

@@ -1,4 +1,4 @@
-"""Luck that repeats itself."""
+"""Rng that repeats itself."""
 
 from random import Random
 

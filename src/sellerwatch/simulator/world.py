@@ -20,7 +20,7 @@ _FIRST_SELLER_NO = 678
 _PRODUCTS_AT_HAND = 8_192
 
 
-class Deed(Enum):
+class MutationKind(Enum):
     """What was done to a product."""
 
     CHANGED = "changed"
@@ -33,15 +33,20 @@ class Deed(Enum):
 class Mutation:
     """One thing done to the world; `how` names the change of a changed product."""
 
-    deed: Deed
+    deed: MutationKind
     item_no: int
     seller_id: str
     how: str = ""
 
 
-LIFELIKE: Mapping[Deed, int] = {Deed.CHANGED: 80, Deed.APPEARED: 8, Deed.VANISHED: 6, Deed.BUMPED: 6}
+LIFELIKE: Mapping[MutationKind, int] = {
+    MutationKind.CHANGED: 80,
+    MutationKind.APPEARED: 8,
+    MutationKind.VANISHED: 6,
+    MutationKind.BUMPED: 6,
+}
 """How often each deed is done, relative to the others, in an ordinary mutation."""
-CHANGES_ONLY: Mapping[Deed, int] = {Deed.CHANGED: 1}
+CHANGES_ONLY: Mapping[MutationKind, int] = {MutationKind.CHANGED: 1}
 
 
 class World:
@@ -149,7 +154,7 @@ class World:
             changed = CHANGES[name](product, rng)
             if truth(changed) != before:
                 self.put(changed)
-                return Mutation(Deed.CHANGED, item_no, product.seller_id, name)
+                return Mutation(MutationKind.CHANGED, item_no, product.seller_id, name)
         raise ValueError(f"{how} changes nothing about item {item_no}")
 
     def appear(self, seller_id: str) -> Mutation:
@@ -159,7 +164,7 @@ class World:
         self._next_item_no += 1
         self._newcomers[item_no] = seller_id
         items.insert(0, item_no)
-        return Mutation(Deed.APPEARED, item_no, seller_id)
+        return Mutation(MutationKind.APPEARED, item_no, seller_id)
 
     def vanish(self, item_no: int) -> Mutation:
         """The product leaves the list and answers 404 from now on."""
@@ -168,7 +173,7 @@ class World:
         self._gone.add(item_no)
         self._changed.pop(item_no, None)
         self._at_hand.forget(item_no)
-        return Mutation(Deed.VANISHED, item_no, product.seller_id)
+        return Mutation(MutationKind.VANISHED, item_no, product.seller_id)
 
     def bump(self, item_no: int) -> Mutation:
         """The product moves to the top of its list, pushing others to the next page; nothing else about it changes."""
@@ -176,9 +181,9 @@ class World:
         items = self._lists[product.seller_id]
         items.remove(item_no)
         items.insert(0, item_no)
-        return Mutation(Deed.BUMPED, item_no, product.seller_id)
+        return Mutation(MutationKind.BUMPED, item_no, product.seller_id)
 
-    def mutate(self, count: int, rng: Random, mix: Mapping[Deed, int] = LIFELIKE) -> tuple[Mutation, ...]:
+    def mutate(self, count: int, rng: Random, mix: Mapping[MutationKind, int] = LIFELIKE) -> tuple[Mutation, ...]:
         """Do a mix of things to `count` different products (all of them, if there are fewer).
 
         At most a tenth of a seller vanishes in one call: more would look like a mass removal, which a careful crawler
@@ -191,13 +196,13 @@ class World:
         done = []
         for item_no, deed in zip(chosen, deeds, strict=True):
             seller_id = self._existing(item_no).seller_id
-            if deed is Deed.VANISHED:
+            if deed is MutationKind.VANISHED:
                 may_vanish[seller_id] -= 1
-            if deed is Deed.VANISHED and may_vanish[seller_id] >= 0:
+            if deed is MutationKind.VANISHED and may_vanish[seller_id] >= 0:
                 done.append(self.vanish(item_no))
-            elif deed is Deed.APPEARED:
+            elif deed is MutationKind.APPEARED:
                 done.append(self.appear(seller_id))
-            elif deed is Deed.BUMPED:
+            elif deed is MutationKind.BUMPED:
                 done.append(self.bump(item_no))
             else:
                 done.append(self.change(item_no, rng))

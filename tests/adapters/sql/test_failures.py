@@ -90,27 +90,27 @@ async def test_failures_of_a_run_are_grouped_by_cause_whenever_they_happened_mos
     other = Failure.of(FailureCode.SERVER_ERROR, NOW, status=500)
     failed = [started(n + 1).fail(cause, NOW) for n, cause in enumerate((UNREADABLE, UNWELL, later, other))]
     await keep(inline_store, *failed)
-    grouped = await inline_store.read(lambda tx: tx.tasks.failures(execution_id(), 10))
+    grouped = await inline_store.read(lambda tx: tx.run_tasks.failures(execution_id(), 10))
     assert grouped == [(later, 2), (other, 1), (UNREADABLE, 1)]
-    assert await inline_store.read(lambda tx: tx.tasks.failures(execution_id(), 1)) == [(later, 2)]
-    assert await inline_store.read(lambda tx: tx.tasks.failures(execution_id(2), 10)) == []
+    assert await inline_store.read(lambda tx: tx.run_tasks.failures(execution_id(), 1)) == [(later, 2)]
+    assert await inline_store.read(lambda tx: tx.run_tasks.failures(execution_id(2), 10)) == []
 
 
 async def test_failed_tasks_are_counted_by_blame_and_lost_workers_are_dead_letters(inline_store: SqlStore) -> None:
     lost = Failure.of(FailureCode.WORKER_LOST, NOW, times=3)
     causes = (UNWELL, UNWELL, UNREADABLE, lost, Failure.of(FailureCode.SERVER_ERROR, NOW, Blame.AGENT, status=503))
     await keep(inline_store, *[started(n + 1).fail(cause, NOW) for n, cause in enumerate(causes)])
-    counted = await inline_store.read(lambda tx: tx.glances.failures(NOW - HOUR, 1000))
+    counted = await inline_store.read(lambda tx: tx.dashboard.failures(NOW - HOUR, 1000))
     assert counted == Counter({Blame.MARKETPLACE: 2, Blame.PARSER: 1, Blame.OURSELVES: 1, Blame.AGENT: 1})
-    needs = await inline_store.read(lambda tx: tx.glances.needs(NOW - HOUR))
+    needs = await inline_store.read(lambda tx: tx.dashboard.needs(NOW - HOUR))
     assert (needs.failed_tasks, needs.dead_letters) == (5, 1)
-    assert await inline_store.read(lambda tx: tx.glances.failures(LATER, 1000)) == {}
+    assert await inline_store.read(lambda tx: tx.dashboard.failures(LATER, 1000)) == {}
 
 
 async def test_a_blame_of_a_newer_version_counts_as_our_own(inline_store: SqlStore) -> None:
     await keep(inline_store, started(1).fail(UNWELL, NOW))
     await inline_store.transact(lambda tx: tx.db.run("UPDATE crawler_tasks SET failure_blame = 'SUN'"))
-    counted = await inline_store.read(lambda tx: tx.glances.failures(NOW - HOUR, 1000))
+    counted = await inline_store.read(lambda tx: tx.dashboard.failures(NOW - HOUR, 1000))
     assert counted == {Blame.OURSELVES: 1}
 
 

@@ -171,14 +171,14 @@ def stocked(mariadb: MariaDb, mariadb_template: str) -> Iterator[Engine]:
 
 ONE = ExecutionId(uuid(1))
 PLANS: dict[str, tuple[Ask, str]] = {
-    "ready tasks of a run": (lambda tx: tx.tasks.ready(ONE, NOW, 50), "crawler_tasks__idx_execution_id_status"),
+    "ready tasks of a run": (lambda tx: tx.task_claims.ready(ONE, NOW, 50), "crawler_tasks__idx_execution_id_status"),
     "tasks by their ids": (
-        lambda tx: tx.tasks.attempts_held(worker_id(1), [TaskId(uuid(n)) for n in range(1, 9)]),
+        lambda tx: tx.task_claims.attempts_held(worker_id(1), [TaskId(uuid(n)) for n in range(1, 9)]),
         "crawler_tasks__uq_task_id",
     ),
     "products by item": (lambda tx: tx.products.of_items([ItemNo(n) for n in range(1, 9)]), "products__uq_item_no"),
     "the newest raw parts": (
-        lambda tx: tx.products.latest_raws([ProductId(uuid(1))]),
+        lambda tx: tx.bodies.latest_raws([ProductId(uuid(1))]),
         "product_raw_data__idx_product_id_data_type",
     ),
     "messages that are due": (lambda tx: tx.product_outbox.due(NOW, 20), "product_outbox__idx_status_next_attempt_at"),
@@ -187,7 +187,7 @@ PLANS: dict[str, tuple[Ask, str]] = {
         "product_outbox__idx_product_id_id_status",
     ),
     "permits without an answer": (lambda tx: tx.permits.unanswered(), "permits__idx_answered_boot_us"),
-    "429s of an agent": (lambda tx: tx.agents.last_hour(1, NOW), "token_usage_log__idx_user_agent_time"),
+    "429s of an agent": (lambda tx: tx.usage_log.last_hour(1, NOW), "token_usage_log__idx_user_agent_time"),
 }
 
 
@@ -211,8 +211,8 @@ def test_hot_questions_find_their_rows_by_their_index(stocked: Engine, name: str
 
 def test_whoever_takes_tasks_takes_them_in_the_order_of_the_index_and_passes_over_what_is_held(stocked: Engine) -> None:
     with stocked.connect() as here, stocked.connect() as there, here.begin() as mine, there.begin() as theirs:
-        first = Transaction(here).tasks.ready(ONE, NOW, 10)
-        second = Transaction(there).tasks.ready(ONE, NOW, 10)
+        first = Transaction(here).task_claims.ready(ONE, NOW, 10)
+        second = Transaction(there).task_claims.ready(ONE, NOW, 10)
         theirs.rollback()
         mine.rollback()
     assert len(first) == len(second) == 10

@@ -255,9 +255,9 @@ def test_a_move_keeps_the_body_that_is_there(do: Do[Any], message: Callable[...,
 def test_a_grip_is_who_sends_a_message_and_at_which_try(do: Do[Any], message: Callable[..., Message]) -> None:
     again = message(2, subject=2).send(worker_id()).fail("503", NOW, MINUTE).retry().send(worker_id(2))
     do(add(message(1, subject=1).send(worker_id()), again, message(3, subject=3)))
-    found = do(lambda outbox: outbox.grips([outbox_id(n) for n in (1, 2, 3, 9)]))
+    found = do(lambda outbox: outbox.attempt_guards([outbox_id(n) for n in (1, 2, 3, 9)]))
     assert found == {outbox_id(1): (worker_id(), 0), outbox_id(2): (worker_id(2), 1)}
-    assert do(lambda outbox: outbox.grips([])) == {}
+    assert do(lambda outbox: outbox.attempt_guards([])) == {}
     assert do(lambda outbox: outbox.under_way()) == 2
 
 

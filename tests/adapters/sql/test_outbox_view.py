@@ -15,7 +15,7 @@ from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.ids import OutboxId, SellerId
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
-from sellerwatch.outbox.ports import Choice, Tally
+from sellerwatch.outbox.ports import MessageFilter, Tally
 from sellerwatch.outbox.receipt import Attempt, Verdict
 
 
@@ -61,7 +61,7 @@ def filled(do: Do) -> Do:
     return do
 
 
-def chosen(do: Do, choice: Choice) -> list[int]:
+def chosen(do: Do, choice: MessageFilter) -> list[int]:
     found: list[OutboxId] = do(lambda tx: tx.outbox_view(PRODUCT).ids(choice, 100))
     return [int(outbox_id[-12:], 16) for outbox_id in found]
 
@@ -69,23 +69,23 @@ def chosen(do: Do, choice: Choice) -> list[int]:
 @pytest.mark.parametrize(
     ("choice", "numbers"),
     [
-        (Choice(), [1, 2, 3, 4, 5, 6, 7]),
-        (Choice(status=FAILED), [1, 3, 5]),
-        (Choice(status=FAILED, seller_id=SELLER), [1, 3]),
-        (Choice(event_type="PRODUCT_UPDATED"), [2, 5]),
-        (Choice(status=FAILED, since=NOW - 2 * HOUR), [3, 5]),
-        (Choice(since=NOW - HOUR, until=NOW), [3, 6]),
-        (Choice(seller_id=SellerId("nobody")), []),
+        (MessageFilter(), [1, 2, 3, 4, 5, 6, 7]),
+        (MessageFilter(status=FAILED), [1, 3, 5]),
+        (MessageFilter(status=FAILED, seller_id=SELLER), [1, 3]),
+        (MessageFilter(event_type="PRODUCT_UPDATED"), [2, 5]),
+        (MessageFilter(status=FAILED, since=NOW - 2 * HOUR), [3, 5]),
+        (MessageFilter(since=NOW - HOUR, until=NOW), [3, 6]),
+        (MessageFilter(seller_id=SellerId("nobody")), []),
     ],
 )
-def test_a_choice_is_narrowed_by_what_is_given(filled: Do, choice: Choice, numbers: list[int]) -> None:
+def test_a_choice_is_narrowed_by_what_is_given(filled: Do, choice: MessageFilter, numbers: list[int]) -> None:
     assert chosen(filled, choice) == numbers
     newest = filled(lambda tx: tx.outbox_view(PRODUCT).newest(choice, 100))
     assert sorted(m.outbox_id for m in newest) == [outbox_id(n) for n in numbers]
 
 
 def test_a_choice_in_numbers(filled: Do) -> None:
-    found = filled(lambda tx: tx.outbox_view(PRODUCT).count(Choice(status=FAILED)))
+    found = filled(lambda tx: tx.outbox_view(PRODUCT).count(MessageFilter(status=FAILED)))
     assert vars(found) == {
         "messages": 3,
         "subjects": 3,

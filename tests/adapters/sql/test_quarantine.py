@@ -135,53 +135,53 @@ async def test_open_cases_are_the_sellers_own_in_order_and_lists_are_narrowed(in
 async def test_a_part_has_one_row_and_what_comes_later_takes_its_place(inline_store: SqlStore) -> None:
     pending = a_held(status=HeldStatus.PENDING, case_id=None)
     later = a_held(hash="f" * 32, body=b"newer", execution_id=execution_id(2), created_at=NOW + MINUTE)
-    await inline_store.transact(lambda tx: tx.quarantine.put([pending, a_held(1, OPTION)]))
-    await inline_store.transact(lambda tx: tx.quarantine.put([later]))
-    found = await inline_store.read(lambda tx: tx.quarantine.held([ItemNo(ITEM + 1), ItemNo(ITEM + 2)]))
+    await inline_store.transact(lambda tx: tx.held_parts.put([pending, a_held(1, OPTION)]))
+    await inline_store.transact(lambda tx: tx.held_parts.put([later]))
+    found = await inline_store.read(lambda tx: tx.held_parts.held([ItemNo(ITEM + 1), ItemNo(ITEM + 2)]))
     # Looked at without the bodies: those are large.
     assert found == {
         (ITEM + 1, DETAIL): replace(later, body=b""),
         (ITEM + 1, OPTION): replace(a_held(1, OPTION), body=b""),
     }
-    assert await inline_store.read(lambda tx: tx.quarantine.of_case(case_id(), ItemNo(0), 1)) in (
+    assert await inline_store.read(lambda tx: tx.held_parts.of_case(case_id(), ItemNo(0), 1)) in (
         [later],
         [a_held(1, OPTION)],
     )
-    assert await inline_store.read(lambda tx: tx.quarantine.held([])) == {}
+    assert await inline_store.read(lambda tx: tx.held_parts.held([])) == {}
 
 
 async def test_what_waits_for_a_runs_judgement_is_found_by_part(inline_store: SqlStore) -> None:
     waiting: dict[str, Any] = {"status": HeldStatus.PENDING, "case_id": None}
     ours = [a_held(1, **waiting), a_held(2, OPTION, **waiting)]
     others = [a_held(3), a_held(4, execution_id=execution_id(2), **waiting)]
-    await inline_store.transact(lambda tx: tx.quarantine.put([*ours, *others]))
+    await inline_store.transact(lambda tx: tx.held_parts.put([*ours, *others]))
     read = inline_store.read
-    assert await read(lambda tx: tx.quarantine.pending(execution_id(), None)) == ours
-    assert await read(lambda tx: tx.quarantine.pending(execution_id(), OPTION)) == ours[1:]
+    assert await read(lambda tx: tx.held_parts.pending(execution_id(), None)) == ours
+    assert await read(lambda tx: tx.held_parts.pending(execution_id(), OPTION)) == ours[1:]
     assert sorted(await read(lambda tx: tx.quarantine.pending_runs())) == [execution_id(1), execution_id(2)]
-    await inline_store.transact(lambda tx: tx.quarantine.free([(held.item_no, held.part) for held in ours]))
+    await inline_store.transact(lambda tx: tx.held_parts.free([(held.item_no, held.part) for held in ours]))
     assert await read(lambda tx: tx.quarantine.pending_runs()) == [execution_id(2)]
 
 
 async def test_a_cases_parts_come_in_pages_by_item_and_are_counted(inline_store: SqlStore) -> None:
     parts = [a_held(number) for number in (5, 3, 1, 4, 2)]
     other = [a_held(9, case_id=case_id(2)), a_held(8, status=HeldStatus.DROPPED)]
-    await inline_store.transact(lambda tx: tx.quarantine.put([*parts, *other]))
+    await inline_store.transact(lambda tx: tx.held_parts.put([*parts, *other]))
     read = inline_store.read
-    first = await read(lambda tx: tx.quarantine.of_case(case_id(), ItemNo(0), 3))
-    rest = await read(lambda tx: tx.quarantine.of_case(case_id(), first[-1].item_no, 3))
+    first = await read(lambda tx: tx.held_parts.of_case(case_id(), ItemNo(0), 3))
+    rest = await read(lambda tx: tx.held_parts.of_case(case_id(), first[-1].item_no, 3))
     assert [*first, *rest] == [a_held(number) for number in (1, 2, 3, 4, 5)]
-    assert await read(lambda tx: tx.quarantine.items_of_case(case_id(), 2)) == [ITEM + 1, ITEM + 2]
-    counted = await read(lambda tx: tx.quarantine.count_held([case_id(1), case_id(2), case_id(3)]))
+    assert await read(lambda tx: tx.held_parts.items_of_case(case_id(), 2)) == [ITEM + 1, ITEM + 2]
+    counted = await read(lambda tx: tx.held_parts.count_held([case_id(1), case_id(2), case_id(3)]))
     assert counted == {case_id(1): 5, case_id(2): 1}
-    assert await read(lambda tx: tx.quarantine.count_held([])) == {}
+    assert await read(lambda tx: tx.held_parts.count_held([])) == {}
 
 
 async def test_a_drop_forgets_the_bodies_of_its_case_and_keeps_their_hashes(inline_store: SqlStore) -> None:
-    await inline_store.transact(lambda tx: tx.quarantine.put([a_held(1), a_held(2), a_held(3, case_id=case_id(2))]))
-    assert await inline_store.transact(lambda tx: tx.quarantine.drop(case_id())) == 2
+    await inline_store.transact(lambda tx: tx.held_parts.put([a_held(1), a_held(2), a_held(3, case_id=case_id(2))]))
+    assert await inline_store.transact(lambda tx: tx.held_parts.drop(case_id())) == 2
     items = [ItemNo(ITEM + number) for number in (1, 2, 3)]
-    found = await inline_store.read(lambda tx: tx.quarantine.held(items))
+    found = await inline_store.read(lambda tx: tx.held_parts.held(items))
     assert {(held.status, held.hash) for held in found.values()} == {
         (HeldStatus.DROPPED, a_held(1).hash),
         (HeldStatus.DROPPED, a_held(2).hash),
@@ -193,10 +193,10 @@ async def test_a_drop_forgets_the_bodies_of_its_case_and_keeps_their_hashes(inli
 async def test_freeing_a_case_deletes_what_is_held_under_it_and_nothing_else(inline_store: SqlStore) -> None:
     dropped = a_held(4, status=HeldStatus.DROPPED)
     parts = [a_held(1), a_held(2), a_held(3, case_id=case_id(2)), dropped]
-    await inline_store.transact(lambda tx: tx.quarantine.put(parts))
-    assert await inline_store.transact(lambda tx: tx.quarantine.free_case(case_id())) == 2
+    await inline_store.transact(lambda tx: tx.held_parts.put(parts))
+    assert await inline_store.transact(lambda tx: tx.held_parts.free_case(case_id())) == 2
     items = [ItemNo(ITEM + number) for number in (1, 2, 3, 4)]
-    found = await inline_store.read(lambda tx: tx.quarantine.held(items))
+    found = await inline_store.read(lambda tx: tx.held_parts.held(items))
     assert [item for item, _ in found] == [ItemNo(ITEM + 3), ItemNo(ITEM + 4)]
 
 
@@ -236,9 +236,9 @@ async def test_missing_products_are_those_told_and_not_seen_since(inline_store: 
     assert await read(lambda tx: tx.products.unseen_since(SELLER, since, 10)) == products[:2]
     assert await read(lambda tx: tx.products.unseen_since(SELLER, since, 1)) == products[:1]
     assert await read(lambda tx: tx.products.count_unseen_since(SELLER, since)) == 2
-    assert await read(lambda tx: tx.products.count()) == 6
-    assert await read(lambda tx: tx.products.count(SELLER, ProductState.COMPLETE)) == 4
-    assert await read(lambda tx: tx.products.count(None, ProductState.DELETED)) == 1
+    assert await read(lambda tx: tx.product_queries.count()) == 6
+    assert await read(lambda tx: tx.product_queries.count(SELLER, ProductState.COMPLETE)) == 4
+    assert await read(lambda tx: tx.product_queries.count(None, ProductState.DELETED)) == 1
 
 
 async def test_an_unknown_field_is_counted_and_keeps_where_it_was_first_met(inline_store: SqlStore) -> None:
@@ -318,10 +318,10 @@ async def test_rechecks_are_those_of_running_executions(inline_store: SqlStore) 
 async def test_hashes_of_bodies_are_kept_by_part_and_forgotten_with_the_product(inline_store: SqlStore) -> None:
     one, two = ItemNo(ITEM), ItemNo(ITEM + 1)
     kept = {(one, DETAIL): "a" * 32, (one, OPTION): "b" * 32, (two, OPTION): "c" * 32}
-    await inline_store.transact(lambda tx: tx.products.keep_body_hashes(kept))
-    await inline_store.transact(lambda tx: tx.products.keep_body_hashes({(one, DETAIL): "d" * 32}))
+    await inline_store.transact(lambda tx: tx.bodies.keep_body_hashes(kept))
+    await inline_store.transact(lambda tx: tx.bodies.keep_body_hashes({(one, DETAIL): "d" * 32}))
     read = inline_store.read
-    assert await read(lambda tx: tx.products.body_hashes([one, two])) == {**kept, (one, DETAIL): "d" * 32}
-    await inline_store.transact(lambda tx: tx.products.forget_body_hashes([one]))
-    assert await read(lambda tx: tx.products.body_hashes([one, two])) == {(two, OPTION): "c" * 32}
-    assert await read(lambda tx: tx.products.body_hashes([])) == {}
+    assert await read(lambda tx: tx.bodies.body_hashes([one, two])) == {**kept, (one, DETAIL): "d" * 32}
+    await inline_store.transact(lambda tx: tx.bodies.forget_body_hashes([one]))
+    assert await read(lambda tx: tx.bodies.body_hashes([one, two])) == {(two, OPTION): "c" * 32}
+    assert await read(lambda tx: tx.bodies.body_hashes([])) == {}

@@ -38,50 +38,50 @@ from sellerwatch.agents.limits import Limits
 from sellerwatch.catalog.product import PartType, ProductState
 from sellerwatch.catalog.removal import RemovalStatus
 from sellerwatch.crawling.execution import ExecutionStatus
-from sellerwatch.crawling.ports import TaskChoice
+from sellerwatch.crawling.ports import TaskFilter
 from sellerwatch.crawling.task import OPEN_STATES, TaskStatus, TaskType
 from sellerwatch.kernel.ids import CaseId, ItemNo
-from sellerwatch.kernel.paging import Place
+from sellerwatch.kernel.paging import Cursor
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
-from sellerwatch.outbox.ports import Choice
-from sellerwatch.oversight.ports import AuditChoice
+from sellerwatch.outbox.ports import MessageFilter
+from sellerwatch.oversight.ports import AuditFilter
 
 Ask = Callable[[Transaction], object]
 
 TASKS, RUNS = "crawler_tasks__", "crawling_schedule_executions__"
 BY_ROW = "USING INTEGER PRIMARY KEY"
 CASE = CaseId(execution_id())
-PLACE = Place(NOW, 1000)
+PLACE = Cursor(NOW, 1000)
 ITEMS = [ItemNo(ITEM + n) for n in range(50)]
 
 # What the repositories ask -> the index (several where a statement has several steps) that must serve it.
 ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
     "tasks ready in a run": (
-        lambda tx: tx.tasks.ready(execution_id(), NOW, 50),
+        lambda tx: tx.task_claims.ready(execution_id(), NOW, 50),
         f"INDEX {TASKS}idx_execution_id_status (execution_id=? AND status=? AND available_at<?)",
     ),
     "when the next task of a run is ready": (
-        lambda tx: tx.tasks.next_ready(execution_id()),
+        lambda tx: tx.task_claims.next_ready(execution_id()),
         f"COVERING INDEX {TASKS}idx_execution_id_status (execution_id=? AND status=?)",
     ),
     "tasks of a run that the queue was told of": (
-        lambda tx: tx.tasks.count_published(execution_id()),
+        lambda tx: tx.task_claims.count_published(execution_id()),
         f"COVERING INDEX {TASKS}idx_execution_id_status (execution_id=? AND status=?)",
     ),
     "tasks whose message is lost": (
-        lambda tx: tx.tasks.published_before(NOW, 50),
+        lambda tx: tx.task_claims.published_before(NOW, 50),
         f"INDEX {TASKS}idx_status_",
     ),
     "open tasks of one product in a run": (
-        lambda tx: tx.tasks.open_items(execution_id(), [ITEM]),
+        lambda tx: tx.run_tasks.open_items(execution_id(), [ITEM]),
         f"INDEX {TASKS}uq_execution_id_item_no_task_type (execution_id=? AND item_no=?)",
     ),
     "open tasks of many products in a run": (
-        lambda tx: tx.tasks.open_items(execution_id(), ITEMS),
+        lambda tx: tx.run_tasks.open_items(execution_id(), ITEMS),
         f"INDEX {TASKS}uq_execution_id_item_no_task_type (execution_id=? AND item_no=?)",
     ),
     "list pages of a run": (
-        lambda tx: tx.tasks.count_lists(execution_id()),
+        lambda tx: tx.run_tasks.count_lists(execution_id()),
         f"COVERING INDEX {TASKS}uq_execution_id_item_no_task_type (execution_id=? AND item_no=? AND task_type=?)",
     ),
     "tasks to be told their end": (
@@ -91,43 +91,43 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
     "a task by its id": (lambda tx: tx.tasks.get(task_id()), f"INDEX {TASKS}uq_task_id (task_id=?)"),
     "saving tasks": (lambda tx: tx.tasks.save([a_task()], NOW), f"INDEX {TASKS}uq_task_id (task_id=?)"),
     "tasks of vanished workers": (
-        lambda tx: tx.tasks.held_by_lapsed(NOW - HOUR),
+        lambda tx: tx.task_claims.held_by_lapsed(NOW - HOUR),
         (f"INDEX {TASKS}idx_status_created_at (status=?)", "INDEX workers__idx_heartbeat_at (heartbeat_at>?)"),
     ),
     "tasks of one worker": (
-        lambda tx: tx.tasks.held_by(worker_id()),
+        lambda tx: tx.task_claims.held_by(worker_id()),
         f"INDEX {TASKS}idx_status_created_at (status=?)",
     ),
     "open tasks of a run": (
-        lambda tx: tx.tasks.open_of(execution_id(), OPEN_STATES),
+        lambda tx: tx.run_tasks.open_of(execution_id(), OPEN_STATES),
         f"INDEX {TASKS}idx_execution_id_status (execution_id=? AND status=?)",
     ),
     "failed tasks of a day": (
-        lambda tx: tx.glances.failures(NOW - HOUR, 1000),
+        lambda tx: tx.dashboard.failures(NOW - HOUR, 1000),
         f"INDEX {TASKS}idx_status_created_at (status=? AND created_at>?)",
     ),
     "how far a run was": (
-        lambda tx: tx.glances.progress(execution_id(), 100),
+        lambda tx: tx.dashboard.progress(execution_id(), 100),
         "INDEX activity__idx_subject_id_at (subject_id=?)",
     ),
     "what an agent asked": (
-        lambda tx: tx.glances.asked(1, NOW - HOUR, NOW, 100),
+        lambda tx: tx.dashboard.asked(1, NOW - HOUR, NOW, 100),
         "INDEX token_usage_log__idx_user_agent_time (agent_id=? AND request_timestamp>? AND request_timestamp<?)",
     ),
     "the newest deliveries": (
-        lambda tx: tx.glances.deliveries(100),
+        lambda tx: tx.dashboard.deliveries(100),
         "INDEX product_outbox__idx_status_created_at (status=?)",
     ),
     "a product's tasks in a run": (
-        lambda tx: tx.glances.tasks_of_item(execution_id(), ITEM),
+        lambda tx: tx.dashboard.tasks_of_item(execution_id(), ITEM),
         f"INDEX {TASKS}uq_execution_id_item_no_task_type (execution_id=? AND item_no=?)",
     ),
     "who started a run": (
-        lambda tx: tx.glances.audit_of_run(SELLER, execution_id()),
+        lambda tx: tx.dashboard.audit_of_run(SELLER, execution_id()),
         "INDEX audit__idx_subject_type_subject_id_id (subject_type=? AND subject_id=?)",
     ),
     "how fresh some sellers are": (
-        lambda tx: tx.glances.freshness([SELLER]),
+        lambda tx: tx.dashboard.freshness([SELLER]),
         (
             "INDEX sellers__uq_seller_id (seller_id=?)",
             f"INDEX {RUNS}idx_seller_id_started_at (seller_id=?)",
@@ -168,7 +168,7 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         "INDEX products__uq_item_no (item_no=?)",
     ),
     "the newest raw parts": (
-        lambda tx: tx.products.latest_raws([product_id()]),
+        lambda tx: tx.bodies.latest_raws([product_id()]),
         (BY_ROW, "COVERING INDEX product_raw_data__idx_product_id_data_type (product_id=?)"),
     ),
     "products of a seller seen in a run": (
@@ -200,22 +200,22 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         lambda tx: tx.run_notes.of(execution_id()),
         "INDEX run_notes__uq_execution_id_kind_name (execution_id=?)",
     ),
-    "hashes of the bodies a group's parts were read from": (lambda tx: tx.products.body_hashes(ITEMS), BY_ROW),
-    "forgetting hashes of bodies": (lambda tx: tx.products.forget_body_hashes(ITEMS), BY_ROW),
+    "hashes of the bodies a group's parts were read from": (lambda tx: tx.bodies.body_hashes(ITEMS), BY_ROW),
+    "forgetting hashes of bodies": (lambda tx: tx.bodies.forget_body_hashes(ITEMS), BY_ROW),
     "raw parts of a group": (
-        lambda tx: tx.products.latest_raws([product_id(n) for n in range(50)]),
+        lambda tx: tx.bodies.latest_raws([product_id(n) for n in range(50)]),
         (BY_ROW, "COVERING INDEX product_raw_data__idx_product_id_data_type (product_id=?)"),
     ),
     "what is held of a group": (
-        lambda tx: tx.quarantine.held(ITEMS),
+        lambda tx: tx.held_parts.held(ITEMS),
         "INDEX held_parts__uq_item_no_data_type (item_no=?)",
     ),
     "freeing held parts": (
-        lambda tx: tx.quarantine.free([(ITEM, PartType.DETAIL)]),
+        lambda tx: tx.held_parts.free([(ITEM, PartType.DETAIL)]),
         "INDEX held_parts__uq_item_no_data_type (item_no=? AND data_type=?)",
     ),
     "parts that wait for a run's judgement": (
-        lambda tx: tx.quarantine.pending(execution_id(), PartType.DETAIL),
+        lambda tx: tx.held_parts.pending(execution_id(), PartType.DETAIL),
         "INDEX held_parts__idx_execution_id_status (execution_id=? AND status=?)",
     ),
     "open cases of a seller": (
@@ -224,7 +224,7 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
     ),
     "a case by its id": (lambda tx: tx.quarantine.get(CASE), "INDEX quarantine__uq_case_id (case_id=?)"),
     "dropping a case's parts": (
-        lambda tx: tx.quarantine.drop(CASE),
+        lambda tx: tx.held_parts.drop(CASE),
         "INDEX held_parts__idx_case_id (case_id=?)",
     ),
     "the held removal of a seller": (
@@ -236,11 +236,11 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         "INDEX product_changes__idx_product_id (product_id=?)",
     ),
     "a page of a seller's complete products": (
-        lambda tx: tx.products.newest(seller_id=SELLER, state=ProductState.COMPLETE, after=100, limit=100),
+        lambda tx: tx.product_queries.newest(seller_id=SELLER, state=ProductState.COMPLETE, after=100, limit=100),
         "INDEX products__idx_seller_id_is_complete (seller_id=? AND is_complete=? AND rowid>?)",
     ),
     "a page of all complete products": (
-        lambda tx: tx.products.newest(seller_id=None, state=ProductState.COMPLETE, after=100, limit=100),
+        lambda tx: tx.product_queries.newest(seller_id=None, state=ProductState.COMPLETE, after=100, limit=100),
         f"{BY_ROW} (rowid>?)",
     ),
     "counting what is missing of a seller": (
@@ -308,7 +308,7 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         "job_leases__uq_job (job=?)",
     ),
     "when the next slot is free": (
-        lambda tx: tx.permits.next_free_us(Limits()),
+        lambda tx: tx.windows.next_free_us(Limits()),
         "COVERING INDEX permits__idx_answered_boot_us",
     ),
     "a heartbeat": (lambda tx: tx.workers.beat(worker_id(), NOW), "INDEX workers__uq_worker_id (worker_id=?)"),
@@ -350,7 +350,7 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         "INDEX product_outbox__uq_outbox_id (outbox_id=?)",
     ),
     "whose try a message is": (
-        lambda tx: tx.product_outbox.grips([outbox_id()]),
+        lambda tx: tx.product_outbox.attempt_guards([outbox_id()]),
         "INDEX product_outbox__uq_outbox_id (outbox_id=?)",
     ),
     "moving events": (
@@ -394,11 +394,11 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
 # These group or sort a handful of rows that an index found, so a sort on top of it is right.
 ASKED_AND_SORTED: dict[str, tuple[Ask, str]] = {
     "the next parts of a case": (
-        lambda tx: tx.quarantine.of_case(CASE, ItemNo(0), 100),
+        lambda tx: tx.held_parts.of_case(CASE, ItemNo(0), 100),
         "INDEX held_parts__idx_case_id (case_id=?)",
     ),
     "how many parts cases hold": (
-        lambda tx: tx.quarantine.count_held([CASE]),
+        lambda tx: tx.held_parts.count_held([CASE]),
         "INDEX held_parts__idx_case_id (case_id=?)",
     ),
     "the next missing products of a seller": (
@@ -414,23 +414,23 @@ ASKED_AND_SORTED: dict[str, tuple[Ask, str]] = {
         "INDEX crawling_schedules__idx_status (status=? AND next_run_at<?)",
     ),
     "tasks of a seller, newest first": (
-        lambda tx: tx.tasks.newest(execution_id=None, seller_id=SELLER, status=None, limit=20),
+        lambda tx: tx.task_queries.newest(execution_id=None, seller_id=SELLER, status=None, limit=20),
         f"INDEX {TASKS}idx_seller_id_created_at (seller_id=?)",
     ),
     "failed tasks, newest first": (
-        lambda tx: tx.tasks.newest(execution_id=None, seller_id=None, status=TaskStatus.FAILED, limit=20),
+        lambda tx: tx.task_queries.newest(execution_id=None, seller_id=None, status=TaskStatus.FAILED, limit=20),
         f"INDEX {TASKS}idx_status_created_at (status=?)",
     ),
     "why tasks of a run failed": (
-        lambda tx: tx.tasks.failures(execution_id(), 5),
+        lambda tx: tx.run_tasks.failures(execution_id(), 5),
         f"INDEX {TASKS}idx_execution_id_status (execution_id=? AND status=?)",
     ),
     "tasks of a run by type and state": (
-        lambda tx: tx.tasks.tally(execution_id()),
+        lambda tx: tx.run_tasks.tally(execution_id()),
         f"INDEX {TASKS}uq_execution_id_item_no_task_type (execution_id=?)",
     ),
     "runs of a seller, newest first": (
-        lambda tx: tx.executions.newest(seller_id=SELLER, status=None, limit=20),
+        lambda tx: tx.execution_queries.newest(seller_id=SELLER, status=None, limit=20),
         f"INDEX {RUNS}idx_seller_id_started_at (seller_id=?)",
     ),
 }
@@ -465,65 +465,65 @@ TO_BE_ASKED = {
 }
 # Long lists: an index gives the order, or the few rows of a run or a seller are sorted by their numbers alone.
 WALKED: dict[str, tuple[Ask, str]] = {
-    "tasks, the middle of all": (lambda tx: tx.tasks.page(TaskChoice(), PLACE, 20), f"{BY_ROW} (rowid<?)"),
+    "tasks, the middle of all": (lambda tx: tx.task_queries.page(TaskFilter(), PLACE, 20), f"{BY_ROW} (rowid<?)"),
     "tasks of a type, the middle": (
-        lambda tx: tx.tasks.page(TaskChoice(task_type=TaskType.MINISHOP), PLACE, 20),
+        lambda tx: tx.task_queries.page(TaskFilter(task_type=TaskType.MINISHOP), PLACE, 20),
         f"{BY_ROW} (rowid<?)",
     ),
     "failed tasks, the middle": (
-        lambda tx: tx.tasks.page(TaskChoice(status=TaskStatus.FAILED), PLACE, 20),
+        lambda tx: tx.task_queries.page(TaskFilter(status=TaskStatus.FAILED), PLACE, 20),
         f"COVERING INDEX {TASKS}idx_status_created_at (status=? AND created_at<?)",
     ),
     "tasks of a seller, the middle": (
-        lambda tx: tx.tasks.page(TaskChoice(seller_id=SELLER), PLACE, 20),
+        lambda tx: tx.task_queries.page(TaskFilter(seller_id=SELLER), PLACE, 20),
         f"COVERING INDEX {TASKS}idx_seller_id_created_at (seller_id=? AND created_at<?)",
     ),
     "failed tasks of a seller, the middle": (
-        lambda tx: tx.tasks.page(TaskChoice(seller_id=SELLER, status=TaskStatus.FAILED), PLACE, 20),
+        lambda tx: tx.task_queries.page(TaskFilter(seller_id=SELLER, status=TaskStatus.FAILED), PLACE, 20),
         f"COVERING INDEX {TASKS}idx_seller_id_created_at (seller_id=? AND created_at<?)",
     ),
     "tasks of a run, the middle": (
-        lambda tx: tx.tasks.page(TaskChoice(execution_id()), PLACE, 20),
+        lambda tx: tx.task_queries.page(TaskFilter(execution_id()), PLACE, 20),
         f"COVERING INDEX {TASKS}uq_execution_id_item_no_task_type (execution_id=?)",
     ),
     "failed tasks of a run, the middle": (
-        lambda tx: tx.tasks.page(TaskChoice(execution_id(), status=TaskStatus.FAILED), PLACE, 20),
+        lambda tx: tx.task_queries.page(TaskFilter(execution_id(), status=TaskStatus.FAILED), PLACE, 20),
         f"COVERING INDEX {TASKS}idx_execution_id_status (execution_id=? AND status=?)",
     ),
     "counting failed tasks": (
-        lambda tx: tx.tasks.count(TaskChoice(status=TaskStatus.FAILED)),
+        lambda tx: tx.task_queries.count(TaskFilter(status=TaskStatus.FAILED)),
         f"INDEX {TASKS}idx_status_created_at (status=?)",
     ),
     "runs, the middle of all": (
-        lambda tx: tx.executions.page(seller_id=None, status=None, place=PLACE, limit=20),
+        lambda tx: tx.execution_queries.page(seller_id=None, status=None, cursor=PLACE, limit=20),
         f"{BY_ROW} (rowid<?)",
     ),
     "failed runs, the middle": (
-        lambda tx: tx.executions.page(seller_id=None, status=ExecutionStatus.FAILED, place=PLACE, limit=20),
+        lambda tx: tx.execution_queries.page(seller_id=None, status=ExecutionStatus.FAILED, cursor=PLACE, limit=20),
         f"INDEX {RUNS}idx_status (status=? AND rowid<?)",
     ),
     "runs of a seller, the middle": (
-        lambda tx: tx.executions.page(seller_id=SELLER, status=None, place=PLACE, limit=20),
+        lambda tx: tx.execution_queries.page(seller_id=SELLER, status=None, cursor=PLACE, limit=20),
         f"COVERING INDEX {RUNS}idx_seller_id_started_at (seller_id=?)",
     ),
     "products, the middle of all": (
-        lambda tx: tx.products.page(seller_id=None, state=ProductState.DELETED, place=PLACE, limit=20),
+        lambda tx: tx.product_queries.page(seller_id=None, state=ProductState.DELETED, cursor=PLACE, limit=20),
         f"{BY_ROW} (rowid>?)",
     ),
     "products of a seller, the middle": (
-        lambda tx: tx.products.page(seller_id=SELLER, state=None, place=PLACE, limit=20),
+        lambda tx: tx.product_queries.page(seller_id=SELLER, state=None, cursor=PLACE, limit=20),
         "COVERING INDEX products__idx_seller_id_is_complete (seller_id=?)",
     ),
     "complete products of a seller, the middle": (
-        lambda tx: tx.products.page(seller_id=SELLER, state=ProductState.COMPLETE, place=PLACE, limit=20),
+        lambda tx: tx.product_queries.page(seller_id=SELLER, state=ProductState.COMPLETE, cursor=PLACE, limit=20),
         "INDEX products__idx_seller_id_is_complete (seller_id=? AND is_complete=? AND rowid>?)",
     ),
     "messages, the middle of all": (
-        lambda tx: tx.outbox_view(OutboxKind.PRODUCT).page(Choice(seller_id=SELLER), PLACE, 20),
+        lambda tx: tx.outbox_view(OutboxKind.PRODUCT).page(MessageFilter(seller_id=SELLER), PLACE, 20),
         f"{BY_ROW} (rowid<?)",
     ),
     "failed messages, the middle": (
-        lambda tx: tx.outbox_view(OutboxKind.PRODUCT).page(Choice(MessageStatus.FAILED, since=NOW), PLACE, 20),
+        lambda tx: tx.outbox_view(OutboxKind.PRODUCT).page(MessageFilter(MessageStatus.FAILED, since=NOW), PLACE, 20),
         "INDEX product_outbox__idx_status_created_at (status=? AND created_at>? AND created_at<?)",
     ),
     "who holds some messages": (
@@ -531,23 +531,23 @@ WALKED: dict[str, tuple[Ask, str]] = {
         "INDEX product_outbox__uq_outbox_id (outbox_id=?)",
     ),
     "cases of a seller, the middle": (
-        lambda tx: tx.quarantine.page(seller_id=SELLER, status=None, place=PLACE, limit=20),
+        lambda tx: tx.quarantine.page(seller_id=SELLER, status=None, cursor=PLACE, limit=20),
         "INDEX quarantine__idx_seller_id_status (seller_id=?)",
     ),
     "held removals, the middle": (
-        lambda tx: tx.removals.page(seller_id=None, status=RemovalStatus.HELD, place=PLACE, limit=20),
+        lambda tx: tx.removals.page(seller_id=None, status=RemovalStatus.HELD, cursor=PLACE, limit=20),
         "INDEX removals__idx_status (status=? AND rowid<?)",
     ),
     "the trail of a subject, the middle": (
-        lambda tx: tx.audit.page(AuditChoice("seller", SELLER), PLACE, 20),
+        lambda tx: tx.audit.page(AuditFilter("seller", SELLER), PLACE, 20),
         "INDEX audit__idx_subject_type_subject_id_id (subject_type=? AND subject_id=? AND id<?)",
     ),
     "the trail of somebody, the middle": (
-        lambda tx: tx.audit.page(AuditChoice(actor="scheduler", since=NOW), PLACE, 20),
+        lambda tx: tx.audit.page(AuditFilter(actor="scheduler", since=NOW), PLACE, 20),
         "INDEX audit__idx_actor_id (actor=? AND id<?)",
     ),
     "an action on the trail, the middle": (
-        lambda tx: tx.audit.page(AuditChoice(action="limit.set"), PLACE, 20),
+        lambda tx: tx.audit.page(AuditFilter(action="limit.set"), PLACE, 20),
         "INDEX audit__idx_action_id (action=? AND id<?)",
     ),
 }
@@ -621,7 +621,7 @@ def test_a_small_report_finds_its_rows_by_an_index(migrated: Engine) -> None:
 
 def test_the_order_of_a_run_of_ready_tasks_costs_no_sort_whatever_their_state(migrated: Engine) -> None:
     """Each state is asked on its own: one statement over several would have to sort what it found."""
-    assert len(asked(migrated, lambda tx: tx.tasks.ready(execution_id(), NOW, 50))) == 3
+    assert len(asked(migrated, lambda tx: tx.task_claims.ready(execution_id(), NOW, 50))) == 3
 
 
 def test_a_scan_would_be_seen(migrated: Engine) -> None:

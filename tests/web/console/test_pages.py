@@ -106,7 +106,7 @@ async def stocked(console: Console) -> list[str]:
     await waiting_run(console.office, 8)
 
     def work(tx: Transaction) -> tuple[int, str]:
-        product = tx.products.newest(seller_id=ONE, state=None, after=0, limit=1)[0][1]
+        product = tx.product_queries.newest(seller_id=ONE, state=None, after=0, limit=1)[0][1]
         event = tx.product_outbox.latest_of(product.product_id, 1)[0]
         return product.item_no, event.outbox_id
 
@@ -239,7 +239,7 @@ async def test_a_paused_run_says_when_it_is_checked_again(console: Console, lang
     due = NOW + timedelta(hours=1)
 
     def pause(tx: Transaction) -> None:
-        task, *_ = tx.tasks.open_of(run.execution_id, [TaskStatus.WAITING])
+        task, *_ = tx.run_tasks.open_of(run.execution_id, [TaskStatus.WAITING])
         tx.tasks.save([replace(task, available_at=due)], NOW)
         tx.run_notes.add(run.execution_id, {(NoteKind.PAUSED, "why"): 1, (NoteKind.RECHECK, task.task_id): 1})
 

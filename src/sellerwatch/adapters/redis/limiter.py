@@ -188,7 +188,7 @@ class RedisLimiter:
         async with self._filling:
             await self.listen()
             at = moment(self._clock)
-            known = await self._store.read(lambda tx: tx.permits.in_window())
+            known = await self._store.read(lambda tx: tx.windows.in_window())
             entries = [(one.agent_row, one.number, _age(one, at)) for one in known]
             for some in _parts(entries):
                 await self._once(LOAD, [part for entry in some for part in entry])

@@ -169,6 +169,11 @@ class SqlAgents:
             ],
         )
 
+
+class SqlUsageLog:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
     def last_hour(self, row: int, now: datetime) -> LastHour:
         r = self._db.row(LAST_HOUR, {"row": row, "since": now - timedelta(hours=1)})
         return LastHour(0, 0, 0, None) if r is None else LastHour(r[0], r[1], r[2], None if r[3] is None else int(r[3]))

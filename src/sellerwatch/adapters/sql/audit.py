@@ -11,9 +11,9 @@ from sellerwatch.adapters.sql.activity import SqlActivity
 from sellerwatch.adapters.sql.paging import Walk, walk
 from sellerwatch.adapters.sql.statements import AnyRow, Db
 from sellerwatch.kernel.activity import Activity
-from sellerwatch.kernel.paging import Piece, Place
+from sellerwatch.kernel.paging import Cursor, Page
 from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.oversight.ports import AuditChoice
+from sellerwatch.oversight.ports import AuditFilter
 
 # Append one entry.
 RECORD = """
@@ -73,7 +73,7 @@ class SqlAuditTrail:
         statement = NEWEST.replace("{where}", f"WHERE {' AND '.join(asked)}" if asked else "")
         return [_entry(row) for row in self._db.rows(statement, given | {"limit": limit})]
 
-    def page(self, choice: AuditChoice, place: Place | None, limit: int) -> Piece[AuditEntry]:
+    def page(self, choice: AuditFilter, cursor: Cursor | None, limit: int) -> Page[AuditEntry]:
         given = vars(choice)
         asked = {name: f"w.{name} = :{name}" for name in INDEXED if given[name] is not None}
         found_by = _found_by(asked)
@@ -82,7 +82,7 @@ class SqlAuditTrail:
         only = {name: text for name, text in asked.items() if name not in found_by}
         only |= {"at": looked_at} if looked_at else {}
         way = Walk("audit", given, [asked[name] for name in found_by], only, time="at", since=choice.since)
-        return walk(self._db, way, ROW, _entry, place=place, limit=limit)
+        return walk(self._db, way, ROW, _entry, cursor=cursor, limit=limit)
 
 
 def _entry(row: AnyRow) -> AuditEntry:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from sellerwatch.adapters.sql.engine import time_of
 from sellerwatch.adapters.sql.statements import Db
-from sellerwatch.reports.service_counts import Tallies, Vitals
+from sellerwatch.reports.service_counts import ServiceCounts, ServiceHealth
 
 TASKS = "SELECT task_type, status, COUNT(*) FROM crawler_tasks GROUP BY task_type, status"
 EXECUTIONS = "SELECT status, COUNT(*) FROM crawling_schedule_executions GROUP BY status"
@@ -50,10 +50,10 @@ class SqlCounts:
     def __init__(self, db: Db) -> None:
         self._db = db
 
-    def tallies(self, now: datetime) -> Tallies:
+    def tallies(self, now: datetime) -> ServiceCounts:
         db = self._db
         oldest = {kind: time_of(at) for kind, at in db.rows(OLDEST)}
-        return Tallies(
+        return ServiceCounts(
             tasks={(r[0], r[1]): r[2] for r in db.rows(TASKS)},
             executions={r[0]: r[1] for r in db.rows(EXECUTIONS)},
             products={r[0]: r[1] for r in db.rows(PRODUCTS)},
@@ -69,10 +69,10 @@ class SqlCounts:
             workers=db.value(WORKERS),
         )
 
-    def vitals(self, now: datetime, silent_after: timedelta) -> Vitals:
+    def vitals(self, now: datetime, silent_after: timedelta) -> ServiceHealth:
         alive = {row[0]: row[1:] for row in self._db.rows(BEATS, {"since": now - silent_after})}
         beats = [beat for beat in (time_of(alive[role][1]) for role in CRAWLING if role in alive) if beat is not None]
-        return Vitals(
+        return ServiceHealth(
             revision=self._db.value(REVISION),
             beat_at=max(beats, default=None),
             workers=sum(alive[role][0] for role in CRAWLING if role in alive),

@@ -77,8 +77,8 @@ ORDER BY id DESC LIMIT :limit
 _BLAMES = {str(blame): blame for blame in Blame}
 
 
-class SqlGlances:
-    """Implements `crawling.glances.Glances`."""
+class SqlDashboard:
+    """Implements `crawling.dashboard.DashboardQueries`."""
 
     def __init__(self, db: Db) -> None:
         self._db = db

@@ -15,7 +15,7 @@ from sellerwatch.crawling.ports import NoteKind, WorkerInfo
 from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.failure import Failure, failure_columns
 from sellerwatch.kernel.ids import ExecutionId, ScheduleId, SellerId, TaskId, WorkerId
-from sellerwatch.kernel.paging import Piece, Place
+from sellerwatch.kernel.paging import Cursor, Page
 
 TABLE = "crawling_schedule_executions"
 
@@ -135,6 +135,11 @@ class SqlExecutions:
     def at_work(self) -> Sequence[Execution]:
         return [_execution(row) for row in self._db.rows(AT_WORK)]
 
+
+class SqlExecutionQueries:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
     def newest(self, *, seller_id: SellerId | None, status: ExecutionStatus | None, limit: int) -> Sequence[Execution]:
         given = {"seller_id": seller_id, "status": status}
         where = " AND ".join(f"{name} = :{name}" for name, value in given.items() if value is not None)
@@ -144,9 +149,9 @@ class SqlExecutions:
         return [_execution(row) for row in rows]
 
     def page(
-        self, *, seller_id: SellerId | None, status: ExecutionStatus | None, place: Place | None, limit: int
-    ) -> Piece[Execution]:
-        return walk(self._db, of_seller(TABLE, seller_id, status), ROW, _execution, place=place, limit=limit)
+        self, *, seller_id: SellerId | None, status: ExecutionStatus | None, cursor: Cursor | None, limit: int
+    ) -> Page[Execution]:
+        return walk(self._db, of_seller(TABLE, seller_id, status), ROW, _execution, cursor=cursor, limit=limit)
 
 
 class SqlRunNotes:

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from sellerwatch.adapters.sql.statements import AnyRow, Db, Params
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, ProductId, PublicId, ScheduleId, SellerId, WorkerId
-from sellerwatch.outbox.message import Grip, Message, MessageStatus, OutboxKind
+from sellerwatch.outbox.message import AttemptGuard, Message, MessageStatus, OutboxKind
 
 # What a message is made of, in the order `_message` reads it.
 COLUMNS = """o.outbox_id, o.{subject}, o.seller_id, o.event_type, o.payload, o.created_at, o.next_attempt_at, o.status,
@@ -141,7 +141,7 @@ class _Statements:
     get_many: str
     reword: str
     move: str
-    grips: str
+    attempt_guards: str
     held_by: str
     held_by_lapsed: str
     latest_of: str
@@ -223,8 +223,8 @@ class SqlOutbox:
         given = {"outbox_id": message.outbox_id, "payload": message.payload, "now": now}
         self._db.run(self._sql.reword, given)
 
-    def grips(self, outbox_ids: Sequence[OutboxId]) -> Mapping[OutboxId, Grip]:
-        rows = self._db.hold(self._sql.grips, outbox_ids=outbox_ids) if outbox_ids else ()
+    def attempt_guards(self, outbox_ids: Sequence[OutboxId]) -> Mapping[OutboxId, AttemptGuard]:
+        rows = self._db.hold(self._sql.attempt_guards, outbox_ids=outbox_ids) if outbox_ids else ()
         return {OutboxId(row[0]): (WorkerId(row[1]), row[2]) for row in rows}
 
     def held_by(self, worker_id: WorkerId) -> Sequence[Message]:

@@ -10,9 +10,9 @@ from sellerwatch.adapters.sql.outbox import HELD_BACK, for_table, message_of
 from sellerwatch.adapters.sql.paging import Walk, walk
 from sellerwatch.adapters.sql.statements import Db
 from sellerwatch.kernel.ids import OutboxId, PublicId
-from sellerwatch.kernel.paging import Piece, Place
+from sellerwatch.kernel.paging import Cursor, Page
 from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
-from sellerwatch.outbox.ports import Choice, Chosen, Tally
+from sellerwatch.outbox.ports import Chosen, MessageFilter, Tally
 
 # The newest there are; `{where}` holds only what is asked for.
 NEWEST = "SELECT {columns} FROM {outbox} o {where} LIMIT :limit"
@@ -70,13 +70,13 @@ class SqlOutboxView:
         self._db = db
         self._kind = kind
 
-    def newest(self, choice: Choice, limit: int) -> Sequence[Message]:
+    def newest(self, choice: MessageFilter, limit: int) -> Sequence[Message]:
         # By state an index gives the order; without one the inner id does.
         order = "ORDER BY o.created_at DESC, o.id DESC" if choice.status else "ORDER BY o.id DESC"
         sql = NEWEST.replace("{where}", f"{_where(choice)} {order}")
         return [message_of(row, self._kind) for row in self._rows(sql, _given(choice) | {"limit": limit})]
 
-    def page(self, choice: Choice, place: Place | None, limit: int) -> Piece[Message]:
+    def page(self, choice: MessageFilter, cursor: Cursor | None, limit: int) -> Page[Message]:
         given = _given(choice)
         asked = {name: text.replace("o.", "w.", 1) for name, text in ASKED.items() if given[name] is not None}
         # By state an index gives the order of time, and finds the times; all else is looked at.
@@ -88,14 +88,19 @@ class SqlOutboxView:
             for_table("{outbox}", self._kind), given, within, only, by_time=bool(choice.status), since=choice.since
         )
         return walk(
-            self._db, way, for_table(ROW, self._kind), lambda row: message_of(row, self._kind), place=place, limit=limit
+            self._db,
+            way,
+            for_table(ROW, self._kind),
+            lambda row: message_of(row, self._kind),
+            cursor=cursor,
+            limit=limit,
         )
 
-    def ids(self, choice: Choice, limit: int) -> Sequence[OutboxId]:
+    def ids(self, choice: MessageFilter, limit: int) -> Sequence[OutboxId]:
         sql = IDS.replace("{where}", _where(choice))
         return [OutboxId(row[0]) for row in self._rows(sql, _given(choice) | {"limit": limit})]
 
-    def count(self, choice: Choice) -> Chosen:
+    def count(self, choice: MessageFilter) -> Chosen:
         where, given = _where(choice), _given(choice)
         by_type: dict[str, int] = {}
         by_seller: dict[str, int] = {}
@@ -129,7 +134,7 @@ class SqlOutboxView:
         return int(self._db.value(for_table(sql, self._kind), params))
 
 
-def _given(choice: Choice) -> dict[str, Any]:
+def _given(choice: MessageFilter) -> dict[str, Any]:
     return {
         "status": choice.status,
         "seller_id": choice.seller_id,
@@ -139,6 +144,6 @@ def _given(choice: Choice) -> dict[str, Any]:
     }
 
 
-def _where(choice: Choice) -> str:
+def _where(choice: MessageFilter) -> str:
     chosen = [ASKED[name] for name, value in _given(choice).items() if value is not None]
     return f"WHERE {' AND '.join(chosen)}" if chosen else ""

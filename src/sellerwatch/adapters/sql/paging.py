@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from sellerwatch.adapters.sql.statements import AnyRow, Db
-from sellerwatch.kernel.paging import Piece, Place
+from sellerwatch.kernel.paging import Cursor, Page
 
 T = TypeVar("T")
 
@@ -40,48 +40,48 @@ class Walk:
         way = "DESC" if self.newest_first else "ASC"
         return f"ORDER BY w.{self.time} {way}, w.id {way}" if self.by_time else f"ORDER BY w.id {way}"
 
-    def _behind(self, place: Place | None) -> list[str]:
-        if place is None:
+    def _behind(self, cursor: Cursor | None) -> list[str]:
+        if cursor is None:
             return []
         sign = "<" if self.newest_first else ">"
         if not self.by_time:
             return [f"w.id {sign} :place_row"]
-        # Not `(time, id) < (...)`: MySQL finds no place in an index by that.
+        # Not `(time, id) < (...)`: MySQL finds no cursor in an index by that.
         return [f"w.{self.time} {sign}= :place_at AND (w.{self.time} {sign} :place_at OR w.id {sign} :place_row)"]
 
-    def ordered(self, place: Place | None, columns: str) -> str:
-        """The rows behind a place, in order."""
-        conditions = [*self.within, *self._behind(place)]
+    def ordered(self, cursor: Cursor | None, columns: str) -> str:
+        """The rows behind a cursor, in order."""
+        conditions = [*self.within, *self._behind(cursor)]
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         return f"SELECT {columns} FROM {self.table} w {where} {self._order}"
 
-    def chosen(self, place: Place | None) -> str:
+    def chosen(self, cursor: Cursor | None) -> str:
         if not self.only:
-            return f"{self.ordered(place, 'w.id')} LIMIT :walk_limit"
+            return f"{self.ordered(cursor, 'w.id')} LIMIT :walk_limit"
         needed = dict.fromkeys(["id", *([self.time] if self.by_time else []), *self.only])
         columns = ", ".join(f"w.{name} AS {name}" for name in needed)
-        looked_at = f"{self.ordered(place, columns)} LIMIT :walk_most"
+        looked_at = f"{self.ordered(cursor, columns)} LIMIT :walk_most"
         order = self._order
         return f"SELECT w.id FROM ({looked_at}) w WHERE {' AND '.join(self.only.values())} {order} LIMIT :walk_limit"
 
 
-def walk(db: Db, way: Walk, select: str, read: Callable[[AnyRow], T], *, place: Place | None, limit: int) -> Piece[T]:
-    """The next entries behind a place. `select` reads the entries by their `rows`, each with its number first."""
+def walk(db: Db, way: Walk, select: str, read: Callable[[AnyRow], T], *, cursor: Cursor | None, limit: int) -> Page[T]:
+    """The next entries behind a cursor. `select` reads the entries by their `rows`, each with its number first."""
     given = {
         **way.given,
         "walk_limit": limit + 1,
         "walk_most": MOST_LOOKED_AT,
         "walk_last": MOST_LOOKED_AT - 1,
-        "place_at": None if place is None else place.at,
-        "place_row": None if place is None else place.row,
+        "place_at": None if cursor is None else cursor.at,
+        "place_row": None if cursor is None else cursor.row,
     }
-    found = db.rows(way.chosen(place), given)
+    found = db.rows(way.chosen(cursor), given)
     rows = [row[0] for row in found[:limit]]
     by_row = {row[0]: row[1:] for row in db.rows(select, rows=rows)} if rows else {}
     content = [read(by_row[row]) for row in rows]
     if len(found) > limit:
-        return Piece(content, _place(db, way, rows[-1]))
-    return Piece(content, _end_of_looking(db, way, given, place) if way.only else None)
+        return Page(content, _place(db, way, rows[-1]))
+    return Page(content, _end_of_looking(db, way, given, cursor) if way.only else None)
 
 
 def like(text: str) -> str:
@@ -98,13 +98,13 @@ def of_seller(table: str, seller_id: str | None, status: str | None) -> Walk:
     return Walk(table, asked, within, conditions)
 
 
-def _end_of_looking(db: Db, way: Walk, given: Mapping[str, Any], place: Place | None) -> Place | None:
+def _end_of_looking(db: Db, way: Walk, given: Mapping[str, Any], cursor: Cursor | None) -> Cursor | None:
     """Where the looking stopped before the list did; None when all of it was seen, or the rest is too old."""
-    last = f"{way.ordered(place, 'w.id')} LIMIT 1 OFFSET :walk_last"
+    last = f"{way.ordered(cursor, 'w.id')} LIMIT 1 OFFSET :walk_last"
     row = db.value(last, given)
     end = None if row is None else _place(db, way, row)
     return None if end is None or (way.since is not None and end.at < way.since - SLACK) else end
 
 
-def _place(db: Db, way: Walk, row: int) -> Place:
-    return Place(db.value(f"SELECT {way.time} FROM {way.table} WHERE id = :row", {"row": row}), row)
+def _place(db: Db, way: Walk, row: int) -> Cursor:
+    return Cursor(db.value(f"SELECT {way.time} FROM {way.table} WHERE id = :row", {"row": row}), row)

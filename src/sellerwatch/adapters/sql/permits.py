@@ -103,16 +103,6 @@ class SqlPermits:
     def __init__(self, db: Db) -> None:
         self._db = db
 
-    def set_limits(self, limits: Limits, at: Moment) -> None:
-        given = {"limit": limits.window_limit, "rate": limits.refill_rate, "window_us": limits.window_us}
-        self._db.run(SET_LIMIT, given | {"boot_us": at.boot_us})
-
-    def enter_boot(self, at: Moment, limits: Limits) -> int:
-        stamp = {"boot_id": at.boot_id, "boot_us": at.boot_us, "now": at.now, "shared": SHARED}
-        moved = self._db.run(ENTER_BOOT, stamp)
-        self._db.run(ENTER_BOOT_BUCKETS, {"boot_id": at.boot_id, "window_us": at.boot_us + limits.window_us})
-        return moved
-
     def reserve(
         self, grants: Sequence[Grant], task_ids: Sequence[TaskId | None], worker_id: WorkerId, at: Moment
     ) -> Sequence[Permit]:
@@ -165,18 +155,33 @@ class SqlPermits:
             self._db.many(REFUND, [{"agent": agent, "number": number} for agent, number in freed])
             self._db.run(UNFILL, {"boot_us": at.boot_us})
 
+    def still_open(self, numbers: Sequence[int]) -> frozenset[int]:
+        return frozenset(int(row[0]) for row in self._db.rows(OPEN, numbers=numbers))
+
+    def unanswered(self) -> int:
+        return int(self._db.value("SELECT COUNT(*) FROM permits WHERE answered_boot_us IS NULL"))
+
+
+class SqlRequestWindows:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def set_limits(self, limits: Limits, at: Moment) -> None:
+        given = {"limit": limits.window_limit, "rate": limits.refill_rate, "window_us": limits.window_us}
+        self._db.run(SET_LIMIT, given | {"boot_us": at.boot_us})
+
+    def enter_boot(self, at: Moment, limits: Limits) -> int:
+        stamp = {"boot_id": at.boot_id, "boot_us": at.boot_us, "now": at.now, "shared": SHARED}
+        moved = self._db.run(ENTER_BOOT, stamp)
+        self._db.run(ENTER_BOOT_BUCKETS, {"boot_id": at.boot_id, "window_us": at.boot_us + limits.window_us})
+        return moved
+
     def next_free_us(self, limits: Limits) -> int | None:
         oldest = self._db.value(OLDEST_ANSWER)
         return None if oldest is None else oldest + limits.window_us
 
     def in_window(self) -> Sequence[InWindow]:
         return [InWindow(*row) for row in self._db.rows(IN_WINDOW)]
-
-    def still_open(self, numbers: Sequence[int]) -> frozenset[int]:
-        return frozenset(int(row[0]) for row in self._db.rows(OPEN, numbers=numbers))
-
-    def unanswered(self) -> int:
-        return int(self._db.value("SELECT COUNT(*) FROM permits WHERE answered_boot_us IS NULL"))
 
     def last_departure_us(self) -> int:
         # The buckets know the agents' departures, the permits also those of visits to the token page.

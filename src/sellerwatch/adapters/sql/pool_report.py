@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from sellerwatch.adapters.sql.agents import SqlAgents
 from sellerwatch.adapters.sql.statements import AnyRow, Db
-from sellerwatch.agents.agent_status import CircuitEvent, Standing, Window
+from sellerwatch.agents.agent_status import AgentDetails, CircuitEvent, Window
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.ports import Stored
 from sellerwatch.kernel.clock import Moment
@@ -43,11 +43,11 @@ class SqlPoolReport:
     def __init__(self, db: Db) -> None:
         self._db = db
 
-    def standings(self, at: Moment, limits: Limits) -> Sequence[Standing]:
+    def standings(self, at: Moment, limits: Limits) -> Sequence[AgentDetails]:
         windows = _Windows(self._db, at, limits)
         too_many = {r[0]: r[1] for r in self._db.rows(TOO_MANY, {"since": at.now - HOUR})}
         return [
-            Standing(
+            AgentDetails(
                 row=stored.row,
                 agent=stored.agent,
                 circuit=stored.circuit,

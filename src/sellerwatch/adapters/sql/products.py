@@ -13,7 +13,7 @@ from sellerwatch.catalog.ports import ListStanding, PartKey, ProductCounts, RawP
 from sellerwatch.catalog.product import PartType, Product, ProductState
 from sellerwatch.kernel.fast_values import made
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, SellerId
-from sellerwatch.kernel.paging import Piece, Place
+from sellerwatch.kernel.paging import Cursor, Page
 
 COLUMNS = """product_id, item_no, seller_id, created_at, updated_at, minishop_data_hash, detail_data_hash,
     option_data_hash, is_changed, version, missing_runs, last_seen_at, last_seen_execution, deleted_at, name"""
@@ -145,6 +145,78 @@ class SqlProducts:
             ],
         )
 
+    def list_standing(self, seller_id: SellerId, execution_id: ExecutionId) -> ListStanding:
+        row = self._db.row(LIST_STANDING, {"seller_id": seller_id, "execution_id": execution_id}) or (0, 0, 0)
+        return ListStanding(told=int(row[0]), seen=int(row[1]), missing=int(row[2]))
+
+    def missing(self, seller_id: SellerId, execution_id: ExecutionId) -> Sequence[Product]:
+        given = {"seller_id": seller_id, "execution_id": execution_id}
+        return [_product(row) for row in self._db.hold(MISSING, given)]
+
+    def unseen_since(self, seller_id: SellerId, since: datetime, limit: int) -> Sequence[Product]:
+        given = {"seller_id": seller_id, "since": since, "limit": limit}
+        return [_product(row) for row in self._db.hold(UNSEEN_SINCE, given)]
+
+    def count_unseen_since(self, seller_id: SellerId, since: datetime) -> int:
+        return int(self._db.value(COUNT_UNSEEN_SINCE, {"seller_id": seller_id, "since": since}))
+
+
+class SqlProductQueries:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def newest(
+        self,
+        *,
+        seller_id: SellerId | None,
+        state: ProductState | None,
+        after: int | None,
+        limit: int,
+        search: str | None = None,
+    ) -> Sequence[tuple[int, Product]]:
+        asked = ["id > :after"] if after is not None else []
+        asked += ["seller_id = :seller_id"] if seller_id else []
+        asked += [_STATES[state]] if state else []
+        asked += [_CALLED.replace("w.", "")] if search else []
+        where = f"WHERE {' AND '.join(asked)}" if asked else ""
+        given = {"after": after, "seller_id": seller_id, "limit": limit, "like": like(search or "").lower()}
+        rows = self._db.rows(f"{SELECT.replace('SELECT ', 'SELECT id, ')} {where} ORDER BY id LIMIT :limit", given)
+        return [(row[0], _product(row[1:])) for row in rows]
+
+    def page(
+        self,
+        *,
+        seller_id: SellerId | None,
+        state: ProductState | None,
+        cursor: Cursor | None,
+        limit: int,
+        search: str | None = None,
+    ) -> Page[Product]:
+        within = ["w.seller_id = :seller_id"] if seller_id else []
+        only = {} if state is None else dict(_LOOKED_AT[state])
+        if search:
+            only["name"] = _CALLED
+        if seller_id and "is_complete" in only:
+            within.append(only.pop("is_complete"))
+        given = {"seller_id": seller_id, "like": like(search or "").lower()}
+        way = Walk("products", given, within, only, newest_first=False)
+        return walk(self._db, way, ROW, _product, cursor=cursor, limit=limit)
+
+    def count(self, seller_id: SellerId | None = None, state: ProductState | None = None) -> int:
+        asked = ["seller_id = :seller_id"] if seller_id else []
+        asked += [_STATES[state]] if state else []
+        where = f"WHERE {' AND '.join(asked)}" if asked else ""
+        return int(self._db.value(f"SELECT COUNT(*) FROM products {where}", {"seller_id": seller_id}))
+
+    def counts(self, seller_id: SellerId) -> ProductCounts:
+        row = self._db.row(COUNTS, {"seller_id": seller_id}) or (0, 0, 0)
+        return ProductCounts(present=int(row[0]), complete=int(row[1]), deleted=int(row[2]))
+
+
+class SqlProductBodies:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
     def keep_raw(self, parts: Iterable[RawPart]) -> None:
         compress = zstandard.ZstdCompressor(level=_LEVEL).compress
         self._db.many(
@@ -195,68 +267,6 @@ class SqlProducts:
 
     def forget_body_hashes(self, items: Sequence[ItemNo]) -> None:
         self._db.run(FORGET_BODY_HASHES, items=items)
-
-    def list_standing(self, seller_id: SellerId, execution_id: ExecutionId) -> ListStanding:
-        row = self._db.row(LIST_STANDING, {"seller_id": seller_id, "execution_id": execution_id}) or (0, 0, 0)
-        return ListStanding(told=int(row[0]), seen=int(row[1]), missing=int(row[2]))
-
-    def missing(self, seller_id: SellerId, execution_id: ExecutionId) -> Sequence[Product]:
-        given = {"seller_id": seller_id, "execution_id": execution_id}
-        return [_product(row) for row in self._db.hold(MISSING, given)]
-
-    def unseen_since(self, seller_id: SellerId, since: datetime, limit: int) -> Sequence[Product]:
-        given = {"seller_id": seller_id, "since": since, "limit": limit}
-        return [_product(row) for row in self._db.hold(UNSEEN_SINCE, given)]
-
-    def count_unseen_since(self, seller_id: SellerId, since: datetime) -> int:
-        return int(self._db.value(COUNT_UNSEEN_SINCE, {"seller_id": seller_id, "since": since}))
-
-    def newest(
-        self,
-        *,
-        seller_id: SellerId | None,
-        state: ProductState | None,
-        after: int | None,
-        limit: int,
-        search: str | None = None,
-    ) -> Sequence[tuple[int, Product]]:
-        asked = ["id > :after"] if after is not None else []
-        asked += ["seller_id = :seller_id"] if seller_id else []
-        asked += [_STATES[state]] if state else []
-        asked += [_CALLED.replace("w.", "")] if search else []
-        where = f"WHERE {' AND '.join(asked)}" if asked else ""
-        given = {"after": after, "seller_id": seller_id, "limit": limit, "like": like(search or "").lower()}
-        rows = self._db.rows(f"{SELECT.replace('SELECT ', 'SELECT id, ')} {where} ORDER BY id LIMIT :limit", given)
-        return [(row[0], _product(row[1:])) for row in rows]
-
-    def page(
-        self,
-        *,
-        seller_id: SellerId | None,
-        state: ProductState | None,
-        place: Place | None,
-        limit: int,
-        search: str | None = None,
-    ) -> Piece[Product]:
-        within = ["w.seller_id = :seller_id"] if seller_id else []
-        only = {} if state is None else dict(_LOOKED_AT[state])
-        if search:
-            only["name"] = _CALLED
-        if seller_id and "is_complete" in only:
-            within.append(only.pop("is_complete"))
-        given = {"seller_id": seller_id, "like": like(search or "").lower()}
-        way = Walk("products", given, within, only, newest_first=False)
-        return walk(self._db, way, ROW, _product, place=place, limit=limit)
-
-    def count(self, seller_id: SellerId | None = None, state: ProductState | None = None) -> int:
-        asked = ["seller_id = :seller_id"] if seller_id else []
-        asked += [_STATES[state]] if state else []
-        where = f"WHERE {' AND '.join(asked)}" if asked else ""
-        return int(self._db.value(f"SELECT COUNT(*) FROM products {where}", {"seller_id": seller_id}))
-
-    def counts(self, seller_id: SellerId) -> ProductCounts:
-        row = self._db.row(COUNTS, {"seller_id": seller_id}) or (0, 0, 0)
-        return ProductCounts(present=int(row[0]), complete=int(row[1]), deleted=int(row[2]))
 
 
 def _changing(product: Product) -> AnyRow:

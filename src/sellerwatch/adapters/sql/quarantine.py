@@ -15,7 +15,7 @@ from sellerwatch.catalog.product import PartType
 from sellerwatch.catalog.quarantine import Case, CaseKind, CaseStatus, HeldPart, HeldStatus
 from sellerwatch.catalog.removal import Removal, RemovalReason, RemovalStatus
 from sellerwatch.kernel.ids import CaseId, ExecutionId, ItemNo, RemovalId, SellerId
-from sellerwatch.kernel.paging import Piece, Place
+from sellerwatch.kernel.paging import Cursor, Page
 
 CASE_COLUMNS = """case_id, seller_id, execution_id, data_type, kind, field, created_at, updated_at, status,
     sample_item_no, sample_before, sample_after, decided_by"""
@@ -37,7 +37,7 @@ UPDATE quarantine SET status = :status, updated_at = :updated_at, decided_by = :
 
 HELD = "SELECT item_no, data_type, status, seller_id, execution_id, hash, created_at, case_id, {body} FROM held_parts"
 
-# A part has one row: what comes later takes its place.
+# A part has one row: what comes later takes its cursor.
 PUT = """
 INSERT INTO held_parts (item_no, data_type, status, case_id, seller_id, execution_id, hash, raw_json, created_at)
 VALUES (:item_no, :part, :status, :case_id, :seller_id, :execution_id, :hash, :body, :created_at)
@@ -111,9 +111,18 @@ class SqlQuarantine:
         return [_case(row) for row in _newest(self._db, CASE, seller_id, status, limit)]
 
     def page(
-        self, *, seller_id: SellerId | None, status: CaseStatus | None, place: Place | None, limit: int
-    ) -> Piece[Case]:
-        return walk(self._db, of_seller("quarantine", seller_id, status), CASE_ROW, _case, place=place, limit=limit)
+        self, *, seller_id: SellerId | None, status: CaseStatus | None, cursor: Cursor | None, limit: int
+    ) -> Page[Case]:
+        return walk(self._db, of_seller("quarantine", seller_id, status), CASE_ROW, _case, cursor=cursor, limit=limit)
+
+    def pending_runs(self) -> Sequence[ExecutionId]:
+        rows = self._db.rows("SELECT DISTINCT execution_id FROM held_parts WHERE status = 'PENDING'")
+        return [ExecutionId(row[0]) for row in rows]
+
+
+class SqlHeldParts:
+    def __init__(self, db: Db) -> None:
+        self._db = db
 
     def held(self, items: Sequence[ItemNo]) -> dict[PartKey, HeldPart]:
         sql = f"{HELD.replace('{body}', 'NULL')} WHERE item_no IN (:items)"
@@ -124,10 +133,6 @@ class SqlQuarantine:
         where = "WHERE execution_id = :execution_id AND status = 'PENDING'"
         where += " AND data_type = :part" if part else ""
         return self._bodies(f"{where} ORDER BY id", execution_id=execution_id, part=part)
-
-    def pending_runs(self) -> Sequence[ExecutionId]:
-        rows = self._db.rows("SELECT DISTINCT execution_id FROM held_parts WHERE status = 'PENDING'")
-        return [ExecutionId(row[0]) for row in rows]
 
     def of_case(self, case_id: CaseId, after: ItemNo, limit: int) -> Sequence[HeldPart]:
         where = "WHERE case_id = :case_id AND status = 'HELD' AND item_no > :after ORDER BY item_no LIMIT :limit"
@@ -180,9 +185,11 @@ class SqlRemovals:
         return [_removal(row) for row in _newest(self._db, REMOVAL, seller_id, status, limit)]
 
     def page(
-        self, *, seller_id: SellerId | None, status: RemovalStatus | None, place: Place | None, limit: int
-    ) -> Piece[Removal]:
-        return walk(self._db, of_seller("removals", seller_id, status), REMOVAL_ROW, _removal, place=place, limit=limit)
+        self, *, seller_id: SellerId | None, status: RemovalStatus | None, cursor: Cursor | None, limit: int
+    ) -> Page[Removal]:
+        return walk(
+            self._db, of_seller("removals", seller_id, status), REMOVAL_ROW, _removal, cursor=cursor, limit=limit
+        )
 
 
 class SqlDrift:

@@ -11,12 +11,12 @@ from typing import Any
 from sellerwatch.adapters.sql.engine import time_of
 from sellerwatch.adapters.sql.paging import Walk, walk
 from sellerwatch.adapters.sql.statements import AnyRow, Db
-from sellerwatch.crawling.ports import TaskChoice
+from sellerwatch.crawling.ports import TaskFilter
 from sellerwatch.crawling.task import OPEN_STATES, READY_STATES, Purpose, RequestUrl, Task, TaskStatus, TaskType
 from sellerwatch.kernel.failure import Failure, failure_columns
 from sellerwatch.kernel.fast_values import made
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
-from sellerwatch.kernel.paging import Piece, Place
+from sellerwatch.kernel.paging import Cursor, Page
 
 COLUMNS = """task_id, execution_id, seller_id, task_type, request_url, created_at, available_at, purpose, item_no,
     page_no, status, retry_count, failure_code, published_at, started_at, completed_at, publish_count, attempt,
@@ -165,10 +165,6 @@ class SqlTasks:
         rows = self._db.take(f"{SELECT} WHERE task_id IN (:ids)", ids=task_ids)
         return {TaskId(row[0]): task_of(row) for row in rows}
 
-    def attempts_held(self, worker_id: WorkerId, task_ids: Sequence[TaskId]) -> dict[TaskId, int]:
-        rows = self._db.hold(ATTEMPTS_HELD, {"worker_id": worker_id}, ids=task_ids)
-        return {TaskId(row[0]): row[1] for row in rows}
-
     def save(self, tasks: Iterable[Task], now: datetime) -> None:
         self._db.many(
             SAVE,
@@ -233,6 +229,84 @@ class SqlTasks:
         for given, task_ids in alike.items():
             self._db.run(sql, {**dict(zip(names, given, strict=True)), "now": now}, task_ids=task_ids)
 
+
+class SqlTaskQueries:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def newest(
+        self,
+        *,
+        execution_id: ExecutionId | None,
+        seller_id: SellerId | None,
+        status: TaskStatus | None,
+        limit: int,
+    ) -> Sequence[Task]:
+        given = {"execution_id": execution_id, "seller_id": seller_id, "status": status}
+        where = " AND ".join(f"{name} = :{name}" for name, value in given.items() if value is not None)
+        # Of all tasks there are, the inner id alone gives the order: no index begins with created_at.
+        ordered = f"WHERE {where} ORDER BY created_at DESC, id DESC" if where else "ORDER BY id DESC"
+        rows = self._db.rows(
+            f"{SELECT} {ordered} LIMIT :limit",
+            given | {"limit": limit},
+        )
+        return [task_of(row) for row in rows]
+
+    def page(self, choice: TaskFilter, cursor: Cursor | None, limit: int) -> Page[Task]:
+        return walk(self._db, _way(choice), ROW, task_of, cursor=cursor, limit=limit)
+
+    def count(self, choice: TaskFilter) -> Mapping[tuple[SellerId, TaskType], int]:
+        given = vars(choice)
+        where = " AND ".join(f"{name} = :{name}" for name, value in given.items() if value is not None)
+        rows = self._db.rows(f"{COUNT} {f'WHERE {where}' if where else ''} GROUP BY seller_id, task_type", given)
+        return {(SellerId(row[0]), TaskType(row[1])): row[2] for row in rows}
+
+    def count_by_status(self, seller_id: SellerId, since: datetime, until: datetime) -> dict[TaskStatus, int]:
+        rows = self._db.rows(COUNT_BY_STATUS, {"seller_id": seller_id, "since": since, "until": until})
+        return {TaskStatus(row[0]): row[1] for row in rows}
+
+
+class SqlRunTasks:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def open_of(self, execution_id: ExecutionId, statuses: Sequence[TaskStatus]) -> Sequence[Task]:
+        rows = self._db.hold(
+            f"{SELECT} WHERE execution_id = :execution_id AND status IN (:statuses)",
+            {"execution_id": execution_id},
+            statuses=statuses,
+        )
+        return [task_of(row) for row in rows]
+
+    def open_items(self, execution_id: ExecutionId, items: Sequence[ItemNo]) -> dict[ItemNo, int]:
+        rows = self._db.rows(OPEN_ITEMS, {"execution_id": execution_id}, items=items, states=OPEN_STATES)
+        return {ItemNo(item): number for item, number in rows}
+
+    def count_lists(self, execution_id: ExecutionId, *, is_open: bool = False) -> int:
+        if is_open:
+            return int(self._db.rows(COUNT_OPEN_LISTS, {"execution_id": execution_id}, states=OPEN_STATES)[0][0])
+        return int(self._db.value(COUNT_LISTS, {"execution_id": execution_id}))
+
+    def unread_pages(self, execution_id: ExecutionId) -> int:
+        return int(self._db.value(UNREAD_PAGES, {"execution_id": execution_id}))
+
+    def failures(self, execution_id: ExecutionId, limit: int) -> Sequence[tuple[Failure, int]]:
+        rows = self._db.rows(FAILURES, {"execution_id": execution_id, "limit": limit})
+        found = ((Failure.stored(row[0], row[1], row[2], time_of(row[3])), row[4]) for row in rows)
+        return [(failure, number) for failure, number in found if failure is not None]
+
+    def tally(self, execution_id: ExecutionId) -> dict[tuple[str, str], int]:
+        return {(row[0], row[1]): row[2] for row in self._db.rows(TALLY, {"execution_id": execution_id})}
+
+
+class SqlTaskClaims:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def attempts_held(self, worker_id: WorkerId, task_ids: Sequence[TaskId]) -> dict[TaskId, int]:
+        rows = self._db.hold(ATTEMPTS_HELD, {"worker_id": worker_id}, ids=task_ids)
+        return {TaskId(row[0]): row[1] for row in rows}
+
     def ready(
         self,
         execution_id: ExecutionId,
@@ -271,74 +345,15 @@ class SqlTasks:
     def published_before(self, time: datetime, limit: int) -> Sequence[Task]:
         return [task_of(row) for row in self._db.rows(PUBLISHED_BEFORE, {"time": time, "limit": limit})]
 
-    def open_items(self, execution_id: ExecutionId, items: Sequence[ItemNo]) -> dict[ItemNo, int]:
-        rows = self._db.rows(OPEN_ITEMS, {"execution_id": execution_id}, items=items, states=OPEN_STATES)
-        return {ItemNo(item): number for item, number in rows}
-
-    def count_lists(self, execution_id: ExecutionId, *, is_open: bool = False) -> int:
-        if is_open:
-            return int(self._db.rows(COUNT_OPEN_LISTS, {"execution_id": execution_id}, states=OPEN_STATES)[0][0])
-        return int(self._db.value(COUNT_LISTS, {"execution_id": execution_id}))
-
-    def unread_pages(self, execution_id: ExecutionId) -> int:
-        return int(self._db.value(UNREAD_PAGES, {"execution_id": execution_id}))
+    def published_by_lapsed(self, beat_before: datetime) -> Sequence[Task]:
+        return [task_of(row) for row in self._db.rows(PUBLISHED_BY_LAPSED, {"beat_before": beat_before})]
 
     def held_by_lapsed(self, beat_before: datetime) -> Sequence[Task]:
         return [task_of(row) for row in self._db.rows(HELD_BY_LAPSED, {"beat_before": beat_before})]
 
-    def published_by_lapsed(self, beat_before: datetime) -> Sequence[Task]:
-        return [task_of(row) for row in self._db.rows(PUBLISHED_BY_LAPSED, {"beat_before": beat_before})]
-
     def held_by(self, worker_id: WorkerId) -> Sequence[Task]:
         where = "WHERE status = 'IN_PROGRESS' AND worker_id = :worker_id"
         return [task_of(row) for row in self._db.rows(f"{SELECT} {where}", {"worker_id": worker_id})]
-
-    def open_of(self, execution_id: ExecutionId, statuses: Sequence[TaskStatus]) -> Sequence[Task]:
-        rows = self._db.hold(
-            f"{SELECT} WHERE execution_id = :execution_id AND status IN (:statuses)",
-            {"execution_id": execution_id},
-            statuses=statuses,
-        )
-        return [task_of(row) for row in rows]
-
-    def newest(
-        self,
-        *,
-        execution_id: ExecutionId | None,
-        seller_id: SellerId | None,
-        status: TaskStatus | None,
-        limit: int,
-    ) -> Sequence[Task]:
-        given = {"execution_id": execution_id, "seller_id": seller_id, "status": status}
-        where = " AND ".join(f"{name} = :{name}" for name, value in given.items() if value is not None)
-        # Of all tasks there are, the inner id alone gives the order: no index begins with created_at.
-        ordered = f"WHERE {where} ORDER BY created_at DESC, id DESC" if where else "ORDER BY id DESC"
-        rows = self._db.rows(
-            f"{SELECT} {ordered} LIMIT :limit",
-            given | {"limit": limit},
-        )
-        return [task_of(row) for row in rows]
-
-    def page(self, choice: TaskChoice, place: Place | None, limit: int) -> Piece[Task]:
-        return walk(self._db, _way(choice), ROW, task_of, place=place, limit=limit)
-
-    def count(self, choice: TaskChoice) -> Mapping[tuple[SellerId, TaskType], int]:
-        given = vars(choice)
-        where = " AND ".join(f"{name} = :{name}" for name, value in given.items() if value is not None)
-        rows = self._db.rows(f"{COUNT} {f'WHERE {where}' if where else ''} GROUP BY seller_id, task_type", given)
-        return {(SellerId(row[0]), TaskType(row[1])): row[2] for row in rows}
-
-    def failures(self, execution_id: ExecutionId, limit: int) -> Sequence[tuple[Failure, int]]:
-        rows = self._db.rows(FAILURES, {"execution_id": execution_id, "limit": limit})
-        found = ((Failure.stored(row[0], row[1], row[2], time_of(row[3])), row[4]) for row in rows)
-        return [(failure, number) for failure, number in found if failure is not None]
-
-    def count_by_status(self, seller_id: SellerId, since: datetime, until: datetime) -> dict[TaskStatus, int]:
-        rows = self._db.rows(COUNT_BY_STATUS, {"seller_id": seller_id, "since": since, "until": until})
-        return {TaskStatus(row[0]): row[1] for row in rows}
-
-    def tally(self, execution_id: ExecutionId) -> dict[tuple[str, str], int]:
-        return {(row[0], row[1]): row[2] for row in self._db.rows(TALLY, {"execution_id": execution_id})}
 
 
 # Looked up in a dictionary, an enumeration's member costs a tenth of calling the class.
@@ -347,7 +362,7 @@ _PURPOSES = {str(each): each for each in Purpose}
 _STATUSES = {str(each): each for each in TaskStatus}
 
 
-def _way(choice: TaskChoice) -> Walk:
+def _way(choice: TaskFilter) -> Walk:
     """Of a run by its own index, whose few rows are sorted; of a seller or a state in the order of its index."""
     given = vars(choice)
     asked = {name: f"w.{name} = :{name}" for name, value in given.items() if value is not None}

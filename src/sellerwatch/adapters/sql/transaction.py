@@ -7,14 +7,14 @@ from functools import cached_property
 from sqlalchemy import Connection
 
 from sellerwatch.adapters.sql.activity import SqlActivity
-from sellerwatch.adapters.sql.agents import SqlAgents
+from sellerwatch.adapters.sql.agents import SqlAgents, SqlUsageLog
 from sellerwatch.adapters.sql.audit import SqlAuditTrail
 from sellerwatch.adapters.sql.channels import SqlAttempts, SqlChannels
 from sellerwatch.adapters.sql.circuits import SqlCircuits
 from sellerwatch.adapters.sql.counts import SqlCounts
-from sellerwatch.adapters.sql.dashboard import SqlGlances
+from sellerwatch.adapters.sql.dashboard import SqlDashboard
 from sellerwatch.adapters.sql.due_times import SqlDues
-from sellerwatch.adapters.sql.executions import SqlExecutions, SqlRunNotes, SqlWorkers
+from sellerwatch.adapters.sql.executions import SqlExecutionQueries, SqlExecutions, SqlRunNotes, SqlWorkers
 from sellerwatch.adapters.sql.history import SqlHistory
 from sellerwatch.adapters.sql.idempotency_keys import SqlAnswers
 from sellerwatch.adapters.sql.leases import SqlLeases
@@ -22,13 +22,13 @@ from sellerwatch.adapters.sql.marketplace import SqlMarketplaceState
 from sellerwatch.adapters.sql.outbox import SqlOutbox
 from sellerwatch.adapters.sql.outbox_view import SqlOutboxView
 from sellerwatch.adapters.sql.overrides import SqlOverrides
-from sellerwatch.adapters.sql.permits import SqlPermits
+from sellerwatch.adapters.sql.permits import SqlPermits, SqlRequestWindows
 from sellerwatch.adapters.sql.pool_report import SqlPoolReport
-from sellerwatch.adapters.sql.products import SqlProducts
-from sellerwatch.adapters.sql.quarantine import SqlDrift, SqlQuarantine, SqlRemovals
+from sellerwatch.adapters.sql.products import SqlProductBodies, SqlProductQueries, SqlProducts
+from sellerwatch.adapters.sql.quarantine import SqlDrift, SqlHeldParts, SqlQuarantine, SqlRemovals
 from sellerwatch.adapters.sql.sellers import SqlSchedules, SqlSellers
 from sellerwatch.adapters.sql.statements import open_db
-from sellerwatch.adapters.sql.tasks import SqlTasks
+from sellerwatch.adapters.sql.tasks import SqlRunTasks, SqlTaskClaims, SqlTaskQueries, SqlTasks
 from sellerwatch.adapters.sql.tokens import SqlTokens
 from sellerwatch.adapters.sql.users import SqlLogins, SqlUsers
 from sellerwatch.outbox.message import OutboxKind
@@ -53,6 +53,10 @@ class Transaction:
         return SqlExecutions(self.db)
 
     @cached_property
+    def execution_queries(self) -> SqlExecutionQueries:
+        return SqlExecutionQueries(self.db)
+
+    @cached_property
     def run_notes(self) -> SqlRunNotes:
         return SqlRunNotes(self.db)
 
@@ -63,6 +67,10 @@ class Transaction:
     @cached_property
     def quarantine(self) -> SqlQuarantine:
         return SqlQuarantine(self.db)
+
+    @cached_property
+    def held_parts(self) -> SqlHeldParts:
+        return SqlHeldParts(self.db)
 
     @cached_property
     def removals(self) -> SqlRemovals:
@@ -77,12 +85,28 @@ class Transaction:
         return SqlTasks(self.db)
 
     @cached_property
+    def task_queries(self) -> SqlTaskQueries:
+        return SqlTaskQueries(self.db)
+
+    @cached_property
+    def run_tasks(self) -> SqlRunTasks:
+        return SqlRunTasks(self.db)
+
+    @cached_property
+    def task_claims(self) -> SqlTaskClaims:
+        return SqlTaskClaims(self.db)
+
+    @cached_property
     def workers(self) -> SqlWorkers:
         return SqlWorkers(self.db)
 
     @cached_property
     def agents(self) -> SqlAgents:
         return SqlAgents(self.db)
+
+    @cached_property
+    def usage_log(self) -> SqlUsageLog:
+        return SqlUsageLog(self.db)
 
     @cached_property
     def tokens(self) -> SqlTokens:
@@ -113,12 +137,24 @@ class Transaction:
         return SqlPermits(self.db)
 
     @cached_property
+    def windows(self) -> SqlRequestWindows:
+        return SqlRequestWindows(self.db)
+
+    @cached_property
     def pool_report(self) -> SqlPoolReport:
         return SqlPoolReport(self.db)
 
     @cached_property
     def products(self) -> SqlProducts:
         return SqlProducts(self.db)
+
+    @cached_property
+    def product_queries(self) -> SqlProductQueries:
+        return SqlProductQueries(self.db)
+
+    @cached_property
+    def bodies(self) -> SqlProductBodies:
+        return SqlProductBodies(self.db)
 
     @cached_property
     def product_outbox(self) -> SqlOutbox:
@@ -167,5 +203,5 @@ class Transaction:
         return SqlCounts(self.db)
 
     @cached_property
-    def glances(self) -> SqlGlances:
-        return SqlGlances(self.db)
+    def dashboard(self) -> SqlDashboard:
+        return SqlDashboard(self.db)

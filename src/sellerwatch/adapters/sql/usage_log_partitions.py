@@ -16,7 +16,7 @@ from sellerwatch.adapters.sql.engine import answering, is_mysql
 from sellerwatch.adapters.sql.store import Runner
 
 TABLE = "token_usage_log"
-#: Months that are there before they begin: so many turns of the daily job may fail.
+#: UsageLogPartitions that are there before they begin: so many turns of the daily job may fail.
 AHEAD = 3
 
 FOUND = text(
@@ -42,8 +42,8 @@ class Partition:
         return None if found is None else date(int(found[1]), int(found[2]), 1)
 
 
-class SqlMonths:
-    """Implements `crawling.context.Months`."""
+class SqlUsageLogPartitions:
+    """Implements `crawling.context.UsageLogPartitions`."""
 
     def __init__(self, engine: Engine, runner: Runner) -> None:
         self._engine, self._runner = engine, runner

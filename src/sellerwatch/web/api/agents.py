@@ -14,7 +14,7 @@ from pydantic import Field, StrictInt, StrictStr
 
 from sellerwatch.agents import commands
 from sellerwatch.agents.agent import LONGEST_REASON, AgentStatus
-from sellerwatch.agents.agent_status import CircuitEvent, Standing, tokens_by_age
+from sellerwatch.agents.agent_status import AgentDetails, CircuitEvent, tokens_by_age
 from sellerwatch.agents.breaker import BreakerRules
 from sellerwatch.agents.commands import AgentName, Moved, find_agent
 from sellerwatch.agents.limits import Limits
@@ -31,7 +31,7 @@ from sellerwatch.web.api.authorization import Admin, Viewer
 from sellerwatch.web.api.context import Desk, Parts, parts_of
 from sellerwatch.web.api.cursors import MOST_NAMED, HandledAnswer
 from sellerwatch.web.api.errors import refusals
-from sellerwatch.web.api.models import Given, Stamp, Told
+from sellerwatch.web.api.models import RequestModel, ResponseModel, Stamp
 
 router = APIRouter(prefix="/agents", tags=["agents"])
 status_router = APIRouter(prefix="/user-agents", tags=["agents"])
@@ -44,7 +44,7 @@ AgentPath = Annotated[
 ]
 
 
-class Budget(Told):
+class Budget(ResponseModel):
     used: int
     left: int
     limit: int
@@ -52,19 +52,19 @@ class Budget(Told):
     full_until: Stamp | None
 
 
-class AgentCircuit(Told):
+class AgentCircuit(ResponseModel):
     state: CircuitState
     failure_count: int
     probe_at: Stamp | None
 
 
-class TokenDates(Told):
+class TokenDates(ResponseModel):
     issued_at: Stamp
     expires_at: Stamp | None
     age_seconds: int
 
 
-class AgentShown(Told):
+class AgentShown(ResponseModel):
     """`why` is what keeps it from making a request, null when nothing does; `backAt` when it may again."""
 
     agent_id: str
@@ -91,18 +91,18 @@ class AgentShown(Told):
     updated_at: Stamp
 
 
-class AgentsShown(Told):
+class AgentsShown(ResponseModel):
     content: list[AgentShown]
 
 
-class LastHourShown(Told):
+class LastHourShown(ResponseModel):
     requests: int
     succeeded: int
     too_many: int
     average_ms: int | None
 
 
-class CircuitEventShown(Told):
+class CircuitEventShown(ResponseModel):
     at: Stamp
     event_type: str
     from_state: str | None
@@ -115,43 +115,43 @@ class AgentDetail(AgentShown):
     audit: list[AuditEntryShown]
 
 
-class HealthScoreStats(Told):
+class HealthScoreStats(ResponseModel):
     average: float | None = Field(examples=[93.5])
     min: int | None
     max: int | None
 
 
-class PoolBudget(Told):
+class PoolBudget(ResponseModel):
     used: int
     left: int
     limit: int
     window_seconds: float
 
 
-class Circuits(Told):
+class Circuits(ResponseModel):
     open: int
     half_open: int
 
 
-class BreakerShown(Told):
+class BreakerShown(ResponseModel):
     state: CircuitState
     min_available_percent: int
     opened_at: Stamp | None
     message: str | None
 
 
-class TooMany(Told):
+class TooMany(ResponseModel):
     agent_id: str
     number: int
     count: int
 
 
-class WindowsFull(Told):
+class WindowsFull(ResponseModel):
     why: str
     until: Stamp | None
 
 
-class PoolStatus(Told):
+class PoolStatus(ResponseModel):
     """The pool at one moment; `availableRate` in percent."""
 
     total_agents: int = Field(examples=[100])
@@ -169,11 +169,11 @@ class PoolStatus(Told):
     windows_full: WindowsFull | None
 
 
-class AddBody(Given):
+class AddBody(RequestModel):
     user_agent: StrictStr = Field(examples=["Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"])
 
 
-class AgentsBody(Given):
+class AgentsBody(RequestModel):
     """Agents by their numbers or UUIDs."""
 
     agents: list[StrictStr] = Field(min_length=1, max_length=MOST_NAMED, examples=[["17", "18"]])
@@ -198,7 +198,7 @@ async def pool_status(request: Request, _: Viewer) -> PoolStatus:
     def work(tx: ServiceTx) -> PoolStatus:
         limits = _limits(tx, parts)
         breaker = tx.circuits.breaker().look(*tx.agents.tally(), rules, when.now)
-        restored = lost_permits(settings, tx.permits.highest())
+        restored = lost_permits(settings, tx.windows.highest())
         return _pool(Pool(tx.pool_report.standings(when, limits), limits, breaker, rules, restored, when.now))
 
     return await parts.read(work)
@@ -304,7 +304,7 @@ async def get_agent(agent: AgentPath, request: Request, _: Viewer) -> AgentDetai
         stored = find_agent(tx, name)
         standing = next(s for s in tx.pool_report.standings(when, _limits(tx, parts)) if s.row == stored.row)
         entries = tx.audit.newest(limit=LAST_EVENTS, subject_type="agent", subject_id=stored.agent.user_agent_id)
-        hour = tx.agents.last_hour(stored.row, when.now)
+        hour = tx.usage_log.last_hour(stored.row, when.now)
         return AgentDetail(
             **_standing(standing, when.now),
             last_hour=LastHourShown(
@@ -350,7 +350,7 @@ def _event(event: CircuitEvent) -> CircuitEventShown:
     )
 
 
-def _standing(standing: Standing, now: datetime) -> dict[str, Any]:
+def _standing(standing: AgentDetails, now: datetime) -> dict[str, Any]:
     agent, circuit, window = standing.agent, standing.circuit, standing.window
     token = None
     if standing.token_issued_at is not None:

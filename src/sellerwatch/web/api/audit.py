@@ -9,18 +9,18 @@ from pydantic import Field
 
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.oversight.ports import AuditChoice
+from sellerwatch.oversight.ports import AuditFilter
 from sellerwatch.web.api.authorization import Viewer
 from sellerwatch.web.api.context import parts_of
-from sellerwatch.web.api.cursors import Cursor, Since, Until, place_of, slice_of, utc
-from sellerwatch.web.api.models import PageSize, Slice, Stamp, Told
+from sellerwatch.web.api.cursors import CursorParameter, Since, Until, cursor_page, decode_cursor, utc
+from sellerwatch.web.api.models import CursorPage, PageSize, ResponseModel, Stamp
 
 router = APIRouter(prefix="/audit", tags=["audit"])
 
 LIST = "audit"
 
 
-class AuditEntryShown(Told):
+class AuditEntryShown(ResponseModel):
     at: Stamp
     actor: str = Field(examples=["api:ops@example"])
     action: str = Field(examples=["seller.deactivate"])
@@ -45,14 +45,14 @@ async def list_audit(
     action: Annotated[str | None, Query(max_length=100, examples=["execution.cancel"])] = None,
     since: Since = None,
     until: Until = None,
-    cursor: Cursor = None,
+    cursor: CursorParameter = None,
     size: PageSize = 20,
-) -> Slice[AuditEntryShown]:
+) -> CursorPage[AuditEntryShown]:
     """What was done, newest first. A slice may be short and not the last: only `next: null` is the end."""
-    choice = AuditChoice(subject_type, subject_id, actor, action, utc(since), utc(until))
-    place = place_of(LIST, cursor)
+    choice = AuditFilter(subject_type, subject_id, actor, action, utc(since), utc(until))
+    place = decode_cursor(LIST, cursor)
 
-    def work(tx: ServiceTx) -> Slice[AuditEntryShown]:
-        return slice_of(LIST, tx.audit.page(choice, place, size), AuditEntryShown.of)
+    def work(tx: ServiceTx) -> CursorPage[AuditEntryShown]:
+        return cursor_page(LIST, tx.audit.page(choice, place, size), AuditEntryShown.of)
 
     return await parts_of(request).read(work)

@@ -23,7 +23,7 @@ from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.web.api.authorization import Viewer
 from sellerwatch.web.api.context import Parts, parts_of
 from sellerwatch.web.api.errors import refusals
-from sellerwatch.web.api.models import Given, Stamp, Told
+from sellerwatch.web.api.models import RequestModel, ResponseModel, Stamp
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ class PasswordMustChange(Forbidden):
     """Right, but a one-time password: it is good for choosing another and for nothing else."""
 
 
-class LoginBody(Given):
+class LoginBody(RequestModel):
     user: StrictStr = Field(max_length=200, examples=["admin"])
     password: StrictStr = Field(max_length=LONGEST_PASSWORD, examples=["correct horse battery staple"], repr=False)
 
@@ -44,7 +44,7 @@ class PasswordBody(LoginBody):
     new_password: StrictStr = Field(max_length=LONGEST_PASSWORD, examples=["another horse, another staple"], repr=False)
 
 
-class LoggedIn(Told):
+class LoggedIn(ResponseModel):
     """Send it as `Authorization: Bearer ...`."""
 
     token: str = Field(examples=["eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9..."], repr=False)
@@ -54,7 +54,7 @@ class LoggedIn(Told):
     role: Role
 
 
-class Me(Told):
+class Me(ResponseModel):
     user: str
     role: Role
     expires_at: Stamp

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from fastapi import Request
 
 from sellerwatch.compose.keys import open_passwords
-from sellerwatch.kernel.ids import Draw
+from sellerwatch.kernel.ids import ReplayableIds
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.web.api.passwords import PasswordDesk
 
@@ -59,7 +59,7 @@ class Parts:
 
     async def change(self, actor: str, work: Callable[[ServiceTx, Desk], T]) -> T:
         """One transaction by this caller. Whoever waits for what it wrote is nudged after the commit."""
-        now, draw = self.clock.now(), Draw(self.ids)
+        now, draw = self.clock.now(), ReplayableIds(self.ids)
         done = await self.service.store.transact(lambda tx: work(tx, Desk(actor, now, draw.replay())))
         self.service.nudge()
         return done

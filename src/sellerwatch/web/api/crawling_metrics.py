@@ -17,12 +17,12 @@ from sellerwatch.sellers.seller import SellerNotFound
 from sellerwatch.web.api.authorization import Viewer
 from sellerwatch.web.api.context import parts_of
 from sellerwatch.web.api.errors import refusals
-from sellerwatch.web.api.models import Told
+from sellerwatch.web.api.models import ResponseModel
 
 router = APIRouter(prefix="/metrics", tags=["metrics"])
 
 
-class TaskStats(Told):
+class TaskStats(ResponseModel):
     """Every task of the day; `total` counts those that wait as well."""
 
     total: int
@@ -31,7 +31,7 @@ class TaskStats(Told):
     in_progress: int
 
 
-class CrawlingMetrics(Told):
+class CrawlingMetrics(ResponseModel):
     """`successRate` is of all tasks of the day, `progressRate` of the products the seller has; both in percent."""
 
     seller_id: str
@@ -58,7 +58,7 @@ async def crawling_metrics(
         seller = tx.sellers.get(wanted)
         if seller is None:
             raise SellerNotFound(seller_id=wanted)
-        tasks, products = tx.tasks.count_by_status(wanted, since, until), tx.products.counts(wanted)
+        tasks, products = tx.task_queries.count_by_status(wanted, since, until), tx.product_queries.counts(wanted)
         total, completed = sum(tasks.values()), tasks.get(TaskStatus.COMPLETED, 0)
         all_products = seller.total_product_count
         return CrawlingMetrics(

@@ -20,12 +20,12 @@ from pydantic import Field
 from sellerwatch.kernel.bulk import BulkResult
 from sellerwatch.kernel.errors import Invalid
 from sellerwatch.kernel.ids import ItemNo, SellerId
-from sellerwatch.kernel.paging import Piece, Place
+from sellerwatch.kernel.paging import Cursor, Page
 from sellerwatch.kernel.wording import catalogue, word
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.sellers.seller import SellerNotFound
 from sellerwatch.web.api.errors import FieldProblem, InvalidRequest, language_of
-from sellerwatch.web.api.models import Slice, Told
+from sellerwatch.web.api.models import CursorPage, ResponseModel
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -36,7 +36,7 @@ MOST_NAMED = 1000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PLACE = re.compile(r"([a-z]+)\.([0-9]{1,18})\.([0-9]{1,18})")
 
-Cursor = Annotated[
+CursorParameter = Annotated[
     str | None,
     Query(
         alias="cursor", max_length=LONGEST_CURSOR, description="`next` of the slice before; left out: the beginning."
@@ -61,7 +61,7 @@ class InvalidCursor(Invalid):
     given: str
 
 
-class RefusedOne(Told):
+class RefusedOne(ResponseModel):
     """One of several that could not be handled, and why."""
 
     id: str
@@ -69,7 +69,7 @@ class RefusedOne(Told):
     message: str
 
 
-class HandledAnswer(Told):
+class HandledAnswer(ResponseModel):
     """What became of several: each is in one of the two lists."""
 
     done: list[str]
@@ -88,14 +88,14 @@ def refused_of(handled: BulkResult, request: Request) -> list[RefusedOne]:
     ]
 
 
-def cursor_of(name: str, place: Place | None) -> str | None:
+def encode_cursor(name: str, place: Cursor | None) -> str | None:
     if place is None:
         return None
     text = f"{name}.{(place.at - EPOCH) // timedelta(microseconds=1)}.{place.row}"
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def place_of(name: str, cursor: str | None) -> Place | None:
+def decode_cursor(name: str, cursor: str | None) -> Cursor | None:
     """Where a slice of this list begins."""
     if cursor is None:
         return None
@@ -103,16 +103,16 @@ def place_of(name: str, cursor: str | None) -> Place | None:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
         found = _PLACE.fullmatch(text)
         if found is not None and found[1] == name:
-            place = Place(EPOCH + timedelta(microseconds=int(found[2])), int(found[3]))
-            if cursor_of(name, place) == cursor:
+            place = Cursor(EPOCH + timedelta(microseconds=int(found[2])), int(found[3]))
+            if encode_cursor(name, place) == cursor:
                 return place
     except (binascii.Error, ValueError, OverflowError):
         pass
     raise InvalidCursor(given=cursor[:LONGEST_CURSOR])
 
 
-def slice_of(name: str, piece: Piece[T], tell: Callable[[T], U]) -> Slice[U]:
-    return Slice[U](content=[tell(entry) for entry in piece.content], next=cursor_of(name, piece.next))
+def cursor_page(name: str, piece: Page[T], tell: Callable[[T], U]) -> CursorPage[U]:
+    return CursorPage[U](content=[tell(entry) for entry in piece.content], next=encode_cursor(name, piece.next))
 
 
 def known_seller(tx: ServiceTx, given: SellerId | None) -> None:

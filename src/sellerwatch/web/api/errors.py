@@ -33,21 +33,21 @@ from sellerwatch.kernel.ids import PublicId
 from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.kernel.wording import CATALOGUES, catalogue, word
 from sellerwatch.web.api.context import parts_of
-from sellerwatch.web.api.models import Told
+from sellerwatch.web.api.models import ResponseModel
 
 log = logging.getLogger(__name__)
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
-class FieldProblem(Told):
+class FieldProblem(ResponseModel):
     """What is wrong with one field of what was sent."""
 
     field: str
     problem: str
 
 
-class Refusal(Told):
+class Refusal(ResponseModel):
     """Every answer that is no success."""
 
     error_code: str

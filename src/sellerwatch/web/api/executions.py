@@ -20,9 +20,16 @@ from sellerwatch.kernel.ids import ExecutionId
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.web.api.authorization import Admin, Viewer
 from sellerwatch.web.api.context import Desk, parts_of
-from sellerwatch.web.api.cursors import Cursor, SellerFilter, known_seller, place_of, seller_of, slice_of
+from sellerwatch.web.api.cursors import (
+    CursorParameter,
+    SellerFilter,
+    cursor_page,
+    decode_cursor,
+    known_seller,
+    seller_of,
+)
 from sellerwatch.web.api.errors import language_of, refusals
-from sellerwatch.web.api.models import FailureShown, PageSize, Slice, Stamp, Told, WaitingShown
+from sellerwatch.web.api.models import CursorPage, FailureShown, PageSize, ResponseModel, Stamp, WaitingShown
 
 router = APIRouter(prefix="/executions", tags=["executions"])
 
@@ -33,7 +40,7 @@ AN_ID = "0198c0de-0000-7000-8002-000000000001"
 ExecutionPath = Annotated[str, Path(alias="executionId", max_length=100, examples=[AN_ID])]
 
 
-class ExecutionShown(Told):
+class ExecutionShown(ResponseModel):
     """Rates are in percent: of what there is to do, and of what is over.
 
     A PENDING run waits until the marketplace says how many products there are: `failure` is why the last try did not
@@ -70,12 +77,12 @@ class ListedExecution(ExecutionShown):
     waiting: WaitingShown | None
 
 
-class ErrorCount(Told):
+class ErrorCount(ResponseModel):
     message: str
     count: int
 
 
-class FailureCount(Told):
+class FailureCount(ResponseModel):
     """A failure, and the number of tasks that ended with it."""
 
     code: FailureCode
@@ -84,7 +91,7 @@ class FailureCount(Told):
     count: int
 
 
-class ChangedField(Told):
+class ChangedField(ResponseModel):
     part: str = Field(examples=["DETAIL"])
     field: str = Field(examples=["prices.selling"])
     products: int
@@ -119,17 +126,17 @@ async def list_executions(
     _: Viewer,
     seller_id: SellerFilter = None,
     status: Annotated[ExecutionStatus | None, Query()] = None,
-    cursor: Cursor = None,
+    cursor: CursorParameter = None,
     size: PageSize = 20,
-) -> Slice[ListedExecution]:
+) -> CursorPage[ListedExecution]:
     """Runs, newest first."""
-    wanted, place, language = seller_of(seller_id), place_of(LIST, cursor), language_of(request)
+    wanted, position, language = seller_of(seller_id), decode_cursor(LIST, cursor), language_of(request)
 
-    def work(tx: ServiceTx) -> Slice[ListedExecution]:
+    def work(tx: ServiceTx) -> CursorPage[ListedExecution]:
         known_seller(tx, wanted)
-        piece = tx.executions.page(seller_id=wanted, status=status, place=place, limit=size)
+        piece = tx.execution_queries.page(seller_id=wanted, status=status, cursor=position, limit=size)
         waiting = causes_of_waiting(tx, piece.content)
-        return slice_of(
+        return cursor_page(
             LIST, piece, lambda run: ListedExecution(**_waiting_run(run, waiting.get(run.execution_id), language))
         )
 
@@ -146,9 +153,9 @@ async def get_execution(execution_id: ExecutionPath, request: Request, _: Viewer
         if run is None:
             raise ExecutionNotFound(execution_id=wanted)
         tasks: dict[str, dict[str, int]] = {}
-        for (task_type, state), number in sorted(tx.tasks.tally(wanted).items()):
+        for (task_type, state), number in sorted(tx.run_tasks.tally(wanted).items()):
             tasks.setdefault(task_type, {})[state] = number
-        failures = failure_counts_view(tx.tasks.failures(wanted, MOST_ERRORS), language)
+        failures = failure_counts_view(tx.run_tasks.failures(wanted, MOST_ERRORS), language)
         notes = tx.run_notes.of(wanted)
         return ExecutionDetail(
             **_waiting_run(run, causes_of_waiting(tx, [run]).get(wanted), language),

@@ -27,12 +27,12 @@ from sellerwatch.compose.database import disk_left, schema_head
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.errors import SellerwatchError
-from sellerwatch.reports.service_counts import Vitals
+from sellerwatch.reports.service_counts import ServiceHealth
 from sellerwatch.service.service import Role
 from sellerwatch.web.api.authorization import caller_of
 from sellerwatch.web.api.context import Parts, parts_of
 from sellerwatch.web.api.errors import refusals
-from sellerwatch.web.api.models import Told
+from sellerwatch.web.api.models import ResponseModel
 
 log = logging.getLogger(__name__)
 
@@ -50,12 +50,12 @@ class Status(StrEnum):
     DOWN = "DOWN"
 
 
-class Component(Told):
+class Component(ResponseModel):
     status: Status
     details: dict[str, Any] | None = Field(None, description="Only for whoever sends a valid token.")
 
 
-class Health(Told):
+class Health(ResponseModel):
     status: Status = Field(examples=["UP"])
     components: dict[str, Component] | None = None
 
@@ -140,7 +140,7 @@ def _together(ours: Finding, other: Finding | None) -> Finding:
     return Finding(ours.name, ours.up and other.up, ours.ready and other.ready, {**ours.details, **other.details})
 
 
-async def _read(parts: Parts) -> Vitals | None:
+async def _read(parts: Parts) -> ServiceHealth | None:
     now, silent = parts.clock.now(), parts.service.crawl.visibility
     try:
         async with asyncio.timeout(PATIENCE):
@@ -159,7 +159,7 @@ async def _read_marketplace(parts: Parts) -> MarketplaceStatus | None:
         return None
 
 
-def _schema(vitals: Vitals | None) -> Finding:
+def _schema(vitals: ServiceHealth | None) -> Finding:
     head = schema_head()
     current = None if vitals is None else vitals.revision
     return Finding("schema", current == head, details={"current": current, "needed": head})
@@ -174,7 +174,7 @@ def _disk(parts: Parts) -> Finding:
     return Finding("disk", left is None or left >= LEAST_DISK, details={"freeBytes": left, "neededBytes": LEAST_DISK})
 
 
-def _worker(parts: Parts, vitals: Vitals | None) -> Finding:
+def _worker(parts: Parts, vitals: ServiceHealth | None) -> Finding:
     beat = None if vitals is None or vitals.beat_at is None else stamp(vitals.beat_at)
     workers = 0 if vitals is None else vitals.workers
     silent = parts.service.crawl.visibility.total_seconds()
@@ -183,7 +183,7 @@ def _worker(parts: Parts, vitals: Vitals | None) -> Finding:
     )
 
 
-def _scheduler(parts: Parts, vitals: Vitals | None) -> Finding:
+def _scheduler(parts: Parts, vitals: ServiceHealth | None) -> Finding:
     """Our own by its turns; others by their hearts."""
     if Role.SCHEDULER not in parts.service.roles:
         schedulers = 0 if vitals is None else vitals.schedulers
@@ -197,7 +197,7 @@ def _scheduler(parts: Parts, vitals: Vitals | None) -> Finding:
     )
 
 
-def _outbox(parts: Parts, vitals: Vitals | None) -> Finding:
+def _outbox(parts: Parts, vitals: ServiceHealth | None) -> Finding:
     """Late is an event that is due and does not leave; without a receiver events wait, which is as it should be."""
     if vitals is None:
         return Finding("outbox", up=False, ready=False)
@@ -208,7 +208,7 @@ def _outbox(parts: Parts, vitals: Vitals | None) -> Finding:
     return Finding("outbox", not delivery.has_receiver or lag <= longest, ready=False, details=details)
 
 
-def _breaker(vitals: Vitals | None) -> Finding:
+def _breaker(vitals: ServiceHealth | None) -> Finding:
     state = None if vitals is None else vitals.breaker
     up = state is not None and state != CircuitState.OPEN
     return Finding("breaker", up, ready=False, details={"state": state})

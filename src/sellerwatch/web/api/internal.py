@@ -15,7 +15,7 @@ from sellerwatch.kernel.ids import ExecutionId, SellerId
 from sellerwatch.web.api.authorization import Internal
 from sellerwatch.web.api.context import Parts, parts_of
 from sellerwatch.web.api.errors import refusals
-from sellerwatch.web.api.models import Given
+from sellerwatch.web.api.models import RequestModel
 from sellerwatch.web.api.sellers import Started
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ ANSWER_WITHIN = 3.0
 router = APIRouter(prefix="/api/internal", tags=["internal"], responses=refusals(400, 401, 413, 429, 500, 503))
 
 
-class TriggerBody(Given):
+class TriggerBody(RequestModel):
     seller_id: StrictStr = Field(examples=["seller_12345"])
 
 

@@ -17,14 +17,14 @@ from sellerwatch.settings.model import TUNABLE, Settings
 from sellerwatch.web.api.authorization import Admin, Viewer
 from sellerwatch.web.api.context import Desk, Parts, parts_of
 from sellerwatch.web.api.errors import refusals
-from sellerwatch.web.api.models import Given, Told
+from sellerwatch.web.api.models import RequestModel, ResponseModel
 
 router = APIRouter(prefix="/limits", tags=["limits"])
 
 NamePath = Annotated[str, Path(alias="name", min_length=1, max_length=100, examples=["WINDOW_LIMIT"])]
 
 
-class LimitShown(Told):
+class LimitShown(ResponseModel):
     """`configured` is what holds without the change; null is: not limited."""
 
     name: str = Field(examples=["WINDOW_LIMIT"])
@@ -34,23 +34,23 @@ class LimitShown(Told):
     meaning: str
 
 
-class FaultShown(Told):
+class FaultShown(ResponseModel):
     name: str
     problem: str
 
 
-class LimitsShown(Told):
+class LimitsShown(ResponseModel):
     """`faults`: changes that have become wrong and are left out."""
 
     content: list[LimitShown]
     faults: list[FaultShown]
 
 
-class LimitBody(Given):
+class LimitBody(RequestModel):
     value: StrictInt | StrictFloat = Field(examples=[60])
 
 
-class ChangedLimit(Told):
+class ChangedLimit(ResponseModel):
     name: str
     before: float | None
     after: float | None

@@ -19,25 +19,25 @@ from sellerwatch.web.api.authorization import Admin, Viewer
 from sellerwatch.web.api.context import Desk, Parts, parts_of
 from sellerwatch.web.api.cursors import seller_of
 from sellerwatch.web.api.errors import language_of, refusals
-from sellerwatch.web.api.models import Given, Stamp, Told
+from sellerwatch.web.api.models import RequestModel, ResponseModel, Stamp
 
 router = APIRouter(prefix="/marketplace", tags=["marketplace"])
 
 
-class SellerPause(Told):
+class SellerPause(ResponseModel):
     seller_id: str = Field(examples=["seller_12345"])
     paused_at: Stamp
     paused_by: str = Field(examples=["api:minji@example"])
 
 
-class EndpointFailureShown(Told):
+class EndpointFailureShown(ResponseModel):
     code: FailureCode = Field(examples=["SERVER_ERROR"])
     blame: Blame = Field(examples=["MARKETPLACE"])
     facts: dict[str, Fact] = Field(examples=[{"status": 503}])
     at: Stamp
 
 
-class EndpointCircuit(Told):
+class EndpointCircuit(ResponseModel):
     """While `state` is not CLOSED the endpoint is not asked, but for one request at `notBefore` that finds out whether
     it is back. `reason` is the failure as a sentence, in the language of Accept-Language."""
 
@@ -49,7 +49,7 @@ class EndpointCircuit(Told):
     not_before: Stamp | None
 
 
-class MarketplaceShown(Told):
+class MarketplaceShown(ResponseModel):
     """`paused`: all requests are stopped, whoever they are for. `sellers`: requests for these are stopped."""
 
     paused: bool
@@ -59,7 +59,7 @@ class MarketplaceShown(Told):
     circuits: list[EndpointCircuit]
 
 
-class ScopeBody(Given):
+class ScopeBody(RequestModel):
     """Without a seller: all requests."""
 
     seller_id: StrictStr | None = Field(None, max_length=100, examples=["seller_12345"])

@@ -22,7 +22,7 @@ from sellerwatch.agents.marketplace_status import MarketplaceStatus, marketplace
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import moment
 from sellerwatch.operations.ports import ServiceTx
-from sellerwatch.reports.service_counts import Tallies
+from sellerwatch.reports.service_counts import ServiceCounts
 from sellerwatch.web.api.authorization import Watcher
 from sellerwatch.web.api.context import Parts, parts_of
 from sellerwatch.web.api.errors import refusals
@@ -42,7 +42,7 @@ LATENCIES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 
 class Snapshot:
     """The tables at one moment."""
 
-    tallies: Tallies
+    tallies: ServiceCounts
     breaker: str
     permits_used: int
     permits_left: int

@@ -21,13 +21,13 @@ LARGEST_PAGE = 100
 Stamp = Annotated[datetime, PlainSerializer(stamp, return_type=str), Field(examples=["2026-11-15T06:04:05.123456Z"])]
 
 
-class Told(BaseModel):
+class ResponseModel(BaseModel):
     """A body we send."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True)
 
 
-class FailureShown(Told):
+class FailureShown(ResponseModel):
     """Why something failed or waits, for programs; `errorMessage` says the same to people."""
 
     code: FailureCode
@@ -38,7 +38,7 @@ class FailureShown(Told):
     at: Stamp
 
 
-class WaitingShown(Told):
+class WaitingShown(ResponseModel):
     """Why an open run makes no progress: the marketplace is away or paused, too few agents are available, or its
     answers cannot be read."""
 
@@ -55,13 +55,13 @@ class WaitingShown(Told):
         return None if view is None else cls(**view)
 
 
-class Given(BaseModel):
+class RequestModel(BaseModel):
     """A body we are sent: types are not guessed, and a field nobody knows is refused."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", strict=True, frozen=True)
 
 
-class Page(Told, Generic[T]):
+class NumberedPage(ResponseModel, Generic[T]):
     """One page of a list that is counted."""
 
     content: list[T]
@@ -71,11 +71,11 @@ class Page(Told, Generic[T]):
     total_pages: int
 
     @classmethod
-    def of(cls, content: list[T], page: int, size: int, total: int) -> Page[T]:
+    def of(cls, content: list[T], page: int, size: int, total: int) -> NumberedPage[T]:
         return cls(content=content, page=page, size=size, total_elements=total, total_pages=-(-total // size))
 
 
-class Slice(Told, Generic[T]):
+class CursorPage(ResponseModel, Generic[T]):
     """One piece of a list that grows without end: `next` leads to the piece behind it, null at the end."""
 
     content: list[T]

@@ -17,29 +17,29 @@ from sellerwatch.outbox import commands as outbox_commands
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.commands import find_message
 from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
-from sellerwatch.outbox.ports import Choice, Tally
+from sellerwatch.outbox.ports import MessageFilter, Tally
 from sellerwatch.outbox.receipt import Attempt
 from sellerwatch.web.api.authorization import Admin, Viewer
 from sellerwatch.web.api.context import Desk, parts_of
 from sellerwatch.web.api.cursors import (
     MOST_NAMED,
-    Cursor,
+    CursorParameter,
     DryRun,
     RefusedOne,
     SellerFilter,
     Since,
     Until,
-    cursor_of,
+    decode_cursor,
+    encode_cursor,
     known_seller,
     one_way,
-    place_of,
     refused_of,
     seller_of,
     unreadable,
     utc,
 )
 from sellerwatch.web.api.errors import refusals
-from sellerwatch.web.api.models import Given, PageSize, Slice, Stamp, Told
+from sellerwatch.web.api.models import CursorPage, PageSize, RequestModel, ResponseModel, Stamp
 
 router = APIRouter(prefix="/outbox", tags=["outbox"])
 
@@ -52,7 +52,7 @@ TypeFilter = Annotated[
 ]
 
 
-class MessageShown(Told):
+class MessageShown(ResponseModel):
     """`heldBy` is the one that failed for good before it. A schedule's message has a `scheduleId`, else `productId`."""
 
     outbox_id: str = Field(examples=[AN_ID])
@@ -77,7 +77,7 @@ class MessageDetail(MessageShown):
     payload: dict[str, Any]
 
 
-class AttemptShown(Told):
+class AttemptShown(ResponseModel):
     try_number: int
     at: Stamp
     duration_ms: int | None
@@ -87,13 +87,13 @@ class AttemptShown(Told):
     answer: str | None
 
 
-class AttemptsShown(Told):
+class AttemptsShown(ResponseModel):
     """Newest first."""
 
     content: list[AttemptShown]
 
 
-class ChannelCircuit(Told):
+class ChannelCircuit(ResponseModel):
     state: str = Field(examples=["CLOSED"])
     failures_in_a_row: int
     opened_at: Stamp | None
@@ -103,7 +103,7 @@ class ChannelCircuit(Told):
     reason: str | None
 
 
-class ChannelShown(Told):
+class ChannelShown(ResponseModel):
     kind: OutboxKind
     is_paused: bool
     paused_at: Stamp | None
@@ -120,11 +120,11 @@ class OutboxShown(ChannelShown):
     oldest_waiting_at: Stamp | None
 
 
-class OutboxesShown(Told):
+class OutboxesShown(ResponseModel):
     content: list[OutboxShown]
 
 
-class ChooseBody(Given):
+class ChooseBody(RequestModel):
     """By ids, or by a choice among all that failed for good: `allFailed`, or what narrows it."""
 
     outbox_ids: list[StrictStr] | None = Field(None, max_length=MOST_NAMED, examples=[[AN_ID]])
@@ -136,7 +136,7 @@ class ChooseBody(Given):
     until: datetime | None = Field(None, strict=False)
 
 
-class MovedMessages(Told):
+class MovedMessages(ResponseModel):
     """`messages` were moved, or with `dryRun` would be. `left` of the choice remain: ask again for them."""
 
     dry_run: bool
@@ -150,12 +150,12 @@ class MovedMessages(Told):
     refused: list[RefusedOne] = Field(default_factory=list)
 
 
-class PauseBody(Given):
+class PauseBody(RequestModel):
     kind: OutboxKind = Field(OutboxKind.PRODUCT, strict=False, examples=["product"])
     reason: StrictStr | None = Field(None, max_length=500, examples=["the product server is being moved"])
 
 
-class ResumeBody(Given):
+class ResumeBody(RequestModel):
     kind: OutboxKind = Field(OutboxKind.PRODUCT, strict=False, examples=["product"])
 
 
@@ -169,20 +169,20 @@ async def list_messages(
     event_type: TypeFilter = None,
     since: Since = None,
     until: Until = None,
-    cursor: Cursor = None,
+    cursor: CursorParameter = None,
     size: PageSize = 20,
-) -> Slice[MessageShown]:
+) -> CursorPage[MessageShown]:
     """Messages, newest first. A slice may be short and not the last: only `next: null` is the end."""
-    choice = Choice(status, seller_of(seller_id), event_type, utc(since), utc(until))
-    place = place_of(kind, cursor)
+    choice = MessageFilter(status, seller_of(seller_id), event_type, utc(since), utc(until))
+    place = decode_cursor(kind, cursor)
 
-    def work(tx: ServiceTx) -> Slice[MessageShown]:
+    def work(tx: ServiceTx) -> CursorPage[MessageShown]:
         known_seller(tx, choice.seller_id)
         view = tx.outbox_view(kind)
         piece = view.page(choice, place, size)
         holders = view.holders([message.outbox_id for message in piece.content])
         content = [MessageShown(**_message(message, holders)) for message in piece.content]
-        return Slice[MessageShown](content=content, next=cursor_of(kind, piece.next))
+        return CursorPage[MessageShown](content=content, next=encode_cursor(kind, piece.next))
 
     return await parts_of(request).read(work)
 
@@ -276,12 +276,12 @@ async def _move(request: Request, actor: str, body: ChooseBody, dry_run: bool, *
         done = [str(outbox_id) for outbox_id in handled.done]
         return MovedMessages(dry_run=False, messages=len(done), left=0, done=done, refused=refused)
     seller_id, since, until = seller_of(body.seller_id), utc(body.since), utc(body.until)
-    choice = Choice(MessageStatus.FAILED, seller_id, body.event_type, since, until)
+    choice = MessageFilter(MessageStatus.FAILED, seller_id, body.event_type, since, until)
     return await _move_chosen(request, actor, body.kind, choice, dry_run=dry_run, is_replay=is_replay)
 
 
 async def _move_chosen(
-    request: Request, actor: str, kind: OutboxKind, choice: Choice, *, dry_run: bool, is_replay: bool
+    request: Request, actor: str, kind: OutboxKind, choice: MessageFilter, *, dry_run: bool, is_replay: bool
 ) -> MovedMessages:
     parts = parts_of(request)
     move = outbox_commands.replay_chosen if is_replay else outbox_commands.discard_chosen

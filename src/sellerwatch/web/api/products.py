@@ -17,7 +17,7 @@ from sellerwatch.catalog.product import NAMES, PARTS, BodyNotFound, PartName, Pr
 from sellerwatch.catalog.quarantine import HeldPart
 from sellerwatch.catalog.queries import LookedAt, found_product, look_at, told_data
 from sellerwatch.kernel.ids import ItemNo, OutboxId
-from sellerwatch.kernel.paging import Place
+from sellerwatch.kernel.paging import Cursor
 from sellerwatch.operations.catalog import Rereading, reparse
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.outbox.message import Message
@@ -25,18 +25,18 @@ from sellerwatch.web.api.authorization import Admin, Viewer
 from sellerwatch.web.api.context import Desk, parts_of
 from sellerwatch.web.api.cursors import (
     EPOCH,
-    Cursor,
+    CursorParameter,
     DryRun,
     ItemPath,
     SellerFilter,
-    cursor_of,
+    cursor_page,
+    decode_cursor,
+    encode_cursor,
     known_seller,
-    place_of,
     seller_of,
-    slice_of,
 )
 from sellerwatch.web.api.errors import refusals
-from sellerwatch.web.api.models import PageSize, Slice, Stamp, Told
+from sellerwatch.web.api.models import CursorPage, PageSize, ResponseModel, Stamp
 
 router = APIRouter(prefix="/products", tags=["products"])
 
@@ -48,7 +48,7 @@ PartPath = Annotated[PartName, Path(alias="part", examples=["detail"])]
 BodyNumber = Annotated[int, Query(alias="number", ge=1, le=MOST_BODIES, description="1 is the newest body.")]
 
 
-class ProductShown(Told):
+class ProductShown(ResponseModel):
     item_no: int = Field(examples=[900000001])
     product_id: str
     seller_id: str = Field(examples=["seller_12345"])
@@ -64,7 +64,7 @@ class ProductShown(Told):
     deleted_at: Stamp | None
 
 
-class LastEvent(Told):
+class LastEvent(ResponseModel):
     outbox_id: str
     event_type: str
     version: int
@@ -75,7 +75,7 @@ class LastEvent(Told):
     sent_at: Stamp | None
 
 
-class HeldShown(Told):
+class HeldShown(ResponseModel):
     """A newer part that is not taken in."""
 
     part: str
@@ -94,7 +94,7 @@ class ProductDetail(ProductShown):
     held: list[HeldShown]
 
 
-class Body(Told):
+class Body(ResponseModel):
     """A body as it came; one that is no JSON is told as text."""
 
     part: PartName
@@ -103,19 +103,19 @@ class Body(Told):
     body: Any
 
 
-class Bodies(Told):
+class Bodies(ResponseModel):
     item_no: int
     content: list[Body]
 
 
-class ChangeShown(Told):
+class ChangeShown(ResponseModel):
     field: str = Field(examples=["prices.selling"])
     kind: str = Field(examples=["price"])
     before: Any = Field(examples=[600000])
     after: Any = Field(examples=[590000])
 
 
-class HistoryEntryShown(Told):
+class HistoryEntryShown(ResponseModel):
     """A state a product was found in. Without an `outboxId` nobody was told."""
 
     at: Stamp
@@ -126,31 +126,31 @@ class HistoryEntryShown(Told):
     changes: list[ChangeShown]
 
 
-class HistoryShown(Told):
+class HistoryShown(ResponseModel):
     """In the order it happened."""
 
     item_no: int
     content: list[HistoryEntryShown]
 
 
-class DiffShown(Told):
+class DiffShown(ResponseModel):
     item_no: int
     from_version: int
     to_version: int
     changes: list[ChangeShown]
 
 
-class FieldCount(Told):
+class FieldCount(ResponseModel):
     field: str
     products: int
 
 
-class ReadingProblem(Told):
+class ReadingProblem(ResponseModel):
     item_no: int
     message: str
 
 
-class Reparsed(Told):
+class Reparsed(ResponseModel):
     """One step of reading again; the next one begins at `next`."""
 
     dry_run: bool
@@ -171,19 +171,19 @@ async def list_products(
     seller_id: SellerFilter = None,
     state: Annotated[ProductState | None, Query()] = None,
     search: Annotated[str | None, Query(min_length=1, max_length=100, description="A piece of the name.")] = None,
-    cursor: Cursor = None,
+    cursor: CursorParameter = None,
     size: PageSize = 20,
-) -> Slice[ProductShown]:
+) -> CursorPage[ProductShown]:
     """Products in the order they were first seen. A slice may be short and not the last: only `next: null` is the end.
 
     `name` is as it was last told.
     """
-    wanted, place = seller_of(seller_id), place_of(LIST, cursor)
+    wanted, position = seller_of(seller_id), decode_cursor(LIST, cursor)
 
-    def work(tx: ServiceTx) -> Slice[ProductShown]:
+    def work(tx: ServiceTx) -> CursorPage[ProductShown]:
         known_seller(tx, wanted)
-        piece = tx.products.page(seller_id=wanted, state=state, place=place, limit=size, search=search)
-        return slice_of(LIST, piece, lambda product: ProductShown(**_product(product, told_data(tx, product))))
+        piece = tx.product_queries.page(seller_id=wanted, state=state, cursor=position, limit=size, search=search)
+        return cursor_page(LIST, piece, lambda product: ProductShown(**_product(product, told_data(tx, product))))
 
     return await parts_of(request).read(work)
 
@@ -194,10 +194,10 @@ async def reparse_products(
     caller: Admin,
     seller_id: SellerFilter = None,
     dry_run: DryRun = False,
-    cursor: Cursor = None,
+    cursor: CursorParameter = None,
 ) -> Reparsed:
     """Read the stored bodies of the next 100 products again with today's parser, and tell what differs."""
-    parts, wanted, place = parts_of(request), seller_of(seller_id), place_of(REPARSE, cursor)
+    parts, wanted, position = parts_of(request), seller_of(seller_id), decode_cursor(REPARSE, cursor)
 
     def work(tx: ServiceTx, desk: Desk) -> Rereading:
         known_seller(tx, wanted)
@@ -205,7 +205,7 @@ async def reparse_products(
             tx,
             parts.service.crawl.rules,
             seller_id=wanted,
-            after=0 if place is None else place.row,
+            after=0 if position is None else position.row,
             dry_run=dry_run,
             actor=desk.actor,
             ids=desk.ids,
@@ -316,7 +316,7 @@ def _held(part: HeldPart) -> HeldShown:
 
 def _bodies(tx: ServiceTx, item_no: ItemNo, parts: Sequence[PartName], number: int) -> list[StoredBody]:
     product_id = found_product(tx, item_no).product_id
-    kept = {name: tx.products.bodies_of(product_id, PARTS[name], number) for name in parts}
+    kept = {name: tx.bodies.bodies_of(product_id, PARTS[name], number) for name in parts}
     chosen = [body for name in parts for body in kept[name][number - 1 :]]
     if not chosen:
         part = parts[0] if len(parts) == 1 else "any part"
@@ -364,5 +364,5 @@ def _reparsed(step: Rereading, *, dry_run: bool) -> Reparsed:
         fields=[FieldCount(field=name, products=number) for name, number in fields.most_common()],
         items=[one.item_no for one in differing],
         problems=[ReadingProblem(item_no=item, message=text) for item, text in problems[:MOST_PROBLEMS]],
-        next=None if step.after is None else cursor_of(REPARSE, Place(EPOCH, step.after)),
+        next=None if step.after is None else encode_cursor(REPARSE, Cursor(EPOCH, step.after)),
     )

@@ -9,14 +9,22 @@ from pydantic import Field, StrictInt
 
 from sellerwatch.catalog.quarantine import Case, CaseKind, CaseNotFound, CaseStatus
 from sellerwatch.kernel.ids import CaseId, ItemNo
-from sellerwatch.kernel.paging import Place
+from sellerwatch.kernel.paging import Cursor
 from sellerwatch.operations.catalog import Released, drop_case, release_case
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.web.api.authorization import Admin, Viewer
 from sellerwatch.web.api.context import Desk, parts_of
-from sellerwatch.web.api.cursors import EPOCH, Cursor, SellerFilter, cursor_of, known_seller, place_of, seller_of
+from sellerwatch.web.api.cursors import (
+    EPOCH,
+    CursorParameter,
+    SellerFilter,
+    decode_cursor,
+    encode_cursor,
+    known_seller,
+    seller_of,
+)
 from sellerwatch.web.api.errors import refusals
-from sellerwatch.web.api.models import Given, PageSize, Slice, Stamp, Told
+from sellerwatch.web.api.models import CursorPage, PageSize, RequestModel, ResponseModel, Stamp
 
 router = APIRouter(prefix="/quarantine", tags=["quarantine"])
 
@@ -30,7 +38,7 @@ AN_ID = "0198c0de-0000-7000-8008-000000000001"
 CasePath = Annotated[str, Path(alias="caseId", max_length=100, examples=[AN_ID])]
 
 
-class CaseShown(Told):
+class CaseShown(ResponseModel):
     """`held` parts wait for a decision."""
 
     case_id: str = Field(examples=[AN_ID])
@@ -53,7 +61,7 @@ class CaseDetail(CaseShown):
     items: list[int] = Field(description="The first of the products whose parts are held.")
 
 
-class ReleaseBody(Given):
+class ReleaseBody(RequestModel):
     steps: StrictInt = Field(default=10, ge=1, le=MOST_STEPS, description="Of 100 parts each.", examples=[10])
 
 
@@ -71,7 +79,7 @@ class DroppedCase(CaseShown):
     dropped: int
 
 
-class UnknownFieldShown(Told):
+class UnknownFieldShown(ResponseModel):
     endpoint: str
     field: str
     answers: int
@@ -80,7 +88,7 @@ class UnknownFieldShown(Told):
     last_seen_at: Stamp
 
 
-class DriftShown(Told):
+class DriftShown(ResponseModel):
     content: list[UnknownFieldShown]
 
 
@@ -90,18 +98,18 @@ async def list_cases(
     _: Viewer,
     seller_id: SellerFilter = None,
     status: Annotated[CaseStatus | None, Query()] = None,
-    cursor: Cursor = None,
+    cursor: CursorParameter = None,
     size: PageSize = 20,
-) -> Slice[CaseShown]:
+) -> CursorPage[CaseShown]:
     """Cases, newest first: whose products are held, and why."""
-    wanted, place = seller_of(seller_id), place_of(LIST, cursor)
+    wanted, position = seller_of(seller_id), decode_cursor(LIST, cursor)
 
-    def work(tx: ServiceTx) -> Slice[CaseShown]:
+    def work(tx: ServiceTx) -> CursorPage[CaseShown]:
         known_seller(tx, wanted)
-        piece = tx.quarantine.page(seller_id=wanted, status=status, place=place, limit=size)
-        held = tx.quarantine.count_held([case.case_id for case in piece.content])
+        piece = tx.quarantine.page(seller_id=wanted, status=status, cursor=position, limit=size)
+        held = tx.held_parts.count_held([case.case_id for case in piece.content])
         content = [CaseShown(**_case(case, held.get(case.case_id, 0))) for case in piece.content]
-        return Slice[CaseShown](content=content, next=cursor_of(LIST, piece.next))
+        return CursorPage[CaseShown](content=content, next=encode_cursor(LIST, piece.next))
 
     return await parts_of(request).read(work)
 
@@ -134,19 +142,19 @@ async def get_case(case_id: CasePath, request: Request, _: Viewer) -> CaseDetail
         case = tx.quarantine.get(wanted)
         if case is None:
             raise CaseNotFound(case_id=wanted)
-        held = tx.quarantine.count_held([wanted]).get(wanted, 0)
-        return CaseDetail(**_case(case, held), items=list(tx.quarantine.items_of_case(wanted, MOST_ITEMS)))
+        held = tx.held_parts.count_held([wanted]).get(wanted, 0)
+        return CaseDetail(**_case(case, held), items=list(tx.held_parts.items_of_case(wanted, MOST_ITEMS)))
 
     return await parts_of(request).read(work)
 
 
 @router.post("/{caseId}/release", responses=refusals(404, 409))
 async def release(
-    case_id: CasePath, request: Request, caller: Admin, body: ReleaseBody | None = None, cursor: Cursor = None
+    case_id: CasePath, request: Request, caller: Admin, body: ReleaseBody | None = None, cursor: CursorParameter = None
 ) -> ReleasedCase:
     """Take what is held under a case into the catalogue with today's parser, some steps at a time, and tell it."""
-    wanted, place, parts = CaseId.parse(case_id), place_of(RELEASE, cursor), parts_of(request)
-    after, steps = ItemNo(0 if place is None else place.row), (body or ReleaseBody()).steps
+    wanted, position, parts = CaseId.parse(case_id), decode_cursor(RELEASE, cursor), parts_of(request)
+    after, steps = ItemNo(0 if position is None else position.row), (body or ReleaseBody()).steps
     taken = events = 0
     unreadable: list[int] = []
     while True:
@@ -167,7 +175,7 @@ async def release(
         events=events,
         unreadable=len(unreadable),
         items=unreadable[:MOST_ITEMS],
-        next=None if step.after is None else cursor_of(RELEASE, Place(EPOCH, step.after)),
+        next=None if step.after is None else encode_cursor(RELEASE, Cursor(EPOCH, step.after)),
     )
 
 

@@ -16,9 +16,17 @@ from sellerwatch.operations.catalog import Confirmed, confirm_removal, refuse_re
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.web.api.authorization import Admin, Viewer
 from sellerwatch.web.api.context import Desk, parts_of
-from sellerwatch.web.api.cursors import Cursor, DryRun, SellerFilter, known_seller, place_of, seller_of, slice_of
+from sellerwatch.web.api.cursors import (
+    CursorParameter,
+    DryRun,
+    SellerFilter,
+    cursor_page,
+    decode_cursor,
+    known_seller,
+    seller_of,
+)
 from sellerwatch.web.api.errors import refusals
-from sellerwatch.web.api.models import Given, PageSize, Slice, Stamp, Told
+from sellerwatch.web.api.models import CursorPage, PageSize, RequestModel, ResponseModel, Stamp
 
 router = APIRouter(prefix="/removals", tags=["removals"])
 
@@ -32,7 +40,7 @@ AN_ID = "0198c0de-0000-7000-8009-000000000001"
 RemovalPath = Annotated[str, Path(alias="removalId", max_length=100, examples=[AN_ID])]
 
 
-class RemovalShown(Told):
+class RemovalShown(ResponseModel):
     """`missing` of `told` products were lacking from a whole list."""
 
     removal_id: str = Field(examples=[AN_ID])
@@ -52,7 +60,7 @@ class RemovalShown(Told):
         return cls(**vars(removal))
 
 
-class MissingProduct(Told):
+class MissingProduct(ResponseModel):
     item_no: int = Field(examples=[900000001])
     name: str | None = Field(examples=["울 코트"])
     last_seen_at: Stamp | None
@@ -63,7 +71,7 @@ class RemovalDetail(RemovalShown):
     items: list[MissingProduct] = Field(description="The first of those still missing.")
 
 
-class ConfirmBody(Given):
+class ConfirmBody(RequestModel):
     steps: StrictInt = Field(default=10, ge=1, le=MOST_STEPS, description="Of 100 products each.", examples=[10])
 
 
@@ -80,16 +88,16 @@ async def list_removals(
     _: Viewer,
     seller_id: SellerFilter = None,
     status: Annotated[RemovalStatus | None, Query()] = None,
-    cursor: Cursor = None,
+    cursor: CursorParameter = None,
     size: PageSize = 20,
-) -> Slice[RemovalShown]:
+) -> CursorPage[RemovalShown]:
     """Held removals and what became of earlier ones, newest first."""
-    wanted, place = seller_of(seller_id), place_of(LIST, cursor)
+    wanted, position = seller_of(seller_id), decode_cursor(LIST, cursor)
 
-    def work(tx: ServiceTx) -> Slice[RemovalShown]:
+    def work(tx: ServiceTx) -> CursorPage[RemovalShown]:
         known_seller(tx, wanted)
-        piece = tx.removals.page(seller_id=wanted, status=status, place=place, limit=size)
-        return slice_of(LIST, piece, RemovalShown.of)
+        piece = tx.removals.page(seller_id=wanted, status=status, cursor=position, limit=size)
+        return cursor_page(LIST, piece, RemovalShown.of)
 
     return await parts_of(request).read(work)
 

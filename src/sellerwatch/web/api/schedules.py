@@ -14,13 +14,13 @@ from sellerwatch.sellers.seller import SellerNotFound
 from sellerwatch.web.api.authorization import Admin, Viewer
 from sellerwatch.web.api.context import Desk, parts_of
 from sellerwatch.web.api.errors import refusals
-from sellerwatch.web.api.models import Page, PageNumber, PageSize, Stamp, Told
+from sellerwatch.web.api.models import NumberedPage, PageNumber, PageSize, ResponseModel, Stamp
 from sellerwatch.web.api.sellers import IntervalShown, SellerPath
 
 router = APIRouter(prefix="/schedules", tags=["schedules"])
 
 
-class ScheduleResponse(Told):
+class ScheduleResponse(ResponseModel):
     """`nextRunAt` is when the next run really starts: spread over sellers, and where one could not be started, when it
     is tried again. `nextStarts` are the next five."""
 
@@ -59,10 +59,10 @@ class RetriedSchedule(ScheduleResponse):
 @router.get("")
 async def list_schedules(
     request: Request, _: Viewer, page: PageNumber = 0, size: PageSize = 20
-) -> Page[ScheduleResponse]:
+) -> NumberedPage[ScheduleResponse]:
     """Schedules with their next times, by seller."""
     found, total = await parts_of(request).read(lambda tx: tx.schedules.page(offset=page * size, limit=size))
-    return Page[ScheduleResponse].of([ScheduleResponse.of(schedule) for schedule in found], page, size, total)
+    return NumberedPage[ScheduleResponse].of([ScheduleResponse.of(schedule) for schedule in found], page, size, total)
 
 
 @router.get("/{sellerId}", responses=refusals(404))

@@ -24,7 +24,15 @@ from sellerwatch.sellers.seller import Seller, SellerNotFound, SellerStatus
 from sellerwatch.web.api.authorization import Admin, Viewer
 from sellerwatch.web.api.context import Desk, parts_of
 from sellerwatch.web.api.errors import FieldProblem, InvalidRequest, language_of, refusals
-from sellerwatch.web.api.models import Given, Page, PageNumber, PageSize, Stamp, Told, WaitingShown
+from sellerwatch.web.api.models import (
+    NumberedPage,
+    PageNumber,
+    PageSize,
+    RequestModel,
+    ResponseModel,
+    Stamp,
+    WaitingShown,
+)
 
 router = APIRouter(prefix="/sellers", tags=["sellers"])
 
@@ -33,17 +41,17 @@ SellerPath = Annotated[
 ]
 
 
-class IntervalBody(Given):
+class IntervalBody(RequestModel):
     amount: StrictInt = Field(examples=[6])
     unit: StrictStr = Field(examples=["HOURS"], description="DAYS or HOURS, in any case.")
 
 
-class IntervalShown(Told):
+class IntervalShown(ResponseModel):
     amount: int
     unit: IntervalUnit
 
 
-class RegisterBody(Given):
+class RegisterBody(RequestModel):
     seller_id: StrictStr = Field(examples=["seller_12345"])
     name: StrictStr = Field(examples=["럭셔리하우스"])
     crawling_interval_days: StrictInt | None = Field(None, examples=[1])
@@ -51,12 +59,12 @@ class RegisterBody(Given):
     crawl_now: StrictBool = False
 
 
-class ChangeIntervalBody(Given):
+class ChangeIntervalBody(RequestModel):
     crawling_interval_days: StrictInt | None = Field(None, examples=[7])
     interval: IntervalBody | None = None
 
 
-class SellerResponse(Told):
+class SellerResponse(ResponseModel):
     seller_id: str
     name: str
     status: SellerStatus
@@ -71,21 +79,21 @@ class SellerResponse(Told):
         return cls(**_seller(seller))
 
 
-class ScheduleShown(Told):
+class ScheduleShown(ResponseModel):
     schedule_id: str
     status: str
     expression: str
     next_run_at: Stamp | None
 
 
-class LastRun(Told):
+class LastRun(ResponseModel):
     execution_id: str
     status: str
     created_at: Stamp
     completed_at: Stamp | None
 
 
-class OpenRun(Told):
+class OpenRun(ResponseModel):
     """The run of a seller that is going, or that waits to be started (PENDING)."""
 
     execution_id: str
@@ -117,7 +125,7 @@ class SellerDetail(ListedSeller):
     products_deleted: int
 
 
-class Started(Told):
+class Started(ResponseModel):
     """`taskCount` is the number of list pages, and null while the run waits to be started (PENDING)."""
 
     execution_id: str
@@ -154,7 +162,7 @@ async def list_sellers(
     status: Annotated[SellerStatus | None, Query()] = None,
     page: PageNumber = 0,
     size: PageSize = 20,
-) -> Page[ListedSeller]:
+) -> NumberedPage[ListedSeller]:
     """Sellers by their id, each with its open run and what that waits for."""
     language = language_of(request)
 
@@ -164,7 +172,7 @@ async def list_sellers(
         return [ListedSeller(**_seller(s), open_execution=runs.get(s.seller_id)) for s in found], total
 
     found, total = await parts_of(request).read(work)
-    return Page[ListedSeller].of(found, page, size, total)
+    return NumberedPage[ListedSeller].of(found, page, size, total)
 
 
 @router.get("/{sellerId}", responses=refusals(404))
@@ -176,7 +184,10 @@ async def get_seller(seller_id: SellerPath, request: Request, _: Viewer) -> Sell
         seller, schedule = tx.sellers.get(wanted), tx.schedules.of_seller(wanted)
         if seller is None:
             raise SellerNotFound(seller_id=wanted)
-        runs, counts = tx.executions.newest(seller_id=wanted, status=None, limit=1), tx.products.counts(wanted)
+        runs, counts = (
+            tx.execution_queries.newest(seller_id=wanted, status=None, limit=1),
+            tx.product_queries.counts(wanted),
+        )
         return SellerDetail(
             **_seller(seller),
             open_execution=_open_runs(tx, [wanted], language).get(wanted),

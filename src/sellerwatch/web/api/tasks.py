@@ -10,31 +10,31 @@ from pydantic import Field, StrictBool, StrictStr
 
 from sellerwatch.crawling.commands import retry_tasks
 from sellerwatch.crawling.execution import ExecutionNotFound
-from sellerwatch.crawling.ports import TaskChoice
+from sellerwatch.crawling.ports import TaskFilter
 from sellerwatch.crawling.task import Purpose, Task, TaskNotFound, TaskStatus, TaskType
 from sellerwatch.kernel.bulk import BulkResult
 from sellerwatch.kernel.failure_view import failure_view, note_view
 from sellerwatch.kernel.ids import ExecutionId, TaskId
-from sellerwatch.kernel.paging import Place
+from sellerwatch.kernel.paging import Cursor
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.web.api.authorization import Admin, Viewer
 from sellerwatch.web.api.context import Desk, parts_of
 from sellerwatch.web.api.cursors import (
-    Cursor,
+    CursorParameter,
     DryRun,
     RefusedOne,
     SellerFilter,
-    cursor_of,
+    cursor_page,
+    decode_cursor,
+    encode_cursor,
     known_seller,
     one_way,
-    place_of,
     refused_of,
     seller_of,
-    slice_of,
     unreadable,
 )
 from sellerwatch.web.api.errors import language_of, refusals
-from sellerwatch.web.api.models import FailureShown, Given, PageSize, Slice, Stamp, Told
+from sellerwatch.web.api.models import CursorPage, FailureShown, PageSize, RequestModel, ResponseModel, Stamp
 
 router = APIRouter(prefix="/tasks", tags=["tasks"])
 
@@ -48,7 +48,7 @@ TypeFilter = Annotated[TaskType | None, Query(alias="taskType")]
 ExecutionFilter = Annotated[str | None, Query(alias="executionId", max_length=100, description="Only of this run.")]
 
 
-class TaskShown(Told):
+class TaskShown(ResponseModel):
     task_id: str = Field(examples=[AN_ID])
     execution_id: str
     seller_id: str = Field(examples=["seller_12345"])
@@ -78,7 +78,7 @@ class TaskShown(Told):
         return cls.model_validate(vars(task) | said)
 
 
-class RetryTasksBody(Given):
+class RetryTasksBody(RequestModel):
     """By ids, or by a choice among all that failed: `allFailed`, or what narrows it."""
 
     task_ids: list[StrictStr] | None = Field(None, max_length=AT_ONCE, examples=[[AN_ID]])
@@ -88,7 +88,7 @@ class RetryTasksBody(Given):
     task_type: TaskType | None = Field(None, strict=False)
 
 
-class RetriedTasks(Told):
+class RetriedTasks(ResponseModel):
     """With `dryRun`: how many failed tasks the choice has. Else: what became of each. `next` leads to the rest."""
 
     dry_run: bool
@@ -108,23 +108,23 @@ async def list_tasks(
     seller_id: SellerFilter = None,
     status: Annotated[TaskStatus | None, Query()] = None,
     task_type: TypeFilter = None,
-    cursor: Cursor = None,
+    cursor: CursorParameter = None,
     size: PageSize = 20,
-) -> Slice[TaskShown]:
+) -> CursorPage[TaskShown]:
     """Tasks, newest first. A slice may be short and not the last: only `next: null` is the end."""
     choice = _choice(execution_id, seller_id, status, task_type)
-    place, language = place_of(LIST, cursor), language_of(request)
+    place, language = decode_cursor(LIST, cursor), language_of(request)
 
-    def work(tx: ServiceTx) -> Slice[TaskShown]:
+    def work(tx: ServiceTx) -> CursorPage[TaskShown]:
         _must_be_known(tx, choice)
-        return slice_of(LIST, tx.tasks.page(choice, place, size), lambda task: TaskShown.of(task, language))
+        return cursor_page(LIST, tx.task_queries.page(choice, place, size), lambda task: TaskShown.of(task, language))
 
     return await parts_of(request).read(work)
 
 
 @router.post("/retry", responses=refusals(404))
 async def retry_many(
-    body: RetryTasksBody, request: Request, caller: Admin, dry_run: DryRun = False, cursor: Cursor = None
+    body: RetryTasksBody, request: Request, caller: Admin, dry_run: DryRun = False, cursor: CursorParameter = None
 ) -> RetriedTasks:
     """Do failed tasks after all: by their ids, or at most 500 of a choice, newest first; `next` leads to the others."""
     chosen = body.all_failed or any((body.execution_id, body.seller_id, body.task_type))
@@ -133,13 +133,13 @@ async def retry_many(
     named = None if body.task_ids is None else [TaskId.parse(task_id) for task_id in body.task_ids]
     if named is not None and (dry_run or cursor is not None):
         raise unreadable("taskIds", "dryRun and cursor are for a choice")
-    place, parts = place_of(LIST, cursor), parts_of(request)
+    place, parts = decode_cursor(LIST, cursor), parts_of(request)
 
     def count(tx: ServiceTx) -> RetriedTasks:
         _must_be_known(tx, choice)
         by_seller: Counter[str] = Counter()
         by_type: Counter[str] = Counter()
-        for (seller, task_type), number in tx.tasks.count(choice).items():
+        for (seller, task_type), number in tx.task_queries.count(choice).items():
             by_seller[seller] += number
             by_type[task_type] += number
         return RetriedTasks(
@@ -152,13 +152,13 @@ async def retry_many(
             next=None,
         )
 
-    def work(tx: ServiceTx, desk: Desk) -> tuple[BulkResult, list[Task], Place | None]:
+    def work(tx: ServiceTx, desk: Desk) -> tuple[BulkResult, list[Task], Cursor | None]:
         if named is not None:
             known = tx.tasks.get_many(named)
             handled = retry_tasks(tx, named, parts.service.crawl.deadline, actor=desk.actor, now=desk.now)
             return handled, [known[task_id] for task_id in known if task_id in handled.done], None
         _must_be_known(tx, choice)
-        piece = tx.tasks.page(choice, place, AT_ONCE)
+        piece = tx.task_queries.page(choice, place, AT_ONCE)
         ids = [task.task_id for task in piece.content]
         handled = retry_tasks(tx, ids, parts.service.crawl.deadline, actor=desk.actor, now=desk.now)
         done = set(handled.done)
@@ -174,7 +174,7 @@ async def retry_many(
         by_type=Counter(task.task_type for task in tasks),
         done=list(handled.done),
         refused=refused_of(handled, request),
-        next=cursor_of(LIST, end),
+        next=encode_cursor(LIST, end),
     )
 
 
@@ -201,12 +201,12 @@ async def retry_task(task_id: TaskPath, request: Request, caller: Admin) -> Task
 
 def _choice(
     execution_id: str | None, seller_id: str | None, status: TaskStatus | None, task_type: TaskType | None
-) -> TaskChoice:
+) -> TaskFilter:
     run = None if execution_id is None else ExecutionId.parse(execution_id)
-    return TaskChoice(run, seller_of(seller_id), status, task_type)
+    return TaskFilter(run, seller_of(seller_id), status, task_type)
 
 
-def _must_be_known(tx: ServiceTx, choice: TaskChoice) -> None:
+def _must_be_known(tx: ServiceTx, choice: TaskFilter) -> None:
     known_seller(tx, choice.seller_id)
     if choice.execution_id is not None and tx.executions.get(choice.execution_id) is None:
         raise ExecutionNotFound(execution_id=choice.execution_id)

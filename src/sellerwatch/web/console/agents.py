@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from sellerwatch.agents import commands
 from sellerwatch.agents.agent import LONGEST_REASON, AgentStatus
-from sellerwatch.agents.agent_status import CircuitEvent, Standing, tokens_by_age
+from sellerwatch.agents.agent_status import AgentDetails, CircuitEvent, tokens_by_age
 from sellerwatch.agents.commands import AgentName, Moved, find_agent
 from sellerwatch.agents.overview import Pool
 from sellerwatch.agents.ports import LastHour
@@ -27,11 +27,11 @@ from sellerwatch.web.console import tables
 from sellerwatch.web.console.audit import entries_table
 from sellerwatch.web.console.overview import counts_of, pool_of
 from sellerwatch.web.console.page_request import Admin, Viewer, Visit
-from sellerwatch.web.console.rendering import Page, go, show
+from sellerwatch.web.console.rendering import PageRoute, go, show
 from sellerwatch.web.console.sellers import number_of
 from sellerwatch.web.console.tables import Chart, Confirm, Filter, Table
 
-router = APIRouter(route_class=Page, include_in_schema=False)
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 HOUR = timedelta(hours=1)
 LAST_EVENTS = 10
@@ -40,7 +40,7 @@ LONGEST_REST_HOURS = 24 * 365
 SORTS = ("number", "health", "budget")
 
 
-def why_of(standing: Standing, now: datetime) -> str | None:
+def why_of(standing: AgentDetails, now: datetime) -> str | None:
     """What keeps an agent from making a request, as a key of the catalogue; the domain says it in English alone."""
     if standing.agent.status is not AgentStatus.AVAILABLE:
         return f"agent.why_{standing.agent.status.lower()}"
@@ -82,7 +82,7 @@ def _circuits(pool: Pool) -> int:
     return pool.circuits(CircuitState.OPEN) + pool.circuits(CircuitState.HALF_OPEN)
 
 
-def _table(standings: Sequence[Standing], now: datetime) -> Table:
+def _table(standings: Sequence[AgentDetails], now: datetime) -> Table:
     return Table(
         "agents",
         (
@@ -119,7 +119,7 @@ def _table(standings: Sequence[Standing], now: datetime) -> Table:
 
 @dataclass(frozen=True)
 class Seen:
-    standing: Standing
+    standing: AgentDetails
     hour: LastHour
     asked: Sequence[Asked]
     circuit_events: Sequence[CircuitEvent]
@@ -137,8 +137,8 @@ async def agent_page(agent: str, visit: Viewer) -> Response:
         agent_id = stored.agent.user_agent_id
         return Seen(
             standing,
-            tx.agents.last_hour(stored.row, at.now),
-            tx.glances.asked(stored.row, at.now - HOUR, at.now + HOUR, MOST_ASKED),
+            tx.usage_log.last_hour(stored.row, at.now),
+            tx.dashboard.asked(stored.row, at.now - HOUR, at.now + HOUR, MOST_ASKED),
             tx.pool_report.circuit_events(stored.row, LAST_EVENTS),
             tx.audit.newest(limit=LAST_EVENTS, subject_type="agent", subject_id=agent_id),
         )

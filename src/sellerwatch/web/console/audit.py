@@ -9,16 +9,16 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.oversight.ports import AuditChoice
+from sellerwatch.oversight.ports import AuditFilter
 from sellerwatch.web.api.audit import LIST
-from sellerwatch.web.api.cursors import cursor_of, place_of
+from sellerwatch.web.api.cursors import decode_cursor, encode_cursor
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Viewer
-from sellerwatch.web.console.rendering import Page, show
+from sellerwatch.web.console.rendering import PageRoute, show
 from sellerwatch.web.console.tables import Filter, Table
 from sellerwatch.web.console.texts import TEXTS
 
-router = APIRouter(route_class=Page, include_in_schema=False)
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 #: Where the subject of an entry has its page.
 PAGES = {
@@ -37,10 +37,10 @@ async def audit(visit: Viewer) -> Response:
     names = ("actor", "action", "subject_type", "subject_id")
     given = {name: visit.asked(name) for name in names}
     subject_type, subject_id = given["subject_type"] or None, given["subject_id"] or None
-    choice = AuditChoice(subject_type, subject_id, given["actor"] or None, given["action"] or None)
-    place = place_of(LIST, visit.place("cursor"))
+    choice = AuditFilter(subject_type, subject_id, given["actor"] or None, given["action"] or None)
+    place = decode_cursor(LIST, visit.place("cursor"))
     piece = await visit.read(lambda tx: tx.audit.page(choice, place, visit.rows))
-    cursor = cursor_of(LIST, piece.next)
+    cursor = encode_cursor(LIST, piece.next)
     actions = sorted(key.removeprefix("action.") for key in TEXTS if key.startswith("action."))
     return show(
         visit,

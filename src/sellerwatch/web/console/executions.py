@@ -19,19 +19,19 @@ from sellerwatch.crawling.task import OPEN_STATES, TaskStatus
 from sellerwatch.crawling.waiting import causes_of_waiting
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.ids import ExecutionId
-from sellerwatch.kernel.paging import Piece
+from sellerwatch.kernel.paging import Page
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.reports.dashboard import Progress
 from sellerwatch.web.api.context import Desk
-from sellerwatch.web.api.cursors import cursor_of, place_of, seller_of
+from sellerwatch.web.api.cursors import decode_cursor, encode_cursor, seller_of
 from sellerwatch.web.api.executions import LIST
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Admin, Viewer, Visit
-from sellerwatch.web.console.rendering import Page, go, show
+from sellerwatch.web.console.rendering import PageRoute, go, show
 from sellerwatch.web.console.sellers import runs_table
 from sellerwatch.web.console.tables import Chart, Confirm, Filter, Table
 
-router = APIRouter(route_class=Page, include_in_schema=False)
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 MOST_ERRORS = 20
 #: Steps of a run that are read, and points of its chart.
@@ -42,14 +42,14 @@ MOST_STEPS, MOST_POINTS = 4000, 200
 async def executions(visit: Viewer) -> Response:
     seller, status = visit.asked("seller"), visit.asked("status")
     wanted = ExecutionStatus(status) if status in list(ExecutionStatus) else None
-    place, seller_id = place_of(LIST, visit.place("cursor")), seller_of(seller or None)
+    position, seller_id = decode_cursor(LIST, visit.place("cursor")), seller_of(seller or None)
 
-    def work(tx: ServiceTx) -> tuple[Piece[Execution], Mapping[ExecutionId, Failure]]:
-        found = tx.executions.page(seller_id=seller_id, status=wanted, place=place, limit=visit.rows)
+    def work(tx: ServiceTx) -> tuple[Page[Execution], Mapping[ExecutionId, Failure]]:
+        found = tx.execution_queries.page(seller_id=seller_id, status=wanted, cursor=position, limit=visit.rows)
         return found, causes_of_waiting(tx, found.content)
 
     piece, waiting = await visit.read(work)
-    cursor = cursor_of(LIST, piece.next)
+    cursor = encode_cursor(LIST, piece.next)
     table = runs_table(
         visit,
         piece.content,
@@ -119,10 +119,10 @@ def _look(tx: ServiceTx, execution_id: ExecutionId) -> Seen:
     notes = tx.run_notes.of(execution_id)
     return Seen(
         run,
-        tx.tasks.tally(execution_id),
-        tx.tasks.failures(execution_id, MOST_ERRORS),
+        tx.run_tasks.tally(execution_id),
+        tx.run_tasks.failures(execution_id, MOST_ERRORS),
         notes,
-        tx.glances.progress(execution_id, MOST_STEPS),
+        tx.dashboard.progress(execution_id, MOST_STEPS),
         recheck_at(tx, notes) if run.is_open else None,
         causes_of_waiting(tx, [run]).get(execution_id),
     )

@@ -13,9 +13,9 @@ from sellerwatch.web import sessions
 from sellerwatch.web.api.auth import PasswordMustChange, enter, enter_anew
 from sellerwatch.web.api.errors import status_of
 from sellerwatch.web.console.page_request import LANGUAGE, THEME, THEMES, Guest, Viewer, Visit, inside, login_lifetime
-from sellerwatch.web.console.rendering import Page, put_session, show
+from sellerwatch.web.console.rendering import PageRoute, put_session, show
 
-router = APIRouter(route_class=Page, include_in_schema=False)
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 LONGEST_NAME = 200
 A_YEAR = 365 * 86400

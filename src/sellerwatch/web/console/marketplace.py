@@ -10,10 +10,10 @@ from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.sellers.seller import SellerNotFound
 from sellerwatch.web.api.marketplace import turn
 from sellerwatch.web.console.page_request import Admin, Visit
-from sellerwatch.web.console.rendering import Page, go, show
+from sellerwatch.web.console.rendering import PageRoute, go, show
 from sellerwatch.web.console.tables import Confirm, seller_page
 
-router = APIRouter(route_class=Page, include_in_schema=False)
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 def _seller(given: str) -> SellerId | None:

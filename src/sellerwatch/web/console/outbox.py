@@ -13,22 +13,22 @@ from starlette.responses import Response
 
 from sellerwatch.kernel.bulk import BulkResult
 from sellerwatch.kernel.ids import OutboxId
-from sellerwatch.kernel.paging import Piece
+from sellerwatch.kernel.paging import Page
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.outbox import commands as outbox_commands
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.commands import find_message
 from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
-from sellerwatch.outbox.ports import Choice, Tally
+from sellerwatch.outbox.ports import MessageFilter, Tally
 from sellerwatch.outbox.receipt import Attempt
 from sellerwatch.web.api.context import Desk
-from sellerwatch.web.api.cursors import cursor_of, place_of, seller_of
+from sellerwatch.web.api.cursors import decode_cursor, encode_cursor, seller_of
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Admin, Viewer, Visit
-from sellerwatch.web.console.rendering import Page, go, show
+from sellerwatch.web.console.rendering import PageRoute, go, show
 from sellerwatch.web.console.tables import Chart, Confirm, Filter, Table, seller_page
 
-router = APIRouter(route_class=Page, include_in_schema=False)
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 MOST_DELIVERIES = 400
 MOST_POINTS = 120
@@ -40,7 +40,7 @@ EVENTS = ("PRODUCT_CREATED", "PRODUCT_UPDATED", "PRODUCT_DELETED")
 class Seen:
     channel: Channel
     tally: Tally
-    piece: Piece[Message]
+    piece: Page[Message]
     deliveries: Sequence[tuple[datetime, datetime]]
 
 
@@ -48,24 +48,24 @@ def _kind(text: str) -> OutboxKind:
     return OutboxKind(text) if text in list(OutboxKind) else OutboxKind.PRODUCT
 
 
-def _choice(status: str, seller: str, event: str) -> Choice:
+def _choice(status: str, seller: str, event: str) -> MessageFilter:
     wanted = MessageStatus(status) if status in list(MessageStatus) else None
-    return Choice(wanted, seller_of(seller or None), event or None)
+    return MessageFilter(wanted, seller_of(seller or None), event or None)
 
 
 @router.get("/outbox")
 async def outbox_page(visit: Viewer) -> Response:
     kind = _kind(visit.asked("kind"))
     status, seller, event = visit.asked("status"), visit.asked("seller"), visit.asked("event")
-    choice, place = _choice(status, seller, event), place_of(kind, visit.place("cursor"))
+    choice, place = _choice(status, seller, event), decode_cursor(kind, visit.place("cursor"))
 
     def work(tx: ServiceTx) -> Seen:
         view = tx.outbox_view(kind)
-        deliveries = tx.glances.deliveries(MOST_DELIVERIES) if kind is OutboxKind.PRODUCT else ()
+        deliveries = tx.dashboard.deliveries(MOST_DELIVERIES) if kind is OutboxKind.PRODUCT else ()
         return Seen(tx.channels.get(kind), view.tally(), view.page(choice, place, visit.rows), deliveries)
 
     seen = await visit.read(work)
-    cursor = cursor_of(kind, seen.piece.next)
+    cursor = encode_cursor(kind, seen.piece.next)
     table = Table(
         "messages",
         (

@@ -31,10 +31,10 @@ from sellerwatch.sellers.seller import SellerStatus
 from sellerwatch.web.api.context import Parts
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Viewer
-from sellerwatch.web.console.rendering import Page, show
+from sellerwatch.web.console.rendering import PageRoute, show
 from sellerwatch.web.console.tables import Table, seller_page
 
-router = APIRouter(route_class=Page, include_in_schema=False)
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 DAY = timedelta(days=1)
 #: Sellers shown one by one, the stalest first; of the others there is the number.
@@ -109,18 +109,18 @@ def pool_of(tx: ServiceTx, parts: Parts, at: Moment) -> Pool:
     rules = BreakerRules(settings.breaker_min_available_percent, timedelta(seconds=settings.breaker_open_seconds))
     limits = tuning_in_force(settings, tx.overrides.all()).limits
     breaker = tx.circuits.breaker().look(*tx.agents.tally(), rules, at.now)
-    restored = lost_permits(settings, tx.permits.highest())
+    restored = lost_permits(settings, tx.windows.highest())
     return Pool(tx.pool_report.standings(at, limits), limits, breaker, rules, restored, at.now)
 
 
 def _look(tx: ServiceTx, parts: Parts, at: Moment) -> Seen:
-    blames = Counter(tx.glances.failures(at.now - DAY, MOST_FAILURES))
-    needs, runs = tx.glances.needs(at.now - DAY), list(tx.executions.running())
+    blames = Counter(tx.dashboard.failures(at.now - DAY, MOST_FAILURES))
+    needs, runs = tx.dashboard.needs(at.now - DAY), list(tx.executions.running())
     if needs.failed_events:
         blames[Blame.RECEIVER] += needs.failed_events
     return Seen(
         needs=needs,
-        sellers=list(tx.glances.freshness()),
+        sellers=list(tx.dashboard.freshness()),
         runs=runs,
         pending=[run for run in tx.executions.pending() if run.failure is not None],
         causes=causes_of_waiting(tx, runs[:MOST_RUNS]),

@@ -15,14 +15,14 @@ from sellerwatch.catalog.queries import LookedAt, look_at, told_data
 from sellerwatch.kernel.ids import ItemNo, SellerId
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.outbox.message import Message
-from sellerwatch.web.api.cursors import cursor_of, place_of, seller_of
+from sellerwatch.web.api.cursors import decode_cursor, encode_cursor, seller_of
 from sellerwatch.web.api.products import LIST
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Viewer
-from sellerwatch.web.console.rendering import Page, go, show
+from sellerwatch.web.console.rendering import PageRoute, go, show
 from sellerwatch.web.console.tables import Filter, Table, seller_page
 
-router = APIRouter(route_class=Page, include_in_schema=False)
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 #: Versions shown with their differences, newest first; older ones behind a link.
 MOST_VERSIONS = 30
@@ -40,13 +40,13 @@ async def products(visit: Viewer) -> Response:
         if await visit.read(lambda tx: item in tx.products.of_items([item])):
             return go(visit, f"/products/{item}")
     wanted = ProductState(state) if state in list(ProductState) else None
-    place, seller_id = place_of(LIST, visit.place("cursor")), seller_of(seller or None)
+    position, seller_id = decode_cursor(LIST, visit.place("cursor")), seller_of(seller or None)
 
     def work(tx: ServiceTx) -> tuple[list[tuple[Product, Mapping[str, Any]]], str | None]:
-        piece = tx.products.page(
-            seller_id=seller_id, state=wanted, place=place, limit=visit.rows, search=search[:100] or None
+        piece = tx.product_queries.page(
+            seller_id=seller_id, state=wanted, cursor=position, limit=visit.rows, search=search[:100] or None
         )
-        return [(one, told_data(tx, one)) for one in piece.content], cursor_of(LIST, piece.next)
+        return [(one, told_data(tx, one)) for one in piece.content], encode_cursor(LIST, piece.next)
 
     found, cursor = await visit.read(work)
     table = Table(
@@ -105,7 +105,7 @@ class Seen:
 
     @property
     def facts(self) -> list[tuple[str, Any]]:
-        """Everything but what has a place of its own on the page."""
+        """Everything but what has a position of its own on the page."""
         apart = ("images", "options", "descriptionHtml", "name", "itemNo", "sellerId")
         return [(name, _short(value)) for name, value in _flat("", self.data) if name.partition(".")[0] not in apart]
 
@@ -136,7 +136,7 @@ async def product_page(item_no: int, visit: Viewer) -> Response:
     def work(tx: ServiceTx) -> Seen:
         looked = look_at(tx, wanted, reader)
         product_id = looked.known.product.product_id
-        bodies = [body for part in PartType for body in tx.products.bodies_of(product_id, part, 1)]
+        bodies = [body for part in PartType for body in tx.bodies.bodies_of(product_id, part, 1)]
         return Seen(
             looked,
             tx.history.of_product(product_id, MOST_VERSIONS),
@@ -205,7 +205,7 @@ async def body(item_no: int, part: str, visit: Viewer) -> Response:
 
     def work(tx: ServiceTx) -> bytes:
         product = look_at(tx, wanted, visit.parts.service.crawl.marketplace).known.product
-        found = tx.products.bodies_of(product.product_id, kind, 1)
+        found = tx.bodies.bodies_of(product.product_id, kind, 1)
         return found[0].body if found else b"null"
 
     headers = {"content-disposition": f'attachment; filename="{wanted}-{kind.lower()}.json"'}

@@ -14,26 +14,26 @@ from sellerwatch.kernel.ids import CaseId, ItemNo
 from sellerwatch.operations.catalog import Released, drop_case, release_case
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.web.api.context import Desk
-from sellerwatch.web.api.cursors import cursor_of, place_of, seller_of
+from sellerwatch.web.api.cursors import decode_cursor, encode_cursor, seller_of
 from sellerwatch.web.api.quarantine import LIST, MOST_ITEMS, MOST_STEPS
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Admin, Viewer, Visit
-from sellerwatch.web.console.rendering import Page, go, show
+from sellerwatch.web.console.rendering import PageRoute, go, show
 from sellerwatch.web.console.tables import Confirm, Filter, Table, seller_page
 
-router = APIRouter(route_class=Page, include_in_schema=False)
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get("/quarantine")
 async def cases(visit: Viewer) -> Response:
     seller, status = visit.asked("seller"), visit.asked("status")
     wanted = CaseStatus(status) if status in list(CaseStatus) else None
-    place, seller_id = place_of(LIST, visit.place("cursor")), seller_of(seller or None)
+    position, seller_id = decode_cursor(LIST, visit.place("cursor")), seller_of(seller or None)
 
     def work(tx: ServiceTx) -> tuple[Sequence[Case], str | None, Mapping[CaseId, int], Sequence[UnknownField]]:
-        piece = tx.quarantine.page(seller_id=seller_id, status=wanted, place=place, limit=visit.rows)
-        held = tx.quarantine.count_held([case.case_id for case in piece.content])
-        return piece.content, cursor_of(LIST, piece.next), held, tx.drift.all()
+        piece = tx.quarantine.page(seller_id=seller_id, status=wanted, cursor=position, limit=visit.rows)
+        held = tx.held_parts.count_held([case.case_id for case in piece.content])
+        return piece.content, encode_cursor(LIST, piece.next), held, tx.drift.all()
 
     found, cursor, held, unknown = await visit.read(work)
     table = Table(
@@ -105,8 +105,8 @@ def _look(tx: ServiceTx, case_id: CaseId) -> Seen:
     case = tx.quarantine.get(case_id)
     if case is None:
         raise CaseNotFound(case_id=case_id)
-    held = tx.quarantine.count_held([case_id]).get(case_id, 0)
-    return Seen(case, held, tx.quarantine.items_of_case(case_id, MOST_ITEMS))
+    held = tx.held_parts.count_held([case_id]).get(case_id, 0)
+    return Seen(case, held, tx.held_parts.items_of_case(case_id, MOST_ITEMS))
 
 
 @router.get("/quarantine/{case_id}")

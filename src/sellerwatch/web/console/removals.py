@@ -11,25 +11,25 @@ from sellerwatch.kernel.ids import RemovalId
 from sellerwatch.operations.catalog import Confirmed, confirm_removal, refuse_removal
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.web.api.context import Desk
-from sellerwatch.web.api.cursors import cursor_of, place_of, seller_of
+from sellerwatch.web.api.cursors import decode_cursor, encode_cursor, seller_of
 from sellerwatch.web.api.removals import LIST, MOST_ITEMS, MOST_STEPS
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Admin, Viewer
-from sellerwatch.web.console.rendering import Page, go, show
+from sellerwatch.web.console.rendering import PageRoute, go, show
 from sellerwatch.web.console.tables import Confirm, Filter, Table, seller_page
 
-router = APIRouter(route_class=Page, include_in_schema=False)
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get("/removals")
 async def removals(visit: Viewer) -> Response:
     seller, status = visit.asked("seller"), visit.asked("status")
     wanted = RemovalStatus(status) if status in list(RemovalStatus) else None
-    place, seller_id = place_of(LIST, visit.place("cursor")), seller_of(seller or None)
+    position, seller_id = decode_cursor(LIST, visit.place("cursor")), seller_of(seller or None)
     piece = await visit.read(
-        lambda tx: tx.removals.page(seller_id=seller_id, status=wanted, place=place, limit=visit.rows)
+        lambda tx: tx.removals.page(seller_id=seller_id, status=wanted, cursor=position, limit=visit.rows)
     )
-    cursor = cursor_of(LIST, piece.next)
+    cursor = encode_cursor(LIST, piece.next)
     table = Table(
         "removals",
         (

@@ -259,7 +259,7 @@ def _is_safe(visit: Visit) -> bool:
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
-class Page(APIRoute):
+class PageRoute(APIRoute):
     """A route for people: whatever is refused there is answered with a page, never with JSON."""
 
     def get_route_handler(self) -> Handler:

@@ -20,11 +20,11 @@ from sellerwatch.sellers.commands import retry_schedule, run_now
 from sellerwatch.web.api.context import Desk
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Admin, Viewer
-from sellerwatch.web.console.rendering import Page, go, show
+from sellerwatch.web.console.rendering import PageRoute, go, show
 from sellerwatch.web.console.sellers import number_of
 from sellerwatch.web.console.tables import Filter, Table, seller_page
 
-router = APIRouter(route_class=Page, include_in_schema=False)
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get("/schedules")
@@ -34,7 +34,7 @@ async def schedules(visit: Viewer) -> Response:
     def work(tx: ServiceTx) -> tuple[Sequence[Freshness], Budget]:
         tuning = tuning_in_force(visit.parts.settings, tx.overrides.all())
         standings = tx.pool_report.standings(at, tuning.limits)
-        return tx.glances.freshness(), Budget.of(standings, tuning.limits, tuning.host)
+        return tx.dashboard.freshness(), Budget.of(standings, tuning.limits, tuning.host)
 
     sellers, budget = await visit.read(work)
     room, end = budget.within(HOUR), at.now + (HOURS + 1) * HOUR

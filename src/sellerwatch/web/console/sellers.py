@@ -34,10 +34,10 @@ from sellerwatch.web.api.errors import status_of
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.overview import fresh_state
 from sellerwatch.web.console.page_request import Admin, Viewer, Visit
-from sellerwatch.web.console.rendering import Page, go, show
+from sellerwatch.web.console.rendering import PageRoute, go, show
 from sellerwatch.web.console.tables import Chart, Confirm, Filter, Table, seller_page
 
-router = APIRouter(route_class=Page, include_in_schema=False)
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 MOST_RUNS = 60
 MOST_PRODUCTS = 10
@@ -72,7 +72,7 @@ async def sellers(visit: Viewer) -> Response:
         found, total = tx.sellers.page(
             status=wanted, offset=0 if fresh else page * size, limit=size, search=search or None
         )
-        known = tx.glances.freshness([seller.seller_id for seller in found])
+        known = tx.dashboard.freshness([seller.seller_id for seller in found])
         kept = [one for one in known if not fresh or fresh_state(one, visit.now) == fresh]
         return kept, not fresh and (page + 1) * size < total, _waiting(tx, kept)
 
@@ -172,15 +172,15 @@ def _look(tx: ServiceTx, seller_id: SellerId) -> Seen:
     if seller is None:
         raise SellerNotFound(seller_id=seller_id)
     held, marketplace = tx.removals.held_of(seller_id), marketplace_status(tx)
-    runs = tx.executions.newest(seller_id=seller_id, status=None, limit=MOST_RUNS)
-    shown = tx.products.page(seller_id=seller_id, state=None, place=None, limit=MOST_PRODUCTS).content
+    runs = tx.execution_queries.newest(seller_id=seller_id, status=None, limit=MOST_RUNS)
+    shown = tx.product_queries.page(seller_id=seller_id, state=None, cursor=None, limit=MOST_PRODUCTS).content
     return Seen(
         seller=seller,
-        freshness=tx.glances.freshness([seller_id])[0],
+        freshness=tx.dashboard.freshness([seller_id])[0],
         schedule=tx.schedules.of_seller(seller_id),
         runs=runs,
         waiting=causes_of_waiting(tx, runs),
-        counts=tx.products.counts(seller_id),
+        counts=tx.product_queries.counts(seller_id),
         products=[(product, told_data(tx, product).get("name")) for product in shown],
         held=None if held is None else held.removal_id,
         cases=len(tx.quarantine.open_cases(seller_id)),
@@ -323,7 +323,7 @@ async def confirm_deactivate(seller_id: str, visit: Admin) -> Response:
         seller = tx.sellers.get(wanted)
         if seller is None:
             raise SellerNotFound(seller_id=wanted)
-        return seller, tx.executions.open_of(wanted), tx.products.counts(wanted)
+        return seller, tx.executions.open_of(wanted), tx.product_queries.counts(wanted)
 
     seller, going, counts = await visit.read(work)
     left = 0 if going is None else going.total_tasks_created - going.ended

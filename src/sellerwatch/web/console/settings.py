@@ -13,10 +13,10 @@ from sellerwatch.settings.load import tuned
 from sellerwatch.settings.model import SECRETS, TUNABLE
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Viewer
-from sellerwatch.web.console.rendering import Page, show
+from sellerwatch.web.console.rendering import PageRoute, show
 from sellerwatch.web.console.tables import Table
 
-router = APIRouter(route_class=Page, include_in_schema=False)
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 _CREDENTIALS = re.compile(r"//[^/@]*@")
 

@@ -6,20 +6,20 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from sellerwatch.crawling.commands import retry_tasks
-from sellerwatch.crawling.ports import TaskChoice
+from sellerwatch.crawling.ports import TaskFilter
 from sellerwatch.crawling.task import Task, TaskNotFound, TaskStatus, TaskType
 from sellerwatch.kernel.bulk import BulkResult
 from sellerwatch.kernel.ids import ExecutionId, TaskId
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.web.api.context import Desk
-from sellerwatch.web.api.cursors import cursor_of, place_of, seller_of
+from sellerwatch.web.api.cursors import decode_cursor, encode_cursor, seller_of
 from sellerwatch.web.api.tasks import AT_ONCE, LIST
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Admin, Viewer, Visit
-from sellerwatch.web.console.rendering import Page, go, show
+from sellerwatch.web.console.rendering import PageRoute, go, show
 from sellerwatch.web.console.tables import Confirm, Filter, Table, seller_page
 
-router = APIRouter(route_class=Page, include_in_schema=False)
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 COLUMNS = (
     "col.task",
@@ -35,9 +35,9 @@ COLUMNS = (
 )
 
 
-def _choice(visit: Visit, given: dict[str, str]) -> TaskChoice:
+def _choice(visit: Visit, given: dict[str, str]) -> TaskFilter:
     run, status, kind = given["execution"], given["status"], given["type"]
-    return TaskChoice(
+    return TaskFilter(
         ExecutionId.parse(run) if run else None,
         seller_of(given["seller"] or None),
         TaskStatus(status) if status in list(TaskStatus) else None,
@@ -48,9 +48,9 @@ def _choice(visit: Visit, given: dict[str, str]) -> TaskChoice:
 @router.get("/tasks")
 async def tasks(visit: Viewer) -> Response:
     given = {name: visit.asked(name) for name in ("seller", "status", "type", "execution")}
-    choice, place = _choice(visit, given), place_of(LIST, visit.place("cursor"))
-    piece = await visit.read(lambda tx: tx.tasks.page(choice, place, visit.rows))
-    cursor = cursor_of(LIST, piece.next)
+    choice, place = _choice(visit, given), decode_cursor(LIST, visit.place("cursor"))
+    piece = await visit.read(lambda tx: tx.task_queries.page(choice, place, visit.rows))
+    cursor = encode_cursor(LIST, piece.next)
     table = Table(
         "tasks",
         COLUMNS,
@@ -104,7 +104,7 @@ async def confirm_retry(visit: Admin) -> Response:
     """All failed ones of a choice: how many, of whom."""
     given = {name: visit.asked(name) for name in ("seller", "type", "execution")} | {"status": TaskStatus.FAILED.value}
     choice = _choice(visit, given)
-    counts = await visit.read(lambda tx: tx.tasks.count(choice))
+    counts = await visit.read(lambda tx: tx.task_queries.count(choice))
     return show(
         visit,
         "confirm.html",
@@ -130,7 +130,7 @@ async def retry(visit: Admin) -> Response:
     deadline = visit.parts.service.crawl.deadline
 
     def work(tx: ServiceTx, desk: Desk) -> BulkResult:
-        found = tx.tasks.page(choice, None, AT_ONCE).content
+        found = tx.task_queries.page(choice, None, AT_ONCE).content
         return retry_tasks(tx, [task.task_id for task in found], deadline, actor=desk.actor, now=desk.now)
 
     handled = await visit.change(work)

@@ -8,10 +8,10 @@ from starlette.responses import Response
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, TaskId
 from sellerwatch.reports import trace
 from sellerwatch.web.console.page_request import Viewer, Visit
-from sellerwatch.web.console.rendering import Page, show
+from sellerwatch.web.console.rendering import PageRoute, show
 from sellerwatch.web.console.sellers import number_of
 
-router = APIRouter(route_class=Page, include_in_schema=False)
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get("/why/product/{item_no}")
@@ -39,5 +39,5 @@ async def why_event(outbox_id: str, visit: Viewer) -> Response:
     return _show(visit, await visit.read(lambda tx: trace.of_message(tx, wanted)), f"/outbox/{wanted}")
 
 
-def _show(visit: Visit, told: trace.Story, back: str) -> Response:
+def _show(visit: Visit, told: trace.Trace, back: str) -> Response:
     return show(visit, "why.html", told=told, back=back)
