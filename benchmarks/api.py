@@ -172,8 +172,7 @@ def fill(database: Path, tasks: int, products: int) -> None:
 
 def questions(tasks: int, products: int) -> Iterator[tuple[str, str, dict[str, object]]]:
     """Every list by each of its filters: its beginning, its middle and near its end."""
-    from sellerwatch.kernel.paging import Cursor
-    from sellerwatch.web.api.cursors import encode_cursor
+    from sellerwatch.kernel.paging import Cursor, encode_cursor
 
     run = f"0198c0de-0000-7000-8002-{tasks // RUN // 2:012x}"
     seller = "seller_0003"

@@ -25,7 +25,7 @@ def office(run: Run, inline_store: SqlStore, database_file: Path) -> Office:
 
 def test_an_empty_trail_says_what_will_be_on_it(office: Office) -> None:
     assert "every change" in office.said("audit", "list")
-    assert office.json("audit", "list") == {"content": [], "limit": 20}
+    assert office.json("audit", "list") == {"content": [], "next": None, "limit": 20}
 
 
 def test_what_a_command_changed_is_there_with_who_did_it_and_before_and_after(office: Office) -> None:
@@ -72,6 +72,16 @@ def test_entries_are_found_by_what_was_changed_and_by_who_did_it(
     office.register(SellerId("other"))
     office.do(lambda tx: tx.audit.record(AuditEntry(NOW, "scheduler", "crawl.start", "execution", "e:1")))
     assert [entry["subjectId"] for entry in office.json("audit", "list", *options)["content"]] == found
+
+
+def test_one_entry_is_shown_by_its_number(office: Office) -> None:
+    office.register()
+    (entry,) = office.json("audit", "list")["content"]
+    number = str(entry["entryId"])
+    assert office.json("audit", "show", number) == entry
+    assert "seller.register" in office.said("audit", "show", number)
+    refused = office("audit", "show", "99")
+    assert (refused.returncode, refused.stderr) == (1, "error: There is no entry 99 on the audit trail.\n")
 
 
 def test_a_search_that_finds_nothing_says_how_to_see_everything(office: Office) -> None:

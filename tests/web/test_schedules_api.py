@@ -118,3 +118,9 @@ async def test_the_trail_is_for_those_who_are_known_and_read_only(office: Office
     assert (await office.viewer.get(AUDIT, since="once")).status == 400
     for cursor in BAD_CURSORS:
         assert (await office.viewer.get(AUDIT, cursor=cursor)).status == 400
+
+
+async def test_a_query_parameter_that_a_route_does_not_have_is_refused(office: Office) -> None:
+    refused = await office.viewer.get(AUDIT, sort="actor")
+    assert (refused.status, refused.json["errorCode"]) == (400, "INVALID_REQUEST")
+    assert "sort: is not a parameter of this route" in refused.json["message"]

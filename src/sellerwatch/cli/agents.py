@@ -25,10 +25,11 @@ from sellerwatch.cli.agents_output import (
     print_standings,
     standing_json,
 )
-from sellerwatch.cli.audit import entry_json
 from sellerwatch.cli.output import err, print_json
 from sellerwatch.cli.session import AsJson, Desk, say, this_moment
 from sellerwatch.kernel.errors import Invalid
+from sellerwatch.kernel.views import view_json
+from sellerwatch.oversight.queries import AuditEntryView
 
 if TYPE_CHECKING:
     from sellerwatch.agents.agent_status import AgentDetails, CircuitEvent
@@ -120,7 +121,7 @@ def show(agent: AgentArgument, as_json: AsJson = False) -> None:
         more = {
             "lastHour": last_hour_json(found.hour),
             "circuitEvents": [event_json(event) for event in found.events],
-            "audit": [entry_json(entry) for entry in found.entries],
+            "audit": [view_json(AuditEntryView.of(entry)) for entry in found.entries],
         }
         print_json(standing_json(found.standing, found.now) | more)
         return

@@ -8,13 +8,15 @@ import orjson
 import typer
 
 from sellerwatch.cli import session
-from sellerwatch.cli.output import print_json, print_table
-from sellerwatch.cli.session import AsJson, Limit, stamp
+from sellerwatch.cli.output import print_facts, print_table, print_view
+from sellerwatch.cli.session import AsJson, CursorOption, Limit
+from sellerwatch.oversight import queries
+from sellerwatch.oversight.ports import AuditFilter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sellerwatch.oversight.audit import AuditEntry
+    from sellerwatch.oversight.queries import AuditEntryView
 
 app = typer.Typer(no_args_is_help=True, help="Read the audit trail.")
 
@@ -42,6 +44,7 @@ def list_(
         str | None, typer.Option("--subject", metavar="TYPE|ID|TYPE:ID", help="What was changed, e.g. seller:seller_1.")
     ] = None,
     actor: Annotated[str | None, typer.Option("--actor", help="Who changed it, e.g. cli:minji or scheduler.")] = None,
+    cursor: CursorOption = None,
     as_json: AsJson = False,
 ) -> None:
     """List what was done, newest first, with what changed.
@@ -53,34 +56,51 @@ def list_(
     """
     subject_type, subject_id = _subject(subject)
     who = None if actor is None else session.text(actor)
-    entries = session.look(
-        lambda tx, _: tx.audit.newest(limit=limit, subject_type=subject_type, subject_id=subject_id, actor=who)
-    )
+    chosen = AuditFilter(subject_type, subject_id, who)
+    page = session.ask(queries.list_audit, chosen, cursor, limit)
     if as_json:
-        print_json({"content": [entry_json(entry) for entry in entries], "limit": limit})
+        print_view(page, limit=limit)
         return
     filtered = subject is not None or actor is not None
     print_table(
         "Audit trail",
-        ("at (UTC)", "actor", "action", "subject", "what changed"),
-        [(e.at, e.actor, e.action, f"{e.subject_type} {e.subject_id}", _told(e)) for e in entries],
+        ("entry", "at (UTC)", "actor", "action", "subject", "what changed"),
+        [
+            (e.entry_id, e.at, e.actor, e.action, f"{e.subject_type} {e.subject_id}", _what_changed(e))
+            for e in page.content
+        ],
         empty="Nothing like that is on the trail. All of it: sellerwatch audit list"
         if filtered
         else "Nothing is on the trail yet: every change made by a person or the scheduler will be.",
     )
 
 
-def entry_json(entry: AuditEntry) -> dict[str, Any]:
-    return {
-        "at": stamp(entry.at),
-        "actor": entry.actor,
-        "action": entry.action,
-        "subjectType": entry.subject_type,
-        "subjectId": entry.subject_id,
-        "before": entry.before,
-        "after": entry.after,
-        "note": entry.note,
-    }
+@app.command()
+def show(
+    entry: Annotated[int, typer.Argument(metavar="ENTRY", min=1, help="As `audit list` shows it.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show one change: who made it, to what, and how that was before and after.
+
+    \b
+    sellerwatch audit show 42
+    """
+    found = session.ask(queries.show_audit_entry, entry)
+    if as_json:
+        print_view(found)
+        return
+    print_facts(
+        [
+            ("entry", found.entry_id),
+            ("at (UTC)", found.at),
+            ("actor", found.actor),
+            ("action", found.action),
+            ("subject", f"{found.subject_type} {found.subject_id}"),
+            ("before", None if found.before is None else _shown(found.before)),
+            ("after", None if found.after is None else _shown(found.after)),
+            ("note", found.note),
+        ]
+    )
 
 
 def _subject(given: str | None) -> tuple[str | None, str | None]:
@@ -93,7 +113,7 @@ def _subject(given: str | None) -> tuple[str | None, str | None]:
     return kind, name if colon else None
 
 
-def _told(entry: AuditEntry) -> str:
+def _what_changed(entry: AuditEntryView) -> str:
     """Only what differs: `status ACTIVE -> INACTIVE`."""
     before, after = entry.before or {}, entry.after or {}
     changed = [_difference(name, before, after) for name in {**before, **after} if before.get(name) != after.get(name)]

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sellerwatch.kernel.errors import SellerwatchError
+from sellerwatch.kernel.views import View, view_json
 from sellerwatch.kernel.wording import catalogue, word
 
 #: Standard output: what was asked for. Standard error: everything said beside it.
@@ -66,6 +67,11 @@ def language_setting() -> str:
         return load(os.environ).settings.language
     except InvalidSettings:
         return os.environ.get("SELLERWATCH_LANGUAGE", "en")
+
+
+def print_view(view: View, **more: Any) -> None:
+    """Print a view as JSON, the same as the API answers, and what only the command line adds to it."""
+    print_json(view_json(view) | more)
 
 
 def print_json(value: Any) -> None:

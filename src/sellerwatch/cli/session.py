@@ -10,11 +10,12 @@ import asyncio
 import getpass
 import os
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVar
 
 import typer
 from rich.text import Text
@@ -28,14 +29,18 @@ from sellerwatch.kernel.ids import Ids, ReplayableIds
 if TYPE_CHECKING:
     from sellerwatch.crawling.absorb_batch import CrawlRules
     from sellerwatch.kernel.bulk import BulkResult
+    from sellerwatch.kernel.operations import OperationContext
     from sellerwatch.kernel.store import Store
     from sellerwatch.operations.ports import ServiceTx
+    from sellerwatch.operations.session import OperationSession
     from sellerwatch.settings.model import Settings
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most this many, newest first.")]
+CursorOption = Annotated[str | None, typer.Option("--cursor", help="`next` of the page before; left out: newest.")]
 Page = Annotated[int, typer.Option("--page", min=0, max=1_000_000, help="Which page, counted from 0.")]
 Size = Annotated[int, typer.Option("--size", min=1, max=100, help="How many on a page.")]
 
@@ -62,19 +67,23 @@ class Desk:
 
     @property
     def rules(self) -> CrawlRules:
-        """What ending a run goes by: bodies are read and addresses made, but nothing is ever fetched from here."""
-        from sellerwatch.compose.rules import crawl_rules  # noqa: PLC0415
-        from sellerwatch.marketplaces.mustit.client import MustitMarketplace  # noqa: PLC0415
-        from sellerwatch.marketplaces.mustit.urls import Urls  # noqa: PLC0415
-        from sellerwatch.marketplaces.ports import TransportFailed, TransportProblem  # noqa: PLC0415
+        return crawl_rules_without_network(self.settings)
 
-        class NoTransport:
-            async def get(self, url: str, headers: object) -> Any:
-                raise TransportFailed(problem=TransportProblem.UNREACHABLE, detail="a command makes no requests")
 
-        urls = Urls(list_path=self.settings.marketplace_list_path)
-        marketplace = MustitMarketplace(NoTransport(), self.settings.marketplace_url, lambda _: "", urls=urls)
-        return crawl_rules(self.settings, marketplace)
+def crawl_rules_without_network(settings: Settings) -> CrawlRules:
+    """What ending a run goes by: bodies are read and addresses made, but nothing is ever fetched from here."""
+    from sellerwatch.compose.rules import crawl_rules  # noqa: PLC0415
+    from sellerwatch.marketplaces.mustit.client import MustitMarketplace  # noqa: PLC0415
+    from sellerwatch.marketplaces.mustit.urls import Urls  # noqa: PLC0415
+    from sellerwatch.marketplaces.ports import TransportFailed, TransportProblem  # noqa: PLC0415
+
+    class NoTransport:
+        async def get(self, url: str, headers: object) -> Any:
+            raise TransportFailed(problem=TransportProblem.UNREACHABLE, detail="a command makes no requests")
+
+    urls = Urls(list_path=settings.marketplace_list_path)
+    marketplace = MustitMarketplace(NoTransport(), settings.marketplace_url, lambda _: "", urls=urls)
+    return crawl_rules(settings, marketplace)
 
 
 class CommandSession:
@@ -84,12 +93,42 @@ class CommandSession:
     """
 
     def __init__(self, settings: Settings, store: Store[ServiceTx], clock: Clock, runner: asyncio.Runner) -> None:
-        self._settings = settings
+        self.settings = settings
         self._store = store
         self._clock = clock
         self._runner = runner
         self._ids = Ids(clock, random.Random(os.urandom(16)))  # noqa: S311 - ids, no secrets
         self._actor = actor()
+
+    def run(
+        self, command: Callable[Concatenate[ServiceTx, OperationContext, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run a command as one transaction."""
+        return self.wait(self.operations.run(command, *args, **kwargs))
+
+    def ask(
+        self, query: Callable[Concatenate[ServiceTx, OperationContext, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run a query on one consistent view of the database."""
+        return self.wait(self.operations.ask(query, *args, **kwargs))
+
+    def wait(self, operation: Coroutine[Any, Any, T]) -> T:
+        """Run an operation that takes several transactions to its end."""
+        return self._runner.run(operation)
+
+    @cached_property
+    def operations(self) -> OperationSession:
+        from sellerwatch.operations.session import OperationSession  # noqa: PLC0415
+
+        return OperationSession(
+            store=self._store,
+            clock=self._clock,
+            ids=self._ids,
+            rules=crawl_rules_without_network(self.settings),
+            deadline=timedelta(seconds=self.settings.run_deadline_seconds),
+            actor=self._actor,
+            language=self.settings.language,
+        )
 
     def look(self, work: Callable[[ServiceTx, Desk], T]) -> T:
         """Run `work` on one consistent view of the database; it changes nothing."""
@@ -104,7 +143,7 @@ class CommandSession:
     def _desk(self) -> Callable[[], Desk]:
         """Each run of a piece of work gets the same ids and the same time: it may run more than once."""
         draw, now = ReplayableIds(self._ids), self._clock.now()
-        return lambda: Desk(self._settings, self._actor, now, draw.replay())
+        return lambda: Desk(self.settings, self._actor, now, draw.replay())
 
 
 @contextmanager
@@ -122,6 +161,18 @@ def command_session() -> Iterator[CommandSession]:
             yield CommandSession(settings, store, clock, runner)
     finally:
         store.close()
+
+
+def ask(query: Callable[Concatenate[ServiceTx, OperationContext, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run one query, and close the database after it."""
+    with command_session() as at:
+        return at.ask(query, *args, **kwargs)
+
+
+def run(command: Callable[Concatenate[ServiceTx, OperationContext, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run one command, and close the database after it."""
+    with command_session() as at:
+        return at.run(command, *args, **kwargs)
 
 
 def look(work: Callable[[ServiceTx, Desk], T]) -> T:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -20,3 +20,5 @@ class AuditEntry:
     before: Mapping[str, Any] | None = None
     after: Mapping[str, Any] | None = None
     note: str | None = None
+    #: Its number in the trail; 0 until it is written.
+    entry_id: int = field(default=0, compare=False)

@@ -23,13 +23,15 @@ VALUES (:at, :actor, :action, :subject_type, :subject_id, :before, :after, :note
 
 # The newest entries; `{where}` holds only what is asked for, so that each question finds its index.
 NEWEST = """
-SELECT at, actor, action, subject_type, subject_id, state_before, state_after, note FROM audit
+SELECT id, at, actor, action, subject_type, subject_id, state_before, state_after, note FROM audit
 {where} ORDER BY id DESC LIMIT :limit
 """
 
 
-ROW = """SELECT id, at, actor, action, subject_type, subject_id, state_before, state_after, note FROM audit
+ROW = """SELECT id, id, at, actor, action, subject_type, subject_id, state_before, state_after, note FROM audit
 WHERE id IN (:rows)"""
+
+GET = NEWEST.replace("{where}", "WHERE id = :entry_id")
 
 INDEXED = ("subject_type", "subject_id", "actor", "action")
 
@@ -65,6 +67,10 @@ class SqlAuditTrail:
             },
         )
 
+    def get(self, entry_id: int) -> AuditEntry | None:
+        row = self._db.row(GET, {"entry_id": entry_id, "limit": 1})
+        return None if row is None else _entry(row)
+
     def newest(
         self, *, limit: int, subject_type: str | None = None, subject_id: str | None = None, actor: str | None = None
     ) -> Sequence[AuditEntry]:
@@ -86,7 +92,8 @@ class SqlAuditTrail:
 
 
 def _entry(row: AnyRow) -> AuditEntry:
-    return AuditEntry(row[0], row[1], row[2], row[3], row[4], _object(row[5]), _object(row[6]), row[7])
+    number, at, actor, action, subject_type, subject_id, before, after, note = row
+    return AuditEntry(at, actor, action, subject_type, subject_id, _object(before), _object(after), note, number)
 
 
 def _text(value: Mapping[str, Any] | None) -> str | None:

@@ -26,7 +26,7 @@ from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import moment
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.web.api.audit import AuditEntryShown
+from sellerwatch.oversight.queries import AuditEntryView
 from sellerwatch.web.api.authorization import Admin, Viewer
 from sellerwatch.web.api.context import Desk, Parts, parts_of
 from sellerwatch.web.api.cursors import MOST_NAMED, HandledAnswer
@@ -112,7 +112,7 @@ class CircuitEventShown(ResponseModel):
 class AgentDetail(AgentShown):
     last_hour: LastHourShown
     circuit_events: list[CircuitEventShown]
-    audit: list[AuditEntryShown]
+    audit: list[AuditEntryView]
 
 
 class HealthScoreStats(ResponseModel):
@@ -340,8 +340,8 @@ def _reason(given: str) -> str:
     return " ".join(given.split())[:LONGEST_REASON] or "no reason was given"
 
 
-def _entries(entries: Sequence[AuditEntry]) -> list[AuditEntryShown]:
-    return [AuditEntryShown.of(entry) for entry in entries]
+def _entries(entries: Sequence[AuditEntry]) -> list[AuditEntryView]:
+    return [AuditEntryView.of(entry) for entry in entries]
 
 
 def _event(event: CircuitEvent) -> CircuitEventShown:

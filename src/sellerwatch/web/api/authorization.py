@@ -7,8 +7,10 @@ from typing import Annotated
 from fastapi import Depends, Request
 from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
 
+from sellerwatch.operations.session import OperationSession
 from sellerwatch.web.api.context import parts_of
 from sellerwatch.web.api.credentials import Caller, NotLoggedIn, Role
+from sellerwatch.web.api.errors import language_of
 from sellerwatch.web.sessions import COOKIE, follower_of
 
 bearer = HTTPBearer(
@@ -72,6 +74,18 @@ async def _watcher(
     return await _internal(request, key) if key is not None else await _caller(request, given)
 
 
+async def _viewer_session(request: Request, caller: Annotated[Caller, Depends(_caller)]) -> OperationSession:
+    return parts_of(request).session(caller.actor, language_of(request))
+
+
+async def _admin_session(request: Request, caller: Annotated[Caller, Depends(_admin)]) -> OperationSession:
+    return parts_of(request).session(caller.actor, language_of(request))
+
+
+#: Commands and queries for anybody who is logged in.
+ViewerSession = Annotated[OperationSession, Depends(_viewer_session)]
+#: The same for whoever may change things.
+AdminSession = Annotated[OperationSession, Depends(_admin_session)]
 #: A monitor: it has a token, or one of the internal keys.
 Watcher = Annotated[Caller, Depends(_watcher)]
 #: Whoever follows the stream: by a token, or from a page of the console.

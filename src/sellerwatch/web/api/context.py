@@ -13,6 +13,7 @@ from fastapi import Request
 from sellerwatch.compose.keys import open_passwords
 from sellerwatch.kernel.ids import ReplayableIds
 from sellerwatch.operations.ports import ServiceTx
+from sellerwatch.operations.session import OperationSession
 from sellerwatch.web.api.passwords import PasswordDesk
 
 if TYPE_CHECKING:
@@ -52,6 +53,19 @@ class Parts:
     @property
     def ids(self) -> Ids:
         return self.service.crawl.ids
+
+    def session(self, actor: str, language: str) -> OperationSession:
+        crawl = self.service.crawl
+        return OperationSession(
+            store=self.service.store,
+            clock=crawl.clock,
+            ids=crawl.ids,
+            rules=crawl.rules,
+            deadline=crawl.deadline,
+            actor=actor,
+            language=language,
+            changed=self.service.nudge,
+        )
 
     async def read(self, work: Callable[[ServiceTx], T]) -> T:
         """One consistent view; nothing is changed."""

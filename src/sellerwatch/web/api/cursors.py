@@ -6,21 +6,16 @@ come and go, and one of another list, or one that was tampered with, is refused 
 
 from __future__ import annotations
 
-import base64
-import binascii
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Annotated, TypeVar
 
 from fastapi import Path, Query, Request
 from pydantic import Field
 
 from sellerwatch.kernel.bulk import BulkResult
-from sellerwatch.kernel.errors import Invalid
 from sellerwatch.kernel.ids import ItemNo, SellerId
-from sellerwatch.kernel.paging import Cursor, Page
+from sellerwatch.kernel.paging import LONGEST_CURSOR, Page, encode_cursor
 from sellerwatch.kernel.wording import catalogue, word
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.sellers.seller import SellerNotFound
@@ -30,11 +25,9 @@ from sellerwatch.web.api.models import CursorPage, ResponseModel
 T = TypeVar("T")
 U = TypeVar("U")
 
-LONGEST_CURSOR = 100
 #: As many things as one request may name.
 MOST_NAMED = 1000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_PLACE = re.compile(r"([a-z]+)\.([0-9]{1,18})\.([0-9]{1,18})")
 
 CursorParameter = Annotated[
     str | None,
@@ -52,13 +45,6 @@ Since = Annotated[
 ]
 Until = Annotated[datetime | None, Query(alias="until", description="Made before then.")]
 ItemPath = Annotated[int, Path(alias="itemNo", ge=1, le=ItemNo.LARGEST, examples=[900000001])]
-
-
-@dataclass(eq=False)
-class InvalidCursor(Invalid):
-    """Not a cursor of this list."""
-
-    given: str
 
 
 class RefusedOne(ResponseModel):
@@ -86,29 +72,6 @@ def refused_of(handled: BulkResult, request: Request) -> list[RefusedOne]:
         RefusedOne(id=one.id, error_code=one.error.code, message=word(one.error.code, one.error.facts, words))
         for one in handled.refused
     ]
-
-
-def encode_cursor(name: str, place: Cursor | None) -> str | None:
-    if place is None:
-        return None
-    text = f"{name}.{(place.at - EPOCH) // timedelta(microseconds=1)}.{place.row}"
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
-
-
-def decode_cursor(name: str, cursor: str | None) -> Cursor | None:
-    """Where a slice of this list begins."""
-    if cursor is None:
-        return None
-    try:
-        text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
-        found = _PLACE.fullmatch(text)
-        if found is not None and found[1] == name:
-            place = Cursor(EPOCH + timedelta(microseconds=int(found[2])), int(found[3]))
-            if encode_cursor(name, place) == cursor:
-                return place
-    except (binascii.Error, ValueError, OverflowError):
-        pass
-    raise InvalidCursor(given=cursor[:LONGEST_CURSOR])
 
 
 def cursor_page(name: str, piece: Page[T], tell: Callable[[T], U]) -> CursorPage[U]:

@@ -17,17 +17,11 @@ from sellerwatch.crawling.waiting import causes_of_waiting
 from sellerwatch.kernel.failure import Blame, Failure, FailureCode
 from sellerwatch.kernel.failure_view import failure_counts_view, failure_view
 from sellerwatch.kernel.ids import ExecutionId
+from sellerwatch.kernel.paging import decode_cursor
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.web.api.authorization import Admin, Viewer
 from sellerwatch.web.api.context import Desk, parts_of
-from sellerwatch.web.api.cursors import (
-    CursorParameter,
-    SellerFilter,
-    cursor_page,
-    decode_cursor,
-    known_seller,
-    seller_of,
-)
+from sellerwatch.web.api.cursors import CursorParameter, SellerFilter, cursor_page, known_seller, seller_of
 from sellerwatch.web.api.errors import language_of, refusals
 from sellerwatch.web.api.models import CursorPage, FailureShown, PageSize, ResponseModel, Stamp, WaitingShown
 

@@ -12,6 +12,7 @@ from pydantic import Field, StrictBool, StrictStr
 
 from sellerwatch.kernel.bulk import BulkResult
 from sellerwatch.kernel.ids import OutboxId
+from sellerwatch.kernel.paging import decode_cursor, encode_cursor
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.outbox import commands as outbox_commands
 from sellerwatch.outbox.channel import Channel
@@ -29,8 +30,6 @@ from sellerwatch.web.api.cursors import (
     SellerFilter,
     Since,
     Until,
-    decode_cursor,
-    encode_cursor,
     known_seller,
     one_way,
     refused_of,

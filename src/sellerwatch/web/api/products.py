@@ -17,7 +17,7 @@ from sellerwatch.catalog.product import NAMES, PARTS, BodyNotFound, PartName, Pr
 from sellerwatch.catalog.quarantine import HeldPart
 from sellerwatch.catalog.queries import LookedAt, found_product, look_at, told_data
 from sellerwatch.kernel.ids import ItemNo, OutboxId
-from sellerwatch.kernel.paging import Cursor
+from sellerwatch.kernel.paging import Cursor, decode_cursor, encode_cursor
 from sellerwatch.operations.catalog import Rereading, reparse
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.outbox.message import Message
@@ -30,8 +30,6 @@ from sellerwatch.web.api.cursors import (
     ItemPath,
     SellerFilter,
     cursor_page,
-    decode_cursor,
-    encode_cursor,
     known_seller,
     seller_of,
 )

@@ -9,20 +9,12 @@ from pydantic import Field, StrictInt
 
 from sellerwatch.catalog.quarantine import Case, CaseKind, CaseNotFound, CaseStatus
 from sellerwatch.kernel.ids import CaseId, ItemNo
-from sellerwatch.kernel.paging import Cursor
+from sellerwatch.kernel.paging import Cursor, decode_cursor, encode_cursor
 from sellerwatch.operations.catalog import Released, drop_case, release_case
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.web.api.authorization import Admin, Viewer
 from sellerwatch.web.api.context import Desk, parts_of
-from sellerwatch.web.api.cursors import (
-    EPOCH,
-    CursorParameter,
-    SellerFilter,
-    decode_cursor,
-    encode_cursor,
-    known_seller,
-    seller_of,
-)
+from sellerwatch.web.api.cursors import EPOCH, CursorParameter, SellerFilter, known_seller, seller_of
 from sellerwatch.web.api.errors import refusals
 from sellerwatch.web.api.models import CursorPage, PageSize, RequestModel, ResponseModel, Stamp
 

@@ -12,19 +12,12 @@ from sellerwatch.catalog.product import Product
 from sellerwatch.catalog.queries import look_at_removal
 from sellerwatch.catalog.removal import REMOVAL_LIFE, Removal, RemovalReason, RemovalStatus
 from sellerwatch.kernel.ids import RemovalId
+from sellerwatch.kernel.paging import decode_cursor
 from sellerwatch.operations.catalog import Confirmed, confirm_removal, refuse_removal
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.web.api.authorization import Admin, Viewer
 from sellerwatch.web.api.context import Desk, parts_of
-from sellerwatch.web.api.cursors import (
-    CursorParameter,
-    DryRun,
-    SellerFilter,
-    cursor_page,
-    decode_cursor,
-    known_seller,
-    seller_of,
-)
+from sellerwatch.web.api.cursors import CursorParameter, DryRun, SellerFilter, cursor_page, known_seller, seller_of
 from sellerwatch.web.api.errors import refusals
 from sellerwatch.web.api.models import CursorPage, PageSize, RequestModel, ResponseModel, Stamp
 

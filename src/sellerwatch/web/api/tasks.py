@@ -15,7 +15,7 @@ from sellerwatch.crawling.task import Purpose, Task, TaskNotFound, TaskStatus, T
 from sellerwatch.kernel.bulk import BulkResult
 from sellerwatch.kernel.failure_view import failure_view, note_view
 from sellerwatch.kernel.ids import ExecutionId, TaskId
-from sellerwatch.kernel.paging import Cursor
+from sellerwatch.kernel.paging import Cursor, decode_cursor, encode_cursor
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.web.api.authorization import Admin, Viewer
 from sellerwatch.web.api.context import Desk, parts_of
@@ -25,8 +25,6 @@ from sellerwatch.web.api.cursors import (
     RefusedOne,
     SellerFilter,
     cursor_page,
-    decode_cursor,
-    encode_cursor,
     known_seller,
     one_way,
     refused_of,

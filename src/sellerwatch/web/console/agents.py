@@ -21,6 +21,7 @@ from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import moment
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.oversight.queries import AuditEntryView
 from sellerwatch.reports.dashboard import Asked
 from sellerwatch.web.api.context import Desk
 from sellerwatch.web.console import tables
@@ -161,7 +162,7 @@ async def agent_page(agent: str, visit: Viewer) -> Response:
         token=seen.standing.token_age(at.now),
         chart=_hour(seen.asked, at.now),
         events=events,
-        entries=entries_table(seen.entries, None, "agent.no_entries"),
+        entries=entries_table([AuditEntryView.of(entry) for entry in seen.entries], None, "agent.no_entries"),
     )
 
 

@@ -8,10 +8,9 @@ import orjson
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.oversight import queries
 from sellerwatch.oversight.ports import AuditFilter
-from sellerwatch.web.api.audit import LIST
-from sellerwatch.web.api.cursors import decode_cursor, encode_cursor
+from sellerwatch.oversight.queries import AuditEntryView
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Viewer
 from sellerwatch.web.console.rendering import PageRoute, show
@@ -37,10 +36,8 @@ async def audit(visit: Viewer) -> Response:
     names = ("actor", "action", "subject_type", "subject_id")
     given = {name: visit.asked(name) for name in names}
     subject_type, subject_id = given["subject_type"] or None, given["subject_id"] or None
-    choice = AuditFilter(subject_type, subject_id, given["actor"] or None, given["action"] or None)
-    place = decode_cursor(LIST, visit.place("cursor"))
-    piece = await visit.read(lambda tx: tx.audit.page(choice, place, visit.rows))
-    cursor = encode_cursor(LIST, piece.next)
+    chosen = AuditFilter(subject_type, subject_id, given["actor"] or None, given["action"] or None)
+    page = await visit.operations.ask(queries.list_audit, chosen, visit.cursor, visit.rows)
     actions = sorted(key.removeprefix("action.") for key in TEXTS if key.startswith("action."))
     return show(
         visit,
@@ -48,8 +45,8 @@ async def audit(visit: Viewer) -> Response:
         title="nav.audit",
         lead="audit.lead",
         table=entries_table(
-            piece.content,
-            visit.link(cursor=cursor) if cursor else None,
+            page.content,
+            visit.link(cursor=page.next) if page.next else None,
             "audit.none_found" if any(given.values()) else "audit.empty",
         ),
         live="*",
@@ -61,7 +58,7 @@ async def audit(visit: Viewer) -> Response:
     )
 
 
-def entries_table(entries: Sequence[AuditEntry], next_: str | None, empty: str) -> Table:
+def entries_table(entries: Sequence[AuditEntryView], next_: str | None, empty: str) -> Table:
     return Table(
         "audit",
         ("col.time", "col.actor", "col.action", "col.subject", "col.before", "col.after", "col.note"),
@@ -85,7 +82,7 @@ def entries_table(entries: Sequence[AuditEntry], next_: str | None, empty: str) 
     )
 
 
-def _page(entry: AuditEntry) -> str | None:
+def _page(entry: AuditEntryView) -> str | None:
     page = PAGES.get(entry.subject_type)
     return None if page is None or entry.subject_id == "all" else f"{page}{entry.subject_id}"
 

@@ -19,11 +19,11 @@ from sellerwatch.crawling.task import OPEN_STATES, TaskStatus
 from sellerwatch.crawling.waiting import causes_of_waiting
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.ids import ExecutionId
-from sellerwatch.kernel.paging import Page
+from sellerwatch.kernel.paging import Page, decode_cursor, encode_cursor
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.reports.dashboard import Progress
 from sellerwatch.web.api.context import Desk
-from sellerwatch.web.api.cursors import decode_cursor, encode_cursor, seller_of
+from sellerwatch.web.api.cursors import seller_of
 from sellerwatch.web.api.executions import LIST
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Admin, Viewer, Visit

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from sellerwatch.kernel.bulk import BulkResult
 from sellerwatch.kernel.ids import OutboxId
-from sellerwatch.kernel.paging import Page
+from sellerwatch.kernel.paging import Page, decode_cursor, encode_cursor
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.outbox import commands as outbox_commands
 from sellerwatch.outbox.channel import Channel
@@ -22,7 +22,7 @@ from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
 from sellerwatch.outbox.ports import MessageFilter, Tally
 from sellerwatch.outbox.receipt import Attempt
 from sellerwatch.web.api.context import Desk
-from sellerwatch.web.api.cursors import decode_cursor, encode_cursor, seller_of
+from sellerwatch.web.api.cursors import seller_of
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Admin, Viewer, Visit
 from sellerwatch.web.console.rendering import PageRoute, go, show

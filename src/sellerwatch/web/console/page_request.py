@@ -17,6 +17,7 @@ from sellerwatch.kernel.errors import Forbidden, Unauthenticated
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.wording import CATALOGUES, catalogue, failure_text, note_text, word
 from sellerwatch.operations.ports import ServiceTx
+from sellerwatch.operations.session import OperationSession
 from sellerwatch.web import sessions
 from sellerwatch.web.api.context import Desk, Parts, parts_of
 from sellerwatch.web.api.credentials import Caller
@@ -79,6 +80,16 @@ class Visit:
 
     def asked(self, name: str) -> str:
         return self.query.get(name, "").strip()
+
+    @property
+    def cursor(self) -> str | None:
+        """Where the list begins, if a cursor is given."""
+        return self.asked("cursor") or None
+
+    @cached_property
+    def operations(self) -> OperationSession:
+        """Commands and queries for this person."""
+        return self.parts.session(self.actor, self.language)
 
     def place(self, name: str) -> str | None:
         """A list's cursor, where one is given."""

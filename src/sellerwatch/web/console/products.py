@@ -13,9 +13,10 @@ from sellerwatch.catalog.ports import HistoryEntry, StoredBody
 from sellerwatch.catalog.product import NAMES, PartType, Product, ProductState
 from sellerwatch.catalog.queries import LookedAt, look_at, told_data
 from sellerwatch.kernel.ids import ItemNo, SellerId
+from sellerwatch.kernel.paging import decode_cursor, encode_cursor
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.outbox.message import Message
-from sellerwatch.web.api.cursors import decode_cursor, encode_cursor, seller_of
+from sellerwatch.web.api.cursors import seller_of
 from sellerwatch.web.api.products import LIST
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Viewer

@@ -11,10 +11,11 @@ from starlette.responses import Response
 from sellerwatch.catalog.ports import UnknownField
 from sellerwatch.catalog.quarantine import Case, CaseNotFound, CaseStatus
 from sellerwatch.kernel.ids import CaseId, ItemNo
+from sellerwatch.kernel.paging import decode_cursor, encode_cursor
 from sellerwatch.operations.catalog import Released, drop_case, release_case
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.web.api.context import Desk
-from sellerwatch.web.api.cursors import decode_cursor, encode_cursor, seller_of
+from sellerwatch.web.api.cursors import seller_of
 from sellerwatch.web.api.quarantine import LIST, MOST_ITEMS, MOST_STEPS
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Admin, Viewer, Visit

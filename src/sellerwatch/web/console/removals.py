@@ -8,10 +8,11 @@ from starlette.responses import Response
 from sellerwatch.catalog.queries import look_at_removal
 from sellerwatch.catalog.removal import Removal, RemovalStatus
 from sellerwatch.kernel.ids import RemovalId
+from sellerwatch.kernel.paging import decode_cursor, encode_cursor
 from sellerwatch.operations.catalog import Confirmed, confirm_removal, refuse_removal
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.web.api.context import Desk
-from sellerwatch.web.api.cursors import decode_cursor, encode_cursor, seller_of
+from sellerwatch.web.api.cursors import seller_of
 from sellerwatch.web.api.removals import LIST, MOST_ITEMS, MOST_STEPS
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Admin, Viewer

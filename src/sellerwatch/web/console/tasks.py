@@ -10,9 +10,10 @@ from sellerwatch.crawling.ports import TaskFilter
 from sellerwatch.crawling.task import Task, TaskNotFound, TaskStatus, TaskType
 from sellerwatch.kernel.bulk import BulkResult
 from sellerwatch.kernel.ids import ExecutionId, TaskId
+from sellerwatch.kernel.paging import decode_cursor, encode_cursor
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.web.api.context import Desk
-from sellerwatch.web.api.cursors import decode_cursor, encode_cursor, seller_of
+from sellerwatch.web.api.cursors import seller_of
 from sellerwatch.web.api.tasks import AT_ONCE, LIST
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Admin, Viewer, Visit
