@@ -125,7 +125,7 @@ def _look(tx: ServiceTx, parts: Parts, at: Moment) -> Seen:
         pending=[run for run in tx.executions.pending() if run.failure is not None],
         causes=causes_of_waiting(tx, runs[:MOST_RUNS]),
         pool=pool_of(tx, parts, at),
-        outbox=tx.outbox_view(OutboxKind.PRODUCT).tally(),
+        outbox=tx.outbox_queries(OutboxKind.PRODUCT).counts(),
         channel=tx.channels.get(OutboxKind.PRODUCT),
         marketplace=marketplace_status(tx),
         blames=blames.most_common(),
