@@ -16,7 +16,7 @@ from rich.text import Text
 
 from sellerwatch.kernel.errors import SellerwatchError
 from sellerwatch.kernel.views import View, view_json
-from sellerwatch.kernel.wording import catalogue, word
+from sellerwatch.kernel.wording import error_text
 
 #: Standard output: what was asked for. Standard error: everything said beside it.
 #: Into a pipe or a file nothing is folded at 80 columns: a line there is a record.
@@ -53,7 +53,7 @@ _COLOURS = {
 def print_error(error: SellerwatchError) -> None:
     """One sentence on standard error, in the language of the setting LANGUAGE."""
     language = language_setting()
-    sentence = word(error.code, error.facts, catalogue(language))
+    sentence = error_text(error.code, error.facts, language)
     begin = "오류" if language == "ko" else "error"
     err.print(f"{begin}: {sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
 
