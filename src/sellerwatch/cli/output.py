@@ -52,9 +52,12 @@ _COLOURS = {
 
 def print_error(error: SellerwatchError) -> None:
     """One sentence on standard error, in the language of the setting LANGUAGE."""
-    language = language_setting()
-    sentence = error_text(error.code, error.facts, language)
-    begin = "오류" if language == "ko" else "error"
+    print_refusal(error_text(error.code, error.facts, language_setting()))
+
+
+def print_refusal(sentence: str) -> None:
+    """Print the sentence of an error on standard error."""
+    begin = "오류" if language_setting() == "ko" else "error"
     err.print(f"{begin}: {sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVa
 import typer
 from rich.text import Text
 
-from sellerwatch.cli.output import out, print_error, print_json
+from sellerwatch.cli.output import out, print_error, print_json, print_refusal, print_view
 from sellerwatch.kernel import clock
 from sellerwatch.kernel.clock import Clock, Moment
 from sellerwatch.kernel.errors import Invalid
@@ -28,7 +28,7 @@ from sellerwatch.kernel.ids import Ids, ReplayableIds
 
 if TYPE_CHECKING:
     from sellerwatch.crawling.absorb_batch import CrawlRules
-    from sellerwatch.kernel.bulk import BulkResult
+    from sellerwatch.kernel.bulk import BulkResult, BulkResultView
     from sellerwatch.kernel.operations import OperationContext
     from sellerwatch.kernel.store import Store
     from sellerwatch.operations.ports import ServiceTx
@@ -242,6 +242,23 @@ def bar(percent: float, width: int = 30) -> str:
     """`######..........` for people."""
     filled = int(width * min(percent, 100.0) / 100)
     return f"{'#' * filled}{'.' * (width - filled)} {percent:.1f} %"
+
+
+def report_bulk(view: BulkResultView, sentence: str, *, as_json: bool, **more: Any) -> None:
+    """Print the result for several ids: exit code 3 when some were refused, 1 when all were.
+
+    A single id that was refused is an error like any other: no JSON is printed for it.
+    """
+    is_error = not view.done and len(view.refused) == 1
+    if as_json and not is_error:
+        print_view(view, **more)
+    else:
+        if view.done:
+            say(sentence, "green")
+        for refused in view.refused:
+            print_refusal(refused.message)
+    if view.refused:
+        raise typer.Exit(3 if view.done else 1)
 
 
 def report(handled: BulkResult, sentence: str, *, as_json: bool) -> None:
