@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVa
 import typer
 from rich.text import Text
 
-from sellerwatch.cli.output import out, print_error, print_json
+from sellerwatch.cli.output import out, print_error, print_error_text, print_json, print_view
 from sellerwatch.kernel import clock
 from sellerwatch.kernel.clock import Clock, Moment
 from sellerwatch.kernel.errors import Invalid
@@ -28,7 +28,8 @@ from sellerwatch.kernel.ids import Ids, ReplayableIds
 
 if TYPE_CHECKING:
     from sellerwatch.crawling.absorb_batch import CrawlRules
-    from sellerwatch.kernel.bulk import BulkResult
+    from sellerwatch.kernel.bulk import BulkResult, BulkResultView
+    from sellerwatch.kernel.notices import Notice
     from sellerwatch.kernel.operations import OperationContext
     from sellerwatch.kernel.store import Store
     from sellerwatch.operations.ports import ServiceTx
@@ -118,17 +119,29 @@ class CommandSession:
 
     @cached_property
     def operations(self) -> OperationSession:
+        from sellerwatch.compose.database import pool_clock  # noqa: PLC0415
+        from sellerwatch.compose.rules import pool_rules  # noqa: PLC0415
         from sellerwatch.operations.session import OperationSession  # noqa: PLC0415
 
         return OperationSession(
             store=self._store,
-            clock=self._clock,
+            clock=pool_clock(self.settings, self._clock),
             ids=self._ids,
             rules=crawl_rules_without_network(self.settings),
+            pool=pool_rules(self.settings),
             deadline=timedelta(seconds=self.settings.run_deadline_seconds),
             actor=self._actor,
             language=self.settings.language,
+            alert=self._alert,
         )
+
+    async def _alert(self, notices: Sequence[Notice]) -> None:
+        from sellerwatch.compose.alerts import send_alerts  # noqa: PLC0415
+        from sellerwatch.oversight.alerts import Alert  # noqa: PLC0415
+
+        now = self._clock.now()
+        alerts = [Alert(notice.kind, notice.subject, notice.text, now) for notice in notices]
+        await send_alerts(self.settings, alerts)
 
     def look(self, work: Callable[[ServiceTx, Desk], T]) -> T:
         """Run `work` on one consistent view of the database; it changes nothing."""
@@ -242,6 +255,23 @@ def bar(percent: float, width: int = 30) -> str:
     """`######..........` for people."""
     filled = int(width * min(percent, 100.0) / 100)
     return f"{'#' * filled}{'.' * (width - filled)} {percent:.1f} %"
+
+
+def print_bulk_result(result: BulkResultView, sentence: str, *, as_json: bool) -> None:
+    """Print what became of several; exit with 3 when a part was refused, with 1 when all were.
+
+    One that was asked for alone and refused is an error like any other: nothing goes to standard output.
+    """
+    is_single_refusal = not result.done and len(result.refused) == 1
+    if as_json and not is_single_refusal:
+        print_view(result)
+    else:
+        if result.done:
+            say(sentence, "green")
+        for refusal in result.refused:
+            print_error_text(refusal.message)
+    if result.refused:
+        raise typer.Exit(3 if result.done else 1)
 
 
 def report(handled: BulkResult, sentence: str, *, as_json: bool) -> None:
