@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVa
 import typer
 from rich.text import Text
 
-from sellerwatch.cli.output import out, print_error, print_error_text, print_json, print_view
+from sellerwatch.cli.output import out, print_error, print_json, print_refusal, print_view
 from sellerwatch.kernel import clock
 from sellerwatch.kernel.clock import Clock, Moment
 from sellerwatch.kernel.errors import Invalid
@@ -257,21 +257,21 @@ def bar(percent: float, width: int = 30) -> str:
     return f"{'#' * filled}{'.' * (width - filled)} {percent:.1f} %"
 
 
-def print_bulk_result(result: BulkResultView, sentence: str, *, as_json: bool) -> None:
-    """Print what became of several; exit with 3 when a part was refused, with 1 when all were.
+def report_bulk(view: BulkResultView, sentence: str, *, as_json: bool, **more: Any) -> None:
+    """Print the result for several ids: exit code 3 when some were refused, 1 when all were.
 
-    One that was asked for alone and refused is an error like any other: nothing goes to standard output.
+    A single id that was refused is an error like any other: no JSON is printed for it.
     """
-    is_single_refusal = not result.done and len(result.refused) == 1
-    if as_json and not is_single_refusal:
-        print_view(result)
+    is_error = not view.done and len(view.refused) == 1
+    if as_json and not is_error:
+        print_view(view, **more)
     else:
-        if result.done:
+        if view.done:
             say(sentence, "green")
-        for refusal in result.refused:
-            print_error_text(refusal.message)
-    if result.refused:
-        raise typer.Exit(3 if result.done else 1)
+        for refused in view.refused:
+            print_refusal(refused.message)
+    if view.refused:
+        raise typer.Exit(3 if view.done else 1)
 
 
 def report(handled: BulkResult, sentence: str, *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""Several things handled one by one: what is refused is reported, and the others are handled all the same."""
+"""Several things handled one by one: one that is refused is reported and does not stop the others."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Annotated, TypeVar
 from sellerwatch.kernel.errors import Conflict, NotFound
 from sellerwatch.kernel.ids import PublicId
 from sellerwatch.kernel.views import About, View
-from sellerwatch.kernel.wording import catalogue, word
+from sellerwatch.kernel.wording import error_text
 
 Id = TypeVar("Id", bound=PublicId)
 
 
 @dataclass(frozen=True)
 class BulkRefusal:
-    """One of several that could not be handled, and why."""
+    """One id that was refused, and why."""
 
     id: PublicId
     error: NotFound | Conflict
@@ -24,41 +24,44 @@ class BulkRefusal:
 
 @dataclass(frozen=True)
 class BulkResult:
-    """What became of several: those that were done, and those that were refused."""
+    """The ids that were done and those that were refused."""
 
     done: tuple[PublicId, ...]
     refused: tuple[BulkRefusal, ...]
 
 
 @dataclass(frozen=True)
-class RefusalView(View):
-    """One of several that could not be handled, and why."""
+class RefusedView(View):
+    """One id that was refused, and why."""
 
     id: str
     error_code: Annotated[str, About(example="ILLEGAL_MOVE")]
-    message: str
-
-    @classmethod
-    def of(cls, refusal: BulkRefusal, language: str) -> RefusalView:
-        error = refusal.error
-        return cls(refusal.id, error.code, word(error.code, error.facts, catalogue(language)))
+    message: Annotated[str, About("The reason as a sentence in the caller's language.")]
 
 
 @dataclass(frozen=True)
 class BulkResultView(View):
-    """What became of several, or with `dryRun` would: each is in one of the two lists."""
+    """The result for several ids: each is either in `done` or in `refused`."""
 
-    dry_run: bool
     done: Sequence[str]
-    refused: Sequence[RefusalView]
+    refused: Sequence[RefusedView]
+    dry_run: Annotated[bool, About("Nothing was changed: `done` are the ids that would be.")] = False
 
     @classmethod
-    def of(cls, result: BulkResult, language: str, *, dry_run: bool) -> BulkResultView:
-        return cls(dry_run, result.done, [RefusalView.of(each, language) for each in result.refused])
+    def of(cls, result: BulkResult, language: str, *, dry_run: bool = False) -> BulkResultView:
+        return cls(result.done, refused_views(result, language), dry_run)
+
+
+def refused_views(result: BulkResult, language: str) -> Sequence[RefusedView]:
+    """Return the refused ids, their reasons worded in a language."""
+    return [
+        RefusedView(one.id, one.error.code, error_text(one.error.code, one.error.facts, language))
+        for one in result.refused
+    ]
 
 
 def handle_each(ids: Sequence[Id], handle: Callable[[Id], None]) -> BulkResult:
-    """Handle each id once. A refusal comes before anything is written for that id, so there is nothing to undo."""
+    """Handle each id once, in order. `handle` must refuse an id before it writes anything for it."""
     done: list[PublicId] = []
     refused: list[BulkRefusal] = []
     for id_ in dict.fromkeys(ids):
