@@ -16,7 +16,7 @@ from rich.text import Text
 
 from sellerwatch.kernel.errors import SellerwatchError
 from sellerwatch.kernel.views import View, view_json
-from sellerwatch.kernel.wording import catalogue, word
+from sellerwatch.kernel.wording import error_text
 
 #: Standard output: what was asked for. Standard error: everything said beside it.
 #: Into a pipe or a file nothing is folded at 80 columns: a line there is a record.
@@ -52,7 +52,7 @@ _COLOURS = {
 
 def print_error(error: SellerwatchError) -> None:
     """One sentence on standard error, in the language of the setting LANGUAGE."""
-    print_refusal(word(error.code, error.facts, catalogue(language_setting())))
+    print_refusal(error_text(error.code, error.facts, language_setting()))
 
 
 def print_refusal(sentence: str) -> None:

@@ -29,6 +29,7 @@ from sellerwatch.kernel.ids import Ids, ReplayableIds
 if TYPE_CHECKING:
     from sellerwatch.crawling.absorb_batch import CrawlRules
     from sellerwatch.kernel.bulk import BulkResult, BulkResultView
+    from sellerwatch.kernel.notices import Notice
     from sellerwatch.kernel.operations import OperationContext
     from sellerwatch.kernel.store import Store
     from sellerwatch.operations.ports import ServiceTx
@@ -118,17 +119,29 @@ class CommandSession:
 
     @cached_property
     def operations(self) -> OperationSession:
+        from sellerwatch.compose.database import pool_clock  # noqa: PLC0415
+        from sellerwatch.compose.rules import pool_rules  # noqa: PLC0415
         from sellerwatch.operations.session import OperationSession  # noqa: PLC0415
 
         return OperationSession(
             store=self._store,
-            clock=self._clock,
+            clock=pool_clock(self.settings, self._clock),
             ids=self._ids,
             rules=crawl_rules_without_network(self.settings),
+            pool=pool_rules(self.settings),
             deadline=timedelta(seconds=self.settings.run_deadline_seconds),
             actor=self._actor,
             language=self.settings.language,
+            alert=self._alert,
         )
+
+    async def _alert(self, notices: Sequence[Notice]) -> None:
+        from sellerwatch.compose.alerts import send_alerts  # noqa: PLC0415
+        from sellerwatch.oversight.alerts import Alert  # noqa: PLC0415
+
+        now = self._clock.now()
+        alerts = [Alert(notice.kind, notice.subject, notice.text, now) for notice in notices]
+        await send_alerts(self.settings, alerts)
 
     def look(self, work: Callable[[ServiceTx, Desk], T]) -> T:
         """Run `work` on one consistent view of the database; it changes nothing."""

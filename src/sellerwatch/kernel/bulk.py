@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 from sellerwatch.kernel.errors import Conflict, NotFound
 from sellerwatch.kernel.ids import PublicId
 from sellerwatch.kernel.views import About, View
-from sellerwatch.kernel.wording import catalogue, word
+from sellerwatch.kernel.wording import error_text
 
 Id = TypeVar("Id", bound=PublicId)
 
@@ -54,8 +54,10 @@ class BulkResultView(View):
 
 def refused_views(result: BulkResult, language: str) -> Sequence[RefusedView]:
     """Return the refused ids, their reasons worded in a language."""
-    words = catalogue(language)
-    return [RefusedView(one.id, one.error.code, word(one.error.code, one.error.facts, words)) for one in result.refused]
+    return [
+        RefusedView(one.id, one.error.code, error_text(one.error.code, one.error.facts, language))
+        for one in result.refused
+    ]
 
 
 def handle_each(ids: Sequence[Id], handle: Callable[[Id], None]) -> BulkResult:
