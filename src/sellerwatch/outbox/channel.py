@@ -1,8 +1,8 @@
 """The channel: whether an outbox may send to its receiver, and how fast; one row that all processes share.
 
 It holds four things: whether an operator paused it; the circuit of the receiver; how many messages may be sending while
-a receiver comes back after an outage (its send limit grows with each success); and when the next may be sent (the rate).
-An attempt that fails while the circuit is open does not count as one of its message.
+a receiver comes back after an outage (its send limit grows with each success); and when the next may be sent (the
+rate). An attempt that fails while the circuit is open does not count as one of its message.
 
 Times are wall-clock times: after the clock is set back an open circuit stays open for longer, until `outbox resume`.
 """
@@ -61,10 +61,9 @@ class Channel:
     """CLOSED: messages are sent. OPEN: none before `not_before`, then one as a probe. HALF_OPEN: the probe is sent;
     another may be sent if it has no answer by `not_before`.
 
-    `openings` counts failed probes since the circuit was last closed, for the back-off between them; `opened_at` is when
-    that began. `send_limit` is how many may be SENDING after an outage: one more with every success, half as many after
-    a failure; None when there is no limit any more.
-    """
+    `openings` counts failed probes since the circuit was last closed, for the back-off between them; `opened_at` is
+    when that began. `send_limit` is how many may be SENDING after an outage: one more with every success, half as many
+    after a failure; None when there is no limit any more."""
 
     kind: OutboxKind
     state: CircuitState = CIRCUIT_LIFE.first
@@ -98,8 +97,8 @@ class Channel:
         return replace(self, paused_at=None, paused_by=None, not_before=not_before)
 
     def allow(self, wanted: int, count_sending: Callable[[], int], rules: DeliveryRules, now: datetime) -> Allowance:
-        """Return how many of `wanted` may be sent. `count_sending` counts over all processes; called only while there is
-        a send limit."""
+        """Return how many of `wanted` may be sent. `count_sending` counts over all processes; called only while there
+        is a send limit."""
         if self.is_paused:
             return Allowance(0, now + timedelta(seconds=rules.interval))
         if self.state is not CircuitState.CLOSED:
@@ -128,8 +127,8 @@ class Channel:
         return sent._move("half_open", probe_id=outbox_ids[0], not_before=now + rules.patience)
 
     def answered(self, outbox_id: OutboxId, rules: DeliveryRules, now: datetime) -> Channel:
-        """Record that the receiver took or refused a message. Only the probe's answer closes the circuit, not a late one
-        to what was sent before it opened."""
+        """Record that the receiver took or refused a message. Only the probe's answer closes the circuit, not a late
+        one to what was sent before it opened."""
         if self._is_probe(outbox_id):
             ended = {"probe_id": None, "not_before": None, "opened_at": None, "reason": None}
             closed = self._move("close", failures=0, openings=0, send_limit=1, closed_at=now, **ended)
@@ -144,9 +143,8 @@ class Channel:
     ) -> tuple[Channel, bool]:
         """Record a failed attempt that is worth repeating, and return whether it counts as one of its message.
 
-        It counts while the circuit is closed, unless the receiver sent Retry-After. Neither a probe nor what fails while
-        the circuit is open counts: the oldest message would use up its attempts in one outage.
-        """
+        It counts while the circuit is closed, unless the receiver sent Retry-After. Neither a probe nor what fails
+        while the circuit is open counts: the oldest message would use up its attempts in one outage."""
         asked = receipt.wait if receipt.status in _WHOLE_RECEIVER else None
         retry_at = None if asked is None else now + asked * (1 + JITTER * rng.random())
         if self.state is CircuitState.CLOSED and retry_at is None:
@@ -191,7 +189,8 @@ class Channel:
         return self.state is CircuitState.HALF_OPEN and self.probe_id == outbox_id
 
     def _rate(self, per_second: float, now: datetime) -> tuple[timedelta, datetime]:
-        """Return the time between two messages, and when the next may be sent: unused time is kept for one burst only."""
+        """Return the time between two messages, and when the next may be sent: unused time is kept for one burst
+        only."""
         gap = timedelta(seconds=1 / per_second)
         earliest = now - (max(1, int(per_second * BURST)) - 1) * gap
         return gap, max(self.next_send_at or earliest, earliest)

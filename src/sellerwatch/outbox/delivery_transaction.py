@@ -31,8 +31,8 @@ STOPPED = "the sender stopped before there was an answer"
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an attempt ended. Without a receipt: the sender stops before the answer. It carries a seed instead of a random
-    generator because the transaction that writes it may run twice and must then draw the same."""
+    """How an attempt ended. Without a receipt: the sender stops before the answer. It carries a seed instead of a
+    random generator because the transaction that writes it may run twice and must then draw the same."""
 
     claimed: Message
     receipt: Receipt | None

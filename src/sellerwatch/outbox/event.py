@@ -65,7 +65,8 @@ def event_body(
     changes: Sequence[ChangedField],
     product_data: bytes,
 ) -> str:
-    """Return the body as compact JSON, its keys in the order of the specification. The same arguments give the same bytes."""
+    """Return the body as compact JSON, its keys in the order of the specification. The same arguments give the same
+    bytes."""
     return orjson.dumps(
         {
             "eventId": outbox_id,

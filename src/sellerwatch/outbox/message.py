@@ -71,7 +71,7 @@ class TriesSpent(Conflict):
     """The message has used all its attempts; an operator can replay or discard it."""
 
     outbox_id: str
-    max_attempts: int
+    tries: int
 
 
 @quick
@@ -129,8 +129,8 @@ class Message:
         return self._move("refuse", retry_count=self.retry_count + 1, next_attempt_at=None, **_failed_with(error))
 
     def lose_lease(self, now: datetime, wait: timedelta, max_attempts: int = MAX_ATTEMPTS) -> Message:
-        """Take the message back from a worker that is gone. It may have arrived, so the attempt counts; the same key and
-        body make a repetition harmless."""
+        """Take the message back from a worker that is gone. It may have arrived, so the attempt counts; the same key
+        and body make a repetition harmless."""
         failed = self.retry_count + 1
         if failed >= max_attempts:
             return self.fail("its sender vanished", now, wait, max_attempts)

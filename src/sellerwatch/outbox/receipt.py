@@ -26,8 +26,8 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The receiver's answer to one attempt. `wait` is its Retry-After; `status` is None when it did not answer; `answer`
-    is the beginning of its body."""
+    """The receiver's answer to one attempt. `wait` is its Retry-After; `status` is None when it did not answer;
+    `answer` is the beginning of its body."""
 
     verdict: Verdict
     status: int | None = None
@@ -54,8 +54,8 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt in the log. `try_number` counts from 1, again after a replay; an attempt that is not counted shares its
-    number with the next. `answer` is the beginning of the answer, or why there was none."""
+    """One attempt in the log. `try_number` counts from 1, again after a replay; an attempt that is not counted shares
+    its number with the next. `answer` is the beginning of the answer, or why there was none."""
 
     outbox_id: OutboxId
     try_number: int

@@ -16,10 +16,9 @@ _BETWEEN_PROBES = Backoff(first=30.0, longest=300.0)
 class DeliveryRules:
     """`interval`: how often the table is read when nothing wakes the loop; `grace`: how long a stop waits for answers.
 
-    Both are in seconds. `failures` in a row open the receiver's circuit for the back-off `opened`; another probe is sent
-    when one has no answer after `patience`, which is longer than any request lasts. `per_second` limits how many
-    messages all processes send together; `concurrency` limits one process.
-    """
+    Both are in seconds. `failures` in a row open the receiver's circuit for the back-off `opened`; another probe is
+    sent when one has no answer after `patience`, which is longer than any request lasts. `per_second` limits how many
+    messages all processes send together; `concurrency` limits one process."""
 
     concurrency: int = 20
     batch: int = 100

@@ -24,7 +24,7 @@ from sellerwatch.kernel.ids import ExecutionId
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import OutboxKind
-from sellerwatch.outbox.ports import Tally
+from sellerwatch.outbox.ports import OutboxCounts
 from sellerwatch.reports.dashboard import Freshness, Needs
 from sellerwatch.schedules.missed import starts_at
 from sellerwatch.sellers.seller import SellerStatus
@@ -53,7 +53,7 @@ class Seen:
     pending: list[Execution]
     causes: Mapping[ExecutionId, Failure]
     pool: Pool
-    outbox: Tally
+    outbox: OutboxCounts
     channel: Channel
     marketplace: MarketplaceStatus
     blames: list[tuple[Blame, int]]
