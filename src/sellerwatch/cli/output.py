@@ -52,9 +52,12 @@ _COLOURS = {
 
 def print_error(error: SellerwatchError) -> None:
     """One sentence on standard error, in the language of the setting LANGUAGE."""
-    language = language_setting()
-    sentence = word(error.code, error.facts, catalogue(language))
-    begin = "오류" if language == "ko" else "error"
+    print_error_text(word(error.code, error.facts, catalogue(language_setting())))
+
+
+def print_error_text(sentence: str) -> None:
+    """Print the sentence of an error on standard error."""
+    begin = "오류" if language_setting() == "ko" else "error"
     err.print(f"{begin}: {sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVa
 import typer
 from rich.text import Text
 
-from sellerwatch.cli.output import out, print_error, print_json
+from sellerwatch.cli.output import out, print_error, print_error_text, print_json, print_view
 from sellerwatch.kernel import clock
 from sellerwatch.kernel.clock import Clock, Moment
 from sellerwatch.kernel.errors import Invalid
@@ -28,9 +28,10 @@ from sellerwatch.kernel.ids import Ids, ReplayableIds
 
 if TYPE_CHECKING:
     from sellerwatch.crawling.absorb_batch import CrawlRules
-    from sellerwatch.kernel.bulk import BulkResult
+    from sellerwatch.kernel.bulk import BulkResult, RefusedView
     from sellerwatch.kernel.operations import OperationContext
     from sellerwatch.kernel.store import Store
+    from sellerwatch.kernel.views import View
     from sellerwatch.operations.ports import ServiceTx
     from sellerwatch.operations.session import OperationSession
     from sellerwatch.settings.model import Settings
@@ -40,6 +41,7 @@ T = TypeVar("T")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most this many, newest first.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would happen; change nothing.")]
 CursorOption = Annotated[str | None, typer.Option("--cursor", help="`next` of the page before; left out: newest.")]
 Page = Annotated[int, typer.Option("--page", min=0, max=1_000_000, help="Which page, counted from 0.")]
 Size = Annotated[int, typer.Option("--size", min=1, max=100, help="How many on a page.")]
@@ -115,6 +117,10 @@ class CommandSession:
     def wait(self, operation: Coroutine[Any, Any, T]) -> T:
         """Run an operation that takes several transactions to its end."""
         return self._runner.run(operation)
+
+    @property
+    def now(self) -> datetime:
+        return self._clock.now()
 
     @cached_property
     def operations(self) -> OperationSession:
@@ -242,6 +248,24 @@ def bar(percent: float, width: int = 30) -> str:
     """`######..........` for people."""
     filled = int(width * min(percent, 100.0) / 100)
     return f"{'#' * filled}{'.' * (width - filled)} {percent:.1f} %"
+
+
+def print_bulk(
+    view: View, done: Sequence[str], refused: Sequence[RefusedView], sentence: str, *, as_json: bool
+) -> None:
+    """Print what became of several ids. An id that was given alone and refused is an error like any other. Exit code 3
+    when a part was refused, 1 when all were.
+    """
+    alone = not done and len(refused) == 1
+    if as_json and not alone:
+        print_view(view)
+    elif done:
+        say(sentence, "green")
+    if alone or not as_json:
+        for each in refused:
+            print_error_text(each.message)
+    if refused:
+        raise typer.Exit(3 if done else 1)
 
 
 def report(handled: BulkResult, sentence: str, *, as_json: bool) -> None:
