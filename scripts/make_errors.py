@@ -8,14 +8,7 @@ from pathlib import Path
 
 from sellerwatch.kernel.errors import SellerwatchError, error_classes
 from sellerwatch.kernel.failure import BLAME, FailureCode
-from sellerwatch.kernel.wording import (
-    ENGLISH,
-    FAILURES_ENGLISH,
-    FAILURES_KOREAN,
-    KOREAN,
-    NOTES_ENGLISH,
-    NOTES_KOREAN,
-)
+from sellerwatch.texts import family
 from sellerwatch.web.api.errors import status_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -58,24 +51,22 @@ def every_error() -> list[type[SellerwatchError]]:
         name = ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
         if "migrations" not in name and not name.endswith("__main__"):
             importlib.import_module(name)
-    return sorted((each for each in error_classes() if each.code in ENGLISH), key=lambda each: each.code)
+    return sorted((each for each in error_classes() if each.code in family("errors")), key=lambda each: each.code)
 
 
 def page() -> str:
-    rows = [
-        f"| `{each.code}` | {status_of(each)} | {_cell(ENGLISH[each.code])} | {_cell(KOREAN[each.code])} |"
-        for each in every_error()
-    ]
-    failures = [
-        f"| `{code}` | {BLAME[code]} | {_cell(FAILURES_ENGLISH[code])} | {_cell(FAILURES_KOREAN[code])} |"
-        for code in FailureCode
-    ]
-    notes = [f"| `{code}` | {_cell(NOTES_ENGLISH[code])} | {_cell(NOTES_KOREAN[code])} |" for code in NOTES_ENGLISH]
+    rows = [f"| `{each.code}` | {status_of(each)} | {_cells('errors', each.code)} |" for each in every_error()]
+    failures = [f"| `{code}` | {BLAME[code]} | {_cells('failures', code)} |" for code in FailureCode]
+    notes = [f"| `{code}` | {_cells('notes', code)} |" for code in family("notes")]
     return "".join([HEAD, *_lines(rows), FAILURES, *_lines(failures), NOTES, *_lines(notes)])
 
 
 def _lines(rows: list[str]) -> list[str]:
     return [f"{row}\n" for row in rows]
+
+
+def _cells(name: str, key: str) -> str:
+    return " | ".join(map(_cell, family(name)[key]))
 
 
 def _cell(sentence: str) -> str:

@@ -19,7 +19,9 @@ EXAMPLES = [shlex.split(line) for line in re.findall(r"\| `(sellerwatch [^`]+)` 
 def commands(group: TyperGroup, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], TyperCommand]:
     """Every command that does something, by its words."""
     found: dict[tuple[str, ...], TyperCommand] = {}
-    for name, command in group.commands.items():
+    context = typer.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         if isinstance(command, TyperGroup):
             found |= commands(command, (*path, name))
         elif isinstance(command, TyperCommand):

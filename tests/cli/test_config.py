@@ -40,7 +40,7 @@ def test_all_faults_are_said_at_once_with_exit_code_2(run: Run) -> None:
     done = run("config", "check", PORT="abc", DATABASEURL="x", WINDOW_LIMIT="0")
     assert (done.returncode, done.stdout) == (2, "")
     first, *listed = done.stderr.splitlines()
-    assert first == "error: The settings have 3 fault(s):"
+    assert first == "error: The settings have 3 faults:"
     assert [line.split(":")[0] for line in listed] == [
         "  - SELLERWATCH_DATABASEURL",
         "  - SELLERWATCH_PORT",

@@ -14,11 +14,13 @@ import sys
 import traceback
 from typing import Any
 
-from sellerwatch.cli.main import main, program
+from sellerwatch.cli.main import COMMANDS, main, program
 from sellerwatch.cli.session import command_session
 
 for name in ("alembic.command", "sellerwatch.compose.service", "sellerwatch.simulator.simulator", "uvloop"):
     importlib.import_module(name)
+for where in COMMANDS.values():
+    importlib.import_module(f"sellerwatch.cli.{where.partition(':')[0]}")
 program()
 os.environ["SELLERWATCH_DATABASE_URL"] = "sqlite://"
 with command_session() as first:

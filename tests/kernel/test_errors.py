@@ -32,8 +32,9 @@ from sellerwatch.kernel.errors import (
     error_classes,
 )
 from sellerwatch.kernel.store import StoreFailed
-from sellerwatch.kernel.wording import CATALOGUES, ENGLISH, KOREAN, word
+from sellerwatch.kernel.wording import error_text
 from sellerwatch.sellers.seller import SellerNotFound
+from sellerwatch.texts import LANGUAGES, family
 
 KINDS: list[type[SellerwatchError]] = [
     Invalid,
@@ -48,6 +49,10 @@ KINDS: list[type[SellerwatchError]] = [
 ]
 #: Named to be caught: an adapter raises one of its own that derives from it and says what is the matter.
 CAUGHT: list[type[SellerwatchError]] = [StoreFailed]
+
+
+ENGLISH = {code: texts[0] for code, texts in family("errors").items()}
+KOREAN = {code: texts[1] for code, texts in family("errors").items()}
 
 
 def raised_classes() -> list[type[SellerwatchError]]:
@@ -117,7 +122,7 @@ def test_a_korean_sentence_is_korean_and_glues_no_particle_to_a_fact() -> None:
 def test_every_korean_wording_can_be_said() -> None:
     for error in raised_classes():
         instance = an_instance(error)
-        sentence = word(instance.code, instance.facts, KOREAN)
+        sentence = error_text(instance.code, instance.facts, "ko")
         assert "{" not in sentence
         assert "  " not in sentence
         assert " or " not in sentence
@@ -125,10 +130,10 @@ def test_every_korean_wording_can_be_said() -> None:
 
 def test_lists_are_joined_in_the_language_of_the_sentence() -> None:
     facts = {"noun": "task", "name": "x", "verb": "put_back", "state": "FAILED", "needs": ("A", "B", "C")}
-    assert "A, B 또는 C 상태" in word("ILLEGAL_MOVE", facts, KOREAN)
-    assert "put back" in word("ILLEGAL_MOVE", facts, KOREAN)
-    assert "A, B or C" in word("ILLEGAL_MOVE", facts)
-    assert set(CATALOGUES) == {"en", "ko"}
+    assert "A, B 또는 C 상태" in error_text("ILLEGAL_MOVE", facts, "ko")
+    assert "put back" in error_text("ILLEGAL_MOVE", facts, "ko")
+    assert "A, B or C" in error_text("ILLEGAL_MOVE", facts)
+    assert set(LANGUAGES) == {"en", "ko"}
 
 
 def test_every_wording_can_be_said() -> None:
@@ -229,15 +234,14 @@ def test_errors_are_compared_by_identity_as_exceptions_are() -> None:
 
 
 def test_a_code_without_a_wording_is_still_said_plainly() -> None:
-    assert word("DISK_FULL", {"path": "/data", "left": 0}, {}) == "Disk full (path=/data, left=0)."
-    assert word("DISK_FULL", {}, {}) == "Disk full."
+    assert error_text("DISK_FULL", {"path": "/data", "left": 0}) == "Disk full (path=/data, left=0)."
+    assert error_text("DISK_FULL", {}) == "Disk full."
 
 
-def test_another_language_is_another_catalogue() -> None:
-    assert (
-        word("SELLER_EXISTS", {"seller_id": "s"}, {"SELLER_EXISTS": "{seller_id}는 이미 있습니다."})
-        == "s는 이미 있습니다."
-    )
+def test_each_language_has_its_own_sentence() -> None:
+    facts = {"seller_id": "s"}
+    assert error_text("SELLER_EXISTS", facts, "ko") == "판매자 s: 이미 등록되어 있습니다."
+    assert error_text("SELLER_EXISTS", facts, "fr") == error_text("SELLER_EXISTS", facts)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +254,9 @@ def test_lists_are_said_as_people_say_them(needs: tuple[str, ...], said: str) ->
 
 
 def test_braces_in_a_fact_are_said_as_they_are() -> None:
-    assert "{digits}" in word("INVALID_REQUEST_URL", {"given": "{x}", "task_type": "T", "pattern": "/item/{digits}"})
+    assert "{digits}" in error_text(
+        "INVALID_REQUEST_URL", {"given": "{x}", "task_type": "T", "pattern": "/item/{digits}"}
+    )
 
 
 @dataclass(eq=False)

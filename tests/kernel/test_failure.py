@@ -13,13 +13,10 @@ from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.failure import BLAME, LONGEST_FACT, Blame, Failure, FailureCode, failure_columns
 from sellerwatch.kernel.failure_view import failure_counts_view, failure_view, note_view
 from sellerwatch.kernel.wording import (
-    FAILURES_ENGLISH,
-    FAILURES_KOREAN,
-    NOTES_ENGLISH,
-    NOTES_KOREAN,
     failure_text,
     note_text,
 )
+from sellerwatch.texts import family, template
 
 UNWELL = Failure.of(FailureCode.SERVER_ERROR, NOW, status=503)
 HANGUL = re.compile("[가-힣]")
@@ -34,7 +31,7 @@ def facts_of(template: str) -> set[str]:
 @pytest.mark.parametrize("code", list(FailureCode))
 def test_every_code_has_a_blame_and_a_sentence_with_the_same_facts_in_both_languages(code: FailureCode) -> None:
     assert code in BLAME
-    english, korean = FAILURES_ENGLISH[code], FAILURES_KOREAN[code]
+    english, korean = family("failures")[code]
     assert facts_of(english) == facts_of(korean)
     failure = Failure(code, NOW, tuple((name, 7) for name in facts_of(english)))
     for sentence in (failure_text(failure, language) for language in ("en", "ko")):
@@ -48,8 +45,8 @@ def test_every_code_has_a_blame_and_a_sentence_with_the_same_facts_in_both_langu
 
 
 def test_no_sentence_is_left_of_a_code_that_is_gone() -> None:
-    assert set(FAILURES_ENGLISH) == set(FAILURES_KOREAN) == set(BLAME) == set(FailureCode)
-    assert set(NOTES_ENGLISH) == set(NOTES_KOREAN) == set(TaskNote)
+    assert set(family("failures")) == set(BLAME) == set(FailureCode)
+    assert set(family("notes")) == set(TaskNote)
 
 
 def test_a_fact_that_is_missing_leaves_a_gap_in_the_sentence_and_nothing_worse() -> None:
@@ -106,7 +103,7 @@ def test_a_failure_as_json_has_the_sentence_in_the_language_and_the_value_beside
 
 
 def test_a_note_has_a_code_unless_an_earlier_version_wrote_it_as_a_sentence() -> None:
-    assert note_view(TaskNote.HELD, "en") == {"note": NOTES_ENGLISH["HELD"], "noteCode": "HELD"}
-    assert note_text(TaskNote.FOREIGN, "ko") == NOTES_KOREAN["FOREIGN"]
+    assert note_view(TaskNote.HELD, "en") == {"note": template("notes", "HELD", "en"), "noteCode": "HELD"}
+    assert note_text(TaskNote.FOREIGN, "ko") == template("notes", "FOREIGN", "ko")
     assert note_view("left alone", "ko") == {"note": "left alone", "noteCode": None}
     assert note_view(None, "en") == {"note": None, "noteCode": None}

@@ -114,7 +114,7 @@ def test_the_error_is_a_list_that_names_each_variable() -> None:
     with pytest.raises(InvalidSettings) as refused:
         load(env(PORT="abc", DATABASEURL="x"))
     assert str(refused.value).splitlines() == [
-        "The settings have 2 fault(s):",
+        "The settings have 2 faults:",
         "  - SELLERWATCH_DATABASEURL: unknown setting; the nearest known name is SELLERWATCH_DATABASE_URL",
         "  - SELLERWATCH_PORT: input should be a valid integer, unable to parse string as an integer (it is 'abc')",
     ]

@@ -16,7 +16,7 @@ from sellerwatch.kernel.errors import Failed
 from sellerwatch.kernel.fast_values import quick
 from sellerwatch.kernel.ids import CaseId, ExecutionId, ItemNo, OutboxId, ProductId, RemovalId, SellerId
 from sellerwatch.kernel.paging import Cursor, Page
-from sellerwatch.outbox.ports import OutboxTx
+from sellerwatch.sellers.ports import SellersTx
 
 PartKey = tuple[ItemNo, PartType]
 
@@ -292,7 +292,7 @@ class Reader(Protocol):
     def read_options(self, body: bytes, item_no: ItemNo) -> OptionFacts: ...
 
 
-class CatalogTx(OutboxTx, Protocol):
+class CatalogTx(SellersTx, Protocol):
     @property
     def products(self) -> Products: ...
 

@@ -9,19 +9,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sellerwatch.cli import session
-from sellerwatch.cli.output import ago, print_facts, print_table, print_view
+from sellerwatch.cli.output import print_facts, print_table, print_view
 from sellerwatch.cli.session import AsJson, CursorOption, DryRun, Limit, say
+from sellerwatch.cli.texts import Texts
 from sellerwatch.crawling import queries
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.views import ExecutionDetailView, ExecutionView, ListedExecutionView
-from sellerwatch.crawling.waiting import waiting_view
 from sellerwatch.kernel.failure import Failure
+from sellerwatch.kernel.failure_view import WaitingView
 from sellerwatch.kernel.ids import ExecutionId, SellerId
+from sellerwatch.kernel.views import view_json
+from sellerwatch.sellers.queries import require_seller
 
 if TYPE_CHECKING:
     from sellerwatch.operations.ports import ServiceTx
 
 app = typer.Typer(no_args_is_help=True, help="Look at runs, cancel them, try again what failed in them.")
+
+FAMILY = "cli_runs"
 
 ExecutionArgument = Annotated[str, typer.Argument(metavar="EXECUTION_ID", help="As `executions list` shows it.")]
 
@@ -44,14 +49,15 @@ def list_(
     """
     seller_id = None if seller is None else SellerId.parse(seller)
     with session.command_session() as at:
-        page, now = at.ask(queries.list_executions, seller_id, status, cursor, limit), at.now
+        page, now, text = at.ask(queries.list_executions, seller_id, status, cursor, limit), at.now, at.texts(FAMILY)
     if as_json:
         print_view(page, limit=limit)
         return
-    nothing = f"No runs yet. Start one: sellerwatch crawl {seller_id or 'SELLER_ID'}"
+    nothing = text("executions.none", seller=seller_id or "SELLER_ID")
     if status is not None:
-        nothing = f"No run is {status}. All of them: sellerwatch executions list"
-    print_runs("Runs", page.content, now, empty=nothing)
+        nothing = text("executions.none_in_state", status=status)
+    print_runs(text("executions.title"), page.content, now, text, empty=nothing)
+    print_next(page.next, text)
 
 
 @app.command()
@@ -65,21 +71,22 @@ def show(execution: ExecutionArgument, as_json: AsJson = False) -> None:
     """
     execution_id = ExecutionId.parse(execution)
     with session.command_session() as at:
-        run, now = at.ask(queries.show_execution, execution_id), at.now
+        run, now, text = at.ask(queries.show_execution, execution_id), at.now, at.texts(FAMILY)
     if as_json:
         print_view(run)
         return
-    _print_run(run, now)
+    print_facts([(text(f"run.{name}"), value) for name, value in _facts(run, now, text)])
     print_table(
-        "Tasks",
-        ("type", "status", "number"),
+        text("run.tasks"),
+        text.columns("type", "status", "number"),
         [(type_, status, number) for type_, counts in run.tasks.items() for status, number in counts.items()],
-        empty="It has no tasks.",
+        empty=text("run.no_tasks"),
     )
-    _print_notes(run, now)
+    _print_notes(run, now, text)
     if run.errors:
-        print_table("Errors", ("tasks", "blame", "message"), [(e.count, e.blame, e.message) for e in run.errors], empty="")
-        say(f"Try them again: sellerwatch executions retry {execution_id}", "dim")
+        errors = [(each.count, each.blame, each.message) for each in run.errors]
+        print_table(text("run.errors"), text.columns("tasks", "blame", "cause"), errors, empty="")
+        say(text("run.retry_hint", execution=execution_id), "dim")
 
 
 @app.command()
@@ -89,7 +96,7 @@ def cancel(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """End a run. Its waiting tasks are cancelled; those in flight finish, and their answers are still used.
+    """Cancel a run. Its waiting tasks are cancelled; those in flight finish, and their answers are still used.
 
     \b
     sellerwatch executions cancel 0198c0de-0000-7000-8002-000000000001 --dry-run
@@ -99,18 +106,18 @@ def cancel(
 
     execution_id = ExecutionId.parse(execution)
     with session.command_session() as at:
-        rules = at.operations.rules
+        text = at.texts(FAMILY)
         if not yes and not dry_run:
             run = at.ask(queries.show_execution, execution_id)
             if run.is_open:
-                question = f"The run of {run.seller_id} is {run.progress_rate:.0f} % done. End it?"
+                question = text("cancel.question", seller=run.seller_id, percent=f"{run.progress_rate:.0f}")
                 typer.confirm(question, abort=True, err=True)
-        ended = at.run(cancel_execution, execution_id, rules, dry_run=dry_run)
+        ended = at.run(cancel_execution, execution_id, at.operations.rules, dry_run=dry_run)
     if as_json:
         print_view(ended)
         return
-    counts = f"{ended.cancelled_tasks} waiting task(s) cancelled, {ended.tasks_in_flight} in flight finish."
-    say(f"The run would be ended: {counts}" if dry_run else f"The run was ended: {counts}", "green")
+    key = "cancel.would" if dry_run else "cancel.done"
+    say(text(key, n=ended.cancelled_tasks, flying=ended.tasks_in_flight), "green")
 
 
 @app.command()
@@ -124,33 +131,32 @@ def retry(execution: ExecutionArgument, dry_run: DryRun = False, as_json: AsJson
 
     execution_id = ExecutionId.parse(execution)
     with session.command_session() as at:
+        text = at.texts(FAMILY)
         run = at.run(retry_execution, execution_id, at.operations.deadline, dry_run=dry_run)
     if as_json:
         print_view(run)
         return
-    if dry_run:
-        say(f"{run.reopened_tasks} failed task(s) would be done again; the run is {run.status}.", "green")
-        return
-    say(f"{run.reopened_tasks} failed task(s) are to be done again; the run is {run.status}.", "green")
-    say("A running `sellerwatch serve` takes them up by itself.")
+    say(text("retry.would" if dry_run else "retry.done", n=run.reopened_tasks, status=run.status), "green")
+    if not dry_run:
+        say(text("service.takes_up"))
 
 
-def print_runs(title: str, runs: Sequence[ListedExecutionView], now: datetime, *, empty: str) -> None:
+def print_runs(title: str, runs: Sequence[ListedExecutionView], now: datetime, text: Texts, *, empty: str) -> None:
     """Print runs as a table."""
     print_table(
         title,
-        ("execution", "seller", "status", "started", "progress", "done", "failed", "tasks", "cause"),
+        text.columns("run", "seller", "status", "started", "progress", "done", "failed", "tasks", "cause"),
         [
             (
                 run.execution_id,
                 run.seller_id,
                 run.status,
-                ago(run.created_at, now),
+                text.ago(run.created_at, now),
                 f"{run.progress_rate:.0f} %",
                 run.completed_tasks,
                 run.failed_tasks,
                 run.total_tasks_created,
-                cause_text(run, now),
+                cause_text(run, now, text),
             )
             for run in runs
         ],
@@ -158,68 +164,62 @@ def print_runs(title: str, runs: Sequence[ListedExecutionView], now: datetime, *
     )
 
 
-def cause_text(run: ListedExecutionView, now: datetime) -> str | None:
+def print_next(cursor: str | None, text: Texts) -> None:
+    """Print how to see the rows behind a table, where there are more."""
+    if cursor is not None:
+        say(text("more", cursor=cursor), "dim")
+
+
+def cause_text(run: ListedExecutionView, now: datetime, text: Texts) -> str | None:
     """Return why a run failed or waits; for a run that waits to start, also when it is tried next."""
     cause = session.short(run.cause)
     if run.next_start_at is None:
         return cause
-    return f"{cause or ''} (tries: {run.start_tries}, next {ago(run.next_start_at, now)})".lstrip()
+    tries = text("executions.tries", n=run.start_tries, when=text.ago(run.next_start_at, now))
+    return f"{cause or ''} {tries}".lstrip()
 
 
-def _print_run(run: ExecutionDetailView, now: datetime) -> None:
+def _facts(run: ExecutionDetailView, now: datetime, text: Texts) -> list[tuple[str, object]]:
     took = None
     if run.started_at is not None:
-        took = f"{((run.completed_at or now) - run.started_at).total_seconds():.0f} s"
-    judged = ", ".join(f"{part} {number}" for part, number in run.judged.items())
-    waits = run.waiting is not None and run.waiting.message != run.error_message
-    print_facts(
-        [
-            ("execution", run.execution_id),
-            ("seller", run.seller_id),
-            ("status", run.status),
-            ("progress", f"{session.bar(run.progress_rate)} ({run.ended_tasks} of {run.total_tasks_created})"),
-            ("success rate", f"{run.success_rate:.1f} %"),
-            ("products listed", run.list_total),
-            ("items of others", run.foreign_items or None),
-            ("parts judged", judged or None),
-            ("created", _when(run.created_at, now)),
-            ("completed", run.completed_at),
-            ("took", took),
-            ("deadline", run.deadline_at),
-            *_start_facts(run, now),
-            *([("waits for", run.cause)] if waits else []),
-            ("blame", run.failure and run.failure.blame),
-            ("error", run.error_message),
-        ]
-    )
-
-
-def _when(time: datetime, now: datetime) -> str:
-    return f"{time:%Y-%m-%d %H:%M:%S} UTC ({ago(time, now)})"
-
-
-def _start_facts(run: ExecutionView, now: datetime) -> list[tuple[str, str | int]]:
-    """Return how often a run that has not started was tried, and when it is tried next."""
-    facts: list[tuple[str, str | int]] = [("start tries", run.start_tries)] if run.start_tries else []
+        took = text("seconds", n=round(((run.completed_at or now) - run.started_at).total_seconds()))
+    bar = session.bar(run.progress_rate)
+    facts: list[tuple[str, object]] = [
+        ("execution", run.execution_id),
+        ("seller", run.seller_id),
+        ("status", run.status),
+        ("progress", text("run.ended", bar=bar, done=run.ended_tasks, total=run.total_tasks_created)),
+        ("success_rate", f"{run.success_rate:.1f} %"),
+        ("listed", run.list_total),
+        ("foreign", run.foreign_items or None),
+        ("judged", ", ".join(f"{part} {number}" for part, number in run.judged.items()) or None),
+        ("created", text.when(run.created_at, now)),
+        ("completed", run.completed_at),
+        ("took", took),
+        ("deadline", run.deadline_at),
+    ]
+    if run.start_tries:
+        facts.append(("start_tries", run.start_tries))
     if run.next_start_at is not None:
-        facts.append(("next try", _when(run.next_start_at, now)))
-    return facts
+        facts.append(("next_try", text.when(run.next_start_at, now)))
+    if run.waiting is not None and run.waiting.message != run.error_message:
+        facts.append(("waits_for", run.waiting.message))
+    return [*facts, ("blame", run.failure and run.failure.blame), ("error", run.error_message)]
 
 
-def _print_notes(run: ExecutionDetailView, now: datetime) -> None:
+def _print_notes(run: ExecutionDetailView, now: datetime, text: Texts) -> None:
     if run.changed_fields:
-        rows = [(each.part, each.field, each.products) for each in run.changed_fields]
-        print_table("Changed fields", ("part", "field", "products"), rows, empty="")
+        fields = [(each.part, each.field, each.products) for each in run.changed_fields]
+        print_table(text("run.changed"), text.columns("part", "field", "products"), fields, empty="")
     if run.unreadable:
         problems = [(each.count, each.problem) for each in run.unreadable]
-        print_table("Could not be read", ("answers", "problem"), problems, empty="")
+        print_table(text("run.unreadable"), text.columns("answers", "problem"), problems, empty="")
     if run.paused is None:
         return
-    say(f"It is paused: {run.paused}", "yellow")
+    say(text("run.paused", reason=run.paused), "yellow")
     if run.recheck_at is not None:
-        when = _when(run.recheck_at, now)
-        say(f"A few of the answers are read again at {when}; once they are readable it goes on by itself.", "yellow")
-    say(f"To decide the case now: sellerwatch quarantine list --seller {run.seller_id}", "yellow")
+        say(text("run.recheck", when=text.when(run.recheck_at, now)), "yellow")
+    say(text("run.decide", seller=run.seller_id), "yellow")
 
 
 #: For `sellerwatch sellers` and lists with a seller filter, until they show views.
@@ -227,26 +227,24 @@ Waiting = Mapping[ExecutionId, Failure]
 
 
 def must_be_known(tx: ServiceTx, seller_id: SellerId | None) -> None:
-    queries.check_seller(tx, seller_id)
+    require_seller(tx, seller_id)
 
 
 def execution_json(run: Execution, language: str) -> dict[str, Any]:
-    from sellerwatch.kernel.views import view_json  # noqa: PLC0415
-
     shown: dict[str, Any] = view_json(ExecutionView.of(run, language))
     return shown
 
 
 def waiting_json(cause: Failure | None, language: str) -> dict[str, Any]:
-    return {"waiting": waiting_view(cause, language)}
+    return {"waiting": view_json(WaitingView.of(cause, language))}
 
 
 def print_executions(
     title: str, runs: Sequence[Execution], waiting: Waiting, now: datetime, language: str, *, empty: str
 ) -> None:
     views = [ListedExecutionView.of_waiting(run, waiting.get(run.execution_id), language) for run in runs]
-    print_runs(title, views, now, empty=empty)
+    print_runs(title, views, now, Texts(FAMILY, language), empty=empty)
 
 
 def cause_of(run: Execution, waiting: Failure | None, now: datetime, language: str) -> str | None:
-    return cause_text(ListedExecutionView.of_waiting(run, waiting, language), now)
+    return cause_text(ListedExecutionView.of_waiting(run, waiting, language), now, Texts(FAMILY, language))

@@ -8,73 +8,80 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import cache
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
-from typer.main import get_command
+from typer.core import TyperGroup
+from typer.main import get_command, get_group
 
 from sellerwatch import __version__
-from sellerwatch.cli import (
-    agents,
-    audit,
-    auth,
-    aws,
-    config,
-    db,
-    demo,
-    executions,
-    limits,
-    marketplace,
-    outbox,
-    plan,
-    products,
-    quarantine,
-    removals,
-    schedules,
-    sellers,
-    serve,
-    simulator,
-    tasks,
-)
 from sellerwatch.cli.output import print_error
 from sellerwatch.kernel.errors import Invalid, SellerwatchError
 
+#: Where each command is, in the order of the help: `module` for a group (its `app`), `module:function` for a command.
+COMMANDS = {
+    "demo": "demo:demo",
+    "serve": "serve:serve",
+    "api": "serve:api",
+    "worker": "serve:worker",
+    "scheduler": "serve:scheduler",
+    "crawl": "serve:crawl",
+    "plan": "plan:plan",
+    "simulator": "simulator:simulator",
+    "db": "db",
+    "config": "config",
+    "sellers": "sellers",
+    "schedules": "schedules",
+    "executions": "executions",
+    "tasks": "tasks",
+    "products": "products",
+    "quarantine": "quarantine",
+    "removals": "removals",
+    "outbox": "outbox",
+    "agents": "agents",
+    "limits": "limits",
+    "marketplace": "marketplace",
+    "audit": "audit",
+    "auth": "auth",
+    "aws": "aws",
+}
+
+
+class LazyGroup(TyperGroup):
+    """Imports the module of a command when the command is used: no command pays for what others need."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return _command(cmd_name) if cmd_name in COMMANDS else None
+
+
+@cache
+def _command(name: str) -> Any:
+    module_name, _, function = COMMANDS[name].partition(":")
+    module = import_module(f"sellerwatch.cli.{module_name}")
+    if not function:
+        group = get_group(module.app)
+        group.name = name
+        return group
+    alone = typer.Typer(add_completion=False, rich_markup_mode="rich", context_settings=HELP_OPTIONS)
+    alone.command(name, help=getattr(module, "HELP", None))(getattr(module, function))
+    return get_command(alone)
+
+
+HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 app = typer.Typer(
+    cls=LazyGroup,
     name="sellerwatch",
     help="Keeps an external product server in step with marketplace sellers.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     add_completion=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=HELP_OPTIONS,
 )
-app.add_typer(db.app, name="db")
-app.add_typer(config.app, name="config")
-app.command()(demo.demo)
-app.command()(serve.serve)
-app.command()(serve.api)
-app.command()(serve.worker)
-app.command()(serve.scheduler)
-app.command()(serve.crawl)
-app.command()(plan.plan)
-app.command("simulator", help=simulator.HELP)(simulator.simulator)
-for name, commands in (
-    ("sellers", sellers.app),
-    ("schedules", schedules.app),
-    ("executions", executions.app),
-    ("tasks", tasks.app),
-    ("products", products.app),
-    ("quarantine", quarantine.app),
-    ("removals", removals.app),
-    ("outbox", outbox.app),
-    ("agents", agents.app),
-    ("limits", limits.app),
-    ("marketplace", marketplace.app),
-    ("audit", audit.app),
-    ("auth", auth.app),
-    ("aws", aws.app),
-):
-    app.add_typer(commands, name=name)
 
 
 def _version(asked: bool) -> None:

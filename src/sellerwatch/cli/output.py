@@ -16,7 +16,7 @@ from rich.text import Text
 
 from sellerwatch.kernel.errors import SellerwatchError
 from sellerwatch.kernel.views import View, view_json
-from sellerwatch.kernel.wording import catalogue, word
+from sellerwatch.kernel.wording import error_text
 
 #: Standard output: what was asked for. Standard error: everything said beside it.
 #: Into a pipe or a file nothing is folded at 80 columns: a line there is a record.
@@ -52,10 +52,10 @@ _COLOURS = {
 
 def print_error(error: SellerwatchError) -> None:
     """One sentence on standard error, in the language of the setting LANGUAGE."""
-    print_error_text(word(error.code, error.facts, catalogue(language_setting())))
+    print_refusal(error_text(error.code, error.facts, language_setting()))
 
 
-def print_error_text(sentence: str) -> None:
+def print_refusal(sentence: str) -> None:
     """Print the sentence of an error on standard error."""
     begin = "오류" if language_setting() == "ko" else "error"
     err.print(f"{begin}: {sentence}", style="red", markup=False, highlight=False, soft_wrap=True)

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVa
 import typer
 from rich.text import Text
 
-from sellerwatch.cli.output import out, print_error, print_error_text, print_json, print_view
+from sellerwatch.cli.output import out, print_error, print_json, print_refusal, print_view
+from sellerwatch.cli.texts import Texts
 from sellerwatch.kernel import clock
 from sellerwatch.kernel.clock import Clock, Moment
 from sellerwatch.kernel.errors import Invalid
@@ -28,10 +29,10 @@ from sellerwatch.kernel.ids import Ids, ReplayableIds
 
 if TYPE_CHECKING:
     from sellerwatch.crawling.absorb_batch import CrawlRules
-    from sellerwatch.kernel.bulk import BulkResult, RefusedView
+    from sellerwatch.kernel.bulk import BulkResult, BulkResultView
+    from sellerwatch.kernel.notices import Notice
     from sellerwatch.kernel.operations import OperationContext
     from sellerwatch.kernel.store import Store
-    from sellerwatch.kernel.views import View
     from sellerwatch.operations.ports import ServiceTx
     from sellerwatch.operations.session import OperationSession
     from sellerwatch.settings.model import Settings
@@ -122,19 +123,35 @@ class CommandSession:
     def now(self) -> datetime:
         return self._clock.now()
 
+    def texts(self, family: str) -> Texts:
+        """Return a family of texts in the language of the setting LANGUAGE."""
+        return Texts(family, self.settings.language)
+
     @cached_property
     def operations(self) -> OperationSession:
+        from sellerwatch.compose.database import pool_clock  # noqa: PLC0415
+        from sellerwatch.compose.rules import pool_rules  # noqa: PLC0415
         from sellerwatch.operations.session import OperationSession  # noqa: PLC0415
 
         return OperationSession(
             store=self._store,
-            clock=self._clock,
+            clock=pool_clock(self.settings, self._clock),
             ids=self._ids,
             rules=crawl_rules_without_network(self.settings),
+            pool=pool_rules(self.settings),
             deadline=timedelta(seconds=self.settings.run_deadline_seconds),
             actor=self._actor,
             language=self.settings.language,
+            alert=self._alert,
         )
+
+    async def _alert(self, notices: Sequence[Notice]) -> None:
+        from sellerwatch.compose.alerts import send_alerts  # noqa: PLC0415
+        from sellerwatch.oversight.alerts import Alert  # noqa: PLC0415
+
+        now = self._clock.now()
+        alerts = [Alert(notice.kind, notice.subject, notice.text, now) for notice in notices]
+        await send_alerts(self.settings, alerts)
 
     def look(self, work: Callable[[ServiceTx, Desk], T]) -> T:
         """Run `work` on one consistent view of the database; it changes nothing."""
@@ -250,22 +267,21 @@ def bar(percent: float, width: int = 30) -> str:
     return f"{'#' * filled}{'.' * (width - filled)} {percent:.1f} %"
 
 
-def print_bulk(
-    view: View, done: Sequence[str], refused: Sequence[RefusedView], sentence: str, *, as_json: bool
-) -> None:
-    """Print what became of several ids. An id that was given alone and refused is an error like any other. Exit code 3
-    when a part was refused, 1 when all were.
+def report_bulk(view: BulkResultView, sentence: str, *, as_json: bool, **more: Any) -> None:
+    """Print the result for several ids: exit code 3 when some were refused, 1 when all were.
+
+    A single id that was refused is an error like any other: no JSON is printed for it.
     """
-    alone = not done and len(refused) == 1
-    if as_json and not alone:
-        print_view(view)
-    elif done:
-        say(sentence, "green")
-    if alone or not as_json:
-        for each in refused:
-            print_error_text(each.message)
-    if refused:
-        raise typer.Exit(3 if done else 1)
+    is_error = not view.done and len(view.refused) == 1
+    if as_json and not is_error:
+        print_view(view, **more)
+    else:
+        if view.done:
+            say(sentence, "green")
+        for refused in view.refused:
+            print_refusal(refused.message)
+    if view.refused:
+        raise typer.Exit(3 if view.done else 1)
 
 
 def report(handled: BulkResult, sentence: str, *, as_json: bool) -> None:

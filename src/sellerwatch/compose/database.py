@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import timedelta
+from datetime import datetime
 
 from sqlalchemy import Engine
 
@@ -79,13 +79,32 @@ def lost_permits(settings: Settings, highest: int) -> bool:
     return path is not None and PermitMark(path).read() > highest
 
 
+class SharedClock:
+    """The clock that machines share, read from this machine's wall clock: exact enough for commands."""
+
+    boot_id = SHARED
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def now(self) -> datetime:
+        return self._clock.now()
+
+    def monotonic(self) -> float:
+        return (self._clock.now() - EPOCH).total_seconds()
+
+    async def sleep(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+
+
+def pool_clock(settings: Settings, clock: Clock) -> Clock:
+    """Return the clock by which the windows of the pool are counted."""
+    return clock if settings.redis_url is None else SharedClock(clock)
+
+
 def pool_moment(settings: Settings, clock: Clock) -> Moment:
-    """Now, on the clock the pool's windows are reckoned by: a look needs no better than this machine's own time for the
-    one that machines share."""
-    if settings.redis_url is None:
-        return moment(clock)
-    now = clock.now()
-    return Moment(now, (now - EPOCH) // timedelta(microseconds=1), SHARED)
+    """Return the present moment by the clock of the pool's windows."""
+    return moment(pool_clock(settings, clock))
 
 
 def schema_head() -> str:

@@ -10,10 +10,12 @@ from pydantic import ValidationError
 from sellerwatch.agents.breaker import BreakerRules
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.marketplace_circuit import MarketplaceCircuitRules
+from sellerwatch.agents.pool_rules import PoolRules
 from sellerwatch.catalog.differences import ChangeKind
 from sellerwatch.catalog.policies import parse_policies
 from sellerwatch.catalog.quarantine import DriftRules
 from sellerwatch.catalog.removal import Brake
+from sellerwatch.compose.database import lost_permits
 from sellerwatch.crawling.absorb_batch import CrawlRules
 from sellerwatch.crawling.context import Tuning
 from sellerwatch.kernel.backoff import Backoff
@@ -41,6 +43,23 @@ def tuning_in_force(settings: Settings, overrides: Mapping[str, str]) -> Tuning:
     )
 
 
+def pool_rules(settings: Settings) -> PoolRules:
+    """Return what commands and queries of the pool go by."""
+    return PoolRules(
+        breaker=breaker_rules(settings),
+        suspension=timedelta(seconds=settings.agent_suspension_seconds),
+        limits=lambda overrides: tuning_in_force(settings, overrides).limits,
+        is_restored=lambda highest: lost_permits(settings, highest),
+    )
+
+
+def breaker_rules(settings: Settings) -> BreakerRules:
+    return BreakerRules(
+        min_percent=settings.breaker_min_available_percent,
+        open_for=timedelta(seconds=settings.breaker_open_seconds),
+    )
+
+
 def crawl_rules(settings: Settings, marketplace: Marketplace) -> CrawlRules:
     """What processing goes by; commands that end runs or release what is held go by the same."""
     exempt = (name.strip() for name in settings.quarantine_exempt.split(","))
@@ -50,10 +69,7 @@ def crawl_rules(settings: Settings, marketplace: Marketplace) -> CrawlRules:
         max_list_total=settings.max_list_total,
         recheck_every=timedelta(seconds=settings.quarantine_recheck_seconds),
         task_retries=settings.task_retries,
-        breaker=BreakerRules(
-            min_percent=settings.breaker_min_available_percent,
-            open_for=timedelta(seconds=settings.breaker_open_seconds),
-        ),
+        breaker=breaker_rules(settings),
         marketplace_circuit=MarketplaceCircuitRules(
             failures=settings.marketplace_circuit_failures,
             open_for=timedelta(seconds=settings.marketplace_circuit_open_seconds),

@@ -73,8 +73,11 @@ def cancel_execution(
     """End an open run: its waiting tasks are cancelled, those in flight finish."""
     run = _open_execution(tx, execution_id)
     if dry_run:
-        in_flight = len(tx.run_tasks.open_of(execution_id, (TaskStatus.IN_PROGRESS,)))
-        waiting = len(tx.run_tasks.open_of(execution_id, OPEN_STATES)) - in_flight
+        by_status: Counter[str] = Counter()
+        for (_, status), number in tx.run_tasks.tally(execution_id).items():
+            by_status[status] += number
+        in_flight = by_status[TaskStatus.IN_PROGRESS]
+        waiting = sum(by_status[status] for status in OPEN_STATES) - in_flight
         ended = Cancelled(run, waiting, in_flight)
     else:
         ended = cancel(tx, execution_id, rules, actor=context.actor, ids=context.ids, now=context.now)
@@ -180,7 +183,7 @@ def retry_chosen_tasks(
         for (seller_id, task_type), number in tx.task_queries.count(choice).items():
             by_seller[seller_id] += number
             by_type[task_type] += number
-        return RetriedTasksView(True, by_type.total(), by_seller, by_type, (), (), None)
+        return RetriedTasksView((), (), True, tasks=by_type.total(), by_seller=by_seller, by_type=by_type, next=None)
     page = tx.task_queries.page(choice, position, MOST_RETRIED)
     result = reopen_each(tx, context, [task.task_id for task in page.content], deadline)
     return _retried(result, page.content, context.language, encode_cursor(TASKS, page.next), dry_run=False)
@@ -221,12 +224,12 @@ def _retried(
     done = set(result.done)
     reopened = [task for task in tasks if task.task_id in done]
     return RetriedTasksView(
-        dry_run=dry_run,
+        result.done,
+        refused_views(result, language),
+        dry_run,
         tasks=len(result.done),
         by_seller=Counter(task.seller_id for task in reopened),
         by_type=Counter(task.task_type for task in reopened),
-        done=result.done,
-        refused=refused_views(result, language),
         next=next_,
     )
 

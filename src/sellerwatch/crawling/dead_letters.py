@@ -12,8 +12,7 @@ from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.queue import DeadLetter
 from sellerwatch.crawling.task import Task, TaskStatus
-from sellerwatch.crawling.views import DryRunField
-from sellerwatch.kernel.bulk import BulkResult, RefusedView
+from sellerwatch.kernel.bulk import BulkResult
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.errors import Conflict
 from sellerwatch.kernel.ids import TaskId
@@ -98,15 +97,6 @@ class DeadLettersView(View):
 
     content: Sequence[DeadLetterView]
     total: int
-
-
-@dataclass(frozen=True)
-class RedrivenView(View):
-    """The tasks of dead letters that are to be done again, and those that were refused."""
-
-    dry_run: DryRunField
-    done: Sequence[str]
-    refused: Sequence[RefusedView]
 
 
 def explain(tx: CrawlTx, letters: Sequence[DeadLetter]) -> list[Explained]:

@@ -16,7 +16,6 @@ from sellerwatch.crawling.task import READY_STATES, Task, TaskStatus, TaskType
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.paging import Cursor, Page
-from sellerwatch.sellers.ports import SellersTx
 
 
 @dataclass(frozen=True)
@@ -303,7 +302,7 @@ class Dues(Protocol):
         ...
 
 
-class CrawlTx(SellersTx, PoolTx, CatalogTx, AccessTx, Protocol):
+class CrawlTx(CatalogTx, PoolTx, AccessTx, Protocol):
     @property
     def tasks(self) -> Tasks: ...
 

@@ -23,7 +23,7 @@ from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.paging import decode_cursor, page_view
 from sellerwatch.kernel.views import CursorPageView
 from sellerwatch.kernel.wording import failure_text
-from sellerwatch.sellers.seller import SellerNotFound
+from sellerwatch.sellers.queries import require_seller
 
 EXECUTIONS, TASKS = "executions", "tasks"
 #: Causes of failed tasks that are shown of one run, the most frequent first.
@@ -39,7 +39,7 @@ def list_executions(
     size: int,
 ) -> CursorPageView[ListedExecutionView]:
     """List runs, newest first, with why each makes no progress where it waits."""
-    check_seller(tx, seller_id)
+    require_seller(tx, seller_id)
     position = decode_cursor(EXECUTIONS, cursor)
     page = tx.execution_queries.page(seller_id=seller_id, status=status, cursor=position, limit=size)
     causes = causes_of_waiting(tx, page.content)
@@ -107,15 +107,9 @@ def find_task(tx: CrawlTx, task_id: TaskId) -> Task:
 
 def check_choice(tx: CrawlTx, choice: TaskFilter) -> None:
     """Raise where a choice of tasks names a seller or a run that does not exist."""
-    check_seller(tx, choice.seller_id)
+    require_seller(tx, choice.seller_id)
     if choice.execution_id is not None:
         find_execution(tx, choice.execution_id)
-
-
-def check_seller(tx: CrawlTx, seller_id: SellerId | None) -> None:
-    """Raise where a list is filtered by a seller that does not exist: an empty list would hide the typing error."""
-    if seller_id is not None and tx.sellers.get(seller_id) is None:
-        raise SellerNotFound(seller_id=seller_id)
 
 
 def _changed_field(name: str, products: int) -> ChangedFieldView:

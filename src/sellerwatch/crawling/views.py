@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.task import Purpose, Task, TaskStatus, TaskType
-from sellerwatch.kernel.bulk import RefusedView
+from sellerwatch.kernel.bulk import BulkResultView
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.failure_view import FailureCountView, FailureView, WaitingView, error_message, note_view
 from sellerwatch.kernel.views import About, View
@@ -182,17 +182,14 @@ class RetriedTaskView(TaskView):
     dry_run: DryRunField
 
 
-@dataclass(frozen=True)
-class RetriedTasksView(View):
+@dataclass(frozen=True, kw_only=True)
+class RetriedTasksView(BulkResultView):
     """What became of several failed tasks. `tasks` were reopened or, with `dryRun`, would be; `next` is the cursor of
     the other tasks of the choice."""
 
-    dry_run: DryRunField
     tasks: int
     by_seller: Mapping[str, int]
     by_type: Mapping[str, int]
-    done: Sequence[str]
-    refused: Sequence[RefusedView]
     next: str | None
 
 

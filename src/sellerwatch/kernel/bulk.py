@@ -1,4 +1,4 @@
-"""Several things handled one by one: what is refused is reported, and keeps nothing else from being done."""
+"""Several things handled one by one: one that is refused is reported and does not stop the others."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Annotated, TypeVar
 from sellerwatch.kernel.errors import Conflict, NotFound
 from sellerwatch.kernel.ids import PublicId
 from sellerwatch.kernel.views import About, View
-from sellerwatch.kernel.wording import catalogue, word
+from sellerwatch.kernel.wording import error_text
 
 Id = TypeVar("Id", bound=PublicId)
 
 
 @dataclass(frozen=True)
 class BulkRefusal:
-    """One of several that could not be handled, and why."""
+    """One id that was refused, and why."""
 
     id: PublicId
     error: NotFound | Conflict
@@ -24,14 +24,44 @@ class BulkRefusal:
 
 @dataclass(frozen=True)
 class BulkResult:
-    """What became of several: those that were done, and those that were refused."""
+    """The ids that were done and those that were refused."""
 
     done: tuple[PublicId, ...]
     refused: tuple[BulkRefusal, ...]
 
 
+@dataclass(frozen=True)
+class RefusedView(View):
+    """One id that was refused, and why."""
+
+    id: str
+    error_code: Annotated[str, About(example="ILLEGAL_MOVE")]
+    message: Annotated[str, About("The reason as a sentence in the caller's language.")]
+
+
+@dataclass(frozen=True)
+class BulkResultView(View):
+    """The result for several ids: each is either in `done` or in `refused`."""
+
+    done: Sequence[str]
+    refused: Sequence[RefusedView]
+    dry_run: Annotated[bool, About("Nothing was changed: `done` are the ids that would be.")] = False
+
+    @classmethod
+    def of(cls, result: BulkResult, language: str, *, dry_run: bool = False) -> BulkResultView:
+        return cls(result.done, refused_views(result, language), dry_run)
+
+
+def refused_views(result: BulkResult, language: str) -> Sequence[RefusedView]:
+    """Return the refused ids, their reasons worded in a language."""
+    return [
+        RefusedView(one.id, one.error.code, error_text(one.error.code, one.error.facts, language))
+        for one in result.refused
+    ]
+
+
 def handle_each(ids: Sequence[Id], handle: Callable[[Id], None]) -> BulkResult:
-    """One by one. A refusal comes before anything of that one is written, so there is nothing to undo."""
+    """Handle each id once, in order. `handle` must refuse an id before it writes anything for it."""
     done: list[PublicId] = []
     refused: list[BulkRefusal] = []
     for id_ in dict.fromkeys(ids):
@@ -41,32 +71,3 @@ def handle_each(ids: Sequence[Id], handle: Callable[[Id], None]) -> BulkResult:
         except (NotFound, Conflict) as error:
             refused.append(BulkRefusal(id_, error))
     return BulkResult(tuple(done), tuple(refused))
-
-
-@dataclass(frozen=True)
-class RefusedView(View):
-    """One of several that could not be handled, and why."""
-
-    id: str
-    error_code: Annotated[str, About(example="ILLEGAL_MOVE")]
-    message: str
-
-
-@dataclass(frozen=True)
-class BulkView(View):
-    """What became of several: each is in one of the two lists."""
-
-    done: Sequence[str]
-    refused: Sequence[RefusedView]
-
-    @classmethod
-    def of(cls, result: BulkResult, language: str) -> BulkView:
-        return cls(result.done, refused_views(result, language))
-
-
-def refused_views(result: BulkResult, language: str) -> Sequence[RefusedView]:
-    """Return what was refused, with sentences in this language."""
-    words = catalogue(language)
-    return [
-        RefusedView(each.id, each.error.code, word(each.error.code, each.error.facts, words)) for each in result.refused
-    ]

@@ -24,7 +24,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sellerwatch.kernel.wording import word
+from sellerwatch.kernel.wording import error_text
 
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -43,7 +43,7 @@ class SellerwatchError(Exception):
         return {name: getattr(self, name) for name in getattr(self, "__dataclass_fields__", ())}
 
     def __str__(self) -> str:
-        return word(self.code, self.facts)
+        return error_text(self.code, self.facts)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Made again from its fields: an exception's own way knows positional arguments only."""

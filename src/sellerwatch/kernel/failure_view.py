@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.failure import Blame, Fact, Failure, FailureCode
 from sellerwatch.kernel.views import About, View
-from sellerwatch.kernel.wording import NOTES_ENGLISH, failure_text, note_text
+from sellerwatch.kernel.wording import failure_text, is_note_code, note_text
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def failure_view(failure: Failure | None, language: str) -> dict[str, Any]:
 def note_view(note: str | None, language: str) -> dict[str, Any]:
     """Return `note`, the sentence, and `noteCode`, which is null for a note from before notes had codes."""
     sentence = None if note is None else note_text(note, language)
-    return {"note": sentence, "noteCode": note if note in NOTES_ENGLISH else None}
+    return {"note": sentence, "noteCode": note if is_note_code(note) else None}
 
 
 def failure_counts_view(failures: Iterable[tuple[Failure, int]], language: str) -> list[dict[str, Any]]:

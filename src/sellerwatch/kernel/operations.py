@@ -8,10 +8,11 @@ The API, the command line and the console call them through a session (`operatio
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from sellerwatch.kernel.clock import Moment
+from sellerwatch.kernel.notices import Notice
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class OperationContext:
     moment: Moment
     ids: Iterator[str]
     language: str = "en"
+    #: What operators are alerted to; the session sends it after the commit.
+    notices: list[Notice] = field(default_factory=list)
 
     @property
     def now(self) -> datetime:

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from sellerwatch.crawling.dead_letters import (
     DeadLettersView,
     NoDeadLetters,
-    RedrivenView,
     explain_letters,
     redrive_letters,
 )
 from sellerwatch.crawling.queue import DeadLetters
-from sellerwatch.kernel.bulk import refused_views
+from sellerwatch.kernel.bulk import BulkResultView
 from sellerwatch.kernel.ids import TaskId
 from sellerwatch.operations.session import OperationSession
 
@@ -35,7 +34,7 @@ async def redrive_dead_letters(
     task_ids: Sequence[TaskId] | None,
     *,
     dry_run: bool = False,
-) -> RedrivenView:
+) -> BulkResultView:
     """Have the tasks of dead letters done again and remove the letters: all of them, or those of these tasks."""
     box = _box(dead_letters)
     letters = await box.look(MOST_REDRIVEN)
@@ -48,7 +47,7 @@ async def redrive_dead_letters(
     removed = () if dry_run else settled
     await box.remove(removed)
     await box.leave([letter for letter in letters if letter not in removed])
-    return RedrivenView(dry_run, result.done, refused_views(result, session.language))
+    return BulkResultView.of(result, session.language, dry_run=dry_run)
 
 
 def _box(dead_letters: DeadLetters | None) -> DeadLetters:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Concatenate, ParamSpec, TypeVar
 
+from sellerwatch.agents.pool_rules import PoolRules
 from sellerwatch.crawling.absorb_batch import CrawlRules
 from sellerwatch.kernel.clock import Clock, moment
 from sellerwatch.kernel.ids import Ids, ReplayableIds
+from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.store import Store
 from sellerwatch.operations.ports import ServiceTx
@@ -22,19 +24,32 @@ def _no_one_waits() -> None:
     """What a session does after a change where no service runs in this process."""
 
 
+async def _no_service_to_pause() -> None:
+    """What a session does after a pause where no service runs in this process."""
+
+
+async def _no_alerts(notices: Sequence[Notice]) -> None:
+    """What a session does with notices where no alerts are configured."""
+
+
 @dataclass(frozen=True)
 class OperationSession:
-    """Runs operations for one person or caller. `rules` and `deadline` are the settings that commands need."""
+    """Runs operations for one person or caller. `rules`, `pool` and `deadline` are the settings that commands need."""
 
     store: Store[ServiceTx]
     clock: Clock
     ids: Ids
     rules: CrawlRules
+    pool: PoolRules
     deadline: timedelta
     actor: str
     language: str
     #: Called after each command, so that a service in this process looks for work at once.
     changed: Callable[[], None] = _no_one_waits
+    #: Called after a pause or its end, so that a service in this process obeys before the operation returns.
+    pauses_changed: Callable[[], Awaitable[None]] = _no_service_to_pause
+    #: Sends what a command told operators, after its commit.
+    alert: Callable[[Sequence[Notice]], Awaitable[None]] = _no_alerts
 
     async def run(
         self,
@@ -43,9 +58,16 @@ class OperationSession:
         **kwargs: P.kwargs,
     ) -> T:
         """Run a command as one transaction: everything it did is kept, or nothing."""
-        context = self._context()
-        done = await self.store.transact(lambda tx: command(tx, context(), *args, **kwargs))
+        new_context = self._context()
+
+        def work(tx: ServiceTx) -> tuple[T, Sequence[Notice]]:
+            context = new_context()
+            return command(tx, context, *args, **kwargs), context.notices
+
+        done, notices = await self.store.transact(work)
         self.changed()
+        if notices:
+            await self.alert(notices)
         return done
 
     async def ask(

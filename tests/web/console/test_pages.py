@@ -30,7 +30,8 @@ from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.crawling.ports import NoteKind
 from sellerwatch.crawling.task import TaskNote, TaskStatus
 from sellerwatch.kernel.clock import stamp
-from sellerwatch.web.console.texts import LANGUAGES, TEXTS
+from sellerwatch.texts import LANGUAGES
+from sellerwatch.web.console.texts import TEXTS
 
 from .conftest import Console
 

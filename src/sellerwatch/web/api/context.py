@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from fastapi import Request
 
 from sellerwatch.compose.keys import open_passwords
+from sellerwatch.compose.rules import pool_rules
 from sellerwatch.kernel.ids import ReplayableIds
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.operations.session import OperationSession
@@ -19,6 +20,7 @@ from sellerwatch.web.api.passwords import PasswordDesk
 if TYPE_CHECKING:
     from sellerwatch.kernel.clock import Clock
     from sellerwatch.kernel.ids import Ids
+    from sellerwatch.kernel.notices import Notice
     from sellerwatch.service.service import Service
     from sellerwatch.settings.model import Settings
     from sellerwatch.web.api.credentials import Credentials
@@ -61,11 +63,17 @@ class Parts:
             clock=crawl.clock,
             ids=crawl.ids,
             rules=crawl.rules,
+            pool=pool_rules(self.settings),
             deadline=crawl.deadline,
             actor=actor,
             language=language,
             changed=self.service.nudge,
+            pauses_changed=self.service.heed_pauses,
+            alert=self._alert,
         )
+
+    async def _alert(self, notices: Sequence[Notice]) -> None:
+        self.service.crawl.tell(notices)
 
     async def read(self, work: Callable[[ServiceTx], T]) -> T:
         """One consistent view; nothing is changed."""

@@ -16,7 +16,7 @@ from pydantic import Field
 from sellerwatch.kernel.bulk import BulkResult
 from sellerwatch.kernel.ids import ItemNo, SellerId
 from sellerwatch.kernel.paging import LONGEST_CURSOR, Page, encode_cursor
-from sellerwatch.kernel.wording import catalogue, word
+from sellerwatch.kernel.wording import error_text
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.sellers.seller import SellerNotFound
 from sellerwatch.web.api.errors import FieldProblem, InvalidRequest, language_of
@@ -67,9 +67,9 @@ class HandledAnswer(ResponseModel):
 
 
 def refused_of(handled: BulkResult, request: Request) -> list[RefusedOne]:
-    words = catalogue(language_of(request))
+    language = language_of(request)
     return [
-        RefusedOne(id=one.id, error_code=one.error.code, message=word(one.error.code, one.error.facts, words))
+        RefusedOne(id=one.id, error_code=one.error.code, message=error_text(one.error.code, one.error.facts, language))
         for one in handled.refused
     ]
 

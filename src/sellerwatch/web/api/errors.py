@@ -31,7 +31,8 @@ from sellerwatch.kernel.errors import (
 )
 from sellerwatch.kernel.ids import PublicId
 from sellerwatch.kernel.store import StoreFailed
-from sellerwatch.kernel.wording import CATALOGUES, catalogue, word
+from sellerwatch.kernel.wording import error_text
+from sellerwatch.texts import LANGUAGES
 from sellerwatch.web.api.context import parts_of
 from sellerwatch.web.api.models import ResponseModel
 
@@ -129,7 +130,7 @@ def refusal(request: Request, error: SellerwatchError, status: int | None = None
         headers["WWW-Authenticate"] = "Bearer"
     body = Refusal(
         error_code=error.code,
-        message=word(error.code, error.facts, catalogue(language)),
+        message=error_text(error.code, error.facts, language),
         timestamp=stamp(_now(request)),
         path=request.scope["path"],
         details=_details(error),
@@ -140,7 +141,7 @@ def refusal(request: Request, error: SellerwatchError, status: int | None = None
 def language_of(request: Request) -> str:
     """The language the reader likes best of those we speak; else the configured one."""
     wishes = sorted(map(_wish, request.headers.get("accept-language", "")[:1000].split(",")), reverse=True)
-    liked = (language for liking, language in wishes if liking > 0 and language in CATALOGUES)
+    liked = (language for liking, language in wishes if liking > 0 and language in LANGUAGES)
     return next(liked, parts_of(request).settings.language)
 
 

@@ -8,7 +8,7 @@ from starlette.responses import RedirectResponse, Response
 from sellerwatch.access.users import LONGEST_PASSWORD
 from sellerwatch.kernel.errors import SellerwatchError, TooManyRequests, Unavailable
 from sellerwatch.kernel.store import StoreFailed
-from sellerwatch.kernel.wording import CATALOGUES
+from sellerwatch.texts import LANGUAGES
 from sellerwatch.web import sessions
 from sellerwatch.web.api.auth import PasswordMustChange, enter, enter_anew
 from sellerwatch.web.api.errors import status_of
@@ -76,7 +76,7 @@ async def preferences(visit: Guest) -> Response:
     """Language and theme, kept in this browser: nothing that a log-in would have to guard."""
     response = RedirectResponse(inside(visit.form.get("back", "/")), 303)
     language, theme = visit.form.get("language"), visit.form.get("theme")
-    if language is not None and language in CATALOGUES:
+    if language is not None and language in LANGUAGES:
         response.set_cookie(LANGUAGE, language, max_age=A_YEAR, httponly=True, samesite="lax", path="/")
     if theme is not None and theme in THEMES:
         response.set_cookie(THEME, theme, max_age=A_YEAR, httponly=True, samesite="lax", path="/")

@@ -15,9 +15,10 @@ from fastapi import Depends, Request
 from sellerwatch.access.users import Role
 from sellerwatch.kernel.errors import Forbidden, Unauthenticated
 from sellerwatch.kernel.failure import Failure
-from sellerwatch.kernel.wording import CATALOGUES, catalogue, failure_text, note_text, word
+from sellerwatch.kernel.wording import error_text, failure_text, note_text
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.operations.session import OperationSession
+from sellerwatch.texts import LANGUAGES
 from sellerwatch.web import sessions
 from sellerwatch.web.api.context import Desk, Parts, parts_of
 from sellerwatch.web.api.credentials import Caller
@@ -60,7 +61,7 @@ class Visit:
         return say(key, self.language, facts)
 
     def refusal(self, error: Any) -> str:
-        return word(error.code, error.facts, catalogue(self.language))
+        return error_text(error.code, error.facts, self.language)
 
     def failure(self, failure: Failure | None) -> str | None:
         """The sentence for a failure."""
@@ -136,7 +137,7 @@ class Visit:
 def language_of(request: Request) -> str:
     """As the person chose it, else as it is configured."""
     chosen = request.cookies.get(LANGUAGE, "")
-    return chosen if chosen in CATALOGUES else parts_of(request).settings.language
+    return chosen if chosen in LANGUAGES else parts_of(request).settings.language
 
 
 def guest_of(request: Request) -> Visit:

@@ -25,6 +25,7 @@ from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.errors import Forbidden, SellerwatchError, Unauthenticated
 from sellerwatch.kernel.ids import PublicId
 from sellerwatch.kernel.store import StoreFailed
+from sellerwatch.texts import LANGUAGES
 from sellerwatch.web import sessions
 from sellerwatch.web.api.errors import FieldProblem, InternalError, InvalidRequest, status_of
 from sellerwatch.web.api.health import Finding, look
@@ -39,7 +40,7 @@ from sellerwatch.web.console.page_request import (
 )
 from sellerwatch.web.console.static import address_of
 from sellerwatch.web.console.tables import Chart, Table, tone_of
-from sellerwatch.web.console.texts import LANGUAGES, TEXTS, ago, say
+from sellerwatch.web.console.texts import TEXTS, ago, say
 
 log = logging.getLogger(__name__)
 
