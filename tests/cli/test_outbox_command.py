@@ -236,7 +236,8 @@ def test_a_dry_run_says_in_numbers_what_would_happen_and_changes_nothing(several
 
 def test_many_are_replayed_or_discarded_by_a_choice(several: Office) -> None:
     assert several.json("outbox", "discard", "--type", "PRODUCT_DELETED", "--yes")["discarded"] == 1
-    assert "2 messages wait to be sent again" in several.said("outbox", "replay", "--all-failed", "--since", "2026-11-15")
+    said = several.said("outbox", "replay", "--all-failed", "--since", "2026-11-15")
+    assert "2 messages wait to be sent again" in said
     assert several.json("outbox", "list", "--status", "FAILED")["content"] == []
     replayed, discarded = several.trail()
     assert (replayed.action, discarded.action) == ("message.replay", "message.discard")

@@ -39,7 +39,6 @@ from sellerwatch.crawling.commands import ExecutionOver, NothingToRetry
 from sellerwatch.crawling.execution import CrawlInProgress, Execution, ExecutionNotFound, ExecutionStatus
 from sellerwatch.crawling.task import Task, TaskStatus
 from sellerwatch.crawling.views import ExecutionView
-from sellerwatch.kernel.errors import IllegalMove
 from sellerwatch.kernel.failure import FailureCode
 from sellerwatch.kernel.ids import ReplayableIds
 from sellerwatch.kernel.operations import OperationContext
