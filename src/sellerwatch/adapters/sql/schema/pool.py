@@ -1,6 +1,6 @@
-"""The seven tables of the agent pool, under the papers' names.
+"""The tables of the agent pool; the first seven have the names of the specification.
 
-They refer to an agent by the big integer `agent_id`; its UUID, `user_agent_id`, is for the outside. The papers'
+They refer to an agent by the big integer `agent_id`; its UUID, `user_agent_id`, is for the outside. Its
 is_active, is_blocked and blocked_until are one `status` with `suspended_until`.
 """
 
@@ -143,4 +143,13 @@ token_refresh_schedule = table(
     Index("token_refresh_schedule__idx_next_refresh", "is_enabled", "next_refresh_time"),
     Index("token_refresh_schedule__idx_agent_enabled", "agent_id", "is_enabled"),
     Index("token_refresh_schedule__idx_failure_count", "consecutive_failures", "next_refresh_time"),
+)
+
+# Agents that were removed with requests in their window, which the marketplace still counts for their user agent.
+removed_agents = table(
+    "removed_agents",
+    row_id(),
+    Column("user_agent_hash", Sha256, nullable=False),
+    Column("removed_at", Time, nullable=False),
+    Index("removed_agents__uq_user_agent_hash", "user_agent_hash", unique=True),
 )
