@@ -27,6 +27,7 @@ app = typer.Typer(no_args_is_help=True, help="Show the agents of the pool; suspe
 
 _LENGTH = re.compile(r"([0-9]{1,9}) ?(s|sec|m|min|h|d)", re.IGNORECASE)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+TEXTS = "cli_agents"
 LONGEST_SUSPENSION = timedelta(days=365)
 
 AgentArgument = Annotated[str, typer.Argument(metavar="AGENT", help="Its number in `agents list`, or its UUID.")]
@@ -59,7 +60,7 @@ def list_(
         if as_json:
             print_view(found)
         else:
-            agents_output.print_agents(found.content, status, at.now, _texts(at))
+            agents_output.print_agents(found.content, status, at.now, at.texts(TEXTS))
 
 
 @app.command()
@@ -76,7 +77,7 @@ def show(agent: AgentArgument, as_json: AsJson = False) -> None:
         if as_json:
             print_view(found)
         else:
-            agents_output.print_agent(found, at.now, _texts(at))
+            agents_output.print_agent(found, at.now, at.texts(TEXTS))
 
 
 @app.command()
@@ -92,7 +93,7 @@ def status(as_json: AsJson = False) -> None:
         if as_json:
             print_view(found)
         else:
-            agents_output.print_pool(found, at.now, _texts(at))
+            agents_output.print_pool(found, at.now, at.texts(TEXTS))
 
 
 @app.command()
@@ -111,7 +112,7 @@ def add(
         if as_json:
             print_view(added)
         else:
-            text = _texts(at)
+            text = at.texts(TEXTS)
             if dry_run:
                 say(text("dry_run"), "dim")
             say(text("added", number=str(added.number), agent=added.agent_id), "green")
@@ -240,7 +241,7 @@ def rekey(dry_run: DryRun = False, as_json: AsJson = False) -> None:
         if as_json:
             print_view(done)
         else:
-            _print_rekeyed(done, _texts(at))
+            _print_rekeyed(done, at.texts(TEXTS))
     if done.unopened:
         raise typer.Exit(3 if done.resealed or done.current else 1)
 
@@ -268,15 +269,11 @@ def _change(
     """Run a command on agents and print a sentence for each that was changed."""
     names = [session.text(name) for name in given]
     with session.command_session(dry_run=dry_run) as at:
-        changed, text = run(at, names), _texts(at)
+        changed, text = run(at, names), at.texts(TEXTS)
     sentences = [sentence(text, agent) for agent in changed.agents]
     if dry_run:
         sentences.insert(0, text("dry_run"))
     session.report_bulk(changed, "\n".join(sentences), as_json=as_json)
-
-
-def _texts(at: CommandSession) -> Texts:
-    return Texts("cli_agents", at.settings.language)
 
 
 def _changed(text: Texts, agent: ChangedAgentView) -> str:

@@ -80,7 +80,7 @@ def print_agents(agents: Sequence[AgentView], status: AgentStatus | None, now: d
                 f"{agent.budget.used}/{agent.budget.limit}",
                 agent.circuit.state,
                 _token(agent, now, text),
-                _ago(agent.last_used_at, now, text),
+                text.ago(agent.last_used_at, now) or text("never"),
                 session.short(agent.why),
                 _back(agent, now, text),
             )
@@ -109,7 +109,7 @@ def print_agent(agent: AgentDetailView, now: datetime, text: Texts) -> None:
             (text("fact.issue_failures"), agent.issue_failures),
             (text("fact.today"), text("show.today", n=agent.requests_per_day)),
             (text("fact.total"), text("show.total", **counts)),
-            (text("fact.last_used"), _ago(agent.last_used_at, now, text)),
+            (text("fact.last_used"), text.ago(agent.last_used_at, now) or text("never")),
             (text("fact.added"), agent.created_at),
         ]
     )
@@ -169,11 +169,7 @@ def _back(agent: AgentView, now: datetime, text: Texts) -> str | None:
     return _when(agent.back_at, now, text)
 
 
-def _ago(time: datetime | None, now: datetime, text: Texts) -> str:
-    return text("never") if time is None else text.ago(time, now)
-
-
 def _when(time: datetime | None, now: datetime, text: Texts) -> str:
     if time is None:
         return text("unknown")
-    return text("now") if time <= now else text("at", ago=text.ago(time, now), time=f"{time:%H:%M:%S}")
+    return text("now") if time <= now else f"{text.ago(time, now)} ({time:%H:%M:%S} UTC)"

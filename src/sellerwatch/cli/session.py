@@ -21,6 +21,7 @@ import typer
 from rich.text import Text
 
 from sellerwatch.cli.output import out, print_error, print_json, print_refusal, print_view
+from sellerwatch.cli.texts import Texts
 from sellerwatch.kernel import clock
 from sellerwatch.kernel.clock import Clock, Moment
 from sellerwatch.kernel.errors import Invalid
@@ -41,6 +42,7 @@ T = TypeVar("T")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most this many, newest first.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would happen; change nothing.")]
 CursorOption = Annotated[str | None, typer.Option("--cursor", help="`next` of the page before; left out: newest.")]
 Page = Annotated[int, typer.Option("--page", min=0, max=1_000_000, help="Which page, counted from 0.")]
 Size = Annotated[int, typer.Option("--size", min=1, max=100, help="How many on a page.")]
@@ -129,6 +131,10 @@ class CommandSession:
     @property
     def now(self) -> datetime:
         return self._clock.now()
+
+    def texts(self, family: str) -> Texts:
+        """Return a family of texts in the language of the setting LANGUAGE."""
+        return Texts(family, self.settings.language)
 
     @cached_property
     def operations(self) -> OperationSession:
