@@ -11,8 +11,9 @@ from typing import Annotated
 import typer
 
 from sellerwatch.cli import outbox_output, session
-from sellerwatch.cli.output import print_view, texts
+from sellerwatch.cli.output import print_view
 from sellerwatch.cli.session import AsJson, CursorOption, Limit, command_session, pages_up_to, report_bulk, say
+from sellerwatch.cli.texts import Texts
 from sellerwatch.kernel.errors import Invalid
 from sellerwatch.kernel.ids import OutboxId, SellerId
 from sellerwatch.operations import outbox as operations
@@ -26,6 +27,8 @@ app = typer.Typer(
     no_args_is_help=True, help="Look at events on their way out; replay or discard those that failed; pause and resume."
 )
 
+#: The family of texts of these commands.
+FAMILY = "cli_outbox"
 _AGO = re.compile(r"([0-9]{1,6}) ?(s|m|min|h|d)", re.IGNORECASE)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -89,14 +92,14 @@ def status(as_json: AsJson = False) -> None:
     """
     with command_session() as at:
         view = at.ask(queries.outbox_status, at.settings.product_server_url is not None)
-        now = at.operations.clock.now()
+        now, text = at.now, at.texts(FAMILY)
     if as_json:
         print_view(view)
         return
     for outbox in view.content:
-        outbox_output.show_outbox(outbox, now)
+        outbox_output.show_outbox(outbox, now, text)
     if not view.has_receiver:
-        say(texts("cli_outbox")("status.no_receiver"), "yellow")
+        say(text("status.no_receiver"), "yellow")
 
 
 @app.command("list")
@@ -122,13 +125,13 @@ def list_(
     """
     options = FilterOptions(seller, event_type, since, until)
     with command_session() as at:
-        now = at.operations.clock.now()
+        now, text = at.now, at.texts(FAMILY)
         chosen = options.filter(status, now)
         page = pages_up_to(limit, cursor, lambda c, size: at.ask(operations.list_messages, kind, chosen, c, size))
     if as_json:
         print_view(page, limit=limit)
     else:
-        outbox_output.show_messages(kind, page, now, filtered=options.is_given or status is not None)
+        outbox_output.show_messages(kind, page, now, text, filtered=options.is_given or status is not None)
 
 
 @app.command()
@@ -142,7 +145,7 @@ def show(message: MessageArgument, as_json: AsJson = False) -> None:
     if as_json:
         print_view(view)
     else:
-        outbox_output.show_message(view)
+        outbox_output.show_message(view, Texts(FAMILY))
 
 
 @app.command()
@@ -154,11 +157,11 @@ def attempts(message: MessageArgument, limit: Limit = 20, as_json: AsJson = Fals
     """
     with command_session() as at:
         view = at.ask(queries.list_attempts, OutboxId.parse(message), limit)
-        now = at.operations.clock.now()
+        now, text = at.now, at.texts(FAMILY)
     if as_json:
         print_view(view, limit=limit)
     else:
-        outbox_output.show_attempts(view, now)
+        outbox_output.show_attempts(view, now, text)
 
 
 @app.command()
@@ -268,35 +271,35 @@ def _move(
 
 
 def _move_messages(action: MessageAction, outbox_ids: Sequence[OutboxId], *, dry_run: bool, as_json: bool) -> None:
-    t = texts("cli_outbox")
     with command_session() as at:
+        text = at.texts(FAMILY)
         result = at.run(commands.move_messages, action, outbox_ids, dry_run)
         within = f"{at.settings.outbox_interval_seconds:.0f}"
-    text = "ids_dry_run" if dry_run else "done"
-    report_bulk(result, t(f"{action}.{text}", n=result.messages, within=within), as_json=as_json)
+    key = "ids_dry_run" if dry_run else "done"
+    report_bulk(result, text(f"{action}.{key}", n=result.messages, within=within), as_json=as_json)
 
 
 def _move_chosen(
     action: MessageAction, kind: OutboxKind, options: FilterOptions, *, dry_run: bool, as_json: bool, asks: bool
 ) -> None:
-    t = texts("cli_outbox")
     with command_session() as at:
-        chosen = options.filter(MessageStatus.FAILED, at.operations.clock.now())
+        text = at.texts(FAMILY)
+        chosen = options.filter(MessageStatus.FAILED, at.now)
         counts = at.ask(operations.move_chosen, action, kind, chosen, dry_run=True)
         if dry_run:
             if as_json:
                 print_view(counts)
             else:
-                outbox_output.say_dry_run(counts, action)
+                outbox_output.say_dry_run(counts, action, text)
             return
         if asks and counts.messages:
-            typer.confirm(t("discard.confirm", n=counts.messages), abort=True, err=True)
+            typer.confirm(text("discard.confirm", n=counts.messages), abort=True, err=True)
         result = at.wait(operations.move_all_chosen(at.operations, action, kind, chosen))
         within = f"{at.settings.outbox_interval_seconds:.0f}"
     if as_json:
         print_view(result, **{f"{action}ed": result.messages})
     else:
-        say(t(f"{action}.done", n=result.messages, within=within), "green")
+        say(text(f"{action}.done", n=result.messages, within=within), "green")
 
 
 def _report_channel(channel: ChannelView, verb: str, *, dry_run: bool, as_json: bool) -> None:
@@ -304,4 +307,4 @@ def _report_channel(channel: ChannelView, verb: str, *, dry_run: bool, as_json: 
         # `outbox pause --json` has always printed the state of the circuit here; `outbox status` has all of it.
         print_view(channel, circuit=channel.circuit.state)
     else:
-        say(texts("cli_outbox")(f"{verb}.{'dry_run' if dry_run else 'done'}"), "yellow" if dry_run else "green")
+        say(Texts(FAMILY)(f"{verb}.{'dry_run' if dry_run else 'done'}"), "yellow" if dry_run else "green")

@@ -7,23 +7,24 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from sellerwatch.cli.output import ago, print_facts, print_table, texts
+from sellerwatch.cli.output import print_facts, print_table
 from sellerwatch.cli.session import say, short
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
 
 if TYPE_CHECKING:
+    from sellerwatch.cli.texts import Texts
     from sellerwatch.kernel.views import CursorPageView
     from sellerwatch.outbox.commands import MessageAction, MovedMessagesView
     from sellerwatch.outbox.queries import AttemptsView, ChannelView, MessageDetailView, MessageView, OutboxView
 
-FAMILY = "cli_outbox"
 #: Sellers shown by a dry run, those with the most messages first.
 MOST_SELLERS = 10
 
 
-def show_messages(kind: OutboxKind, page: CursorPageView[MessageView], now: datetime, *, filtered: bool) -> None:
-    t = texts(FAMILY)
+def show_messages(
+    kind: OutboxKind, page: CursorPageView[MessageView], now: datetime, t: Texts, *, filtered: bool
+) -> None:
     columns = ("message.id", "col.event", "col.seller", "col.item", "col.status", "col.made")
     print_table(
         t(f"title.{kind}"),
@@ -35,9 +36,9 @@ def show_messages(kind: OutboxKind, page: CursorPageView[MessageView], now: date
                 message.seller_id,
                 message.item_no,
                 message.status,
-                ago(message.created_at, now),
+                t.ago(message.created_at, now),
                 message.retry_count,
-                _next_attempt(message, now) if message.held_by is None else t("list.held"),
+                _next_attempt(message, now, t) if message.held_by is None else t("list.held"),
                 short(message.error_message, 40),
             )
             for message in page.content
@@ -50,8 +51,7 @@ def show_messages(kind: OutboxKind, page: CursorPageView[MessageView], now: date
         say(t("list.about_held"), "dim")
 
 
-def show_message(message: MessageDetailView) -> None:
-    t = texts(FAMILY)
+def show_message(message: MessageDetailView, t: Texts) -> None:
     facts = (
         ("id", message.outbox_id),
         ("event", message.event_type),
@@ -73,8 +73,7 @@ def show_message(message: MessageDetailView) -> None:
         say(t("message.replay", outbox_id=message.outbox_id), "dim")
 
 
-def show_attempts(view: AttemptsView, now: datetime) -> None:
-    t = texts(FAMILY)
+def show_attempts(view: AttemptsView, now: datetime, t: Texts) -> None:
     columns = ("col.try", "attempts.at", "attempts.age", "col.verdict", "attempts.status", "col.took", "col.answer")
     print_table(
         t("attempts.title"),
@@ -83,7 +82,7 @@ def show_attempts(view: AttemptsView, now: datetime) -> None:
             (
                 f"{each.try_number}" if each.is_counted else t("attempts.not_counted", number=each.try_number),
                 each.at,
-                ago(each.at, now),
+                t.ago(each.at, now),
                 each.verdict,
                 each.http_status_code,
                 None if each.duration_ms is None else t("attempts.took", n=each.duration_ms),
@@ -95,15 +94,14 @@ def show_attempts(view: AttemptsView, now: datetime) -> None:
     )
 
 
-def show_outbox(outbox: OutboxView, now: datetime) -> None:
-    t = texts(FAMILY)
+def show_outbox(outbox: OutboxView, now: datetime, t: Texts) -> None:
     names = {status: str(status).lower() for status in MessageStatus} | {MessageStatus.SENDING: "sending_now"}
     has_lag = outbox.oldest_waiting_at is not None
     lag = t("status.lag_of", seconds=f"{outbox.lag_seconds:,.0f}") if has_lag else t("status.none_waits")
     say(t(f"title.{outbox.kind}"), "bold")
     print_facts(
         [
-            (t("status.sending"), _sending(outbox, now)),
+            (t("status.sending"), _sending(outbox, now, t)),
             (t("status.lag"), lag),
             *((t(f"status.{name}"), f"{outbox.counts[status]:,}") for status, name in names.items()),
             (t("status.held"), t("status.held_behind", n=outbox.held)),
@@ -111,29 +109,28 @@ def show_outbox(outbox: OutboxView, now: datetime) -> None:
     )
 
 
-def say_dry_run(counts: MovedMessagesView, action: MessageAction) -> None:
-    t = texts(FAMILY)
+def say_dry_run(counts: MovedMessagesView, action: MessageAction, t: Texts) -> None:
     say(t(f"{action}.dry_run", n=counts.messages, subjects=counts.subjects, held=counts.held))
     sellers = sorted(counts.by_seller.items(), key=lambda entry: -entry[1])[:MOST_SELLERS]
     for name, number in [*counts.by_type.items(), *sellers]:
         say(t("count", name=name, n=number), "dim")
 
 
-def _sending(channel: ChannelView, now: datetime) -> str:
-    t, circuit = texts(FAMILY), channel.circuit
+def _sending(channel: ChannelView, now: datetime, t: Texts) -> str:
+    circuit = channel.circuit
     if channel.is_paused:
-        return t("status.paused", by=channel.paused_by, when=ago(channel.paused_at, now))
+        return t("status.paused", by=channel.paused_by, when=t.ago(channel.paused_at, now))
     if circuit.state is CircuitState.OPEN:
-        probe = _from_now(circuit.not_before, now)
-        return t("status.open", when=ago(circuit.opened_at, now), reason=circuit.reason, probe=probe)
+        probe = _from_now(circuit.not_before, now, t)
+        return t("status.open", when=t.ago(circuit.opened_at, now), reason=circuit.reason, probe=probe)
     if circuit.state is CircuitState.HALF_OPEN:
-        return t("status.half_open", when=ago(circuit.opened_at, now), reason=circuit.reason)
+        return t("status.half_open", when=t.ago(circuit.opened_at, now), reason=circuit.reason)
     return t("status.yes") if circuit.most_under_way is None else t("status.limited", most=circuit.most_under_way)
 
 
-def _next_attempt(message: MessageView, now: datetime) -> str | None:
-    return None if message.next_attempt_at is None else _from_now(message.next_attempt_at, now)
+def _next_attempt(message: MessageView, now: datetime, t: Texts) -> str | None:
+    return None if message.next_attempt_at is None else _from_now(message.next_attempt_at, now, t)
 
 
-def _from_now(time: datetime | None, now: datetime) -> str:
-    return texts("cli")("now") if time is None or time <= now else ago(time, now)
+def _from_now(time: datetime | None, now: datetime, t: Texts) -> str | None:
+    return t("now") if time is None or time <= now else t.ago(time, now)

@@ -19,7 +19,7 @@ from rich.text import Text
 from sellerwatch.kernel.errors import SellerwatchError
 from sellerwatch.kernel.views import View, view_json
 from sellerwatch.kernel.wording import error_text
-from sellerwatch.texts import family, say
+from sellerwatch.texts import say
 
 #: Standard output: what was asked for. Standard error: everything said beside it.
 #: Into a pipe or a file nothing is folded at 80 columns: a line there is a record.
@@ -86,18 +86,6 @@ def _language(_variables: tuple[tuple[str, str], ...], _folder: Path) -> str:
         return load(os.environ).settings.language
     except InvalidSettings:
         return os.environ.get("SELLERWATCH_LANGUAGE", "en")
-
-
-def texts(name: str) -> Callable[..., str]:
-    """Return `t(key, **facts)` for a family of texts in the language of the setting LANGUAGE. Columns that the family
-    does not name (`col.seller`) are those of the console."""
-    language = language_setting()
-
-    def t(key: str, **facts: object) -> str:
-        is_shared = key.startswith("col.") and key not in family(name)
-        return say("console" if is_shared else name, key, language, **facts)
-
-    return t
 
 
 def print_view(view: View, **more: Any) -> None:
