@@ -390,7 +390,9 @@ async def lists(database: Path, tasks: int, products: int, calls: int = CALLS) -
 
 
 async def console(database: Path, tasks: int, products: int, calls: int = CALLS) -> list[PageMeasured]:
-    from sellerwatch.access.users import Role, add_user
+    from sellerwatch.access.commands import add_user
+    from sellerwatch.access.queries import get_user
+    from sellerwatch.access.users import Role
     from sellerwatch.compose.service import open_service
     from sellerwatch.settings.load import load
     from sellerwatch.web import sessions
@@ -404,9 +406,10 @@ async def console(database: Path, tasks: int, products: int, calls: int = CALLS)
     async with open_service(settings, schedules=False) as service:
         parts = Parts(service, settings, credentials_of(settings))
         app, now = make_app(parts), service.crawl.clock.now()
-        user = await service.crawl.store.transact(
-            lambda tx: add_user(tx, "bench", Role.ADMIN, "no hash", actor="bench", now=now)
-        )
+        session = parts.session("bench", "en")
+        await session.run(add_user, "bench", Role.ADMIN, "no hash")
+        user = await session.ask(get_user, "bench")
+        assert user is not None
         sealed = sessions.seal(parts, sessions.begin(user, timedelta(hours=1), now))
         who = (b"cookie", f"{sessions.COOKIE}={sealed}".encode())
         for path, query in pages(tasks, products):

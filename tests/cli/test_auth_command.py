@@ -55,10 +55,10 @@ def test_a_password_and_a_role_are_changed_and_a_person_removed(office: Office) 
     piped(office, "add", "minji", "--role", "viewer")
     before = office.see(lambda tx: tx.users.everyone())[0]
     assert piped(office, "password", "minji", given="another password").returncode == 0
-    assert office.said("auth", "user", "role", "minji", "--role", "admin") == "minji is admin now.\n"
+    assert office.said("auth", "user", "role", "minji", "--role", "admin") == "minji has the role admin now.\n"
     (after,) = office.see(lambda tx: tx.users.everyone())
     assert (after.role, after.version) == ("admin", before.version + 2)
-    assert office.said("auth", "user", "remove", "minji") == "minji may not log in any more.\n"
+    assert office.said("auth", "user", "remove", "minji") == "minji can no longer log in.\n"
     assert office.see(lambda tx: tx.users.everyone()) == []
     assert [e.action for e in office.trail()] == ["user.remove", "user.role", "user.password", "user.add"]
     assert office("auth", "user", "remove", "minji").returncode == 1
@@ -81,6 +81,33 @@ def test_what_is_refused_changes_nothing(office: Office, arguments: tuple[str, .
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert office.everything() == before
+
+
+def test_a_user_is_shown_and_a_dry_run_changes_nothing(office: Office) -> None:
+    piped(office, "add", "minji", "--role", "viewer", "--one-time")
+    shown = office.json("auth", "user", "show", "minji")
+    assert (shown["role"], shown["mustChange"], shown["lastLoginAt"]) == ("viewer", True, None)
+    assert "one-time" in office.said("auth", "user", "show", "minji")
+    before = office.everything()
+    assert office.json("auth", "user", "role", "minji", "--role", "admin", "--dry-run")["role"] == "admin"
+    assert office.said("auth", "user", "remove", "minji", "--dry-run") == "minji would be removed.\n"
+    assert piped(office, "password", "minji", "--dry-run").returncode == 0
+    assert piped(office, "add", "another", "--role", "viewer", "--dry-run").returncode == 0
+    assert office.everything() == before
+
+
+def test_every_command_about_users_speaks_korean(office: Office) -> None:
+    def said(*arguments: str) -> str:
+        done = office("auth", "user", *arguments, LANGUAGE="ko")
+        assert done.returncode == 0
+        return done.stdout
+
+    assert "아직 로그인할 수 있는 사용자가 없습니다." in said("list")
+    piped(office, "add", "minji", "--role", "viewer")
+    assert "설정됨" in said("list")
+    assert "마지막 로그인" in said("show", "minji")
+    assert "역할을 바꿨습니다" in said("role", "minji", "--role", "admin")
+    assert "이제 로그인할 수 없습니다" in said("remove", "minji")
 
 
 def test_a_password_is_never_an_argument(office: Office) -> None:

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+from tests.builders import a_context
 from tests.servers import program
 from tests.simulation.stage import settings_of, simulator_of
 
-from sellerwatch.access.users import Role, add_user
+from sellerwatch.access.commands import add_user
+from sellerwatch.access.users import Role
 from sellerwatch.adapters.passwords import Argon2Passwords
 from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import SqlStore, ThreadRunner
@@ -119,8 +121,8 @@ def staged(template: Path, folder: Path) -> Iterator[Stage]:
             now = clock.now()
 
             def people(tx: Transaction) -> None:
-                add_user(tx, "minji", Role.ADMIN, hashed, actor="test", now=now)
-                add_user(tx, "viewer", Role.VIEWER, hashed, actor="test", now=now)
+                add_user(tx, a_context(now), "minji", Role.ADMIN, hashed)
+                add_user(tx, a_context(now), "viewer", Role.VIEWER, hashed)
 
             await store.transact(people)
             found.append(Stage(serving.address, serving.first_password or "", service, simulator, store, loops[0]))

@@ -9,7 +9,7 @@ from tests.builders import NOW, an_execution, execution_id
 from tests.conftest import ENGINES
 from tests.web.conftest import Office, office
 
-from sellerwatch.access.idempotency import Claim
+from sellerwatch.access.idempotency import KeyClaim
 from sellerwatch.access.logins import Failures
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -114,7 +114,7 @@ async def test_what_is_kept_for_a_while_is_forgotten_then(office: Office, inline
             tx.activity.add(Activity(NOW - timedelta(days=days), f"{days} days"))
         for hours in (25, 23):
             key, at = bytes([hours]) * 32, NOW - timedelta(hours=hours)
-            tx.answers.claim(Claim(key, key, str(execution_id(hours)), office.service.crawl.worker_id), at)
+            tx.idempotency_keys.claim(KeyClaim(key, key, str(execution_id(hours)), office.service.crawl.worker_id), at)
             tx.logins.put(key, Failures(1, at))
 
     await inline_store.transact(work)
@@ -122,6 +122,6 @@ async def test_what_is_kept_for_a_while_is_forgotten_then(office: Office, inline
     assert await kinds(inline_store) == ["6 days"]
     keys = [bytes([hours]) * 32 for hours in (25, 23)]
     assert list(await inline_store.read(lambda tx: tx.logins.get(keys))) == [keys[1]]
-    assert await inline_store.read(lambda tx: [tx.answers.get(key) is None for key in keys]) == [True, False]
+    assert await inline_store.read(lambda tx: [tx.idempotency_keys.get(key) is None for key in keys]) == [True, False]
     lowest, highest = await inline_store.read(lambda tx: tx.activity.span())
     assert lowest == highest > 1

@@ -11,6 +11,7 @@ import pytest
 from tests.builders import NOW, StoppedClock
 from tests.simulation.stage import settings_of, simulator_of
 
+from sellerwatch.access.passwords import PasswordHasher
 from sellerwatch.adapters.passwords import Argon2Passwords
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.compose.service import open_service
@@ -21,7 +22,6 @@ from sellerwatch.simulator.transport import SimulatedTransport
 from sellerwatch.web.api.app import make_app
 from sellerwatch.web.api.context import Parts
 from sellerwatch.web.api.credentials import Credentials, Role
-from sellerwatch.web.api.passwords import PasswordDesk
 
 from .caller import Api
 
@@ -66,7 +66,7 @@ async def office(inline_store: SqlStore) -> AsyncIterator[Office]:
     ) as service:
         credentials = Credentials(SECRET, settings.jwt_issuer, settings.jwt_audience, KEYS)
         # Passwords that are hashed in a moment: how slow it is in earnest is no part of what is tested.
-        passwords = PasswordDesk(Argon2Passwords(memory_kib=64, passes=1))
+        passwords = PasswordHasher(Argon2Passwords(memory_kib=64, passes=1))
         parts = Parts(service, settings, credentials, passwords)
         app = make_app(parts)
         tokens = {role: credentials.issue(f"{role}@practice", role, timedelta(hours=1), NOW) for role in Role}

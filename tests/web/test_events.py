@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
+from tests.builders import a_context
 
-from sellerwatch.access.users import remove_user
+from sellerwatch.access.commands import remove_user
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.kernel.activity import Activity
 from sellerwatch.web.api import events
@@ -105,7 +106,7 @@ async def test_a_stream_ends_with_its_user(api: Served, monkeypatch: pytest.Monk
         async with session.get(f"{api.address}/api/v1/events", headers=headers) as response:
             assert response.status == 200
             now = api.service.crawl.clock.now()
-            await api.service.crawl.store.transact(lambda tx: remove_user(tx, "admin", actor="test", now=now))
+            await api.service.crawl.store.transact(lambda tx: remove_user(tx, a_context(now), "admin"))
             async with asyncio.timeout(20):
                 said = await response.content.read()
     assert said.startswith(b"retry: 2000\n\n")

@@ -7,8 +7,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from tests.builders import a_context
 
-from sellerwatch.access.users import Role, add_user, remove_user, set_password, set_role
+from sellerwatch.access.commands import add_user, remove_user, set_password, set_role
+from sellerwatch.access.users import Role
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.settings.load import load
 from sellerwatch.web.api.context import Parts
@@ -24,7 +26,7 @@ PASSWORD, ANOTHER = "correct horse battery", "another staple 말과 건전지"
 async def add(office: Office, name: str = "minji", role: Role = Role.ADMIN, **more: Any) -> None:
     hashed = await office.parts.passwords.hash(PASSWORD)
     await office.service.crawl.store.transact(
-        lambda tx: add_user(tx, name, role, hashed, actor="test", now=office.clock.now(), **more)
+        lambda tx: add_user(tx, a_context(office.clock.now()), name, role, hashed, **more)
     )
 
 
@@ -68,11 +70,11 @@ async def test_a_token_is_void_as_soon_as_its_user_is_changed(office: Office, ch
     mine = office.with_token(token)
     assert (await mine.get("/api/v1/sellers")).status == 200
     if change == "another role":
-        await store.transact(lambda tx: set_role(tx, "minji", Role.VIEWER, actor="test", now=now))
+        await store.transact(lambda tx: set_role(tx, a_context(now), "minji", Role.VIEWER))
     elif change == "another password":
-        await store.transact(lambda tx: set_password(tx, "minji", "hash", actor="test", now=now))
+        await store.transact(lambda tx: set_password(tx, a_context(now), "minji", "hash"))
     else:
-        await store.transact(lambda tx: remove_user(tx, "minji", actor="test", now=now))
+        await store.transact(lambda tx: remove_user(tx, a_context(now), "minji"))
         if change == "made anew":
             office.clock.time += timedelta(seconds=1)
             await add(office)
@@ -108,9 +110,7 @@ async def test_an_unknown_user_costs_the_same_work(office: Office, inline_store:
     counting = Counting()
     object.__setattr__(office.parts.passwords, "_passwords", counting)
     hashed = counting.hash(PASSWORD)
-    await inline_store.transact(
-        lambda tx: add_user(tx, "minji", Role.ADMIN, hashed, actor="test", now=office.clock.now())
-    )
+    await inline_store.transact(lambda tx: add_user(tx, a_context(office.clock.now()), "minji", Role.ADMIN, hashed))
     sizes = []
     for user in ("minji", "nobody"):
         before = await everything(inline_store)

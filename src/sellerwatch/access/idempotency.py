@@ -1,25 +1,28 @@
-"""Idempotency-Key: one effect however often a request is sent, and the same answer each time.
+"""Idempotency-Key: a request takes effect once however often it is sent, and gets the same response each time.
 
-A key is claimed in a transaction before anything is done, and its answer is kept in another one after it. In between
-the process may die; then nobody knows how far it came, and whoever asks again is told so instead of doing it twice: at
-most once, never twice. An answer that says that nothing was done frees its key.
+A key is claimed in one transaction before the request is handled; the response is stored in another one after it. If
+the process dies in between, it is unknown how far the request came: a repetition is refused instead of done twice. A
+response that says that nothing was done releases the key.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from sellerwatch.access.ports import AnswersTx
+from sellerwatch.access.ports import IdempotencyTx
 from sellerwatch.kernel.errors import Conflict, Invalid
 from sellerwatch.kernel.ids import WorkerId
+from sellerwatch.kernel.operations import OperationContext
 
-#: How long an answer is kept.
+#: How long a response is kept.
 KEPT = timedelta(hours=24)
 LONGEST_KEY = 200
-#: Refusals that say that nothing was done. Not among them: 502, which leaves a failed run, and our own failures.
+#: The worker of a claim that no process handles any more.
+NO_WORKER = WorkerId("00000000-0000-0000-0000-000000000000")
+#: Statuses that say that nothing was done. 502 is not among them (it leaves a failed run), nor are our own failures.
 NOTHING_DONE = frozenset({400, 401, 403, 404, 405, 409, 413, 429, 503})
 
 
@@ -30,12 +33,12 @@ class InvalidIdempotencyKey(Invalid):
 
 @dataclass(eq=False)
 class IdempotencyKeyUsed(Conflict):
-    """The same key with another request: one of the two is a mistake."""
+    """The key was used for a different request."""
 
 
 @dataclass(eq=False)
 class RequestUnderWay(Conflict):
-    """The first request with this key has not been answered yet."""
+    """The first request with this key has no response yet."""
 
     retry_after: float = 1.0
 
@@ -46,12 +49,12 @@ class RequestUnderWay(Conflict):
 
 @dataclass(eq=False)
 class OutcomeUnknown(Conflict):
-    """The process that worked on it is gone, or it broke on the way."""
+    """The process that handled the first request is gone, or the request broke half-way."""
 
 
 @dataclass(frozen=True)
-class Claim:
-    """Whoever holds it does the work. `claim_id` tells a second run of the same transaction from a second request."""
+class KeyClaim:
+    """The claim of a key by one request. `claim_id` differs between requests, not between runs of one transaction."""
 
     key: bytes
     fingerprint: bytes
@@ -60,10 +63,10 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class KeptAnswer:
-    """`status` is None until it is answered."""
+class StoredResponse:
+    """A claimed key and its response. `status` is None until there is one."""
 
-    claim: Claim
+    claim: KeyClaim
     created_at: datetime
     status: int | None
     headers: Mapping[str, str]
@@ -71,45 +74,60 @@ class KeptAnswer:
 
 
 def key_of(caller: str, key: str) -> bytes:
-    """Callers do not share keys."""
+    """Return the hash under which a key of a caller is kept. Callers do not share keys."""
     if not (0 < len(key) <= LONGEST_KEY and key.isascii() and key.isprintable()):
         raise InvalidIdempotencyKey(longest=LONGEST_KEY)
     return hashlib.sha256(f"{caller}\0{key}".encode()).digest()
 
 
 def fingerprint_of(path: str, query: bytes, body: bytes) -> bytes:
-    """What makes two requests the same."""
+    """Return what two requests must have in common to be the same."""
     parts = (path.encode("utf-8", "replace"), query, body)
     return hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).digest()
 
 
-def claim(
-    tx: AnswersTx, wanted: Claim, now: datetime, silent_after: timedelta, at_work: Set[str] = frozenset()
-) -> KeptAnswer | None:
-    """None: it is ours to do. Else the answer that was given. `at_work`: claims this process works on at the moment."""
-    found = tx.answers.get(wanted.key)
+def claim_key(
+    tx: IdempotencyTx,
+    context: OperationContext,
+    claim: KeyClaim,
+    silent_after: timedelta,
+    in_progress: Set[str] = frozenset(),
+) -> StoredResponse | None:
+    """Claim a key and return None, or return the response that its first request got.
+
+    `in_progress` are the claims that this process is handling.
+    """
+    now, found = context.now, tx.idempotency_keys.get(claim.key)
     if found is not None and now - found.created_at >= KEPT:
-        tx.answers.free(found.claim)
+        tx.idempotency_keys.release(found.claim)
         found = None
     if found is None:
-        tx.answers.claim(wanted, now)
+        tx.idempotency_keys.claim(claim, now)
         return None
-    if found.claim.fingerprint != wanted.fingerprint:
+    if found.claim.fingerprint != claim.fingerprint:
         raise IdempotencyKeyUsed
     if found.status is not None:
         return found
-    if found.claim.claim_id == wanted.claim_id:
+    if found.claim.claim_id == claim.claim_id:
         return None
-    if found.claim.worker_id == wanted.worker_id:
-        going = found.claim.claim_id in at_work
+    if found.claim.worker_id == claim.worker_id:
+        is_handled = found.claim.claim_id in in_progress
     else:
-        going = tx.answers.is_alive(found.claim.worker_id, now - silent_after)
-    raise RequestUnderWay if going else OutcomeUnknown
+        is_handled = tx.idempotency_keys.is_alive(found.claim.worker_id, now - silent_after)
+    raise RequestUnderWay if is_handled else OutcomeUnknown
 
 
-def keep(tx: AnswersTx, held: Claim, status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> None:
-    """The answer from now on, or a free key where nothing was done."""
+def store_response(
+    tx: IdempotencyTx, context: OperationContext, claim: KeyClaim, status: int, headers: Mapping[str, str], body: bytes
+) -> None:
+    """Store the response for repetitions, or release the key where nothing was done."""
     if status in NOTHING_DONE:
-        tx.answers.free(held)
+        tx.idempotency_keys.release(claim)
     else:
-        tx.answers.keep(held, status, headers, body, now)
+        tx.idempotency_keys.store(claim, status, headers, body, context.now)
+
+
+def abandon_key(tx: IdempotencyTx, context: OperationContext, claim: KeyClaim) -> None:
+    """Record that a request broke half-way: no process handles it any more, and its outcome is unknown."""
+    tx.idempotency_keys.release(claim)
+    tx.idempotency_keys.claim(replace(claim, worker_id=NO_WORKER), context.now)

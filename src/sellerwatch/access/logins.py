@@ -1,12 +1,12 @@
-"""Logging in, slowed down for whoever guesses.
+"""Logging in with a password, with growing waits after failures.
 
-A try is counted in the transaction that admits it, before the password is looked at: a hundred tries at once get no
-further than a hundred one after another. A success clears its user's count. Waits grow with the failures of the user
-(so that many addresses cannot guess one person's password) and of the address (so that one address cannot try many
-people), each up to a limit: nobody is locked out for good by somebody else's guessing.
+An attempt is counted in the transaction that admits it, before the password is checked: a hundred attempts at once get
+no further than a hundred one after another. A success clears the count of its user. Waits grow with the failures of the
+user (many addresses cannot guess one person's password) and of the address (one address cannot try many people), each
+up to a limit: guessing never locks a user out for good.
 
-Kept in the database, not in memory: a restart forgives nothing, and several processes count together. Who was tried is
-kept as a hash, because people type their password where their name belongs.
+Counts are in the database: a restart keeps them, and several processes count together. The name is kept as a hash,
+because people type their password where their name belongs.
 """
 
 from __future__ import annotations
@@ -16,18 +16,26 @@ import ipaddress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from sellerwatch.access.commands import set_password
 from sellerwatch.access.ports import UsersTx
+from sellerwatch.access.queries import find_user
 from sellerwatch.access.users import User
-from sellerwatch.kernel.errors import TooManyRequests, Unauthenticated
+from sellerwatch.kernel.errors import Forbidden, TooManyRequests, Unauthenticated
+from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.oversight.audit import AuditEntry
 
-#: After so long without a failure all is forgotten.
+#: After this time without a failure the count starts again.
 FORGOTTEN = timedelta(days=1)
 
 
 @dataclass(eq=False)
 class WrongLogin(Unauthenticated):
-    """Unknown user or wrong password: which of the two is not said."""
+    """Unknown user or wrong password; the answer is the same for both."""
+
+
+@dataclass(eq=False)
+class PasswordMustChange(Forbidden):
+    """The password is right, but a one-time password: it can only be used to choose another."""
 
 
 @dataclass(eq=False)
@@ -41,7 +49,7 @@ class TooManyLogins(TooManyRequests):
 
 @dataclass(frozen=True)
 class Throttle:
-    """So many failures are free; then each wait is twice the one before it."""
+    """`free` failures cost nothing; then each wait is twice the one before."""
 
     free: int
     longest: timedelta
@@ -52,22 +60,22 @@ class Throttle:
         return timedelta(0) if over < 0 else min(self.first * 2 ** min(over, 32), self.longest)
 
 
-#: A person who mistypes is not slowed down; a house full of people behind one address neither.
+#: A typing mistake costs nothing, and neither do several people behind one address.
 BY_USER = Throttle(free=5, longest=timedelta(minutes=1))
 BY_ADDRESS = Throttle(free=20, longest=timedelta(minutes=15))
 
 
 @dataclass(frozen=True)
 class Failures:
-    """How often it failed since the last success, and when last."""
+    """The failures since the last success, and when the last one was."""
 
     number: int
     last_at: datetime
 
 
 @dataclass(frozen=True)
-class Attempt:
-    """Whose log-in is tried, from where."""
+class LoginAttempt:
+    """The name and the address of an attempt to log in."""
 
     name: str
     address: str
@@ -78,7 +86,7 @@ class Attempt:
 
 
 def network(address: str) -> str:
-    """Of IPv6 its first half: one household has as many addresses as it likes."""
+    """Return the /64 network of an IPv6 address: one household can use all addresses of it."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -88,44 +96,56 @@ def network(address: str) -> str:
     return address
 
 
-def admit(tx: UsersTx, attempt: Attempt, now: datetime) -> User | None:
-    """Count the try as failed until it succeeds; the user, if there is one. Refuses who must wait."""
-    found = tx.logins.get(list(attempt.keys))
+def admit_login(tx: UsersTx, context: OperationContext, attempt: LoginAttempt) -> User | None:
+    """Count the attempt as a failure until it succeeds, and return the user. Refuse it while the wait lasts."""
+    now, found = context.now, tx.logins.get(list(attempt.keys))
+    current = {key: failures for key, failures in found.items() if now - failures.last_at < FORGOTTEN}
     for key, throttle in attempt.keys.items():
-        failures = found.get(key)
-        if failures is None or now - failures.last_at >= FORGOTTEN:
-            continue
-        left = failures.last_at + throttle.wait(failures.number) - now
+        failures = current.get(key)
+        left = timedelta(0) if failures is None else failures.last_at + throttle.wait(failures.number) - now
         if left > timedelta(0):
             raise TooManyLogins(seconds=round(left.total_seconds(), 1))
     for key in attempt.keys:
-        failures = found.get(key)
-        forgotten = failures is None or now - failures.last_at >= FORGOTTEN
-        tx.logins.put(key, Failures(1 if failures is None or forgotten else failures.number + 1, now))
+        number = current[key].number + 1 if key in current else 1
+        tx.logins.put(key, Failures(number, now))
     return tx.users.get(attempt.name)
 
 
-def clear(tx: UsersTx, attempt: Attempt) -> None:
-    """The password was right: the user's count is gone; of the address's only this try, or one who has a password could
-    guess others'."""
+def clear_failures(tx: UsersTx, _: OperationContext, attempt: LoginAttempt) -> None:
+    """After the right password: clear the count of the user. The address only gets this attempt back, or somebody who
+    has one password could guess others without waits."""
     by_user, by_address = attempt.keys
     tx.logins.clear(by_user)
     tx.logins.forgive(by_address)
 
 
-def succeed(tx: UsersTx, attempt: Attempt, user: User, now: datetime) -> User:
-    """In, and on the trail."""
-    clear(tx, attempt)
-    logged = replace(user, last_login_at=now)
-    tx.users.save(logged)
-    tx.audit.record(AuditEntry(now, f"api:{user.name}", "user.login", "user", user.name, note=attempt.address))
-    return logged
+def complete_login(tx: UsersTx, context: OperationContext, attempt: LoginAttempt, user: User) -> User:
+    """Log the user in and record it in the audit trail."""
+    clear_failures(tx, context, attempt)
+    logged_in = replace(user, last_login_at=context.now)
+    tx.users.save(logged_in)
+    _record(tx, context, f"api:{user.name}", "user.login", user.name, attempt)
+    return logged_in
 
 
-def fail(tx: UsersTx, attempt: Attempt, user: User | None, now: datetime) -> None:
-    """On the trail under the user's name if there is one; else nameless: it may be a password."""
-    name = "unknown" if user is None else user.name
-    tx.audit.record(AuditEntry(now, "api:nobody", "user.login_failed", "user", name, note=attempt.address))
+def change_password(
+    tx: UsersTx, context: OperationContext, attempt: LoginAttempt, user: User, password_hash: str
+) -> User:
+    """Set the password that the user chose, then log in. Refused where it was changed since it was checked."""
+    if find_user(tx, user.name).version != user.version:
+        raise WrongLogin
+    as_user = replace(context, actor=f"api:{user.name}")
+    set_password(tx, as_user, user.name, password_hash)
+    return complete_login(tx, context, attempt, find_user(tx, user.name))
+
+
+def record_failed_login(tx: UsersTx, context: OperationContext, attempt: LoginAttempt, user: User | None) -> None:
+    """Record a failure under the user's name; without a user under none, because what was typed may be a password."""
+    _record(tx, context, "api:nobody", "user.login_failed", "unknown" if user is None else user.name, attempt)
+
+
+def _record(tx: UsersTx, context: OperationContext, actor: str, action: str, name: str, attempt: LoginAttempt) -> None:
+    tx.audit.record(AuditEntry(context.now, actor, action, "user", name, note=attempt.address))
 
 
 def _key(kind: str, value: str) -> bytes:

@@ -1,4 +1,4 @@
-"""What logging in and Idempotency-Keys need of the store."""
+"""What users, log-ins and Idempotency-Keys need of the store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sellerwatch.kernel.ids import WorkerId
 from sellerwatch.oversight.ports import AuditTx
 
 if TYPE_CHECKING:
-    from sellerwatch.access.idempotency import Claim, KeptAnswer
+    from sellerwatch.access.idempotency import KeyClaim, StoredResponse
     from sellerwatch.access.logins import Failures
     from sellerwatch.access.users import User
 
@@ -19,7 +19,7 @@ class Users(Protocol):
     def get(self, name: str) -> User | None: ...
 
     def everyone(self) -> Sequence[User]:
-        """By name."""
+        """Return all users by name."""
         ...
 
     def add(self, user: User) -> None: ...
@@ -30,7 +30,7 @@ class Users(Protocol):
 
 
 class Logins(Protocol):
-    """Failed log-ins, by the hash of whose or where from."""
+    """Counts of failed log-ins, by the hash of the name or the address."""
 
     def get(self, keys: Sequence[bytes]) -> Mapping[bytes, Failures]: ...
 
@@ -39,10 +39,12 @@ class Logins(Protocol):
     def clear(self, key: bytes) -> None: ...
 
     def forgive(self, key: bytes) -> None:
-        """One failure less."""
+        """Count one failure less."""
         ...
 
-    def forget(self, before: datetime, limit: int) -> int: ...
+    def forget(self, before: datetime, limit: int) -> int:
+        """Delete at most `limit` counts without a failure since then, and return how many."""
+        ...
 
 
 class UsersTx(AuditTx, Protocol):
@@ -53,37 +55,39 @@ class UsersTx(AuditTx, Protocol):
     def logins(self) -> Logins: ...
 
 
-class Answers(Protocol):
-    """Answers kept for an Idempotency-Key, by the hash of the key and its caller."""
+class IdempotencyKeys(Protocol):
+    """Claimed keys and stored responses, by the hash of the key and its caller."""
 
-    def get(self, key: bytes) -> KeptAnswer | None: ...
+    def get(self, key: bytes) -> StoredResponse | None: ...
 
-    def claim(self, claim: Claim, now: datetime) -> None: ...
+    def claim(self, claim: KeyClaim, now: datetime) -> None: ...
 
-    def keep(self, claim: Claim, status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> None: ...
+    def store(self, claim: KeyClaim, status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> None: ...
 
-    def free(self, claim: Claim) -> None:
-        """As if it had never been asked."""
+    def release(self, claim: KeyClaim) -> None:
+        """Delete the key, as if it had never been used."""
         ...
 
-    def is_alive(self, worker_id: WorkerId, beat_after: datetime) -> bool:
-        """Whether the process that works on it is still heard of."""
+    def is_alive(self, worker_id: WorkerId, heartbeat_after: datetime) -> bool:
+        """Return whether a process has a heartbeat after that time."""
         ...
 
-    def forget(self, before: datetime, limit: int) -> int: ...
+    def forget(self, before: datetime, limit: int) -> int:
+        """Delete at most `limit` keys claimed before then, and return how many."""
+        ...
 
 
-class AnswersTx(Protocol):
+class IdempotencyTx(Protocol):
     @property
-    def answers(self) -> Answers: ...
+    def idempotency_keys(self) -> IdempotencyKeys: ...
 
 
-class AccessTx(UsersTx, AnswersTx, Protocol):
-    """Everything about who may do what."""
+class AccessTx(UsersTx, IdempotencyTx, Protocol):
+    """Everything about users and their requests."""
 
 
 class Passwords(Protocol):
-    """Makes and checks hashes; slow on purpose. `stored` is None where there is no such user: it takes as long."""
+    """Makes and checks hashes, slowly on purpose. `stored` is None where there is no user: that takes as long."""
 
     def hash(self, password: str) -> str: ...
 

@@ -1,4 +1,4 @@
-"""`sellerwatch auth`: who may speak to the API."""
+"""`sellerwatch auth`: tokens for the API, and users."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from typing import Annotated
 import typer
 
 from sellerwatch.cli import auth_user
+from sellerwatch.kernel.clock import SystemClock
 from sellerwatch.kernel.errors import Invalid
+from sellerwatch.settings.load import load
 
-app = typer.Typer(no_args_is_help=True, help="Tokens for the API, and people who log in.")
+app = typer.Typer(no_args_is_help=True, help="Tokens for the API, and users who log in.")
 app.add_typer(auth_user.app, name="user")
 
 _TTL = re.compile(r"([0-9]{1,6})([smhd])")
@@ -23,7 +25,7 @@ LONGEST = timedelta(days=365)
 
 @dataclass(eq=False)
 class UnreadableTtl(Invalid):
-    """Not a time for which a token may be valid."""
+    """Not a duration that a token may be valid for."""
 
     given: str
 
@@ -41,16 +43,11 @@ def token(
     \\b
     curl -H "Authorization: Bearer $(sellerwatch auth token --role viewer)" localhost:8080/api/v1/sellers
     """
-    from sellerwatch.kernel.clock import SystemClock  # noqa: PLC0415
-    from sellerwatch.settings.load import load  # noqa: PLC0415
-    from sellerwatch.web.api.credentials import Role  # noqa: PLC0415
+    # Imported here: the web server is most of what starting any other command of this group would cost.
     from sellerwatch.web.serve import credentials_of  # noqa: PLC0415
 
-    if role not in [str(known) for known in Role]:
-        raise typer.BadParameter("it is admin or viewer", param_hint="--role")
-    lifetime = _lifetime(ttl)
-    issued = credentials_of(load(os.environ).settings).issue(name, Role(role), lifetime, SystemClock().now())
-    typer.echo(issued)
+    wanted, lifetime = auth_user.role_of(role), _lifetime(ttl)
+    typer.echo(credentials_of(load(os.environ).settings).issue(name, wanted, lifetime, SystemClock().now()))
 
 
 def _lifetime(given: str) -> timedelta:

@@ -1,158 +1,168 @@
-"""`sellerwatch auth user`: people who log in. A password is never an argument: others can read those."""
+"""`sellerwatch auth user`: who can log in. A password is never an argument: other processes can read arguments."""
 
 from __future__ import annotations
 
 import getpass
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
+from sellerwatch.access import commands, queries
+from sellerwatch.access.passwords import PasswordHasher
+from sellerwatch.access.queries import UserView
+from sellerwatch.access.users import Role, check_password, user_name
 from sellerwatch.cli import session
-from sellerwatch.cli.output import print_json, print_table
-from sellerwatch.cli.session import AsJson, say, stamp
+from sellerwatch.cli.output import print_facts, print_table, print_view
+from sellerwatch.cli.session import AsJson, command_session, say
+from sellerwatch.cli.texts import Texts
+from sellerwatch.compose.keys import open_passwords
 from sellerwatch.kernel.errors import Invalid
+from sellerwatch.operations import users as operations
 
-if TYPE_CHECKING:
-    from sellerwatch.access.users import Role, User
+app = typer.Typer(no_args_is_help=True, help="Users who log in.")
 
-app = typer.Typer(no_args_is_help=True, help="People who log in.")
+FAMILY = "cli_access"
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Small letters, digits and . _ @ -")]
 RoleName = Annotated[str, typer.Option("--role", help="admin changes things, viewer reads.")]
+OneTime = Annotated[bool, typer.Option("--one-time", help="The user must choose another password at the next log-in.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would happen and change nothing.")]
 
 
 @dataclass(eq=False)
 class NoPassword(Invalid):
-    """Nothing was typed or piped in."""
+    """No password was typed or piped in."""
 
 
 @dataclass(eq=False)
 class PasswordsDiffer(Invalid):
-    """Typed twice, and not the same."""
+    """The password was typed twice, and not the same."""
 
 
 @app.command()
-def add(name: Name, role: RoleName, as_json: AsJson = False) -> None:
-    """Add a person. The password is asked for, or read as one line from standard input.
+def add(
+    name: Name, role: RoleName, one_time: OneTime = False, dry_run: DryRun = False, as_json: AsJson = False
+) -> None:
+    """Add a user. The password is asked for, or read as one line from standard input.
 
     \b
     sellerwatch auth user add minji --role admin
     pass show sellerwatch | sellerwatch auth user add minji --role viewer
     """
-    from sellerwatch.access import users  # noqa: PLC0415
-
-    known, wanted = users.user_name(session.text(name)), _role(role)
-    hashed = _new_password(known)
-    made = session.change(lambda tx, at: users.add_user(tx, known, wanted, hashed, actor=at.actor, now=at.now))
-    _report(made, f"{known} may log in as {wanted}.", as_json)
+    known, wanted = user_name(session.text(name)), role_of(role)
+    password = check_password(_ask_password(), known)
+    with command_session() as at:
+        hasher = PasswordHasher(open_passwords())
+        user = at.wait(operations.add_user(at.operations, hasher, known, wanted, password, one_time, dry_run))
+    _report(user, "add", dry_run=dry_run, as_json=as_json)
 
 
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
-    """List who may log in.
+    """List who can log in.
 
     \b
     sellerwatch auth user list
     """
-    found = session.look(lambda tx, _: tx.users.everyone())
+    found, text = session.ask(queries.list_users), Texts(FAMILY)
     if as_json:
-        print_json({"content": [user_json(user) for user in found]})
+        print_view(found)
         return
     print_table(
-        "Users",
-        ("name", "role", "password", "last log-in (UTC)", "since (UTC)"),
-        [(u.name, u.role, "one-time" if u.must_change else "set", u.last_login_at, u.created_at) for u in found],
-        empty="Nobody may log in yet: the first `sellerwatch serve` makes admin, or: sellerwatch auth user add",
+        text("users.title"),
+        [text(f"users.{name}") for name in ("name", "role", "password", "last_login", "created")],
+        [(u.name, u.role, _password(u, text), u.last_login_at, u.created_at) for u in found.content],
+        empty=text("users.empty"),
     )
 
 
 @app.command()
-def remove(name: Name, as_json: AsJson = False) -> None:
-    """Remove a person; their tokens are void at once.
+def show(name: Name, as_json: AsJson = False) -> None:
+    """Show one user.
+
+    \b
+    sellerwatch auth user show minji
+    """
+    user, text = session.ask(queries.show_user, user_name(session.text(name))), Texts(FAMILY)
+    if as_json:
+        print_view(user)
+        return
+    values = {
+        "name": user.name,
+        "role": user.role,
+        "password": _password(user, text),
+        "last_login": user.last_login_at,
+        "created": user.created_at,
+        "updated": user.updated_at,
+    }
+    print_facts([(text(f"users.{key}"), value) for key, value in values.items()])
+
+
+@app.command()
+def remove(name: Name, dry_run: DryRun = False, as_json: AsJson = False) -> None:
+    """Remove a user; their tokens are invalid at once.
 
     \b
     sellerwatch auth user remove minji
     """
-    from sellerwatch.access import users  # noqa: PLC0415
-
-    known = users.user_name(session.text(name))
-    gone = session.change(lambda tx, at: users.remove_user(tx, known, actor=at.actor, now=at.now))
-    _report(gone, f"{known} may not log in any more.", as_json)
+    user = session.run(commands.remove_user, user_name(session.text(name)), dry_run)
+    _report(user, "remove", dry_run=dry_run, as_json=as_json)
 
 
 @app.command()
-def password(name: Name, as_json: AsJson = False) -> None:
-    """Set a person's password, asked for or read as one line from standard input; their tokens are void at once.
+def password(name: Name, one_time: OneTime = False, dry_run: DryRun = False, as_json: AsJson = False) -> None:
+    """Set a user's password, asked for or read as one line from standard input; their tokens are invalid at once.
 
     \b
     sellerwatch auth user password minji
     """
-    from sellerwatch.access import users  # noqa: PLC0415
-
-    known = users.user_name(session.text(name))
-    session.look(lambda tx, _: users.find_user(tx, known))
-    hashed = _new_password(known)
-    changed = session.change(lambda tx, at: users.set_password(tx, known, hashed, actor=at.actor, now=at.now))
-    _report(changed, f"{known} has a new password.", as_json)
+    known = user_name(session.text(name))
+    with command_session() as at:
+        at.ask(queries.show_user, known)
+        hasher, typed = PasswordHasher(open_passwords()), _ask_password()
+        user = at.wait(operations.set_password(at.operations, hasher, known, typed, one_time, dry_run))
+    _report(user, "password", dry_run=dry_run, as_json=as_json)
 
 
 @app.command()
-def role(name: Name, role: RoleName, as_json: AsJson = False) -> None:
-    """Give a person another role; their tokens are void at once.
+def role(name: Name, role: RoleName, dry_run: DryRun = False, as_json: AsJson = False) -> None:
+    """Set a user's role; their tokens are invalid at once.
 
     \b
     sellerwatch auth user role minji --role viewer
     """
-    from sellerwatch.access import users  # noqa: PLC0415
-
-    known, wanted = users.user_name(session.text(name)), _role(role)
-    changed = session.change(lambda tx, at: users.set_role(tx, known, wanted, actor=at.actor, now=at.now))
-    _report(changed, f"{known} is {wanted} now.", as_json)
+    user = session.run(commands.set_role, user_name(session.text(name)), role_of(role), dry_run)
+    _report(user, "role", dry_run=dry_run, as_json=as_json)
 
 
-def user_json(user: User) -> dict[str, Any]:
-    return {
-        "name": user.name,
-        "role": user.role,
-        "mustChange": user.must_change,
-        "lastLoginAt": stamp(user.last_login_at),
-        "createdAt": stamp(user.created_at),
-        "updatedAt": stamp(user.updated_at),
-    }
+def role_of(given: str) -> Role:
+    if given not in [str(known) for known in Role]:
+        raise typer.BadParameter(Texts(FAMILY)("role.unknown"), param_hint="--role")
+    return Role(given)
 
 
-def _new_password(name: str) -> str:
-    """Its hash: the password itself goes no further than here."""
-    from sellerwatch.access.users import check_password  # noqa: PLC0415
-    from sellerwatch.compose.keys import open_passwords  # noqa: PLC0415
-
-    return open_passwords().hash(check_password(_asked(), name))
-
-
-def _asked() -> str:
+def _ask_password() -> str:
     if not sys.stdin.isatty():
         typed = sys.stdin.readline().rstrip("\r\n")
     else:
-        typed = getpass.getpass("New password: ")
-        if typed and getpass.getpass("Once more: ") != typed:
+        text = Texts(FAMILY)
+        typed = getpass.getpass(text("password.new"))
+        if typed and getpass.getpass(text("password.again")) != typed:
             raise PasswordsDiffer
     if not typed:
         raise NoPassword
     return typed
 
 
-def _role(given: str) -> Role:
-    from sellerwatch.access.users import Role  # noqa: PLC0415
-
-    if given not in [str(known) for known in Role]:
-        raise typer.BadParameter("it is admin or viewer", param_hint="--role")
-    return Role(given)
+def _password(user: UserView, text: Texts) -> str:
+    return text("users.one_time" if user.must_change else "users.set")
 
 
-def _report(user: User, sentence: str, as_json: bool) -> None:
+def _report(user: UserView, verb: str, *, dry_run: bool, as_json: bool) -> None:
     if as_json:
-        print_json(user_json(user))
-    else:
-        say(sentence, "green")
+        print_view(user)
+        return
+    text = Texts(FAMILY)
+    say(text(f"{verb}.{'dry_run' if dry_run else 'done'}", name=user.name, role=user.role), "" if dry_run else "green")

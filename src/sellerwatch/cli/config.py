@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sellerwatch.cli.output import out, print_json, print_table
-
-if TYPE_CHECKING:
-    from sellerwatch.settings.faults import Fault
-    from sellerwatch.settings.load import Loaded
+from sellerwatch.cli.output import print_json, print_table
+from sellerwatch.cli.session import AsJson, say
+from sellerwatch.cli.texts import Texts
+from sellerwatch.settings.faults import Fault, InvalidSettings, rule_warnings, warnings
+from sellerwatch.settings.load import Loaded, load
+from sellerwatch.settings.model import PREFIX, Settings, shown_value
+from sellerwatch.texts import template
 
 app = typer.Typer(no_args_is_help=True, help="Look at the settings.")
 
+FAMILY = "cli_access"
+
 
 @app.command()
-def check(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
+def check(as_json: AsJson = False) -> None:
     """Check all settings and list everything that is wrong at once.
 
     \b
     sellerwatch config check
     SELLERWATCH_PORT=abc SELLERWATCH_DATABASEURL=x sellerwatch config check
     """
-    # Imported here: Pydantic is half of what starting any command would cost.
-    from sellerwatch.settings.faults import InvalidSettings, warnings  # noqa: PLC0415
-    from sellerwatch.settings.load import load  # noqa: PLC0415
-    from sellerwatch.settings.model import PREFIX, Settings  # noqa: PLC0415
-
     try:
         loaded = load(os.environ)
     except InvalidSettings as invalid:
@@ -51,26 +47,29 @@ def check(
             }
         )
         return
+    text = Texts(FAMILY)
     rows = [
-        (PREFIX + name.upper(), _value(loaded, name), loaded.origins[name], info.description)
-        for name, info in Settings.model_fields.items()
+        (PREFIX + name.upper(), _value(loaded, name), loaded.origins[name], _meaning(name, text.language))
+        for name in Settings.model_fields
     ]
-    print_table("Settings in force", ("name", "value", "from", "meaning"), rows, empty="")
+    columns = [text(f"config.{name}") for name in ("name", "value", "origin", "meaning")]
+    print_table(text("config.title"), columns, rows, empty="")
     for warning in found:
-        out.print(f"warning: {warning}", style="yellow", markup=False, highlight=False)
-    out.print("The settings are fine.", style="green")
+        say(text("config.warning", warning=warning), "yellow")
+    say(text("config.fine"), "green")
 
 
 def _about_rules(loaded: Loaded) -> list[Fault]:
     if loaded.settings.scheduler != "eventbridge":
         return []
-    from sellerwatch.compose.aws import rules_needed  # noqa: PLC0415
-    from sellerwatch.settings.faults import rule_warnings  # noqa: PLC0415
+    from sellerwatch.compose.aws import rules_needed  # noqa: PLC0415 - AWS is only for those who use it
 
     return rule_warnings(loaded.settings, rules_needed(loaded.settings))
 
 
-def _value(loaded: Loaded, name: str) -> object:
-    from sellerwatch.settings.model import shown_value  # noqa: PLC0415
+def _meaning(name: str, language: str) -> str | None:
+    return template("settings", name, language) or Settings.model_fields[name].description
 
+
+def _value(loaded: Loaded, name: str) -> object:
     return shown_value(name, getattr(loaded.settings, name))

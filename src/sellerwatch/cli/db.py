@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from sellerwatch.cli.output import out, print_facts, print_json, print_table
-from sellerwatch.cli.session import actor
+from sellerwatch.cli.output import print_facts, print_json, print_table
+from sellerwatch.cli.session import AsJson, actor, say
+from sellerwatch.cli.texts import Texts
 
 app = typer.Typer(no_args_is_help=True, help="Look at and move the database's schema.")
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+FAMILY = "cli_access"
 
 
 @app.command()
@@ -26,12 +27,10 @@ def upgrade(as_json: AsJson = False) -> None:
     from sellerwatch.compose.database import upgrade_schema  # noqa: PLC0415 - Alembic is only for those who migrate
 
     before, after = upgrade_schema(os.environ, actor())
-    if as_json:
-        print_json({"before": before, "after": after, "changed": before != after})
-    elif before == after:
-        out.print(f"The schema is at {after} already; nothing to do.")
+    if before == after and not as_json:
+        say(Texts(FAMILY)("db.current", revision=after))
     else:
-        out.print(f"The schema went from {before or 'nothing'} to {after}.", style="green")
+        _report(before, after, as_json=as_json)
 
 
 @app.command()
@@ -48,17 +47,14 @@ def downgrade(
     from sellerwatch.compose.database import downgrade_schema  # noqa: PLC0415
 
     if not yes:
-        typer.confirm(f"Rows in tables that revision {to} does not have are lost. Go on?", abort=True)
+        typer.confirm(Texts(FAMILY)("db.confirm", to=to), abort=True)
     before, after = downgrade_schema(os.environ, to, actor())
-    if as_json:
-        print_json({"before": before, "after": after, "changed": before != after})
-    else:
-        out.print(f"The schema went from {before or 'nothing'} to {after or 'nothing'}.")
+    _report(before, after, as_json=as_json)
 
 
 @app.command()
 def status(as_json: AsJson = False) -> None:
-    """Say where the schema is and what is pending. Exit code 1 when it is not what this program needs.
+    """Show where the schema is and what is pending. Exit code 1 when it is not what this program needs.
 
     \b
     sellerwatch db status --json
@@ -66,7 +62,7 @@ def status(as_json: AsJson = False) -> None:
     from sellerwatch.compose.database import schema_status  # noqa: PLC0415
 
     where, found = schema_status(os.environ)
-    facts = {
+    facts: dict[str, Any] = {
         "database": where,
         "state": found.state,
         "current": found.current,
@@ -76,29 +72,39 @@ def status(as_json: AsJson = False) -> None:
     if as_json:
         print_json(facts)
     else:
-        print_facts([*list(facts.items())[:-1], ("pending", ", ".join(found.pending) or "nothing")])
+        text = Texts(FAMILY)
+        shown = facts | {"pending": ", ".join(found.pending) or text("db.none")}
+        print_facts([(text(f"db.{'revision' if name == 'current' else name}"), value) for name, value in shown.items()])
         if found.state in ("empty", "behind"):
-            out.print("Run: sellerwatch db upgrade", style="yellow")
+            say(text("db.upgrade"), "yellow")
     raise typer.Exit(0 if found.state == "current" else 1)
 
 
 @app.command()
 def partitions(as_json: AsJson = False) -> None:
-    """Show the months the log of requests is cut into, with their rows and sizes.
+    """Show the monthly partitions of the request log, with their rows and sizes.
 
     \b
     sellerwatch db partitions
     """
     from sellerwatch.compose.database import log_partitions  # noqa: PLC0415
 
-    where, is_cut, found = log_partitions(os.environ)
+    where, is_partitioned, found = log_partitions(os.environ)
+    text = Texts(FAMILY)
     if as_json:
         rows = [{"name": each.name, "rows": each.rows, "bytes": each.size} for each in found]
         print_json({"database": where, "table": "token_usage_log", "partitions": rows})
-    elif not is_cut:
-        out.print("\u2014  SQLite does not cut tables into months: old lines of the log are deleted a few at a time.")
+    elif not is_partitioned:
+        say(text("db.not_partitioned"))
     else:
         shown = [(each.name, f"{each.rows:,}", f"{each.size / 1024:,.0f} KB") for each in found]
-        print_table(
-            "token_usage_log", ("partition", "rows (about)", "size"), shown, empty="Run: sellerwatch db upgrade"
-        )
+        columns = [text(f"db.{name}") for name in ("partition", "rows", "size")]
+        print_table("token_usage_log", columns, shown, empty=text("db.upgrade"))
+
+
+def _report(before: str | None, after: str | None, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"before": before, "after": after, "changed": before != after})
+        return
+    text = Texts(FAMILY)
+    say(text("db.moved", before=before or text("db.none"), after=after or text("db.none")), "green")

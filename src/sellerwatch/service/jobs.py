@@ -13,7 +13,7 @@ from datetime import UTC, datetime, time, timedelta
 from functools import partial
 from zoneinfo import ZoneInfo
 
-from sellerwatch.access.idempotency import KEPT as ANSWERS_KEPT
+from sellerwatch.access.idempotency import KEPT as RESPONSES_KEPT
 from sellerwatch.access.logins import FORGOTTEN as LOGINS_KEPT
 from sellerwatch.agents.maintenance import BATCH, forget_old_uses, recover_rested
 from sellerwatch.agents.sessions import renew_due
@@ -191,7 +191,7 @@ async def forget_traces(crawl: Crawl) -> int:
     def work(tx: CrawlTx) -> tuple[int, int, int]:
         return (
             tx.activity.forget(now - ACTIVITY_KEPT, FORGOTTEN_AT_ONCE),
-            tx.answers.forget(now - ANSWERS_KEPT, FORGOTTEN_AT_ONCE),
+            tx.idempotency_keys.forget(now - RESPONSES_KEPT, FORGOTTEN_AT_ONCE),
             tx.logins.forget(now - LOGINS_KEPT, FORGOTTEN_AT_ONCE),
         )
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from sellerwatch.access.users import add_first
+from sellerwatch.access import commands, queries
 from sellerwatch.compose.keys import jwt_secret
 from sellerwatch.kernel.errors import Failed
 from sellerwatch.web.api.app import make_app
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from sellerwatch.service.service import Service
     from sellerwatch.settings.model import Settings
 
-#: How long answers under way may take once we are told to stop.
+#: How many seconds requests may still take after a stop.
 GRACE = 3
 BACKLOG = 2048
 
 
 @dataclass(eq=False)
 class PortUnusable(Failed):
-    """The API cannot listen where it is told to."""
+    """The API cannot listen on the configured address."""
 
     address: str
     problem: str
@@ -57,30 +57,32 @@ def credentials_of(settings: Settings) -> Credentials:
 
 @dataclass(frozen=True)
 class Serving:
-    """Where the API listens; on the very first start also the password that was made for the first user."""
+    """Where the API listens; on the first start also the random password of the first user."""
 
     address: str
     first_password: str | None = field(default=None, repr=False)
 
 
 async def first_user(parts: Parts, *, must_change: bool = True) -> str | None:
-    """Where nobody can log in yet, `admin` is made: with the configured password, or with one that is returned, to be
-    shown once and kept nowhere. It is good for choosing another (unless whoever asks will be gone soon anyway)."""
-    if await parts.read(lambda tx: tx.users.everyone()):
+    """Add the user `admin` where there are no users yet: with ADMIN_PASSWORD, or with a random password.
+
+    A random password is returned, to be shown once; it is a one-time password if `must_change`.
+    """
+    session = parts.session("setup", parts.settings.language)
+    if (await session.ask(queries.list_users)).content:
         return None
     configured = parts.settings.admin_password
     password = secrets.token_urlsafe(12) if configured is None else configured.get_secret_value()
     hashed, change = await parts.passwords.hash(password), configured is None and must_change
-    now = parts.clock.now()
-    made = await parts.change("setup", lambda tx, _: add_first(tx, hashed, now=now, must_change=change))
-    return password if made is not None and configured is None else None
+    added = await session.run(commands.add_first_user, hashed, change)
+    return password if added is not None and configured is None else None
 
 
 @contextlib.asynccontextmanager
 async def api_of(
     service: Service, settings: Settings, *, must_change: bool = True, origins: Mapping[str, str] | None = None
 ) -> AsyncIterator[Serving]:
-    """The API and the console listen while the block runs. A port that is taken is said before anything starts."""
+    """Serve the API and the console while the block runs. Fails before anything starts where the port is taken."""
     listening = _listen(settings.host, settings.port)
     parts = Parts(service, settings, credentials_of(settings), origins=origins or {})
     password = await first_user(parts, must_change=must_change)
@@ -112,7 +114,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listening = socket.socket(family, kind, protocol)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
-        # From here on connections wait for the server, should it not be at work yet.
+        # From here on connections wait until the server accepts them.
         listening.listen(BACKLOG)
     except OSError as error:
         problem = error.strerror or str(error)

@@ -1,10 +1,10 @@
-"""A browser's log-in: a signed cookie that names a user, and the token that its forms must carry.
+"""The log-in of a browser: a signed cookie that names a user, and the token that its forms must carry.
 
-Nothing is kept of it on the server but the user: who is removed, or gets another password or role, is out with the next
-request. So is whoever logs out, in that browser; a cookie that was stolen before is good until it expires, at most
-LOGIN_SECONDS later. A log-in that is used is renewed, up to `LONGEST` after the password was given.
+The server keeps no session: after a removal, a new password or a new role the next request is refused. A log-out
+deletes the cookie in that browser; a copy stolen before stays valid until it expires, at most LOGIN_SECONDS later. A
+log-in in use is renewed, up to `LONGEST` after the password was given.
 
-The audience is another than that of API tokens: neither is taken for the other.
+The audience differs from that of API tokens, so that neither is accepted for the other.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import jwt
 from jwt.types import Options
 
+from sellerwatch.access.queries import get_user
 from sellerwatch.web.api.credentials import ALGORITHM, LONGEST_TOKEN, Caller, NotLoggedIn, TokenExpired
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ _OPTIONS: Options = {
 
 @dataclass(frozen=True)
 class Session:
-    """`session_id` stays when the cookie is renewed, and with it the token of the forms that are open."""
+    """What the cookie says. `session_id` stays when the cookie is renewed, so that open forms stay valid."""
 
     name: str
     version: int
@@ -53,7 +54,7 @@ def begin(user: User, lifetime: timedelta, now: datetime) -> Session:
 
 
 def renewed(session: Session, lifetime: timedelta, now: datetime) -> Session | None:
-    """The same for longer, once half of its time is over; None where that is not so, or it has lasted long enough."""
+    """Return a longer session once half of its time is over; None before that, and when it has lasted long enough."""
     if session.expires_at - now > lifetime / 2:
         return None
     until = min(now + lifetime, session.began + max(LONGEST, lifetime))
@@ -74,7 +75,7 @@ def seal(parts: Parts, session: Session) -> str:
 
 
 def read(parts: Parts, cookie: str | None, now: datetime) -> Session:
-    """Whose cookie this is, as far as it can be told without the database."""
+    """Return the session of a cookie, checked without the database."""
     if cookie is None or len(cookie) > LONGEST_TOKEN:
         raise NotLoggedIn
     try:
@@ -101,24 +102,25 @@ def read(parts: Parts, cookie: str | None, now: datetime) -> Session:
 
 
 async def user_of(parts: Parts, session: Session) -> User:
-    """The user behind it, as the database knows them now."""
-    user = await parts.read(lambda tx: tx.users.get(session.name))
+    """Return the user of a session as the database has it now."""
+    user = await parts.quiet_session().ask(get_user, session.name)
     if user is None or user.version != session.version or user.must_change:
         raise NotLoggedIn
     return user
 
 
 async def follower_of(request: Request, parts: Parts) -> Caller:
-    """Whoever follows the stream from a page."""
+    """Return the user who follows the event stream from a page."""
     session = read(parts, request.cookies.get(COOKIE), parts.clock.now())
     user = await user_of(parts, session)
     return Caller(user.name, user.role, session.expires_at, user.version)
 
 
 def form_token(parts: Parts, session: Session) -> str:
-    """What every form of this log-in carries: another site can send the cookie, but cannot know this."""
-    said = f"form:{session.session_id}".encode()
-    return hmac.new(parts.credentials.secret.encode(), said, hashlib.sha256).hexdigest()
+    """Return the token that forms of this log-in carry: another site can make a browser send the cookie, but does not
+    know this."""
+    signed = f"form:{session.session_id}".encode()
+    return hmac.new(parts.credentials.secret.encode(), signed, hashlib.sha256).hexdigest()
 
 
 def is_form_token(parts: Parts, session: Session, given: str) -> bool:

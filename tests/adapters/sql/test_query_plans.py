@@ -154,9 +154,12 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         lambda tx: tx.logins.forget(NOW, 500),
         (BY_ROW, "COVERING INDEX login_attempts__idx_last_at (last_at<?)"),
     ),
-    "a kept answer": (lambda tx: tx.answers.get(b"x" * 32), "INDEX idempotency_keys__uq_key_hash (key_hash=?)"),
-    "answers to forget": (
-        lambda tx: tx.answers.forget(NOW, 500),
+    "a stored response": (
+        lambda tx: tx.idempotency_keys.get(b"x" * 32),
+        "INDEX idempotency_keys__uq_key_hash (key_hash=?)",
+    ),
+    "stored responses to forget": (
+        lambda tx: tx.idempotency_keys.forget(NOW, 500),
         (BY_ROW, "COVERING INDEX idempotency_keys__idx_created_at (created_at<?)"),
     ),
     "the products of a group": (

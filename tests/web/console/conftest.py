@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from tests.builders import NOW
+from tests.builders import a_context
 from tests.web.conftest import Office
 from tests.web.stocked import do
 
-from sellerwatch.access.users import Role, add_user
+from sellerwatch.access.commands import add_user
+from sellerwatch.access.users import Role
 from sellerwatch.adapters.sql.transaction import Transaction
 
 from .person import Person
@@ -38,7 +39,7 @@ async def console(office: Office) -> Console:
 
     def work(tx: Transaction) -> None:
         for name, role in people.items():
-            add_user(tx, name, role, hashed, actor="test", now=NOW)
+            add_user(tx, a_context(), name, role, hashed)
 
     await do(office, work)
     admin, viewer, nobody = (Person(office.admin.app) for _ in range(3))

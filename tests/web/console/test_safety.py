@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from fastapi.routing import APIRoute
 from sqlalchemy import Engine
-from tests.builders import NOW, SELLER
+from tests.builders import NOW, SELLER, a_context
 from tests.web.stocked import NOBODYS, do, everything, failed_messages, register_seller, see
 
-from sellerwatch.access.users import Role, remove_user, set_role
+from sellerwatch.access.commands import remove_user, set_role
+from sellerwatch.access.users import Role
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.outbox.message import OutboxKind
@@ -151,8 +152,8 @@ async def test_even_a_log_in_in_use_ends_after_half_a_day(console: Console) -> N
 
 async def test_who_is_removed_or_gets_another_role_is_out_at_once(console: Console) -> None:
     def work(tx: Transaction) -> None:
-        set_role(tx, "admin", Role.VIEWER, actor="test", now=NOW)
-        remove_user(tx, "viewer", actor="test", now=NOW)
+        set_role(tx, a_context(), "admin", Role.VIEWER)
+        remove_user(tx, a_context(), "viewer")
 
     await do(console.office, work)
     for person in (console.admin, console.viewer):
@@ -196,7 +197,7 @@ async def test_a_one_time_password_leads_to_choosing_another(console: Console) -
 async def test_where_nobody_can_log_in_the_door_says_how_to_change_that(console: Console) -> None:
     def work(tx: Transaction) -> None:
         for user in tx.users.everyone():
-            remove_user(tx, user.name, actor="test", now=NOW)
+            remove_user(tx, a_context(), user.name)
 
     await do(console.office, work)
     assert "sellerwatch auth user add" in (await console.nobody.see("/")).words

@@ -17,7 +17,7 @@ from sellerwatch.adapters.sql.delivery_queue import SqlDeliveryQueue
 from sellerwatch.adapters.sql.due_times import SqlDues
 from sellerwatch.adapters.sql.executions import SqlExecutionQueries, SqlExecutions, SqlRunNotes, SqlWorkers
 from sellerwatch.adapters.sql.history import SqlHistory
-from sellerwatch.adapters.sql.idempotency_keys import SqlAnswers
+from sellerwatch.adapters.sql.idempotency_keys import SqlIdempotencyKeys
 from sellerwatch.adapters.sql.leases import SqlLeases
 from sellerwatch.adapters.sql.marketplace import SqlMarketplaceState
 from sellerwatch.adapters.sql.outbox import SqlOutbox
@@ -203,8 +203,8 @@ class Transaction:
         return SqlLogins(self.db)
 
     @cached_property
-    def answers(self) -> SqlAnswers:
-        return SqlAnswers(self.db)
+    def idempotency_keys(self) -> SqlIdempotencyKeys:
+        return SqlIdempotencyKeys(self.db)
 
     @cached_property
     def counts(self) -> SqlCounts:

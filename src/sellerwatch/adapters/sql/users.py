@@ -1,4 +1,4 @@
-"""People and their failed log-ins in SQL."""
+"""Users and counts of failed log-ins, in SQL."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ON CONFLICT (who_hash) DO UPDATE SET failures = :failures, last_at = :last_at
 
 FORGIVE = "UPDATE login_attempts SET failures = failures - 1 WHERE who_hash = :key AND failures > 0"
 
-# At most so many at a time, so that no transaction is long.
+# A limited number at a time, so that no transaction is long.
 FORGET = """
 DELETE FROM login_attempts WHERE id IN (
     SELECT id FROM (SELECT id FROM login_attempts WHERE last_at < :before LIMIT :limit) AS oldest)

@@ -26,17 +26,19 @@ from sellerwatch.web.api import (
     schedules,
     sellers,
     tasks,
+    users,
 )
 from sellerwatch.web.api.context import Parts
 from sellerwatch.web.api.description import describe
 from sellerwatch.web.api.errors import answer_refusals, refusals
-from sellerwatch.web.api.idempotency import Once
+from sellerwatch.web.api.idempotency import IdempotencyMiddleware
 from sellerwatch.web.api.read_throttle import Turnstile
 from sellerwatch.web.api.request_guard import Allowance, Border
 from sellerwatch.web.console.app import add_console
 
 ROUTERS = (
     auth.router,
+    users.router,
     sellers.router,
     crawling_metrics.router,
     executions.router,
@@ -63,7 +65,7 @@ def make_app(parts: Parts) -> FastAPI:
     app.state.parts = parts
     app.state.stream = events.Stream(parts)
     answer_refusals(app)
-    app.add_middleware(Once, parts=parts)
+    app.add_middleware(IdempotencyMiddleware, parts=parts)
     app.add_middleware(Turnstile, clock=parts.clock, is_busy=lambda: parts.service.worker.is_busy)
     app.add_middleware(Border, allowance=Allowance(parts.settings.api_requests_per_minute, parts.clock))
     app.state.monitor = metrics.Monitor(parts.clock)

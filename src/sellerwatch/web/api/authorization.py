@@ -1,4 +1,4 @@
-"""Who may: dependencies of the routes. A route without one of them is open to everybody."""
+"""Authorization: dependencies of the routes. A route without one of them is open to everybody."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
 
+from sellerwatch.access.queries import get_user
 from sellerwatch.operations.session import OperationSession
 from sellerwatch.web.api.context import parts_of
 from sellerwatch.web.api.credentials import Caller, NotLoggedIn, Role
@@ -29,7 +30,7 @@ async def _caller(request: Request, given: Annotated[HTTPAuthorizationCredential
 
 
 async def caller_of(request: Request) -> Caller | None:
-    """Whoever sends a token where none is needed; one that is not valid is refused there too."""
+    """Return the owner of a token on a route that needs none; an invalid token is refused there too."""
     given = await bearer(request)
     return None if given is None else await _read(request, given.credentials)
 
@@ -39,21 +40,21 @@ async def _read(request: Request, token: str) -> Caller:
     caller = parts.credentials.read(token, parts.clock.now())
     if caller.version is None:
         return caller
-    user = await parts.read(lambda tx: tx.users.get(caller.name))
+    user = await parts.quiet_session().ask(get_user, caller.name)
     if user is None or user.version != caller.version:
         raise NotLoggedIn
     return caller
 
 
 async def _follower(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> Caller:
-    """By a token, or by the cookie of the console: reading what happens is all that the cookie is good for here."""
+    """Accept a token, or the cookie of the console: the event stream is the only API route that takes the cookie."""
     if given is None and COOKIE in request.cookies:
         return await follower_of(request, parts_of(request))
     return await _caller(request, given)
 
 
 async def still_follows(request: Request) -> None:
-    """Refuses whose token or log-in has become void since."""
+    """Refuse a token or log-in that became invalid since."""
     await _follower(request, await bearer(request))
 
 
@@ -89,19 +90,19 @@ async def _dry_run_session(
     return session.with_dry_run(dry_run)
 
 
-#: Commands and queries for anybody who is logged in.
+#: Commands and queries of a caller who is logged in.
 ViewerSession = Annotated[OperationSession, Depends(_viewer_session)]
-#: The same for whoever may change things.
+#: Commands and queries of an administrator.
 AdminSession = Annotated[OperationSession, Depends(_admin_session)]
 #: Commands for administrators, which `?dryRun=true` runs without keeping what they do.
 DryRunSession = Annotated[OperationSession, Depends(_dry_run_session)]
 #: A monitor: it has a token, or one of the internal keys.
 Watcher = Annotated[Caller, Depends(_watcher)]
-#: Whoever follows the stream: by a token, or from a page of the console.
+#: A caller who follows the event stream, with a token or from the console.
 Follower = Annotated[Caller, Depends(_follower)]
-#: Anybody who is logged in.
+#: A caller who is logged in.
 Viewer = Annotated[Caller, Depends(_caller)]
-#: Whoever may change things.
+#: An administrator.
 Admin = Annotated[Caller, Depends(_admin)]
-#: The scheduler outside.
+#: The external scheduler.
 Internal = Annotated[Caller, Depends(_internal)]

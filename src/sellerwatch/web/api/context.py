@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from fastapi import Request
 
+from sellerwatch.access.passwords import PasswordHasher
 from sellerwatch.compose.keys import open_passwords
 from sellerwatch.compose.rules import pool_rules
 from sellerwatch.kernel.ids import ReplayableIds
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.operations.session import OperationSession
-from sellerwatch.web.api.passwords import PasswordDesk
 
 if TYPE_CHECKING:
     from sellerwatch.kernel.clock import Clock
@@ -44,7 +44,7 @@ class Parts:
     service: Service
     settings: Settings
     credentials: Credentials
-    passwords: PasswordDesk = field(default_factory=lambda: PasswordDesk(open_passwords()))
+    passwords: PasswordHasher = field(default_factory=lambda: PasswordHasher(open_passwords()))
     #: Where each setting came from, as far as whoever started this knows.
     origins: Mapping[str, str] = field(default_factory=dict)
 
@@ -72,6 +72,10 @@ class Parts:
             alert=self._alert,
         )
 
+    def quiet_session(self, actor: str = "api:nobody", language: str = "en") -> OperationSession:
+        """Return a session whose commands do not wake the service: for requests that anybody may send."""
+        return replace(self.session(actor, language), changed=_wake_nothing)
+
     async def _alert(self, notices: Sequence[Notice]) -> None:
         self.service.crawl.tell(notices)
 
@@ -85,6 +89,10 @@ class Parts:
         done = await self.service.store.transact(lambda tx: work(tx, Desk(actor, now, draw.replay())))
         self.service.nudge()
         return done
+
+
+def _wake_nothing() -> None:
+    """Do nothing after a command of a quiet session."""
 
 
 def _run(work: Callable[[ServiceTx], T], tx: ServiceTx) -> T:

@@ -19,10 +19,11 @@ from fastapi.openapi.utils import get_openapi
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from sellerwatch.web.api.errors import Refusal
-from sellerwatch.web.api.idempotency import OPEN
+from sellerwatch.web.api.idempotency import EXEMPT
 
 TAGS = (
     ("auth", "Logging in."),
+    ("users", "Who can log in."),
     ("sellers", "Whom we keep in step, and how often."),
     ("executions", "Runs: one crawl of one seller."),
     ("tasks", "The requests of a run."),
@@ -113,7 +114,7 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
         answers.setdefault("401", _refusal(UNKNOWN))
     if "security" in operation and method != "get":
         answers.setdefault("403", _refusal(FORBIDDEN))
-    if method == "post" and not path.startswith(OPEN):
+    if method == "post" and not path.startswith(EXEMPT):
         answers.setdefault("409", _refusal(CONFLICT))
         operation.setdefault("parameters", []).append(KEY)
     for status, answer in answers.items():

@@ -21,6 +21,7 @@ from sellerwatch.web.console import (
     static,
     tasks,
     trace,
+    users,
 )
 
 ROUTERS = (
@@ -39,6 +40,7 @@ ROUTERS = (
     removals.router,
     schedules.router,
     audit.router,
+    users.router,
     settings.router,
 )
 

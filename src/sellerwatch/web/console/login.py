@@ -1,16 +1,18 @@
-"""Logging in and out, choosing a password, and how the pages look to this person."""
+"""Log in and out, choose a password, and choose language and theme."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
+from sellerwatch.access import queries
+from sellerwatch.access.logins import PasswordMustChange
 from sellerwatch.access.users import LONGEST_PASSWORD
 from sellerwatch.kernel.errors import SellerwatchError, TooManyRequests, Unavailable
 from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.texts import LANGUAGES
 from sellerwatch.web import sessions
-from sellerwatch.web.api.auth import PasswordMustChange, enter, enter_anew
+from sellerwatch.web.api.auth import log_in, log_in_with_new_password
 from sellerwatch.web.api.errors import status_of
 from sellerwatch.web.console.page_request import LANGUAGE, THEME, THEMES, Guest, Viewer, Visit, inside, login_lifetime
 from sellerwatch.web.console.rendering import PageRoute, put_session, show
@@ -23,21 +25,21 @@ A_YEAR = 365 * 86400
 
 @router.get("/login")
 async def login_page(visit: Guest) -> Response:
-    return await _door(visit)
+    return await _login_form(visit)
 
 
 @router.post("/login")
 async def login(visit: Guest, request: Request) -> Response:
-    """A wrong password costs what it costs at the API: the same counts, the same waits."""
+    """Log in; failures count and wait as in the API."""
     name, password = _given(visit, "user", LONGEST_NAME), _given(visit, "password", LONGEST_PASSWORD)
     try:
-        user = await enter(request, name, password)
+        user = await log_in(request, name, password)
     except PasswordMustChange:
         return show(visit, "password.html", problem=None, user=name)
     except StoreFailed:
         raise
     except SellerwatchError as error:
-        return await _door(visit, visit.refusal(error), name, status_of(type(error)), error)
+        return await _login_form(visit, visit.refusal(error), name, status_of(type(error)), error)
     response = RedirectResponse(inside(visit.form.get("next", "/")), 303)
     put_session(visit, response, sessions.begin(user, login_lifetime(visit.parts), visit.parts.clock.now()))
     return response
@@ -50,11 +52,11 @@ async def password_page(visit: Guest) -> Response:
 
 @router.post("/password")
 async def choose_password(visit: Guest, request: Request) -> Response:
-    """By the old one, a one-time one included. Whoever was logged in with the old one is out."""
+    """Choose another password by the old one, a one-time password included."""
     name, old = _given(visit, "user", LONGEST_NAME), _given(visit, "password", LONGEST_PASSWORD)
     new = visit.form.get("new_password", "")
     try:
-        user = await enter_anew(request, name, old, new)
+        user = await log_in_with_new_password(request, name, old, new)
     except StoreFailed:
         raise
     except SellerwatchError as error:
@@ -73,7 +75,7 @@ async def logout(visit: Viewer) -> Response:
 
 @router.post("/preferences")
 async def preferences(visit: Guest) -> Response:
-    """Language and theme, kept in this browser: nothing that a log-in would have to guard."""
+    """Keep language and theme in this browser; that needs no log-in."""
     response = RedirectResponse(inside(visit.form.get("back", "/")), 303)
     language, theme = visit.form.get("language"), visit.form.get("theme")
     if language is not None and language in LANGUAGES:
@@ -83,16 +85,18 @@ async def preferences(visit: Guest) -> Response:
     return response
 
 
-async def _door(
+async def _login_form(
     visit: Visit,
     problem: str | None = None,
     user: str = "",
     status: int = 200,
     error: SellerwatchError | None = None,
 ) -> Response:
-    nobody = not await visit.read(lambda tx: tx.users.everyone())
+    has_users = bool((await visit.operations.ask(queries.list_users)).content)
     wanted = visit.form.get("next") or visit.asked("next") or "/"
-    response = show(visit, "login.html", status=status, problem=problem, user=user, nobody=nobody, next=inside(wanted))
+    response = show(
+        visit, "login.html", status=status, problem=problem, user=user, has_users=has_users, next=inside(wanted)
+    )
     if isinstance(error, TooManyRequests | Unavailable) and error.retry_after is not None:
         response.headers["retry-after"] = str(max(1, round(error.retry_after)))
     return response

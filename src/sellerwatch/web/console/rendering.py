@@ -104,6 +104,7 @@ NAVIGATION = (
     ("removals", "/removals"),
     ("schedules", "/schedules"),
     ("audit", "/audit"),
+    ("users", "/users"),
     ("settings", "/settings"),
 )
 

@@ -1,4 +1,4 @@
-"""Checking passwords beside the event loop: slow and hungry on purpose, so few at a time and no endless queue."""
+"""Hashing and checking passwords in threads: slow on purpose, so few at a time and never a long queue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_WAITING = 20
 
 @dataclass(eq=False)
 class LoginsBusy(Unavailable):
-    """More people log in than can be checked; they are asked to wait rather than queued without end."""
+    """More passwords wait to be checked than the queue takes; callers are asked to come back."""
 
     seconds: float = 2.0
 
@@ -27,7 +27,9 @@ class LoginsBusy(Unavailable):
         return self.seconds
 
 
-class PasswordDesk:
+class PasswordHasher:
+    """Hashes and checks passwords beside the event loop."""
+
     def __init__(self, passwords: Passwords) -> None:
         self._passwords = passwords
         self._slots = asyncio.Semaphore(AT_ONCE)

@@ -1,0 +1,90 @@
+"""What administrators do with users. Passwords arrive here as hashes (`operations/users.py` makes them)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from sellerwatch.access.ports import UsersTx
+from sellerwatch.access.queries import UserView, find_user
+from sellerwatch.access.users import FIRST, VERSIONS_BEGIN, Role, User, UserExists
+from sellerwatch.kernel.operations import OperationContext
+from sellerwatch.oversight.audit import AuditEntry
+
+
+def add_user(
+    tx: UsersTx,
+    context: OperationContext,
+    name: str,
+    role: Role,
+    password_hash: str,
+    must_change: bool = False,
+    dry_run: bool = False,
+) -> UserView:
+    """Add a user."""
+    if tx.users.get(name) is not None:
+        raise UserExists(name=name)
+    now = context.now
+    version = int((now - VERSIONS_BEGIN).total_seconds())
+    user = User(name, role, password_hash, now, now, must_change, version)
+    if not dry_run:
+        tx.users.add(user)
+        _record(tx, context, "user.add", name, None, user)
+    return UserView.of(user)
+
+
+def add_first_user(tx: UsersTx, context: OperationContext, password_hash: str, must_change: bool) -> UserView | None:
+    """Add the first administrator; None where there are users already."""
+    if tx.users.everyone():
+        return None
+    return add_user(tx, context, FIRST, Role.ADMIN, password_hash, must_change)
+
+
+def remove_user(tx: UsersTx, context: OperationContext, name: str, dry_run: bool = False) -> UserView:
+    """Remove a user; tokens and log-ins of that user are invalid at once."""
+    user = find_user(tx, name)
+    if not dry_run:
+        tx.users.remove(name)
+        _record(tx, context, "user.remove", name, user, None)
+    return UserView.of(user)
+
+
+def set_password(
+    tx: UsersTx,
+    context: OperationContext,
+    name: str,
+    password_hash: str,
+    must_change: bool = False,
+    dry_run: bool = False,
+) -> UserView:
+    """Set the password of a user; tokens and log-ins from before are invalid at once."""
+    changed = {"password_hash": password_hash, "must_change": must_change}
+    return _change(tx, context, "user.password", name, changed, dry_run)
+
+
+def set_role(tx: UsersTx, context: OperationContext, name: str, role: Role, dry_run: bool = False) -> UserView:
+    """Set the role of a user; tokens and log-ins from before are invalid at once."""
+    return _change(tx, context, "user.role", name, {"role": role}, dry_run)
+
+
+def _change(
+    tx: UsersTx, context: OperationContext, action: str, name: str, changed: dict[str, Any], dry_run: bool
+) -> UserView:
+    before = find_user(tx, name)
+    after = replace(before, version=before.version + 1, updated_at=context.now, **changed)
+    if not dry_run:
+        tx.users.save(after)
+        _record(tx, context, action, name, before, after)
+    return UserView.of(after)
+
+
+def _record(
+    tx: UsersTx, context: OperationContext, action: str, name: str, before: User | None, after: User | None
+) -> None:
+    tx.audit.record(AuditEntry(context.now, context.actor, action, "user", name, _state(before), _state(after)))
+
+
+def _state(user: User | None) -> dict[str, Any] | None:
+    if user is None:
+        return None
+    return {"role": user.role, "mustChange": user.must_change, "version": user.version}

@@ -1,0 +1,99 @@
+"""/api/v1/users: administrators list, add, change and remove users."""
+
+from __future__ import annotations
+
+import pytest
+
+from sellerwatch.adapters.sql.store import SqlStore
+
+from .conftest import Office
+from .dump import everything
+
+PATH = "/api/v1/users"
+PASSWORD = "correct horse 건전지 staple"
+MINJI = {"name": "minji", "role": "viewer", "password": PASSWORD}
+
+
+async def add(office: Office, **changed: object) -> dict[str, object]:
+    reply = await office.admin.post(PATH, MINJI | changed)
+    assert reply.status == 201
+    body: dict[str, object] = reply.json
+    return body
+
+
+async def login(office: Office, password: str = PASSWORD) -> tuple[int, str | None]:
+    reply = await office.nobody.post("/api/v1/auth/login", {"user": "minji", "password": password})
+    return reply.status, reply.json.get("errorCode")
+
+
+async def test_a_user_is_added_with_a_one_time_password(office: Office) -> None:
+    added = await add(office)
+    assert (added["name"], added["role"], added["mustChange"], added["lastLoginAt"]) == ("minji", "viewer", True, None)
+    assert await login(office) == (403, "PASSWORD_MUST_CHANGE")
+    assert (await office.admin.get(f"{PATH}/minji")).json == added
+    assert (await office.admin.get(PATH)).json == {"content": [added]}
+    assert (await office.admin.post(PATH, MINJI)).json["errorCode"] == "USER_EXISTS"
+
+
+async def test_role_and_password_are_set_and_old_tokens_become_invalid(office: Office, inline_store: SqlStore) -> None:
+    await add(office, mustChange=False)
+    assert (await login(office))[0] == 200
+    token = (await office.nobody.post("/api/v1/auth/login", {"user": "minji", "password": PASSWORD})).json["token"]
+    changed = await office.admin.ask("PUT", f"{PATH}/minji/role", {"role": "admin"})
+    assert (changed.status, changed.json["role"]) == (200, "admin")
+    assert (await office.with_token(token).get("/api/v1/auth/me")).status == 401
+    reset = await office.admin.ask("PUT", f"{PATH}/minji/password", {"password": f"{PASSWORD} again"})
+    assert (reset.status, reset.json["mustChange"]) == (200, True)
+    assert await login(office) == (401, "WRONG_LOGIN")
+    removed = await office.admin.ask("DELETE", f"{PATH}/minji")
+    assert (removed.status, removed.json["name"]) == (200, "minji")
+    assert (await office.admin.get(f"{PATH}/minji")).json["errorCode"] == "USER_NOT_FOUND"
+    trail = await inline_store.read(lambda tx: tx.audit.newest(limit=20, subject_type="user"))
+    actions = [(entry.action, entry.actor) for entry in trail if entry.actor == "api:admin@practice"]
+    assert [action for action, _ in actions] == ["user.remove", "user.password", "user.role", "user.add"]
+
+
+async def test_a_dry_run_changes_nothing(office: Office, inline_store: SqlStore) -> None:
+    await add(office)
+    before = await everything(inline_store)
+    assert (await office.admin.post(PATH, MINJI | {"name": "another"}, dryRun="true")).status == 201
+    for method, path, body in (
+        ("PUT", "/minji/role", {"role": "admin"}),
+        ("PUT", "/minji/password", {"password": PASSWORD}),
+        ("DELETE", "/minji", None),
+    ):
+        assert (await office.admin.ask(method, f"{PATH}{path}", body, query={"dryRun": "true"})).status == 200
+    assert await everything(inline_store) == before
+
+
+async def test_no_password_or_hash_is_answered_or_stored(office: Office, inline_store: SqlStore) -> None:
+    reply = await office.admin.ask("POST", PATH, MINJI, headers={"idempotency-key": "k1"})
+    assert PASSWORD not in reply.body.decode()
+    assert b"hash" not in reply.body.lower()
+    kept = await everything(inline_store)
+    assert kept["idempotency_keys"] == []
+    assert PASSWORD not in str(kept)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"name": "a b", "role": "viewer", "password": PASSWORD},
+        {"name": "minji", "role": "root", "password": PASSWORD},
+        {"name": "minji", "role": "viewer", "password": "short"},
+        MINJI | {"surprise": True},
+        "text",
+    ],
+)
+async def test_a_body_that_cannot_be_read_is_refused(office: Office, body: object, inline_store: SqlStore) -> None:
+    before = await everything(inline_store)
+    assert (await office.admin.post(PATH, body)).status == 400
+    assert await everything(inline_store) == before
+
+
+async def test_only_administrators_see_and_change_users(office: Office) -> None:
+    for api, status in ((office.viewer, 403), (office.nobody, 401)):
+        assert (await api.get(PATH)).status == status
+        assert (await api.post(PATH, MINJI)).status == status
+        assert (await api.ask("DELETE", f"{PATH}/minji")).status == status
