@@ -28,7 +28,7 @@ from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.texts import LANGUAGES
 from sellerwatch.web import sessions
 from sellerwatch.web.api.errors import FieldProblem, InternalError, InvalidRequest, status_of
-from sellerwatch.web.api.health import Finding, look
+from sellerwatch.web.api.health import Finding, find_all
 from sellerwatch.web.console.page_request import (
     FLASH,
     SAFE,
@@ -308,7 +308,7 @@ async def _down(request: Request) -> Response:
     visit = guest_of(request)
     try:
         sessions.read(visit.parts, request.cookies.get(sessions.COOKIE), visit.now)
-        findings: list[Finding] = await look(visit.parts)
+        findings: list[Finding] = await find_all(visit.parts)
     except Unauthenticated:
         findings = []
     response = show(visit, "down.html", status=503, findings=findings)
