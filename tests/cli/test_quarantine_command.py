@@ -163,7 +163,7 @@ def test_what_cannot_be_read_pauses_the_run_which_says_so(redesigned: Shop) -> N
     assert "answers could not be read" in shown["paused"]
     assert shown["unreadable"][0]["count"] >= 10
     said = office.said("executions", "show", run["executionId"])
-    assert "It is paused: " in said
+    assert "The run is paused: " in said
     due = datetime.fromisoformat(shown["recheckAt"])
     assert f"A few of the answers are read again at {due:%Y-%m-%d %H:%M:%S} UTC" in said
     assert f"sellerwatch quarantine list --seller {ONE}" in said
