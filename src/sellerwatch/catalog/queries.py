@@ -94,7 +94,7 @@ def show_product(tx: CatalogTx, context: OperationContext, item_no: ItemNo, read
     now = current_products(tx, [product], reader)[0]
     messages = tx.product_outbox.latest_of(product.product_id, MOST_EVENTS)
     ids = [message.outbox_id for message in messages]
-    holders = tx.outbox_view(OutboxKind.PRODUCT).holders(ids) if ids else {}
+    holders = tx.outbox_queries(OutboxKind.PRODUCT).holders(ids) if ids else {}
     events = [ProductEventView.of(message, holders.get(message.outbox_id)) for message in messages]
     held = tx.held_parts.held([item_no])
     newest = [body for part in PartType for body in tx.bodies.bodies_of(product.product_id, part, 1)]
