@@ -1,8 +1,8 @@
 """Field policies: differences that are not worth an event.
 
 A policy decides whether an event is due, never what it contains: once one is due, its `changes` are all differences
-from the last event. Since states are compared with the last event, many small steps within a tolerance add up until they
-exceed it.
+from the last event. Since states are compared with the last event, many small steps within a tolerance add up until
+they exceed it.
 """
 
 from __future__ import annotations

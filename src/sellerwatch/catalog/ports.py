@@ -54,8 +54,8 @@ class ProductCounts:
 
 @dataclass(frozen=True, slots=True)
 class ListStanding:
-    """The list of a run against the catalogue: `told` products had an event and are not deleted, `seen` were on the list,
-    `missing` had an event and were not."""
+    """The list of a run against the catalogue: `told` products had an event and are not deleted, `seen` were on the
+    list, `missing` had an event and were not."""
 
     told: int
     seen: int

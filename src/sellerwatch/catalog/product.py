@@ -145,7 +145,7 @@ class Product:
         return altered(self, last_seen_at=now, last_seen_execution=execution_id, missing_runs=0)
 
     def belong_to(self, owner: SellerId, now: datetime) -> Product:
-        """Return the product with the owner that its detail names. Until then it belongs to the seller that lists it."""
+        """Return the product with the owner that its detail names. Until then the seller that lists it is the owner."""
         return self if owner == self.seller_id else altered(self, seller_id=owner, updated_at=now)
 
     def with_name(self, name: str) -> Product:

@@ -1,13 +1,13 @@
 """Quarantine: parts that may be wrong because of the marketplace's pages or of the parser are held for a person.
 
-Two things open a case of a seller: answers that the parser cannot read, and a field that changes in more products of one
-run than a shop usually changes. A held part keeps its body; its product, hashes and history stay as they were. A release
-reads the body with the parser of this version and puts it into the catalogue; a drop keeps only its hash, so that it is
-not held again. A case of unreadable answers is resolved when a re-check of the paused run can read them
+Two things open a case of a seller: answers that the parser cannot read, and a field that changes in more products of
+one run than a shop usually changes. A held part keeps its body; its product, hashes and history stay as they were. A
+release reads the body with the parser of this version and puts it into the catalogue; a drop keeps only its hash, so
+that it is not held again. A case of unreadable answers is resolved when a re-check of the paused run can read them
 (`crawling/recheck.py`).
 
-The first changed parts of a run are pending until enough of its parts have been checked: a redesign of the pages shows by
-then. A field that changes slowly, in fewer products than the share, is not noticed.
+The first changed parts of a run are pending until enough of its parts have been checked: a redesign of the pages shows
+by then. A field that changes slowly, in fewer products than the share, is not noticed.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Case:
 
 
 class HeldStatus(StrEnum):
-    """PENDING: until enough parts of its run were checked. HELD: until a person decides. DROPPED: only its hash is kept."""
+    """PENDING: until enough parts of its run were checked. HELD: until a decision. DROPPED: only the hash is kept."""
 
     PENDING = "PENDING"
     HELD = "HELD"
