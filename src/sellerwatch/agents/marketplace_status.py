@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit
@@ -12,7 +13,9 @@ from sellerwatch.agents.ports import AgentsTx, Pause
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.failure import Failure
+from sellerwatch.kernel.failure_view import FailureView
 from sellerwatch.kernel.ids import SellerId
+from sellerwatch.kernel.views import About, View
 from sellerwatch.kernel.wording import failure_text
 
 
@@ -78,6 +81,65 @@ class MarketplaceStatus:
             ],
             "circuits": [endpoint.as_json(language) for endpoint in self.endpoints],
         }
+
+
+@dataclass(frozen=True)
+class EndpointView(View):
+    """An endpoint's circuit. While it is closed, `since`, `reason`, `failure` and `notBefore` are null."""
+
+    endpoint: Endpoint
+    state: CircuitState
+    since: datetime | None
+    reason: Annotated[str | None, About("The cause as a sentence in the caller's language.")]
+    failure: FailureView | None
+    not_before: Annotated[datetime | None, About("When the next probe may be sent.")]
+
+    @classmethod
+    def of(cls, endpoint: EndpointStatus, language: str) -> EndpointView:
+        return cls(
+            endpoint=endpoint.endpoint,
+            state=endpoint.state,
+            since=endpoint.since,
+            reason=endpoint.reason(language),
+            failure=FailureView.of(endpoint.failure),
+            not_before=endpoint.not_before,
+        )
+
+
+@dataclass(frozen=True)
+class PausedSellerView(View):
+    """A seller whose requests a person paused."""
+
+    seller_id: str
+    paused_at: datetime
+    paused_by: str
+
+
+@dataclass(frozen=True)
+class MarketplaceStatusView(View):
+    """What is paused and by whom, and the circuit of each endpoint."""
+
+    paused: Annotated[bool, About("All requests are paused.")]
+    paused_by: str | None
+    paused_at: datetime | None
+    sellers: Sequence[PausedSellerView]
+    circuits: Sequence[EndpointView]
+
+    @classmethod
+    def of(cls, status: MarketplaceStatus, language: str) -> MarketplaceStatusView:
+        pause = status.pause
+        return cls(
+            paused=pause is not None,
+            paused_by=None if pause is None else pause.paused_by,
+            paused_at=None if pause is None else pause.paused_at,
+            sellers=[PausedSellerView(each.seller_id or "", each.paused_at, each.paused_by) for each in status.seller_pauses],
+            circuits=[EndpointView.of(endpoint, language) for endpoint in status.endpoints],
+        )
+
+    @property
+    def away(self) -> Sequence[EndpointView]:
+        """Endpoints that do not answer."""
+        return [each for each in self.circuits if each.state is not CircuitState.CLOSED]
 
 
 def marketplace_status(tx: AgentsTx) -> MarketplaceStatus:
