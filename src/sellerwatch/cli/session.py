@@ -95,8 +95,17 @@ class CommandSession:
     Cut off between two of them, what the first ones did is kept: work that is about thousands of rows goes in steps.
     """
 
-    def __init__(self, settings: Settings, store: Store[ServiceTx], clock: Clock, runner: asyncio.Runner) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store[ServiceTx],
+        clock: Clock,
+        runner: asyncio.Runner,
+        *,
+        dry_run: bool = False,
+    ) -> None:
         self.settings = settings
+        self._dry_run = dry_run
         self._store = store
         self._clock = clock
         self._runner = runner
@@ -142,6 +151,7 @@ class CommandSession:
             deadline=timedelta(seconds=self.settings.run_deadline_seconds),
             actor=self._actor,
             language=self.settings.language,
+            dry_run=self._dry_run,
             alert=self._alert,
         )
 
@@ -170,8 +180,8 @@ class CommandSession:
 
 
 @contextmanager
-def command_session() -> Iterator[CommandSession]:
-    """The configured database, open until the block ends."""
+def command_session(*, dry_run: bool = False) -> Iterator[CommandSession]:
+    """Open the configured database until the block ends. In a dry run, nothing that commands do is kept."""
     # Imported here: SQLAlchemy and Pydantic are most of what starting any command would cost.
     from sellerwatch.compose.database import open_clock, open_store  # noqa: PLC0415
     from sellerwatch.settings.load import load  # noqa: PLC0415
@@ -181,7 +191,7 @@ def command_session() -> Iterator[CommandSession]:
     store = open_store(settings, clock=clock, inline=True)
     try:
         with asyncio.Runner() as runner:
-            yield CommandSession(settings, store, clock, runner)
+            yield CommandSession(settings, store, clock, runner, dry_run=dry_run)
     finally:
         store.close()
 

@@ -21,6 +21,7 @@ from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from sellerwatch.kernel.bulk import RefusedView
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.errors import Forbidden, SellerwatchError, Unauthenticated
 from sellerwatch.kernel.ids import PublicId
@@ -221,6 +222,14 @@ def go(visit: Visit, path: str, key: str | None = None, *, tone: str = "ok", **f
     response = RedirectResponse(inside(path), 303)
     if key is not None:
         toast(visit, response, visit.t(key, **facts), tone)
+    _renew(visit, response)
+    return response
+
+
+def refuse(visit: Visit, refused: RefusedView, back: str) -> Response:
+    """Lead back to where a form came from, with the reason why what it asked for was refused."""
+    response = RedirectResponse(inside(visit.form.get("back") or back), 303)
+    toast(visit, response, refused.message, "bad")
     _renew(visit, response)
     return response
 
