@@ -86,7 +86,9 @@ async def test_the_same_steps_are_found_from_the_event_the_task_and_the_run(inli
         ("", InvalidTraceId),
     ],
 )
-async def test_an_id_that_names_nothing_is_refused(inline_store: SqlStore, given: object, error: type[Exception]) -> None:
+async def test_an_id_that_names_nothing_is_refused(
+    inline_store: SqlStore, given: object, error: type[Exception]
+) -> None:
     with pytest.raises(error):
         await trace(inline_store, given)
 

@@ -132,7 +132,9 @@ class MarketplaceStatusView(View):
             paused=pause is not None,
             paused_by=None if pause is None else pause.paused_by,
             paused_at=None if pause is None else pause.paused_at,
-            sellers=[PausedSellerView(each.seller_id or "", each.paused_at, each.paused_by) for each in status.seller_pauses],
+            sellers=[
+                PausedSellerView(each.seller_id or "", each.paused_at, each.paused_by) for each in status.seller_pauses
+            ],
             circuits=[EndpointView.of(endpoint, language) for endpoint in status.endpoints],
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -83,7 +84,7 @@ def _facts(found: ServiceStatusView, text: Texts) -> list[tuple[str, str]]:
     ]
 
 
-def _print_runs(title: str, runs: list[ListedExecutionView], now: datetime, text: Texts) -> None:
+def _print_runs(title: str, runs: Sequence[ListedExecutionView], now: datetime, text: Texts) -> None:
     if not runs:
         return
     print_table(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,7 +25,9 @@ LONGEST_VALUE = 60
 
 def why(
     id_: Annotated[str, typer.Argument(metavar="ID", help="An item number, or the id of a task, a run or an event.")],
-    version: Annotated[int | None, typer.Option("--version", min=1, help="A version of the product; else its last.")] = None,
+    version: Annotated[
+        int | None, typer.Option("--version", min=1, help="A version of the product; else its last.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show everything that led to a product, a task, a run or an event, and what came of it.
@@ -69,7 +72,7 @@ def _start(found: TraceView, text: Texts) -> list[Step]:
     ]
 
 
-def _tasks(tasks: list[TaskTraceView], text: Texts) -> list[Step]:
+def _tasks(tasks: Sequence[TaskTraceView], text: Texts) -> list[Step]:
     steps: list[Step] = []
     for each in tasks:
         task, request = each.task, each.request
@@ -98,7 +101,7 @@ def _changes(found: TraceView, text: Texts) -> list[Step]:
     ]
 
 
-def _events(events: list[EventTraceView], text: Texts) -> list[Step]:
+def _events(events: Sequence[EventTraceView], text: Texts) -> list[Step]:
     steps: list[Step] = []
     for event in events:
         what = _joined(event.outbox_id, event.event_type, event.status, event.error_message)
@@ -107,7 +110,9 @@ def _events(events: list[EventTraceView], text: Texts) -> list[Step]:
             steps.append((None, text("why.attempt"), text("why.not_sent")))
         for attempt in reversed(event.attempts):
             answer = text("why.answered", status=attempt.http_status_code or "-", ms=attempt.duration_ms or 0)
-            shown = _joined(text("why.try", n=attempt.try_number), attempt.verdict, answer, session.short(attempt.answer))
+            shown = _joined(
+                text("why.try", n=attempt.try_number), attempt.verdict, answer, session.short(attempt.answer)
+            )
             steps.append((attempt.at, text("why.attempt"), shown))
     return steps
 

@@ -1,8 +1,8 @@
 """Why? The trace of a product, a task, a run or an event: the schedule, what started the run, the requests and the
 agents that made them, what changed, the events, and the receiver's answers.
 
-It is put together from rows that each step wrote for itself. Rows that were deleted by age are missing from it: requests
-after USAGE_LOG_DAYS, delivered events after OUTBOX_KEPT_DAYS.
+It is put together from rows that each step wrote for itself. Rows that were deleted by age are missing from it:
+requests after USAGE_LOG_DAYS, delivered events after OUTBOX_KEPT_DAYS.
 """
 
 from __future__ import annotations

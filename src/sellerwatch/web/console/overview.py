@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from sellerwatch.reports.dashboard import Freshness
 from sellerwatch.reports.overview import AttentionKind, ServiceStatusView, Severity, service_status
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Viewer
@@ -36,16 +39,20 @@ TONES = {Severity.ERROR: "bad", Severity.WARNING: "warn"}
 @router.get("/")
 async def overview(visit: Viewer) -> Response:
     has_receiver = visit.parts.service.deliveries[0].has_receiver
-    status = await visit.operations.ask(service_status, visit.operations.pool, has_receiver)
+    service = await visit.operations.ask(service_status, visit.operations.pool, has_receiver)
     return show(
         visit,
         "overview.html",
-        status=status,
-        attention=[(PAGES[each.kind], TONES[each.severity], each.sentence) for each in status.attention],
-        sellers=_sellers(status),
-        blames=_blames(status),
-        endpoints=_endpoints(status),
+        service=service,
+        attention=[(PAGES[each.kind], TONES[each.severity], each.sentence) for each in service.attention],
+        sellers=_sellers(service),
+        blames=_blames(service),
+        endpoints=_endpoints(service),
     )
+
+
+def fresh_state(seller: Freshness, now: datetime) -> str:
+    return seller.state(now)
 
 
 def _sellers(status: ServiceStatusView) -> Table:
