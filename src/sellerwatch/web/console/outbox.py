@@ -20,7 +20,7 @@ from sellerwatch.outbox.queries import AttemptView, MessageView
 from sellerwatch.web.api.cursors import seller_of
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Admin, Viewer, Visit
-from sellerwatch.web.console.rendering import PageRoute, go, go_after, show
+from sellerwatch.web.console.rendering import PageRoute, go, refuse, show
 from sellerwatch.web.console.tables import Chart, Confirm, Filter, Table, seller_page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -252,4 +252,6 @@ async def discard_one(outbox_id: str, visit: Admin) -> Response:
 async def _move_one(visit: Visit, outbox_id: str, action: MessageAction) -> Response:
     wanted = OutboxId.parse(outbox_id)
     result = await visit.operations.run(commands.move_messages, action, [wanted])
-    return go_after(visit, f"/outbox/{wanted}", result, f"{action}.done")
+    if result.refused:
+        return refuse(visit, result.refused[0], f"/outbox/{wanted}")
+    return go(visit, f"/outbox/{wanted}", f"{action}.done", n=1)

@@ -21,7 +21,7 @@ from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from sellerwatch.kernel.bulk import BulkResultView, RefusedView
+from sellerwatch.kernel.bulk import RefusedView
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.errors import Forbidden, SellerwatchError, Unauthenticated
 from sellerwatch.kernel.ids import PublicId
@@ -231,15 +231,6 @@ def refuse(visit: Visit, refused: RefusedView, back: str) -> Response:
     response = RedirectResponse(inside(visit.form.get("back") or back), 303)
     toast(visit, response, refused.message, "bad")
     _renew(visit, response)
-    return response
-
-
-def go_after(visit: Visit, path: str, result: BulkResultView, key: str, *, n: int = 1) -> Response:
-    """Go on to a page after something was done to one thing: it says what was done, or why it was refused."""
-    if not result.refused:
-        return go(visit, path, key, n=n)
-    response = go(visit, path)
-    toast(visit, response, result.refused[0].message, "bad")
     return response
 
 
