@@ -19,7 +19,13 @@ Rule = Callable[[ast.AST], Iterator[str]]
 LENDING_METHODS: Mapping[str, set[str]] = {
     ".lend": {"agents/lending.py"},
     ".permits.reserve": {"agents/lending.py"},
-    ".agents.candidates": {"agents/lending.py", "agents/ask.py", "crawling/claim.py", "crawling/trigger.py"},
+    ".agents.candidates": {
+        "agents/lending.py",
+        "agents/ask.py",
+        "agents/sessions.py",
+        "crawling/claim.py",
+        "crawling/trigger.py",
+    },
 }
 #: Steps of lending and settling, and the modules that take them: single questions, the token page, workers.
 STEPS: Mapping[str, set[str]] = {

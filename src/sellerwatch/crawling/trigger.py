@@ -15,6 +15,7 @@ from sellerwatch.agents.ask import NotAsked, Question, ask
 from sellerwatch.agents.breaker import PoolBreakerOpen
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.gate import ask_gate
+from sellerwatch.agents.marketplace_circuit import next_probe
 from sellerwatch.catalog.ports import Unparsable
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.execution import CrawlInProgress, Execution, ExecutionStatus
@@ -130,6 +131,8 @@ async def _waits(crawl: Crawl, execution_id: ExecutionId, why: NotAsked) -> Trig
         later = now + _retry_after(crawl, execution.start_tries + 1, rng)
         if not counts and why.not_before is not None:
             later = max(why.not_before, now + timedelta(seconds=1))
+        if (probe := _next_probe(tx, now)) is not None:
+            later = min(later, probe)
         waiting = execution.wait_to_start(why.failure, later, counts=counts)
         tx.executions.save(waiting)
         seller_id, text = execution.seller_id, failure_text(why.failure)
@@ -146,6 +149,13 @@ async def _waits(crawl: Crawl, execution_id: ExecutionId, why: NotAsked) -> Trig
 
     crawl.tell(await crawl.store.transact(work))
     return Triggered(execution_id, None)
+
+
+def _next_probe(tx: CrawlTx, now: datetime) -> datetime | None:
+    """When an endpoint that a start needs, and that is away, is asked next; None while both answer. Whoever asks, a
+    start has no reason to wait longer."""
+    circuits = tx.marketplace.circuits()
+    return next_probe((circuits[Endpoint.LIST], circuits[Endpoint.TOKEN]), now)
 
 
 def _may_start(tx: CrawlTx, seller_id: SellerId) -> tuple[Seller, Schedule]:
