@@ -31,6 +31,7 @@ from tests.simulation.stage import Stage, play
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.endpoints import Endpoint
+from sellerwatch.crawling.commands import deactivate_seller
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.put_back import cancel_execution
 from sellerwatch.kernel.failure import Failure, FailureCode
@@ -222,6 +223,26 @@ def test_a_start_follows_as_soon_as_the_list_answers_again(migrated_template: Pa
 
     settings = calm_settings(START_RETRY_SECONDS=900)
     play(migrated_template, story, settings=settings, sellers=1, products=5)
+
+
+def test_a_list_that_no_active_seller_needs_is_checked_all_the_same(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.leave_agents(AGENTS)
+        (seller_id,) = await stage.register()
+        async with stage.serving() as service:
+            await stage.crawl_all(service, [seller_id])
+            plan(stage, Ailment.REFUSED, 5 * MINUTE)
+            await stage.start(service, seller_id)
+            await stage.clock.sleep(2 * MINUTE)
+            assert (await look(stage)).open_endpoints == {Endpoint.LIST}
+            now, rules, draw = stage.clock.now(), service.crawl.rules, ReplayableIds(service.crawl.ids)
+            await stage.store.transact(
+                lambda tx: deactivate_seller(tx, seller_id, rules, actor="test", ids=draw.replay(), now=now)
+            )
+            await stage.clock.sleep(15 * MINUTE)
+            assert (await look(stage)).open_endpoints == set()
+
+    play(migrated_template, story, settings=calm_settings(), sellers=1, products=5)
 
 
 @pytest.mark.parametrize("ailment", ["everything", "token page"])

@@ -9,9 +9,8 @@ failures open its circuit or keep it open.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
-from itertools import islice
 
 from sellerwatch.agents.answers import Answer
 from sellerwatch.agents.ask import Question, ask
@@ -28,6 +27,8 @@ from sellerwatch.sellers.seller import SellerStatus
 SILENT_FOR = timedelta(seconds=10)
 #: A probe that is due is left to a task for this long: its answer is of more use.
 LEFT_TO_TASKS = timedelta(seconds=2)
+#: The longest pause between two checks of open endpoints, for one that could not be asked.
+LONGEST_PAUSE = timedelta(seconds=30)
 #: Products asked about at most in one turn: with the one that failed, enough to open a circuit.
 MOST_ASKED = 3
 #: Products or sellers looked at, beside those that failed, to find some to ask about; and completed tasks.
@@ -46,7 +47,7 @@ def next_check(tx: CrawlTx, crawl: Crawl, last: datetime | None, now: datetime) 
             times.append(_later(circuit.recent[-1].at + SILENT_FOR, last, SILENT_FOR))
         elif not circuit.is_closed:
             due = now if circuit.not_before is None else circuit.not_before + LEFT_TO_TASKS
-            times.append(_later(due, last, crawl.rules.marketplace_circuit.open_for))
+            times.append(_later(due, last, min(crawl.rules.marketplace_circuit.open_for, LONGEST_PAUSE)))
     return min(times, default=None)
 
 
@@ -89,44 +90,43 @@ def _is_silent(circuit: MarketplaceCircuit) -> bool:
 def _questions(tx: CrawlTx, crawl: Crawl, circuit: MarketplaceCircuit) -> Iterator[Question]:
     """About what has not failed. Where that is nothing, about what failed first: the probe of an open endpoint, and a
     list, where one seller is enough to open the circuit."""
-    failed = dict.fromkeys((*circuit.failed_subjects, *(each.subject for each in circuit.recent)))
-    pauses = frozenset(pause.seller_id for pause in tx.marketplace.pauses() if pause.seller_id is not None)
-    if circuit.endpoint is Endpoint.LIST:
-        others = _sellers(tx, failed, pauses)
-    else:
-        others = _products(tx, circuit.endpoint, failed, pauses)
-    subjects = list(islice(dict.fromkeys(others), MOST_ASKED))
-    if not subjects and (not circuit.is_closed or circuit.endpoint is Endpoint.LIST):
-        subjects = list(failed)[:1]
-    for subject in subjects:
+    failed = tuple(dict.fromkeys((*circuit.failed_subjects, *(each.subject for each in circuit.recent))))
+    paused = {pause.seller_id for pause in tx.marketplace.pauses()}
+    known = _totals(tx, failed) if circuit.endpoint is Endpoint.LIST else _products(tx, circuit.endpoint, failed)
+    subjects = dict.fromkeys(subject for subject, seller_id in known if seller_id not in paused)
+    chosen = [subject for subject in subjects if subject not in failed][:MOST_ASKED]
+    if not chosen and circuit.endpoint is Endpoint.LIST:
+        # Also of a seller that is not ACTIVE any more: there may be no other.
+        chosen = [subject for subject in failed if _seller_of(subject) not in paused][:1]
+    elif not chosen and not circuit.is_closed:
+        chosen = [subject for subject in failed if subject in subjects][:1]
+    for subject in chosen:
         yield Question(_url(crawl, circuit.endpoint, subject), circuit.endpoint, subject, is_check=True)
 
 
-def _sellers(tx: CrawlTx, failed: Mapping[str, None], paused: frozenset[SellerId]) -> Iterator[str]:
-    """Totals of sellers of which no page failed, then those of sellers of which another page failed."""
-    of_failed = {subject.rpartition("/")[0] for subject in failed}
+def _seller_of(subject: str) -> SellerId:
+    """The seller of a page or of a total."""
+    return SellerId(subject.rpartition("/")[0])
+
+
+def _totals(tx: CrawlTx, failed: Collection[str]) -> list[tuple[str, SellerId]]:
+    """The total of each ACTIVE seller; of those of which a page failed, last."""
+    of_failed = {_seller_of(subject) for subject in failed}
     active, _ = tx.sellers.page(status=SellerStatus.ACTIVE, offset=0, limit=LOOKED_AT + len(of_failed))
-    known = [seller.seller_id for seller in active if seller.seller_id not in paused]
-    for seller_id in sorted(known, key=lambda seller_id: seller_id in of_failed):
-        if (subject := f"{seller_id}/total") not in failed:
-            yield subject
+    ordered = sorted(active, key=lambda seller: seller.seller_id in of_failed)
+    return [(f"{seller.seller_id}/total", seller.seller_id) for seller in ordered]
 
 
-def _products(
-    tx: CrawlTx, endpoint: Endpoint, failed: Mapping[str, None], paused: frozenset[SellerId]
-) -> Iterator[str]:
+def _products(tx: CrawlTx, endpoint: Endpoint, failed: Collection[str]) -> list[tuple[str, SellerId]]:
     """Products the endpoint answered about lately, then other products."""
     done = tx.task_queries.newest(execution_id=None, seller_id=None, status=TaskStatus.COMPLETED, limit=TASKS_LOOKED_AT)
     found = tx.product_queries.newest(seller_id=None, state=None, after=None, limit=LOOKED_AT + len(failed))
     answered = [(task.subject, task.seller_id) for task in done if task.endpoint is endpoint]
-    known = [(str(product.item_no), product.seller_id) for _, product in found]
-    for subject, seller_id in (*answered, *known):
-        if subject not in failed and seller_id not in paused:
-            yield subject
+    return answered + [(str(product.item_no), product.seller_id) for _, product in found]
 
 
 def _url(crawl: Crawl, endpoint: Endpoint, subject: str) -> str:
     if endpoint is Endpoint.LIST:
-        return crawl.marketplace.list_url(SellerId(subject.rpartition("/")[0]), 0, 1)
+        return crawl.marketplace.list_url(_seller_of(subject), 0, 1)
     url_of = crawl.marketplace.detail_url if endpoint is Endpoint.DETAIL else crawl.marketplace.option_url
     return url_of(ItemNo(int(subject)))
