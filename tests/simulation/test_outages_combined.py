@@ -5,7 +5,7 @@ What it costs us is bounded too: a service that waits for the marketplace commit
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -31,12 +31,10 @@ from tests.simulation.stage import Stage, play
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.endpoints import Endpoint
-from sellerwatch.crawling.commands import deactivate_seller
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.put_back import cancel_execution
 from sellerwatch.kernel.failure import Failure, FailureCode
-from sellerwatch.kernel.ids import ReplayableIds, SellerId
-from sellerwatch.marketplaces.ports import Reply, Transport
+from sellerwatch.kernel.ids import ReplayableIds
 from sellerwatch.service.service import Service
 from sellerwatch.simulator.chaos import Ailment
 
@@ -48,17 +46,6 @@ def break_details(stage: Stage, items: Sequence[int]) -> None:
     """The details of these products are answered 500 for ever."""
     for item_no in items:
         plan(stage, Ailment.ERROR, 1000 * HOUR, endpoint="detail", item_no=item_no)
-
-
-class ListBroken:
-    """A marketplace that answers 500 whatever page of this seller's list is asked for."""
-
-    def __init__(self, transport: Transport, seller_id: SellerId) -> None:
-        self._transport = transport
-        self._seller_id = seller_id
-
-    async def get(self, url: str, headers: Mapping[str, str]) -> Reply:
-        return Reply(500, (), b"") if self._seller_id in url else await self._transport.get(url, headers)
 
 
 async def check_only_broken(stage: Stage, items: Sequence[int]) -> None:
@@ -128,23 +115,6 @@ def test_broken_products_and_an_outage_end_in_a_run_with_those_failures_alone(
     play(migrated_template, story, settings=calm_settings(), sellers=1, products=20)
 
 
-def test_a_seller_whose_list_is_always_answered_500_holds_up_no_other_seller_for_long(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.leave_agents(AGENTS)
-        broken, well = await stage.register()
-        stage.transport = ListBroken(stage.transport, broken)
-        async with stage.serving() as service:
-            await stage.start(service, broken)
-            await stage.start(service, well)
-            await stage.clock.sleep(10 * MINUTE)
-            waiting, done = await stage.executions()
-            assert (waiting.status, done.all_succeeded) == (ExecutionStatus.PENDING, True)
-            assert (await look(stage)).open_endpoints == set()
-            assert await causes(stage) == [("SERVER_ERROR", None)]
-
-    play(migrated_template, story, settings=calm_settings(), sellers=2, products=5)
-
-
 def test_a_token_page_that_is_away_for_longer_than_the_deadline_ends_no_run(migrated_template: Path) -> None:
     async def story(stage: Stage) -> None:
         await stage.leave_agents(AGENTS)
@@ -197,52 +167,6 @@ def test_an_outage_with_a_start_that_waits_keeps_the_deadline_of_the_run_and_sta
 
     settings = calm_settings(RUN_DEADLINE_SECONDS=600, TENDING_INTERVAL_SECONDS=5, START_RETRY_SECONDS=1)
     play(migrated_template, story, settings=settings, sellers=2, products=100)
-
-
-def test_a_start_follows_as_soon_as_the_list_answers_again(migrated_template: Path) -> None:
-    # However long its own back-off is.
-    async def story(stage: Stage) -> None:
-        await stage.leave_agents(AGENTS)
-        (seller_id,) = await stage.register()
-        async with stage.serving() as service:
-            await stage.crawl_all(service, [seller_id])
-            plan(stage, Ailment.REFUSED, 5 * MINUTE)
-            await stage.start(service, seller_id)
-            await stage.clock.sleep(4 * MINUTE)
-            (waiting,) = [run for run in await stage.executions() if run.is_open]
-            circuit = (await look(stage)).circuits[Endpoint.LIST]
-            assert not circuit.is_closed
-            assert waiting.start_tries <= 3
-            await until_over(stage, service, 2)
-            await check_afterwards(stage, 2)
-        run = (await stage.executions())[-1]
-        closed_at = (await look(stage)).circuits[Endpoint.LIST].closed_at
-        assert run.started_at is not None
-        assert closed_at is not None
-        assert timedelta(0) <= run.started_at - closed_at < timedelta(seconds=5)
-
-    settings = calm_settings(START_RETRY_SECONDS=900)
-    play(migrated_template, story, settings=settings, sellers=1, products=5)
-
-
-def test_a_list_that_no_active_seller_needs_is_checked_all_the_same(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.leave_agents(AGENTS)
-        (seller_id,) = await stage.register()
-        async with stage.serving() as service:
-            await stage.crawl_all(service, [seller_id])
-            plan(stage, Ailment.REFUSED, 5 * MINUTE)
-            await stage.start(service, seller_id)
-            await stage.clock.sleep(2 * MINUTE)
-            assert (await look(stage)).open_endpoints == {Endpoint.LIST}
-            now, rules, draw = stage.clock.now(), service.crawl.rules, ReplayableIds(service.crawl.ids)
-            await stage.store.transact(
-                lambda tx: deactivate_seller(tx, seller_id, rules, actor="test", ids=draw.replay(), now=now)
-            )
-            await stage.clock.sleep(15 * MINUTE)
-            assert (await look(stage)).open_endpoints == set()
-
-    play(migrated_template, story, settings=calm_settings(), sellers=1, products=5)
 
 
 @pytest.mark.parametrize("ailment", ["everything", "token page"])

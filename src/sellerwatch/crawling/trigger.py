@@ -52,10 +52,12 @@ class Triggered:
     task_count: int | None
 
 
-async def trigger(crawl: Crawl, seller_id: SellerId, actor: str, *, waits_for_pool: bool = False) -> Triggered:
-    """Start a run of an ACTIVE seller that has none going, or let it wait to be started."""
+async def trigger(
+    crawl: Crawl, seller_id: SellerId, actor: str, *, waits_for_pool: bool = False, is_check: bool = False
+) -> Triggered:
+    """Start a run of an ACTIVE seller that has none going, or let it wait to be started. `is_check`: as of `start`."""
     execution_id = await request_run(crawl, seller_id, actor, waits_for_pool=waits_for_pool)
-    return await start(crawl, execution_id, seller_id)
+    return await start(crawl, execution_id, seller_id, is_check=is_check)
 
 
 async def request_run(crawl: Crawl, seller_id: SellerId, actor: str, *, waits_for_pool: bool = False) -> ExecutionId:
@@ -86,10 +88,14 @@ async def request_run(crawl: Crawl, seller_id: SellerId, actor: str, *, waits_fo
     return execution_id
 
 
-async def start(crawl: Crawl, execution_id: ExecutionId, seller_id: SellerId) -> Triggered:
+async def start(crawl: Crawl, execution_id: ExecutionId, seller_id: SellerId, *, is_check: bool = False) -> Triggered:
     """Try to start a PENDING execution: with its list tasks if the marketplace says how many products there are, else
-    it goes on waiting. Cancelled meanwhile: nothing is started."""
-    total = await _ask_total(crawl, seller_id)
+    it goes on waiting. Cancelled meanwhile: nothing is started.
+
+    `is_check`: a probe of the list that is due is not left to the job that checks endpoints. For commands, beside which
+    no such job may run.
+    """
+    total = await _ask_total(crawl, seller_id, is_check=is_check)
     if isinstance(total, NotAsked):
         return await _waits(crawl, execution_id, total)
     now, draw = crawl.clock.now(), ReplayableIds(crawl.ids)
@@ -182,9 +188,9 @@ def _retry_after(crawl: Crawl, tries: int, jitter: float = 0.0) -> timedelta:
     return timedelta(seconds=whole * (1 - crawl.start_retry.jitter * jitter))
 
 
-async def _ask_total(crawl: Crawl, seller_id: SellerId) -> int | NotAsked:
+async def _ask_total(crawl: Crawl, seller_id: SellerId, *, is_check: bool) -> int | NotAsked:
     """Page 0 of size 1 carries the total."""
-    question = Question(crawl.marketplace.list_url(seller_id, 0, 1), Endpoint.LIST, f"{seller_id}/total")
+    question = Question(crawl.marketplace.list_url(seller_id, 0, 1), Endpoint.LIST, f"{seller_id}/total", is_check)
     answer = await ask(crawl, question, lambda: crawl.pause.stops(seller_id))
     if not isinstance(answer, Answer):
         return answer
