@@ -1,4 +1,4 @@
-"""Commands and queries: every surface offers each of them, or there is a reason why not; none talks to a transaction."""
+"""Commands and queries: each surface offers every one, or there is a reason why not; none talks to a transaction."""
 
 from __future__ import annotations
 

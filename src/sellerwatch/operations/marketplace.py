@@ -92,7 +92,7 @@ def _extend_deadlines(tx: CrawlTx, ended: Pause, now: datetime) -> None:
     """Time that another pause or an open circuit covers is left out: it is added when that ends."""
     runs = [run for run in tx.executions.running() if ended.seller_id in (None, run.seller_id)]
     tx.executions.hold([run.execution_id for run in runs])
-    outages = [each.since for each in marketplace_status(tx).away if each.since is not None]
+    outages = [each.away_since for each in tx.marketplace.circuits().values() if each.away_since is not None]
     pauses = tx.marketplace.pauses()
     for run in runs:
         current = tx.executions.get(run.execution_id)
