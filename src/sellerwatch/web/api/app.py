@@ -25,8 +25,10 @@ from sellerwatch.web.api import (
     removals,
     schedules,
     sellers,
+    status,
     tasks,
     users,
+    why,
 )
 from sellerwatch.web.api.context import Parts
 from sellerwatch.web.api.description import describe
@@ -53,6 +55,8 @@ ROUTERS = (
     removals.router,
     schedules.router,
     audit.router,
+    status.router,
+    why.router,
     events.router,
 )
 SAID = "Keeps a product server in step with marketplace sellers. Refusals have one shape; times are ISO-8601 in UTC."
