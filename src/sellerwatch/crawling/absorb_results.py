@@ -18,7 +18,7 @@ from sellerwatch.catalog.absorb import EntryCache, absorb_entry, absorb_part
 from sellerwatch.catalog.product import ForeignProduct, PartType
 from sellerwatch.crawling.absorb_batch import CrawlRules, Group, Run
 from sellerwatch.crawling.list_reconciliation import end_list, list_tasks
-from sellerwatch.crawling.outages import extend_deadlines, give_back
+from sellerwatch.crawling.outages import apply_outage
 from sellerwatch.crawling.outcome import Ending
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.recheck import settle_rechecks
@@ -66,8 +66,7 @@ def absorb(
     held = tx.task_claims.attempts_held(worker_id, [ending.claim.task.task_id for ending in endings])
     ours = [e for e in endings if held.get(e.claim.task.task_id) == e.claim.task.attempt]
     observed = observe(tx, [e.charge.observation for e in ours], rules.marketplace_circuit, at.now)
-    give_back(tx, observed.given_back, {e.claim.task.task_id for e in ours}, at.now)
-    extend_deadlines(tx, observed.ended, at.now)
+    apply_outage(tx, observed, {e.claim.task.task_id for e in ours}, at.now)
     runs = (ending.claim.task.execution_id for ending in ours)
     group = Group.begin(tx, rules, ids, at.now, runs, _items(ours), entries)
     enough = {run: _judged_enough(group, run) for run in group.runs}
