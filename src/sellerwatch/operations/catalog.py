@@ -20,7 +20,7 @@ from sellerwatch.catalog.ports import Unparsable
 from sellerwatch.catalog.product import PartType, Product, ProductState
 from sellerwatch.catalog.quarantine import CASE_LIFE, Case, CaseNotFound
 from sellerwatch.catalog.removal import REMOVAL_LIFE, Removal, RemovalNotFound
-from sellerwatch.crawling.absorb_batch import CrawlRules, Group, Run
+from sellerwatch.crawling.absorb_batch import AbsorbBatch, CrawlRules, RunState
 from sellerwatch.crawling.ports import CrawlTx, NoteKind
 from sellerwatch.crawling.recheck import stop_rechecks
 from sellerwatch.crawling.screening import part_of, reach, settle_pending, take_in
@@ -60,27 +60,27 @@ def release_case(
     case = _case(tx, case_id)
     CASE_LIFE.after(case.status, "release", case_id)
     held = tx.held_parts.of_case(case_id, after, BATCH)
-    group, run = _beside(tx, case.execution_id, rules, ids, now, [part.item_no for part in held])
-    reach(group, held)
+    batch, run = _beside(tx, case.execution_id, rules, ids, now, [part.item_no for part in held])
+    reach(batch, held)
     unreadable, taken = [], 0
     for part in held:
         try:
-            read = part_of(group, part)
+            read = part_of(batch, part)
         except Unparsable:
             unreadable.append(part.item_no)
             continue
-        if run is not None and part.item_no in group.product_batch.products:
-            take_in(group, run, read)
+        if run is not None and part.item_no in batch.product_batch.products:
+            take_in(batch, run, read)
             taken += 1
         else:
             tx.held_parts.free([read.key])
-    _tell(group, run)
+    _tell(batch, run)
     left = tx.held_parts.count_held([case_id]).get(case_id, 0)
     if not left:
         _close(tx, case, "release", actor, now)
         case = _case_after(tx, case)
     behind = held[-1].item_no if left and len(held) == BATCH else None
-    return Released(case, taken, group.events, tuple(unreadable), left, behind)
+    return Released(case, taken, batch.events, tuple(unreadable), left, behind)
 
 
 def drop_case(tx: CrawlTx, case_id: CaseId, *, actor: str, now: datetime) -> tuple[Case, int]:
@@ -108,10 +108,10 @@ def confirm_removal(
     removal = _removal(tx, removal_id)
     REMOVAL_LIFE.after(removal.status, "confirm", removal_id)
     gone = tx.products.unseen_since(removal.seller_id, removal.unseen_since, BATCH)
-    group = Group.begin(tx, rules, ids, now, (), [product.item_no for product in gone])
+    batch = AbsorbBatch.begin(tx, rules, ids, now, (), [product.item_no for product in gone])
     for product in gone:
-        group.announce_removal(product.item_no, removal.execution_id)
-    group.write()
+        batch.announce_removal(product.item_no, removal.execution_id)
+    batch.write()
     left = len(tx.products.unseen_since(removal.seller_id, removal.unseen_since, 1))
     if not left:
         removal = _decide(tx, removal, "confirm", actor, now)
@@ -156,18 +156,18 @@ def reparse(
     """Run today's parser over the stored bodies of the next products; what differs from what was told is told."""
     page = tx.product_queries.newest(seller_id=seller_id, state=ProductState.COMPLETE, after=after, limit=BATCH)
     products = [product for _, product in page]
-    group = Group.begin(tx, rules, ids, now, (), [product.item_no for product in products])
-    group.product_batch.stored = tx.bodies.latest_raws([product.product_id for product in products])
-    found = [reread for product in products if (reread := _reread(tx, group, product)) is not None]
+    batch = AbsorbBatch.begin(tx, rules, ids, now, (), [product.item_no for product in products])
+    batch.product_batch.stored = tx.bodies.latest_raws([product.product_id for product in products])
+    found = [reread for product in products if (reread := _reread(tx, batch, product)) is not None]
     if not dry_run:
         for reread in found:
             if reread.problem is None:
-                _take_reread(group, reread.item_no)
-        _tell(group, None, [reread.item_no for reread in found if reread.problem is None])
-        if group.events:
+                _take_reread(batch, reread.item_no)
+        _tell(batch, None, [reread.item_no for reread in found if reread.problem is None])
+        if batch.events:
             changed = {"products": [reread.item_no for reread in found]}
             tx.audit.record(AuditEntry(now, actor, "products.reparse", "seller", seller_id or "*", after=changed))
-    return Rereading(len(page), tuple(found), group.events, page[-1][0] if len(page) == BATCH else None)
+    return Rereading(len(page), tuple(found), batch.events, page[-1][0] if len(page) == BATCH else None)
 
 
 def settle_ended(tx: CrawlTx, rules: CrawlRules, ids: Iterator[str], now: datetime) -> tuple[int, tuple[Notice, ...]]:
@@ -177,12 +177,12 @@ def settle_ended(tx: CrawlTx, rules: CrawlRules, ids: Iterator[str], now: dateti
     for execution_id in tx.quarantine.pending_runs():
         execution = tx.executions.get(execution_id)
         if execution is not None and not execution.is_open:
-            group, run = _beside(tx, execution_id, rules, ids, now, ())
+            batch, run = _beside(tx, execution_id, rules, ids, now, ())
             if run is not None:
-                settle_pending(group, run, PartType)
-                _tell(group, run)
+                settle_pending(batch, run, PartType)
+                _tell(batch, run)
                 settled += len(run.ended_items)
-                notices += group.notices
+                notices += batch.notices
     return settled, tuple(notices)
 
 
@@ -193,29 +193,29 @@ def _beside(
     ids: Iterator[str],
     now: datetime,
     items: Sequence[ItemNo],
-) -> tuple[Group, Run | None]:
-    group = Group.begin(tx, rules, ids, now, (execution_id,), items)
-    return group, group.runs.get(execution_id)
+) -> tuple[AbsorbBatch, RunState | None]:
+    batch = AbsorbBatch.begin(tx, rules, ids, now, (execution_id,), items)
+    return batch, batch.runs.get(execution_id)
 
 
-def _tell(group: Group, run: Run | None, items: Sequence[ItemNo] = ()) -> None:
+def _tell(batch: AbsorbBatch, run: RunState | None, items: Sequence[ItemNo] = ()) -> None:
     """Announce what was taken in, but of a product that a run is at: that run will."""
     execution_id = None if run is None else run.execution.execution_id
     for item in [*items, *(() if run is None else run.ended_items)]:
-        product = group.product_batch.products[item]
-        going = group.tx.executions.open_of(product.seller_id)
-        busy = group.tx.run_tasks.open_items(going.execution_id, [item]) if going is not None else {}
+        product = batch.product_batch.products[item]
+        going = batch.tx.executions.open_of(product.seller_id)
+        busy = batch.tx.run_tasks.open_items(going.execution_id, [item]) if going is not None else {}
         if not busy:
-            group.announce(item, execution_id)
-    group.write()
+            batch.announce(item, execution_id)
+    batch.write()
 
 
-def _reread(tx: CrawlTx, group: Group, product: Product) -> Reread | None:
+def _reread(tx: CrawlTx, batch: AbsorbBatch, product: Product) -> Reread | None:
     """None where today's parser finds what was told."""
     if product.version == 0:
         return None
     try:
-        _, known = current(group.product_batch, product, tx.bodies, group.rules.marketplace)
+        _, known = current(batch.product_batch, product, tx.bodies, batch.rules.marketplace)
     except Unparsable as unparsable:
         return Reread(product.item_no, (), str(unparsable))
     told = read_event(tx.product_outbox.latest_of(product.product_id, 1)[0].payload).product_data
@@ -223,13 +223,13 @@ def _reread(tx: CrawlTx, group: Group, product: Product) -> Reread | None:
     return Reread(product.item_no, tuple(changes)) if changes else None
 
 
-def _take_reread(group: Group, item: ItemNo) -> None:
-    product_batch = group.product_batch
+def _take_reread(batch: AbsorbBatch, item: ItemNo) -> None:
+    product_batch = batch.product_batch
     for type_ in PartType:
         product = product_batch.products[item]
         body = product_batch.stored[product.product_id][type_]
-        part = Part.of(type_, item, read_part(group.rules.marketplace, type_, item, body), body)
-        seen, _ = product.see_part(type_, part.digest or "", group.now)
+        part = Part.of(type_, item, read_part(batch.rules.marketplace, type_, item, body), body)
+        seen, _ = product.see_part(type_, part.digest or "", batch.now)
         product_batch.put(seen)
 
 
