@@ -152,9 +152,9 @@ def a_store(url: str, agents: int, limits: Limits) -> SqlStore:
     store = SqlStore(engine, StillClock(), InlineRunner(), InlineRunner())
 
     def work(tx: Transaction) -> None:
-        for stored in tx.agents.everyone()[agents:]:
+        for stored in tx.pool_report.agents()[agents:]:
             tx.agents.remove(stored.row)
-        for stored in tx.agents.everyone():
+        for stored in tx.pool_report.agents():
             tx.tokens.keep(stored.row, a_token(stored.row), START + timedelta(days=3650))
         tx.windows.set_limits(limits, moment(0))
         tx.windows.enter_boot(moment(0), limits)

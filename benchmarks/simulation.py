@@ -100,7 +100,7 @@ async def _enter(store: SqlStore, clock: VirtualClock, simulator: Simulator, age
 
     def work(tx: Transaction) -> None:
         ids = draw.replay()
-        for one in tx.agents.everyone()[agents:]:
+        for one in tx.pool_report.agents()[agents:]:
             tx.agents.remove(one.row)
         for name in simulator.world.sellers:
             register(tx, SellerId(name), name, every, actor="bench", ids=ids, now=now)

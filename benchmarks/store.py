@@ -63,7 +63,7 @@ def groups(products: int) -> Iterable[range]:
 
 
 def bare(path: Path, products: int) -> Work:
-    known = ("a" * 32, "b" * 32, "c" * 32, 1, 0, 1, 0, None, None, None, None)
+    known = (1, 0, 1, 0, None, None, None, None, "a" * 32, "b" * 32, "c" * 32)
     rows = []
     for group in groups(products):
         ids = [(n, product_id(n), 900_000_000 + n) for n in group]
@@ -81,7 +81,7 @@ def bare(path: Path, products: int) -> Work:
             db.execute("PRAGMA synchronous=NORMAL")
             for known, bodies, told in rows:
                 db.execute("BEGIN IMMEDIATE")
-                db.executemany(ADD, known)
+                db.executemany(ADD.sql, known)
                 db.executemany(KEEP_RAW, [(id_, part, md5, compress(raw), at) for id_, part, md5, raw, at in bodies])
                 db.executemany(ADD_EVENT, told)
                 db.execute("COMMIT")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -48,6 +49,7 @@ from sellerwatch.kernel.ids import (
     UserAgentId,
     WorkerId,
 )
+from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.outbox.message import Message
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.schedule import Schedule
@@ -93,6 +95,11 @@ def boot_us(now: datetime = NOW) -> int:
 def at(now: datetime = NOW, boot_id: str = BOOT) -> Moment:
     """That instant on both clocks."""
     return Moment(now, boot_us(now), boot_id)
+
+
+def a_context(now: datetime = NOW, ids: Iterator[str] | None = None, actor: str = "test") -> OperationContext:
+    """The context of one operation. It has no ids unless some are given."""
+    return OperationContext(actor, at(now), iter(()) if ids is None else ids)
 
 
 def rng(seed: int = 0) -> random.Random:

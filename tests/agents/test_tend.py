@@ -69,7 +69,7 @@ class Shelf:
     def agents(self) -> Any:
         return self
 
-    permits = tokens = circuits = marketplace = pool_report = windows = usage_log = agents
+    removed_agents = permits = tokens = circuits = marketplace = pool_report = windows = usage_log = agents
 
     def rested(self, _now: object) -> dict[int, Agent]:
         return self.found

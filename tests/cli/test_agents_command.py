@@ -135,15 +135,15 @@ def test_the_list_says_why_an_agent_rests_and_when_it_is_back(office: Office, no
         tx.agents.save({4: agent.suspend(now - HOUR, timedelta(minutes=1), "429: too many requests")})
 
     office.do(prepare)
-    give_token(office, 5, now)
+    give_token(office, 5, now - timedelta(seconds=5))
     said = office.said("agents", "list").splitlines()
     assert "80/80" in said[2]
-    assert "its window is spent" in said[2]
-    assert "circuit open after 3 failure(s) in a row" in said[3]
+    assert "its window is used up" in said[2]
+    assert "circuit open after 3 failures in a row" in said[3]
     assert "in 10 min" in said[3]
     assert "429: too many requests" in said[4]
     assert "in 2 h" in said[4]
-    assert "at the next tending turn" in said[5]
+    assert "at the next maintenance run" in said[5]
     assert "s ago" in said[6]
     listed = office.json("agents", "list")["content"]
     assert listed[0]["budget"] | {"freeAt": ""} == {"used": 80, "left": 0, "limit": 80, "freeAt": "", "fullUntil": None}
@@ -207,7 +207,7 @@ def test_the_status_of_the_pool_has_the_agreed_names(office: Office, now: dateti
     assert [(one["number"], one["count"]) for one in status["tooManyLastHour"]] == [(5, 2), (6, 1)]
     assert status["windowsFull"] is None
     said = office.said("agents", "status")
-    for part in ("98 available, 1 suspended, 1 blocked", "3 of 8000 used", "1 under 10 min old", "1 open", "now"):
+    for part in ("98 available, 1 suspended, 1 blocked", "3 of 8,000 used", "1 under 10 min old", "1 open", "now"):
         assert part in said
 
 
@@ -267,11 +267,40 @@ def test_suspending_and_recovering_are_on_the_trail_with_before_and_after(office
     agent = office.see(lambda tx: tx.agents.get_rows([7])[7])
     assert agent.suspended_until is not None
     assert timedelta(minutes=59) < agent.suspended_until - now < timedelta(minutes=62)
-    assert office.json("agents", "recover", "7") == {"done": [agent.user_agent_id], "refused": []}
+    assert office.json("agents", "recover", "7")["done"] == [agent.user_agent_id]
     recovered, suspended = office.trail()
     assert (suspended.before or {})["status"] == "AVAILABLE"
     assert (suspended.after or {})["reason"] == f"by {suspended.actor}"
     assert (recovered.after or {})["healthScore"] == 70
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("remove", "7"),
+        ("suspend", "7", "--for", "2h"),
+        ("block", "7", "--reason", "x"),
+        ("rotate", "7"),
+        ("add", USER_AGENT),
+    ],
+    ids=" ".join,
+)
+def test_a_dry_run_shows_what_would_be_done_and_changes_nothing(
+    office: Office, now: datetime, words: tuple[str, ...]
+) -> None:
+    give_token(office, 7, now)
+    before = office.everything()
+    assert office.said("agents", *words, "--dry-run").startswith("Nothing was changed.")
+    assert office.json("agents", *words, "--dry-run")["dryRun"] is True
+    assert office.everything() == before
+
+
+def test_what_is_printed_is_in_the_language_of_the_setting(office: Office, now: datetime) -> None:
+    office.do(lambda tx: open_circuit(tx, 2, now))
+    assert "연속 실패 3회로 회로가 열림" in office("agents", "list", LANGUAGE="ko").stdout
+    assert "사용 가능" in office("agents", "status", LANGUAGE="ko").stdout
+    assert "최근 1시간 동안 요청이 없습니다." in office("agents", "show", "7", LANGUAGE="ko").stdout
+    assert "까지 SUSPENDED" in office("agents", "suspend", "7", LANGUAGE="ko").stdout
 
 
 @pytest.mark.parametrize(("given", "rest"), [("90s", 90), ("30m", 1800), ("2 H", 7200), ("1d", 86400)])
@@ -329,10 +358,10 @@ def test_rekeyed_tokens_open_when_the_old_key_is_gone(office: Office, now: datet
         give_token(office, row, now)
     both = keys(("new", NEW), ("old", OLD))
     would = office("agents", "rekey", "--dry-run", TOKEN_KEYS=both)
-    assert "2 token(s) would be sealed with the key new" in would.stdout
+    assert "2 tokens would be sealed with the key new" in would.stdout
     assert office.trail() == []
-    assert "2 token(s) were sealed with the key new" in office("agents", "rekey", TOKEN_KEYS=both).stdout
-    assert "All 2 token(s) have the key new already." in office("agents", "rekey", TOKEN_KEYS=keys(("new", NEW))).stdout
+    assert "2 tokens were sealed with the key new" in office("agents", "rekey", TOKEN_KEYS=both).stdout
+    assert "All 2 tokens have the key new already." in office("agents", "rekey", TOKEN_KEYS=keys(("new", NEW))).stdout
     sealed = office.see(lambda tx: tx.tokens.sealed())
     assert [AesGcmSealer([("new", NEW)]).open(token, name) for _, name, token in sealed] == [
         f"{SECRET}-1",

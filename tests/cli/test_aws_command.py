@@ -75,8 +75,11 @@ def test_dead_letters_are_explained_by_their_tasks_and_done_after_all(
     assert why[FAILED][0].startswith("its task failed for good: ")
     assert why[WAITING][0].startswith("its task waits until ")
     assert why[None] == ("it names no task", True)
+    would = run_cold("tasks", "dead-letters", "redrive", FAILED, "--dry-run", "--json", **settings)
+    assert json.loads(would.stdout) == {"done": [FAILED], "refused": [], "dryRun": True}
+    assert office.json("tasks", "show", FAILED)["status"] == "FAILED"
     done = run_cold("tasks", "dead-letters", "redrive", FAILED, "--json", **settings)
-    assert json.loads(done.stdout) == {"done": [FAILED], "refused": []}
+    assert json.loads(done.stdout) == {"done": [FAILED], "refused": [], "dryRun": False}
     assert office.json("tasks", "show", FAILED)["status"] == "RETRY"
     assert json.loads(run_cold("tasks", "dead-letters", "list", "--json", **settings).stdout)["total"] == 3
 

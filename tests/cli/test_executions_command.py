@@ -6,13 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.builders import MINUTE, StoppedClock, a_complete_product, a_task, an_execution
+from tests.builders import MINUTE, StoppedClock, a_complete_product, a_task
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.catalog.ports import RawPart
 from sellerwatch.catalog.product import PartType
-from sellerwatch.cli.executions import execution_json
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.task import TaskStatus, TaskType
 from sellerwatch.kernel.clock import stamp
@@ -21,7 +20,6 @@ from sellerwatch.kernel.ids import ItemNo, SellerId
 from sellerwatch.marketplaces.mustit.parse import read_list
 from sellerwatch.simulator.rendering import Renderer
 from sellerwatch.simulator.simulator import Simulator
-from sellerwatch.web.api.executions import ExecutionShown
 
 from .conftest import Run, refused
 from .prepared import NOW, SELLER, Office, execution_id, task_id, task_number
@@ -40,7 +38,7 @@ def office(run: Run, inline_store: SqlStore, database_file: Path) -> Office:
 def test_with_no_runs_the_list_says_how_to_start_one(office: Office) -> None:
     assert "sellerwatch crawl SELLER_ID" in office.said("executions", "list")
     assert f"sellerwatch crawl {SELLER}" in office.said("executions", "list", "--seller", SELLER)
-    assert office.json("executions", "list") == {"content": [], "limit": 10}
+    assert office.json("executions", "list") == {"content": [], "next": None, "limit": 10}
 
 
 def test_runs_are_listed_newest_first_and_narrowed_by_seller_and_state(office: Office) -> None:
@@ -224,12 +222,38 @@ def test_a_run_without_failed_tasks_has_nothing_to_retry(office: Office) -> None
 def test_a_cancelled_run_can_be_taken_up_again(office: Office) -> None:
     office.run_of(done=1, waiting=2)
     office.said("executions", "cancel", execution_id(), "--yes")
-    assert "2 failed task(s) are to be done again" in office.said("executions", "retry", execution_id())
+    assert "2 failed tasks are to be done again" in office.said("executions", "retry", execution_id())
     run = office.see(lambda tx: tx.executions.open_of(SELLER))
     assert run is not None
     assert (run.status, run.failed_tasks, run.failure) == (ExecutionStatus.RUNNING, 0, None)
 
 
-def test_json_has_the_fields_of_the_api() -> None:
-    of_api = {field.alias for field in ExecutionShown.model_fields.values()}
-    assert set(execution_json(an_execution(), "en")) == of_api
+@pytest.mark.parametrize(("command", "counted"), [("cancel", "cancelledTasks"), ("retry", "reopenedTasks")])
+def test_a_dry_run_says_in_numbers_what_would_happen_and_changes_nothing(
+    office: Office, command: str, counted: str
+) -> None:
+    office.run_of(done=1, failed=2, waiting=2)
+    before = office.everything()
+    answer = office.json("executions", command, execution_id(), "--dry-run")
+    assert (answer["dryRun"], answer[counted], answer["status"]) == (True, 2, "RUNNING")
+    assert "Nothing was changed" in office.said("executions", command, execution_id(), "--dry-run")
+    assert office.everything() == before
+
+
+def test_a_list_goes_on_behind_its_cursor(office: Office) -> None:
+    for number in (1, 2, 3):
+        office.run_of(number=number, done=1)
+    page = office.json("executions", "list", "--limit", "2")
+    rest = office.json("executions", "list", "--limit", "2", "--cursor", page["next"])
+    assert [run["executionId"] for run in rest["content"]] == [execution_id(1)]
+    assert rest["next"] is None
+    assert f"--cursor {page['next']}" in office.said("executions", "list", "--limit", "2")
+
+
+def test_runs_are_shown_in_korean(office: Office) -> None:
+    office.run_of(done=1, failed=1, waiting=1)
+    listed = office("executions", "list", LANGUAGE="ko").stdout
+    shown = office("executions", "show", execution_id(), LANGUAGE="ko").stdout
+    assert "판매자" in listed
+    assert "3건 중 2건" in shown
+    assert "다시 시도하려면" in shown

@@ -7,19 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.builders import a_task
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.cli.tasks import task_json
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.task import TaskNote, TaskStatus
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.ids import SellerId
-from sellerwatch.web.api.tasks import TaskShown
 
 from .conftest import Run, refused
-from .prepared import NOW, Office, execution_id, task_id, task_number
+from .prepared import NOW, SELLER, Office, execution_id, task_id, task_number
 
 DONE, FAILED, FAILED_TOO, WAITING = (task_id(task_number() + place) for place in range(4))
 
@@ -33,7 +30,7 @@ def office(run: Run, inline_store: SqlStore, database_file: Path) -> Office:
 
 def test_with_no_tasks_the_list_says_where_they_come_from(office: Office) -> None:
     assert "sellerwatch crawl SELLER_ID" in office.said("tasks", "list")
-    assert office.json("tasks", "list") == {"content": [], "limit": 20}
+    assert office.json("tasks", "list") == {"content": [], "next": None, "limit": 20}
 
 
 def test_tasks_are_listed_newest_first_and_narrowed_by_run_seller_and_state(office: Office) -> None:
@@ -104,7 +101,7 @@ def test_an_unknown_task_is_one_sentence_and_no_uuid_is_bad_usage(office: Office
 def test_retrying_reopens_tasks_and_their_run_each_on_the_trail_with_before_and_after(office: Office) -> None:
     office.run_of(done=1, failed=2)
     answer = office.json("tasks", "retry", FAILED, FAILED_TOO, FAILED)
-    assert answer == {"done": [FAILED, FAILED_TOO], "refused": []}
+    assert (answer["done"], answer["refused"], answer["tasks"]) == ([FAILED, FAILED_TOO], [], 2)
     assert office.tasks() == {DONE: TaskStatus.COMPLETED, FAILED: TaskStatus.RETRY, FAILED_TOO: TaskStatus.RETRY}
     run = office.see(lambda tx: tx.executions.get(execution_id()))
     assert run is not None
@@ -123,7 +120,7 @@ def test_where_some_cannot_be_retried_the_others_are_and_the_exit_code_says_so(o
     office.run_of(done=1, failed=2, waiting=1)
     done = office("tasks", "retry", DONE, FAILED, task_id(9))
     assert done.returncode == 3
-    assert "1 task(s) are to be done again" in done.stdout
+    assert "1 task is to be done again" in done.stdout
     not_failed, unknown = done.stderr.splitlines()
     assert not_failed == f"error: The task {DONE} is COMPLETED; to reopen it must be FAILED."
     assert unknown == f"error: There is no task {task_id(9)}."
@@ -155,6 +152,21 @@ def test_one_id_that_is_none_stops_all_before_anything_is_done(office: Office) -
     assert office.everything() == before
 
 
-def test_json_has_the_fields_of_the_api() -> None:
-    of_api = {field.alias for field in TaskShown.model_fields.values()}
-    assert set(task_json(a_task(), "en")) == of_api
+def test_a_choice_of_failed_tasks_is_counted_first_and_then_retried(office: Office) -> None:
+    other = SellerId("other")
+    office.register(other)
+    office.run_of(done=1, failed=2)
+    office.run_of(other, number=2, failed=1)
+    before = office.everything()
+    numbers = office.json("tasks", "retry", "--all-failed", "--dry-run")
+    assert (numbers["tasks"], numbers["bySeller"], numbers["dryRun"]) == (3, {SELLER: 2, other: 1}, True)
+    assert "3 tasks would be done again" in office.said("tasks", "retry", "--all-failed", "--dry-run")
+    assert office.everything() == before
+    done = office.json("tasks", "retry", "--seller", SELLER)
+    assert (done["done"], done["next"]) == ([FAILED_TOO, FAILED], None)
+    assert "No failed task matches." in office.said("tasks", "retry", "--seller", SELLER)
+
+
+@pytest.mark.parametrize("arguments", [(), (FAILED, "--all-failed"), (FAILED, "--seller", SELLER)])
+def test_tasks_are_retried_by_ids_or_by_a_choice(office: Office, arguments: tuple[str, ...]) -> None:
+    assert office("tasks", "retry", *arguments).returncode == 2

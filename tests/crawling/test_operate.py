@@ -1,9 +1,9 @@
-"""What an operator does by hand to runs, tasks and messages; the command line's own tests see the rest of it."""
+"""Commands on runs, tasks and messages; the tests of the surfaces cover the rest."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 import pytest
@@ -14,6 +14,7 @@ from tests.builders import (
     NOW,
     SELLER,
     StoppedClock,
+    a_context,
     a_failure,
     a_message,
     a_schedule,
@@ -37,9 +38,11 @@ from sellerwatch.crawling.absorb_batch import CrawlRules
 from sellerwatch.crawling.commands import ExecutionOver, NothingToRetry
 from sellerwatch.crawling.execution import CrawlInProgress, Execution, ExecutionNotFound, ExecutionStatus
 from sellerwatch.crawling.task import Task, TaskStatus
+from sellerwatch.crawling.views import ExecutionView
 from sellerwatch.kernel.errors import IllegalMove
 from sellerwatch.kernel.failure import FailureCode
 from sellerwatch.kernel.ids import ReplayableIds
+from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
 from sellerwatch.outbox import commands as outbox_commands
 from sellerwatch.schedules.missed import spread, tick
@@ -66,6 +69,10 @@ def rules() -> CrawlRules:
 @pytest.fixture
 def draw() -> ReplayableIds:
     return ReplayableIds(ids())
+
+
+def by_me(now: datetime, draw: ReplayableIds | None = None) -> OperationContext:
+    return a_context(now, None if draw is None else draw.replay(), ME)
 
 
 def failed(number: int) -> Task:
@@ -105,10 +112,15 @@ async def test_a_cancelled_run_counts_what_was_cancelled_and_the_seller_can_be_c
 ) -> None:
     going = a_task(2).publish(NOW).start(worker_id(), NOW)
     await inline_store.transact(lambda tx: keep(tx, a_run(total=3, failed=1), failed(1), going, a_task(3)))
-    ended = await inline_store.transact(
-        lambda tx: commands.cancel(tx, execution_id(), rules, actor=ME, ids=draw.replay(), now=LATER)
+    would = await inline_store.transact(
+        lambda tx: commands.cancel_execution(tx, by_me(LATER, draw), execution_id(), rules, dry_run=True)
     )
-    assert (ended.cancelled, ended.in_flight) == (1, 1)
+    assert (would.status, would.cancelled_tasks, would.tasks_in_flight) == (ExecutionStatus.RUNNING, 1, 1)
+    assert (await counts_agree(inline_store)).failed_tasks == 1
+    ended = await inline_store.transact(
+        lambda tx: commands.cancel_execution(tx, by_me(LATER, draw), execution_id(), rules)
+    )
+    assert (ended.cancelled_tasks, ended.tasks_in_flight, ended.dry_run) == (1, 1, False)
     run = await counts_agree(inline_store)
     assert (run.status, run.completed_at) == (ExecutionStatus.FAILED, LATER)
     assert run.failure == a_failure(FailureCode.CANCELLED, LATER)
@@ -120,9 +132,11 @@ async def test_a_run_that_is_over_or_unknown_is_not_cancelled(
 ) -> None:
     await inline_store.transact(lambda tx: keep(tx, a_run(total=0)))
     for number, error in ((1, ExecutionOver), (2, ExecutionNotFound)):
-        work = partial(commands.cancel, execution_id=execution_id(number), rules=rules, actor=ME, now=LATER)
-        with pytest.raises(error):
-            await inline_store.transact(partial(work, ids=draw.replay()))
+        for dry_run in (True, False):
+            command = partial(commands.cancel_execution, rules=rules, dry_run=dry_run)
+            work = partial(command, context=by_me(LATER, draw), execution_id=execution_id(number))
+            with pytest.raises(error):
+                await inline_store.transact(work)
     assert await inline_store.read(lambda tx: tx.audit.newest(limit=1)) == []
 
 
@@ -180,18 +194,20 @@ async def test_a_retried_run_is_not_past_its_deadline(inline_store: SqlStore) ->
     tasks = (a_task(1).publish(NOW).start(worker_id(), NOW).complete(NOW), failed(2))
     await inline_store.transact(lambda tx: keep(tx, run, *tasks))
     much_later = NOW + 30 * DAY
-    again, number = await inline_store.transact(
-        lambda tx: commands.retry_execution(tx, execution_id(), HOUR, actor=ME, now=much_later)
+    again = await inline_store.transact(
+        lambda tx: commands.retry_execution(tx, by_me(much_later), execution_id(), HOUR)
     )
-    assert number == 1
-    assert again == await counts_agree(inline_store)
+    assert again.reopened_tasks == 1
+    assert ExecutionView.of(await counts_agree(inline_store), "en") == ExecutionView(
+        **{name: getattr(again, name) for name in ExecutionView.__dataclass_fields__}
+    )
     assert (again.status, again.deadline_at) == (ExecutionStatus.RUNNING, much_later + HOUR)
 
 
 async def test_a_run_still_going_keeps_its_deadline_when_tasks_of_it_are_retried(inline_store: SqlStore) -> None:
     run = a_run(total=2, failed=1)
     await inline_store.transact(lambda tx: keep(tx, run, failed(1), a_task(2)))
-    handled = await inline_store.transact(lambda tx: commands.retry_tasks(tx, [task_id(1)], HOUR, actor=ME, now=LATER))
+    handled = await inline_store.transact(lambda tx: commands.retry_tasks(tx, by_me(LATER), [task_id(1)], HOUR))
     assert handled.done == (task_id(1),)
     assert (await counts_agree(inline_store)).deadline_at == run.deadline_at
 
@@ -201,10 +217,9 @@ async def test_what_failed_in_an_old_run_is_not_retried_while_a_newer_one_is_goi
     newer = a_task(2, execution_id=execution_id(2))
     await inline_store.transact(lambda tx: keep(tx, a_run(2, total=1), newer))
     with pytest.raises(CrawlInProgress, match=execution_id(2)):
-        await inline_store.transact(lambda tx: commands.retry_execution(tx, execution_id(1), HOUR, actor=ME, now=LATER))
-    handled = await inline_store.transact(lambda tx: commands.retry_tasks(tx, [task_id(1)], HOUR, actor=ME, now=LATER))
-    (refused,) = handled.refused
-    assert isinstance(refused.error, CrawlInProgress)
+        await inline_store.transact(lambda tx: commands.retry_execution(tx, by_me(LATER), execution_id(1), HOUR))
+    handled = await inline_store.transact(lambda tx: commands.retry_tasks(tx, by_me(LATER), [task_id(1)], HOUR))
+    assert [refused.error_code for refused in handled.refused] == ["CRAWL_IN_PROGRESS"]
     assert (await counts_agree(inline_store)).status is ExecutionStatus.COMPLETED
     assert await inline_store.read(lambda tx: tx.audit.newest(limit=1)) == []
 
@@ -213,13 +228,13 @@ async def test_nothing_of_an_inactive_seller_is_retried(inline_store: SqlStore) 
     await inline_store.transact(lambda tx: keep(tx, a_run(total=1, failed=1), failed(1)))
     await inline_store.transact(lambda tx: tx.sellers.save(a_seller(status=SellerStatus.INACTIVE)))
     with pytest.raises(SellerInactive):
-        await inline_store.transact(lambda tx: commands.retry_execution(tx, execution_id(), HOUR, actor=ME, now=LATER))
+        await inline_store.transact(lambda tx: commands.retry_execution(tx, by_me(LATER), execution_id(), HOUR))
 
 
 async def test_a_run_without_a_failed_task_is_left_alone(inline_store: SqlStore) -> None:
     await inline_store.transact(lambda tx: keep(tx, a_run(total=1), a_task(1)))
     with pytest.raises(NothingToRetry):
-        await inline_store.transact(lambda tx: commands.retry_execution(tx, execution_id(), HOUR, actor=ME, now=LATER))
+        await inline_store.transact(lambda tx: commands.retry_execution(tx, by_me(LATER), execution_id(), HOUR))
 
 
 async def test_a_refused_one_keeps_none_of_the_others_from_being_handled(inline_store: SqlStore) -> None:
@@ -227,14 +242,29 @@ async def test_a_refused_one_keeps_none_of_the_others_from_being_handled(inline_
     tasks = (failed(1), a_task(2, request_url=a_url(page_no=1)), failed(3))
     await inline_store.transact(lambda tx: keep(tx, run, *tasks))
     asked = [task_id(1), task_id(2), task_id(3), task_id(1)]
-    handled = await inline_store.transact(lambda tx: commands.retry_tasks(tx, asked, HOUR, actor=ME, now=LATER))
+    handled = await inline_store.transact(lambda tx: commands.retry_tasks(tx, by_me(LATER), asked, HOUR))
     assert handled.done == (task_id(1), task_id(3))
-    (refused,) = handled.refused
-    assert refused.id == task_id(2)
-    assert isinstance(refused.error, IllegalMove)
+    assert [(refused.id, refused.error_code) for refused in handled.refused] == [(task_id(2), "ILLEGAL_MOVE")]
     assert (await counts_agree(inline_store)).failed_tasks == 0
     trail = await inline_store.read(lambda tx: tx.audit.newest(limit=10))
     assert [(entry.actor, entry.subject_id) for entry in trail] == [(ME, task_id(3)), (ME, task_id(1))]
+
+
+async def test_a_dry_run_refuses_what_the_command_would_refuse_and_changes_nothing(inline_store: SqlStore) -> None:
+    await inline_store.transact(lambda tx: keep(tx, a_run(1, total=1, failed=1), failed(1)))
+    old = a_task(2, execution_id=execution_id(2)).publish(NOW).start(worker_id(), NOW).fail(a_failure(), NOW)
+    await inline_store.transact(lambda tx: keep(tx, a_run(2, total=1, failed=1), old))
+    asked = [task_id(1), task_id(2), task_id(9)]
+    before = [await counts_agree(inline_store, number) for number in (1, 2)]
+    would = await inline_store.transact(lambda tx: commands.retry_tasks(tx, by_me(LATER), asked, HOUR, dry_run=True))
+    assert [await counts_agree(inline_store, number) for number in (1, 2)] == before
+    assert await inline_store.read(lambda tx: tx.audit.newest(limit=1)) == []
+    handled = await inline_store.transact(lambda tx: commands.retry_tasks(tx, by_me(LATER), asked, HOUR))
+    assert (would.done, would.refused) == (handled.done, handled.refused)
+    assert [(each.id, each.error_code) for each in would.refused] == [
+        (task_id(2), "CRAWL_IN_PROGRESS"),
+        (task_id(9), "TASK_NOT_FOUND"),
+    ]
 
 
 async def test_a_message_is_handled_once_however_often_it_is_named(inline_store: SqlStore) -> None:

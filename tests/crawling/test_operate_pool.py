@@ -20,22 +20,21 @@ from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents import commands
 from sellerwatch.agents.agent import AgentExists, AgentNotFound, AgentStatus, InvalidUserAgent
-from sellerwatch.agents.agent_status import AgentDetails, next_free_at, tokens_by_age
+from sellerwatch.agents.agent_name import AgentName, InvalidAgentName
+from sellerwatch.agents.agent_status import AgentDetails, UnavailableCause, next_free_at, tokens_by_age
+from sellerwatch.agents.breaker import BreakerRules
 from sellerwatch.agents.circuit import Circuit
-from sellerwatch.agents.commands import (
-    AgentName,
-    InvalidAgentName,
-    Moved,
-    NotOverridden,
-    RemovedLately,
-)
+from sellerwatch.agents.commands import AddedAgentView, ChangedAgentsView, NotOverridden, RekeyedView, RemovedLately
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.pool import Grant
-from sellerwatch.agents.ports import Permit, Stored, Use
+from sellerwatch.agents.pool_rules import PoolRules
+from sellerwatch.agents.ports import Permit, StoredAgent, Use
+from sellerwatch.agents.queries import find_agent
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment
-from sellerwatch.kernel.errors import IllegalMove, Invalid
+from sellerwatch.kernel.errors import Invalid
 from sellerwatch.kernel.ids import ReplayableIds, UserAgentId
+from sellerwatch.kernel.operations import OperationContext
 
 
 @pytest.fixture(params=ENGINES)
@@ -55,8 +54,16 @@ def at(after: timedelta = timedelta(0), boot_id: str = BOOT) -> Moment:
     return Moment(NOW + after, START_US + after // timedelta(microseconds=1), boot_id)
 
 
-def names(*given: int | str) -> list[AgentName]:
-    return [AgentName.parse(str(name)) for name in given]
+def context(after: timedelta = timedelta(0)) -> OperationContext:
+    return OperationContext(ME, at(after), ReplayableIds(ids(int(after.total_seconds()))).replay())
+
+
+def rules(limits: Limits = LIMITS) -> PoolRules:
+    return PoolRules(BreakerRules(), HOUR, lambda _: limits, lambda _: False)
+
+
+def names(*given: int | str) -> list[str]:
+    return [str(name) for name in given]
 
 
 def give_token(tx: Transaction, row: int, sealer: AesGcmSealer, text: str = TOKEN) -> UserAgentId:
@@ -84,8 +91,8 @@ def lend(tx: Transaction, row: int, number: int, moment: Moment) -> list[Permit]
     return list(tx.permits.reserve([grant] * number, [None] * number, worker_id(), moment))
 
 
-def found(tx: Transaction, row: int) -> Stored:
-    return commands.find_agent(tx, AgentName(str(row)))
+def found(tx: Transaction, row: int) -> StoredAgent:
+    return find_agent(tx, AgentName(str(row)))
 
 
 def standing(tx: Transaction, row: int, moment: Moment, limits: Limits = LIMITS) -> AgentDetails:
@@ -110,11 +117,11 @@ def test_an_agent_is_named_by_its_number_or_its_uuid_and_nothing_else(given: str
 
 async def test_a_number_and_a_uuid_name_the_same_agent(inline_store: SqlStore) -> None:
     def work(tx: Transaction) -> None:
-        by_number = commands.find_agent(tx, AgentName.parse("#7"))
-        by_id = commands.find_agent(tx, AgentName.parse(by_number.agent.user_agent_id.upper()))
+        by_number = find_agent(tx, AgentName.parse("#7"))
+        by_id = find_agent(tx, AgentName.parse(by_number.agent.user_agent_id.upper()))
         assert by_number.row == by_id.row == 7
         with pytest.raises(AgentNotFound):
-            commands.find_agent(tx, AgentName.parse("12345"))
+            find_agent(tx, AgentName.parse("12345"))
 
     await inline_store.read(work)
 
@@ -123,24 +130,20 @@ async def test_a_number_and_a_uuid_name_the_same_agent(inline_store: SqlStore) -
 
 
 async def test_an_added_agent_is_ready_with_a_whole_budget_and_is_on_the_trail(inline_store: SqlStore) -> None:
-    draw, limits = ReplayableIds(ids()), Limits(window_limit=200)
-    made = await inline_store.transact(
-        lambda tx: commands.add_agent(tx, " Opera/9 ", limits, actor=ME, ids=draw.replay(), at=at())
-    )
-    assert (made.agent.user_agent, made.agent.status, made.slots_left) == ("Opera/9", AgentStatus.AVAILABLE, 80)
-    assert await trail(inline_store) == [("agent.add", made.agent.user_agent_id)]
+    given = rules(Limits(window_limit=200))
+    made = await inline_store.transact(lambda tx: commands.add_agent(tx, context(), given, " Opera/9 "))
+    assert (made.user_agent, made.status, made.budget.left) == ("Opera/9", AgentStatus.AVAILABLE, 80)
+    assert await trail(inline_store) == [("agent.add", made.agent_id)]
 
 
 @pytest.mark.parametrize(("given", "error"), [("", InvalidUserAgent), ("a\nb", InvalidUserAgent), (None, AgentExists)])
 async def test_an_agent_that_is_no_header_or_there_already_is_refused(
     inline_store: SqlStore, given: str | None, error: type[Exception]
 ) -> None:
-    draw = ReplayableIds(ids())
-
     def work(tx: Transaction) -> None:
         text = tx.agents.get_rows([1])[1].user_agent if given is None else given
         with pytest.raises(error):
-            commands.add_agent(tx, text, LIMITS, actor=ME, ids=draw.replay(), at=at())
+            commands.add_agent(tx, context(), rules(), text)
 
     await inline_store.transact(work)
     assert await trail(inline_store) == []
@@ -149,46 +152,40 @@ async def test_an_agent_that_is_no_header_or_there_already_is_refused(
 async def test_a_removed_agent_with_requests_in_its_window_gets_no_fresh_budget_by_being_added_again(
     inline_store: SqlStore,
 ) -> None:
-    limits = LIMITS
-
     def remove(tx: Transaction) -> dict[int, str]:
         strings = {row: agent.user_agent for row, agent in tx.agents.get_rows([1, 2]).items()}
         lend(tx, 1, 1, at())
-        done = commands.remove_agents(tx, names(1, 2), limits, actor=ME, at=at())
+        done = commands.remove_agents(tx, context(), rules(), names(1, 2))
         assert len(done.agents) == 2
         assert tx.agents.tally() == (98, 98)
         return strings
 
     strings = await inline_store.transact(remove)
 
-    def add(tx: Transaction, text: str, after: timedelta) -> Stored:
-        draw = ReplayableIds(ids(int(after.total_seconds())))
-        return commands.add_agent(tx, text, limits, actor=ME, ids=draw.replay(), at=at(after))
+    def add(tx: Transaction, text: str, after: timedelta) -> AddedAgentView:
+        return commands.add_agent(tx, context(after), rules(), text)
 
     with pytest.raises(RemovedLately, match="add it after 2026-11-15 07:05:05 UTC"):
         await inline_store.transact(partial(add, text=strings[1], after=HOUR))
     await inline_store.transact(partial(add, text=strings[2], after=SECOND))
-    assert (await inline_store.transact(partial(add, text=strings[1], after=HOUR + MINUTE))).slots_left == 80
+    assert (await inline_store.transact(partial(add, text=strings[1], after=HOUR + MINUTE))).budget.left == 80
 
 
-async def test_the_number_of_a_removed_agent_is_never_anothers(inline_store: SqlStore) -> None:
-    """Its permits and its log stay, and would be taken for the newcomer's."""
-    draw = ReplayableIds(ids())
-    await inline_store.transact(lambda tx: commands.remove_agents(tx, names(100), LIMITS, actor=ME, at=at()))
-    made = await inline_store.transact(
-        lambda tx: commands.add_agent(tx, "Opera/9", LIMITS, actor=ME, ids=draw.replay(), at=at())
-    )
-    assert made.row > 100
-    assert made.slots_left == 80
+async def test_the_number_of_a_removed_agent_is_never_used_again(inline_store: SqlStore) -> None:
+    """Its permits and its log stay, and would be counted for the new agent."""
+    await inline_store.transact(lambda tx: commands.remove_agents(tx, context(), rules(), names(100)))
+    made = await inline_store.transact(lambda tx: commands.add_agent(tx, context(), rules(), "Opera/9"))
+    assert made.number > 100
+    assert made.budget.left == 80
 
 
 # Resting, blocking and coming back
 
 
 async def test_a_suspension_can_be_made_longer_but_not_shorter(inline_store: SqlStore) -> None:
-    async def suspend(rest: timedelta) -> Moved:
+    async def suspend(rest: timedelta) -> ChangedAgentsView:
         return await inline_store.transact(
-            lambda tx: commands.suspend_agents(tx, names(3), rest, "quiet", actor=ME, now=NOW)
+            lambda tx: commands.suspend_agents(tx, context(), rules(), names(3), rest, "quiet")
         )
 
     for rest, until in ((HOUR, LATER), (MINUTE, LATER), (2 * HOUR, NOW + 2 * HOUR)):
@@ -197,10 +194,10 @@ async def test_a_suspension_can_be_made_longer_but_not_shorter(inline_store: Sql
 
 
 async def test_a_recovered_agent_has_health_70_and_no_token_yet(inline_store: SqlStore) -> None:
-    def work(tx: Transaction) -> Stored:
+    def work(tx: Transaction) -> StoredAgent:
         give_token(tx, 3, AesGcmSealer([OLD]))
-        commands.suspend_agents(tx, names(3), HOUR, "quiet", actor=ME, now=NOW)
-        commands.recover_agents(tx, names(3), actor=ME, now=NOW)
+        commands.suspend_agents(tx, context(), rules(), names(3), HOUR, "quiet")
+        commands.recover_agents(tx, context(), names(3))
         return found(tx, 3)
 
     stored = await inline_store.transact(work)
@@ -214,11 +211,11 @@ async def test_a_recovered_agent_has_health_70_and_no_token_yet(inline_store: Sq
 
 
 async def test_unblocking_closes_the_circuit_and_keeps_both_in_the_history(inline_store: SqlStore) -> None:
-    def work(tx: Transaction) -> Stored:
+    def work(tx: Transaction) -> StoredAgent:
         open_circuit(tx, 4)
-        commands.block_agents(tx, names(4), "a complaint", actor=ME, now=NOW)
+        commands.block_agents(tx, context(), names(4), "a complaint")
         assert found(tx, 4).agent.reason == "a complaint"
-        commands.unblock_agents(tx, names(4), actor=ME, now=LATER)
+        commands.unblock_agents(tx, context(HOUR), names(4))
         return found(tx, 4)
 
     stored = await inline_store.transact(work)
@@ -236,13 +233,13 @@ async def test_unblocking_closes_the_circuit_and_keeps_both_in_the_history(inlin
 
 
 async def test_what_is_refused_keeps_nothing_else_from_being_done(inline_store: SqlStore) -> None:
-    def work(tx: Transaction) -> Moved:
-        commands.suspend_agents(tx, names(1, 2), HOUR, "quiet", actor=ME, now=NOW)
-        return commands.recover_agents(tx, names(1, 3, 999, 2, found(tx, 1).agent.user_agent_id), actor=ME, now=NOW)
+    def work(tx: Transaction) -> ChangedAgentsView:
+        commands.suspend_agents(tx, context(), rules(), names(1, 2), HOUR, "quiet")
+        return commands.recover_agents(tx, context(), names(1, 3, 999, 2, found(tx, 1).agent.user_agent_id))
 
     moved = await inline_store.transact(work)
-    assert len(moved.handled.done) == len(moved.agents) == 2
-    assert [type(refused.error) for refused in moved.handled.refused] == [IllegalMove, AgentNotFound]
+    assert len(moved.done) == len(moved.agents) == 2
+    assert [refused.error_code for refused in moved.refused] == ["ILLEGAL_MOVE", "AGENT_NOT_FOUND"]
     assert len(await trail(inline_store)) == 4
 
 
@@ -250,16 +247,16 @@ async def test_what_is_refused_keeps_nothing_else_from_being_done(inline_store: 
 
 
 async def test_rotating_throws_the_token_away_and_only_where_there_is_one(inline_store: SqlStore) -> None:
-    def work(tx: Transaction) -> Moved:
+    def work(tx: Transaction) -> ChangedAgentsView:
         give_token(tx, 1, AesGcmSealer([OLD]))
-        moved = commands.rotate_tokens(tx, names(1, 2), actor=ME, now=NOW)
+        moved = commands.rotate_tokens(tx, context(), names(1, 2))
         assert found(tx, 1).token_issued_at is None
         assert tx.tokens.due(NOW + HOUR, 10) == []
         return moved
 
     moved = await inline_store.transact(work)
-    assert [refused.error.code for refused in moved.handled.refused] == ["NO_TOKEN"]
-    assert await trail(inline_store) == [("agent.rotate", moved.agents[0].user_agent_id)]
+    assert [refused.error_code for refused in moved.refused] == ["NO_TOKEN"]
+    assert await trail(inline_store) == [("agent.rotate", moved.agents[0].agent_id)]
 
 
 async def test_rekeyed_tokens_open_without_the_old_key(inline_store: SqlStore) -> None:
@@ -272,14 +269,12 @@ async def test_rekeyed_tokens_open_without_the_old_key(inline_store: SqlStore) -
     await inline_store.transact(seal)
     both = AesGcmSealer([NEW, OLD])
 
-    def rekey(tx: Transaction, dry_run: bool) -> commands.Rekeyed:
-        return commands.rekey(tx, both, dry_run=dry_run, actor=ME, now=NOW)
+    def rekey(tx: Transaction) -> RekeyedView:
+        return commands.rekey_tokens(tx, context(), both)
 
-    for dry_run in (True, False):
-        done = await inline_store.transact(partial(rekey, dry_run=dry_run))
-        assert (done.key_id, done.resealed, done.current, len(done.unopened)) == ("new", 2, 1, 1)
-        assert len(await trail(inline_store)) == (0 if dry_run else 1)
-    again = await inline_store.transact(partial(rekey, dry_run=False))
+    done = await inline_store.transact(rekey)
+    assert (done.key_id, done.resealed, done.current, len(done.unopened)) == ("new", 2, 1, 1)
+    again = await inline_store.transact(rekey)
     assert (again.resealed, again.current) == (0, 3)
     assert await trail(inline_store) == [("agent.rekey", "all")]
 
@@ -304,8 +299,8 @@ async def test_nothing_of_a_token_is_in_a_repr_a_log_line_or_a_traceback(
                 sealer.open(tx.tokens.sealed()[0][2], whose)
             except Invalid as error:
                 told.append("".join(traceback.format_exception(error)))
-        told.append(repr(commands.rekey(tx, AesGcmSealer([NEW, OLD]), dry_run=False, actor=ME, now=NOW)))
-        told.append(repr(commands.rotate_tokens(tx, names(1), actor=ME, now=NOW)))
+        told.append(repr(commands.rekey_tokens(tx, context(), AesGcmSealer([NEW, OLD]))))
+        told.append(repr(commands.rotate_tokens(tx, context(), names(1))))
         told.append(repr(tx.audit.newest(limit=10)))
         return "\n".join(told)
 
@@ -398,7 +393,7 @@ async def test_a_window_that_counts_as_full_says_until_when(inline_store: SqlSto
     def look(tx: Transaction) -> None:
         full = standing(tx, 1, at(MINUTE))
         assert (full.window.left, full.window.full_until) == (0, LATER)
-        assert (full.why(NOW), full.back_at(NOW)) == ("its window counts as full", LATER)
+        assert (full.unavailable_cause(NOW), full.back_at(NOW)) == (UnavailableCause.WINDOW_FULL, LATER)
         assert standing(tx, 1, at(HOUR)).window.left == 80
 
     await inline_store.read(look)
@@ -406,20 +401,20 @@ async def test_a_window_that_counts_as_full_says_until_when(inline_store: SqlSto
 
 async def test_why_an_agent_is_not_asked_and_when_it_is_back(inline_store: SqlStore) -> None:
     def prepare(tx: Transaction) -> None:
-        commands.block_agents(tx, names(*range(5, 101)), "not needed", actor=ME, now=NOW)
+        commands.block_agents(tx, context(), names(*range(5, 101)), "not needed")
         tx.permits.answer([permit.number for permit in lend(tx, 1, 80, at())], at())
         open_circuit(tx, 2)
-        commands.suspend_agents(tx, names(3), 2 * HOUR, "quiet", actor=ME, now=NOW)
+        commands.suspend_agents(tx, context(), rules(), names(3), 2 * HOUR, "quiet")
 
     await inline_store.transact(prepare)
     seen = await inline_store.read(lambda tx: tx.pool_report.standings(at(), LIMITS))
-    told = {one.row: (one.why(NOW), one.back_at(NOW)) for one in seen[:5]}
-    assert told == {
-        1: ("its window is spent", LATER),
-        2: ("circuit open after 3 failure(s) in a row", NOW + 10 * MINUTE),
-        3: ("quiet", NOW + 2 * HOUR),
+    causes = {one.row: (one.unavailable_cause(NOW), one.back_at(NOW)) for one in seen[:5]}
+    assert causes == {
+        1: (UnavailableCause.WINDOW_USED_UP, LATER),
+        2: (UnavailableCause.CIRCUIT_OPEN, NOW + 10 * MINUTE),
+        3: (UnavailableCause.SUSPENDED, NOW + 2 * HOUR),
         4: (None, None),
-        5: ("not needed", None),
+        5: (UnavailableCause.BLOCKED, None),
     }
     assert next_free_at(seen, NOW) == NOW
     assert next_free_at(seen[:3], NOW) == NOW + 10 * MINUTE

@@ -170,7 +170,7 @@ def pool_machine(template: Path) -> type[RuleBasedStateMachine]:
                 ground.answer(process, list(process.in_flight), arrived_us=self.machine.true_us)
             assert {agent.status for agent in ground.agents().values()} == {AgentStatus.AVAILABLE}
             assert seen == set(ground.agents()), "somebody was never lent again"
-            states = {stored.circuit.state for stored in ground.read(lambda tx: tx.agents.everyone())}
+            states = {stored.circuit.state for stored in ground.read(lambda tx: tx.pool_report.agents())}
             assert states == {CircuitState.CLOSED}
             self.machine.passes(self.ground.limits.window.total_seconds())
             ground.expire()

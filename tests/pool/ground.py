@@ -281,7 +281,7 @@ class Ground:
         self.limits = limits
 
     def agents(self) -> dict[int, Agent]:
-        return {stored.row: stored.agent for stored in self.read(lambda tx: tx.agents.everyone())}
+        return {stored.row: stored.agent for stored in self.read(lambda tx: tx.pool_report.agents())}
 
     def buckets(self) -> list[tuple[int, float, int]]:
         rows = self.read(
@@ -311,7 +311,7 @@ def small_pool(template: Path, agents: int) -> Path:
 
 
 def shrink(tx: Transaction, agents: int) -> None:
-    for stored in tx.agents.everyone()[agents:]:
+    for stored in tx.pool_report.agents()[agents:]:
         tx.agents.remove(stored.row)
 
 

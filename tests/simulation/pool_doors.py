@@ -11,7 +11,7 @@ from tests.simulation.stage import Stage
 
 from sellerwatch.agents.agent import Agent, AgentStatus
 from sellerwatch.agents.breaker import Breaker
-from sellerwatch.agents.ports import Stored
+from sellerwatch.agents.ports import StoredAgent
 from sellerwatch.kernel.clock import Clock
 from sellerwatch.marketplaces.ports import Reply, Transport
 
@@ -53,8 +53,8 @@ def is_api(path: str) -> bool:
     return path.startswith("/mustit-api/")
 
 
-async def everyone(stage: Stage) -> list[Stored]:
-    return list(await stage.store.read(lambda tx: tx.agents.everyone()))
+async def everyone(stage: Stage) -> list[StoredAgent]:
+    return list(await stage.store.read(lambda tx: tx.pool_report.agents()))
 
 
 async def statuses(stage: Stage) -> Counter[str]:

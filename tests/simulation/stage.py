@@ -166,7 +166,7 @@ class Stage:
         """Remove all agents but so many: a small pool is soon at its limits."""
 
         def work(tx: Transaction) -> None:
-            for one in tx.agents.everyone()[number:]:
+            for one in tx.pool_report.agents()[number:]:
                 tx.agents.remove(one.row)
 
         await self.store.transact(work)

@@ -52,7 +52,7 @@ class FrontDoor:
 
 async def first_agent(stage: Stage) -> tuple[int, str, str]:
     return await stage.store.read(
-        lambda tx: next((one.row, one.agent.user_agent_id, one.agent.user_agent) for one in tx.agents.everyone())
+        lambda tx: next((one.row, one.agent.user_agent_id, one.agent.user_agent) for one in tx.pool_report.agents())
     )
 
 
@@ -90,10 +90,10 @@ def test_with_every_agent_blocked_crawling_is_refused_nothing_is_lost_and_unbloc
             now = stage.clock.now()
 
             def block(tx: Transaction) -> None:
-                tx.agents.save({a.row: a.agent.block(now, "by hand") for a in tx.agents.everyone()})
+                tx.agents.save({a.row: a.agent.block(now, "by hand") for a in tx.pool_report.agents()})
 
             def unblock(tx: Transaction) -> None:
-                tx.agents.save({a.row: a.agent.unblock(now) for a in tx.agents.everyone()})
+                tx.agents.save({a.row: a.agent.unblock(now) for a in tx.pool_report.agents()})
 
             await stage.store.transact(block)
             with pytest.raises(PoolBreakerOpen, match="0 of 100 agents are available"):
@@ -120,7 +120,7 @@ def test_a_token_is_renewed_before_it_expires(migrated_template: Path) -> None:
                 await stage.clock.sleep(60)
                 await renew_due(service.crawl)
                 now = stage.clock.now()
-                held = await stage.store.read(lambda tx: next(a for a in tx.agents.everyone() if a.row == row))
+                held = await stage.store.read(lambda tx: next(a for a in tx.pool_report.agents() if a.row == row))
                 assert held.token_expires_at is not None
                 assert held.token_expires_at > now
                 assert held.token_issued_at is not None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.builders import a_context
 from tests.simulation.altered import Altered, described_by, info_of
 from tests.simulation.stage import Stage, play, settings_of
 from tests.simulation.test_losses import vanish
@@ -312,9 +313,7 @@ def test_a_cancelled_run_that_is_retried_is_rechecked_again(migrated_template: P
             be_well(stage)
             await stage.clock.sleep(60)
             again = stage.clock.now()
-            await stage.store.transact(
-                lambda tx: retry_execution(tx, run.execution_id, deadline, actor="kim", now=again)
-            )
+            await stage.store.transact(lambda tx: retry_execution(tx, a_context(again), run.execution_id, deadline))
             await stage.settle(service)
             assert (await newest(stage)).all_succeeded
             stage.check_world()

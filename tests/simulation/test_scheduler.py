@@ -126,7 +126,7 @@ def test_without_budget_a_due_run_waits_and_starts_when_there_is_some(migrated_t
         now = stage.clock.now()
 
         def rest(tx: Transaction) -> None:
-            agents = tx.agents.get_rows([one.row for one in tx.agents.everyone()])
+            agents = tx.agents.get_rows([one.row for one in tx.pool_report.agents()])
             tx.agents.save({row: agent.suspend(now, timedelta(minutes=2), "a rest") for row, agent in agents.items()})
 
         await stage.store.transact(rest)

@@ -36,11 +36,12 @@ async def test_an_agent_is_added_shown_and_removed(office: Office) -> None:
     assert (await office.admin.post(PATH, {"userAgent": STRING})).json["errorCode"] == "AGENT_EXISTS"
     for name in (made.json["agentId"], str(made.json["number"])):
         shown = (await office.viewer.get(f"{PATH}/{name}")).json
-        assert {key: shown[key] for key in made.json} == made.json
+        added = {name: value for name, value in made.json.items() if name != "dryRun"}
+        assert {name: shown[name] for name in added} == added
         assert (shown["lastHour"]["requests"], shown["circuitEvents"]) == (0, [])
         assert [entry["action"] for entry in shown["audit"]] == ["agent.add"]
     gone = (await office.admin.post(f"{PATH}/remove", {"agents": [made.json["agentId"]]})).json
-    assert gone == {"done": [made.json["agentId"]], "refused": []}
+    assert (gone["done"], gone["refused"], gone["dryRun"]) == ([made.json["agentId"]], [], False)
     assert (await office.viewer.get(f"{PATH}/{made.json['agentId']}")).status == 404
     assert [entry.action for entry in await trail(office)] == ["agent.remove", "agent.add"]
 
@@ -135,3 +136,43 @@ async def test_a_wrong_limit_is_refused_and_changes_nothing(
     assert (await office.viewer.ask("PUT", f"/api/v1/limits/{name}", {"value": 1})).status == 403
     assert (await office.viewer.ask("DELETE", f"/api/v1/limits/{name}")).status == 403
     assert await everything(office) == before
+
+
+DRY_RUNS = [
+    ("remove", {}),
+    ("suspend", {"seconds": 60}),
+    ("block", {"reason": "x"}),
+    ("recover", {}),
+    ("unblock", {}),
+    ("rotate", {}),
+]
+
+
+@pytest.mark.parametrize(("verb", "more"), DRY_RUNS)
+async def test_a_dry_run_answers_as_the_action_would_and_changes_nothing(
+    office: Office, verb: str, more: dict[str, object]
+) -> None:
+    await practice_of(office)
+    first = {"recover": "suspend", "unblock": "block"}.get(verb)
+    if first is not None:
+        await office.admin.post(f"{PATH}/{first}", {"agents": ["1"], "reason": "x"})
+    before = await everything(office)
+    would = await office.admin.post(f"{PATH}/{verb}", {"agents": ["1", "9999"], **more}, dryRun="true")
+    assert (would.status, would.json["dryRun"], len(would.json["done"])) == (200, True, 1)
+    assert [one["errorCode"] for one in would.json["refused"]] == ["AGENT_NOT_FOUND"]
+    assert await everything(office) == before
+    done = await office.admin.post(f"{PATH}/{verb}", {"agents": ["1", "9999"], **more})
+    assert done.json == would.json | {"dryRun": False}
+
+
+async def test_a_dry_run_of_adding_an_agent_shows_it_and_adds_none(office: Office) -> None:
+    before = await everything(office)
+    would = await office.admin.post(PATH, {"userAgent": STRING}, dryRun="true")
+    assert (would.status, would.json["userAgent"], would.json["dryRun"]) == (201, STRING, True)
+    assert await everything(office) == before
+
+
+async def test_an_unknown_query_parameter_is_refused(office: Office) -> None:
+    assert (await office.viewer.get(PATH, sort="health")).status == 400
+    assert (await office.viewer.get("/api/v1/user-agents/status", x="1")).status == 400
+    assert (await office.admin.post(f"{PATH}/recover", {"agents": ["1"]}, dryrun="true")).status == 400

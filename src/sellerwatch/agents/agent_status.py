@@ -1,4 +1,4 @@
-"""Where each agent stands, why, and when it is back: what an operator looks at."""
+"""Whether each agent can make a request, what keeps it from one, and when it can make one again."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 
 from sellerwatch.agents.agent import Agent, AgentStatus
 from sellerwatch.agents.circuit import Circuit
@@ -17,14 +18,28 @@ AGES = (
     ("under30Minutes", timedelta(minutes=30)),
     ("under1Hour", timedelta(hours=1)),
 )
+EXPIRED = "expired"
+
+
+class UnavailableCause(StrEnum):
+    """What keeps an agent from making a request."""
+
+    SUSPENDED = "SUSPENDED"
+    BLOCKED = "BLOCKED"
+    CIRCUIT_OPEN = "CIRCUIT_OPEN"
+    #: Its circuit lets one request through and waits for the answer.
+    PROBING = "PROBING"
+    #: The window counts as full because the earlier requests are not known.
+    WINDOW_FULL = "WINDOW_FULL"
+    WINDOW_USED_UP = "WINDOW_USED_UP"
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """An agent's window as the next claim will find it: what has left it by now is not counted any more.
+    """An agent's window as the next claim will find it: requests that have left it are not counted.
 
-    `free_at` is when its oldest answered slot comes free; None where nothing is in use or nothing is answered yet.
-    Until `full_until` it counts as full, whatever was used.
+    `free_at` is when the oldest answered request leaves it; None where there is none. Until `full_until` it counts as
+    full.
     """
 
     used: int
@@ -39,7 +54,8 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class AgentDetails:
-    """An agent with its circuit, its window and its token's dates. `too_many`: 429s it met in the last hour."""
+    """An agent with its circuit, its window and its token's dates. `too_many` is the number of its 429s in the last
+    hour."""
 
     row: int
     agent: Agent
@@ -49,26 +65,24 @@ class AgentDetails:
     token_expires_at: datetime | None
     too_many: int
 
-    def may_ask(self, now: datetime) -> bool:
-        """It could make a request now; a token it would be given for it."""
-        willing = self.circuit.state is CircuitState.CLOSED or self.circuit.may_probe(now)
-        return self.agent.status is AgentStatus.AVAILABLE and willing and self.window.left > 0
+    def can_request(self, now: datetime) -> bool:
+        """Whether it could make a request now; a token would be issued for it."""
+        return self.unavailable_cause(now) is None
 
-    def why(self, now: datetime) -> str | None:
-        """What keeps it from making a request; None when nothing does."""
+    def unavailable_cause(self, now: datetime) -> UnavailableCause | None:
+        """Return what keeps it from making a request; None when nothing does."""
         if self.agent.status is not AgentStatus.AVAILABLE:
-            return self.agent.reason or "no reason was kept"
-        if self.circuit.state is CircuitState.OPEN and not self.circuit.may_probe(now):
-            return f"circuit open after {self.circuit.failure_count} failure(s) in a row"
-        if self.circuit.state is CircuitState.HALF_OPEN and not self.circuit.may_probe(now):
-            return "one request is finding out whether it is welcome"
+            return UnavailableCause(self.agent.status)
+        if self.circuit.state is not CircuitState.CLOSED and not self.circuit.may_probe(now):
+            is_open = self.circuit.state is CircuitState.OPEN
+            return UnavailableCause.CIRCUIT_OPEN if is_open else UnavailableCause.PROBING
         if self.window.full_until is not None:
-            return "its window counts as full"
-        return None if self.window.left else "its window is spent"
+            return UnavailableCause.WINDOW_FULL
+        return None if self.window.left else UnavailableCause.WINDOW_USED_UP
 
     def back_at(self, now: datetime) -> datetime | None:
-        """When it may make a request again, as far as is known; None: it may now, or nobody can tell."""
-        if self.agent.status is AgentStatus.BLOCKED or self.may_ask(now):
+        """Return when it can make a request again; None when it can now, or when the time is not known."""
+        if self.agent.status is AgentStatus.BLOCKED or self.can_request(now):
             return None
         waits = [] if self.circuit.may_probe(now) else [self.circuit.probe_at()]
         if self.agent.status is AgentStatus.SUSPENDED:
@@ -78,11 +92,11 @@ class AgentDetails:
         return max((wait for wait in waits if wait is not None), default=None)
 
     def token_age(self, now: datetime) -> str:
-        """`none`, `expired`, or how old it is."""
+        """Return `none`, `expired`, or one of the names of `AGES` and `older`."""
         if self.token_issued_at is None or self.token_expires_at is None:
             return "none"
         if self.token_expires_at <= now:
-            return "expired"
+            return EXPIRED
         return next((name for name, age in AGES if now - self.token_issued_at < age), "older")
 
 
@@ -96,14 +110,14 @@ class CircuitEvent:
     to_state: str | None
 
 
-def tokens_by_age(standings: Sequence[AgentDetails], now: datetime) -> dict[str, int]:
-    found = Counter(standing.token_age(now) for standing in standings)
-    return {name: found[name] for name in (*(name for name, _ in AGES), "older", "expired", "none")}
+def tokens_by_age(agents: Sequence[AgentDetails], now: datetime) -> dict[str, int]:
+    found = Counter(each.token_age(now) for each in agents)
+    return {name: found[name] for name in (*(name for name, _ in AGES), "older", EXPIRED, "none")}
 
 
-def next_free_at(standings: Sequence[AgentDetails], now: datetime) -> datetime | None:
-    """When the next agent may make a request, `now` included; None when nobody can tell."""
-    if any(standing.may_ask(now) for standing in standings):
+def next_free_at(agents: Sequence[AgentDetails], now: datetime) -> datetime | None:
+    """Return when the next agent can make a request, `now` included; None when the time is not known."""
+    if any(each.can_request(now) for each in agents):
         return now
-    times = [time for time in (standing.back_at(now) for standing in standings) if time is not None]
+    times = [time for time in (each.back_at(now) for each in agents) if time is not None]
     return max(min(times), now) if times else None

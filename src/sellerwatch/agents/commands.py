@@ -1,33 +1,33 @@
-"""What an operator does to the pool by hand: agents, their tokens, and the limits. Each verb is one transaction, and
-each thing it changed is on the audit trail. Nothing of a token is.
+"""What people can do with agents, their tokens and the limits: each command is one transaction, and everything it
+changes is on the audit trail. Nothing of a token is recorded there but its dates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Self
+from typing import Annotated, Any
 
-from sellerwatch.agents.agent import Agent, AgentExists, AgentNotFound
+from sellerwatch.agents.agent import LONGEST_REASON, Agent, AgentExists, AgentStatus
+from sellerwatch.agents.agent_name import AgentName
 from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.limits import Limits
-from sellerwatch.agents.ports import PoolTx, Sealer, Stored
+from sellerwatch.agents.pool_rules import PoolRules
+from sellerwatch.agents.ports import PoolTx, Sealer, StoredAgent
+from sellerwatch.agents.queries import AgentView, agent_view, find_agent, limits_in_force
+from sellerwatch.agents.record_outcomes import standing_notice
 from sellerwatch.agents.token import InvalidToken
-from sellerwatch.kernel.bulk import BulkResult, handle_each
+from sellerwatch.kernel.bulk import BulkResult, BulkResultView, handle_each, refused_views
 from sellerwatch.kernel.circuit import CircuitState
-from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.errors import Conflict, Invalid
-from sellerwatch.kernel.ids import InvalidId, PublicId, UserAgentId
+from sellerwatch.kernel.ids import UserAgentId
+from sellerwatch.kernel.operations import OperationContext
+from sellerwatch.kernel.views import About, View
 from sellerwatch.oversight.audit import AuditEntry
 
-#: How far back the trail is searched for an agent that was removed lately.
-REMOVALS_SEARCHED = 1000
-#: A request that was under way when its agent was removed was answered within so long.
+#: A request that was under way when its agent was removed is answered within this time.
 UNDER_WAY = timedelta(minutes=1)
-#: Digits that a row's number can have.
-LONGEST_NUMBER = 18
-
 
 #: All limits that would hold with these overrides; refuses what is wrong.
 InForce = Callable[[Mapping[str, str]], Mapping[str, Any]]
@@ -54,138 +54,144 @@ class NotOverridden(Conflict):
     name: str
 
 
-@dataclass(eq=False)
-class InvalidAgentName(Invalid):
-    """Neither a number nor a UUID."""
-
-    given: str
+@dataclass(frozen=True)
+class AddedAgentView(AgentView):
+    dry_run: Annotated[bool, About("Nothing was added: the agent is shown as it would be.")]
 
 
-class AgentName(PublicId):
-    """An agent as people name it: its UUID, or its number in the list."""
-
-    __slots__ = ()
+@dataclass(frozen=True)
+class ChangedAgentView(View):
+    agent_id: str
+    user_agent: str
+    status: AgentStatus
+    health_score: int
+    suspended_until: datetime | None
+    reason: str | None
 
     @classmethod
-    def parse(cls, text: str) -> Self:
-        number = text.removeprefix("#")
-        if number.isascii() and number.isdecimal() and len(number) <= LONGEST_NUMBER:
-            return cls(number)
-        try:
-            return super().parse(text)
-        except InvalidId:
-            raise InvalidAgentName(given=text[:100]) from None
+    def of(cls, agent: Agent) -> ChangedAgentView:
+        return cls(
+            agent.user_agent_id,
+            agent.user_agent,
+            agent.status,
+            agent.health_score,
+            agent.suspended_until,
+            agent.reason,
+        )
 
 
 @dataclass(frozen=True)
-class Moved:
-    """What became of several agents; `agents` are those that were moved, as they are now."""
+class ChangedAgentsView(BulkResultView):
+    """The result for several agents; `agents` are those that were changed, as they are now."""
 
-    handled: BulkResult
-    agents: tuple[Agent, ...]
+    agents: Sequence[ChangedAgentView] = ()
 
 
 @dataclass(frozen=True)
-class Rekeyed:
-    """Tokens sealed anew, those that had the first key already, and the agents whose token no key opens."""
+class RekeyedView(View):
+    """`resealed` tokens got the key `keyId`, `current` had it already; no key opens those of `unopened`."""
 
+    dry_run: bool
     key_id: str | None
     resealed: int
     current: int
-    unopened: tuple[UserAgentId, ...]
+    unopened: Sequence[str]
 
 
-def find_agent(tx: PoolTx, name: AgentName) -> Stored:
-    """By its number or its id."""
-    user_agent_id = UserAgentId(name)
-    if name.isdecimal():
-        numbered = tx.agents.get_rows([int(name)]).get(int(name))
-        user_agent_id = user_agent_id if numbered is None else numbered.user_agent_id
-    found = tx.agents.find(user_agent_id)
-    if found is None:
-        raise AgentNotFound(agent=name)
-    return found
+def add_agent(tx: PoolTx, context: OperationContext, rules: PoolRules, user_agent: str) -> AddedAgentView:
+    """Add an agent to the pool. It gets its token when work waits for it.
 
-
-def add_agent(tx: PoolTx, user_agent: str, limits: Limits, *, actor: str, ids: Iterator[str], at: Moment) -> Stored:
-    """One more identity, AVAILABLE and without a token: it gets one when work waits for it.
-
-    Its budget is cut like the others': a service may have been started with other settings than are in force here.
+    Its budget is the lowest of the others': a service may have been started with other settings than are known here.
     """
-    agent = Agent.create(UserAgentId(next(ids)), user_agent, at.now)
-    _must_have_rested(tx, agent.user_agent, limits, at.now)
-    budgets = [stored.window_limit for stored in tx.agents.everyone()]
+    limits = limits_in_force(tx, rules)
+    agent = Agent.create(UserAgentId(next(context.ids)), user_agent, context.now)
+    _refuse_removed_lately(tx, agent.user_agent, limits, context.now)
+    budgets = [stored.window_limit for stored in tx.pool_report.agents()]
     if not tx.agents.add(agent, replace(limits, window_limit=min(budgets, default=limits.window_limit))):
         raise AgentExists(user_agent=agent.user_agent)
-    made = find_agent(tx, AgentName(agent.user_agent_id))
-    after = _shown(agent) | {"userAgent": agent.user_agent}
-    _record(tx, actor, "agent.add", agent.user_agent_id, None, after, at.now)
-    return made
+    _record(tx, context, "agent.add", agent, None, _audited(agent) | {"userAgent": agent.user_agent})
+    row = find_agent(tx, AgentName(agent.user_agent_id)).row
+    return AddedAgentView(**vars(agent_view(tx, context, limits, row)), dry_run=context.dry_run)
 
 
-def remove_agents(tx: PoolTx, names: Sequence[AgentName], limits: Limits, *, actor: str, at: Moment) -> Moved:
-    """Out of the pool for good. What it asked of the marketplace stays in the log and on the trail."""
-    in_use = {standing.row: standing.window.used for standing in tx.pool_report.standings(at, limits)}
+def remove_agents(tx: PoolTx, context: OperationContext, rules: PoolRules, names: Sequence[str]) -> ChangedAgentsView:
+    """Remove agents from the pool for good. Their requests stay in the usage log and on the audit trail."""
+    details = tx.pool_report.standings(context.moment, limits_in_force(tx, rules))
+    in_window = {each.row: each.window.used for each in details}
 
-    def remove(stored: Stored) -> Agent:
-        before = _shown(stored.agent) | {
-            "userAgent": stored.agent.user_agent,
-            "requestsInWindow": in_use.get(stored.row, 0),
-        }
+    def remove(stored: StoredAgent) -> Agent:
+        agent, used = stored.agent, in_window.get(stored.row, 0)
+        before = _audited(agent) | {"userAgent": agent.user_agent, "requestsInWindow": used}
         tx.agents.remove(stored.row)
-        _record(tx, actor, "agent.remove", stored.agent.user_agent_id, before, None, at.now)
-        return stored.agent
+        if used:
+            tx.removed_agents.add(agent.user_agent, context.now)
+        _record(tx, context, "agent.remove", agent, before, None)
+        return agent
 
-    return _each_agent(tx, names, remove)
+    return _each_agent(tx, context, names, remove)
 
 
 def suspend_agents(
-    tx: PoolTx, names: Sequence[AgentName], rest: timedelta, reason: str, *, actor: str, now: datetime
-) -> Moved:
-    """They rest for so long and come back by themselves. A rest that lasts longer already stays."""
-    return _move(tx, names, "agent.suspend", lambda agent: agent.suspend(now, rest, reason), actor, now)
+    tx: PoolTx,
+    context: OperationContext,
+    rules: PoolRules,
+    names: Sequence[str],
+    length: timedelta | None = None,
+    reason: str | None = None,
+) -> ChangedAgentsView:
+    """Suspend agents for a time, after which they are available again. A suspension that ends later already stays."""
+    text, lasting = _reason(context, reason), length or rules.suspension
+
+    def suspend(agent: Agent) -> Agent:
+        return agent.suspend(context.now, lasting, text)
+
+    return _move(tx, context, names, "agent.suspend", suspend, is_alert=True)
 
 
-def recover_agents(tx: PoolTx, names: Sequence[AgentName], *, actor: str, now: datetime) -> Moved:
-    """Back before their rest is over, and with a token to be issued anew, as after any rest."""
+def recover_agents(tx: PoolTx, context: OperationContext, names: Sequence[str]) -> ChangedAgentsView:
+    """End suspensions early. Each agent gets a new token, as after any suspension."""
 
-    def after(stored: Stored) -> None:
+    def drop_token(stored: StoredAgent) -> None:
         tx.tokens.drop([stored.row])
 
-    return _move(tx, names, "agent.recover", lambda agent: agent.recover(now), actor, now, after)
+    return _move(tx, context, names, "agent.recover", lambda agent: agent.recover(context.now), drop_token)
 
 
-def block_agents(tx: PoolTx, names: Sequence[AgentName], reason: str, *, actor: str, now: datetime) -> Moved:
-    """Out until somebody unblocks them."""
-    return _move(tx, names, "agent.block", lambda agent: agent.block(now, reason), actor, now)
+def block_agents(
+    tx: PoolTx, context: OperationContext, names: Sequence[str], reason: str | None = None
+) -> ChangedAgentsView:
+    """Block agents until a person unblocks them."""
+    text = _reason(context, reason)
+    return _move(tx, context, names, "agent.block", lambda agent: agent.block(context.now, text), is_alert=True)
 
 
-def unblock_agents(tx: PoolTx, names: Sequence[AgentName], *, actor: str, now: datetime) -> Moved:
-    """Back, and with the circuit closed: whoever unblocks it wants it asked at once."""
+def unblock_agents(tx: PoolTx, context: OperationContext, names: Sequence[str]) -> ChangedAgentsView:
+    """Make blocked agents available again and close their circuits, so that they are used at once."""
 
-    def after(stored: Stored) -> None:
+    def close_circuit(stored: StoredAgent) -> None:
         if stored.circuit.state is not CircuitState.CLOSED:
-            tx.circuits.save({stored.row: stored.circuit}, {stored.row: stored.circuit.close(now)}, now)
+            closed = stored.circuit.close(context.now)
+            tx.circuits.save({stored.row: stored.circuit}, {stored.row: closed}, context.now)
 
-    return _move(tx, names, "agent.unblock", lambda agent: agent.unblock(now), actor, now, after)
+    return _move(tx, context, names, "agent.unblock", lambda agent: agent.unblock(context.now), close_circuit)
 
 
-def rotate_tokens(tx: PoolTx, names: Sequence[AgentName], *, actor: str, now: datetime) -> Moved:
-    """Throw the tokens away; a service issues new ones when work waits for these agents."""
+def rotate_tokens(tx: PoolTx, context: OperationContext, names: Sequence[str]) -> ChangedAgentsView:
+    """Throw the tokens of agents away; a service issues new ones when work waits for these agents."""
 
-    def rotate(stored: Stored) -> Agent:
+    def rotate(stored: StoredAgent) -> Agent:
         if stored.token_issued_at is None:
             raise NoToken(agent=stored.agent.user_agent_id)
         tx.tokens.drop([stored.row])
         before, after = {"tokenIssuedAt": stored.token_issued_at}, {"tokenIssuedAt": None}
-        _record(tx, actor, "agent.rotate", stored.agent.user_agent_id, before, after, now)
+        _record(tx, context, "agent.rotate", stored.agent, before, after)
         return stored.agent
 
-    return _each_agent(tx, names, rotate)
+    return _each_agent(tx, context, names, rotate)
 
 
-def rekey(tx: PoolTx, sealer: Sealer, *, dry_run: bool, actor: str, now: datetime) -> Rekeyed:
-    """Seal every active token with the first key. One that no key opens is left as it is and named."""
+def rekey_tokens(tx: PoolTx, context: OperationContext, sealer: Sealer) -> RekeyedView:
+    """Seal every active token with the first key. A token that no key opens is left as it is and named."""
     key_id: str | None = None
     resealed = current = 0
     unopened: list[UserAgentId] = []
@@ -208,12 +214,11 @@ def rekey(tx: PoolTx, sealer: Sealer, *, dry_run: bool, actor: str, now: datetim
             current += 1
             continue
         resealed += 1
-        if not dry_run:
-            tx.tokens.reseal(token_row, anew)
-    if resealed and not dry_run:
+        tx.tokens.reseal(token_row, anew)
+    if resealed:
         after = {"keyId": key_id, "resealed": resealed, "unopened": len(unopened)}
-        tx.audit.record(AuditEntry(now, actor, "agent.rekey", "agent", "all", after=after))
-    return Rekeyed(key_id, resealed, current, tuple(unopened))
+        tx.audit.record(AuditEntry(context.now, context.actor, "agent.rekey", "agent", "all", after=after))
+    return RekeyedView(context.dry_run, key_id, resealed, current, unopened)
 
 
 def set_limit(tx: PoolTx, name: str, value: str, in_force: InForce, *, actor: str, now: datetime) -> tuple[Any, Any]:
@@ -251,67 +256,82 @@ def _record_limit(tx: PoolTx, actor: str, action: str, name: str, values: tuple[
 
 def _move(
     tx: PoolTx,
-    names: Sequence[AgentName],
+    context: OperationContext,
+    names: Sequence[str],
     action: str,
     move: Callable[[Agent], Agent],
-    actor: str,
-    now: datetime,
-    then: Callable[[Stored], None] = lambda _: None,
-) -> Moved:
-    def one(stored: Stored) -> Agent:
+    then: Callable[[StoredAgent], None] = lambda _: None,
+    *,
+    is_alert: bool = False,
+) -> ChangedAgentsView:
+    def move_one(stored: StoredAgent) -> Agent:
         moved = move(stored.agent)
         tx.agents.save({stored.row: moved})
         then(stored)
         circuit = tx.circuits.get_rows([stored.row])[stored.row]
-        shown = _shown(stored.agent, stored.circuit), _shown(moved, circuit)
-        _record(tx, actor, action, moved.user_agent_id, *shown, now)
+        before, after = _audited(stored.agent, stored.circuit), _audited(moved, circuit)
+        _record(tx, context, action, moved, before, after)
+        if is_alert:
+            context.notices.append(standing_notice(moved))
         return moved
 
-    return _each_agent(tx, names, one)
+    return _each_agent(tx, context, names, move_one)
 
 
-def _each_agent(tx: PoolTx, names: Sequence[AgentName], handle: Callable[[Stored], Agent]) -> Moved:
-    """One by one; what is refused keeps nothing else from being done. Two names of one agent are one."""
-    moved: dict[UserAgentId, Agent] = {}
+def _each_agent(
+    tx: PoolTx, context: OperationContext, names: Sequence[str], handle: Callable[[StoredAgent], Agent]
+) -> ChangedAgentsView:
+    """Handle each agent once, also when it is named twice. One that is refused does not stop the others."""
+    changed: dict[UserAgentId, Agent] = {}
 
-    def one(name: AgentName) -> None:
+    def handle_one(name: AgentName) -> None:
         stored = find_agent(tx, name)
-        if stored.agent.user_agent_id not in moved:
-            moved[stored.agent.user_agent_id] = handle(stored)
+        if stored.agent.user_agent_id not in changed:
+            changed[stored.agent.user_agent_id] = handle(stored)
 
-    refused = handle_each(names, one).refused
-    return Moved(BulkResult(tuple(moved), refused), tuple(moved.values()))
+    refused = handle_each([AgentName.parse(name) for name in names], handle_one).refused
+    return ChangedAgentsView(
+        done=tuple(changed),
+        refused=refused_views(BulkResult((), refused), context.language),
+        dry_run=context.dry_run,
+        agents=[ChangedAgentView.of(agent) for agent in changed.values()],
+    )
 
 
-def _must_have_rested(tx: PoolTx, user_agent: str, limits: Limits, now: datetime) -> None:
-    """The marketplace knows it by its string: what it asked before it was removed still counts there."""
-    for entry in tx.audit.newest(limit=REMOVALS_SEARCHED, subject_type="agent"):
-        again_at = entry.at + limits.window + UNDER_WAY
-        if again_at <= now:
-            return
-        before = entry.before or {}
-        same = entry.action == "agent.remove" and before.get("userAgent") == user_agent
-        if same and before.get("requestsInWindow"):
-            raise RemovedLately(again_at=f"{again_at:%Y-%m-%d %H:%M:%S} UTC")
+def _reason(context: OperationContext, given: str | None) -> str:
+    if given is None:
+        return f"by {context.actor}"[:LONGEST_REASON]
+    return " ".join(given.split())[:LONGEST_REASON] or "no reason was given"
+
+
+def _refuse_removed_lately(tx: PoolTx, user_agent: str, limits: Limits, now: datetime) -> None:
+    """The marketplace identifies an agent by its user-agent string, and still counts its earlier requests."""
+    removed_at = tx.removed_agents.removed_at(user_agent)
+    if removed_at is None:
+        return
+    again_at = removed_at + limits.window + UNDER_WAY
+    if again_at > now:
+        raise RemovedLately(again_at=f"{again_at:%Y-%m-%d %H:%M:%S} UTC")
+    tx.removed_agents.forget(user_agent)
 
 
 def _record(
     tx: PoolTx,
-    actor: str,
+    context: OperationContext,
     action: str,
-    user_agent_id: UserAgentId,
+    agent: Agent,
     before: Mapping[str, Any] | None,
     after: Mapping[str, Any] | None,
-    now: datetime,
 ) -> None:
-    tx.audit.record(AuditEntry(now, actor, action, "agent", user_agent_id, before, after))
+    tx.audit.record(AuditEntry(context.now, context.actor, action, "agent", agent.user_agent_id, before, after))
 
 
-def _shown(agent: Agent, circuit: Circuit | None = None) -> dict[str, Any]:
-    shown: dict[str, Any] = {
+def _audited(agent: Agent, circuit: Circuit | None = None) -> dict[str, Any]:
+    """Return what the audit trail has of an agent before and after a change."""
+    values: dict[str, Any] = {
         "status": agent.status,
         "healthScore": agent.health_score,
         "suspendedUntil": agent.suspended_until,
         "reason": agent.reason,
     }
-    return shown if circuit is None else shown | {"circuit": circuit.state}
+    return values if circuit is None else values | {"circuit": circuit.state}

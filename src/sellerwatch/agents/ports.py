@@ -72,8 +72,8 @@ class Use(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """An agent with its row, its circuit and its token's dates: what an operator looks at."""
+class StoredAgent:
+    """An agent with its row, its circuit and its token's dates."""
 
     row: int
     agent: Agent
@@ -107,9 +107,7 @@ class Agents(Protocol):
 
     def get_rows(self, rows: Sequence[int]) -> dict[int, Agent]: ...
 
-    def find(self, user_agent_id: UserAgentId) -> Stored | None: ...
-
-    def everyone(self) -> Sequence[Stored]: ...
+    def find(self, user_agent_id: UserAgentId) -> StoredAgent | None: ...
 
     def add(self, agent: Agent, limits: Limits) -> bool:
         """False: there is one with that user-agent string already."""
@@ -126,6 +124,18 @@ class Agents(Protocol):
     def new_day(self) -> int:
         """Requests of the day begin at nothing again."""
         ...
+
+
+class RemovedAgents(Protocol):
+    """When agents were removed with requests in their window: the marketplace still counts those."""
+
+    def add(self, user_agent: str, removed_at: datetime) -> None: ...
+
+    def removed_at(self, user_agent: str) -> datetime | None:
+        """Return when an agent with this user-agent string was last removed with requests in its window."""
+        ...
+
+    def forget(self, user_agent: str) -> None: ...
 
 
 class UsageLog(Protocol):
@@ -303,20 +313,27 @@ class MarketplaceState(Protocol):
 
 
 class PoolReport(Protocol):
-    """The pool as an operator looks at it; nothing is changed by looking."""
+    """What people can see of the pool. Nothing is changed or locked."""
+
+    def agents(self) -> Sequence[StoredAgent]:
+        """Return every agent in the order of its number."""
+        ...
 
     def standings(self, at: Moment, limits: Limits) -> Sequence[AgentDetails]:
-        """Every agent in the order of its number, its window as the next claim will find it."""
+        """Return every agent in the order of its number, its window as the next claim will find it."""
         ...
 
     def circuit_events(self, row: int, limit: int) -> Sequence[CircuitEvent]:
-        """What became of an agent's circuit, newest first."""
+        """Return the history of an agent's circuit, newest first."""
         ...
 
 
 class AgentsTx(Protocol):
     @property
     def agents(self) -> Agents: ...
+
+    @property
+    def removed_agents(self) -> RemovedAgents: ...
 
     @property
     def usage_log(self) -> UsageLog: ...

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from sellerwatch.cli import session
-from sellerwatch.cli.output import print_json, print_table
-from sellerwatch.cli.session import AsJson, Desk, Limit, say
-from sellerwatch.kernel.errors import Conflict
+from sellerwatch.cli.output import print_table, print_view
+from sellerwatch.cli.session import AsJson, CommandSession, DryRun, Limit, say
 from sellerwatch.kernel.ids import TaskId
 
 if TYPE_CHECKING:
-    from sellerwatch.crawling.dead_letters import Explained
-    from sellerwatch.crawling.queue import DeadLetter
-    from sellerwatch.kernel.bulk import BulkResult
-    from sellerwatch.operations.ports import ServiceTx
-    from sellerwatch.settings.model import Settings
+    from sellerwatch.crawling.dead_letters import DeadLetterView
+    from sellerwatch.crawling.queue import DeadLetters
+
+T = TypeVar("T")
 
 app = typer.Typer(no_args_is_help=True, help="Messages that the queue gave up (QUEUE sqs): look at them, redrive them.")
 
-
-@dataclass(eq=False)
-class NoDeadLetters(Conflict):
-    """The queue in use has none."""
-
-    queue: str
+FAMILY = "cli_runs"
 
 
 @app.command("list")
@@ -42,29 +32,22 @@ def list_(limit: Limit = 100, as_json: AsJson = False) -> None:
     \b
     sellerwatch tasks dead-letters list
     """
-    settings = _settings()
+    from sellerwatch.operations.dead_letters import list_dead_letters  # noqa: PLC0415
 
-    async def read() -> tuple[Sequence[DeadLetter], int]:
-        from sellerwatch.compose.aws import open_dead_letters  # noqa: PLC0415
-
-        async with open_dead_letters(settings) as box:
-            letters = await box.look(limit)
-            await box.leave(letters)
-            return letters, await box.count()
-
-    letters, total = asyncio.run(read())
-    explained = session.look(lambda tx, _: _explained(tx, letters)) if letters else []
+    with session.command_session() as at:
+        text = at.texts(FAMILY)
+        found = _with_dead_letters(at, lambda letters: list_dead_letters(at.operations, letters, limit))
     if as_json:
-        print_json({"content": [_json(one) for one in explained], "total": max(total, len(explained))})
+        print_view(found)
         return
     print_table(
-        f"Dead letters ({max(total, len(explained))})",
-        ("task", "seller", "status", "why"),
-        [(_task(one), one.task and one.task.seller_id, one.task and one.task.status, one.why) for one in explained],
-        empty="No dead letters.",
+        text("dead.title", n=found.total),
+        text.columns("task", "seller", "status", "cause"),
+        [(_task(one), one.seller_id, one.status, one.why) for one in found.content],
+        empty=text("dead.none"),
     )
-    if any(one.needs_a_person for one in explained):
-        say("Do their tasks after all: sellerwatch tasks dead-letters redrive --all", "dim")
+    if any(one.needs_a_person for one in found.content):
+        say(text("dead.hint"), "dim")
 
 
 @app.command()
@@ -73,69 +56,42 @@ def redrive(
         list[str] | None, typer.Argument(metavar="[TASK_ID...]", help="Only those of these tasks.")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Do the tasks of dead letters after all, and throw the letters away. Exit code 3 when some could not be.
+    """Do the tasks of dead letters again, and remove the letters. Exit code 3 when some could not be.
 
     \b
     sellerwatch tasks dead-letters redrive --all
     sellerwatch tasks dead-letters redrive 0198c0de-0000-7000-8001-000000000001
     """
+    from sellerwatch.operations.dead_letters import redrive_dead_letters  # noqa: PLC0415
+
     if bool(tasks) == every:
         raise typer.BadParameter("give task ids, or --all")
-    chosen, settings = {TaskId.parse(task) for task in tasks or ()}, _settings()
-
-    async def run() -> BulkResult:
-        from sellerwatch.compose.aws import open_dead_letters  # noqa: PLC0415
-
-        async with open_dead_letters(settings) as box:
-            letters = await box.look(1000)
-            mine = [letter for letter in letters if every or letter.hint.task_id in chosen]
-            handled, gone = await asyncio.to_thread(session.change, lambda tx, at: _redriven(tx, at, mine))
-            await box.remove(gone)
-            await box.leave([letter for letter in letters if letter not in gone])
-            return handled
-
-    handled = asyncio.run(run())
-    if not handled.done and not handled.refused and not as_json:
-        say("There is no such dead letter.")
+    chosen = None if every else [TaskId.parse(task) for task in tasks or ()]
+    with session.command_session() as at:
+        text = at.texts(FAMILY)
+        view = _with_dead_letters(
+            at, lambda letters: redrive_dead_letters(at.operations, letters, chosen, dry_run=dry_run)
+        )
+    if not view.done and not view.refused and not as_json:
+        say(text("dead.not_found"))
         return
-    session.report(handled, f"{len(handled.done)} task(s) are to be done again.", as_json=as_json)
+    sentence = text("tasks.would_retry" if dry_run else "tasks.retried", n=len(view.done))
+    session.report_bulk(view, sentence, as_json=as_json)
 
 
-def _explained(tx: ServiceTx, letters: Sequence[DeadLetter]) -> list[Explained]:
-    from sellerwatch.crawling.dead_letters import explain  # noqa: PLC0415
+def _with_dead_letters(at: CommandSession, work: Callable[[DeadLetters | None], Awaitable[T]]) -> T:
+    """Run `work` with the queue's dead letters; None where the queue in use has none."""
+    from sellerwatch.compose.aws import open_dead_letters  # noqa: PLC0415
 
-    return explain(tx, letters)
+    async def run() -> T:
+        async with open_dead_letters(at.settings) as letters:
+            return await work(letters)
 
-
-def _redriven(tx: ServiceTx, at: Desk, letters: Sequence[DeadLetter]) -> tuple[BulkResult, list[DeadLetter]]:
-    from sellerwatch.crawling.dead_letters import redrive  # noqa: PLC0415
-
-    return redrive(tx, _explained(tx, letters), at.deadline, actor=at.actor, now=at.now)
-
-
-def _task(one: Explained) -> str:
-    return str(one.letter.hint.task_id or session.short(one.letter.body, 36))
+    return at.wait(run())
 
 
-def _json(one: Explained) -> dict[str, Any]:
-    task = one.task
-    return {
-        "taskId": one.letter.hint.task_id,
-        "sellerId": task and task.seller_id,
-        "status": task and task.status,
-        "why": one.why,
-        "needsAPerson": one.needs_a_person,
-        "receiveCount": one.letter.received,
-        "body": one.letter.body,
-    }
-
-
-def _settings() -> Settings:
-    from sellerwatch.settings.load import load  # noqa: PLC0415
-
-    settings = load(os.environ).settings
-    if settings.queue != "sqs":
-        raise NoDeadLetters(queue=settings.queue)
-    return settings
+def _task(one: DeadLetterView) -> str:
+    return one.task_id or session.short(one.body, 36) or ""

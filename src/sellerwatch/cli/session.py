@@ -21,6 +21,7 @@ import typer
 from rich.text import Text
 
 from sellerwatch.cli.output import out, print_error, print_json, print_refusal, print_view
+from sellerwatch.cli.texts import Texts
 from sellerwatch.kernel import clock
 from sellerwatch.kernel.clock import Clock, Moment
 from sellerwatch.kernel.errors import Invalid
@@ -41,6 +42,7 @@ T = TypeVar("T")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most this many, newest first.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would happen; change nothing.")]
 CursorOption = Annotated[str | None, typer.Option("--cursor", help="`next` of the page before; left out: newest.")]
 Page = Annotated[int, typer.Option("--page", min=0, max=1_000_000, help="Which page, counted from 0.")]
 Size = Annotated[int, typer.Option("--size", min=1, max=100, help="How many on a page.")]
@@ -93,8 +95,17 @@ class CommandSession:
     Cut off between two of them, what the first ones did is kept: work that is about thousands of rows goes in steps.
     """
 
-    def __init__(self, settings: Settings, store: Store[ServiceTx], clock: Clock, runner: asyncio.Runner) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store[ServiceTx],
+        clock: Clock,
+        runner: asyncio.Runner,
+        *,
+        dry_run: bool = False,
+    ) -> None:
         self.settings = settings
+        self._dry_run = dry_run
         self._store = store
         self._clock = clock
         self._runner = runner
@@ -117,6 +128,14 @@ class CommandSession:
         """Run an operation that takes several transactions to its end."""
         return self._runner.run(operation)
 
+    @property
+    def now(self) -> datetime:
+        return self._clock.now()
+
+    def texts(self, family: str) -> Texts:
+        """Return a family of texts in the language of the setting LANGUAGE."""
+        return Texts(family, self.settings.language)
+
     @cached_property
     def operations(self) -> OperationSession:
         from sellerwatch.compose.database import pool_clock  # noqa: PLC0415
@@ -132,6 +151,7 @@ class CommandSession:
             deadline=timedelta(seconds=self.settings.run_deadline_seconds),
             actor=self._actor,
             language=self.settings.language,
+            dry_run=self._dry_run,
             alert=self._alert,
         )
 
@@ -160,8 +180,8 @@ class CommandSession:
 
 
 @contextmanager
-def command_session() -> Iterator[CommandSession]:
-    """The configured database, open until the block ends."""
+def command_session(*, dry_run: bool = False) -> Iterator[CommandSession]:
+    """Open the configured database until the block ends. In a dry run, nothing that commands do is kept."""
     # Imported here: SQLAlchemy and Pydantic are most of what starting any command would cost.
     from sellerwatch.compose.database import open_clock, open_store  # noqa: PLC0415
     from sellerwatch.settings.load import load  # noqa: PLC0415
@@ -171,7 +191,7 @@ def command_session() -> Iterator[CommandSession]:
     store = open_store(settings, clock=clock, inline=True)
     try:
         with asyncio.Runner() as runner:
-            yield CommandSession(settings, store, clock, runner)
+            yield CommandSession(settings, store, clock, runner, dry_run=dry_run)
     finally:
         store.close()
 

@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sellerwatch.cli import dead_letters, session
-from sellerwatch.cli.executions import found_execution, must_be_known
-from sellerwatch.cli.output import ago, language_setting, print_facts, print_json, print_table
-from sellerwatch.cli.session import AsJson, Desk, Limit, say, stamp
-from sellerwatch.crawling.task import Task, TaskNotFound, TaskStatus
-from sellerwatch.kernel.failure_view import failure_view, note_view
+from sellerwatch.cli.executions import FAMILY, print_next
+from sellerwatch.cli.output import print_facts, print_table, print_view
+from sellerwatch.cli.session import AsJson, CursorOption, DryRun, Limit, say
+from sellerwatch.cli.texts import Texts
+from sellerwatch.crawling import queries
+from sellerwatch.crawling.ports import TaskFilter
+from sellerwatch.crawling.task import TaskStatus, TaskType
 from sellerwatch.kernel.ids import ExecutionId, SellerId, TaskId
-from sellerwatch.kernel.wording import failure_text, note_text
 
 if TYPE_CHECKING:
-    from sellerwatch.kernel.bulk import BulkResult
-    from sellerwatch.operations.ports import ServiceTx
+    from sellerwatch.crawling.views import RetriedTasksView, TaskView
 
 app = typer.Typer(no_args_is_help=True, help="Look at single tasks, try again those that failed.")
 app.add_typer(dead_letters.app, name="dead-letters")
 
+ExecutionOption = Annotated[str | None, typer.Option("--execution", help="Only tasks of this run.")]
+SellerOption = Annotated[str | None, typer.Option("--seller", help="Only tasks of this seller.")]
+TypeOption = Annotated[TaskType | None, typer.Option("--type", case_sensitive=False, help="Only tasks of this type.")]
+
 
 @app.command("list")
 def list_(
-    execution: Annotated[str | None, typer.Option("--execution", help="Only tasks of this run.")] = None,
-    seller: Annotated[str | None, typer.Option("--seller", help="Only tasks of this seller.")] = None,
+    execution: ExecutionOption = None,
+    seller: SellerOption = None,
     status: Annotated[
         TaskStatus | None, typer.Option("--status", case_sensitive=False, help="Only those in this state.")
     ] = None,
+    type_: TypeOption = None,
     limit: Limit = 20,
+    cursor: CursorOption = None,
     as_json: AsJson = False,
 ) -> None:
     """List tasks, newest first.
@@ -41,42 +45,31 @@ def list_(
     sellerwatch tasks list --status FAILED
     sellerwatch tasks list --execution 0198c0de-0000-7000-8002-000000000001 --limit 100 --json
     """
-    execution_id = None if execution is None else ExecutionId.parse(execution)
-    seller_id = None if seller is None else SellerId.parse(seller)
-
-    def work(tx: ServiceTx, at: Desk) -> tuple[Sequence[Task], datetime]:
-        must_be_known(tx, seller_id)
-        if execution_id is not None:
-            found_execution(tx, execution_id)
-        tasks = tx.task_queries.newest(execution_id=execution_id, seller_id=seller_id, status=status, limit=limit)
-        return tasks, at.now
-
-    tasks, now = session.look(work)
-    language = language_setting()
+    choice = _choice(execution, seller, status, type_)
+    with session.command_session() as at:
+        page, now, text = at.ask(queries.list_tasks, choice, cursor, limit), at.now, at.texts(FAMILY)
     if as_json:
-        print_json({"content": [task_json(task, language) for task in tasks], "limit": limit})
+        print_view(page, limit=limit)
         return
-    filtered = execution_id is not None or seller_id is not None or status is not None
     print_table(
-        "Tasks",
-        ("task", "seller", "type", "item/page", "status", "created", "retries", "error"),
+        text("tasks.title"),
+        text.columns("task", "seller", "type", "item_or_page", "status", "created", "retries", "cause"),
         [
             (
                 task.task_id,
                 task.seller_id,
                 task.task_type,
-                _about(task),
+                _about(task, text),
                 task.status,
-                ago(task.created_at, now),
+                text.ago(task.created_at, now),
                 task.retry_count,
-                session.short(_outcome(task, language)),
+                session.short(task.error_message or task.note),
             )
-            for task in tasks
+            for task in page.content
         ],
-        empty="No task is like that. All of them: sellerwatch tasks list"
-        if filtered
-        else "No tasks yet: runs make them. Start one: sellerwatch crawl SELLER_ID",
+        empty=text("tasks.none" if choice == TaskFilter() else "tasks.none_found"),
     )
+    print_next(page.next, text)
 
 
 @app.command()
@@ -88,102 +81,89 @@ def show(
     \b
     sellerwatch tasks show 0198c0de-0000-7000-8001-000000000001
     """
-    task_id = TaskId.parse(task)
-
-    def work(tx: ServiceTx, at: Desk) -> Task:
-        found = tx.tasks.get(task_id)
-        if found is None:
-            raise TaskNotFound(task_id=task_id)
-        return found
-
-    found = session.look(work)
-    shown = task_json(found, language_setting())
+    with session.command_session() as at:
+        found, text = at.ask(queries.show_task, TaskId.parse(task)), at.texts(FAMILY)
     if as_json:
-        print_json(shown)
+        print_view(found)
         return
-    print_facts(
-        [
-            ("task", found.task_id),
-            ("execution", found.execution_id),
-            ("seller", found.seller_id),
-            ("type", found.task_type),
-            ("purpose", found.purpose),
-            ("item/page", _about(found)),
-            ("request", found.request_url),
-            ("status", found.status),
-            ("retries", found.retry_count),
-            ("requests made", found.requests_made),
-            ("lost leases", found.lost_leases),
-            ("blame", found.failure and found.failure.blame),
-            ("error", shown["errorMessage"]),
-            ("note", shown["note"]),
-            ("created (UTC)", found.created_at),
-            ("may start (UTC)", found.available_at),
-            ("started (UTC)", found.started_at),
-            ("completed (UTC)", found.completed_at),
-            ("worker", found.worker_id),
-        ]
+    facts = (
+        ("task.task", found.task_id),
+        ("run.execution", found.execution_id),
+        ("run.seller", found.seller_id),
+        ("task.type", found.task_type),
+        ("task.purpose", found.purpose),
+        ("task.about", _about(found, text)),
+        ("task.request", found.request_url),
+        ("run.status", found.status),
+        ("task.retries", found.retry_count),
+        ("task.requests", found.requests_made),
+        ("task.agent", None if found.agent is None else f"#{found.agent}"),
+        ("task.lost_leases", found.lost_leases),
+        ("run.blame", found.failure and found.failure.blame),
+        ("run.error", found.error_message),
+        ("task.note", found.note),
+        ("task.created", found.created_at),
+        ("task.available", found.available_at),
+        ("task.started", found.started_at),
+        ("task.completed", found.completed_at),
+        ("task.worker", found.worker_id),
     )
+    print_facts([(text(key), value) for key, value in facts])
     if found.status is TaskStatus.FAILED:
-        say(f"Try it again: sellerwatch tasks retry {task_id}", "dim")
+        say(text("tasks.retry_hint", task=found.task_id), "dim")
 
 
 @app.command()
 def retry(
-    tasks: Annotated[list[str], typer.Argument(metavar="TASK_ID...", help="One or more failed tasks.")],
+    tasks: Annotated[list[str] | None, typer.Argument(metavar="[TASK_ID...]", help="One or more failed tasks.")] = None,
+    all_failed: Annotated[bool, typer.Option("--all-failed", help="Every failed task.")] = False,
+    execution: ExecutionOption = None,
+    seller: SellerOption = None,
+    type_: TypeOption = None,
+    dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Do failed tasks after all, with a fresh count of retries. Exit code 3 when some of them could not be reopened.
+    """Do failed tasks again, with a fresh count of retries: by their ids, or by a choice. Exit code 3 when some of them
+    could not be reopened.
 
     \b
     sellerwatch tasks retry 0198c0de-0000-7000-8001-000000000001
-    sellerwatch tasks list --status FAILED --json | jq -r .content[].taskId | xargs sellerwatch tasks retry
+    sellerwatch tasks retry --seller seller_12345 --dry-run
     """
-    task_ids = [TaskId.parse(task) for task in tasks]
+    choice = _choice(execution, seller, TaskStatus.FAILED, type_)
+    is_chosen = all_failed or choice != TaskFilter(status=TaskStatus.FAILED)
+    if bool(tasks) == is_chosen:
+        raise typer.BadParameter("give task ids, or a choice: --all-failed, --execution, --seller, --type")
+    task_ids = [TaskId.parse(task) for task in tasks or ()]
+    with session.command_session() as at:
+        text = at.texts(FAMILY)
+        if task_ids:
+            from sellerwatch.crawling.commands import retry_tasks  # noqa: PLC0415
 
-    def work(tx: ServiceTx, at: Desk) -> BulkResult:
-        from sellerwatch.crawling.commands import retry_tasks  # noqa: PLC0415
+            view = at.run(retry_tasks, task_ids, at.operations.deadline, dry_run=dry_run)
+        else:
+            from sellerwatch.operations.tasks import retry_all_chosen  # noqa: PLC0415
 
-        return retry_tasks(tx, task_ids, at.deadline, actor=at.actor, now=at.now)
-
-    handled = session.change(work)
-    sentence = (
-        f"{len(handled.done)} task(s) are to be done again; a running `sellerwatch serve` takes them up by itself."
-    )
-    session.report(handled, sentence, as_json=as_json)
-
-
-def task_json(task: Task, language: str) -> dict[str, Any]:
-    return {
-        "taskId": task.task_id,
-        "executionId": task.execution_id,
-        "sellerId": task.seller_id,
-        "taskType": task.task_type,
-        "purpose": task.purpose,
-        "itemNo": task.item_no,
-        "pageNo": task.page_no,
-        "requestUrl": task.request_url,
-        "status": task.status,
-        "retryCount": task.retry_count,
-        "requestsMade": task.requests_made,
-        "lostLeases": task.lost_leases,
-        **failure_view(task.failure, language),
-        **note_view(task.note, language),
-        "createdAt": stamp(task.created_at),
-        "availableAt": stamp(task.available_at),
-        "publishedAt": stamp(task.published_at),
-        "startedAt": stamp(task.started_at),
-        "completedAt": stamp(task.completed_at),
-        "workerId": task.worker_id,
-    }
+            view = at.wait(retry_all_chosen(at.operations, choice, dry_run=dry_run))
+    _print_retried(view, text, as_json=as_json)
 
 
-def _outcome(task: Task, language: str) -> str | None:
-    """Why it failed, or what it left out although it completed."""
-    if task.failure is not None:
-        return failure_text(task.failure, language)
-    return None if task.note is None else note_text(task.note, language)
+def _print_retried(view: RetriedTasksView, text: Texts, *, as_json: bool) -> None:
+    sentence = text("tasks.would_retry" if view.dry_run else "tasks.retried", n=view.tasks)
+    if as_json or view.done or view.refused:
+        session.report_bulk(view, sentence, as_json=as_json)
+        return
+    if not view.tasks:
+        say(text("tasks.nothing_to_retry"))
+        return
+    print_table(text("tasks.by_seller"), text.columns("seller", "tasks"), view.by_seller.items(), empty="")
+    say(sentence, "green")
 
 
-def _about(task: Task) -> str:
-    return f"page {task.page_no}" if task.item_no is None else str(task.item_no)
+def _choice(execution: str | None, seller: str | None, status: TaskStatus | None, type_: TaskType | None) -> TaskFilter:
+    execution_id = None if execution is None else ExecutionId.parse(execution)
+    return TaskFilter(execution_id, None if seller is None else SellerId.parse(seller), status, type_)
+
+
+def _about(task: TaskView, text: Texts) -> str:
+    return text("tasks.page_number", n=task.page_no) if task.item_no is None else str(task.item_no)

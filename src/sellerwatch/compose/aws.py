@@ -102,7 +102,11 @@ async def reconcile_rules(
 
 
 @asynccontextmanager
-async def open_dead_letters(settings: Settings) -> AsyncIterator[DeadLetters]:
+async def open_dead_letters(settings: Settings) -> AsyncIterator[DeadLetters | None]:
+    """Open the dead letters of the queue in use; None where it has none."""
+    if settings.queue != "sqs":
+        yield None
+        return
     from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415
     from sellerwatch.adapters.aws.queue import SqsDeadLetters, dead_queue  # noqa: PLC0415
 

@@ -1,29 +1,46 @@
-"""What an operator does by hand: each verb is one transaction, and each thing it changed is on the audit trail.
+"""What people and callers can do to runs and tasks. Each command is one transaction, and each change is on the audit
+trail.
 
-Several things at once are handled one by one: what is refused is reported beside what was done and keeps nothing else
-from being done.
+Several tasks are handled one by one: what is refused is returned beside what was done and keeps none of the others from
+being done.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from sellerwatch.crawling.absorb_batch import CrawlRules
-from sellerwatch.crawling.execution import CrawlInProgress, Execution, ExecutionNotFound
-from sellerwatch.crawling.ports import CrawlTx
-from sellerwatch.crawling.put_back import cancel_execution, reopen_tasks
-from sellerwatch.crawling.task import Task, TaskNotFound, TaskStatus
-from sellerwatch.kernel.bulk import BulkResult, handle_each
+from sellerwatch.crawling.execution import CrawlInProgress, Execution
+from sellerwatch.crawling.ports import CrawlTx, TaskFilter
+from sellerwatch.crawling.put_back import cancel_execution as end_run
+from sellerwatch.crawling.put_back import reopen_tasks
+from sellerwatch.crawling.queries import TASKS, check_choice, find_execution, find_task
+from sellerwatch.crawling.task import OPEN_STATES, Task, TaskNotFound, TaskStatus
+from sellerwatch.crawling.views import (
+    CancelledExecutionView,
+    RetriedExecutionView,
+    RetriedTasksView,
+    RetriedTaskView,
+    execution_fields,
+    task_fields,
+)
+from sellerwatch.kernel.bulk import BulkResult, handle_each, refused_views
 from sellerwatch.kernel.errors import Conflict
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import ExecutionId, SellerId, TaskId
+from sellerwatch.kernel.operations import OperationContext
+from sellerwatch.kernel.paging import decode_cursor, encode_cursor
 from sellerwatch.kernel.wording import failure_text
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.sellers import commands as seller_commands
 from sellerwatch.sellers.seller import Seller, SellerNotFound
+
+#: Failed tasks that one command reopens: a running service waits for the transaction.
+MOST_RETRIED = 500
 
 
 @dataclass(eq=False)
@@ -43,11 +60,33 @@ class NothingToRetry(Conflict):
 
 @dataclass(frozen=True)
 class Cancelled:
-    """A run that was ended. What was `in_flight` finishes and is still taken in."""
+    """A run that was ended. Requests `in_flight` finish, and their answers are still used."""
 
     execution: Execution
     cancelled: int
     in_flight: int
+
+
+def cancel_execution(
+    tx: CrawlTx, context: OperationContext, execution_id: ExecutionId, rules: CrawlRules, *, dry_run: bool = False
+) -> CancelledExecutionView:
+    """End an open run: its waiting tasks are cancelled, those in flight finish."""
+    run = _open_execution(tx, execution_id)
+    if dry_run:
+        by_status: Counter[str] = Counter()
+        for (_, status), number in tx.run_tasks.tally(execution_id).items():
+            by_status[status] += number
+        in_flight = by_status[TaskStatus.IN_PROGRESS]
+        waiting = sum(by_status[status] for status in OPEN_STATES) - in_flight
+        ended = Cancelled(run, waiting, in_flight)
+    else:
+        ended = cancel(tx, execution_id, rules, actor=context.actor, ids=context.ids, now=context.now)
+    return CancelledExecutionView(
+        **execution_fields(ended.execution, context.language),
+        dry_run=dry_run,
+        cancelled_tasks=ended.cancelled,
+        tasks_in_flight=ended.in_flight,
+    )
 
 
 def cancel(
@@ -60,18 +99,14 @@ def cancel(
     now: datetime,
     code: FailureCode = FailureCode.CANCELLED,
 ) -> Cancelled:
-    """End a run that is going: its waiting tasks are cancelled, those in flight finish."""
-    before = tx.executions.get(execution_id)
-    if before is None:
-        raise ExecutionNotFound(execution_id=execution_id)
-    if not before.is_open:
-        raise ExecutionOver(execution_id=execution_id, status=before.status)
+    """End an open run for the reason `code`; part of other commands too."""
+    before = _open_execution(tx, execution_id)
     in_flight = len(tx.run_tasks.open_of(execution_id, (TaskStatus.IN_PROGRESS,)))
     reason = Failure.of(code, now)
-    after = cancel_execution(tx, execution_id, reason, rules, ids, now)
-    shown = _run(before), _run(after)
+    after = end_run(tx, execution_id, reason, rules, ids, now)
+    states = _execution_state(before), _execution_state(after)
     tx.audit.record(
-        AuditEntry(now, actor, "execution.cancel", "execution", execution_id, *shown, note=failure_text(reason))
+        AuditEntry(now, actor, "execution.cancel", "execution", execution_id, *states, note=failure_text(reason))
     )
     return Cancelled(after, after.failed_tasks - before.failed_tasks, in_flight)
 
@@ -79,65 +114,149 @@ def cancel(
 def deactivate_seller(
     tx: CrawlTx, seller_id: SellerId, rules: CrawlRules, *, actor: str, ids: Iterator[str], now: datetime
 ) -> tuple[Seller, Cancelled | None]:
-    """Not crawled any more; a run that is going is ended with it."""
+    """Stop crawling a seller, and end its open run."""
     seller = seller_commands.deactivate(tx, seller_id, actor=actor, ids=ids, now=now)
-    going = tx.executions.open_of(seller_id)
-    if going is None:
+    run = tx.executions.open_of(seller_id)
+    if run is None:
         return seller, None
     code = FailureCode.SELLER_DEACTIVATED
-    return seller, cancel(tx, going.execution_id, rules, actor=actor, ids=ids, now=now, code=code)
+    return seller, cancel(tx, run.execution_id, rules, actor=actor, ids=ids, now=now, code=code)
 
 
 def retry_execution(
-    tx: CrawlTx, execution_id: ExecutionId, deadline: timedelta, *, actor: str, now: datetime
-) -> tuple[Execution, int]:
-    """Every failed task of a run is to be done after all; says how many. A finished run is running again."""
-    before = tx.executions.get(execution_id)
-    if before is None:
-        raise ExecutionNotFound(execution_id=execution_id)
+    tx: CrawlTx, context: OperationContext, execution_id: ExecutionId, deadline: timedelta, *, dry_run: bool = False
+) -> RetriedExecutionView:
+    """Reopen every failed task of a run. A run that had ended is running again."""
+    before = find_execution(tx, execution_id)
     failed = tx.run_tasks.open_of(execution_id, (TaskStatus.FAILED,))
     if not failed:
         raise NothingToRetry(execution_id=execution_id)
-    after = _reopen(tx, before, failed, deadline, now)
-    shown = _run(before), _run(after)
-    note = f"{len(failed)} failed task(s) reopened"
-    tx.audit.record(AuditEntry(now, actor, "execution.retry", "execution", execution_id, *shown, note=note))
-    return after, len(failed)
+    _check_reopening(tx, before)
+    after = before
+    if not dry_run:
+        after = _reopen(tx, before, failed, deadline, context.now)
+        states = _execution_state(before), _execution_state(after)
+        note = f"{len(failed)} failed task(s) reopened"
+        tx.audit.record(
+            AuditEntry(context.now, context.actor, "execution.retry", "execution", execution_id, *states, note=note)
+        )
+    return RetriedExecutionView(
+        **execution_fields(after, context.language), dry_run=dry_run, reopened_tasks=len(failed)
+    )
+
+
+def retry_task(
+    tx: CrawlTx, context: OperationContext, task_id: TaskId, deadline: timedelta, *, dry_run: bool = False
+) -> RetriedTaskView:
+    """Reopen one failed task, with a fresh count of retries."""
+    result = reopen_each(tx, context, [task_id], deadline, dry_run=dry_run)
+    for refused in result.refused:
+        raise refused.error
+    return RetriedTaskView(**task_fields(find_task(tx, task_id), context.language), dry_run=dry_run)
 
 
 def retry_tasks(
-    tx: CrawlTx, task_ids: Sequence[TaskId], deadline: timedelta, *, actor: str, now: datetime
+    tx: CrawlTx, context: OperationContext, task_ids: Sequence[TaskId], deadline: timedelta, *, dry_run: bool = False
+) -> RetriedTasksView:
+    """Reopen these failed tasks, each with a fresh count of retries."""
+    tasks = list(tx.tasks.get_many(task_ids).values())
+    result = reopen_each(tx, context, task_ids, deadline, dry_run=dry_run)
+    return _retried(result, tasks, context.language, None, dry_run=dry_run)
+
+
+def retry_chosen_tasks(
+    tx: CrawlTx,
+    context: OperationContext,
+    choice: TaskFilter,
+    cursor: str | None,
+    deadline: timedelta,
+    *,
+    dry_run: bool = False,
+) -> RetriedTasksView:
+    """Reopen the failed tasks of a choice, at most `MOST_RETRIED`, newest first. A dry run counts the whole choice."""
+    choice = replace(choice, status=TaskStatus.FAILED)
+    check_choice(tx, choice)
+    position = decode_cursor(TASKS, cursor)
+    if dry_run:
+        by_seller: Counter[str] = Counter()
+        by_type: Counter[str] = Counter()
+        for (seller_id, task_type), number in tx.task_queries.count(choice).items():
+            by_seller[seller_id] += number
+            by_type[task_type] += number
+        return RetriedTasksView((), (), True, tasks=by_type.total(), by_seller=by_seller, by_type=by_type, next=None)
+    page = tx.task_queries.page(choice, position, MOST_RETRIED)
+    result = reopen_each(tx, context, [task.task_id for task in page.content], deadline)
+    return _retried(result, page.content, context.language, encode_cursor(TASKS, page.next), dry_run=False)
+
+
+def reopen_each(
+    tx: CrawlTx, context: OperationContext, task_ids: Sequence[TaskId], deadline: timedelta, *, dry_run: bool = False
 ) -> BulkResult:
-    """These failed tasks are to be done after all."""
+    """Reopen failed tasks one by one. A dry run checks each and changes nothing."""
+    now = context.now
+    #: The runs that a dry run would reopen: a seller has one open run at most.
+    reopening: dict[SellerId, ExecutionId] = {}
 
     def retry(task_id: TaskId) -> None:
         found = tx.tasks.get_many([task_id]).get(task_id)
         if found is None:
             raise TaskNotFound(task_id=task_id)
-        # The run is held before its task, as everybody does.
-        run, task = tx.executions.get(found.execution_id), tx.tasks.get(task_id) or found
+        # The run is locked before its task, as everywhere.
+        run = find_execution(tx, found.execution_id)
+        task = tx.tasks.get(task_id) or found
         reopened = task.reopen(now)
-        if run is None:
-            raise ExecutionNotFound(execution_id=task.execution_id)
+        _check_reopening(tx, run)
+        if dry_run:
+            other = reopening.setdefault(run.seller_id, run.execution_id)
+            if not run.is_open and other != run.execution_id:
+                raise CrawlInProgress(seller_id=run.seller_id, execution_id=other)
+            return
         again = _reopen(tx, run, [task], deadline, now)
-        shown = _task(task, run), _task(reopened, again)
-        tx.audit.record(AuditEntry(now, actor, "task.retry", "task", task_id, *shown))
+        states = _task_state(task, run), _task_state(reopened, again)
+        tx.audit.record(AuditEntry(now, context.actor, "task.retry", "task", task_id, *states))
 
     return handle_each(task_ids, retry)
 
 
-def _reopen(tx: CrawlTx, run: Execution, tasks: Sequence[Task], deadline: timedelta, now: datetime) -> Execution:
-    """Reopen failed tasks of one run. One that had ended is a run like any other again: of an ACTIVE seller that has
-    none going, and with a deadline of its own, counted from now.
-    """
+def _retried(
+    result: BulkResult, tasks: Sequence[Task], language: str, next_: str | None, *, dry_run: bool
+) -> RetriedTasksView:
+    done = set(result.done)
+    reopened = [task for task in tasks if task.task_id in done]
+    return RetriedTasksView(
+        result.done,
+        refused_views(result, language),
+        dry_run,
+        tasks=len(result.done),
+        by_seller=Counter(task.seller_id for task in reopened),
+        by_type=Counter(task.task_type for task in reopened),
+        next=next_,
+    )
+
+
+def _open_execution(tx: CrawlTx, execution_id: ExecutionId) -> Execution:
+    run = find_execution(tx, execution_id)
     if not run.is_open:
-        seller = tx.sellers.get(run.seller_id)
-        if seller is None:
-            raise SellerNotFound(seller_id=run.seller_id)
-        seller.must_be_active()
-        going = tx.executions.open_of(run.seller_id)
-        if going is not None:
-            raise CrawlInProgress(seller_id=run.seller_id, execution_id=going.execution_id)
+        raise ExecutionOver(execution_id=execution_id, status=run.status)
+    return run
+
+
+def _check_reopening(tx: CrawlTx, run: Execution) -> None:
+    """Raise where tasks of a run cannot be reopened. A run that has ended becomes open again, so its seller must be
+    ACTIVE and have no other open run."""
+    if run.is_open:
+        return
+    seller = tx.sellers.get(run.seller_id)
+    if seller is None:
+        raise SellerNotFound(seller_id=run.seller_id)
+    seller.must_be_active()
+    other = tx.executions.open_of(run.seller_id)
+    if other is not None:
+        raise CrawlInProgress(seller_id=run.seller_id, execution_id=other.execution_id)
+
+
+def _reopen(tx: CrawlTx, run: Execution, tasks: Sequence[Task], deadline: timedelta, now: datetime) -> Execution:
+    """Reopen failed tasks of one run. A run that had ended gets a deadline of its own, counted from now."""
     reopen_tasks(tx, tasks, now)
     again = tx.executions.get(run.execution_id) or run
     if not run.is_open:
@@ -146,17 +265,17 @@ def _reopen(tx: CrawlTx, run: Execution, tasks: Sequence[Task], deadline: timede
     return again
 
 
-def _run(execution: Execution) -> dict[str, Any]:
+def _execution_state(run: Execution) -> dict[str, Any]:
     return {
-        "status": execution.status,
-        "totalTasksCreated": execution.total_tasks_created,
-        "completedTasks": execution.completed_tasks,
-        "failedTasks": execution.failed_tasks,
-        "failure": None if execution.failure is None else execution.failure.code,
+        "status": run.status,
+        "totalTasksCreated": run.total_tasks_created,
+        "completedTasks": run.completed_tasks,
+        "failedTasks": run.failed_tasks,
+        "failure": None if run.failure is None else run.failure.code,
     }
 
 
-def _task(task: Task, run: Execution) -> dict[str, Any]:
+def _task_state(task: Task, run: Execution) -> dict[str, Any]:
     return {
         "status": task.status,
         "failure": None if task.failure is None else task.failure.code,

@@ -26,6 +26,8 @@ class OperationContext:
     moment: Moment
     ids: Iterator[str]
     language: str = "en"
+    #: The transaction is rolled back afterwards; views show this.
+    dry_run: bool = False
     #: What operators are alerted to; the session sends it after the commit.
     notices: list[Notice] = field(default_factory=list)
 

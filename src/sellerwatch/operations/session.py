@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar, cast
 
 from sellerwatch.agents.pool_rules import PoolRules
 from sellerwatch.crawling.absorb_batch import CrawlRules
@@ -32,6 +32,14 @@ async def _no_alerts(notices: Sequence[Notice]) -> None:
     """What a session does with notices where no alerts are configured."""
 
 
+class _RolledBack(Exception):
+    """Ends the transaction of a dry run: its result is shown, its writes are not kept."""
+
+    def __init__(self, result: object) -> None:
+        super().__init__()
+        self.result = result
+
+
 @dataclass(frozen=True)
 class OperationSession:
     """Runs operations for one person or caller. `rules`, `pool` and `deadline` are the settings that commands need."""
@@ -44,6 +52,8 @@ class OperationSession:
     deadline: timedelta
     actor: str
     language: str
+    #: Commands are run and rolled back: they return what they would do, and nothing is kept.
+    dry_run: bool = False
     #: Called after each command, so that a service in this process looks for work at once.
     changed: Callable[[], None] = _no_one_waits
     #: Called after a pause or its end, so that a service in this process obeys before the operation returns.
@@ -51,20 +61,30 @@ class OperationSession:
     #: Sends what a command told operators, after its commit.
     alert: Callable[[Sequence[Notice]], Awaitable[None]] = _no_alerts
 
+    def with_dry_run(self, dry_run: bool) -> OperationSession:
+        """Return the same session, whose commands are rolled back if this is a dry run."""
+        return replace(self, dry_run=dry_run)
+
     async def run(
         self,
         command: Callable[Concatenate[ServiceTx, OperationContext, P], T],
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Run a command as one transaction: everything it did is kept, or nothing."""
+        """Run a command as one transaction: everything it did is kept, or nothing. In a dry run, nothing is kept."""
         new_context = self._context()
 
         def work(tx: ServiceTx) -> tuple[T, Sequence[Notice]]:
             context = new_context()
-            return command(tx, context, *args, **kwargs), context.notices
+            done = command(tx, context, *args, **kwargs)
+            if self.dry_run:
+                raise _RolledBack(done)
+            return done, context.notices
 
-        done, notices = await self.store.transact(work)
+        try:
+            done, notices = await self.store.transact(work)
+        except _RolledBack as rolled_back:
+            return cast("T", rolled_back.result)
         self.changed()
         if notices:
             await self.alert(notices)
@@ -82,4 +102,4 @@ class OperationSession:
 
     def _context(self) -> Callable[[], OperationContext]:
         ids, at = ReplayableIds(self.ids), moment(self.clock)
-        return lambda: OperationContext(self.actor, at, ids.replay(), self.language)
+        return lambda: OperationContext(self.actor, at, ids.replay(), self.language, self.dry_run)

@@ -11,11 +11,13 @@ from sellerwatch.reports.service_counts import ServiceCounts, ServiceHealth
 
 
 class Counts(Protocol):
-    """Plain numbers of every table, for monitors."""
+    """Numbers of every table, for monitors."""
 
-    def tallies(self, now: datetime) -> ServiceCounts: ...
+    def service_counts(self, now: datetime) -> ServiceCounts: ...
 
-    def vitals(self, now: datetime, silent_after: timedelta) -> ServiceHealth: ...
+    def service_health(self, now: datetime, silent_after: timedelta) -> ServiceHealth:
+        """Processes without a heartbeat for `silent_after` do not count as alive."""
+        ...
 
 
 class CountsTx(Protocol):

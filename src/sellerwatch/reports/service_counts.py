@@ -1,4 +1,4 @@
-"""Plain numbers of everything, read at one moment: what `/metrics` and `/actuator/health` tell."""
+"""Numbers of everything at one moment: what `/metrics` and `/actuator/health` show."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from datetime import datetime
 
 @dataclass(frozen=True)
 class ServiceCounts:
-    """How many of each. States that nobody is in are left out. `outbox_lag`: seconds since the oldest message that has
-    not arrived was written, for each of the two."""
+    """How many of each, by state; a state without any is left out. `outbox_lag` is the age in seconds of the oldest
+    message of each outbox that has not been delivered."""
 
     tasks: Mapping[tuple[str, str], int]
     executions: Mapping[str, int]
@@ -27,7 +27,8 @@ class ServiceCounts:
 
 @dataclass(frozen=True)
 class ServiceHealth:
-    """What tells a service that works from one that only answers."""
+    """Whether the parts of a service work: `beat_at` is the last heartbeat of a worker, `oldest_due` the time at which
+    the oldest event that is due was to be sent."""
 
     revision: str | None
     beat_at: datetime | None

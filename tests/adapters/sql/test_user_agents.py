@@ -9,17 +9,27 @@ from hashlib import sha256
 from pathlib import Path
 from uuid import UUID
 
-from sqlalchemy import Engine, func, insert, select
+from sqlalchemy import Engine, TableClause, column, func, insert, select, table
 from tests.adapters.sql.conftest import NOW, NewDatabase
 
 from sellerwatch.adapters.sql.migrate import MIGRATIONS, downgrade, upgrade
-from sellerwatch.adapters.sql.schema import (
-    circuit_breaker_state,
-    permits,
-    rate_limit_bucket,
-    user_agent_pool,
-    user_agent_token,
+
+
+def plain_table(name: str, columns: str) -> TableClause:
+    return table(name, *map(column, columns.split()))
+
+
+user_agent_pool = plain_table(
+    "user_agent_pool",
+    "agent_id user_agent_id user_agent user_agent_hash status health_score usage_count last_used_at"
+    " created_at updated_at",
 )
+user_agent_token = plain_table("user_agent_token", "agent_id")
+circuit_breaker_state = plain_table(
+    "circuit_breaker_state", "agent_id circuit_state failure_count failure_threshold timeout_duration_seconds"
+)
+rate_limit_bucket = plain_table("rate_limit_bucket", "agent_id max_tokens current_tokens refill_rate last_refill_at")
+permits = plain_table("permits", "agent_id worker_id reserved_at boot_id boot_us")
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "make_user_agents.py"
 SHAPES = {

@@ -12,7 +12,7 @@ from sellerwatch.adapters.sql.statements import AnyRow, Db
 from sellerwatch.agents.agent import Agent, AgentStatus
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.pool import Candidate
-from sellerwatch.agents.ports import LastHour, Stored, Use
+from sellerwatch.agents.ports import LastHour, StoredAgent, Use
 from sellerwatch.agents.token import Token
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.ids import UserAgentId
@@ -57,6 +57,16 @@ ADD = """
 INSERT INTO user_agent_pool (user_agent_id, user_agent, user_agent_hash, status, health_score, created_at, updated_at)
 VALUES (:user_agent_id, :user_agent, :hash, :status, :health, :now, :now) ON CONFLICT (user_agent_hash) DO NOTHING
 """
+
+# Remember that an agent was removed with requests in its window.
+ADD_REMOVED = """
+INSERT INTO removed_agents (user_agent_hash, removed_at) VALUES (:hash, :at)
+ON CONFLICT (user_agent_hash) DO UPDATE SET removed_at = :at
+"""
+
+REMOVED_AT = "SELECT removed_at FROM removed_agents WHERE user_agent_hash = :hash"
+
+FORGET_REMOVED = "DELETE FROM removed_agents WHERE user_agent_hash = :hash"
 
 ADD_CIRCUIT = "INSERT INTO circuit_breaker_state (agent_id, circuit_state) VALUES (:row, 'CLOSED')"
 
@@ -110,18 +120,15 @@ class SqlAgents:
     def get_rows(self, rows: Sequence[int]) -> dict[int, Agent]:
         return {r[0]: _agent(r) for r in self._db.hold(AGENTS, rows=rows)}
 
-    def find(self, user_agent_id: UserAgentId) -> Stored | None:
+    def find(self, user_agent_id: UserAgentId) -> StoredAgent | None:
         found = self._db.hold_row(f"{STORED} WHERE a.user_agent_id = :id", {"id": user_agent_id})
         return None if found is None else _stored(found)
-
-    def everyone(self) -> Sequence[Stored]:
-        return [_stored(r) for r in self._db.rows(f"{STORED} ORDER BY a.agent_id")]
 
     def add(self, agent: Agent, limits: Limits) -> bool:
         given = {
             "user_agent_id": agent.user_agent_id,
             "user_agent": agent.user_agent,
-            "hash": hashlib.sha256(agent.user_agent.encode()).digest(),
+            "hash": user_agent_hash(agent.user_agent),
             "status": agent.status,
             "health": agent.health_score,
             "now": agent.created_at,
@@ -168,6 +175,26 @@ class SqlAgents:
                 for row, agent in agents.items()
             ],
         )
+
+
+def user_agent_hash(user_agent: str) -> bytes:
+    """Return what a user-agent string is found by: MySQL indexes only the beginning of a long text."""
+    return hashlib.sha256(user_agent.encode()).digest()
+
+
+class SqlRemovedAgents:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def add(self, user_agent: str, removed_at: datetime) -> None:
+        self._db.run(ADD_REMOVED, {"hash": user_agent_hash(user_agent), "at": removed_at})
+
+    def removed_at(self, user_agent: str) -> datetime | None:
+        found = self._db.row(REMOVED_AT, {"hash": user_agent_hash(user_agent)})
+        return None if found is None else found[0]
+
+    def forget(self, user_agent: str) -> None:
+        self._db.run(FORGET_REMOVED, {"hash": user_agent_hash(user_agent)})
 
 
 class SqlUsageLog:
@@ -243,5 +270,10 @@ def _agent(r: AnyRow) -> Agent:
     )
 
 
-def _stored(r: AnyRow) -> Stored:
-    return Stored(r[0], _agent(r), circuit_of(r, 16), int(r[22]), r[23], r[24], r[25])
+def stored_agents(db: Db) -> Sequence[StoredAgent]:
+    """Return every agent in the order of its number."""
+    return [_stored(r) for r in db.rows(f"{STORED} ORDER BY a.agent_id")]
+
+
+def _stored(r: AnyRow) -> StoredAgent:
+    return StoredAgent(r[0], _agent(r), circuit_of(r, 16), int(r[22]), r[23], r[24], r[25])

@@ -1,7 +1,7 @@
 """Numbers for monitors, counted from the tables themselves: a counter kept beside them could be wrong.
 
-Tasks are counted by a walk over all of them, which takes tenths of a second where there are a million: whoever asks
-often keeps the answer for a while.
+Tasks are counted by reading all of them, which takes tenths of a second for a million: a caller that asks often caches
+the answer for a while.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class SqlCounts:
     def __init__(self, db: Db) -> None:
         self._db = db
 
-    def tallies(self, now: datetime) -> ServiceCounts:
+    def service_counts(self, now: datetime) -> ServiceCounts:
         db = self._db
         oldest = {kind: time_of(at) for kind, at in db.rows(OLDEST)}
         return ServiceCounts(
@@ -69,7 +69,7 @@ class SqlCounts:
             workers=db.value(WORKERS),
         )
 
-    def vitals(self, now: datetime, silent_after: timedelta) -> ServiceHealth:
+    def service_health(self, now: datetime, silent_after: timedelta) -> ServiceHealth:
         alive = {row[0]: row[1:] for row in self._db.rows(BEATS, {"since": now - silent_after})}
         beats = [beat for beat in (time_of(alive[role][1]) for role in CRAWLING if role in alive) if beat is not None]
         return ServiceHealth(

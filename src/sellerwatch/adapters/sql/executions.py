@@ -4,49 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from sellerwatch.adapters.sql.activity import SqlActivity
+from sellerwatch.adapters.sql.columns import FAILURE, Columns, take_failure
 from sellerwatch.adapters.sql.paging import of_seller, walk
 from sellerwatch.adapters.sql.statements import AnyRow, Db
 from sellerwatch.crawling.activity_feed import execution_told
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.ports import NoteKind, WorkerInfo
 from sellerwatch.kernel.activity import Activity
-from sellerwatch.kernel.failure import Failure, failure_columns
-from sellerwatch.kernel.ids import ExecutionId, ScheduleId, SellerId, TaskId, WorkerId
+from sellerwatch.kernel.ids import ExecutionId, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.paging import Cursor, Page
 
 TABLE = "crawling_schedule_executions"
 
-COLUMNS = """execution_id, schedule_id, seller_id, created_at, status, total_tasks_created, completed_tasks,
-    failed_tasks, list_total, started_at, completed_at, deadline_at, failure_code,
-    failure_blame, failure_facts, failure_at, start_tries, next_start_at, started_by"""
-
-SELECT = f"SELECT {COLUMNS} FROM {TABLE}"
-
-ROW = f"SELECT id, {COLUMNS} FROM {TABLE} WHERE id IN (:rows)"
-
-# `open_seller_id` is unique: two triggers of one seller cannot both get in.
-ADD = """
-INSERT INTO crawling_schedule_executions (execution_id, schedule_id, seller_id, open_seller_id, created_at, status,
-    total_tasks_created, completed_tasks, failed_tasks, list_total, progress_rate, success_rate, started_at,
-    completed_at, deadline_at, failure_code, failure_blame, failure_facts, failure_at, start_tries, next_start_at,
-    started_by)
-VALUES (:execution_id, :schedule_id, :seller_id, :open_seller_id, :created_at, :status, :total, :completed, :failed,
-    :list_total, :progress_rate, :success_rate, :started_at, :completed_at, :deadline_at, :failure_code,
-    :failure_blame, :failure_facts, :failure_at, :start_tries, :next_start_at, :started_by)
-"""
-
-SAVE = """
-UPDATE crawling_schedule_executions SET open_seller_id = :open_seller_id, status = :status,
-    total_tasks_created = :total, completed_tasks = :completed, failed_tasks = :failed, list_total = :list_total,
-    progress_rate = :progress_rate, success_rate = :success_rate, started_at = :started_at,
-    completed_at = :completed_at, deadline_at = :deadline_at, failure_code = :failure_code,
-    failure_blame = :failure_blame, failure_facts = :failure_facts, failure_at = :failure_at,
-    start_tries = :start_tries, next_start_at = :next_start_at
-WHERE execution_id = :execution_id
-"""
+EXECUTION = Columns[Execution](
+    TABLE,
+    same="execution_id schedule_id seller_id created_at status total_tasks_created completed_tasks failed_tasks"
+    " list_total started_at completed_at deadline_at start_tries next_start_at started_by progress_rate success_rate",
+    other={
+        **FAILURE,
+        # Unique: two triggers of one seller cannot both start a run.
+        "open_seller_id": lambda execution: execution.seller_id if execution.is_open else None,
+    },
+    written="progress_rate success_rate open_seller_id",
+)
+SELECT = EXECUTION.select
+ROW = f"SELECT id, {EXECUTION.listed} FROM {TABLE} WHERE id IN (:rows)"
+ADD = EXECUTION.insert()
+SAVE = EXECUTION.update("execution_id", without="schedule_id seller_id created_at started_by")
 
 STATUS = "SELECT status FROM crawling_schedule_executions WHERE execution_id = :id"
 
@@ -98,13 +84,13 @@ class SqlExecutions:
         self._db = db
 
     def add(self, execution: Execution) -> None:
-        self._db.run(ADD, _params(execution))
+        self._db.many(ADD.sql, [ADD.values(execution)])
         self._tell(execution)
 
     def save(self, execution: Execution) -> None:
         """Whoever watches is told when it begins, ends or begins again."""
         was = self._db.value(STATUS, {"id": execution.execution_id})
-        self._db.run(SAVE, _params(execution))
+        self._db.many(SAVE.sql, [SAVE.values(execution)])
         if was is not None and was != execution.status:
             self._tell(execution)
 
@@ -221,50 +207,7 @@ class SqlWorkers:
         return buried
 
 
-def _params(execution: Execution) -> dict[str, Any]:
-    code, blame, facts, failed_at = failure_columns(execution.failure)
-    return {
-        "execution_id": execution.execution_id,
-        "schedule_id": execution.schedule_id,
-        "seller_id": execution.seller_id,
-        "open_seller_id": execution.seller_id if execution.is_open else None,
-        "created_at": execution.created_at,
-        "status": execution.status,
-        "total": execution.total_tasks_created,
-        "completed": execution.completed_tasks,
-        "failed": execution.failed_tasks,
-        "list_total": execution.list_total,
-        "progress_rate": execution.progress_rate,
-        "success_rate": execution.success_rate,
-        "started_at": execution.started_at,
-        "completed_at": execution.completed_at,
-        "deadline_at": execution.deadline_at,
-        "failure_code": code,
-        "failure_blame": blame,
-        "failure_facts": facts,
-        "failure_at": failed_at,
-        "start_tries": execution.start_tries,
-        "next_start_at": execution.next_start_at,
-        "started_by": execution.started_by,
-    }
-
-
 def _execution(row: AnyRow) -> Execution:
-    return Execution(
-        execution_id=ExecutionId(row[0]),
-        schedule_id=ScheduleId(row[1]),
-        seller_id=SellerId(row[2]),
-        created_at=row[3],
-        status=ExecutionStatus(row[4]),
-        total_tasks_created=row[5],
-        completed_tasks=row[6],
-        failed_tasks=row[7],
-        list_total=row[8],
-        started_at=row[9],
-        completed_at=row[10],
-        deadline_at=row[11],
-        failure=Failure.stored(row[12], row[13], row[14], row[15]),
-        start_tries=row[16],
-        next_start_at=row[17],
-        started_by=row[18],
-    )
+    values = EXECUTION.by_name(row)
+    failure, status = take_failure(values), ExecutionStatus(values["status"])
+    return Execution(**values | {"failure": failure, "status": status})

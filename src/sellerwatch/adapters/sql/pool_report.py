@@ -1,15 +1,15 @@
-"""The pool as an operator looks at it, in SQL. Nothing is written: what the next claim would expire is left out."""
+"""What people can see of the pool, in SQL. Nothing is written: what the next claim would expire is left out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from sellerwatch.adapters.sql.agents import SqlAgents
+from sellerwatch.adapters.sql.agents import stored_agents
 from sellerwatch.adapters.sql.statements import AnyRow, Db
 from sellerwatch.agents.agent_status import AgentDetails, CircuitEvent, Window
 from sellerwatch.agents.limits import Limits
-from sellerwatch.agents.ports import Stored
+from sellerwatch.agents.ports import StoredAgent
 from sellerwatch.kernel.clock import Moment
 
 # Windows that count as full, whatever was used.
@@ -21,14 +21,14 @@ ANSWERED = """
 SELECT agent_id, COUNT(*), MIN(answered_boot_us) FROM permits WHERE answered_boot_us > :edge GROUP BY agent_id
 """
 
-# One look into the covering index for each agent: the log's other lines are not read.
+# One search of the covering index for each agent; the other lines of the log are not read.
 TOO_MANY = """
 SELECT a.agent_id, COUNT(*) FROM user_agent_pool a
 CROSS JOIN token_usage_log l ON l.is_429_error = 1 AND l.agent_id = a.agent_id AND l.request_timestamp > :since
 GROUP BY a.agent_id
 """
 
-# The boot whose clock the stamps are of: all are carried over when a service starts.
+# The boot by whose clock the departures are recorded; a service that starts carries all of them over.
 BOOT = "SELECT MAX(boot_id) FROM rate_limit_bucket"
 
 EVENTS = """
@@ -43,6 +43,9 @@ class SqlPoolReport:
     def __init__(self, db: Db) -> None:
         self._db = db
 
+    def agents(self) -> Sequence[StoredAgent]:
+        return stored_agents(self._db)
+
     def standings(self, at: Moment, limits: Limits) -> Sequence[AgentDetails]:
         windows = _Windows(self._db, at, limits)
         too_many = {r[0]: r[1] for r in self._db.rows(TOO_MANY, {"since": at.now - HOUR})}
@@ -56,7 +59,7 @@ class SqlPoolReport:
                 token_expires_at=stored.token_expires_at,
                 too_many=too_many.get(stored.row, 0),
             )
-            for stored in SqlAgents(self._db).everyone()
+            for stored in self.agents()
         ]
 
     def circuit_events(self, row: int, limit: int) -> Sequence[CircuitEvent]:
@@ -65,14 +68,14 @@ class SqlPoolReport:
 
 class _Windows:
     """Permits counted by agent. After a reboot, and until a service has carried them over, all count as answered when
-    this boot began: as `Permits.enter_boot` will have it."""
+    this boot began, as `RequestWindows.enter_boot` records them."""
 
     def __init__(self, db: Db, at: Moment, limits: Limits) -> None:
         self._at, self._limits = at, limits
         boot = db.value(BOOT)
         self._earlier_boot = boot is not None and boot != at.boot_id
         edge = at.boot_us - limits.window_us
-        # An earlier boot's clock says nothing here: its stamps are all counted, or none.
+        # Times of an earlier boot's clock cannot be compared: all of its permits are counted, or none.
         counted: list[AnyRow] = []
         if not self._earlier_boot or edge < 0:
             counted += db.rows(UNDER_WAY)
@@ -87,7 +90,7 @@ class _Windows:
             elif oldest is not None:
                 self._oldest[row] = oldest
 
-    def of(self, stored: Stored) -> Window:
+    def of(self, stored: StoredAgent) -> Window:
         oldest = self._oldest.get(stored.row)
         free_at = None if oldest is None else self._time(oldest + self._limits.window_us)
         full_until = self._full_until(self._full.get(stored.row))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 
 import zstandard
 
+from sellerwatch.adapters.sql.columns import Columns
 from sellerwatch.adapters.sql.paging import Walk, like, walk
 from sellerwatch.adapters.sql.statements import AnyRow, Db
 from sellerwatch.catalog.ports import ListStanding, PartKey, ProductCounts, RawPart, StoredBody
@@ -15,26 +17,21 @@ from sellerwatch.kernel.fast_values import made
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, SellerId
 from sellerwatch.kernel.paging import Cursor, Page
 
-COLUMNS = """product_id, item_no, seller_id, created_at, updated_at, minishop_data_hash, detail_data_hash,
-    option_data_hash, is_changed, version, missing_runs, last_seen_at, last_seen_execution, deleted_at, name"""
-
-SELECT = f"SELECT {COLUMNS} FROM products"
-
-ROW = f"SELECT id, {COLUMNS} FROM products WHERE id IN (:rows)"
-
-ADD = """
-INSERT INTO products (product_id, item_no, seller_id, created_at, updated_at, minishop_data_hash, detail_data_hash,
-    option_data_hash, is_complete, is_changed, version, missing_runs, last_seen_at, last_seen_execution, deleted_at,
-    name)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-
-SAVE = """
-UPDATE products SET seller_id = ?, updated_at = ?, minishop_data_hash = ?, detail_data_hash = ?, option_data_hash = ?,
-    is_complete = ?, is_changed = ?, version = ?, missing_runs = ?, last_seen_at = ?, last_seen_execution = ?,
-    deleted_at = ?, name = ?
-WHERE item_no = ?
-"""
+PRODUCT = Columns[Product](
+    "products",
+    same="product_id item_no seller_id created_at updated_at is_complete is_changed version missing_runs last_seen_at"
+    " last_seen_execution deleted_at name",
+    other={
+        "minishop_data_hash": attrgetter("minishop_hash"),
+        "detail_data_hash": attrgetter("detail_hash"),
+        "option_data_hash": attrgetter("option_hash"),
+    },
+    written="is_complete",
+)
+SELECT = PRODUCT.select
+ROW = f"SELECT id, {PRODUCT.listed} FROM products WHERE id IN (:rows)"
+ADD = PRODUCT.insert()
+SAVE = PRODUCT.update("item_no", without="product_id created_at")
 
 NOTE_LISTED = """
 UPDATE products SET last_seen_at = :last_seen_at, last_seen_execution = :last_seen_execution,
@@ -121,15 +118,14 @@ class SqlProducts:
         self._db = db
 
     def of_items(self, items: Sequence[ItemNo]) -> dict[ItemNo, Product]:
-        return {
-            ItemNo(row[1]): _product(row) for row in self._db.hold(f"{SELECT} WHERE item_no IN (:items)", items=items)
-        }
+        found = map(_product, self._db.hold(f"{SELECT} WHERE item_no IN (:items)", items=items))
+        return {product.item_no: product for product in found}
 
     def add(self, products: Iterable[Product]) -> None:
-        self._db.many(ADD, [(p.product_id, p.item_no, p.seller_id, p.created_at, *_changing(p)) for p in products])
+        self._db.many(ADD.sql, map(ADD.values, products))
 
     def save(self, products: Iterable[Product]) -> None:
-        self._db.many(SAVE, [(p.seller_id, *_changing(p), p.item_no) for p in products])
+        self._db.many(SAVE.sql, map(SAVE.values, products))
 
     def note_listed(self, products: Iterable[Product]) -> None:
         self._db.many(
@@ -269,40 +265,9 @@ class SqlProductBodies:
         self._db.run(FORGET_BODY_HASHES, items=items)
 
 
-def _changing(product: Product) -> AnyRow:
-    """What may change of a product, its seller aside, in the order of `ADD` and `SAVE`."""
-    return (
-        product.updated_at,
-        product.minishop_hash,
-        product.detail_hash,
-        product.option_hash,
-        product.is_complete,
-        product.is_changed,
-        product.version,
-        product.missing_runs,
-        product.last_seen_at,
-        product.last_seen_execution,
-        product.deleted_at,
-        product.name,
-    )
-
-
 def _product(row: AnyRow) -> Product:
-    return made(
-        Product,
-        product_id=ProductId(row[0]),
-        item_no=ItemNo(row[1]),
-        seller_id=SellerId(row[2]),
-        created_at=row[3],
-        updated_at=row[4],
-        minishop_hash=row[5],
-        detail_hash=row[6],
-        option_hash=row[7],
-        is_changed=bool(row[8]),
-        version=row[9],
-        missing_runs=row[10],
-        last_seen_at=row[11],
-        last_seen_execution=None if row[12] is None else ExecutionId(row[12]),
-        deleted_at=row[13],
-        name=row[14],
-    )
+    values = PRODUCT.by_name(row)
+    for part in ("minishop", "detail", "option"):
+        values[f"{part}_hash"] = values.pop(f"{part}_data_hash")
+    values["is_changed"] = bool(values["is_changed"])
+    return made(Product, **values)

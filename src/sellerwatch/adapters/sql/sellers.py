@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from sellerwatch.adapters.sql.columns import Columns, Get
 from sellerwatch.adapters.sql.engine import time_of
 from sellerwatch.adapters.sql.paging import like
 from sellerwatch.adapters.sql.statements import AnyRow, Db
@@ -14,39 +15,39 @@ from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
 from sellerwatch.schedules.schedule import Schedule, ScheduleStatus
 from sellerwatch.sellers.seller import Seller, SellerStatus
 
-SELLER = """SELECT seller_id, name, interval_amount, interval_unit, status, total_product_count, created_at, updated_at
-FROM sellers"""
+INTERVAL: Mapping[str, Get] = {
+    "interval_amount": lambda noun: noun.interval.amount,
+    "interval_unit": lambda noun: noun.interval.unit,
+}
 
-ADD_SELLER = """
-INSERT INTO sellers (seller_id, name, interval_amount, interval_unit, status, total_product_count, created_at,
-    updated_at)
-VALUES (:seller_id, :name, :amount, :unit, :status, :total, :created_at, :updated_at)
-"""
+SELLER = Columns[Seller](
+    "sellers", same="seller_id name status total_product_count created_at updated_at", other=INTERVAL
+)
+ADD_SELLER = SELLER.insert()
+SAVE_SELLER = SELLER.update("seller_id", without="created_at")
 
-SAVE_SELLER = """
-UPDATE sellers SET name = :name, interval_amount = :amount, interval_unit = :unit, status = :status,
-    total_product_count = :total, updated_at = :updated_at WHERE seller_id = :seller_id
-"""
+SCHEDULE = Columns[Schedule](
+    "crawling_schedules",
+    same="schedule_id seller_id status next_run_at created_at updated_at",
+    other={
+        **INTERVAL,
+        "schedule_rule": lambda schedule: schedule.rule,
+        "schedule_expression": lambda schedule: schedule.expression,
+    },
+    written="schedule_rule schedule_expression",
+)
+ADD_SCHEDULE = SCHEDULE.insert()
+SAVE_SCHEDULE = SCHEDULE.update("schedule_id", without="seller_id schedule_rule created_at")
 
-SCHEDULE = """
-SELECT schedule_id, seller_id, interval_amount, interval_unit, status, next_run_at, created_at, updated_at,
+# A schedule, and when its run that waits to be started is tried again.
+SELECT_SCHEDULE = f"""
+SELECT {SCHEDULE.listed},
     (SELECT e.next_start_at FROM crawling_schedule_executions e
      WHERE e.open_seller_id = crawling_schedules.seller_id AND e.status = 'PENDING')
 FROM crawling_schedules"""
 
-ADD_SCHEDULE = """
-INSERT INTO crawling_schedules (schedule_id, seller_id, schedule_rule, schedule_expression, interval_amount,
-    interval_unit, status, next_run_at, created_at, updated_at)
-VALUES (:schedule_id, :seller_id, :rule, :expression, :amount, :unit, :status, :next_run_at, :created_at, :updated_at)
-"""
-
-SAVE_SCHEDULE = """
-UPDATE crawling_schedules SET schedule_expression = :expression, interval_amount = :amount, interval_unit = :unit,
-    status = :status, next_run_at = :next_run_at, updated_at = :updated_at WHERE schedule_id = :schedule_id
-"""
-
 # Schedules whose time has come. A FAILED one still runs here: the embedded scheduler needs no telling.
-DUE = f"{SCHEDULE} WHERE status IN ('ACTIVE', 'FAILED') AND next_run_at <= :now ORDER BY next_run_at, seller_id"
+DUE = f"{SELECT_SCHEDULE} WHERE status IN ('ACTIVE', 'FAILED') AND next_run_at <= :now ORDER BY next_run_at, seller_id"
 
 # A piece of the id or of the name; `!` escapes what LIKE would take for a sign of its own.
 SEARCH = "(seller_id LIKE :like ESCAPE '!' OR name LIKE :like ESCAPE '!')"
@@ -57,14 +58,14 @@ class SqlSellers:
         self._db = db
 
     def get(self, seller_id: SellerId) -> Seller | None:
-        row = self._db.hold_row(f"{SELLER} WHERE seller_id = :seller_id", {"seller_id": seller_id})
+        row = self._db.hold_row(f"{SELLER.select} WHERE seller_id = :seller_id", {"seller_id": seller_id})
         return None if row is None else _seller(row)
 
     def add(self, seller: Seller) -> None:
-        self._db.run(ADD_SELLER, _seller_params(seller))
+        self._db.many(ADD_SELLER.sql, [ADD_SELLER.values(seller)])
 
     def save(self, seller: Seller) -> None:
-        self._db.run(SAVE_SELLER, _seller_params(seller))
+        self._db.many(SAVE_SELLER.sql, [SAVE_SELLER.values(seller)])
 
     def page(
         self, *, status: SellerStatus | None, offset: int, limit: int, search: str | None = None
@@ -72,7 +73,7 @@ class SqlSellers:
         asked = [*(["status = :status"] if status else []), *([SEARCH] if search else [])]
         where = f"WHERE {' AND '.join(asked)}" if asked else ""
         params = {"status": status, "offset": offset, "limit": limit, "like": like(search or "")}
-        rows = self._db.rows(f"{SELLER} {where} ORDER BY seller_id LIMIT :limit OFFSET :offset", params)
+        rows = self._db.rows(f"{SELLER.select} {where} ORDER BY seller_id LIMIT :limit OFFSET :offset", params)
         return [_seller(row) for row in rows], self._db.value(f"SELECT COUNT(*) FROM sellers {where}", params)
 
 
@@ -87,60 +88,35 @@ class SqlSchedules:
         return self._one("schedule_id", schedule_id)
 
     def add(self, schedule: Schedule) -> None:
-        self._db.run(ADD_SCHEDULE, _schedule_params(schedule))
+        self._db.many(ADD_SCHEDULE.sql, [ADD_SCHEDULE.values(schedule)])
 
     def save(self, schedule: Schedule) -> None:
-        self._db.run(SAVE_SCHEDULE, _schedule_params(schedule))
+        self._db.many(SAVE_SCHEDULE.sql, [SAVE_SCHEDULE.values(schedule)])
 
     def due(self, now: datetime) -> Sequence[Schedule]:
         return [_schedule(row) for row in self._db.rows(DUE, {"now": now})]
 
     def page(self, *, offset: int, limit: int) -> tuple[Sequence[Schedule], int]:
         params = {"offset": offset, "limit": limit}
-        rows = self._db.rows(f"{SCHEDULE} ORDER BY seller_id LIMIT :limit OFFSET :offset", params)
+        rows = self._db.rows(f"{SELECT_SCHEDULE} ORDER BY seller_id LIMIT :limit OFFSET :offset", params)
         return [_schedule(row) for row in rows], self._db.value("SELECT COUNT(*) FROM crawling_schedules")
 
     def _one(self, column: str, value: str) -> Schedule | None:
-        row = self._db.hold_row(f"{SCHEDULE} WHERE {column} = :value", {"value": value})
+        row = self._db.hold_row(f"{SELECT_SCHEDULE} WHERE {column} = :value", {"value": value})
         return None if row is None else _schedule(row)
 
 
 def _seller(row: AnyRow) -> Seller:
-    interval = CrawlingInterval(row[2], IntervalUnit(row[3]))
-    return Seller(SellerId(row[0]), row[1], interval, SellerStatus(row[4]), row[5], row[6], row[7])
-
-
-def _seller_params(seller: Seller) -> dict[str, Any]:
-    return {
-        "seller_id": seller.seller_id,
-        "name": seller.name,
-        "amount": seller.interval.amount,
-        "unit": seller.interval.unit,
-        "status": seller.status,
-        "total": seller.total_product_count,
-        "created_at": seller.created_at,
-        "updated_at": seller.updated_at,
-    }
+    values = SELLER.by_name(row)
+    interval, status = _take_interval(values), SellerStatus(values["status"])
+    return Seller(**values | {"interval": interval, "status": status})
 
 
 def _schedule(row: AnyRow) -> Schedule:
-    interval = CrawlingInterval(row[2], IntervalUnit(row[3]))
-    waiting_start = time_of(row[8])
-    return Schedule(
-        ScheduleId(row[0]), SellerId(row[1]), interval, ScheduleStatus(row[4]), row[5], row[6], row[7], waiting_start
-    )
+    values = SCHEDULE.by_name(row)
+    interval, status = _take_interval(values), ScheduleStatus(values["status"])
+    return Schedule(**values | {"interval": interval, "status": status, "waiting_start": time_of(row[-1])})
 
 
-def _schedule_params(schedule: Schedule) -> dict[str, Any]:
-    return {
-        "schedule_id": schedule.schedule_id,
-        "seller_id": schedule.seller_id,
-        "rule": schedule.rule,
-        "expression": schedule.expression,
-        "amount": schedule.interval.amount,
-        "unit": schedule.interval.unit,
-        "status": schedule.status,
-        "next_run_at": schedule.next_run_at,
-        "created_at": schedule.created_at,
-        "updated_at": schedule.updated_at,
-    }
+def _take_interval(values: dict[str, Any]) -> CrawlingInterval:
+    return CrawlingInterval(values.pop("interval_amount"), IntervalUnit(values.pop("interval_unit")))

@@ -8,37 +8,34 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
+from sellerwatch.adapters.sql.columns import FAILURE, Columns, take_failure
 from sellerwatch.adapters.sql.engine import time_of
 from sellerwatch.adapters.sql.paging import Walk, walk
 from sellerwatch.adapters.sql.statements import AnyRow, Db
 from sellerwatch.crawling.ports import TaskFilter
-from sellerwatch.crawling.task import OPEN_STATES, READY_STATES, Purpose, RequestUrl, Task, TaskStatus, TaskType
+from sellerwatch.crawling.task import OPEN_STATES, READY_STATES, Purpose, Task, TaskStatus, TaskType
 from sellerwatch.kernel.failure import Failure, failure_columns
 from sellerwatch.kernel.fast_values import made
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.paging import Cursor, Page
 
-COLUMNS = """task_id, execution_id, seller_id, task_type, request_url, created_at, available_at, purpose, item_no,
-    page_no, status, retry_count, failure_code, published_at, started_at, completed_at, publish_count, attempt,
-    worker_id, lost_leases, requests_made, agent_id, failure_blame, failure_facts, failure_at, note"""
-
-SELECT = f"SELECT {COLUMNS} FROM crawler_tasks"
+TASK = Columns[Task](
+    "crawler_tasks",
+    same="task_id execution_id seller_id task_type request_url created_at available_at purpose item_no page_no status"
+    " retry_count published_at started_at completed_at publish_count attempt worker_id lost_leases requests_made note",
+    other={"agent_id": attrgetter("agent_row"), **FAILURE},
+)
+SELECT = TASK.select
 
 # A product has one task of a type in a run, however often it stands on the list.
-ADD = """
-INSERT INTO crawler_tasks (task_id, execution_id, seller_id, task_type, purpose, item_no, page_no, request_url, status,
-    available_at, created_at, updated_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (execution_id, item_no, task_type) DO NOTHING
-"""
+ADD = TASK.insert(also="updated_at")
+ADD_ONCE = f"{ADD.sql} ON CONFLICT (execution_id, item_no, task_type) DO NOTHING"
 
-SAVE = """
-UPDATE crawler_tasks SET status = ?, retry_count = ?, failure_code = ?, failure_blame = ?, failure_facts = ?,
-    failure_at = ?, note = ?, published_at = ?, started_at = ?,
-    completed_at = ?, available_at = ?, publish_count = ?, attempt = ?, worker_id = ?, lost_leases = ?,
-    requests_made = ?, agent_id = ?, updated_at = ?
-WHERE task_id = ?
-"""
+SAVE = TASK.update(
+    "task_id",
+    without="execution_id seller_id task_type request_url created_at purpose item_no page_no",
+    also="updated_at",
+)
 
 # Taken by a worker: nothing else about a task changes then. Those that are taken alike, in one statement.
 START = """
@@ -117,7 +114,7 @@ GROUP BY task_type, status"""
 
 COUNT = "SELECT seller_id, task_type, COUNT(*) FROM crawler_tasks"
 
-ROW = f"SELECT id, {COLUMNS} FROM crawler_tasks WHERE id IN (:rows)"
+ROW = f"SELECT id, {TASK.listed} FROM crawler_tasks WHERE id IN (:rows)"
 
 
 class SqlTasks:
@@ -125,26 +122,7 @@ class SqlTasks:
         self._db = db
 
     def add(self, tasks: Iterable[Task]) -> int:
-        return self._db.many(
-            ADD,
-            [
-                (
-                    task.task_id,
-                    task.execution_id,
-                    task.seller_id,
-                    task.task_type,
-                    task.purpose,
-                    task.item_no,
-                    task.page_no,
-                    task.request_url,
-                    task.status,
-                    task.available_at,
-                    task.created_at,
-                    task.created_at,
-                )
-                for task in tasks
-            ],
-        )
+        return self._db.many(ADD_ONCE, [ADD.values(task, task.created_at) for task in tasks])
 
     def get(self, task_id: TaskId) -> Task | None:
         row = self._db.hold_row(f"{SELECT} WHERE task_id = :task_id", {"task_id": task_id})
@@ -166,30 +144,7 @@ class SqlTasks:
         return {TaskId(row[0]): task_of(row) for row in rows}
 
     def save(self, tasks: Iterable[Task], now: datetime) -> None:
-        self._db.many(
-            SAVE,
-            [
-                (
-                    task.status,
-                    task.retry_count,
-                    *failure_columns(task.failure),
-                    task.note,
-                    task.published_at,
-                    task.started_at,
-                    task.completed_at,
-                    task.available_at,
-                    task.publish_count,
-                    task.attempt,
-                    task.worker_id,
-                    task.lost_leases,
-                    task.requests_made,
-                    task.agent_row,
-                    now,
-                    task.task_id,
-                )
-                for task in tasks
-            ],
-        )
+        self._db.many(SAVE.sql, [SAVE.values(task, now) for task in tasks])
 
     def start(self, tasks: Iterable[Task], now: datetime) -> None:
         names = ("status", "published_at", "publish_count", "attempt", "worker_id", "requests_made", "agent_row")
@@ -378,30 +333,11 @@ def _way(choice: TaskFilter) -> Walk:
 
 
 def task_of(row: AnyRow) -> Task:
-    return made(
-        Task,
-        task_id=TaskId(row[0]),
-        execution_id=ExecutionId(row[1]),
-        seller_id=SellerId(row[2]),
-        task_type=_TYPES[row[3]],
-        request_url=RequestUrl(row[4]),
-        created_at=row[5],
-        available_at=row[6],
-        purpose=_PURPOSES[row[7]],
-        item_no=None if row[8] is None else ItemNo(row[8]),
-        page_no=row[9],
-        status=_STATUSES[row[10]],
-        retry_count=row[11],
-        failure=None if row[12] is None else Failure.stored(row[12], row[22], row[23], row[24]),
-        note=row[25],
-        published_at=row[13],
-        started_at=row[14],
-        completed_at=row[15],
-        publish_count=row[16],
-        attempt=row[17],
-        worker_id=None if row[18] is None else WorkerId(row[18]),
-        lost_leases=row[19],
-        requests_made=row[20],
-        agent_row=row[21],
-        is_final=row[10] == TaskStatus.FAILED,
-    )
+    values = TASK.by_name(row)
+    values["task_type"] = _TYPES[values["task_type"]]
+    values["purpose"] = _PURPOSES[values["purpose"]]
+    values["status"] = _STATUSES[values["status"]]
+    values["agent_row"] = values.pop("agent_id")
+    values["failure"] = take_failure(values)
+    values["is_final"] = values["status"] is TaskStatus.FAILED
+    return made(Task, **values)

@@ -7,7 +7,7 @@ from functools import cached_property
 from sqlalchemy import Connection
 
 from sellerwatch.adapters.sql.activity import SqlActivity
-from sellerwatch.adapters.sql.agents import SqlAgents, SqlUsageLog
+from sellerwatch.adapters.sql.agents import SqlAgents, SqlRemovedAgents, SqlUsageLog
 from sellerwatch.adapters.sql.audit import SqlAuditTrail
 from sellerwatch.adapters.sql.channels import SqlAttempts, SqlChannels
 from sellerwatch.adapters.sql.circuits import SqlCircuits
@@ -103,6 +103,10 @@ class Transaction:
     @cached_property
     def agents(self) -> SqlAgents:
         return SqlAgents(self.db)
+
+    @cached_property
+    def removed_agents(self) -> SqlRemovedAgents:
+        return SqlRemovedAgents(self.db)
 
     @cached_property
     def usage_log(self) -> SqlUsageLog:

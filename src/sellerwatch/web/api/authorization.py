@@ -10,6 +10,7 @@ from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBea
 from sellerwatch.operations.session import OperationSession
 from sellerwatch.web.api.context import parts_of
 from sellerwatch.web.api.credentials import Caller, NotLoggedIn, Role
+from sellerwatch.web.api.cursors import DryRun
 from sellerwatch.web.api.errors import language_of
 from sellerwatch.web.sessions import COOKIE, follower_of
 
@@ -82,10 +83,18 @@ async def _admin_session(request: Request, caller: Annotated[Caller, Depends(_ad
     return parts_of(request).session(caller.actor, language_of(request))
 
 
+async def _dry_run_session(
+    session: Annotated[OperationSession, Depends(_admin_session)], dry_run: DryRun = False
+) -> OperationSession:
+    return session.with_dry_run(dry_run)
+
+
 #: Commands and queries for anybody who is logged in.
 ViewerSession = Annotated[OperationSession, Depends(_viewer_session)]
 #: The same for whoever may change things.
 AdminSession = Annotated[OperationSession, Depends(_admin_session)]
+#: Commands for administrators, which `?dryRun=true` runs without keeping what they do.
+DryRunSession = Annotated[OperationSession, Depends(_dry_run_session)]
 #: A monitor: it has a token, or one of the internal keys.
 Watcher = Annotated[Caller, Depends(_watcher)]
 #: Whoever follows the stream: by a token, or from a page of the console.

@@ -1,32 +1,33 @@
-"""/actuator/health: whether it lives, whether it can be given work, and how each part of it is.
+"""/actuator/health: liveness, readiness, and the state of each part.
 
-Three questions for three askers. Liveness (restart it?) looks at nothing but this process. Readiness (send it work?)
-looks at what every request needs: database, schema, room on the disk, a worker that is heard of, a scheduler that
-turns. The whole (call somebody?) also looks at what is wrong though requests are answered: events that do not arrive, a
-pool whose breaker is open, a marketplace that does not answer or is paused. What cannot be read is down: a monitor that
-says nothing would be taken for good news.
+- Liveness (restart the process?) checks nothing but this process.
+- Readiness (send it work?) checks what every request needs: database, schema, free disk space, a worker with a
+  heartbeat, a scheduler that runs.
+- The whole (alert somebody?) also checks what is wrong although requests are answered: events that are not delivered, a
+  pool whose breaker is open, a marketplace that does not answer or is paused.
 
-Everybody may ask and is told up or down; whoever has a valid token is told the numbers too.
+A part that cannot be read is down. Every caller sees up or down; a caller with a valid token sees the numbers too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
-from sellerwatch.agents.marketplace_status import MarketplaceStatus, marketplace_status
+from sellerwatch.agents.marketplace_status import MarketplaceStatus
 from sellerwatch.compose.database import disk_left, schema_head
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.errors import SellerwatchError
+from sellerwatch.reports.queries import read_marketplace_status, read_service_health
 from sellerwatch.reports.service_counts import ServiceHealth
 from sellerwatch.service.service import Role
 from sellerwatch.web.api.authorization import caller_of
@@ -36,13 +37,15 @@ from sellerwatch.web.api.models import ResponseModel
 
 log = logging.getLogger(__name__)
 
-#: A database that takes longer than this to answer is not there for anybody else either.
-PATIENCE = 5.0
+T = TypeVar("T")
+
+#: A part that takes longer than this to answer is down.
+TIMEOUT = 5.0
 LEAST_DISK = 50_000_000
-#: The scheduler turns every 10 s at least, however far its next start is; this long without a turn it hangs.
+#: The scheduler looks every 10 s at least; after this long without a look it hangs.
 SCHEDULER_SILENT = 30.0
-#: So many sweeps of the outbox without a due event leaving.
-SWEEPS = 3
+#: Intervals of the outbox after which a due event that was not sent is late.
+INTERVALS = 3
 
 
 class Status(StrEnum):
@@ -52,7 +55,7 @@ class Status(StrEnum):
 
 class Component(ResponseModel):
     status: Status
-    details: dict[str, Any] | None = Field(None, description="Only for whoever sends a valid token.")
+    details: dict[str, Any] | None = Field(None, description="Only for callers with a valid token.")
 
 
 class Health(ResponseModel):
@@ -62,7 +65,7 @@ class Health(ResponseModel):
 
 @dataclass(frozen=True)
 class Finding:
-    """How a part is. `ready`: without it no request can be served."""
+    """The state of one part. `ready`: no request can be served without it."""
 
     name: str
     up: bool
@@ -74,59 +77,63 @@ def _answers(down: str) -> dict[int | str, dict[str, Any]]:
     return {503: {"model": Health, "description": down}, **refusals(400, 401, 413, 429, 500)}
 
 
-#: A token is welcome, not needed.
-WELCOME: dict[str, Any] = {"security": [{}, {"HTTPBearer": []}]}
+#: A token is optional.
+OPTIONAL_TOKEN: dict[str, Any] = {"security": [{}, {"HTTPBearer": []}]}
 
 router = APIRouter(prefix="/actuator/health", tags=["health"])
 
 
-@router.get("", responses=_answers("Some part is down"), openapi_extra=WELCOME, response_model_exclude_none=True)
+@router.get("", responses=_answers("Some part is down"), openapi_extra=OPTIONAL_TOKEN, response_model_exclude_none=True)
 async def health(request: Request, response: Response) -> Health:
     """Every part, up or down; 503 when one is down."""
-    return await _told(request, response, lambda finding: True)
+    return await _answer(request, response, lambda finding: True)
 
 
-@router.get("/readiness", responses=_answers("Not ready"), openapi_extra=WELCOME, response_model_exclude_none=True)
+@router.get(
+    "/readiness", responses=_answers("Not ready"), openapi_extra=OPTIONAL_TOKEN, response_model_exclude_none=True
+)
 async def readiness(request: Request, response: Response) -> Health:
     """Whether it can be given work: 503 when it cannot."""
-    return await _told(request, response, lambda finding: finding.ready)
+    return await _answer(request, response, lambda finding: finding.ready)
 
 
 @router.get("/liveness", responses=refusals(400, 413, 429, 500), response_model_exclude_none=True)
 async def liveness() -> Health:
-    """Whether the process answers at all; nothing else is looked at."""
+    """Whether the process answers; nothing else is checked."""
     return Health(status=Status.UP)
 
 
-async def _told(request: Request, response: Response, chosen: Callable[[Finding], bool]) -> Health:
+async def _answer(request: Request, response: Response, chosen: Callable[[Finding], bool]) -> Health:
     parts = parts_of(request)
-    known = await caller_of(request) is not None
-    found = [finding for finding in await look(parts) if chosen(finding)]
-    whole = all(finding.up for finding in found)
-    if not whole:
+    has_token = await caller_of(request) is not None
+    found = [finding for finding in await find_all(parts) if chosen(finding)]
+    is_up = all(finding.up for finding in found)
+    if not is_up:
         response.status_code = 503
     return Health(
-        status=_status(whole),
+        status=_status(is_up),
         components={
-            finding.name: Component(status=_status(finding.up), details=finding.details if known else None)
+            finding.name: Component(status=_status(finding.up), details=finding.details if has_token else None)
             for finding in found
         },
     )
 
 
-async def look(parts: Parts) -> list[Finding]:
-    """Every part as it is now; nothing is remembered from an earlier look."""
-    vitals, marketplace = await _read(parts), await _read_marketplace(parts)
-    outside = await asyncio.gather(*(_outside(name, ask) for name, ask in parts.service.outside.items()))
-    # A part that is ours and another server's is up when both are.
+async def find_all(parts: Parts) -> list[Finding]:
+    """Check every part; nothing is cached."""
+    session = parts.session("health", "en")
+    health = await _read(session.ask(read_service_health, parts.service.crawl.visibility), "the database")
+    marketplace = await _read(session.ask(read_marketplace_status), "the state of the marketplace")
+    outside = await asyncio.gather(*(_outside(name, check) for name, check in parts.service.outside.items()))
+    # A part that is partly ours and partly another server's is up when both are.
     ours = [
-        Finding("database", vitals is not None),
-        _schema(vitals),
+        Finding("database", health is not None),
+        _schema(health),
         _disk(parts),
-        _worker(parts, vitals),
-        *((_scheduler(parts, vitals),) if parts.service.schedules else ()),
-        _outbox(parts, vitals),
-        _breaker(vitals),
+        _worker(parts, health),
+        *((_scheduler(parts, health),) if parts.service.schedules else ()),
+        _outbox(parts, health),
+        _breaker(health),
         _marketplace(marketplace),
     ]
     others = {finding.name: finding for finding in outside}
@@ -140,28 +147,18 @@ def _together(ours: Finding, other: Finding | None) -> Finding:
     return Finding(ours.name, ours.up and other.up, ours.ready and other.ready, {**ours.details, **other.details})
 
 
-async def _read(parts: Parts) -> ServiceHealth | None:
-    now, silent = parts.clock.now(), parts.service.crawl.visibility
+async def _read(answer: Coroutine[Any, Any, T], what: str) -> T | None:
     try:
-        async with asyncio.timeout(PATIENCE):
-            return await parts.read(lambda tx: tx.counts.vitals(now, silent))
+        async with asyncio.timeout(TIMEOUT):
+            return await answer
     except Exception:
-        log.exception("the database cannot be read")
+        log.exception("health: cannot read", extra={"part": what})
         return None
 
 
-async def _read_marketplace(parts: Parts) -> MarketplaceStatus | None:
-    try:
-        async with asyncio.timeout(PATIENCE):
-            return await parts.read(marketplace_status)
-    except Exception:
-        log.exception("the state of the marketplace cannot be read")
-        return None
-
-
-def _schema(vitals: ServiceHealth | None) -> Finding:
+def _schema(health: ServiceHealth | None) -> Finding:
     head = schema_head()
-    current = None if vitals is None else vitals.revision
+    current = None if health is None else health.revision
     return Finding("schema", current == head, details={"current": current, "needed": head})
 
 
@@ -174,19 +171,19 @@ def _disk(parts: Parts) -> Finding:
     return Finding("disk", left is None or left >= LEAST_DISK, details={"freeBytes": left, "neededBytes": LEAST_DISK})
 
 
-def _worker(parts: Parts, vitals: ServiceHealth | None) -> Finding:
-    beat = None if vitals is None or vitals.beat_at is None else stamp(vitals.beat_at)
-    workers = 0 if vitals is None else vitals.workers
+def _worker(parts: Parts, health: ServiceHealth | None) -> Finding:
+    beat = None if health is None or health.beat_at is None else stamp(health.beat_at)
+    workers = 0 if health is None else health.workers
     silent = parts.service.crawl.visibility.total_seconds()
     return Finding(
         "worker", workers > 0, details={"workers": workers, "lastBeatAt": beat, "silentAfterSeconds": silent}
     )
 
 
-def _scheduler(parts: Parts, vitals: ServiceHealth | None) -> Finding:
-    """Our own by its turns; others by their hearts."""
+def _scheduler(parts: Parts, health: ServiceHealth | None) -> Finding:
+    """Our own scheduler by its last look, others by their heartbeats."""
     if Role.SCHEDULER not in parts.service.roles:
-        schedulers = 0 if vitals is None else vitals.schedulers
+        schedulers = 0 if health is None else health.schedulers
         return Finding("scheduler", schedulers > 0, details={"schedulers": schedulers})
     turned = parts.service.turns.get("start_due")
     ago = None if turned is None else parts.clock.monotonic() - turned
@@ -197,26 +194,26 @@ def _scheduler(parts: Parts, vitals: ServiceHealth | None) -> Finding:
     )
 
 
-def _outbox(parts: Parts, vitals: ServiceHealth | None) -> Finding:
-    """Late is an event that is due and does not leave; without a receiver events wait, which is as it should be."""
-    if vitals is None:
+def _outbox(parts: Parts, health: ServiceHealth | None) -> Finding:
+    """Down where a due event is not sent for long. Without a receiver events wait, which is not an error."""
+    if health is None:
         return Finding("outbox", up=False, ready=False)
     now, delivery = parts.clock.now(), parts.service.deliveries[0]
-    lag = timedelta(0) if vitals.oldest_due is None else now - vitals.oldest_due
-    longest = timedelta(seconds=SWEEPS * parts.settings.outbox_interval_seconds)
+    lag = timedelta(0) if health.oldest_due is None else now - health.oldest_due
+    longest = timedelta(seconds=INTERVALS * parts.settings.outbox_interval_seconds)
     details = {"lagSeconds": round(lag.total_seconds(), 1), "receiver": delivery.has_receiver}
     return Finding("outbox", not delivery.has_receiver or lag <= longest, ready=False, details=details)
 
 
-def _breaker(vitals: ServiceHealth | None) -> Finding:
-    state = None if vitals is None else vitals.breaker
+def _breaker(health: ServiceHealth | None) -> Finding:
+    state = None if health is None else health.breaker
     up = state is not None and state != CircuitState.OPEN
     return Finding("breaker", up, ready=False, details={"state": state})
 
 
 def _marketplace(found: MarketplaceStatus | None) -> Finding:
-    """Down while an endpoint does not answer or all requests are paused: products are not read then. A seller that is
-    paused alone does not count."""
+    """Down while an endpoint does not answer or all requests are paused: products are not read then. The pause of one
+    seller does not count."""
     if found is None:
         return Finding("marketplace", up=False, ready=False)
     state = "PAUSED" if found.is_paused else "OPEN" if found.away else "CLOSED"
@@ -229,14 +226,14 @@ def _marketplace(found: MarketplaceStatus | None) -> Finding:
     return Finding("marketplace", state == "CLOSED", ready=False, details=details)
 
 
-async def _outside(name: str, ask: Callable[[], Awaitable[object]]) -> Finding:
-    """A server of others: without it the API answers all the same, but less is done."""
+async def _outside(name: str, check: Callable[[], Awaitable[object]]) -> Finding:
+    """Check another server. Without it the API answers, but less work is done."""
     try:
-        async with asyncio.timeout(PATIENCE):
-            await ask()
+        async with asyncio.timeout(TIMEOUT):
+            await check()
     except (SellerwatchError, TimeoutError) as refusal:
-        problem = str(refusal) or f"no answer within {PATIENCE:g} s"
-        log.warning("a server is not well", extra={"part": name, "problem": problem})
+        problem = str(refusal) or f"no answer within {TIMEOUT:g} s"
+        log.warning("health: a server cannot be used", extra={"part": name, "problem": problem})
         return Finding(name, up=False, ready=False, details={"problem": problem})
     return Finding(name, up=True, ready=False)
 

@@ -1,8 +1,8 @@
-"""/metrics: numbers for Prometheus. Those of the tables are read in one view when they are asked for; those of this
-process are counted as they happen.
+"""/metrics: numbers for Prometheus. Those of the tables are read from one consistent view when they are requested;
+those of this process are counted as they happen.
 
-It needs a viewer's token or an internal key. It could be left open to the machine itself, but behind a proxy everybody
-comes from the machine itself, and the numbers are the business: how many sellers, how much of the budget is left.
+It needs a viewer's token or an internal key. It is not open to local callers: behind a proxy every request is local,
+and the numbers are confidential (how many sellers, how much of the budget is left).
 
 A read that fails is a failed scrape (503), never zeros: Prometheus then says that the target is down.
 """
@@ -10,7 +10,6 @@ A read that fails is a failed scrape (503), never zeros: Prometheus then says th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request, Response
@@ -18,11 +17,8 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessColl
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from sellerwatch.agents.marketplace_status import MarketplaceStatus, marketplace_status
 from sellerwatch.kernel.circuit import CircuitState
-from sellerwatch.kernel.clock import moment
-from sellerwatch.operations.ports import ServiceTx
-from sellerwatch.reports.service_counts import ServiceCounts
+from sellerwatch.reports.queries import MetricsSnapshot, read_metrics
 from sellerwatch.web.api.authorization import Watcher
 from sellerwatch.web.api.context import Parts, parts_of
 from sellerwatch.web.api.errors import refusals
@@ -33,24 +29,13 @@ if TYPE_CHECKING:
     from sellerwatch.kernel.clock import Clock
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-#: An answer is kept for so many seconds, or for so many times as long as it took to count: scraping costs at most 5 %.
-KEPT_SECONDS, KEPT_TIMES = 5.0, 20.0
+#: An answer is cached for this many seconds, or this many times as long as counting took: scraping costs at most 5 %.
+CACHE_SECONDS, CACHE_TIMES = 5.0, 20.0
 LATENCIES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """The tables at one moment."""
-
-    tallies: ServiceCounts
-    breaker: str
-    permits_used: int
-    permits_left: int
-    marketplace: MarketplaceStatus
-
-
 class Monitor(Collector):
-    """This process's own counters, and the last look at the tables. One for each app: no state of the module's."""
+    """This process's own counters, and the last numbers of the tables. Each app has one: the module has no state."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -66,7 +51,7 @@ class Monitor(Collector):
             registry=self._registry,
         )
         ProcessCollector(registry=self._registry)
-        self._kept: tuple[float, Snapshot] | None = None
+        self._cached: tuple[float, MetricsSnapshot] | None = None
         self._parts: Parts | None = None
         self._registry.register(self)
 
@@ -77,38 +62,23 @@ class Monitor(Collector):
     async def page(self, parts: Parts) -> bytes:
         self._parts = parts
         began = self._clock.monotonic()
-        if self._kept is None or self._kept[0] <= began:
-            snapshot = await look(parts)
+        if self._cached is None or self._cached[0] <= began:
+            session = parts.session("metrics", "en")
+            snapshot = await session.ask(read_metrics, session.pool)
             now = self._clock.monotonic()
-            self._kept = now + max(KEPT_SECONDS, KEPT_TIMES * (now - began)), snapshot
+            self._cached = now + max(CACHE_SECONDS, CACHE_TIMES * (now - began)), snapshot
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
-        """Asked by the registry; before the first look there is nothing to tell."""
-        if self._kept is None or self._parts is None:
+        """Return what the registry shows; nothing before the tables were first read."""
+        if self._cached is None or self._parts is None:
             return
-        yield from _tables(self._kept[1])
+        yield from _tables(self._cached[1])
         yield from _process(self._parts)
 
 
-async def look(parts: Parts) -> Snapshot:
-    at, limits = moment(parts.clock), parts.service.crawl.limits
-
-    def work(tx: ServiceTx) -> Snapshot:
-        windows = [standing.window for standing in tx.pool_report.standings(at, limits)]
-        return Snapshot(
-            tallies=tx.counts.tallies(at.now),
-            breaker=tx.circuits.breaker().state,
-            permits_used=sum(window.used for window in windows),
-            permits_left=sum(window.left for window in windows),
-            marketplace=marketplace_status(tx),
-        )
-
-    return await parts.read(work)
-
-
-def _tables(snapshot: Snapshot) -> Iterator[Metric]:
-    t = snapshot.tallies
+def _tables(snapshot: MetricsSnapshot) -> Iterator[Metric]:
+    t = snapshot.counts
     yield _gauge("tasks", "Tasks by type and state.", ("type", "status"), t.tasks)
     yield _gauge("executions", "Runs by state.", ("status",), t.executions)
     yield _gauge("sellers", "Sellers by state.", ("status",), t.sellers)
@@ -125,7 +95,7 @@ def _tables(snapshot: Snapshot) -> Iterator[Metric]:
         for state in CircuitState
     }
     yield _gauge("marketplace_circuit", "1 for the state an endpoint's circuit is in.", ("endpoint", "state"), circuits)
-    for name, said, value in (
+    for name, help_text, value in (
         ("marketplace_paused", "1 while all requests to the marketplace are paused.", snapshot.marketplace.is_paused),
         ("marketplace_paused_sellers", "Sellers paused alone.", len(snapshot.marketplace.seller_pauses)),
         ("permits_used", "Requests in the agents' windows.", snapshot.permits_used),
@@ -134,19 +104,19 @@ def _tables(snapshot: Snapshot) -> Iterator[Metric]:
         ("removals_held", "Removals that wait for an operator.", t.removals),
         ("workers", "Processes that have not left.", t.workers),
     ):
-        yield GaugeMetricFamily(f"sellerwatch_{name}", said, value=value)
+        yield GaugeMetricFamily(f"sellerwatch_{name}", help_text, value=value)
 
 
 def _process(parts: Parts) -> Iterator[Metric]:
     progress = parts.service.progress
-    for name, said, value in (
+    for name, help_text, value in (
         ("tasks_completed", "Tasks this process completed.", progress.completed),
         ("tasks_failed", "Tasks this process saw fail for good.", progress.failed),
         ("tasks_again", "Tasks this process put back for another try.", progress.again),
         ("products_added", "Products this process found.", progress.products),
         ("events_made", "Events this process made.", progress.events),
     ):
-        yield CounterMetricFamily(f"sellerwatch_process_{name}", said, value=value)
+        yield CounterMetricFamily(f"sellerwatch_process_{name}", help_text, value=value)
     ended = CounterMetricFamily(
         "sellerwatch_process_messages", "Tries of messages this process ended.", labels=("outbox", "outcome")
     )
@@ -157,16 +127,16 @@ def _process(parts: Parts) -> Iterator[Metric]:
 
 
 def _gauge(
-    name: str, said: str, labels: tuple[str, ...], values: Mapping[str, float] | Mapping[tuple[str, str], float]
+    name: str, help_text: str, labels: tuple[str, ...], values: Mapping[str, float] | Mapping[tuple[str, str], float]
 ) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(f"sellerwatch_{name}", said, labels=labels)
-    for of, value in values.items():
-        family.add_metric((of,) if isinstance(of, str) else of, value)
+    family = GaugeMetricFamily(f"sellerwatch_{name}", help_text, labels=labels)
+    for label, value in values.items():
+        family.add_metric((label,) if isinstance(label, str) else label, value)
     return family
 
 
 class Meter:
-    """Counts every answer and how long it took to begin; the outermost layer, so that refusals at the border count."""
+    """Count every answer and how long it took to begin. This is the outermost layer, so that early refusals count."""
 
     def __init__(self, app: ASGIApp, monitor: Monitor, clock: Clock) -> None:
         self._app, self._monitor, self._clock = app, monitor, clock
@@ -187,13 +157,13 @@ class Meter:
 
 
 def _method(scope: Scope) -> str:
-    """Anybody may send any word as a method; a monitor must not keep them all."""
+    """Return a known method, or `other`: callers may send any word, and each would become a series."""
     known = ("GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS")
     return scope["method"] if scope["method"] in known else "other"
 
 
 def _route(scope: Scope) -> str:
-    """The path as it is documented, never as it was sent: ids would make as many series as there are ids."""
+    """Return the path as it is documented, not as it was sent: each id would become a series."""
     if "endpoint" not in scope:
         return "none"
     segments = scope["path"].split("/")

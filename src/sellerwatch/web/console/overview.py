@@ -10,17 +10,14 @@ from datetime import datetime, timedelta
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from sellerwatch.agents.agent import AgentStatus
-from sellerwatch.agents.breaker import BreakerRules
 from sellerwatch.agents.marketplace_status import MarketplaceStatus, marketplace_status
-from sellerwatch.agents.overview import Pool
-from sellerwatch.compose.database import lost_permits
-from sellerwatch.compose.rules import tuning_in_force
+from sellerwatch.agents.pool_rules import PoolRules
+from sellerwatch.agents.pool_status import PoolStatusView, pool_status
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.waiting import causes_of_waiting
-from sellerwatch.kernel.clock import Moment, moment
 from sellerwatch.kernel.failure import Blame, Failure
 from sellerwatch.kernel.ids import ExecutionId
+from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import OutboxKind
@@ -28,7 +25,6 @@ from sellerwatch.outbox.ports import Tally
 from sellerwatch.reports.dashboard import Freshness, Needs
 from sellerwatch.schedules.missed import starts_at
 from sellerwatch.sellers.seller import SellerStatus
-from sellerwatch.web.api.context import Parts
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Viewer
 from sellerwatch.web.console.rendering import PageRoute, show
@@ -52,16 +48,12 @@ class Seen:
     runs: list[Execution]
     pending: list[Execution]
     causes: Mapping[ExecutionId, Failure]
-    pool: Pool
+    pool: PoolStatusView
     outbox: Tally
     channel: Channel
     marketplace: MarketplaceStatus
     blames: list[tuple[Blame, int]]
     now: datetime
-
-    @property
-    def pool_counts(self) -> dict[str, int]:
-        return counts_of(self.pool)
 
     @property
     def late(self) -> int:
@@ -99,23 +91,9 @@ class Seen:
         return [each for each in found if each[1] > 0]
 
 
-def counts_of(pool: Pool) -> dict[str, int]:
-    return {str(status): pool.count(status) for status in AgentStatus}
-
-
-def pool_of(tx: ServiceTx, parts: Parts, at: Moment) -> Pool:
-    """The pool as the API tells it."""
-    settings = parts.settings
-    rules = BreakerRules(settings.breaker_min_available_percent, timedelta(seconds=settings.breaker_open_seconds))
-    limits = tuning_in_force(settings, tx.overrides.all()).limits
-    breaker = tx.circuits.breaker().look(*tx.agents.tally(), rules, at.now)
-    restored = lost_permits(settings, tx.windows.highest())
-    return Pool(tx.pool_report.standings(at, limits), limits, breaker, rules, restored, at.now)
-
-
-def _look(tx: ServiceTx, parts: Parts, at: Moment) -> Seen:
-    blames = Counter(tx.dashboard.failures(at.now - DAY, MOST_FAILURES))
-    needs, runs = tx.dashboard.needs(at.now - DAY), list(tx.executions.running())
+def _look(tx: ServiceTx, context: OperationContext, rules: PoolRules) -> Seen:
+    blames = Counter(tx.dashboard.failures(context.now - DAY, MOST_FAILURES))
+    needs, runs = tx.dashboard.needs(context.now - DAY), list(tx.executions.running())
     if needs.failed_events:
         blames[Blame.RECEIVER] += needs.failed_events
     return Seen(
@@ -124,19 +102,18 @@ def _look(tx: ServiceTx, parts: Parts, at: Moment) -> Seen:
         runs=runs,
         pending=[run for run in tx.executions.pending() if run.failure is not None],
         causes=causes_of_waiting(tx, runs[:MOST_RUNS]),
-        pool=pool_of(tx, parts, at),
+        pool=pool_status(tx, context, rules),
         outbox=tx.outbox_view(OutboxKind.PRODUCT).tally(),
         channel=tx.channels.get(OutboxKind.PRODUCT),
         marketplace=marketplace_status(tx),
         blames=blames.most_common(),
-        now=at.now,
+        now=context.now,
     )
 
 
 @router.get("/")
 async def overview(visit: Viewer) -> Response:
-    at = moment(visit.parts.clock)
-    seen = await visit.read(lambda tx: _look(tx, visit.parts, at))
+    seen = await visit.operations.ask(_look, visit.operations.pool)
     delivery = visit.parts.service.deliveries[0]
     return show(
         visit,

@@ -21,6 +21,7 @@ from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from sellerwatch.kernel.bulk import RefusedView
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.errors import Forbidden, SellerwatchError, Unauthenticated
 from sellerwatch.kernel.ids import PublicId
@@ -28,7 +29,7 @@ from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.texts import LANGUAGES
 from sellerwatch.web import sessions
 from sellerwatch.web.api.errors import FieldProblem, InternalError, InvalidRequest, status_of
-from sellerwatch.web.api.health import Finding, look
+from sellerwatch.web.api.health import Finding, find_all
 from sellerwatch.web.console.page_request import (
     FLASH,
     SAFE,
@@ -225,6 +226,14 @@ def go(visit: Visit, path: str, key: str | None = None, *, tone: str = "ok", **f
     return response
 
 
+def refuse(visit: Visit, refused: RefusedView, back: str) -> Response:
+    """Lead back to where a form came from, with the reason why what it asked for was refused."""
+    response = RedirectResponse(inside(visit.form.get("back") or back), 303)
+    toast(visit, response, refused.message, "bad")
+    _renew(visit, response)
+    return response
+
+
 def toast(visit: Visit, response: Response, text: str, tone: str = "ok") -> None:
     said = base64.urlsafe_b64encode(orjson.dumps([tone, text[:LONGEST_FLASH]])).decode()
     response.set_cookie(FLASH, said, max_age=60, httponly=True, samesite="lax", secure=_is_safe(visit), path="/")
@@ -308,7 +317,7 @@ async def _down(request: Request) -> Response:
     visit = guest_of(request)
     try:
         sessions.read(visit.parts, request.cookies.get(sessions.COOKIE), visit.now)
-        findings: list[Finding] = await look(visit.parts)
+        findings: list[Finding] = await find_all(visit.parts)
     except Unauthenticated:
         findings = []
     response = show(visit, "down.html", status=503, findings=findings)

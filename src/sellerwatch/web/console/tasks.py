@@ -1,22 +1,19 @@
-"""Tasks: the single requests of runs. One of them leads to its story, where everything about it stands."""
+"""Tasks: the single requests of runs. Each leads to its trace, which shows everything about it."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from sellerwatch.crawling.commands import retry_tasks
+from sellerwatch.crawling import commands, queries
+from sellerwatch.crawling.commands import MOST_RETRIED
 from sellerwatch.crawling.ports import TaskFilter
-from sellerwatch.crawling.task import Task, TaskNotFound, TaskStatus, TaskType
-from sellerwatch.kernel.bulk import BulkResult
+from sellerwatch.crawling.task import TaskStatus, TaskType
+from sellerwatch.crawling.views import TaskView
 from sellerwatch.kernel.ids import ExecutionId, TaskId
-from sellerwatch.kernel.paging import decode_cursor, encode_cursor
-from sellerwatch.operations.ports import ServiceTx
-from sellerwatch.web.api.context import Desk
 from sellerwatch.web.api.cursors import seller_of
-from sellerwatch.web.api.tasks import AT_ONCE, LIST
 from sellerwatch.web.console import tables
-from sellerwatch.web.console.page_request import Admin, Viewer, Visit
+from sellerwatch.web.console.page_request import Admin, Viewer
 from sellerwatch.web.console.rendering import PageRoute, go, show
 from sellerwatch.web.console.tables import Confirm, Filter, Table, seller_page
 
@@ -36,7 +33,7 @@ COLUMNS = (
 )
 
 
-def _choice(visit: Visit, given: dict[str, str]) -> TaskFilter:
+def _choice(given: dict[str, str]) -> TaskFilter:
     run, status, kind = given["execution"], given["status"], given["type"]
     return TaskFilter(
         ExecutionId.parse(run) if run else None,
@@ -49,15 +46,13 @@ def _choice(visit: Visit, given: dict[str, str]) -> TaskFilter:
 @router.get("/tasks")
 async def tasks(visit: Viewer) -> Response:
     given = {name: visit.asked(name) for name in ("seller", "status", "type", "execution")}
-    choice, place = _choice(visit, given), decode_cursor(LIST, visit.place("cursor"))
-    piece = await visit.read(lambda tx: tx.task_queries.page(choice, place, visit.rows))
-    cursor = encode_cursor(LIST, piece.next)
+    page = await visit.operations.ask(queries.list_tasks, _choice(given), visit.cursor, visit.rows)
     table = Table(
         "tasks",
         COLUMNS,
-        [_row(visit, task) for task in piece.content],
+        [_row(task) for task in page.content],
         "tasks.none_found" if any(given.values()) else "tasks.empty",
-        next=visit.link(cursor=cursor) if cursor else None,
+        next=visit.link(cursor=page.next) if page.next else None,
         caption="nav.tasks",
     )
     fields = [
@@ -67,7 +62,7 @@ async def tasks(visit: Viewer) -> Response:
         Filter("execution", "col.run", given["execution"]),
     ]
     buttons = []
-    if given["status"] == TaskStatus.FAILED and piece.content:
+    if given["status"] == TaskStatus.FAILED and page.content:
         wanted = "&".join(f"{name}={value}" for name, value in given.items() if value and name != "status")
         buttons = [(f"/tasks/retry?{wanted}", "tasks.retry_all")]
     return show(
@@ -82,7 +77,7 @@ async def tasks(visit: Viewer) -> Response:
     )
 
 
-def _row(visit: Visit, task: Task) -> tuple[tables.Cell, ...]:
+def _row(task: TaskView) -> tuple[tables.Cell, ...]:
     about = tables.text(task.item_no, f"/products/{task.item_no}")
     if task.item_no is None:
         about = tables.said("tasks.page", n=(task.page_no or 0) + 1)
@@ -93,8 +88,8 @@ def _row(visit: Visit, task: Task) -> tuple[tables.Cell, ...]:
         tables.text(task.seller_id, seller_page(task.seller_id)),
         about,
         tables.number(task.requests_made),
-        tables.text(None if task.agent_row is None else f"#{task.agent_row}", f"/agents/{task.agent_row}"),
-        tables.sentence(visit.failure(task.failure) or visit.note(task.note)),
+        tables.text(None if task.agent is None else f"#{task.agent}", f"/agents/{task.agent}"),
+        tables.sentence(task.error_message or task.note),
         tables.when(task.created_at),
         tables.when(task.completed_at),
     )
@@ -102,10 +97,11 @@ def _row(visit: Visit, task: Task) -> tuple[tables.Cell, ...]:
 
 @router.get("/tasks/retry")
 async def confirm_retry(visit: Admin) -> Response:
-    """All failed ones of a choice: how many, of whom."""
+    """How many failed tasks a choice has, and of how many sellers."""
     given = {name: visit.asked(name) for name in ("seller", "type", "execution")} | {"status": TaskStatus.FAILED.value}
-    choice = _choice(visit, given)
-    counts = await visit.read(lambda tx: tx.task_queries.count(choice))
+    would = await visit.operations.ask(
+        commands.retry_chosen_tasks, _choice(given), None, visit.operations.deadline, dry_run=True
+    )
     return show(
         visit,
         "confirm.html",
@@ -114,8 +110,8 @@ async def confirm_retry(visit: Admin) -> Response:
             "/tasks/retry",
             "retry.button",
             [
-                ("retry.what", {"n": sum(counts.values()), "sellers": len({seller for seller, _ in counts})}),
-                ("retry.most", {"n": AT_ONCE}),
+                ("retry.what", {"n": would.tasks, "sellers": len(would.by_seller)}),
+                ("retry.most", {"n": MOST_RETRIED}),
             ],
             "/tasks?status=FAILED",
             hidden={name: value for name, value in given.items() if value},
@@ -127,27 +123,13 @@ async def confirm_retry(visit: Admin) -> Response:
 @router.post("/tasks/retry")
 async def retry(visit: Admin) -> Response:
     given = {name: visit.form.get(name, "") for name in ("seller", "type", "execution")}
-    choice = _choice(visit, given | {"status": TaskStatus.FAILED.value})
-    deadline = visit.parts.service.crawl.deadline
-
-    def work(tx: ServiceTx, desk: Desk) -> BulkResult:
-        found = tx.task_queries.page(choice, None, AT_ONCE).content
-        return retry_tasks(tx, [task.task_id for task in found], deadline, actor=desk.actor, now=desk.now)
-
-    handled = await visit.change(work)
-    return go(visit, "/tasks?status=FAILED", "tasks.reopened_some", n=len(handled.done), refused=len(handled.refused))
+    choice = _choice(given | {"status": TaskStatus.FAILED.value})
+    done = await visit.operations.run(commands.retry_chosen_tasks, choice, None, visit.operations.deadline)
+    return go(visit, "/tasks?status=FAILED", "tasks.reopened_some", n=len(done.done), refused=len(done.refused))
 
 
 @router.post("/tasks/{task_id}/retry")
 async def retry_one(task_id: str, visit: Admin) -> Response:
-    wanted, deadline = TaskId.parse(task_id), visit.parts.service.crawl.deadline
-
-    def work(tx: ServiceTx, desk: Desk) -> None:
-        if tx.tasks.get(wanted) is None:
-            raise TaskNotFound(task_id=wanted)
-        handled = retry_tasks(tx, [wanted], deadline, actor=desk.actor, now=desk.now)
-        if handled.refused:
-            raise handled.refused[0].error
-
-    await visit.change(work)
+    wanted = TaskId.parse(task_id)
+    await visit.operations.run(commands.retry_task, wanted, visit.operations.deadline)
     return go(visit, f"/why/task/{wanted}", "tasks.reopened", n=1)

@@ -1,6 +1,9 @@
-"""Failures as values, executions that wait to start, and the state of the marketplace's endpoints."""
+"""Failures as values, executions that wait to start, the state of the marketplace's endpoints, and removed agents."""
 
 from __future__ import annotations
+
+import hashlib
+import json
 
 from alembic import op
 from sqlalchemy import Column, Index, inspect, text
@@ -12,6 +15,7 @@ from sellerwatch.adapters.sql.migrations.types import (
     INT,
     LONG_TEXT,
     SELLER,
+    SHA256,
     TEXT,
     TIME,
     UUID,
@@ -60,6 +64,11 @@ TEXTS = {
 RESTORE_NOTES = f"UPDATE {TASKS} SET error_message = note WHERE note IS NOT NULL"
 
 
+# The newest removals on the audit trail, where they were looked up before they had a table.
+REMOVALS = "SELECT at, state_before FROM audit WHERE action = 'agent.remove' ORDER BY id DESC LIMIT 1000"
+ADD_REMOVED = "INSERT INTO removed_agents (user_agent_hash, removed_at) VALUES (:hash, :at)"
+
+
 def upgrade() -> None:
     engine = op.get_bind().dialect.name
     for table in (TASKS, EXECUTIONS):
@@ -98,9 +107,11 @@ def upgrade() -> None:
         need("paused_by", varchar(100)),
         Index("marketplace_pauses__uq_scope", "scope", unique=True),
     )
+    _create_removed_agents()
 
 
 def downgrade() -> None:
+    drop_tables("removed_agents")
     drop_tables("marketplace_pauses", "marketplace_circuits")
     drop_index(EXECUTIONS, PENDING_INDEX)
     engine = op.get_bind().dialect.name
@@ -115,6 +126,26 @@ def downgrade() -> None:
     _drop(TASKS, "note")
     _drop(EXECUTIONS, "start_tries", "next_start_at", "started_by")
     _drop(TOKENS, "is_rejected", "is_replacement")
+
+
+def _create_removed_agents() -> None:
+    database = op.get_bind()
+    create_table(
+        "removed_agents",
+        row_id(),
+        need("user_agent_hash", SHA256),
+        need("removed_at", TIME),
+        unique("removed_agents__uq_user_agent_hash", "user_agent_hash"),
+    )
+    if database.execute(text("SELECT COUNT(*) FROM removed_agents")).scalar():
+        return
+    newest: dict[bytes, object] = {}
+    for at, state in database.execute(text(REMOVALS)):
+        before = json.loads(state or "{}")
+        if before.get("requestsInWindow") and "userAgent" in before:
+            newest.setdefault(hashlib.sha256(before["userAgent"].encode()).digest(), at)
+    for user_agent_hash, at in newest.items():
+        database.execute(text(ADD_REMOVED), {"hash": user_agent_hash, "at": at})
 
 
 def _failure() -> tuple[Column[object], ...]:

@@ -1,0 +1,82 @@
+"""What can be seen across features: the progress of runs, and the numbers that monitors read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Annotated
+
+from sellerwatch.agents.marketplace_status import MarketplaceStatus, marketplace_status
+from sellerwatch.agents.pool_rules import PoolRules
+from sellerwatch.crawling.queries import find_execution
+from sellerwatch.kernel.ids import ExecutionId
+from sellerwatch.kernel.operations import OperationContext
+from sellerwatch.kernel.views import About, View
+from sellerwatch.reports.ports import ReportsTx
+from sellerwatch.reports.service_counts import ServiceCounts, ServiceHealth
+
+#: Steps of a run that are read for its progress.
+MOST_STEPS = 4000
+
+
+@dataclass(frozen=True)
+class ProgressStepView(View):
+    """How far a run was at a moment."""
+
+    at: datetime
+    completed_tasks: int
+    failed_tasks: int
+    total_tasks: int
+
+    @property
+    def ended_tasks(self) -> int:
+        return self.completed_tasks + self.failed_tasks
+
+
+@dataclass(frozen=True)
+class ExecutionProgressView(View):
+    """The last steps of a run, in order. They are deleted some days after the run."""
+
+    content: Annotated[Sequence[ProgressStepView], About("Oldest first.")]
+
+
+@dataclass(frozen=True)
+class MetricsSnapshot:
+    """The numbers of `/metrics` at one moment."""
+
+    counts: ServiceCounts
+    breaker: str
+    permits_used: int
+    permits_left: int
+    marketplace: MarketplaceStatus
+
+
+def read_metrics(tx: ReportsTx, context: OperationContext, pool: PoolRules) -> MetricsSnapshot:
+    """Count everything for Prometheus."""
+    limits = pool.limits(tx.overrides.all())
+    windows = [agent.window for agent in tx.pool_report.standings(context.moment, limits)]
+    return MetricsSnapshot(
+        counts=tx.counts.service_counts(context.now),
+        breaker=tx.circuits.breaker().state,
+        permits_used=sum(window.used for window in windows),
+        permits_left=sum(window.left for window in windows),
+        marketplace=marketplace_status(tx),
+    )
+
+
+def read_service_health(tx: ReportsTx, context: OperationContext, silent_after: timedelta) -> ServiceHealth:
+    """Return whether the parts of the service work. Processes silent for `silent_after` do not count as alive."""
+    return tx.counts.service_health(context.now, silent_after)
+
+
+def read_marketplace_status(tx: ReportsTx, _: OperationContext) -> MarketplaceStatus:
+    """Return what is paused and how each endpoint of the marketplace is."""
+    return marketplace_status(tx)
+
+
+def show_execution_progress(tx: ReportsTx, _: OperationContext, execution_id: ExecutionId) -> ExecutionProgressView:
+    """Show how far a run was, step by step."""
+    find_execution(tx, execution_id)
+    steps = tx.dashboard.progress(execution_id, MOST_STEPS)
+    return ExecutionProgressView([ProgressStepView(step.at, step.completed, step.failed, step.total) for step in steps])
