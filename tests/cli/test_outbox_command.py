@@ -36,13 +36,13 @@ def held(office: Office) -> Office:
 
 
 def due(office: Office) -> list[str]:
-    found = office.see(lambda tx: tx.product_outbox.due(datetime(9999, 1, 1, tzinfo=UTC), 10))
+    found = office.see(lambda tx: tx.delivery_queue(OutboxKind.PRODUCT).due(datetime(9999, 1, 1, tzinfo=UTC), 10))
     return [message.outbox_id for message in found]
 
 
 def test_an_empty_outbox_says_what_fills_it(office: Office) -> None:
     assert "sellerwatch crawl SELLER_ID" in office.said("outbox", "list")
-    assert office.json("outbox", "list") == {"content": [], "limit": 20}
+    assert office.json("outbox", "list") == {"content": [], "next": None, "limit": 20}
 
 
 def test_the_list_shows_what_failed_and_what_is_held_behind_it(held: Office) -> None:
@@ -92,7 +92,7 @@ def test_an_unknown_message_is_one_sentence_and_no_uuid_is_bad_usage(office: Off
 
 def test_a_replayed_message_waits_again_with_a_fresh_count_and_the_same_body(held: Office) -> None:
     said = held.said("outbox", "replay", FIRST)
-    assert "1 message(s) wait again" in said
+    assert "1 message waits to be sent again" in said
     assert "within 300 s" in said
     message = held.see(lambda tx: tx.product_outbox.get(FIRST))
     assert message is not None
@@ -108,7 +108,8 @@ def test_a_replayed_message_waits_again_with_a_fresh_count_and_the_same_body(hel
 
 
 def test_a_discarded_message_frees_what_waits_behind_it_and_is_kept(held: Office) -> None:
-    assert held.json("outbox", "discard", FIRST) == {"done": [FIRST], "refused": []}
+    result = held.json("outbox", "discard", FIRST)
+    assert (result["done"], result["refused"], result["dryRun"]) == ([FIRST], [], False)
     assert due(held) == [BEHIND, FREE]
     message = held.see(lambda tx: tx.product_outbox.get(FIRST))
     assert message is not None
@@ -165,8 +166,8 @@ def test_status_has_the_counts_the_lag_and_what_holds_messages_back(held: Office
     assert (product["isPaused"], product["circuit"]["state"]) == (False, "CLOSED")
     assert (scheduler["lagSeconds"], scheduler["held"]) == (0, 0)
     said = held.said("outbox", "status")
-    assert "the oldest that waits and may go" in said
-    assert "1 wait behind one that failed for good" in said
+    assert "age of the oldest message that waits and is not held" in said
+    assert "1 message waits behind one that failed for good" in said
     assert "No product server is set (SELLERWATCH_PRODUCT_SERVER_URL)" in said
     assert held.json("outbox", "status")["hasReceiver"] is False
 
@@ -175,12 +176,12 @@ def test_status_has_the_counts_the_lag_and_what_holds_messages_back(held: Office
     ("channel", "said"),
     [
         (Channel(PRODUCT, paused_at=NOW, paused_by="cli:민지"), "paused by cli:민지"),
-        (Channel(PRODUCT, CircuitState.OPEN, opened_at=NOW, not_before=NOW, reason="no answer"), "finds out now"),
+        (Channel(PRODUCT, CircuitState.OPEN, opened_at=NOW, not_before=NOW, reason="no answer"), "next probe now"),
         (
             Channel(PRODUCT, CircuitState.HALF_OPEN, opened_at=NOW, reason="[503] 점검 중"),
-            "[503] 점검 중; one message is",
+            "[503] 점검 중; a probe is being sent",
         ),
-        (Channel(PRODUCT, most=4), "at most 4 under way"),
+        (Channel(PRODUCT, send_limit=4), "at most 4 at a time"),
     ],
 )
 def test_status_says_why_nothing_is_sent(office: Office, channel: Channel, said: str) -> None:
@@ -218,21 +219,25 @@ def test_a_dry_run_says_in_numbers_what_would_happen_and_changes_nothing(several
     for command in ("replay", "discard"):
         assert several.json("outbox", command, "--all-failed", "--dry-run") == {
             "dryRun": True,
+            "done": [],
+            "refused": [],
             "messages": 3,
+            "left": 3,
             "subjects": 3,
             "held": 1,
             "byType": {"PRODUCT_CREATED": 2, "PRODUCT_DELETED": 1},
             "bySeller": {SELLER: 3},
         }
-    assert "3 message(s) of 3 subject(s) would be replayed; 1 wait" in several.said(
+    assert "3 messages of 3 subjects would be replayed; 1 message waits behind them." in several.said(
         "outbox", "replay", "--seller", SELLER, "--dry-run"
     )
     assert several.everything() == before
 
 
 def test_many_are_replayed_or_discarded_by_a_choice(several: Office) -> None:
-    assert several.json("outbox", "discard", "--type", "PRODUCT_DELETED", "--yes") == {"discarded": 1}
-    assert "2 message(s) wait again" in several.said("outbox", "replay", "--all-failed", "--since", "2026-11-15")
+    assert several.json("outbox", "discard", "--type", "PRODUCT_DELETED", "--yes")["discarded"] == 1
+    said = several.said("outbox", "replay", "--all-failed", "--since", "2026-11-15")
+    assert "2 messages wait to be sent again" in said
     assert several.json("outbox", "list", "--status", "FAILED")["content"] == []
     replayed, discarded = several.trail()
     assert (replayed.action, discarded.action) == ("message.replay", "message.discard")
@@ -240,11 +245,52 @@ def test_many_are_replayed_or_discarded_by_a_choice(several: Office) -> None:
     assert discarded.before["chosenBy"]["event_type"] == "PRODUCT_DELETED"
 
 
+@pytest.mark.parametrize("command", ["replay", "discard"])
+def test_a_dry_run_of_ids_refuses_the_same_and_changes_nothing(several: Office, command: str) -> None:
+    before = several.everything()
+    result = several.json("outbox", command, FIRST, FREE, "--dry-run", code=3)
+    assert (result["dryRun"], result["done"], result["messages"]) == (True, [FIRST], 1)
+    assert [each["errorCode"] for each in result["refused"]] == ["ILLEGAL_MOVE"]
+    assert "1 message would be" in several.said("outbox", command, FIRST, "--dry-run")
+    assert several.everything() == before
+
+
+def test_a_dry_run_of_a_pause_changes_nothing(office: Office) -> None:
+    before = office.everything()
+    assert office.json("outbox", "pause", "--dry-run")["isPaused"]
+    assert office.everything() == before
+
+
+def test_a_long_list_is_read_page_by_page(several: Office) -> None:
+    first = several.json("outbox", "list", "--limit", "3")
+    rest = several.json("outbox", "list", "--cursor", first["next"])
+    assert (len(first["content"]), len(rest["content"]), rest["next"]) == (3, 2, None)
+    assert f"--cursor {first['next']}" in several.said("outbox", "list", "--limit", "3")
+
+
+def test_every_command_speaks_korean(several: Office) -> None:
+    def said(*arguments: str) -> str:
+        done = several("outbox", *arguments, LANGUAGE="ko")
+        assert done.returncode == 0
+        return done.stdout
+
+    assert "상품 아웃박스" in said("list")
+    assert "보류: 앞선 메시지가 최종 실패했습니다." in said("list")
+    assert "다시 보내기" in said("show", FIRST)
+    assert "보낸 적이 없거나" in said("attempts", FIRST)
+    assert "최종 실패한 메시지 뒤에서 1건 대기" in said("status")
+    assert "대상 3건의 메시지 3건을 버리게 됩니다." in said("discard", "--all-failed", "--dry-run")
+    assert "메시지 1건을 다시 보냅니다." in said("replay", FIRST)
+    assert "일시 정지했습니다." in said("pause")
+    assert "일시 정지(cli:" in said("status")
+    assert "재개했습니다." in said("resume")
+
+
 def test_discarding_many_asks_first(several: Office) -> None:
     before = several.everything()
     done = several("outbox", "discard", "--all-failed")
     assert done.returncode == 1
-    assert "Give up 3 message(s) for good?" in done.stderr
+    assert "Discard 3 messages for good?" in done.stderr
     assert several.everything() == before
 
 
@@ -258,8 +304,8 @@ def test_which_messages_must_be_said_in_one_of_two_ways(held: Office, command: s
 def test_the_schedulers_failures_are_chosen_by_kind(office: Office) -> None:
     waiting = a_message(5, subject_id=schedule_id(), event_type="SCHEDULE_UPDATED", item_no=None, version=0)
     office.do(lambda tx: tx.scheduler_outbox.add(waiting.send(worker_id()).refuse("no such rule")))
-    assert office.json("outbox", "replay", "--all-failed") == {"replayed": 0}
-    assert office.json("outbox", "replay", "--all-failed", "--kind", "scheduler") == {"replayed": 1}
+    assert office.json("outbox", "replay", "--all-failed")["replayed"] == 0
+    assert office.json("outbox", "replay", "--all-failed", "--kind", "scheduler")["replayed"] == 1
 
 
 def test_a_pause_holds_until_it_is_resumed(office: Office) -> None:
@@ -267,9 +313,10 @@ def test_a_pause_holds_until_it_is_resumed(office: Office) -> None:
     assert "sellerwatch outbox resume" in said
     assert "is paused already" in refused(office("outbox", "pause"), 1)
     assert office.json("outbox", "status")["content"][0]["isPaused"]
-    assert office.json("outbox", "resume") == {"kind": "product", "isPaused": False, "circuit": "CLOSED"}
+    resumed = office.json("outbox", "resume")
+    assert (resumed["kind"], resumed["isPaused"], resumed["circuit"]) == ("product", False, "CLOSED")
     assert "nothing to resume" in refused(office("outbox", "resume"), 1)
-    resumed, paused = office.trail()
+    resume, paused = office.trail()
     assert (paused.action, paused.note) == ("outbox.pause", "the product server is being moved")
-    assert resumed.action == "outbox.resume"
+    assert resume.action == "outbox.resume"
     assert "outbox product" in office.said("audit", "list", "--subject", "outbox")

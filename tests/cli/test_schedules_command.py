@@ -12,6 +12,7 @@ from tests.builders import worker_id
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.ids import SellerId
+from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.missed import LONGEST_SPREAD
 
@@ -74,7 +75,7 @@ def test_what_the_scheduler_would_not_take_is_told_once_more(office: Office) -> 
     assert "no seller nobody" in refused(office("schedules", "retry", "nobody"), 1)
 
     def fail(tx: Transaction) -> None:
-        (message,) = tx.scheduler_outbox.due(NOW, 10)
+        (message,) = tx.delivery_queue(OutboxKind.SCHEDULER).due(NOW, 10)
         tx.scheduler_outbox.move([message.send(worker_id()).refuse("no such bus")], NOW)
         schedule = tx.schedules.of_seller(SELLER)
         assert schedule is not None

@@ -18,6 +18,7 @@ from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.task import TaskStatus
 from sellerwatch.kernel.ids import SellerId
+from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.missed import tick
 from sellerwatch.schedules.schedule import Schedule
@@ -83,7 +84,7 @@ def test_registering_tells_the_scheduler_and_is_on_the_trail(office: Office) -> 
     assert (entry.action, entry.subject_type, entry.subject_id) == ("seller.register", "seller", SELLER)
     assert entry.before is None
     assert entry.after == {"name": NAME, "status": "ACTIVE", "interval": "rate(1 day)"}
-    due = office.see(lambda tx: tx.scheduler_outbox.due(datetime.now(UTC), 10))
+    due = office.see(lambda tx: tx.delivery_queue(OutboxKind.SCHEDULER).due(datetime.now(UTC), 10))
     assert [message.event_type for message in due] == ["SCHEDULE_REGISTERED"]
 
 

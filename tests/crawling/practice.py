@@ -34,7 +34,7 @@ from sellerwatch.kernel.ids import ExecutionId, Ids, ItemNo, ReplayableIds, Sell
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
 from sellerwatch.marketplaces.ports import Reply, TransportFailed, TransportProblem
 from sellerwatch.outbox.event import Event, read_event
-from sellerwatch.outbox.message import Message
+from sellerwatch.outbox.message import Message, OutboxKind
 from sellerwatch.sellers.commands import register
 from sellerwatch.simulator.rendering import Renderer
 from sellerwatch.simulator.world import World
@@ -201,7 +201,7 @@ class Practice:
         now = self.now
 
         def work(tx: Transaction) -> int:
-            due = tx.product_outbox.due(now, 1000)
+            due = tx.delivery_queue(OutboxKind.PRODUCT).due(now, 1000)
             tx.product_outbox.move([message.send(worker_id()).complete(now) for message in due], now)
             return len(due)
 

@@ -39,12 +39,12 @@ from sellerwatch.crawling.commands import ExecutionOver, NothingToRetry
 from sellerwatch.crawling.execution import CrawlInProgress, Execution, ExecutionNotFound, ExecutionStatus
 from sellerwatch.crawling.task import Task, TaskStatus
 from sellerwatch.crawling.views import ExecutionView
-from sellerwatch.kernel.errors import IllegalMove
 from sellerwatch.kernel.failure import FailureCode
 from sellerwatch.kernel.ids import ReplayableIds
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
 from sellerwatch.outbox import commands as outbox_commands
+from sellerwatch.outbox.commands import MessageAction
 from sellerwatch.schedules.missed import spread, tick
 from sellerwatch.sellers import commands as seller_commands
 from sellerwatch.sellers.seller import SellerInactive, SellerNotFound, SellerStatus
@@ -275,9 +275,13 @@ async def test_a_message_is_handled_once_however_often_it_is_named(inline_store:
         tx.product_outbox.move([gone], NOW)
 
     await inline_store.transact(prepare)
-    twice = [outbox_id(1), outbox_id(1)]
-    handled = await inline_store.transact(lambda tx: outbox_commands.discard(tx, twice, actor=ME, now=LATER))
-    assert (handled.done, handled.refused) == ((outbox_id(1),), ())
-    again = await inline_store.transact(lambda tx: outbox_commands.replay(tx, twice, actor=ME, now=LATER))
+    twice, context = [outbox_id(1), outbox_id(1)], a_context(LATER, actor=ME)
+    handled = await inline_store.transact(
+        lambda tx: outbox_commands.move_messages(tx, context, MessageAction.DISCARD, twice)
+    )
+    assert (handled.done, handled.refused) == ((outbox_id(1),), [])
+    again = await inline_store.transact(
+        lambda tx: outbox_commands.move_messages(tx, context, MessageAction.REPLAY, twice)
+    )
     assert again.done == ()
-    assert [type(refused.error) for refused in again.refused] == [IllegalMove]
+    assert [refused.error_code for refused in again.refused] == ["ILLEGAL_MOVE"]

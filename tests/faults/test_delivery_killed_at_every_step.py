@@ -27,7 +27,7 @@ from sellerwatch.simulator.rng import dice
 #: Two failures open the circuit, so that a short story has all of it.
 RULES = DeliveryRules(
     concurrency=3,
-    tries=50,
+    max_attempts=50,
     backoff=Backoff(5, 20),
     failures=2,
     opened=Backoff(5, 20),

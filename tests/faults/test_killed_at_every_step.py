@@ -18,6 +18,7 @@ from tests.simulation.stage import Stage, play, settings_of
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.ids import SellerId
+from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.simulator.rng import dice
 from sellerwatch.simulator.world import CHANGES_ONLY
 
@@ -59,7 +60,7 @@ async def is_done(stage: Stage) -> bool:
 
     def look(tx: Transaction) -> bool:
         runs = tx.executions.running() or tx.executions.pending()
-        return not (tx.schedules.due(now) or runs or tx.product_outbox.pending())
+        return not (tx.schedules.due(now) or runs or tx.outbox_queries(OutboxKind.PRODUCT).pending())
 
     return await stage.store.read(look)
 

@@ -22,6 +22,7 @@ from sellerwatch.compose.service import open_service
 from sellerwatch.crawling.trigger import trigger
 from sellerwatch.kernel.clock import SystemClock
 from sellerwatch.kernel.ids import Ids, ReplayableIds, SellerId
+from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.sellers.commands import register
 from sellerwatch.service.service import Service
 from sellerwatch.settings.model import Settings
@@ -81,7 +82,7 @@ async def settled(store: SqlStore, ready: Callable[[Transaction], bool] | None =
 
     def is_settled(tx: Transaction) -> bool:
         is_crawling = tx.executions.running() or tx.executions.pending()
-        return not is_crawling and tx.product_outbox.pending() == 0
+        return not is_crawling and tx.outbox_queries(OutboxKind.PRODUCT).pending() == 0
 
     async with asyncio.timeout(PATIENCE):
         while True:

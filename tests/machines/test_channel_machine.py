@@ -81,7 +81,7 @@ class ChannelMachine(RuleBasedStateMachine):
     @rule(place=st.integers(0, 5))
     def one_is_broken_off(self, place: int) -> None:
         outbox_id = self.flying.pop(place % len(self.flying))
-        self.channel = self.channel.miss(outbox_id, self.now)
+        self.channel = self.channel.interrupted(outbox_id, self.now)
 
     @rule()
     def pause_or_resume(self) -> None:
@@ -102,7 +102,7 @@ class ChannelMachine(RuleBasedStateMachine):
     @invariant()
     def failures_and_the_ramp_stay_within_their_limits(self) -> None:
         assert 0 <= self.channel.failures <= RULES.failures
-        assert self.channel.most is None or 1 <= self.channel.most < RULES.concurrency
+        assert self.channel.send_limit is None or 1 <= self.channel.send_limit < RULES.concurrency
 
     @invariant()
     def whatever_happened_it_flows_again_some_day(self) -> None:

@@ -11,7 +11,7 @@ from tests.builders import MINUTE, NOW, a_message, worker_id
 from tests.machines import spec
 from tests.machines.moves import QUICK, attempt
 
-from sellerwatch.outbox.message import TRIES, Message, MessageStatus, TriesSpent
+from sellerwatch.outbox.message import MAX_ATTEMPTS, Message, MessageStatus, TriesSpent
 
 VERBS = sorted({verb for _, verb in spec.MESSAGE})
 COUNTED = {"fail", "refuse", "lose_lease"}
@@ -49,12 +49,12 @@ class MessageMachine(RuleBasedStateMachine):
             self.was_on_the_wire = True
             failed = self.message.send(worker_id()).fail("503", self.now, MINUTE)
             self.message = failed.retry() if failed.can_retry() else failed
-            assert failed.can_retry() == (failed.retry_count < TRIES)
+            assert failed.can_retry() == (failed.retry_count < MAX_ATTEMPTS)
 
     @rule(verb=st.sampled_from(VERBS))
     def any_verb(self, verb: str) -> None:
         before = self.message
-        last = before.retry_count + 1 >= TRIES
+        last = before.retry_count + 1 >= MAX_ATTEMPTS
         if verb == "lose_lease" and last:
             return  # it then fails for good: `its_sender_vanishes_at_the_last_try`
         try:
@@ -73,14 +73,14 @@ class MessageMachine(RuleBasedStateMachine):
 
     @rule()
     def its_sender_vanishes_at_the_last_try(self) -> None:
-        if self.message.status is MessageStatus.SENDING and self.message.retry_count + 1 == TRIES:
+        if self.message.status is MessageStatus.SENDING and self.message.retry_count + 1 == MAX_ATTEMPTS:
             self.message = self.message.lose_lease(self.now, MINUTE)
             assert self.message.status is MessageStatus.FAILED
             assert not self.message.can_retry()
 
     @invariant()
     def tries_stay_within_their_limit(self) -> None:
-        assert 0 <= self.message.retry_count <= TRIES
+        assert 0 <= self.message.retry_count <= MAX_ATTEMPTS
 
     @invariant()
     def one_key_one_body(self) -> None:

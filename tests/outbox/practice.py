@@ -98,13 +98,13 @@ class Practice:
         *,
         store: Store[OutboxTx] | None = None,
         receiver: Receiver | None = None,
-        tell: Callable[[Sequence[Notice]], None] = lambda _: None,
+        alert: Callable[[Sequence[Notice]], None] = lambda _: None,
     ) -> Delivery[Any]:
         """A sender with a worker of its own, who is alive from now on."""
         worker_id, now = WorkerId.generate(self.ids), self.clock.now()
         await self.store.transact(lambda tx: tx.db.run(ENTER, {"worker_id": worker_id, "now": now}))
         rules = rules or DeliveryRules()
-        return Delivery(store or self.store, receiver or self.wire, self.clock, self.rng, worker_id, rules, tell=tell)
+        return Delivery(store or self.store, receiver or self.wire, self.clock, self.rng, worker_id, rules, alert=alert)
 
     async def beat(self, delivery: Delivery[Any]) -> None:
         now, worker_id = self.clock.now(), delivery._worker_id

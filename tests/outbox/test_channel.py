@@ -70,7 +70,7 @@ def test_what_fails_while_it_is_open_costs_nothing_and_late_successes_do_not_clo
     assert fail(channel) == (channel, False)
     assert channel.answered(outbox_id(), RULES, NOW) is channel
     assert slots(channel, NOW + 29 * SECOND) == 0
-    assert channel.allow(8, lambda: 0, RULES, NOW).look_at == NOW + 30 * SECOND
+    assert channel.allow(8, lambda: 0, RULES, NOW).check_at == NOW + 30 * SECOND
 
 
 def test_after_its_time_one_message_finds_out_and_nobody_else_leaves() -> None:
@@ -111,26 +111,26 @@ def test_a_probe_that_is_never_answered_gets_a_successor() -> None:
 
 def test_a_probe_that_we_broke_off_ourselves_is_repeated_at_once() -> None:
     channel = probing()
-    assert channel.miss(outbox_id(2), NOW) is channel
-    missed = channel.miss(outbox_id(1), NOW + MINUTE)
+    assert channel.interrupted(outbox_id(2), NOW) is channel
+    missed = channel.interrupted(outbox_id(1), NOW + MINUTE)
     assert (missed.state, slots(missed, NOW + MINUTE)) == (OPEN, 1)
 
 
 def test_after_the_probe_there_is_a_ramp_one_more_with_every_success() -> None:
     channel = probing().answered(outbox_id(1), RULES, NOW)
     ramp = []
-    while channel.most is not None:
-        ramp.append(channel.most)
-        assert slots(channel, NOW, under_way=1) == channel.most - 1
+    while channel.send_limit is not None:
+        ramp.append(channel.send_limit)
+        assert slots(channel, NOW, under_way=1) == channel.send_limit - 1
         channel = channel.answered(outbox_id(), RULES, NOW)
     assert ramp == [2, 3, 4, 5, 6, 7]
     assert slots(channel, NOW, under_way=8) == 8
 
 
 def test_a_failure_on_the_ramp_counts_and_halves_it() -> None:
-    channel = replace(FLOWING, most=6)
+    channel = replace(FLOWING, send_limit=6)
     channel, counted = fail(channel)
-    assert (channel.most, counted, slots(channel, NOW, under_way=5)) == (3, True, 0)
+    assert (channel.send_limit, counted, slots(channel, NOW, under_way=5)) == (3, True, 0)
     assert fail(fail(channel)[0])[0].state is OPEN
 
 
@@ -205,4 +205,4 @@ def test_a_rate_says_when_the_next_may_leave() -> None:
     rules = replace(RULES, per_second=2.0)
     channel = FLOWING.send((outbox_id(1),), rules, NOW)
     allowed = channel.allow(8, lambda: 0, rules, NOW)
-    assert (allowed.slots, allowed.look_at) == (0, NOW + SECOND / 2)
+    assert (allowed.slots, allowed.check_at) == (0, NOW + SECOND / 2)

@@ -97,7 +97,7 @@ async def test_an_error_text_of_a_megabyte_is_kept_in_part_in_the_message_and_in
 
 
 async def test_an_address_that_does_not_resolve_fails_tries_and_never_the_sender(store: SqlStore) -> None:
-    rules = replace(RULES, tries=2)
+    rules = replace(RULES, max_attempts=2)
     message = await deliver(store, "http://product-server.invalid/events", large("{}"), rules)
     assert message.status is MessageStatus.FAILED
     assert message.error_message is not None

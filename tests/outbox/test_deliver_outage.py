@@ -55,7 +55,7 @@ def test_an_hour_of_outage_needs_nobody_and_costs_no_event_its_tries(practice: P
             await practice.tell(*range(1, 101))
         practice.behave(mode)
         heard: list[Notice] = []
-        delivery = await practice.delivery(tell=heard.extend)
+        delivery = await practice.delivery(alert=heard.extend)
         async with Running(delivery):
             await practice.clock.sleep(HOUR)
             messages = await practice.messages()
@@ -391,7 +391,7 @@ def test_what_waits_behind_failures_is_set_aside_until_they_are_out_of_the_way(p
         def free(tx: Transaction) -> None:
             (failed,) = tx.product_outbox.get_many([first.outbox_id])
             tx.product_outbox.move([failed.discard()], now)
-            tx.product_outbox.free([first.subject_id], now)
+            tx.product_outbox.release_held([first.subject_id], now)
 
         await practice.store.transact(free)
         async with Running(delivery):

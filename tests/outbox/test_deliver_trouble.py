@@ -149,7 +149,7 @@ def test_a_late_answer_does_not_end_the_try_of_the_next_sender(practice: Practic
             await practice.clock.sleep(100)
             assert await practice.messages() == [taken]
             assert (slow.delivered, slow.retried) == (0, 0)
-            assert slow._unsettled == []
+            assert slow._unrecorded == []
 
     practice.run(scenario())
 

@@ -101,8 +101,8 @@ def test_the_fifth_failed_try_is_the_last() -> None:
 
 
 def test_the_number_of_tries_is_a_setting() -> None:
-    assert not sending().fail("503", NOW, MINUTE, tries=1).can_retry()
-    assert sending(retry_count=7).fail("503", NOW, MINUTE, tries=9).can_retry()
+    assert not sending().fail("503", NOW, MINUTE, max_attempts=1).can_retry()
+    assert sending(retry_count=7).fail("503", NOW, MINUTE, max_attempts=9).can_retry()
 
 
 def test_a_refusal_for_good_fails_at_the_first_answer() -> None:
@@ -139,10 +139,10 @@ def test_a_message_put_back_may_have_been_seen_so_its_body_stays_as_it_is() -> N
 def test_an_answer_counts_only_for_the_try_that_asked() -> None:
     # "A second change while the first was being sent was cleared with it": the same row, but another try.
     claimed = sending()
-    assert claimed.grip == (worker_id(), 0)
-    assert claimed.lose_lease(NOW, MINUTE).grip is None
-    assert claimed.lose_lease(NOW, MINUTE).send(worker_id()).grip == (worker_id(), 1)
-    assert claimed.put_back(NOW).send(worker_id(2)).grip == (worker_id(2), 0)
+    assert claimed.attempt_key == (worker_id(), 0)
+    assert claimed.lose_lease(NOW, MINUTE).attempt_key is None
+    assert claimed.lose_lease(NOW, MINUTE).send(worker_id()).attempt_key == (worker_id(), 1)
+    assert claimed.put_back(NOW).send(worker_id(2)).attempt_key == (worker_id(2), 0)
 
 
 def test_a_replay_starts_from_a_fresh_count_with_the_same_key_and_body() -> None:

@@ -30,6 +30,7 @@ from sellerwatch.kernel.ids import ExecutionId, Ids, ReplayableIds, SellerId
 from sellerwatch.kernel.store import Commits
 from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop, run_virtually
 from sellerwatch.marketplaces.ports import Transport
+from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.outbox.ports import Receiver
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.sellers.commands import register
@@ -217,7 +218,9 @@ class Stage:
         """Until no run is going and nothing waits to be delivered."""
 
         def is_settled(tx: Transaction) -> bool:
-            return not (tx.executions.running() or tx.executions.pending() or tx.product_outbox.pending())
+            return not (
+                tx.executions.running() or tx.executions.pending() or tx.outbox_queries(OutboxKind.PRODUCT).pending()
+            )
 
         await self.until(lambda: self.store.read(is_settled), service)
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from tests.builders import a_context
 from tests.simulation.stage import Stage, play, settings_of
 
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -99,19 +100,19 @@ def test_a_scheduler_that_cannot_be_told_fails_the_schedule_alerts_and_is_told_i
     assert "sellerwatch schedules retry seller_0001" in alert.getMessage()
 
 
-def test_a_pause_by_another_process_is_heeded_and_so_is_its_end(migrated_template: Path) -> None:
+def test_a_pause_by_another_process_stops_delivery_until_it_ends(migrated_template: Path) -> None:
     async def story(stage: Stage) -> None:
         sellers = await stage.register()
         server = stage.simulator.product_server
         async with stage.serving() as service:
             now = stage.clock.now()
-            await stage.store.transact(lambda tx: pause(tx, OutboxKind.PRODUCT, None, actor="test", now=now))
+            await stage.store.transact(lambda tx: pause(tx, a_context(now), OutboxKind.PRODUCT, None))
             for seller_id in sellers:
                 await stage.start(service, seller_id)
             await stage.clock.sleep(OUTAGE)
             assert server.events() == []
             later = stage.clock.now()
-            await stage.store.transact(lambda tx: resume(tx, OutboxKind.PRODUCT, actor="test", now=later))
+            await stage.store.transact(lambda tx: resume(tx, a_context(later), OutboxKind.PRODUCT))
             await stage.clock.sleep(10)
             assert len(server.events()) == 20
         stage.check_world()

@@ -24,6 +24,7 @@ from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.failure import Blame, FailureCode
 from sellerwatch.kernel.ids import SellerId
+from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.missed import starts_at
 from sellerwatch.schedules.schedule import Schedule
@@ -142,7 +143,11 @@ async def until_over(stage: Stage, service: Service, runs: int) -> None:
 
     def is_over(tx: Transaction) -> bool:
         found = tx.execution_queries.newest(seller_id=None, status=None, limit=1000)
-        return len(found) >= runs and not any(run.is_open for run in found) and tx.product_outbox.pending() == 0
+        return (
+            len(found) >= runs
+            and not any(run.is_open for run in found)
+            and tx.outbox_queries(OutboxKind.PRODUCT).pending() == 0
+        )
 
     limit = stage.loop.time() + PATIENCE
     while not await stage.store.read(is_over):

@@ -79,7 +79,7 @@ def test_a_product_that_is_gone_is_proved_by_its_detail_and_told_in_the_same_run
             (event,) = stage.simulator.product_server.events(30)
             assert (event.item_no, event.event_type, event.version) == (gone, "PRODUCT_DELETED", 2)
             (message,) = await stage.store.read(
-                lambda tx: tx.outbox_view(OutboxKind.PRODUCT).newest(MessageFilter(), 1)
+                lambda tx: tx.outbox_queries(OutboxKind.PRODUCT).page(MessageFilter(), None, 1).content
             )
             body = read_event(message.payload)
             assert (body.changes, body.product_data) == ((), last)

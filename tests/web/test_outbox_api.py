@@ -115,6 +115,23 @@ async def test_the_status_counts_and_says_the_lag(office: Office) -> None:
     assert (products["counts"]["FAILED"], products["counts"]["WAITING"], products["held"]) == (2, 1, 0)
     assert (products["lagSeconds"], schedules["lagSeconds"]) == (90.0, 0.0)
     assert products["circuit"]["state"] == "CLOSED"
+    assert isinstance((await office.viewer.get(f"{PATH}/status")).json["hasReceiver"], bool)
+
+
+@pytest.mark.parametrize("verb", ["replay", "discard"])
+async def test_a_dry_run_of_ids_or_a_pause_changes_nothing(office: Office, verb: str) -> None:
+    await failed_messages(office, 1)
+    before = await everything(office)
+    result = (await office.admin.post(f"{PATH}/{verb}", {"outboxIds": [outbox_id(1), NOBODYS]}, dryRun="true")).json
+    assert (result["dryRun"], result["done"], result["messages"]) == (True, [outbox_id(1)], 1)
+    assert [each["errorCode"] for each in result["refused"]] == ["MESSAGE_NOT_FOUND"]
+    assert (await office.admin.post(f"{PATH}/pause", {}, dryRun="true")).json["isPaused"] is True
+    assert await everything(office) == before
+
+
+async def test_a_query_parameter_that_a_route_does_not_have_is_refused(office: Office) -> None:
+    refused = await office.viewer.get(PATH, sort="createdAt")
+    assert (refused.status, refused.json["errorCode"]) == (400, "INVALID_REQUEST")
 
 
 @pytest.mark.parametrize(

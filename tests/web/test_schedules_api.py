@@ -9,6 +9,7 @@ from tests.builders import seller_id, worker_id
 
 from sellerwatch.adapters.sql import paging
 from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.oversight.audit import AuditEntry
 
 from .conftest import Office
@@ -45,7 +46,7 @@ async def test_a_schedule_that_could_not_be_told_is_told_once_more(office: Offic
     assert (nothing.status, nothing.json["errorCode"]) == (409, "NOTHING_TO_TELL")
 
     def refuse(tx: Transaction) -> None:
-        due = tx.scheduler_outbox.due(NOW, 10)
+        due = tx.delivery_queue(OutboxKind.SCHEDULER).due(NOW, 10)
         tx.scheduler_outbox.move([message.send(worker_id()).refuse("없는 규칙") for message in due], NOW)
 
     await do(office, refuse)

@@ -135,7 +135,7 @@ class Announcer:
             changes,
             known,
         )
-        self.outbox.reword(replace(waiting, payload=body), self.now)
+        self.outbox.replace_payload(replace(waiting, payload=body), self.now)
         self._remember(product, ProductEvent.UPDATED, found, waiting.outbox_id, execution_id)
         self.product_batch.put(product.be_unchanged(self.now))
 

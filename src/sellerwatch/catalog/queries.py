@@ -56,7 +56,7 @@ def known(tx: CatalogTx, products: Sequence[Product], reader: Reader) -> list[Kn
 def look_at(tx: CatalogTx, item_no: ItemNo, reader: Reader) -> LookedAt:
     product = found_product(tx, item_no)
     last = next(iter(tx.product_outbox.latest_of(product.product_id, 1)), None)
-    holders = {} if last is None else tx.outbox_view(OutboxKind.PRODUCT).holders([last.outbox_id])
+    holders = {} if last is None else tx.outbox_queries(OutboxKind.PRODUCT).holders([last.outbox_id])
     held = tx.held_parts.held([item_no])
     return LookedAt(
         known(tx, [product], reader)[0],

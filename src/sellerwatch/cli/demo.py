@@ -254,8 +254,8 @@ async def _delivered(service: Service) -> int:
     """From the tables, as `pending` is: what the sender itself has counted may lag behind its last commit."""
     from sellerwatch.outbox.message import MessageStatus, OutboxKind  # noqa: PLC0415
 
-    tally = await service.store.read(lambda tx: tx.outbox_view(OutboxKind.PRODUCT).tally())
-    return tally.by_status.get(MessageStatus.COMPLETED, 0)
+    counts = await service.store.read(lambda tx: tx.outbox_queries(OutboxKind.PRODUCT).counts())
+    return counts.by_status.get(MessageStatus.COMPLETED, 0)
 
 
 async def _pause(service: Service, running: asyncio.Task[None]) -> None:

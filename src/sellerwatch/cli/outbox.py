@@ -1,43 +1,26 @@
-"""`sellerwatch outbox`: what the outside is to be told, what it would not take, and what waits behind that."""
+"""`sellerwatch outbox`: events on their way, attempts to deliver them, replay, discard, pause and resume."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-import orjson
 import typer
 
-from sellerwatch.cli import session
-from sellerwatch.cli.executions import must_be_known
-from sellerwatch.cli.outbox_output import (
-    Holders,
-    Shown,
-    attempt_json,
-    chosen_json,
-    message_json,
-    outbox_json,
-    say_chosen,
-    show_attempts,
-    show_messages,
-    show_outbox,
-)
-from sellerwatch.cli.output import print_facts, print_json
-from sellerwatch.cli.session import AsJson, Desk, Limit, say
+from sellerwatch.cli import outbox_output, session
+from sellerwatch.cli.output import print_view, texts
+from sellerwatch.cli.session import AsJson, CursorOption, Limit, command_session, pages_up_to, report_bulk, say
 from sellerwatch.kernel.errors import Invalid
 from sellerwatch.kernel.ids import OutboxId, SellerId
-from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
-from sellerwatch.outbox.ports import Chosen, MessageFilter
-from sellerwatch.outbox.receipt import Attempt
-
-if TYPE_CHECKING:
-    from sellerwatch.kernel.bulk import BulkResult
-    from sellerwatch.operations.ports import ServiceTx
-    from sellerwatch.outbox.channel import Channel
+from sellerwatch.operations import outbox as operations
+from sellerwatch.outbox import commands, queries
+from sellerwatch.outbox.commands import MessageAction
+from sellerwatch.outbox.message import MessageStatus, OutboxKind
+from sellerwatch.outbox.ports import MessageFilter
+from sellerwatch.outbox.queries import ChannelView
 
 app = typer.Typer(
     no_args_is_help=True, help="Look at events on their way out; replay or discard those that failed; pause and resume."
@@ -56,36 +39,44 @@ TypeOption = Annotated[str | None, typer.Option("--type", help="Only this type, 
 SinceOption = Annotated[str | None, typer.Option("--since", help="Made at this time or later, e.g. 2026-11-15 or 2h.")]
 UntilOption = Annotated[str | None, typer.Option("--until", help="Made before this time, e.g. 2026-11-15T06:00.")]
 AllFailed = Annotated[bool, typer.Option("--all-failed", help="All that failed for good.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say in numbers what would happen.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would happen and change nothing.")]
 
 
 @dataclass(eq=False)
 class UnreadableTime(Invalid):
-    """Neither a time nor how long ago."""
+    """Neither a time nor a duration."""
 
     given: str
 
 
 @dataclass(eq=False)
 class NothingChosen(Invalid):
-    """Neither ids nor a choice: all of them must be said."""
+    """Neither ids nor a filter: moving all messages must be asked for."""
 
 
 @dataclass(eq=False)
 class ChosenTwice(Invalid):
-    """Ids and a choice at once."""
+    """Ids and a filter at once."""
 
 
-class BulkAction(StrEnum):
-    """What becomes of messages that failed for good."""
+@dataclass(frozen=True)
+class FilterOptions:
+    """The options that choose messages, as they were typed."""
 
-    REPLAYED = "replayed"
-    DISCARDED = "discarded"
+    seller: str | None
+    event_type: str | None
+    since: str | None
+    until: str | None
 
-    def sentence(self, number: int, within: float) -> str:
-        if self is BulkAction.DISCARDED:
-            return f"{number:,} message(s) given up; they are kept and never sent."
-        return f"{number:,} message(s) wait again; a running `sellerwatch serve` sends them within {within:.0f} s."
+    @property
+    def is_given(self) -> bool:
+        return any((self.seller, self.event_type, self.since, self.until))
+
+    def filter(self, status: MessageStatus | None, now: datetime) -> MessageFilter:
+        """Return the filter. `2h` means two hours before now."""
+        seller_id = None if self.seller is None else SellerId.parse(self.seller)
+        event_type = None if self.event_type is None else session.text(self.event_type).upper()
+        return MessageFilter(status, seller_id, event_type, _time(self.since, now), _time(self.until, now))
 
 
 @app.command()
@@ -96,19 +87,16 @@ def status(as_json: AsJson = False) -> None:
     sellerwatch outbox status
     sellerwatch outbox status --json | jq '.content[0].lagSeconds'
     """
-
-    def work(tx: ServiceTx, at: Desk) -> tuple[list[Shown], bool]:
-        shown = [Shown(tx.channels.get(kind), tx.outbox_view(kind).tally(), at.now) for kind in OutboxKind]
-        return shown, at.settings.product_server_url is not None
-
-    outboxes, has_receiver = session.look(work)
+    with command_session() as at:
+        view = at.ask(queries.outbox_status, at.settings.product_server_url is not None)
+        now = at.operations.clock.now()
     if as_json:
-        print_json({"content": [outbox_json(shown) for shown in outboxes], "hasReceiver": has_receiver})
+        print_view(view)
         return
-    for shown in outboxes:
-        show_outbox(shown)
-    if not has_receiver:
-        say("No product server is set (SELLERWATCH_PRODUCT_SERVER_URL): events of products wait.", "yellow")
+    for outbox in view.content:
+        outbox_output.show_outbox(outbox, now)
+    if not view.has_receiver:
+        say(texts("cli_outbox")("status.no_receiver"), "yellow")
 
 
 @app.command("list")
@@ -122,6 +110,7 @@ def list_(
     since: SinceOption = None,
     until: UntilOption = None,
     limit: Limit = 20,
+    cursor: CursorOption = None,
     as_json: AsJson = False,
 ) -> None:
     """List messages, newest first. One is held while it waits behind one that failed for good.
@@ -131,22 +120,15 @@ def list_(
     sellerwatch outbox list --type PRODUCT_DELETED --since 2h
     sellerwatch outbox list --kind scheduler --json
     """
-    choose = _chooser(status, seller, event_type, since, until)
-
-    def work(tx: ServiceTx, at: Desk) -> tuple[Sequence[Message], Holders, datetime]:
-        choice, view = choose(at.now), tx.outbox_view(kind)
-        must_be_known(tx, choice.seller_id)
-        found = view.newest(choice, limit)
-        return found, view.holders([message.outbox_id for message in found]), at.now
-
-    messages, holders, now = session.look(work)
+    options = FilterOptions(seller, event_type, since, until)
+    with command_session() as at:
+        now = at.operations.clock.now()
+        chosen = options.filter(status, now)
+        page = pages_up_to(limit, cursor, lambda c, size: at.ask(operations.list_messages, kind, chosen, c, size))
     if as_json:
-        print_json({"content": [message_json(message, holders) for message in messages], "limit": limit})
-        return
-    nothing = "The outbox is empty: crawls fill it. Start one: sellerwatch crawl SELLER_ID"
-    if any((status, seller, event_type, since, until)):
-        nothing = "No message is like that. All of them: sellerwatch outbox list"
-    show_messages(kind, messages, holders, now, empty=nothing)
+        print_view(page, limit=limit)
+    else:
+        outbox_output.show_messages(kind, page, now, filtered=options.is_given or status is not None)
 
 
 @app.command()
@@ -156,61 +138,27 @@ def show(message: MessageArgument, as_json: AsJson = False) -> None:
     \b
     sellerwatch outbox show 0198c0de-0000-7000-8005-000000000001
     """
-    outbox_id = OutboxId.parse(message)
-
-    def work(tx: ServiceTx, _: Desk) -> tuple[Message, Holders]:
-        from sellerwatch.outbox.commands import find_message  # noqa: PLC0415
-
-        kind, found = find_message(tx, outbox_id)
-        return found, tx.outbox_view(kind).holders([outbox_id])
-
-    found, holders = session.look(work)
-    payload = orjson.loads(found.payload)
+    view = session.ask(queries.show_message, OutboxId.parse(message))
     if as_json:
-        print_json(message_json(found, holders) | {"payload": payload})
-        return
-    print_facts(
-        [
-            ("message", found.outbox_id),
-            ("event", found.event_type),
-            ("seller", found.seller_id),
-            ("item", found.item_no),
-            ("version", found.version if found.item_no is not None else None),
-            ("execution", found.execution_id),
-            ("status", found.status),
-            ("failed tries", found.retry_count),
-            ("error", found.error_message),
-            ("held by", holders.get(outbox_id)),
-            ("created (UTC)", found.created_at),
-            ("next try (UTC)", found.next_attempt_at),
-            ("sent (UTC)", found.sent_at),
-            ("payload", orjson.dumps(payload, option=orjson.OPT_INDENT_2).decode()),
-        ]
-    )
-    if found.status is MessageStatus.FAILED:
-        say(f"Send it once more: sellerwatch outbox replay {outbox_id}", "dim")
+        print_view(view)
+    else:
+        outbox_output.show_message(view)
 
 
 @app.command()
 def attempts(message: MessageArgument, limit: Limit = 20, as_json: AsJson = False) -> None:
-    """List every try of a message: when, how long, the receiver's answer, and whether it counted.
+    """List every attempt to deliver a message: when, how long, the receiver's answer, and whether it counted.
 
     \b
     sellerwatch outbox attempts 0198c0de-0000-7000-8005-000000000001
     """
-    outbox_id = OutboxId.parse(message)
-
-    def work(tx: ServiceTx, at: Desk) -> tuple[Sequence[Attempt], datetime]:
-        from sellerwatch.outbox.commands import find_message  # noqa: PLC0415
-
-        find_message(tx, outbox_id)
-        return tx.attempts.of(outbox_id, limit), at.now
-
-    found, now = session.look(work)
+    with command_session() as at:
+        view = at.ask(queries.list_attempts, OutboxId.parse(message), limit)
+        now = at.operations.clock.now()
     if as_json:
-        print_json({"content": [attempt_json(attempt) for attempt in found], "limit": limit})
-        return
-    show_attempts(found, now)
+        print_view(view, limit=limit)
+    else:
+        outbox_output.show_attempts(view, now)
 
 
 @app.command()
@@ -225,16 +173,15 @@ def replay(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Send messages that failed for good once more, with the same key and body. Exit code 3 when some could not.
+    """Send messages that failed for good again, with the same key and body. Exit code 3 when some could not.
 
     \b
     sellerwatch outbox replay 0198c0de-0000-7000-8005-000000000001
     sellerwatch outbox replay --all-failed --dry-run
     sellerwatch outbox replay --seller seller_12345 --since 2h
     """
-    choose = _chooser(MessageStatus.FAILED, seller, event_type, since, until)
-    _check_ways(messages, all_failed, seller, event_type, since, until)
-    _move(BulkAction.REPLAYED, messages, kind, choose, dry_run=dry_run, as_json=as_json)
+    options = FilterOptions(seller, event_type, since, until)
+    _move(MessageAction.REPLAY, messages, all_failed, kind, options, dry_run=dry_run, as_json=as_json)
 
 
 @app.command()
@@ -250,76 +197,40 @@ def discard(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Give up messages that failed for good; what waits behind them goes on. Exit code 3 when some could not.
+    """Give up messages that failed for good; what waits behind them is sent. Exit code 3 when some could not.
 
     \b
     sellerwatch outbox discard 0198c0de-0000-7000-8005-000000000001
     sellerwatch outbox discard --type PRODUCT_DELETED --until 2026-11-15 --dry-run
     """
-    choose = _chooser(MessageStatus.FAILED, seller, event_type, since, until)
-    _check_ways(messages, all_failed, seller, event_type, since, until)
-    _move(BulkAction.DISCARDED, messages, kind, choose, dry_run=dry_run, asks=not yes, as_json=as_json)
+    options = FilterOptions(seller, event_type, since, until)
+    _move(MessageAction.DISCARD, messages, all_failed, kind, options, dry_run=dry_run, as_json=as_json, asks=not yes)
 
 
 @app.command()
 def pause(
     kind: KindOption = OutboxKind.PRODUCT,
     reason: Annotated[str | None, typer.Option("--reason", help="Why, for the audit trail.")] = None,
+    dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Send nothing more until somebody resumes, over restarts too. What is under way finishes.
+    """Stop sending until it is resumed, over restarts too. Attempts already sent finish.
 
     \b
     sellerwatch outbox pause --reason "the product server is being moved"
     """
     why = None if reason is None else session.text(reason)
-
-    def work(tx: ServiceTx, at: Desk) -> Channel:
-        from sellerwatch.outbox import commands as outbox_commands  # noqa: PLC0415
-
-        return outbox_commands.pause(tx, kind, why, actor=at.actor, now=at.now)
-
-    _say_channel(session.change(work), "Paused: messages wait. Go on: sellerwatch outbox resume", as_json=as_json)
+    _report_channel(session.run(commands.pause, kind, why, dry_run), "pause", dry_run=dry_run, as_json=as_json)
 
 
 @app.command()
-def resume(kind: KindOption = OutboxKind.PRODUCT, as_json: AsJson = False) -> None:
-    """Send again after a pause. A circuit that the receiver's failures opened is tried at once, with one message.
+def resume(kind: KindOption = OutboxKind.PRODUCT, dry_run: DryRun = False, as_json: AsJson = False) -> None:
+    """Send again after a pause. Where the receiver's failures opened the circuit, one message is sent at once.
 
     \b
     sellerwatch outbox resume
     """
-
-    def work(tx: ServiceTx, at: Desk) -> Channel:
-        from sellerwatch.outbox import commands as outbox_commands  # noqa: PLC0415
-
-        return outbox_commands.resume(tx, kind, actor=at.actor, now=at.now)
-
-    _say_channel(
-        session.change(work), "Resumed: a running `sellerwatch serve` goes on within seconds.", as_json=as_json
-    )
-
-
-def _check_ways(messages: Sequence[str] | None, all_failed: bool, *choice: str | None) -> None:
-    """By ids or by a choice: one of the two must be said, so that nobody moves all of them by a slip."""
-    chosen = all_failed or any(choice)
-    if messages and chosen:
-        raise ChosenTwice
-    if not messages and not chosen:
-        raise NothingChosen
-
-
-def _chooser(
-    status: MessageStatus | None, seller: str | None, event_type: str | None, since: str | None, until: str | None
-) -> Callable[[datetime], MessageFilter]:
-    """The choice that the options make, once it is known what time it is: `2h` is so long before that."""
-    seller_id = None if seller is None else SellerId.parse(seller)
-    kind = None if event_type is None else session.text(event_type).upper()
-
-    def choose(now: datetime) -> MessageFilter:
-        return MessageFilter(status, seller_id, kind, _time(since, now), _time(until, now))
-
-    return choose
+    _report_channel(session.run(commands.resume, kind, dry_run), "resume", dry_run=dry_run, as_json=as_json)
 
 
 def _time(given: str | None, now: datetime) -> datetime | None:
@@ -336,76 +247,61 @@ def _time(given: str | None, now: datetime) -> datetime | None:
 
 
 def _move(
-    deed: BulkAction,
+    action: MessageAction,
     messages: Sequence[str] | None,
+    all_failed: bool,
     kind: OutboxKind,
-    choose: Callable[[datetime], MessageFilter],
+    options: FilterOptions,
     *,
     dry_run: bool,
     as_json: bool,
     asks: bool = False,
 ) -> None:
-    """Messages by their ids, each handled by itself; or all of a choice."""
+    if messages and (all_failed or options.is_given):
+        raise ChosenTwice
     if messages:
-        handled, within = session.change(_by_ids(deed, [OutboxId.parse(message) for message in messages]))
-        session.report(handled, deed.sentence(len(handled.done), within), as_json=as_json)
-        return
-
-    def count(tx: ServiceTx, at: Desk) -> Chosen:
-        choice = choose(at.now)
-        must_be_known(tx, choice.seller_id)
-        return tx.outbox_view(kind).count(choice)
-
-    chosen = session.look(count)
-    if dry_run:
-        if as_json:
-            print_json({"dryRun": True} | chosen_json(chosen))
-        else:
-            say_chosen(chosen, deed)
-        return
-    if asks and chosen.messages:
-        typer.confirm(f"Give up {chosen.messages:,} message(s) for good?", abort=True, err=True)
-    moved, within = _in_pieces(chosen, _by_choice(deed, kind, choose))
-    if as_json:
-        print_json({deed.value: moved})
+        _move_messages(action, [OutboxId.parse(message) for message in messages], dry_run=dry_run, as_json=as_json)
+    elif all_failed or options.is_given:
+        _move_chosen(action, kind, options, dry_run=dry_run, as_json=as_json, asks=asks)
     else:
-        say(deed.sentence(moved, within), "green")
+        raise NothingChosen
 
 
-def _by_ids(deed: BulkAction, outbox_ids: Sequence[OutboxId]) -> Callable[[ServiceTx, Desk], tuple[BulkResult, float]]:
-    def work(tx: ServiceTx, at: Desk) -> tuple[BulkResult, float]:
-        from sellerwatch.outbox import commands as outbox_commands  # noqa: PLC0415
-
-        move = outbox_commands.replay if deed is BulkAction.REPLAYED else outbox_commands.discard
-        return move(tx, outbox_ids, actor=at.actor, now=at.now), at.settings.outbox_interval_seconds
-
-    return work
-
-
-def _by_choice(
-    deed: BulkAction, kind: OutboxKind, choose: Callable[[datetime], MessageFilter]
-) -> Callable[[ServiceTx, Desk], tuple[int, float]]:
-    def work(tx: ServiceTx, at: Desk) -> tuple[int, float]:
-        from sellerwatch.outbox import commands as outbox_commands  # noqa: PLC0415
-
-        move = outbox_commands.replay_chosen if deed is BulkAction.REPLAYED else outbox_commands.discard_chosen
-        return move(tx, kind, choose(at.now), actor=at.actor, now=at.now), at.settings.outbox_interval_seconds
-
-    return work
+def _move_messages(action: MessageAction, outbox_ids: Sequence[OutboxId], *, dry_run: bool, as_json: bool) -> None:
+    t = texts("cli_outbox")
+    with command_session() as at:
+        result = at.run(commands.move_messages, action, outbox_ids, dry_run)
+        within = f"{at.settings.outbox_interval_seconds:.0f}"
+    text = "ids_dry_run" if dry_run else "done"
+    report_bulk(result, t(f"{action}.{text}", n=result.messages, within=within), as_json=as_json)
 
 
-def _in_pieces(chosen: Chosen, work: Callable[[ServiceTx, Desk], tuple[int, float]]) -> tuple[int, float]:
-    """As many transactions as the choice takes, and no more: what fails again meanwhile is not moved twice."""
-    total, within = session.change(work)
-    moved = total
-    while moved and total < chosen.messages:
-        moved, within = session.change(work)
-        total += moved
-    return total, within
-
-
-def _say_channel(channel: Channel, sentence: str, *, as_json: bool) -> None:
+def _move_chosen(
+    action: MessageAction, kind: OutboxKind, options: FilterOptions, *, dry_run: bool, as_json: bool, asks: bool
+) -> None:
+    t = texts("cli_outbox")
+    with command_session() as at:
+        chosen = options.filter(MessageStatus.FAILED, at.operations.clock.now())
+        counts = at.ask(operations.move_chosen, action, kind, chosen, dry_run=True)
+        if dry_run:
+            if as_json:
+                print_view(counts)
+            else:
+                outbox_output.say_dry_run(counts, action)
+            return
+        if asks and counts.messages:
+            typer.confirm(t("discard.confirm", n=counts.messages), abort=True, err=True)
+        result = at.wait(operations.move_all_chosen(at.operations, action, kind, chosen))
+        within = f"{at.settings.outbox_interval_seconds:.0f}"
     if as_json:
-        print_json({"kind": channel.kind, "isPaused": channel.is_paused, "circuit": channel.state})
+        print_view(result, **{f"{action}ed": result.messages})
     else:
-        say(sentence, "green")
+        say(t(f"{action}.done", n=result.messages, within=within), "green")
+
+
+def _report_channel(channel: ChannelView, verb: str, *, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        # `outbox pause --json` has always printed the state of the circuit here; `outbox status` has all of it.
+        print_view(channel, circuit=channel.circuit.state)
+    else:
+        say(texts("cli_outbox")(f"{verb}.{'dry_run' if dry_run else 'done'}"), "yellow" if dry_run else "green")

@@ -1,113 +1,33 @@
-"""How outboxes are shown: as JSON for scripts, as tables and facts for people."""
+"""Outboxes, messages and attempts as tables and facts for people."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
-from sellerwatch.cli import session
-from sellerwatch.cli.output import ago, print_facts, print_table
-from sellerwatch.cli.session import say, stamp
+import orjson
+
+from sellerwatch.cli.output import ago, print_facts, print_table, texts
+from sellerwatch.cli.session import say, short
 from sellerwatch.kernel.circuit import CircuitState
-from sellerwatch.kernel.ids import OutboxId
-from sellerwatch.outbox.channel import Channel
-from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
-from sellerwatch.outbox.ports import Chosen, Tally
-from sellerwatch.outbox.receipt import Attempt
+from sellerwatch.outbox.message import MessageStatus, OutboxKind
 
-Holders = dict[OutboxId, OutboxId]
+if TYPE_CHECKING:
+    from sellerwatch.kernel.views import CursorPageView
+    from sellerwatch.outbox.commands import MessageAction, MovedMessagesView
+    from sellerwatch.outbox.queries import AttemptsView, ChannelView, MessageDetailView, MessageView, OutboxView
 
-TITLES = {OutboxKind.PRODUCT: "Outbox of products", OutboxKind.SCHEDULER: "Outbox of the scheduler"}
-
-
-@dataclass(frozen=True)
-class Shown:
-    """An outbox at one moment."""
-
-    channel: Channel
-    tally: Tally
-    now: datetime
-
-    @property
-    def lag(self) -> float:
-        """Seconds since the oldest was made of those that wait and may go; 0 when none does."""
-        oldest = self.tally.oldest_at
-        return 0.0 if oldest is None else max(0.0, (self.now - oldest).total_seconds())
+FAMILY = "cli_outbox"
+#: Sellers shown by a dry run, those with the most messages first.
+MOST_SELLERS = 10
 
 
-def message_json(message: Message, holders: Holders) -> dict[str, Any]:
-    subject = "scheduleId" if message.kind is OutboxKind.SCHEDULER else "productId"
-    return {
-        "outboxId": message.outbox_id,
-        subject: message.subject_id,
-        "sellerId": message.seller_id,
-        "itemNo": message.item_no,
-        "executionId": message.execution_id,
-        "eventType": message.event_type,
-        "version": message.version,
-        "status": message.status,
-        "retryCount": message.retry_count,
-        "errorMessage": message.error_message,
-        "heldBy": holders.get(message.outbox_id),
-        "createdAt": stamp(message.created_at),
-        "nextAttemptAt": stamp(message.next_attempt_at),
-        "sentAt": stamp(message.sent_at),
-    }
-
-
-def attempt_json(attempt: Attempt) -> dict[str, Any]:
-    return {
-        "tryNumber": attempt.try_number,
-        "at": stamp(attempt.at),
-        "durationMs": attempt.duration_ms,
-        "httpStatusCode": attempt.status,
-        "verdict": attempt.verdict,
-        "isCounted": attempt.is_counted,
-        "answer": attempt.answer,
-    }
-
-
-def outbox_json(shown: Shown) -> dict[str, Any]:
-    channel, tally = shown.channel, shown.tally
-    return {
-        "kind": channel.kind,
-        "isPaused": channel.is_paused,
-        "pausedAt": stamp(channel.paused_at),
-        "pausedBy": channel.paused_by,
-        "circuit": {
-            "state": channel.state,
-            "failuresInARow": channel.failures,
-            "openedAt": stamp(channel.opened_at),
-            "closedAt": stamp(channel.closed_at),
-            "notBefore": stamp(channel.not_before),
-            "mostUnderWay": channel.most,
-            "reason": channel.reason,
-        },
-        "counts": {status.value: tally.by_status.get(status, 0) for status in MessageStatus},
-        "held": tally.held,
-        "lagSeconds": round(shown.lag, 3),
-        "oldestWaitingAt": stamp(tally.oldest_at),
-    }
-
-
-def chosen_json(chosen: Chosen) -> dict[str, Any]:
-    return {
-        "messages": chosen.messages,
-        "subjects": chosen.subjects,
-        "held": chosen.held,
-        "byType": chosen.by_type,
-        "bySeller": chosen.by_seller,
-    }
-
-
-def show_messages(
-    kind: OutboxKind, messages: Sequence[Message], holders: Holders, now: datetime, *, empty: str
-) -> None:
+def show_messages(kind: OutboxKind, page: CursorPageView[MessageView], now: datetime, *, filtered: bool) -> None:
+    t = texts(FAMILY)
+    columns = ("message.id", "col.event", "col.seller", "col.item", "col.status", "col.made")
     print_table(
-        TITLES[kind],
-        ("message", "event", "seller", "item", "status", "created", "tries", "next try", "error"),
+        t(f"title.{kind}"),
+        [t(key) for key in (*columns, "col.tries", "col.next_try", "message.error")],
         [
             (
                 message.outbox_id,
@@ -117,74 +37,103 @@ def show_messages(
                 message.status,
                 ago(message.created_at, now),
                 message.retry_count,
-                "held" if message.outbox_id in holders else _next_try(message, now),
-                session.short(message.error_message, 40),
+                _next_attempt(message, now) if message.held_by is None else t("list.held"),
+                short(message.error_message, 40),
             )
-            for message in messages
+            for message in page.content
         ],
-        empty=empty,
+        empty=t("list.none_found" if filtered else "list.empty"),
     )
-    if holders:
-        say("Held: one before it failed for good; replay or discard that one. `outbox show` says which it is.", "dim")
+    if page.next is not None:
+        say(t("list.more", cursor=page.next), "dim")
+    if any(message.held_by is not None for message in page.content):
+        say(t("list.about_held"), "dim")
 
 
-def show_attempts(attempts: Sequence[Attempt], now: datetime) -> None:
+def show_message(message: MessageDetailView) -> None:
+    t = texts(FAMILY)
+    facts = (
+        ("id", message.outbox_id),
+        ("event", message.event_type),
+        ("seller", message.seller_id),
+        ("item", message.item_no),
+        ("version", message.version if message.item_no is not None else None),
+        ("execution", message.execution_id),
+        ("status", message.status),
+        ("failed_attempts", message.retry_count),
+        ("error", message.error_message),
+        ("held_by", message.held_by),
+        ("created", message.created_at),
+        ("next", message.next_attempt_at),
+        ("sent", message.sent_at),
+        ("payload", orjson.dumps(message.payload, option=orjson.OPT_INDENT_2).decode()),
+    )
+    print_facts([(t(f"message.{name}"), value) for name, value in facts])
+    if message.status is MessageStatus.FAILED:
+        say(t("message.replay", outbox_id=message.outbox_id), "dim")
+
+
+def show_attempts(view: AttemptsView, now: datetime) -> None:
+    t = texts(FAMILY)
+    columns = ("col.try", "attempts.at", "attempts.age", "col.verdict", "attempts.status", "col.took", "col.answer")
     print_table(
-        "Tries, newest first",
-        ("try", "at (UTC)", "", "verdict", "status", "took", "answer"),
+        t("attempts.title"),
+        [t(key) for key in columns],
         [
             (
-                f"{a.try_number}" if a.is_counted else f"{a.try_number} (not counted)",
-                a.at,
-                ago(a.at, now),
-                a.verdict,
-                a.status,
-                None if a.duration_ms is None else f"{a.duration_ms} ms",
-                session.short(a.answer, 60),
+                f"{each.try_number}" if each.is_counted else t("attempts.not_counted", number=each.try_number),
+                each.at,
+                ago(each.at, now),
+                each.verdict,
+                each.http_status_code,
+                None if each.duration_ms is None else t("attempts.took", n=each.duration_ms),
+                short(each.answer, 60),
             )
-            for a in attempts
+            for each in view.content
         ],
-        empty="It was never sent, or longer ago than tries are kept.",
+        empty=t("attempts.empty"),
     )
 
 
-def show_outbox(shown: Shown) -> None:
-    channel, counts, now = shown.channel, shown.tally.by_status, shown.now
-    say(TITLES[channel.kind], "bold")
+def show_outbox(outbox: OutboxView, now: datetime) -> None:
+    t = texts(FAMILY)
+    names = {status: str(status).lower() for status in MessageStatus} | {MessageStatus.SENDING: "sending_now"}
+    has_lag = outbox.oldest_waiting_at is not None
+    lag = t("status.lag_of", seconds=f"{outbox.lag_seconds:,.0f}") if has_lag else t("status.none_waits")
+    say(t(f"title.{outbox.kind}"), "bold")
     print_facts(
         [
-            ("sending", _sending(channel, now)),
-            ("lag", f"{shown.lag:,.0f} s: the oldest that waits and may go" if shown.tally.oldest_at else "none waits"),
-            *((status.value.lower(), f"{counts.get(status, 0):,}") for status in MessageStatus),
-            ("held", f"{shown.tally.held:,} wait behind one that failed for good"),
+            (t("status.sending"), _sending(outbox, now)),
+            (t("status.lag"), lag),
+            *((t(f"status.{name}"), f"{outbox.counts[status]:,}") for status, name in names.items()),
+            (t("status.held"), t("status.held_behind", n=outbox.held)),
         ]
     )
 
 
-def say_chosen(chosen: Chosen, what: str) -> None:
-    what = f"{chosen.messages:,} message(s) of {chosen.subjects:,} subject(s) would be {what}"
-    say(f"{what}; {chosen.held:,} wait behind them.")
-    counted = [*chosen.by_type.items(), *sorted(chosen.by_seller.items(), key=lambda entry: -entry[1])[:10]]
-    for name, number in counted:
-        say(f"  {name}: {number:,}", "dim")
+def say_dry_run(counts: MovedMessagesView, action: MessageAction) -> None:
+    t = texts(FAMILY)
+    say(t(f"{action}.dry_run", n=counts.messages, subjects=counts.subjects, held=counts.held))
+    sellers = sorted(counts.by_seller.items(), key=lambda entry: -entry[1])[:MOST_SELLERS]
+    for name, number in [*counts.by_type.items(), *sellers]:
+        say(t("count", name=name, n=number), "dim")
 
 
-def _sending(channel: Channel, now: datetime) -> str:
-    if channel.paused_at is not None:
-        return f"paused by {channel.paused_by} {ago(channel.paused_at, now)}; go on: sellerwatch outbox resume"
-    if channel.state is CircuitState.OPEN:
-        probe = "now" if channel.not_before is None or channel.not_before <= now else ago(channel.not_before, now)
-        return f"stopped {ago(channel.opened_at, now)}: {channel.reason}; one message finds out {probe}"
-    if channel.state is CircuitState.HALF_OPEN:
-        return f"stopped {ago(channel.opened_at, now)}: {channel.reason}; one message is finding out"
-    return (
-        "yes"
-        if channel.most is None
-        else f"yes, after a stop: at most {channel.most} under way, more with each success"
-    )
+def _sending(channel: ChannelView, now: datetime) -> str:
+    t, circuit = texts(FAMILY), channel.circuit
+    if channel.is_paused:
+        return t("status.paused", by=channel.paused_by, when=ago(channel.paused_at, now))
+    if circuit.state is CircuitState.OPEN:
+        probe = _from_now(circuit.not_before, now)
+        return t("status.open", when=ago(circuit.opened_at, now), reason=circuit.reason, probe=probe)
+    if circuit.state is CircuitState.HALF_OPEN:
+        return t("status.half_open", when=ago(circuit.opened_at, now), reason=circuit.reason)
+    return t("status.yes") if circuit.most_under_way is None else t("status.limited", most=circuit.most_under_way)
 
 
-def _next_try(message: Message, now: datetime) -> str | None:
-    if message.next_attempt_at is None:
-        return None
-    return ago(message.next_attempt_at, now) if message.next_attempt_at > now else "now"
+def _next_attempt(message: MessageView, now: datetime) -> str | None:
+    return None if message.next_attempt_at is None else _from_now(message.next_attempt_at, now)
+
+
+def _from_now(time: datetime | None, now: datetime) -> str:
+    return texts("cli")("now") if time is None or time <= now else ago(time, now)

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -17,12 +19,14 @@ from rich.text import Text
 from sellerwatch.kernel.errors import SellerwatchError
 from sellerwatch.kernel.views import View, view_json
 from sellerwatch.kernel.wording import error_text
+from sellerwatch.texts import family, say
 
 #: Standard output: what was asked for. Standard error: everything said beside it.
 #: Into a pipe or a file nothing is folded at 80 columns: a line there is a record.
 out = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 200)
 err = Console(stderr=True)
 
+_UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 _COLOURS = {
     "ACTIVE": "green",
     "COMPLETED": "green",
@@ -57,12 +61,24 @@ def print_error(error: SellerwatchError) -> None:
 
 def print_refusal(sentence: str) -> None:
     """Print the sentence of an error on standard error."""
-    begin = "오류" if language_setting() == "ko" else "error"
-    err.print(f"{begin}: {sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
+    err.print(
+        f"{say('cli', 'error', language_setting())}: {sentence}",
+        style="red",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 def language_setting() -> str:
-    """Return the setting LANGUAGE; where the settings themselves are wrong, what the variable says."""
+    """Return the setting LANGUAGE; where the settings themselves are wrong, the value of its variable."""
+    given = ((name, value) for name, value in os.environ.items() if name.startswith("SELLERWATCH_"))
+    return _language(tuple(sorted(given)), Path.cwd())
+
+
+@cache
+def _language(_variables: tuple[tuple[str, str], ...], _folder: Path) -> str:
+    """Settings are loaded once for the same variables and folder: a table asks for the language in each row."""
     from sellerwatch.settings.faults import InvalidSettings  # noqa: PLC0415 - only who needs it pays for it
     from sellerwatch.settings.load import load  # noqa: PLC0415 - only who needs it pays for it
 
@@ -70,6 +86,18 @@ def language_setting() -> str:
         return load(os.environ).settings.language
     except InvalidSettings:
         return os.environ.get("SELLERWATCH_LANGUAGE", "en")
+
+
+def texts(name: str) -> Callable[..., str]:
+    """Return `t(key, **facts)` for a family of texts in the language of the setting LANGUAGE. Columns that the family
+    does not name (`col.seller`) are those of the console."""
+    language = language_setting()
+
+    def t(key: str, **facts: object) -> str:
+        is_shared = key.startswith("col.") and key not in family(name)
+        return say("console" if is_shared else name, key, language, **facts)
+
+    return t
 
 
 def print_view(view: View, **more: Any) -> None:
@@ -119,20 +147,19 @@ def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
 
 
 def ago(time: datetime | None, now: datetime) -> str:
-    """`3 min ago`, `in 2 h`: people read distances, not stamps."""
+    """Return `3 min ago` or `in 2 h`, in the language of the setting LANGUAGE."""
+    language = language_setting()
     if time is None:
-        return "never"
+        return say("cli", "never", language)
     since = now - time.astimezone(UTC)
-    return f"{lasting(since)} ago" if since >= timedelta(0) else f"in {lasting(-since)}"
+    return say("cli", "ago" if since >= timedelta(0) else "in", language, time=lasting(abs(since)))
 
 
 def lasting(time: timedelta) -> str:
-    """`3 min`, `2 h`."""
+    """Return `3 min` or `2 h`, in the language of the setting LANGUAGE."""
     seconds = time.total_seconds()
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
+    size, unit = next((each for each in _UNITS if seconds >= each[0]), (1, "s"))
+    return say("cli", unit, language_setting(), n=f"{seconds / size:.0f}")
 
 
 def _cell(value: Any) -> Text:

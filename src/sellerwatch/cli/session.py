@@ -12,7 +12,7 @@ import os
 import random
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVar
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sellerwatch.kernel.notices import Notice
     from sellerwatch.kernel.operations import OperationContext
     from sellerwatch.kernel.store import Store
+    from sellerwatch.kernel.views import CursorPageView
     from sellerwatch.operations.ports import ServiceTx
     from sellerwatch.operations.session import OperationSession
     from sellerwatch.settings.model import Settings
@@ -275,6 +276,18 @@ def bar(percent: float, width: int = 30) -> str:
     """`######..........` for people."""
     filled = int(width * min(percent, 100.0) / 100)
     return f"{'#' * filled}{'.' * (width - filled)} {percent:.1f} %"
+
+
+def pages_up_to(
+    limit: int, cursor: str | None, ask_page: Callable[[str | None, int], CursorPageView[T]]
+) -> CursorPageView[T]:
+    """Ask for pages until there are `limit` entries or the list ends: a page may be short and not the last."""
+    page = ask_page(cursor, limit)
+    content = list(page.content)
+    while page.next is not None and len(content) < limit:
+        page = ask_page(page.next, limit - len(content))
+        content += page.content
+    return replace(page, content=content)
 
 
 def report_bulk(view: BulkResultView, sentence: str, *, as_json: bool, **more: Any) -> None:

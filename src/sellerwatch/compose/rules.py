@@ -87,7 +87,7 @@ def crawl_rules(settings: Settings, marketplace: Marketplace) -> CrawlRules:
 def delivery_rules(settings: Settings) -> DeliveryRules:
     return DeliveryRules(
         concurrency=settings.outbox_concurrency,
-        tries=settings.outbox_retries,
+        max_attempts=settings.outbox_retries,
         interval=settings.outbox_interval_seconds,
         backoff=Backoff(settings.outbox_backoff_seconds, settings.outbox_backoff_max_seconds),
         grace=4.0,

@@ -92,7 +92,7 @@ async def open_service(
         crawl = replace(crawl, queue=aws.queue, dead_letters=aws.dead_letters)
         rules = delivery_rules(settings)
         deliveries = (
-            Delivery(own_store, receiver, clock, rng, worker_id, rules, tell=crawl.tell),
+            Delivery(own_store, receiver, clock, rng, worker_id, rules, alert=crawl.tell),
             Delivery(
                 own_store,
                 scheduler or aws.scheduler or EmbeddedScheduler(),
@@ -102,7 +102,7 @@ async def open_service(
                 replace(rules, interval=min(rules.interval, SCHEDULER_INTERVAL), per_second=None),
                 OutboxKind.SCHEDULER,
                 consequences=heed,
-                tell=crawl.tell,
+                alert=crawl.tell,
             ),
         )
         tending = timedelta(seconds=settings.tending_interval_seconds)

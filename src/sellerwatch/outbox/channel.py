@@ -1,10 +1,10 @@
-"""The channel: the way from an outbox to its receiver, one row that all processes go by.
+"""The channel: whether an outbox may send to its receiver, and how fast; one row that all processes share.
 
-It knows four things: whether a person paused it, whether the receiver takes anything (its circuit), how many may be
-under way while a receiver that was down comes back (its ramp), and when the next may leave (its rate). A try that fails
-while the circuit is open is not the message's fault and costs it nothing.
+It holds four things: whether an operator paused it; the circuit of the receiver; how many messages may be sending while
+a receiver comes back after an outage (its send limit grows with each success); and when the next may be sent (the
+rate). An attempt that fails while the circuit is open does not count as one of its message.
 
-Times are the wall's: a clock set back makes an open circuit stay open for as much longer, until `outbox resume`.
+Times are wall-clock times: after the clock is set back an open circuit stays open for longer, until `outbox resume`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.outbox.receipt import Receipt
 from sellerwatch.outbox.rules import DeliveryRules
 
-#: With these a receiver that says Retry-After speaks of itself, not of one message.
-_ASK_FOR_REST = frozenset({429, 503})
-#: What a receiver asked for is stretched by up to this share, lest everybody come back in the same second.
-STRETCH = 0.1
-#: How much of a second's messages may leave in one go: a turn of delivery is not shorter.
+#: With these statuses a Retry-After is about the whole receiver, not about one message.
+_WHOLE_RECEIVER = frozenset({429, 503})
+#: A Retry-After is lengthened by up to this share at random, so that senders do not return in the same second.
+JITTER = 0.1
+#: The share of a second's messages that may be sent at once: transactions of delivery are not more frequent.
 BURST = 0.1
 
 RECEIVERS = {OutboxKind.PRODUCT: "product server", OutboxKind.SCHEDULER: "scheduler"}
@@ -34,7 +34,7 @@ RECEIVERS = {OutboxKind.PRODUCT: "product server", OutboxKind.SCHEDULER: "schedu
 
 @dataclass(eq=False)
 class OutboxPaused(Conflict):
-    """It is paused already."""
+    """The outbox is paused already."""
 
     outbox: str
     by: str
@@ -42,34 +42,34 @@ class OutboxPaused(Conflict):
 
 @dataclass(eq=False)
 class NothingToResume(Conflict):
-    """Neither paused nor stopped by its circuit."""
+    """The outbox is neither paused nor stopped by its circuit."""
 
     outbox: str
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """How many may leave now. `look_at`: when to ask again, if it was fewer than wanted; None: when one has landed."""
+    """How many messages may be sent now. `check_at` is when to ask again if that is fewer than wanted; None: after the
+    next outcome."""
 
     slots: int
-    look_at: datetime | None = None
+    check_at: datetime | None = None
 
 
 @dataclass(frozen=True)
 class Channel:
-    """CLOSED: messages flow. OPEN: none until `not_before`, then one goes as a probe. HALF_OPEN: it is under way; no
-    answer by `not_before`, and another may go.
+    """CLOSED: messages are sent. OPEN: none before `not_before`, then one as a probe. HALF_OPEN: the probe is sent;
+    another may be sent if it has no answer by `not_before`.
 
-    `openings` counts failed probes since it last flowed, for the back-off between them; `opened_at` is when that began.
-    `most` is the ramp: as many as that may be under way, one more with every success, half as many after a failure;
-    None when it is over.
-    """
+    `openings` counts failed probes since the circuit was last closed, for the back-off between them; `opened_at` is
+    when that began. `send_limit` is how many may be SENDING after an outage: one more with every success, half as many
+    after a failure; None when there is no limit any more."""
 
     kind: OutboxKind
     state: CircuitState = CIRCUIT_LIFE.first
     failures: int = 0
     openings: int = 0
-    most: int | None = None
+    send_limit: int | None = None
     opened_at: datetime | None = None
     closed_at: datetime | None = None
     not_before: datetime | None = None
@@ -84,28 +84,29 @@ class Channel:
         return self.paused_at is not None
 
     def pause(self, by: str, now: datetime) -> Channel:
-        """Nothing more leaves; what is under way finishes."""
+        """Stop sending; attempts already sent finish."""
         if self.is_paused:
             raise OutboxPaused(outbox=self.kind, by=self.paused_by or "")
         return replace(self, paused_at=now, paused_by=by)
 
     def resume(self, now: datetime) -> Channel:
-        """Messages leave again. An open circuit is not believed any longer, but found out about with one message."""
+        """Send again. Where the circuit is open, a probe may be sent at once."""
         if not self.is_paused and self.state is not CircuitState.OPEN:
             raise NothingToResume(outbox=self.kind)
         not_before = now if self.state is CircuitState.OPEN else self.not_before
         return replace(self, paused_at=None, paused_by=None, not_before=not_before)
 
-    def allow(self, wanted: int, under_way: Callable[[], int], rules: DeliveryRules, now: datetime) -> Allowance:
-        """How many of `wanted` may leave. `under_way` counts those of all processes, and is asked only on a ramp."""
+    def allow(self, wanted: int, count_sending: Callable[[], int], rules: DeliveryRules, now: datetime) -> Allowance:
+        """Return how many of `wanted` may be sent. `count_sending` counts over all processes; called only while there
+        is a send limit."""
         if self.is_paused:
             return Allowance(0, now + timedelta(seconds=rules.interval))
         if self.state is not CircuitState.CLOSED:
             held = self.not_before is not None and self.not_before > now
             return Allowance(0, self.not_before) if held else Allowance(min(wanted, 1), now + rules.patience)
         slots = wanted
-        if self.most is not None:
-            slots = max(0, min(slots, self.most - under_way()))
+        if self.send_limit is not None:
+            slots = max(0, min(slots, self.send_limit - count_sending()))
         if rules.per_second is not None:
             gap, first = self._rate(rules.per_second, now)
             free = max(0, (now - first) // gap + 1)
@@ -114,7 +115,7 @@ class Channel:
         return Allowance(slots, now + timedelta(seconds=rules.interval) if slots < wanted else None)
 
     def send(self, outbox_ids: tuple[OutboxId, ...], rules: DeliveryRules, now: datetime) -> Channel:
-        """These leave now: the first of them is the probe of a circuit that is not closed."""
+        """Record that these are sent now; where the circuit is not closed, the first is the probe."""
         if not outbox_ids:
             return self
         sent = self
@@ -126,46 +127,45 @@ class Channel:
         return sent._move("half_open", probe_id=outbox_ids[0], not_before=now + rules.patience)
 
     def answered(self, outbox_id: OutboxId, rules: DeliveryRules, now: datetime) -> Channel:
-        """The receiver took a message, or refused it: it is there. A late answer to what left before the circuit opened
-        does not close it: only the probe does."""
+        """Record that the receiver took or refused a message. Only the probe's answer closes the circuit, not a late
+        one to what was sent before it opened."""
         if self._is_probe(outbox_id):
             ended = {"probe_id": None, "not_before": None, "opened_at": None, "reason": None}
-            closed = self._move("close", failures=0, openings=0, most=1, closed_at=now, **ended)
+            closed = self._move("close", failures=0, openings=0, send_limit=1, closed_at=now, **ended)
             return closed.answered(outbox_id, rules, now)
         if self.state is not CircuitState.CLOSED:
             return self
-        most = None if self.most is None or self.most + 1 >= rules.concurrency else self.most + 1
-        return self if (self.failures, self.most) == (0, most) else replace(self, failures=0, most=most)
+        limit = None if self.send_limit is None or self.send_limit + 1 >= rules.concurrency else self.send_limit + 1
+        return self if (self.failures, self.send_limit) == (0, limit) else replace(self, failures=0, send_limit=limit)
 
     def failed(
         self, outbox_id: OutboxId, receipt: Receipt, rules: DeliveryRules, rng: random.Random, now: datetime
     ) -> tuple[Channel, bool]:
-        """A try that is worth repeating, and whether it counts as one of its message.
+        """Record a failed attempt that is worth repeating, and return whether it counts as one of its message.
 
-        It does while messages flow, unless the receiver asks for a rest. What fails while the circuit is open costs its
-        message nothing, and neither does a probe, or the oldest message would pay for a whole outage.
-        """
-        asked = receipt.wait if receipt.status in _ASK_FOR_REST else None
-        rest = None if asked is None else now + asked * (1 + STRETCH * rng.random())
-        if self.state is CircuitState.CLOSED and rest is None:
-            most = None if self.most is None else max(1, self.most // 2)
-            failing = replace(self, failures=self.failures + 1, most=most)
+        It counts while the circuit is closed, unless the receiver sent Retry-After. Neither a probe nor what fails
+        while the circuit is open counts: the oldest message would use up its attempts in one outage."""
+        asked = receipt.wait if receipt.status in _WHOLE_RECEIVER else None
+        retry_at = None if asked is None else now + asked * (1 + JITTER * rng.random())
+        if self.state is CircuitState.CLOSED and retry_at is None:
+            limit = None if self.send_limit is None else max(1, self.send_limit // 2)
+            failing = replace(self, failures=self.failures + 1, send_limit=limit)
             down = failing.failures >= rules.failures
             return failing._open(None, receipt, rules, rng, now) if down else failing, True
         if self.state is CircuitState.CLOSED or self._is_probe(outbox_id):
-            return self._open(rest, receipt, rules, rng, now), False
-        if self.state is CircuitState.OPEN and rest is not None:
-            return replace(self, not_before=max(self.not_before or rest, rest)), False
+            return self._open(retry_at, receipt, rules, rng, now), False
+        if self.state is CircuitState.OPEN and retry_at is not None:
+            return replace(self, not_before=max(self.not_before or retry_at, retry_at)), False
         return self, False
 
-    def miss(self, outbox_id: OutboxId, now: datetime) -> Channel:
-        """We stopped before there was an answer. If that was the probe, the next may go at once."""
+    def interrupted(self, outbox_id: OutboxId, now: datetime) -> Channel:
+        """Record that this process stopped before the answer. After a probe the next may be sent at once."""
         if self._is_probe(outbox_id):
             return self._move("open", probe_id=None, not_before=now)
         return self
 
     def notices(self, before: Channel) -> tuple[Notice, ...]:
-        """What a person should hear of, having seen it `before`. A receiver that only asks for a rest is no news."""
+        """Return the alerts for a change from `before`. A Retry-After alone is none."""
         receiver = RECEIVERS[self.kind]
         if self.openings and not before.openings:
             text = (
@@ -177,19 +177,20 @@ class Channel:
         return ()
 
     def _open(
-        self, rest: datetime | None, receipt: Receipt, rules: DeliveryRules, rng: random.Random, now: datetime
+        self, retry_at: datetime | None, receipt: Receipt, rules: DeliveryRules, rng: random.Random, now: datetime
     ) -> Channel:
-        """Until the time it asked for, which is no failed probe; else for as long as the back-off says."""
-        openings = self.openings if rest is not None else self.openings + 1
-        not_before = rest if rest is not None else now + rules.opened.wait(openings, rng)
+        """Open until `retry_at`, which is no failed probe; without it for as long as the back-off says."""
+        openings = self.openings if retry_at is not None else self.openings + 1
+        not_before = retry_at if retry_at is not None else now + rules.opened.wait(openings, rng)
         since = {"opened_at": self.opened_at or now, "reason": receipt.problem}
-        return self._move("open", openings=openings, not_before=not_before, probe_id=None, most=None, **since)
+        return self._move("open", openings=openings, not_before=not_before, probe_id=None, send_limit=None, **since)
 
     def _is_probe(self, outbox_id: OutboxId) -> bool:
         return self.state is CircuitState.HALF_OPEN and self.probe_id == outbox_id
 
     def _rate(self, per_second: float, now: datetime) -> tuple[timedelta, datetime]:
-        """The time between two departures, and when the next is: unused time is not saved up, but for one burst."""
+        """Return the time between two messages, and when the next may be sent: unused time is kept for one burst
+        only."""
         gap = timedelta(seconds=1 / per_second)
         earliest = now - (max(1, int(per_second * BURST)) - 1) * gap
         return gap, max(self.next_send_at or earliest, earliest)

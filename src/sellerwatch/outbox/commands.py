@@ -1,115 +1,158 @@
-"""What an operator does to messages by hand: replay, discard, pause and resume, and telling the scheduler once more.
-Each verb is one transaction, and handle_each thing it changed is on the audit trail; many at once are one line of it.
+"""What operators do with the outbox: replay and discard failed messages, pause and resume sending.
+
+Each command is one transaction and leaves its entry in the audit trail; many messages moved by a filter are one entry.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from datetime import datetime
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Annotated, Any
 
-from sellerwatch.kernel.bulk import BulkResult, handle_each
+from sellerwatch.kernel.bulk import BulkResultView, RefusedView, handle_each, refused_views
 from sellerwatch.kernel.ids import OutboxId
+from sellerwatch.kernel.operations import OperationContext
+from sellerwatch.kernel.views import About
 from sellerwatch.outbox.channel import Channel
-from sellerwatch.outbox.message import Message, MessageNotFound, MessageStatus, OutboxKind
+from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
 from sellerwatch.outbox.ports import MessageFilter, OutboxTx
+from sellerwatch.outbox.queries import ChannelView, find_message
 from sellerwatch.oversight.audit import AuditEntry
 
-#: So many messages are moved in one transaction: a running service waits for it.
+#: How many messages one transaction moves: a running service waits for it.
 AT_ONCE = 10_000
-#: So many are in memory at a time, bodies and all.
-PIECE = 500
-
-Move = Callable[[Message], Message]
+#: How many messages are in memory at a time, with their bodies.
+BATCH = 500
 
 
-def replay(tx: OutboxTx, outbox_ids: Sequence[OutboxId], *, actor: str, now: datetime) -> BulkResult:
-    """Messages that failed for good are sent once more, with a fresh count and the same key and body."""
-    return _move_each(tx, outbox_ids, "message.replay", lambda message: message.replay(now), actor, now)
+class MessageAction(StrEnum):
+    """What an operator does with messages that failed for good: send them again, or give them up."""
+
+    REPLAY = "replay"
+    DISCARD = "discard"
 
 
-def discard(tx: OutboxTx, outbox_ids: Sequence[OutboxId], *, actor: str, now: datetime) -> BulkResult:
-    """Messages that failed for good are given up; what waits behind them goes on without them."""
-    return _move_each(tx, outbox_ids, "message.discard", Message.discard, actor, now)
+@dataclass(frozen=True)
+class MovedMessagesView(BulkResultView):
+    """The result of a replay or a discard, by ids (`done`, `refused`) or by a filter (the counts)."""
+
+    messages: Annotated[int, About("How many were moved, or would be with dryRun.")] = 0
+    left: Annotated[int, About("How many of the filter remain: ask again for them.")] = 0
+    subjects: int | None = None
+    held: Annotated[int | None, About("How many wait behind messages of the filter.")] = None
+    by_type: Mapping[str, int] = field(default_factory=dict)
+    by_seller: Mapping[str, int] = field(default_factory=dict)
 
 
-def replay_chosen(tx: OutboxTx, kind: OutboxKind, choice: MessageFilter, *, actor: str, now: datetime) -> int:
-    """Those of a choice that failed for good, oldest first and at most `AT_ONCE`; says how many that were."""
-    return _move_chosen(tx, kind, choice, "message.replay", lambda message: message.replay(now), actor, now)
-
-
-def discard_chosen(tx: OutboxTx, kind: OutboxKind, choice: MessageFilter, *, actor: str, now: datetime) -> int:
-    return _move_chosen(tx, kind, choice, "message.discard", Message.discard, actor, now)
-
-
-def pause(tx: OutboxTx, kind: OutboxKind, reason: str | None, *, actor: str, now: datetime) -> Channel:
-    """Nothing more leaves, by any process and over restarts; what is under way finishes."""
-    return _turn_channel(tx, kind, "outbox.pause", lambda channel: channel.pause(actor, now), actor, now, reason)
-
-
-def resume(tx: OutboxTx, kind: OutboxKind, *, actor: str, now: datetime) -> Channel:
-    """Messages leave again; an open circuit is found out about at once, with one of them."""
-    return _turn_channel(tx, kind, "outbox.resume", lambda channel: channel.resume(now), actor, now)
-
-
-def find_message(tx: OutboxTx, outbox_id: OutboxId) -> tuple[OutboxKind, Message]:
-    """A message, and the outbox of the two in which it stands."""
-    for kind in OutboxKind:
-        message = tx.outbox(kind).get(outbox_id)
-        if message is not None:
-            return kind, message
-    raise MessageNotFound(outbox_id=outbox_id)
-
-
-def _move_each(
-    tx: OutboxTx, outbox_ids: Sequence[OutboxId], action: str, move: Move, actor: str, now: datetime
-) -> BulkResult:
-    def one(outbox_id: OutboxId) -> None:
-        kind, message = find_message(tx, outbox_id)
-        moved = move(message)
-        tx.outbox(kind).move([moved], now)
-        tx.outbox(kind).free([message.subject_id], now)
-        shown = _shown(message), _shown(moved)
-        tx.audit.record(AuditEntry(now, actor, action, "message", outbox_id, *shown))
-
-    return handle_each(outbox_ids, one)
-
-
-def _move_chosen(
-    tx: OutboxTx, kind: OutboxKind, choice: MessageFilter, action: str, move: Move, actor: str, now: datetime
-) -> int:
-    outbox = tx.outbox(kind)
-    failed = tx.outbox_view(kind).ids(replace(choice, status=MessageStatus.FAILED), AT_ONCE)
-    for first in range(0, len(failed), PIECE):
-        messages = outbox.get_many(failed[first : first + PIECE])
-        outbox.move([move(message) for message in messages], now)
-        outbox.free([message.subject_id for message in messages], now)
-    if failed:
-        given = {name: value for name, value in vars(choice).items() if value is not None}
-        after = {"messages": len(failed), "first": failed[0], "last": failed[-1]}
-        tx.audit.record(AuditEntry(now, actor, action, "outbox", kind, {"chosenBy": given}, after))
-    return len(failed)
-
-
-def _turn_channel(
+def move_messages(
     tx: OutboxTx,
+    context: OperationContext,
+    action: MessageAction,
+    outbox_ids: Sequence[OutboxId],
+    dry_run: bool = False,
+) -> MovedMessagesView:
+    """Replay or discard failed messages by their ids. A replayed message keeps its key and body."""
+
+    def move_one(outbox_id: OutboxId) -> None:
+        kind, message = find_message(tx, outbox_id)
+        moved = _moved(message, action, context)
+        if dry_run:
+            return
+        tx.outbox(kind).move([moved], context.now)
+        tx.outbox(kind).release_held([message.subject_id], context.now)
+        _record(tx, context, f"message.{action}", "message", outbox_id, _state(message), _state(moved))
+
+    result = handle_each(outbox_ids, move_one)
+    refused: Sequence[RefusedView] = refused_views(result, context.language)
+    return MovedMessagesView(result.done, refused, dry_run, messages=len(result.done))
+
+
+def move_chosen(
+    tx: OutboxTx,
+    context: OperationContext,
+    action: MessageAction,
     kind: OutboxKind,
-    action: str,
-    turn: Callable[[Channel], Channel],
-    actor: str,
-    now: datetime,
-    note: str | None = None,
-) -> Channel:
+    chosen: MessageFilter,
+    dry_run: bool = False,
+) -> MovedMessagesView:
+    """Replay or discard the failed messages of a filter, oldest first, at most `AT_ONCE`."""
+    outbox, queries = tx.outbox(kind), tx.outbox_queries(kind)
+    failed = replace(chosen, status=MessageStatus.FAILED)
+    moved = [] if dry_run else queries.ids(failed, AT_ONCE)
+    for first in range(0, len(moved), BATCH):
+        messages = outbox.get_many(moved[first : first + BATCH])
+        outbox.move([_moved(message, action, context) for message in messages], context.now)
+        outbox.release_held([message.subject_id for message in messages], context.now)
+    if moved:
+        given = {name: value for name, value in vars(chosen).items() if value is not None}
+        after = {"messages": len(moved), "first": moved[0], "last": moved[-1]}
+        _record(tx, context, f"message.{action}", "outbox", kind, {"chosenBy": given}, after)
+    rest = queries.count(failed)
+    return MovedMessagesView(
+        done=(),
+        refused=(),
+        dry_run=dry_run,
+        messages=rest.messages if dry_run else len(moved),
+        left=rest.messages,
+        subjects=rest.subjects,
+        held=rest.held,
+        by_type=rest.by_type,
+        by_seller=rest.by_seller,
+    )
+
+
+def pause(
+    tx: OutboxTx, context: OperationContext, kind: OutboxKind, reason: str | None, dry_run: bool = False
+) -> ChannelView:
+    """Stop sending, in every process and over restarts; attempts already sent finish."""
+    return _change_channel(tx, context, kind, "pause", lambda c: c.pause(context.actor, context.now), reason, dry_run)
+
+
+def resume(tx: OutboxTx, context: OperationContext, kind: OutboxKind, dry_run: bool = False) -> ChannelView:
+    """Send again. Where the circuit is open, one message is sent at once as a probe."""
+    return _change_channel(tx, context, kind, "resume", lambda c: c.resume(context.now), None, dry_run)
+
+
+def _moved(message: Message, action: MessageAction, context: OperationContext) -> Message:
+    return message.replay(context.now) if action is MessageAction.REPLAY else message.discard()
+
+
+def _change_channel(
+    tx: OutboxTx,
+    context: OperationContext,
+    kind: OutboxKind,
+    verb: str,
+    change: Callable[[Channel], Channel],
+    note: str | None,
+    dry_run: bool,
+) -> ChannelView:
     before = tx.channels.get(kind)
-    after = turn(before)
-    tx.channels.save(after, now)
-    was, now_is = ({"isPaused": channel.is_paused, "circuit": channel.state} for channel in (before, after))
-    tx.audit.record(AuditEntry(now, actor, action, "outbox", kind, was, now_is, note))
-    return after
+    after = change(before)
+    if not dry_run:
+        tx.channels.save(after, context.now)
+        _record(tx, context, f"outbox.{verb}", "outbox", kind, _channel_state(before), _channel_state(after), note)
+    return ChannelView.of(after)
 
 
-def _shown(message: Message) -> dict[str, Any]:
+def _record(
+    tx: OutboxTx,
+    context: OperationContext,
+    action: str,
+    subject_type: str,
+    subject_id: str,
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    note: str | None = None,
+) -> None:
+    tx.audit.record(AuditEntry(context.now, context.actor, action, subject_type, subject_id, before, after, note))
+
+
+def _channel_state(channel: Channel) -> dict[str, Any]:
+    return {"isPaused": channel.is_paused, "circuit": channel.state}
+
+
+def _state(message: Message) -> dict[str, Any]:
     return {
         "status": message.status,
         "eventType": message.event_type,

@@ -1,4 +1,4 @@
-"""A product's event as it goes over the wire: made once, then sent byte for byte the same on every try."""
+"""The body of a product's event: made once, then sent byte for byte the same on every attempt."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ChangedField(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """A change as it was told."""
+    """A change in an event."""
 
     field: str
     before: Any
@@ -38,7 +38,7 @@ class FieldChange:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What the receiver was told: `product_data` is what the next change is a change from."""
+    """An event as it was sent. The next change of the product is a change from its `product_data`."""
 
     event_id: OutboxId
     event_type: str
@@ -51,7 +51,7 @@ class Event:
 
 
 def data_json(product_data: Mapping[str, Any]) -> bytes:
-    """A product as its event carries it; its history keeps the same bytes."""
+    """Return the JSON of productData; the history keeps the same bytes."""
     return orjson.dumps(product_data)
 
 
@@ -65,7 +65,8 @@ def event_body(
     changes: Sequence[ChangedField],
     product_data: bytes,
 ) -> str:
-    """The body, compact, its keys in the order of the specification. The same arguments give the same bytes."""
+    """Return the body as compact JSON, its keys in the order of the specification. The same arguments give the same
+    bytes."""
     return orjson.dumps(
         {
             "eventId": outbox_id,
@@ -81,18 +82,18 @@ def event_body(
 
 
 def read_event(payload: str) -> Event:
-    """Back from a body that `event_body` made; anything else is an `InvalidPayload` that names what is wrong."""
+    """Read a body that `event_body` made. Raise `InvalidPayload` for anything else."""
     try:
-        told = orjson.loads(payload)
+        event = orjson.loads(payload)
         return Event(
-            event_id=OutboxId(told["eventId"]),
-            event_type=told["eventType"],
-            item_no=ItemNo(int(told["itemNo"])),
-            seller_id=SellerId(told["sellerId"]),
-            version=told["version"],
-            occurred_at=datetime.fromisoformat(told["occurredAt"]),
-            changes=tuple(FieldChange(c["field"], c["before"], c["after"]) for c in told["changes"]),
-            product_data=told["productData"],
+            event_id=OutboxId(event["eventId"]),
+            event_type=event["eventType"],
+            item_no=ItemNo(int(event["itemNo"])),
+            seller_id=SellerId(event["sellerId"]),
+            version=event["version"],
+            occurred_at=datetime.fromisoformat(event["occurredAt"]),
+            changes=tuple(FieldChange(c["field"], c["before"], c["after"]) for c in event["changes"]),
+            product_data=event["productData"],
         )
     except KeyError as missing:
         raise InvalidPayload(problem=f"{missing.args[0]} is missing") from None

@@ -1,6 +1,6 @@
-"""An outbox message: something that must be told to somebody outside, written in the transaction that made it true.
+"""An outbox message: an event to deliver, written in the transaction that caused it.
 
-One noun, two tables: messages about products go to the product server, messages about schedules to the scheduler.
+Messages about products go to the product server, messages about schedules to the scheduler; each has its own table.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sellerwatch.kernel.lifecycle import Lifecycle
 
 
 class OutboxKind(StrEnum):
-    """Which of the two outboxes."""
+    """Which outbox: messages about products, or about schedules."""
 
     PRODUCT = "product"
     SCHEDULER = "scheduler"
@@ -47,16 +47,16 @@ MESSAGE_LIFE = Lifecycle(
     resting=frozenset({MessageStatus.COMPLETED, MessageStatus.FAILED, MessageStatus.DISCARDED}),
 )
 
-TRIES = 5
+MAX_ATTEMPTS = 5
 LONGEST_ERROR = 2000
 
-#: Whoever sends a message, and how many of its tries had failed before.
-AttemptGuard = tuple[WorkerId, int]
+#: Identifies an attempt: the worker that sends the message, and how many attempts had failed before.
+AttemptKey = tuple[WorkerId, int]
 
 
 @dataclass(eq=False)
 class InvalidPayload(Invalid):
-    """A payload that is not a JSON object."""
+    """The payload is not a JSON object."""
 
     problem: str
 
@@ -68,7 +68,7 @@ class MessageNotFound(NotFound):
 
 @dataclass(eq=False)
 class TriesSpent(Conflict):
-    """A message that failed for good; an operator can replay or discard it."""
+    """The message has used all its attempts; an operator can replay or discard it."""
 
     outbox_id: str
     tries: int
@@ -77,11 +77,13 @@ class TriesSpent(Conflict):
 @quick
 @dataclass(frozen=True)
 class Message:
-    """`subject_id` is the product or the schedule it is about: messages of one subject go one at a time, in order.
+    """An event to deliver. `subject_id` is the product or schedule it is about: the messages of a subject are sent one
+    at a time, in order.
 
-    `retry_count` counts tries that failed. `next_attempt_at` is when it may be sent; a FAILED message without one has
-    failed for good: it is kept, holds its subject, and is replayed or discarded by a person. The payload is fixed once
-    it was put on the wire (`attempted`): one idempotency key, one body. The last three fields are a product's alone.
+    `retry_count` counts failed attempts. `next_attempt_at` is when it may be sent; a FAILED message without one has no
+    attempt left: it holds the later messages of its subject until an operator replays or discards it. The payload is
+    fixed once it was sent (`attempted`): one idempotency key, one body. Only messages about products have the last
+    three fields.
     """
 
     outbox_id: OutboxId
@@ -102,7 +104,7 @@ class Message:
     execution_id: ExecutionId | None = None
 
     def __post_init__(self) -> None:
-        # Made by our own serialiser: its first and last character tell an object from everything else it makes.
+        # The payload comes from our own serialiser, so its first and last characters are enough to know an object.
         if not (self.payload.startswith("{") and self.payload.endswith("}")):
             raise InvalidPayload(problem="it is not an object")
 
@@ -116,51 +118,52 @@ class Message:
     def complete(self, now: datetime) -> Message:
         return self._move("complete", sent_at=now, error_message=None, next_attempt_at=None, worker_id=None)
 
-    def fail(self, error: str, now: datetime, wait: timedelta, tries: int = TRIES) -> Message:
-        """A counted try. While tries are left the next is `wait` away; after the last it has failed for good."""
-        spent = self.retry_count + 1
-        then = now + wait if spent < tries else None
-        return self._move("fail", retry_count=spent, next_attempt_at=then, **_said(error))
+    def fail(self, error: str, now: datetime, wait: timedelta, max_attempts: int = MAX_ATTEMPTS) -> Message:
+        """Count a failed attempt. The next one is due after `wait`; after the last the message stays FAILED."""
+        failed = self.retry_count + 1
+        then = now + wait if failed < max_attempts else None
+        return self._move("fail", retry_count=failed, next_attempt_at=then, **_failed_with(error))
 
     def refuse(self, error: str) -> Message:
-        """The receiver will never take it unchanged: failed for good at the first answer."""
-        return self._move("refuse", retry_count=self.retry_count + 1, next_attempt_at=None, **_said(error))
+        """Fail without another attempt: the receiver will never accept this body."""
+        return self._move("refuse", retry_count=self.retry_count + 1, next_attempt_at=None, **_failed_with(error))
 
-    def lose_lease(self, now: datetime, wait: timedelta, tries: int = TRIES) -> Message:
-        """Its sender vanished. It may have arrived, so the try counts; the same key and body make a repeat harmless."""
-        spent = self.retry_count + 1
-        if spent >= tries:
-            return self.fail("its sender vanished", now, wait, tries)
-        return self._move("lose_lease", retry_count=spent, next_attempt_at=now + wait, worker_id=None)
+    def lose_lease(self, now: datetime, wait: timedelta, max_attempts: int = MAX_ATTEMPTS) -> Message:
+        """Take the message back from a worker that is gone. It may have arrived, so the attempt counts; the same key
+        and body make a repetition harmless."""
+        failed = self.retry_count + 1
+        if failed >= max_attempts:
+            return self.fail("its sender vanished", now, wait, max_attempts)
+        return self._move("lose_lease", retry_count=failed, next_attempt_at=now + wait, worker_id=None)
 
     def put_back(self, not_before: datetime) -> Message:
-        """Claimed, but without an answer when we stopped: not counted. It may have been seen, so it stays as it is."""
+        """Take the message back without counting the attempt. It may have arrived, so its body must not change."""
         return self._move("put_back", next_attempt_at=not_before, worker_id=None)
 
     def can_retry(self) -> bool:
         return self.status is MessageStatus.FAILED and self.next_attempt_at is not None
 
     def retry(self) -> Message:
-        """Back to WAITING until its next time. Refused when it failed for good: that takes a person (`replay`)."""
+        """Return to WAITING until the next attempt is due. Refused when no attempt is left: that needs `replay`."""
         moved = self._move("retry", error_message=None)
         if not self.can_retry():
             raise TriesSpent(outbox_id=self.outbox_id, tries=self.retry_count)
         return moved
 
     def replay(self, now: datetime) -> Message:
-        """By an operator: once more from the start, with a fresh count and the same key and body."""
+        """Start over for an operator: attempts count from 0, the key and the body stay."""
         return self._move("replay", retry_count=0, next_attempt_at=now, error_message=None)
 
     def discard(self) -> Message:
-        """By an operator: given up; its subject goes on without it."""
+        """Give up for an operator; later messages of the subject are sent without it."""
         return self._move("discard", next_attempt_at=None)
 
     def is_due(self, now: datetime) -> bool:
         return self.status is MessageStatus.WAITING and self.next_attempt_at is not None and self.next_attempt_at <= now
 
     @property
-    def grip(self) -> AttemptGuard | None:
-        """Who sends it, and at which try: the guard of a late answer. None while nobody does."""
+    def attempt_key(self) -> AttemptKey | None:
+        """The current attempt, by which a late outcome is recognised; None while the message is not SENDING."""
         if self.status is not MessageStatus.SENDING or self.worker_id is None:
             return None
         return self.worker_id, self.retry_count
@@ -169,6 +172,6 @@ class Message:
         return replace(self, status=MESSAGE_LIFE.after(self.status, verb, self.outbox_id), **changed)  # type: ignore[arg-type]
 
 
-def _said(error: str) -> dict[str, object]:
-    """What is kept of an error: never longer than its column, or the failure itself could not be saved."""
+def _failed_with(error: str) -> dict[str, object]:
+    """Return the fields of a failure; the error is cut to the length of its column."""
     return {"error_message": error[:LONGEST_ERROR], "worker_id": None}

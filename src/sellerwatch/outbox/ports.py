@@ -1,4 +1,4 @@
-"""What delivery needs: the rows, the way out, and somebody to give them to."""
+"""What the outbox needs of the store, and of a receiver."""
 
 from __future__ import annotations
 
@@ -11,96 +11,96 @@ from sellerwatch.kernel.activity import ActivityLog
 from sellerwatch.kernel.ids import OutboxId, PublicId, SellerId, WorkerId
 from sellerwatch.kernel.paging import Cursor, Page
 from sellerwatch.outbox.channel import Channel
-from sellerwatch.outbox.message import AttemptGuard, Message, MessageStatus, OutboxKind
+from sellerwatch.outbox.message import AttemptKey, Message, MessageStatus, OutboxKind
 from sellerwatch.outbox.receipt import Attempt, Receipt
 from sellerwatch.oversight.ports import AuditTx
 
 
 class Receiver(Protocol):
-    """Takes one message: the same key and the same body on every try. Never raises: every end is a receipt."""
+    """Sends one message: the same key and the same body on every attempt. Never raises: every result is a receipt."""
 
     async def deliver(self, message: Message, now: datetime) -> Receipt: ...
 
 
 class Outbox(Protocol):
-    """One of the two tables. Within a subject messages stand in the order they were added."""
+    """The messages of one outbox, for use cases that write them. Messages of a subject are sent in insertion order."""
 
     def add(self, message: Message) -> None: ...
 
     def add_all(self, messages: Sequence[Message]) -> None: ...
 
-    def due(self, now: datetime, limit: int) -> Sequence[Message]:
-        """WAITING, due, oldest first, and first in line: no earlier message of the same subject is unfinished.
-
-        An unfinished one is WAITING, SENDING or FAILED: what failed for good holds its subject until a person frees it.
-        """
-        ...
-
     def get(self, outbox_id: OutboxId) -> Message | None: ...
 
     def get_many(self, outbox_ids: Sequence[OutboxId]) -> Sequence[Message]:
-        """Those that are there, in the order they were added."""
-        ...
-
-    def move(self, messages: Sequence[Message], now: datetime) -> None:
-        """All that can change of messages that are there but their bodies: a large one is not written again."""
-        ...
-
-    def reword(self, message: Message, now: datetime) -> None:
-        """Another body for a message that waits and nobody has seen; nothing else of it changes."""
-        ...
-
-    def attempt_guards(self, outbox_ids: Sequence[OutboxId]) -> Mapping[OutboxId, AttemptGuard]:
-        """Which of these are being sent, by whom and at which try."""
-        ...
-
-    def held_by(self, worker_id: WorkerId) -> Sequence[Message]:
-        """SENDING, by this worker."""
-        ...
-
-    def held_by_lapsed(self, beat_before: datetime) -> Sequence[Message]:
-        """SENDING, by a worker whose heartbeat is older than that, or that is gone; at most a thousand at a time."""
-        ...
-
-    def under_way(self) -> int:
-        """How many are SENDING, by whomever."""
-        ...
-
-    def next_due(self) -> datetime | None:
-        """When the next first-in-line message becomes due."""
+        """Return those that exist, in insertion order."""
         ...
 
     def latest_of(self, subject_id: PublicId, limit: int) -> Sequence[Message]:
-        """The newest messages of one subject, newest first."""
+        """Return the newest messages of a subject, newest first."""
         ...
 
-    def pending(self) -> int:
-        """Messages that will still move by themselves: WAITING or SENDING, but not behind one that failed for good."""
+    def move(self, messages: Sequence[Message], now: datetime) -> None:
+        """Write everything that can change except the bodies: a large body is not written again."""
+        ...
+
+    def replace_payload(self, message: Message, now: datetime) -> None:
+        """Write the body of a WAITING message; nothing else of it changes."""
         ...
 
     def remove(self, outbox_id: OutboxId) -> None:
-        """Take back a message nobody has seen; one that was ever put on the wire stays."""
+        """Delete a message that was never sent; one that was sent at least once stays."""
         ...
 
-    def set_aside(self, now: datetime, until: datetime, limit: int) -> int:
-        """Of the first `limit` that are due, those behind one that failed for good are not looked at again until then:
-        however many there are, `due` need not pass over them each time. Says how many that were."""
+    def release_held(self, subject_ids: Sequence[PublicId], now: datetime) -> None:
+        """Make postponed messages of these subjects due now: nothing before them failed any longer."""
         ...
 
-    def free(self, subject_ids: Sequence[PublicId], now: datetime) -> None:
-        """The one before them is out of the way: what was set aside of these subjects is due again."""
+
+class DeliveryQueue(Protocol):
+    """The messages of one outbox, for the sender: what is due, and what is being sent by which worker."""
+
+    def due(self, now: datetime, limit: int) -> Sequence[Message]:
+        """Return WAITING messages that are due and first of their subject, oldest first.
+
+        A message is first when no earlier one of its subject is WAITING, SENDING or FAILED: a FAILED one holds all
+        behind it until an operator replays or discards it.
+        """
         ...
 
-    def superseded(self, before: datetime, limit: int) -> Sequence[OutboxId]:
-        """Over and made before then, and not the last that its subject's receiver was told: that is what the next
-        change is a change of."""
+    def next_due(self) -> datetime | None:
+        """Return when the next message that is first of its subject becomes due."""
         ...
 
-    def forget(self, outbox_ids: Sequence[OutboxId]) -> int: ...
+    def current_attempts(self, outbox_ids: Sequence[OutboxId]) -> Mapping[OutboxId, AttemptKey]:
+        """Return the current attempt of each of these that is SENDING."""
+        ...
+
+    def claimed_by(self, worker_id: WorkerId) -> Sequence[Message]:
+        """Return what this worker is sending."""
+        ...
+
+    def claimed_by_lost_workers(self, heartbeat_before: datetime) -> Sequence[Message]:
+        """Return at most 1,000 SENDING messages whose worker is gone or has an older heartbeat."""
+        ...
+
+    def count_sending(self) -> int:
+        """Return how many messages are SENDING, over all workers."""
+        ...
+
+    def postpone_held(self, now: datetime, until: datetime, limit: int) -> int:
+        """Postpone held messages among the first `limit` that are due, and return how many.
+
+        `due` then does not read past them each time, however many there are.
+        """
+        ...
+
+    def delete_finished(self, outbox_ids: Sequence[OutboxId]) -> int:
+        """Delete those of these that are COMPLETED or DISCARDED, and return how many."""
+        ...
 
 
 class Channels(Protocol):
-    """The way out of each outbox."""
+    """The state of sending for each outbox."""
 
     def get(self, kind: OutboxKind) -> Channel: ...
 
@@ -108,20 +108,22 @@ class Channels(Protocol):
 
 
 class Attempts(Protocol):
-    """Every try there was."""
+    """The log of attempts to deliver."""
 
     def add(self, kind: OutboxKind, attempts: Sequence[Attempt]) -> None: ...
 
     def of(self, outbox_id: OutboxId, limit: int) -> Sequence[Attempt]:
-        """Of one message, newest first."""
+        """Return the attempts of one message, newest first."""
         ...
 
-    def forget(self, before: datetime, limit: int) -> int: ...
+    def forget(self, before: datetime, limit: int) -> int:
+        """Delete at most `limit` attempts made before then, and return how many."""
+        ...
 
 
 @dataclass(frozen=True)
 class MessageFilter:
-    """Which messages: what is given narrows it. `since` and `until` are about when a message was made."""
+    """Which messages: every field that is given narrows it. `since` and `until` compare when a message was made."""
 
     status: MessageStatus | None = None
     seller_id: SellerId | None = None
@@ -131,8 +133,8 @@ class MessageFilter:
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """A choice in numbers. `held` are those that wait behind chosen ones."""
+class MessageCounts:
+    """The messages of a filter in numbers. `held` wait behind one of them."""
 
     messages: int
     subjects: int
@@ -142,40 +144,49 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class Tally:
-    """An outbox in numbers. `oldest_at` is when the oldest was made of those that wait and may go; `held` wait behind
-    one that failed for good."""
+class OutboxCounts:
+    """An outbox in numbers. `held` wait behind a FAILED message; `oldest_at` is when the oldest WAITING message that
+    is not held was made."""
 
     by_status: Mapping[MessageStatus, int]
     held: int
     oldest_at: datetime | None
 
 
-class OutboxView(Protocol):
-    """An outbox as an operator looks at it; nothing is changed by looking."""
+class OutboxQueries(Protocol):
+    """Read-only queries over one outbox."""
 
-    def newest(self, choice: MessageFilter, limit: int) -> Sequence[Message]:
-        """Newest first."""
+    def page(self, chosen: MessageFilter, cursor: Cursor | None, limit: int) -> Page[Message]:
+        """Return messages, newest first."""
         ...
 
-    def page(self, choice: MessageFilter, cursor: Cursor | None, limit: int) -> Page[Message]:
-        """Newest first, behind a cursor."""
+    def ids(self, chosen: MessageFilter, limit: int) -> Sequence[OutboxId]:
+        """Return ids, oldest first."""
         ...
 
-    def ids(self, choice: MessageFilter, limit: int) -> Sequence[OutboxId]:
-        """Oldest first."""
+    def count(self, chosen: MessageFilter) -> MessageCounts: ...
+
+    def counts(self) -> OutboxCounts: ...
+
+    def pending(self) -> int:
+        """Return how many messages are WAITING or SENDING and not held."""
         ...
-
-    def count(self, choice: MessageFilter) -> Chosen: ...
-
-    def tally(self) -> Tally: ...
 
     def holders(self, outbox_ids: Sequence[OutboxId]) -> dict[OutboxId, OutboxId]:
-        """Which of these stand behind a message that failed for good, and behind which."""
+        """Return, for each of these that is held, the FAILED message it waits behind."""
         ...
 
     def failed_of(self, subject_id: PublicId) -> Sequence[OutboxId]:
-        """Those of one subject that failed for good, oldest first."""
+        """Return the FAILED messages of a subject, oldest first."""
+        ...
+
+    def deliveries(self, limit: int) -> Sequence[tuple[datetime, datetime]]:
+        """Return when the newest delivered messages were made and delivered, oldest first."""
+        ...
+
+    def superseded(self, before: datetime, limit: int) -> Sequence[OutboxId]:
+        """Return finished messages made before then, except the last delivered one of each subject: the next change of
+        a product is a change from that one."""
         ...
 
 
@@ -197,4 +208,6 @@ class OutboxTx(AuditTx, Protocol):
     @property
     def activity(self) -> ActivityLog: ...
 
-    def outbox_view(self, kind: OutboxKind) -> OutboxView: ...
+    def delivery_queue(self, kind: OutboxKind) -> DeliveryQueue: ...
+
+    def outbox_queries(self, kind: OutboxKind) -> OutboxQueries: ...

@@ -1,4 +1,4 @@
-"""What a receiver said to one try, and what is kept of it."""
+"""The result of one attempt to deliver, and what is kept of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from sellerwatch.kernel.ids import OutboxId
 
-#: What is kept of an answer's body.
+#: How many characters of an answer's body are kept.
 LONGEST_ANSWER = 500
 
 _OK = range(200, 300)
@@ -17,7 +17,7 @@ _WORTH_REPEATING = frozenset({408, 429})
 
 
 class Verdict(StrEnum):
-    """What became of one try."""
+    """What an attempt came to: delivered, worth repeating, or refused for good."""
 
     DELIVERED = "DELIVERED"
     RETRY = "RETRY"
@@ -26,8 +26,8 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The receiver's answer to one try. `wait` is what it asked for; `status` is None when it did not answer, and
-    `answer` is the beginning of what it said."""
+    """The receiver's answer to one attempt. `wait` is its Retry-After; `status` is None when it did not answer;
+    `answer` is the beginning of its body."""
 
     verdict: Verdict
     status: int | None = None
@@ -37,24 +37,25 @@ class Receipt:
 
     @classmethod
     def of_answer(cls, status: int, body: bytes, wait: timedelta | None = None) -> Receipt:
-        """2xx is success whatever its body; 4xx but 408 and 429 will not get better; the rest (a redirect too) may."""
-        said = _said(body)
+        """Judge an answer: 2xx is delivered, 4xx except 408 and 429 is refused, everything else may be repeated."""
+        kept = _readable(body)
         if status in _OK:
-            return cls(Verdict.DELIVERED, status, answer=said)
+            return cls(Verdict.DELIVERED, status, answer=kept)
         refused = status in _CLIENT_ERRORS and status not in _WORTH_REPEATING
-        verdict, kept = (Verdict.REFUSED, None) if refused else (Verdict.RETRY, wait)
-        return cls(verdict, status, f"answered {status}: {said}".removesuffix(": "), kept, said)
+        verdict, asked = (Verdict.REFUSED, None) if refused else (Verdict.RETRY, wait)
+        return cls(verdict, status, f"answered {status}: {kept}".removesuffix(": "), asked, kept)
 
     @classmethod
     def of_silence(cls, problem: str) -> Receipt:
-        """No answer: it may have arrived or not, which the same key on the next try makes harmless."""
-        return cls(Verdict.RETRY, None, _said(problem.encode("utf-8", "replace")))
+        """Return the receipt of an attempt without an answer. The message may have arrived; the same key on the next
+        attempt makes that harmless."""
+        return cls(Verdict.RETRY, None, _readable(problem.encode("utf-8", "replace")))
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try as it is kept. `try_number` counts from 1 and again after a replay; a try that was not `is_counted`
-    shares its number with the next. `answer` is the beginning of what was said, or why nothing was."""
+    """One attempt in the log. `try_number` counts from 1, again after a replay; an attempt that is not counted shares
+    its number with the next. `answer` is the beginning of the answer, or why there was none."""
 
     outbox_id: OutboxId
     try_number: int
@@ -66,8 +67,8 @@ class Attempt:
     answer: str
 
 
-def _said(body: bytes) -> str:
-    """The first lines of an answer, in characters any column takes."""
+def _readable(body: bytes) -> str:
+    """Return the beginning of an answer in printable characters."""
     text = body[: 4 * LONGEST_ANSWER].decode("utf-8", "replace")
     if not text.isprintable():
         text = "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)

@@ -1,4 +1,4 @@
-"""What delivery goes by, in one place: the settings of an outbox as its transactions see them."""
+"""The settings of delivery."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from sellerwatch.kernel.backoff import Backoff
-from sellerwatch.outbox.message import TRIES
+from sellerwatch.outbox.message import MAX_ATTEMPTS
 
-_BETWEEN_TRIES = Backoff(first=30.0, longest=3600.0)
+_BETWEEN_ATTEMPTS = Backoff(first=30.0, longest=3600.0)
 _BETWEEN_PROBES = Backoff(first=30.0, longest=300.0)
 
 
 @dataclass(frozen=True)
 class DeliveryRules:
-    """`interval`: how often to look without a nudge; `grace`: how long a stop waits for answers; both in seconds.
+    """`interval`: how often the table is read when nothing wakes the loop; `grace`: how long a stop waits for answers.
 
-    `failures` in a row open the receiver's circuit, for `opened`; a probe's answer is waited for during `patience`,
-    which is longer than any request lasts. `per_second` bounds how many leave, over all processes; None: nothing but
-    `concurrency` does, which is one process's own.
-    """
+    Both are in seconds. `failures` in a row open the receiver's circuit for the back-off `opened`; another probe is
+    sent when one has no answer after `patience`, which is longer than any request lasts. `per_second` limits how many
+    messages all processes send together; `concurrency` limits one process."""
 
     concurrency: int = 20
     batch: int = 100
-    tries: int = TRIES
+    max_attempts: int = MAX_ATTEMPTS
     interval: float = 300.0
-    backoff: Backoff = _BETWEEN_TRIES
+    backoff: Backoff = _BETWEEN_ATTEMPTS
     grace: float = 6.0
     per_second: float | None = None
     failures: int = 5

@@ -109,10 +109,6 @@ class DashboardQueries(Protocol):
         """What an agent asked, in order."""
         ...
 
-    def deliveries(self, limit: int) -> Sequence[tuple[datetime, datetime]]:
-        """Of the newest delivered events: when each was made and when it had arrived, in order."""
-        ...
-
     def tasks_of_item(self, execution_id: ExecutionId, item_no: ItemNo) -> Sequence[Task]: ...
 
     def audit_of_run(self, seller_id: SellerId, execution_id: ExecutionId) -> tuple[datetime, str] | None:

@@ -18,8 +18,8 @@ from sellerwatch.catalog.queries import found_product
 from sellerwatch.crawling.execution import Execution, ExecutionNotFound
 from sellerwatch.crawling.task import Task, TaskNotFound
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, SellerId, TaskId
-from sellerwatch.outbox.commands import find_message
 from sellerwatch.outbox.message import Message
+from sellerwatch.outbox.queries import find_message
 from sellerwatch.outbox.receipt import Attempt
 from sellerwatch.reports.dashboard import Asked
 from sellerwatch.reports.ports import ReportsTx

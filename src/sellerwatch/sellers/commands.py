@@ -125,11 +125,11 @@ def retry_schedule(
     schedule = tx.schedules.of_seller(seller_id)
     if schedule is None:
         raise SellerNotFound(seller_id=seller_id)
-    failed = tx.outbox_view(OutboxKind.SCHEDULER).failed_of(schedule.schedule_id)
+    failed = tx.outbox_queries(OutboxKind.SCHEDULER).failed_of(schedule.schedule_id)
     if failed:
         messages = tx.scheduler_outbox.get_many(failed)
         tx.scheduler_outbox.move([message.replay(now) for message in messages], now)
-        tx.scheduler_outbox.free([schedule.schedule_id], now)
+        tx.scheduler_outbox.release_held([schedule.schedule_id], now)
     elif schedule.status is ScheduleStatus.FAILED and not _is_being_told(tx, schedule):
         is_off = schedule.next_run_at is None
         event = ScheduleEvent(ScheduleEventType.DEACTIVATED if is_off else ScheduleEventType.REGISTERED, schedule)

@@ -226,11 +226,11 @@ async def _forget_delivered(crawl: Crawl, before: datetime) -> int:
 
 
 def _superseded(tx: CrawlTx, kind: OutboxKind, before: datetime) -> Sequence[OutboxId]:
-    return tx.outbox(kind).superseded(before, BATCH)
+    return tx.outbox_queries(kind).superseded(before, BATCH)
 
 
 def _forget_these(tx: CrawlTx, kind: OutboxKind, outbox_ids: Sequence[OutboxId]) -> int:
-    return tx.outbox(kind).forget(outbox_ids)
+    return tx.delivery_queue(kind).delete_finished(outbox_ids)
 
 
 def _hourly(_tx: CrawlTx, _crawl: Crawl, last: datetime | None, now: datetime) -> datetime:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -25,8 +25,11 @@ from tests.builders import (
 )
 from tests.conftest import ENGINES
 
-from sellerwatch.adapters.sql.outbox import STATEMENTS, SqlOutbox
-from sellerwatch.adapters.sql.statements import open_db
+from sellerwatch.adapters.sql import delivery_queue, outbox, outbox_queries
+from sellerwatch.adapters.sql.delivery_queue import SqlDeliveryQueue
+from sellerwatch.adapters.sql.outbox import SqlOutbox, for_table
+from sellerwatch.adapters.sql.outbox_queries import SqlOutboxQueries
+from sellerwatch.adapters.sql.statements import Db, open_db
 from sellerwatch.kernel.ids import ItemNo, OutboxId
 from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
 
@@ -36,8 +39,17 @@ def on(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+class Tables(SqlOutbox):
+    """Everything that reads and writes one outbox."""
+
+    def __init__(self, db: Db, kind: OutboxKind) -> None:
+        super().__init__(db, kind)
+        self.queue = SqlDeliveryQueue(db, kind)
+        self.queries = SqlOutboxQueries(db, kind)
+
+
 T = TypeVar("T")
-Do = Callable[[Callable[[SqlOutbox], T]], T]
+Do = Callable[[Callable[[Tables], T]], T]
 
 ENTER = """
 INSERT INTO workers (worker_id, role, host, pid, boot_id, started_at, heartbeat_at)
@@ -55,9 +67,9 @@ def kind(request: pytest.FixtureRequest) -> OutboxKind:
 def do(engine: Engine, kind: OutboxKind) -> Do[Any]:
     """Runs work on the outbox in a transaction of its own."""
 
-    def run(work: Callable[[SqlOutbox], T]) -> T:
+    def run(work: Callable[[Tables], T]) -> T:
         with engine.connect() as connection, connection.begin():
-            return work(SqlOutbox(open_db(connection), kind))
+            return work(Tables(open_db(connection), kind))
 
     return run
 
@@ -76,20 +88,20 @@ def message(kind: OutboxKind) -> Callable[..., Message]:
     return make
 
 
-def add(*messages: Message) -> Callable[[SqlOutbox], None]:
-    def work(outbox: SqlOutbox) -> None:
+def add(*messages: Message) -> Callable[[Tables], None]:
+    def work(outbox: Tables) -> None:
         for message in messages:
             outbox.add(message)
 
     return work
 
 
-def save(*messages: Message) -> Callable[[SqlOutbox], None]:
+def save(*messages: Message) -> Callable[[Tables], None]:
     return lambda outbox: outbox.move(messages, NOW + HOUR)
 
 
-def remove(*which: int) -> Callable[[SqlOutbox], None]:
-    def work(outbox: SqlOutbox) -> None:
+def remove(*which: int) -> Callable[[Tables], None]:
+    def work(outbox: Tables) -> None:
         for number in which:
             outbox.remove(outbox_id(number))
 
@@ -100,8 +112,8 @@ def numbers(found: Any) -> list[int]:
     return [int(m.outbox_id[-12:], 16) for m in found]
 
 
-def due(now: datetime = NOW, limit: int = 100) -> Callable[[SqlOutbox], list[int]]:
-    return lambda outbox: numbers(outbox.due(now, limit))
+def due(now: datetime = NOW, limit: int = 100) -> Callable[[Tables], list[int]]:
+    return lambda outbox: numbers(outbox.queue.due(now, limit))
 
 
 def test_a_message_comes_back_as_it_was_put_in(do: Do[Any], message: Callable[..., Message]) -> None:
@@ -124,10 +136,10 @@ def test_every_move_of_a_message_is_kept(do: Do[Any], message: Callable[..., Mes
 
 def test_a_body_nobody_has_seen_can_be_written_anew(do: Do[Any], message: Callable[..., Message]) -> None:
     do(add(message(1)))
-    do(lambda outbox: outbox.reword(message(1, payload='{"merged":1}'), NOW))
+    do(lambda outbox: outbox.replace_payload(message(1, payload='{"merged":1}'), NOW))
     assert do(lambda outbox: outbox.get(outbox_id(1))).payload == '{"merged":1}'
     do(save(message(1).send(worker_id())))
-    do(lambda outbox: outbox.reword(message(1, payload='{"late":1}'), NOW))
+    do(lambda outbox: outbox.replace_payload(message(1, payload='{"late":1}'), NOW))
     assert do(lambda outbox: outbox.get(outbox_id(1))).payload == '{"merged":1}'
 
 
@@ -179,16 +191,16 @@ def test_thousands_that_are_held_keep_nobody_waiting(do: Do[Any], message: Calla
         held.append(message(2 * number + 1, subject=number, next_attempt_at=NOW - HOUR))
     do(add(*held, message(9001, subject=9001), message(9002, subject=9002)))
     assert do(due(limit=2)) == [9001, 9002]
-    assert do(lambda outbox: outbox.next_due()) == NOW
-    assert do(lambda outbox: outbox.pending()) == 2
+    assert do(lambda outbox: outbox.queue.next_due()) == NOW
+    assert do(lambda outbox: outbox.queries.pending()) == 2
 
 
 def test_the_next_time_is_that_of_the_first_in_line(do: Do[Any], message: Callable[..., Message]) -> None:
-    assert do(lambda outbox: outbox.next_due()) is None
+    assert do(lambda outbox: outbox.queue.next_due()) is None
     do(add(message(1, next_attempt_at=NOW + HOUR), message(2, next_attempt_at=NOW)))
-    assert do(lambda outbox: outbox.next_due()) == NOW + HOUR
+    assert do(lambda outbox: outbox.queue.next_due()) == NOW + HOUR
     do(add(message(3, subject=2, next_attempt_at=NOW + MINUTE)))
-    assert do(lambda outbox: outbox.next_due()) == NOW + MINUTE
+    assert do(lambda outbox: outbox.queue.next_due()) == NOW + MINUTE
 
 
 def test_what_a_silent_or_unknown_worker_is_sending_is_found(
@@ -205,9 +217,9 @@ def test_what_a_silent_or_unknown_worker_is_sending_is_found(
             message(4, subject=4),
         )
     )
-    assert do(lambda outbox: numbers(outbox.held_by_lapsed(NOW - MINUTE))) == [2, 3]
-    assert do(lambda outbox: numbers(outbox.held_by_lapsed(NOW + MINUTE))) == [1, 2, 3]
-    assert do(lambda outbox: numbers(outbox.held_by(worker_id(1)))) == [1]
+    assert do(lambda outbox: numbers(outbox.queue.claimed_by_lost_workers(NOW - MINUTE))) == [2, 3]
+    assert do(lambda outbox: numbers(outbox.queue.claimed_by_lost_workers(NOW + MINUTE))) == [1, 2, 3]
+    assert do(lambda outbox: numbers(outbox.queue.claimed_by(worker_id(1)))) == [1]
 
 
 def test_the_newest_of_a_subject_come_first(do: Do[Any], message: Callable[..., Message]) -> None:
@@ -231,7 +243,7 @@ def test_only_a_message_nobody_has_seen_can_be_taken_back(do: Do[Any], message: 
 
 
 def test_pending_counts_what_still_moves_by_itself(do: Do[Any], message: Callable[..., Message]) -> None:
-    assert do(lambda outbox: outbox.pending()) == 0
+    assert do(lambda outbox: outbox.queries.pending()) == 0
     do(
         add(
             message(1, subject=1),
@@ -242,7 +254,7 @@ def test_pending_counts_what_still_moves_by_itself(do: Do[Any], message: Callabl
             message(6, subject=4, status=MessageStatus.COMPLETED),
         )
     )
-    assert do(lambda outbox: outbox.pending()) == 3
+    assert do(lambda outbox: outbox.queries.pending()) == 3
 
 
 def test_a_move_keeps_the_body_that_is_there(do: Do[Any], message: Callable[..., Message]) -> None:
@@ -255,10 +267,10 @@ def test_a_move_keeps_the_body_that_is_there(do: Do[Any], message: Callable[...,
 def test_a_grip_is_who_sends_a_message_and_at_which_try(do: Do[Any], message: Callable[..., Message]) -> None:
     again = message(2, subject=2).send(worker_id()).fail("503", NOW, MINUTE).retry().send(worker_id(2))
     do(add(message(1, subject=1).send(worker_id()), again, message(3, subject=3)))
-    found = do(lambda outbox: outbox.attempt_guards([outbox_id(n) for n in (1, 2, 3, 9)]))
+    found = do(lambda outbox: outbox.queue.current_attempts([outbox_id(n) for n in (1, 2, 3, 9)]))
     assert found == {outbox_id(1): (worker_id(), 0), outbox_id(2): (worker_id(2), 1)}
-    assert do(lambda outbox: outbox.attempt_guards([])) == {}
-    assert do(lambda outbox: outbox.under_way()) == 2
+    assert do(lambda outbox: outbox.queue.current_attempts([])) == {}
+    assert do(lambda outbox: outbox.queue.count_sending()) == 2
 
 
 def test_what_is_due_behind_a_failure_is_set_aside_and_freed_by_its_subject(
@@ -275,12 +287,12 @@ def test_what_is_due_behind_a_failure_is_set_aside_and_freed_by_its_subject(
             message(6, subject=3),
         )
     )
-    assert do(lambda outbox: outbox.set_aside(NOW, NOW + HOUR, 100)) == 2
-    assert do(lambda outbox: outbox.set_aside(NOW, NOW + HOUR, 100)) == 0
-    times = do(lambda outbox: {m.outbox_id: m.next_attempt_at for m in outbox.due(NOW + HOUR, 9)})
+    assert do(lambda outbox: outbox.queue.postpone_held(NOW, NOW + HOUR, 100)) == 2
+    assert do(lambda outbox: outbox.queue.postpone_held(NOW, NOW + HOUR, 100)) == 0
+    times = do(lambda outbox: {m.outbox_id: m.next_attempt_at for m in outbox.queue.due(NOW + HOUR, 9)})
     assert times == {outbox_id(5): NOW}
     do(save(message(1, subject=1, status=failed, next_attempt_at=None).discard()))
-    do(lambda outbox: outbox.free([message(1, subject=1).subject_id], NOW))
+    do(lambda outbox: outbox.release_held([message(1, subject=1).subject_id], NOW))
     assert do(due()) == [2, 5]
 
 
@@ -289,7 +301,7 @@ def test_a_message_that_was_sent_before_keeps_the_time_it_was_asked_to_wait(
 ) -> None:
     waiting = message(1).send(worker_id()).fail("429", NOW, HOUR).retry()
     do(add(waiting))
-    do(lambda outbox: outbox.free([waiting.subject_id], NOW))
+    do(lambda outbox: outbox.release_held([waiting.subject_id], NOW))
     assert do(due()) == []
 
 
@@ -311,11 +323,11 @@ def test_only_what_is_over_old_and_not_the_last_that_was_told_is_forgotten(
             message(9, subject=3, status=completed, created_at=new),
         )
     )
-    found = do(lambda outbox: outbox.superseded(NOW - 24 * HOUR, 100))
+    found = do(lambda outbox: outbox.queries.superseded(NOW - 24 * HOUR, 100))
     assert found == [outbox_id(1), outbox_id(2)]
-    assert do(lambda outbox: outbox.superseded(NOW - 24 * HOUR, 1)) == [outbox_id(1)]
+    assert do(lambda outbox: outbox.queries.superseded(NOW - 24 * HOUR, 1)) == [outbox_id(1)]
     everything = [outbox_id(n) for n in range(1, 10)]
-    assert do(lambda outbox: outbox.forget([outbox_id(6), outbox_id(7), *found])) == 2
+    assert do(lambda outbox: outbox.queue.delete_finished([outbox_id(6), outbox_id(7), *found])) == 2
     assert do(lambda outbox: numbers(outbox.get_many(everything))) == [3, 4, 5, 6, 7, 8, 9]
 
 
@@ -327,16 +339,23 @@ def test_a_product_number_beyond_32_bits_fits(engine: Engine) -> None:
         assert outbox.get(OutboxId(big.outbox_id)) == big
 
 
+STATEMENTS = {
+    name: text
+    for module in (outbox, delivery_queue, outbox_queries)
+    for name, text in vars(module).items()
+    if isinstance(text, str) and "{outbox}" in text and "{where}" not in text and name not in ("FIRST_IN_LINE", "ROW")
+}
+
+
 @pytest.mark.parametrize("on", ["sqlite"])
-def test_every_statement_finds_its_rows_by_an_index(engine: Engine, kind: OutboxKind) -> None:
-    for named in fields(STATEMENTS[kind]):
-        if named.name == "add":
-            continue
-        statement = getattr(STATEMENTS[kind], named.name).replace("(:outbox_ids)", "(:a)")
-        params = dict.fromkeys(re.findall(r":(\w+)", statement), 1)
-        with engine.connect() as connection:
-            plan = [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", params)]
-        assert not any(step.startswith("SCAN") for step in plan if step != "SCAN held"), (named.name, plan)
-        if named.name in ("due", "next_due"):
-            assert "idx_status_next_attempt_at" in plan[0]
-            assert not any("TEMP B-TREE" in step for step in plan), plan
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_every_statement_uses_an_index(engine: Engine, kind: OutboxKind, name: str) -> None:
+    statement = for_table(STATEMENTS[name], kind).replace("(:outbox_ids)", "(:a)")
+    params = dict.fromkeys(re.findall(r":(\w+)", statement), 1)
+    with engine.connect() as connection:
+        plan = [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", params)]
+    scans = [step for step in plan if step.startswith("SCAN") and "USING" not in step and step != "SCAN held"]
+    assert scans == [], plan
+    if name in ("DUE", "NEXT_DUE"):
+        assert "idx_status_next_attempt_at" in plan[0]
+        assert not any("TEMP B-TREE" in step for step in plan), plan

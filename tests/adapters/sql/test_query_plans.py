@@ -115,7 +115,7 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         "INDEX token_usage_log__idx_user_agent_time (agent_id=? AND request_timestamp>? AND request_timestamp<?)",
     ),
     "the newest deliveries": (
-        lambda tx: tx.dashboard.deliveries(100),
+        lambda tx: tx.outbox_queries(OutboxKind.PRODUCT).deliveries(100),
         "INDEX product_outbox__idx_status_created_at (status=?)",
     ),
     "a product's tasks in a run": (
@@ -317,21 +317,21 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         "INDEX workers__idx_heartbeat_at (heartbeat_at<?)",
     ),
     "product events due": (
-        lambda tx: tx.product_outbox.due(NOW, 50),
+        lambda tx: tx.delivery_queue(OutboxKind.PRODUCT).due(NOW, 50),
         (
             "INDEX product_outbox__idx_status_next_attempt_at (status=? AND next_attempt_at<?)",
             "COVERING INDEX product_outbox__idx_product_id_id_status (product_id=? AND id<?)",
         ),
     ),
     "when the next product event is due": (
-        lambda tx: tx.product_outbox.next_due(),
+        lambda tx: tx.delivery_queue(OutboxKind.PRODUCT).next_due(),
         (
             "INDEX product_outbox__idx_status_next_attempt_at (status=? AND next_attempt_at>?)",
             "COVERING INDEX product_outbox__idx_product_id_id_status (product_id=? AND id<?)",
         ),
     ),
     "schedule events due": (
-        lambda tx: tx.scheduler_outbox.due(NOW, 50),
+        lambda tx: tx.delivery_queue(OutboxKind.SCHEDULER).due(NOW, 50),
         (
             "INDEX scheduler_outbox__idx_status_next_attempt_at (status=? AND next_attempt_at<?)",
             "COVERING INDEX scheduler_outbox__idx_schedule_id_id_status (schedule_id=? AND id<?)",
@@ -342,7 +342,7 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         "INDEX product_outbox__idx_product_id_id_status (product_id=?)",
     ),
     "saving events": (
-        lambda tx: tx.product_outbox.reword(a_message(), NOW),
+        lambda tx: tx.product_outbox.replace_payload(a_message(), NOW),
         "INDEX product_outbox__uq_outbox_id (outbox_id=?)",
     ),
     "taking an event back": (
@@ -350,7 +350,7 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         "INDEX product_outbox__uq_outbox_id (outbox_id=?)",
     ),
     "whose try a message is": (
-        lambda tx: tx.product_outbox.attempt_guards([outbox_id()]),
+        lambda tx: tx.delivery_queue(OutboxKind.PRODUCT).current_attempts([outbox_id()]),
         "INDEX product_outbox__uq_outbox_id (outbox_id=?)",
     ),
     "moving events": (
@@ -358,15 +358,15 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         "INDEX product_outbox__uq_outbox_id (outbox_id=?)",
     ),
     "events under way": (
-        lambda tx: tx.product_outbox.under_way(),
+        lambda tx: tx.delivery_queue(OutboxKind.PRODUCT).count_sending(),
         "COVERING INDEX product_outbox__idx_status_next_attempt_at (status=?)",
     ),
     "freeing what was set aside": (
-        lambda tx: tx.product_outbox.free([product_id()], NOW),
+        lambda tx: tx.product_outbox.release_held([product_id()], NOW),
         "INDEX product_outbox__idx_product_id_id_status (product_id=?)",
     ),
     "events that are superseded": (
-        lambda tx: tx.product_outbox.superseded(NOW, 50),
+        lambda tx: tx.outbox_queries(OutboxKind.PRODUCT).superseded(NOW, 50),
         (
             "INDEX product_outbox__idx_status_created_at (status=? AND created_at<?)",
             "COVERING INDEX product_outbox__idx_product_id_id_status (product_id=? AND id>?)",
@@ -519,15 +519,17 @@ WALKED: dict[str, tuple[Ask, str]] = {
         "INDEX products__idx_seller_id_is_complete (seller_id=? AND is_complete=? AND rowid>?)",
     ),
     "messages, the middle of all": (
-        lambda tx: tx.outbox_view(OutboxKind.PRODUCT).page(MessageFilter(seller_id=SELLER), PLACE, 20),
+        lambda tx: tx.outbox_queries(OutboxKind.PRODUCT).page(MessageFilter(seller_id=SELLER), PLACE, 20),
         f"{BY_ROW} (rowid<?)",
     ),
     "failed messages, the middle": (
-        lambda tx: tx.outbox_view(OutboxKind.PRODUCT).page(MessageFilter(MessageStatus.FAILED, since=NOW), PLACE, 20),
+        lambda tx: tx.outbox_queries(OutboxKind.PRODUCT).page(
+            MessageFilter(MessageStatus.FAILED, since=NOW), PLACE, 20
+        ),
         "INDEX product_outbox__idx_status_created_at (status=? AND created_at>? AND created_at<?)",
     ),
     "who holds some messages": (
-        lambda tx: tx.outbox_view(OutboxKind.PRODUCT).holders([outbox_id(n) for n in range(20)]),
+        lambda tx: tx.outbox_queries(OutboxKind.PRODUCT).holders([outbox_id(n) for n in range(20)]),
         "INDEX product_outbox__uq_outbox_id (outbox_id=?)",
     ),
     "cases of a seller, the middle": (

@@ -62,10 +62,6 @@ WHERE agent_id = :row AND request_timestamp >= :since AND request_timestamp < :u
 ORDER BY request_timestamp DESC LIMIT :limit
 """
 
-DELIVERED = """
-SELECT created_at, sent_at FROM product_outbox WHERE status = 'COMPLETED' ORDER BY created_at DESC LIMIT :limit
-"""
-
 OF_ITEM = f"{SELECT} WHERE execution_id = :execution_id AND item_no = :item_no ORDER BY task_type"
 
 STARTS = """
@@ -119,10 +115,6 @@ class SqlDashboard:
     def asked(self, agent_row: int, since: datetime, until: datetime, limit: int) -> Sequence[Asked]:
         rows = self._db.rows(ASKED, {"row": agent_row, "since": since, "until": until, "limit": limit})
         return [Asked(row[0], row[1], row[2], bool(row[3]), bool(row[4])) for row in reversed(rows)]
-
-    def deliveries(self, limit: int) -> Sequence[tuple[datetime, datetime]]:
-        rows = self._db.rows(DELIVERED, {"limit": limit})
-        return [(made, sent) for made, sent in reversed(rows) if sent is not None]
 
     def tasks_of_item(self, execution_id: ExecutionId, item_no: ItemNo) -> Sequence[Task]:
         rows = self._db.rows(OF_ITEM, {"execution_id": execution_id, "item_no": item_no})

@@ -1,28 +1,28 @@
-"""The two outboxes in SQL: one class, its statements made once for each table.
+"""The outboxes in SQL: each statement is written once and used for both tables.
 
-Order within a subject is the order of the inner ids: whoever adds a message of a subject holds that subject's row.
+Order within a subject is the order of the row ids: a transaction that adds a message holds the row of its subject.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 
 from sellerwatch.adapters.sql.statements import AnyRow, Db, Params
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, ProductId, PublicId, ScheduleId, SellerId, WorkerId
-from sellerwatch.outbox.message import AttemptGuard, Message, MessageStatus, OutboxKind
+from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
 
-# What a message is made of, in the order `_message` reads it.
+# The columns of a message, in the order `message_of` reads them.
 COLUMNS = """o.outbox_id, o.{subject}, o.seller_id, o.event_type, o.payload, o.created_at, o.next_attempt_at, o.status,
 o.retry_count, {attempted}, o.error_message, o.sent_at, o.worker_id, {of_a_product}"""
 
-# Nobody of the same subject stands before it: what waits, is being sent, or failed for good holds all behind it.
+# No unfinished or failed message of the same subject stands before it.
 FIRST_IN_LINE = """NOT EXISTS (
     SELECT 1 FROM {outbox} e
     WHERE e.{subject} = o.{subject} AND e.id < o.id AND e.status IN ('WAITING', 'SENDING', 'FAILED'))"""
 
-# Add a product's event.
+# Add an event of a product.
 ADD_TO_PRODUCT = """
 INSERT INTO product_outbox (outbox_id, product_id, item_no, seller_id, execution_id, event_type, version, payload,
     status, retry_count, attempted, error_message, worker_id, next_attempt_at, created_at, updated_at, sent_at)
@@ -30,7 +30,7 @@ VALUES (:outbox_id, :subject_id, :item_no, :seller_id, :execution_id, :event_typ
     :status, :retry_count, :attempted, :error_message, :worker_id, :next_attempt_at, :created_at, :updated_at, :sent_at)
 """
 
-# Add a schedule's event.
+# Add an event of a schedule.
 ADD_TO_SCHEDULER = """
 INSERT INTO scheduler_outbox (outbox_id, schedule_id, seller_id, event_type, payload,
     status, retry_count, error_message, worker_id, next_attempt_at, created_at, updated_at, sent_at)
@@ -38,138 +38,38 @@ VALUES (:outbox_id, :subject_id, :seller_id, :event_type, :payload,
     :status, :retry_count, :error_message, :worker_id, :next_attempt_at, :created_at, :updated_at, :sent_at)
 """
 
-# Due and first in line, oldest first. The limit counts rows that may go: those that are held are passed over, so that
-# however many there are they keep nobody else waiting.
-DUE = """
-SELECT {columns} FROM {outbox} o
-WHERE o.status = 'WAITING' AND o.next_attempt_at <= :now AND {first_in_line}
-ORDER BY o.next_attempt_at, o.id LIMIT :limit
-"""
-
-# The time at which the next first-in-line message may go.
-NEXT_DUE = """
-SELECT o.next_attempt_at FROM {outbox} o
-WHERE o.status = 'WAITING' AND o.next_attempt_at IS NOT NULL AND {first_in_line}
-ORDER BY o.next_attempt_at, o.id LIMIT 1
-"""
+ADD: Mapping[OutboxKind, str] = {OutboxKind.PRODUCT: ADD_TO_PRODUCT, OutboxKind.SCHEDULER: ADD_TO_SCHEDULER}
 
 # Some messages by their ids.
 GET_MANY = "SELECT {columns} FROM {outbox} o WHERE o.outbox_id IN (:outbox_ids) ORDER BY o.id"
 
-# Another body for a message that waits. No index knows it.
-REWORD = """
+# Another body for a WAITING message. The CASE leaves the ids' index as the only one to use.
+REPLACE_PAYLOAD = """
 UPDATE {outbox} SET payload = :payload, updated_at = :now
 WHERE outbox_id = :outbox_id AND CASE status WHEN 'WAITING' THEN 1 END = 1
 """
 
-# Everything that can change of a message but its body: a large one is not bound and compared again.
+# Everything that can change of a message except its body: a large one is not bound and compared again.
 MOVE = """
 UPDATE {outbox} SET {set_attempted} status = :status, retry_count = :retry_count, error_message = :error_message,
     worker_id = :worker_id, next_attempt_at = :next_attempt_at, updated_at = :updated_at, sent_at = :sent_at
 WHERE outbox_id = :outbox_id
 """
 
-# Which of some messages are being sent, by whom and at which try. The CASE leaves but one index to go by, the ids'.
-GRIPS = """
-SELECT o.outbox_id, o.worker_id, o.retry_count FROM {outbox} o
-WHERE o.outbox_id IN (:outbox_ids) AND CASE o.status WHEN 'SENDING' THEN 1 END = 1
-"""
-
-# What one worker is sending.
-HELD_BY = "SELECT {columns} FROM {outbox} o WHERE o.status = 'SENDING' AND o.worker_id = :worker_id ORDER BY o.id"
-
-# What is being sent by a worker that has not been heard of since, or never.
-HELD_BY_LAPSED = """
-SELECT {columns} FROM {outbox} o LEFT JOIN workers w ON w.worker_id = o.worker_id
-WHERE o.status = 'SENDING' AND (w.heartbeat_at IS NULL OR w.heartbeat_at < :beat_before)
-ORDER BY o.id LIMIT 1000
-"""
-
-# The newest of one subject.
+# The newest messages of one subject.
 LATEST_OF = "SELECT {columns} FROM {outbox} o WHERE o.{subject} = :subject_id ORDER BY o.id DESC LIMIT :limit"
 
-# How many wait or are being sent.
-UNFINISHED = "SELECT COUNT(*) FROM {outbox} WHERE status IN ('WAITING', 'SENDING')"
-
-# How many of those wait behind one that failed for good; counted from the failures, which are few.
-HELD_BACK = """
-SELECT COUNT(*) FROM (
-    SELECT DISTINCT w.id FROM {outbox} f CROSS JOIN {outbox} w
-    WHERE w.{subject} = f.{subject} AND w.id > f.id AND f.status = 'FAILED' AND w.status = 'WAITING') held
-"""
-
-# How many are being sent.
-UNDER_WAY = "SELECT COUNT(*) FROM {outbox} WHERE status = 'SENDING'"
-
-# Of the first that are due, those behind one that failed for good: others leave, so these gather at the head.
-BEHIND_FAILED = """
-SELECT held.id FROM (
-    SELECT w.id, w.{subject} AS subject_id FROM {outbox} w WHERE w.status = 'WAITING' AND w.next_attempt_at <= :now
-    ORDER BY w.next_attempt_at, w.id LIMIT :limit) held
-WHERE EXISTS (
-    SELECT 1 FROM {outbox} f WHERE f.{subject} = held.subject_id AND f.id < held.id AND f.status = 'FAILED')
-"""
-
-SET_ASIDE = "UPDATE {outbox} SET next_attempt_at = :until, updated_at = :now WHERE id = :id AND status = 'WAITING'"
-
-# One that was ever sent has a time of its own to wait for. The CASE leaves but one index to go by, the subject's.
-FREE = """
+# Make postponed messages due; one that was sent before waits for its own back-off. The CASE leaves the subject's index
+# as the only one to use.
+RELEASE_HELD = """
 UPDATE {outbox} SET next_attempt_at = :now, updated_at = :now
 WHERE {subject} = :subject_id AND CASE status WHEN 'WAITING' THEN next_attempt_at END > :now AND NOT ({attempted})
 """
 
-# Over, old, and not the last that the receiver of its subject was told.
-SUPERSEDED = """
-SELECT o.outbox_id FROM {outbox} o WHERE o.status IN ('COMPLETED', 'DISCARDED') AND o.created_at < :before AND EXISTS (
-    SELECT 1 FROM {outbox} n WHERE n.{subject} = o.{subject} AND n.id > o.id AND n.status = 'COMPLETED')
-LIMIT :limit
-"""
-
-FORGET = "DELETE FROM {outbox} WHERE outbox_id IN (:outbox_ids) AND status IN ('COMPLETED', 'DISCARDED')"
-
-# Take back a message that nobody has seen.
+# Delete a message that was never sent.
 REMOVE = "DELETE FROM {outbox} WHERE outbox_id = :outbox_id AND status = 'WAITING' AND NOT ({attempted})"
 
-
-@dataclass(frozen=True)
-class _Statements:
-    """One table's statements."""
-
-    add: str
-    due: str
-    next_due: str
-    get_many: str
-    reword: str
-    move: str
-    attempt_guards: str
-    held_by: str
-    held_by_lapsed: str
-    latest_of: str
-    unfinished: str
-    held_back: str
-    remove: str
-    under_way: str
-    behind_failed: str
-    set_aside: str
-    free: str
-    superseded: str
-    forget: str
-
-    @classmethod
-    def of(cls, kind: OutboxKind, add: str) -> _Statements:
-        sent = (DUE, NEXT_DUE, GET_MANY, REWORD, MOVE, GRIPS, HELD_BY, HELD_BY_LAPSED, LATEST_OF, UNFINISHED, HELD_BACK)
-        kept = (REMOVE, UNDER_WAY, BEHIND_FAILED, SET_ASIDE, FREE, SUPERSEDED, FORGET)
-        return cls(add, *(for_table(statement, kind) for statement in (*sent, *kept)))
-
-
-def for_table(statement: str, kind: OutboxKind) -> str:
-    """A statement that is written once, for one of the two tables."""
-    for name, text in (("columns", COLUMNS), ("first_in_line", FIRST_IN_LINE), *PARTS[kind].items()):
-        statement = statement.replace(f"{{{name}}}", text)
-    return statement
-
-
-# A schedule's message is never merged, so whether it was attempted is not kept of it.
+# What differs between the tables. Messages about schedules are never merged, so they need no column `attempted`.
 PARTS: Mapping[OutboxKind, Mapping[str, str]] = {
     OutboxKind.PRODUCT: {
         "outbox": "product_outbox",
@@ -187,10 +87,13 @@ PARTS: Mapping[OutboxKind, Mapping[str, str]] = {
     },
 }
 
-STATEMENTS: Mapping[OutboxKind, _Statements] = {
-    OutboxKind.PRODUCT: _Statements.of(OutboxKind.PRODUCT, ADD_TO_PRODUCT),
-    OutboxKind.SCHEDULER: _Statements.of(OutboxKind.SCHEDULER, ADD_TO_SCHEDULER),
-}
+
+@lru_cache(None)
+def for_table(statement: str, kind: OutboxKind) -> str:
+    """Return a statement for one of the two tables."""
+    for name, text in (("columns", COLUMNS), ("first_in_line", FIRST_IN_LINE), *PARTS[kind].items()):
+        statement = statement.replace(f"{{{name}}}", text)
+    return statement
 
 
 class SqlOutbox:
@@ -198,76 +101,41 @@ class SqlOutbox:
 
     def __init__(self, db: Db, kind: OutboxKind) -> None:
         self._db = db
-        self._sql = STATEMENTS[kind]
         self._kind = kind
 
     def add(self, message: Message) -> None:
         self.add_all([message])
 
     def add_all(self, messages: Sequence[Message]) -> None:
-        self._db.many(self._sql.add, [_values(each, each.created_at) for each in messages])
-
-    def due(self, now: datetime, limit: int) -> Sequence[Message]:
-        return self._found(self._db.take(self._sql.due, {"now": now, "limit": limit})) if limit > 0 else ()
+        self._db.many(ADD[self._kind], [_values(each, each.created_at) for each in messages])
 
     def get(self, outbox_id: OutboxId) -> Message | None:
         return next(iter(self.get_many([outbox_id])), None)
 
     def get_many(self, outbox_ids: Sequence[OutboxId]) -> Sequence[Message]:
-        return self._found(self._db.hold(self._sql.get_many, outbox_ids=outbox_ids)) if outbox_ids else ()
-
-    def move(self, messages: Sequence[Message], now: datetime) -> None:
-        self._db.many(self._sql.move, [_moved(message, now) for message in messages])
-
-    def reword(self, message: Message, now: datetime) -> None:
-        given = {"outbox_id": message.outbox_id, "payload": message.payload, "now": now}
-        self._db.run(self._sql.reword, given)
-
-    def attempt_guards(self, outbox_ids: Sequence[OutboxId]) -> Mapping[OutboxId, AttemptGuard]:
-        rows = self._db.hold(self._sql.attempt_guards, outbox_ids=outbox_ids) if outbox_ids else ()
-        return {OutboxId(row[0]): (WorkerId(row[1]), row[2]) for row in rows}
-
-    def held_by(self, worker_id: WorkerId) -> Sequence[Message]:
-        return self._found(self._db.hold(self._sql.held_by, {"worker_id": worker_id}))
-
-    def held_by_lapsed(self, beat_before: datetime) -> Sequence[Message]:
-        found = self._found(self._db.rows(self._sql.held_by_lapsed, {"beat_before": beat_before}))
-        if not self._db.shared:
-            return found
-        # Not held at once: that would hold the workers' rows too, and their hearts could not beat.
-        still = {message.outbox_id: message for message in self.get_many([each.outbox_id for each in found])}
-        return [each for each in found if still.get(each.outbox_id) == each]
-
-    def next_due(self) -> datetime | None:
-        due: datetime | None = self._db.value(self._sql.next_due)
-        return due
+        return self._messages(self._db.hold(self._sql(GET_MANY), outbox_ids=outbox_ids)) if outbox_ids else ()
 
     def latest_of(self, subject_id: PublicId, limit: int) -> Sequence[Message]:
-        return self._found(self._db.hold(self._sql.latest_of, {"subject_id": subject_id, "limit": limit}))
+        return self._messages(self._db.hold(self._sql(LATEST_OF), {"subject_id": subject_id, "limit": limit}))
 
-    def under_way(self) -> int:
-        return int(self._db.value(self._sql.under_way))
+    def move(self, messages: Sequence[Message], now: datetime) -> None:
+        self._db.many(self._sql(MOVE), [_moved(message, now) for message in messages])
 
-    def pending(self) -> int:
-        return int(self._db.value(self._sql.unfinished)) - int(self._db.value(self._sql.held_back))
+    def replace_payload(self, message: Message, now: datetime) -> None:
+        given = {"outbox_id": message.outbox_id, "payload": message.payload, "now": now}
+        self._db.run(self._sql(REPLACE_PAYLOAD), given)
 
     def remove(self, outbox_id: OutboxId) -> None:
-        self._db.run(self._sql.remove, {"outbox_id": outbox_id})
+        self._db.run(self._sql(REMOVE), {"outbox_id": outbox_id})
 
-    def set_aside(self, now: datetime, until: datetime, limit: int) -> int:
-        rows = self._db.rows(self._sql.behind_failed, {"now": now, "limit": limit})
-        return self._db.many(self._sql.set_aside, [{"id": row[0], "now": now, "until": until} for row in rows])
+    def release_held(self, subject_ids: Sequence[PublicId], now: datetime) -> None:
+        given = [{"subject_id": subject_id, "now": now} for subject_id in subject_ids]
+        self._db.many(self._sql(RELEASE_HELD), given)
 
-    def free(self, subject_ids: Sequence[PublicId], now: datetime) -> None:
-        self._db.many(self._sql.free, [{"subject_id": subject_id, "now": now} for subject_id in subject_ids])
+    def _sql(self, statement: str) -> str:
+        return for_table(statement, self._kind)
 
-    def superseded(self, before: datetime, limit: int) -> Sequence[OutboxId]:
-        return [OutboxId(row[0]) for row in self._db.rows(self._sql.superseded, {"before": before, "limit": limit})]
-
-    def forget(self, outbox_ids: Sequence[OutboxId]) -> int:
-        return self._db.run(self._sql.forget, outbox_ids=outbox_ids) if outbox_ids else 0
-
-    def _found(self, rows: Sequence[AnyRow]) -> Sequence[Message]:
+    def _messages(self, rows: Sequence[AnyRow]) -> Sequence[Message]:
         return [message_of(row, self._kind) for row in rows]
 
 
@@ -300,7 +168,7 @@ def _moved(message: Message, now: datetime) -> Params:
 
 
 def message_of(row: AnyRow, kind: OutboxKind) -> Message:
-    """A message from `COLUMNS`."""
+    """Return a message from a row of `COLUMNS`."""
     return Message(
         outbox_id=OutboxId(row[0]),
         subject_id=ProductId(row[1]) if kind is OutboxKind.PRODUCT else ScheduleId(row[1]),

@@ -13,6 +13,7 @@ from sellerwatch.adapters.sql.channels import SqlAttempts, SqlChannels
 from sellerwatch.adapters.sql.circuits import SqlCircuits
 from sellerwatch.adapters.sql.counts import SqlCounts
 from sellerwatch.adapters.sql.dashboard import SqlDashboard
+from sellerwatch.adapters.sql.delivery_queue import SqlDeliveryQueue
 from sellerwatch.adapters.sql.due_times import SqlDues
 from sellerwatch.adapters.sql.executions import SqlExecutionQueries, SqlExecutions, SqlRunNotes, SqlWorkers
 from sellerwatch.adapters.sql.history import SqlHistory
@@ -20,7 +21,7 @@ from sellerwatch.adapters.sql.idempotency_keys import SqlAnswers
 from sellerwatch.adapters.sql.leases import SqlLeases
 from sellerwatch.adapters.sql.marketplace import SqlMarketplaceState
 from sellerwatch.adapters.sql.outbox import SqlOutbox
-from sellerwatch.adapters.sql.outbox_view import SqlOutboxView
+from sellerwatch.adapters.sql.outbox_queries import SqlOutboxQueries
 from sellerwatch.adapters.sql.overrides import SqlOverrides
 from sellerwatch.adapters.sql.permits import SqlPermits, SqlRequestWindows
 from sellerwatch.adapters.sql.pool_report import SqlPoolReport
@@ -171,8 +172,11 @@ class Transaction:
     def outbox(self, kind: OutboxKind) -> SqlOutbox:
         return self.product_outbox if kind is OutboxKind.PRODUCT else self.scheduler_outbox
 
-    def outbox_view(self, kind: OutboxKind) -> SqlOutboxView:
-        return SqlOutboxView(self.db, kind)
+    def delivery_queue(self, kind: OutboxKind) -> SqlDeliveryQueue:
+        return SqlDeliveryQueue(self.db, kind)
+
+    def outbox_queries(self, kind: OutboxKind) -> SqlOutboxQueries:
+        return SqlOutboxQueries(self.db, kind)
 
     @cached_property
     def channels(self) -> SqlChannels:

@@ -21,7 +21,7 @@ from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import OutboxKind
-from sellerwatch.outbox.ports import Tally
+from sellerwatch.outbox.ports import OutboxCounts
 from sellerwatch.reports.dashboard import Freshness, Needs
 from sellerwatch.schedules.missed import starts_at
 from sellerwatch.sellers.seller import SellerStatus
@@ -49,7 +49,7 @@ class Seen:
     pending: list[Execution]
     causes: Mapping[ExecutionId, Failure]
     pool: PoolStatusView
-    outbox: Tally
+    outbox: OutboxCounts
     channel: Channel
     marketplace: MarketplaceStatus
     blames: list[tuple[Blame, int]]
@@ -103,7 +103,7 @@ def _look(tx: ServiceTx, context: OperationContext, rules: PoolRules) -> Seen:
         pending=[run for run in tx.executions.pending() if run.failure is not None],
         causes=causes_of_waiting(tx, runs[:MOST_RUNS]),
         pool=pool_status(tx, context, rules),
-        outbox=tx.outbox_view(OutboxKind.PRODUCT).tally(),
+        outbox=tx.outbox_queries(OutboxKind.PRODUCT).counts(),
         channel=tx.channels.get(OutboxKind.PRODUCT),
         marketplace=marketplace_status(tx),
         blames=blames.most_common(),

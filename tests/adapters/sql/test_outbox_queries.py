@@ -15,7 +15,7 @@ from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.ids import OutboxId, SellerId
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
-from sellerwatch.outbox.ports import MessageFilter, Tally
+from sellerwatch.outbox.ports import MessageFilter, OutboxCounts
 from sellerwatch.outbox.receipt import Attempt, Verdict
 
 
@@ -62,7 +62,7 @@ def filled(do: Do) -> Do:
 
 
 def chosen(do: Do, choice: MessageFilter) -> list[int]:
-    found: list[OutboxId] = do(lambda tx: tx.outbox_view(PRODUCT).ids(choice, 100))
+    found: list[OutboxId] = do(lambda tx: tx.outbox_queries(PRODUCT).ids(choice, 100))
     return [int(outbox_id[-12:], 16) for outbox_id in found]
 
 
@@ -80,12 +80,12 @@ def chosen(do: Do, choice: MessageFilter) -> list[int]:
 )
 def test_a_choice_is_narrowed_by_what_is_given(filled: Do, choice: MessageFilter, numbers: list[int]) -> None:
     assert chosen(filled, choice) == numbers
-    newest = filled(lambda tx: tx.outbox_view(PRODUCT).newest(choice, 100))
+    newest = filled(lambda tx: tx.outbox_queries(PRODUCT).page(choice, None, 100).content)
     assert sorted(m.outbox_id for m in newest) == [outbox_id(n) for n in numbers]
 
 
 def test_a_choice_in_numbers(filled: Do) -> None:
-    found = filled(lambda tx: tx.outbox_view(PRODUCT).count(MessageFilter(status=FAILED)))
+    found = filled(lambda tx: tx.outbox_queries(PRODUCT).count(MessageFilter(status=FAILED)))
     assert vars(found) == {
         "messages": 3,
         "subjects": 3,
@@ -96,10 +96,10 @@ def test_a_choice_in_numbers(filled: Do) -> None:
 
 
 def test_the_lag_is_that_of_the_oldest_that_waits_and_may_go(filled: Do, do: Do) -> None:
-    tally: Tally = filled(lambda tx: tx.outbox_view(PRODUCT).tally())
-    assert tally.by_status == {FAILED: 3, WAITING: 3, COMPLETED: 1}
-    assert (tally.held, tally.oldest_at) == (2, NOW - HOUR)
-    other: Tally = do(lambda tx: tx.outbox_view(OutboxKind.SCHEDULER).tally())
+    counts: OutboxCounts = filled(lambda tx: tx.outbox_queries(PRODUCT).counts())
+    assert counts.by_status == {FAILED: 3, WAITING: 3, COMPLETED: 1}
+    assert (counts.held, counts.oldest_at) == (2, NOW - HOUR)
+    other: OutboxCounts = do(lambda tx: tx.outbox_queries(OutboxKind.SCHEDULER).counts())
     assert (other.by_status, other.held, other.oldest_at) == ({}, 0, None)
 
 
@@ -107,7 +107,7 @@ def test_the_failed_of_a_subject_come_in_their_order(do: Do) -> None:
     def work(tx: Transaction) -> list[OutboxId]:
         for number, status in ((1, FAILED), (2, COMPLETED), (3, FAILED), (4, WAITING)):
             tx.scheduler_outbox.add(a_message(number, subject_id=schedule_id(), status=status, item_no=None))
-        return list(tx.outbox_view(OutboxKind.SCHEDULER).failed_of(schedule_id()))
+        return list(tx.outbox_queries(OutboxKind.SCHEDULER).failed_of(schedule_id()))
 
     assert do(work) == [outbox_id(1), outbox_id(3)]
 
@@ -118,7 +118,7 @@ def test_a_channel_of_which_nothing_was_written_flows_and_comes_back_as_it_was_s
         state=CircuitState.HALF_OPEN,
         failures=4,
         openings=2,
-        most=7,
+        send_limit=7,
         opened_at=NOW,
         closed_at=NOW - HOUR,
         not_before=NOW + HOUR,
@@ -163,6 +163,6 @@ def test_tries_come_back_newest_first_and_the_oldest_are_forgotten(do: Do) -> No
 def test_a_message_under_way_is_no_lag(do: Do) -> None:
     def work(tx: Transaction) -> None:
         tx.product_outbox.add(a_message(1).send(worker_id()))
-        assert tx.outbox_view(PRODUCT).tally().oldest_at is None
+        assert tx.outbox_queries(PRODUCT).counts().oldest_at is None
 
     do(work)

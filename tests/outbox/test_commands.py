@@ -1,12 +1,11 @@
-"""What an operator does by hand to messages and channels; the command line's own tests see the rest of it."""
+"""Replay, discard, pause and resume; the tests of the command line and the API see the rest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.builders import HOUR, LATER, NOW, SELLER, a_message, ids, outbox_id, product_id, worker_id
+from tests.builders import HOUR, LATER, NOW, SELLER, a_context, a_message, ids, outbox_id, product_id, worker_id
 from tests.conftest import ENGINES
 
 from sellerwatch.adapters.sql.store import SqlStore
@@ -14,6 +13,7 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.ids import ReplayableIds, SellerId
 from sellerwatch.outbox import commands as outbox_commands
 from sellerwatch.outbox.channel import NothingToResume, OutboxPaused
+from sellerwatch.outbox.commands import MessageAction, MovedMessagesView
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
 from sellerwatch.outbox.ports import MessageFilter
 from sellerwatch.oversight.audit import AuditEntry
@@ -29,22 +29,25 @@ def on(request: pytest.FixtureRequest) -> str:
 
 
 ME = "cli:민지"
+LATE = a_context(LATER, actor=ME)
 PRODUCT, SCHEDULER = OutboxKind.PRODUCT, OutboxKind.SCHEDULER
 FAILED, WAITING, DISCARDED = MessageStatus.FAILED, MessageStatus.WAITING, MessageStatus.DISCARDED
 
-Bulk = Callable[..., int]
-
 
 async def failed(store: SqlStore, number: int) -> None:
-    """So many products, each with an event that failed for good and one behind it that was set aside."""
+    """A number of products, each with an event that failed for good and a postponed one held behind it."""
 
     def work(tx: Transaction) -> None:
         for n in range(1, number + 1):
             tx.product_outbox.add(a_message(2 * n, subject_id=product_id(n)).send(worker_id()).refuse("no"))
             tx.product_outbox.add(a_message(2 * n + 1, subject_id=product_id(n)))
-        assert tx.product_outbox.set_aside(NOW, NOW + 2 * HOUR, 10_000) == number
+        assert tx.delivery_queue(OutboxKind.PRODUCT).postpone_held(NOW, NOW + 2 * HOUR, 10_000) == number
 
     await store.transact(work)
+
+
+async def move_chosen(store: SqlStore, action: MessageAction, chosen: MessageFilter) -> MovedMessagesView:
+    return await store.transact(lambda tx: outbox_commands.move_chosen(tx, LATE, action, PRODUCT, chosen))
 
 
 async def trail(store: SqlStore) -> list[AuditEntry]:
@@ -53,60 +56,59 @@ async def trail(store: SqlStore) -> list[AuditEntry]:
 
 
 async def due(store: SqlStore) -> list[str]:
-    return [m.outbox_id for m in await store.read(lambda tx: tx.product_outbox.due(LATER, 10_000))]
+    return [m.outbox_id for m in await store.read(lambda tx: tx.delivery_queue(OutboxKind.PRODUCT).due(LATER, 10_000))]
 
 
 @pytest.mark.parametrize(
-    ("bulk", "to", "freed"),
-    [(outbox_commands.replay_chosen, WAITING, 0), (outbox_commands.discard_chosen, DISCARDED, 1)],
+    ("action", "to", "released"),
+    [(MessageAction.REPLAY, WAITING, 0), (MessageAction.DISCARD, DISCARDED, 1)],
 )
 @pytest.mark.parametrize("on", ["sqlite"])
-async def test_many_are_moved_in_pieces_and_are_one_line_of_the_trail(
-    inline_store: SqlStore, bulk: Bulk, to: MessageStatus, freed: int
+async def test_many_messages_are_moved_in_batches_and_are_one_audit_entry(
+    inline_store: SqlStore, action: MessageAction, to: MessageStatus, released: int
 ) -> None:
     await failed(inline_store, 1201)
     choice = MessageFilter(seller_id=SELLER)
-    assert await inline_store.transact(lambda tx: bulk(tx, PRODUCT, choice, actor=ME, now=LATER)) == 1201
+    assert (await move_chosen(inline_store, action, choice)).messages == 1201
     first = await inline_store.read(lambda tx: tx.product_outbox.get(outbox_id(2)))
     assert first is not None
     assert first.status is to
-    assert await due(inline_store) == [outbox_id(2 * n + freed) for n in range(1, 1202)]
+    assert await due(inline_store) == [outbox_id(2 * n + released) for n in range(1, 1202)]
     (entry,) = await trail(inline_store)
     assert (entry.subject_type, entry.subject_id) == ("outbox", "product")
     assert entry.before == {"chosenBy": {"seller_id": SELLER}}
     assert entry.after == {"messages": 1201, "first": outbox_id(2), "last": outbox_id(2402)}
-    assert await inline_store.transact(lambda tx: bulk(tx, PRODUCT, choice, actor=ME, now=LATER)) == 0
+    assert (await move_chosen(inline_store, action, choice)).messages == 0
     assert len(await trail(inline_store)) == 1
 
 
-async def test_a_choice_that_is_not_of_failures_still_moves_failures_only(inline_store: SqlStore) -> None:
+async def test_a_filter_by_another_status_still_moves_failed_messages_only(inline_store: SqlStore) -> None:
     await failed(inline_store, 1)
     every = MessageFilter(status=WAITING)
-    moved = await inline_store.transact(
-        lambda tx: outbox_commands.discard_chosen(tx, PRODUCT, every, actor=ME, now=LATER)
-    )
-    assert moved == 1
+    assert (await move_chosen(inline_store, MessageAction.DISCARD, every)).messages == 1
     assert await due(inline_store) == [outbox_id(3)]
 
 
-async def test_one_that_is_replayed_frees_what_was_set_aside_behind_it(inline_store: SqlStore) -> None:
+async def test_a_discard_releases_the_messages_held_behind_it(inline_store: SqlStore) -> None:
     await failed(inline_store, 2)
-    await inline_store.transact(lambda tx: outbox_commands.discard(tx, [outbox_id(2)], actor=ME, now=LATER))
+    await inline_store.transact(
+        lambda tx: outbox_commands.move_messages(tx, LATE, MessageAction.DISCARD, [outbox_id(2)])
+    )
     assert await due(inline_store) == [outbox_id(3)]
 
 
-async def test_a_pause_is_kept_and_on_the_trail_and_so_is_its_end(inline_store: SqlStore) -> None:
+async def test_pause_and_resume_are_kept_and_recorded_in_the_audit_trail(inline_store: SqlStore) -> None:
     def pause(tx: Transaction) -> Any:
-        return outbox_commands.pause(tx, PRODUCT, "a move", actor=ME, now=NOW)
+        return outbox_commands.pause(tx, a_context(actor=ME), PRODUCT, "a move")
 
     await inline_store.transact(pause)
     with pytest.raises(OutboxPaused):
         await inline_store.transact(pause)
     assert (await inline_store.read(lambda tx: tx.channels.get(PRODUCT))).is_paused
     assert not (await inline_store.read(lambda tx: tx.channels.get(SCHEDULER))).is_paused
-    await inline_store.transact(lambda tx: outbox_commands.resume(tx, PRODUCT, actor=ME, now=LATER))
+    await inline_store.transact(lambda tx: outbox_commands.resume(tx, LATE, PRODUCT))
     with pytest.raises(NothingToResume):
-        await inline_store.transact(lambda tx: outbox_commands.resume(tx, PRODUCT, actor=ME, now=LATER))
+        await inline_store.transact(lambda tx: outbox_commands.resume(tx, LATE, PRODUCT))
     resumed, paused = await trail(inline_store)
     assert (paused.action, paused.note, resumed.action) == ("outbox.pause", "a move", "outbox.resume")
     assert paused.after == {"isPaused": True, "circuit": "CLOSED"}
@@ -126,7 +128,7 @@ class Registered:
             drawn = self._draw.replay()
             seller_commands.register(tx, SELLER, "상점", None, actor="test", ids=drawn, now=NOW)
             seller_commands.deactivate(tx, SELLER, actor="test", ids=drawn, now=NOW)
-            (first,) = tx.scheduler_outbox.due(NOW, 10)
+            (first,) = tx.delivery_queue(OutboxKind.SCHEDULER).due(NOW, 10)
             tx.scheduler_outbox.move([first.send(worker_id()).refuse("no such bus")], NOW)
             schedule = tx.schedules.of_seller(SELLER)
             assert schedule is not None
@@ -172,8 +174,8 @@ async def test_where_the_messages_were_discarded_a_new_one_tells_how_the_schedul
     await seller.begin()
 
     def give_up(tx: Transaction) -> None:
-        outbox_commands.discard_chosen(tx, SCHEDULER, MessageFilter(), actor="test", now=NOW)
-        (second,) = tx.scheduler_outbox.due(NOW, 10)
+        outbox_commands.move_chosen(tx, a_context(), MessageAction.DISCARD, SCHEDULER, MessageFilter())
+        (second,) = tx.delivery_queue(OutboxKind.SCHEDULER).due(NOW, 10)
         tx.scheduler_outbox.move([second.send(worker_id()).refuse("no").discard()], NOW)
 
     await inline_store.transact(give_up)
