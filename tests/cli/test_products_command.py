@@ -52,7 +52,7 @@ def crawled(shop: Shop) -> Shop:
 
 def test_an_empty_catalogue_says_what_fills_it(office: Office) -> None:
     assert "sellerwatch crawl SELLER_ID" in office.said("products", "list")
-    assert office.json("products", "list") == {"content": [], "limit": 20, "nextCursor": None}
+    assert office.json("products", "list") == {"content": [], "next": None, "limit": 20, "nextCursor": None}
 
 
 def test_the_list_goes_page_by_page_and_is_narrowed(crawled: Shop) -> None:
@@ -62,6 +62,8 @@ def test_the_list_goes_page_by_page_and_is_narrowed(crawled: Shop) -> None:
     listed = [product["itemNo"] for product in (*first["content"], *rest["content"])]
     assert sorted(listed) == sorted(crawled.items)
     assert rest["nextCursor"] is None
+    assert office.json("products", "list", "--limit", "2", "--after", first["next"]) == rest
+    assert "cursor" in refused(office("products", "list", "--after", "x"), 2)
     assert {product["state"] for product in first["content"]} == {"COMPLETE"}
     assert AWKWARD in [product["name"] for product in (*first["content"], *rest["content"])]
     assert f"--after {first['nextCursor']}" in office.said("products", "list", "--limit", "2")
@@ -120,7 +122,7 @@ def test_a_body_that_todays_parser_cannot_read_shows_what_was_told(crawled: Shop
     shown = crawled.office.json("products", "show", str(item))
     assert shown["productData"] == told
     assert "cannot be read" in shown["problem"]
-    assert "Shown as it was last told" in crawled.office.said("products", "show", str(item))
+    assert "Shown as in its last event" in crawled.office.said("products", "show", str(item))
 
 
 @pytest.mark.parametrize("command", ["show", "history", "diff", "raw"])
@@ -215,7 +217,7 @@ def test_reading_again_with_the_same_parser_changes_nothing(crawled: Shop) -> No
     found = crawled.office.json("products", "reparse")
     assert (found["read"], found["differing"], found["events"], found["fields"]) == (3, 0, 0, [])
     assert crawled.office.everything() == before
-    assert "3 product(s) read again: 0 differ" in crawled.office.said("products", "reparse", "--seller", ONE)
+    assert "3 products were read again: 0 differ" in crawled.office.said("products", "reparse", "--seller", ONE)
     assert "no seller nobody" in refused(crawled.office("products", "reparse", "--seller", "nobody"), 1)
 
 

@@ -21,7 +21,7 @@ from tests.builders import NOW, a_complete_product
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.catalog.facts import BLANK
-from sellerwatch.catalog.queries import Known
+from sellerwatch.catalog.queries import CurrentProduct
 from sellerwatch.cli.product_export import COLUMNS, csv_cell, flat, open_export
 
 from .conftest import Run, clean_environment, refused
@@ -100,14 +100,14 @@ def test_the_same_file_is_replaced_whole_and_nothing_is_left_beside_it(shop: Sho
     target.write_text("old")
     link = tmp_path / "link.csv"
     link.symlink_to(target)
-    assert "3 product(s) written" in shop.office.said("products", "export", "--format", "csv", "-o", str(link))
+    assert "3 products were written" in shop.office.said("products", "export", "--format", "csv", "-o", str(link))
     assert link.is_symlink()
     assert len(target.read_bytes().split(b"\r\n")) > 3
     assert [path.name for path in target.parent.iterdir()] == ["상품.csv"]
 
 
 def test_an_empty_catalogue_is_an_empty_file_with_its_columns(office: Office, tmp_path: Path) -> None:
-    assert "0 product(s)" in office.said("products", "export", "--format", "csv", "-o", "none.csv")
+    assert "0 products" in office.said("products", "export", "--format", "csv", "-o", "none.csv")
     assert (tmp_path / "none.csv").read_text("utf-8").strip() == ",".join(COLUMNS)
     office.said("products", "export", "--format", "parquet", "-o", "none.parquet")
     assert parquet.read_table(tmp_path / "none.parquet").num_rows == 0
@@ -121,7 +121,7 @@ def test_an_interrupt_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> No
 
     def interrupted() -> None:
         with open_export("jsonl", target) as write:
-            write([Known(a_complete_product(), dict(BLANK))])
+            write([CurrentProduct(a_complete_product(), dict(BLANK))])
             os.kill(os.getpid(), signal.SIGINT)
             signal.sigtimedwait([signal.SIGUSR1], 5)
 
@@ -191,4 +191,4 @@ def test_what_is_no_text_is_told_as_it_is(value: Any, cell: Any) -> None:
 
 
 def test_a_row_has_the_columns_in_their_order() -> None:
-    assert tuple(flat(Known(a_complete_product(), {}))) == COLUMNS
+    assert tuple(flat(CurrentProduct(a_complete_product(), {}))) == COLUMNS

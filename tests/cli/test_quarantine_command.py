@@ -10,7 +10,7 @@ from tests.builders import NOW, task_id
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.kernel.ids import ItemNo
-from sellerwatch.operations.catalog import BATCH
+from sellerwatch.operations.catalog_changes import BATCH
 from sellerwatch.simulator.rendering import Redesign
 
 from .conftest import Run, refused
@@ -55,7 +55,7 @@ def case_of(shop: Shop) -> str:
 
 def test_an_empty_quarantine_says_so(office: Office) -> None:
     assert "Nothing is in quarantine" in office.said("quarantine", "list")
-    assert office.json("quarantine", "list") == {"content": [], "limit": 20}
+    assert office.json("quarantine", "list") == {"content": [], "next": None, "limit": 20}
     assert "No unknown field" in office.said("quarantine", "drift")
     assert office.json("quarantine", "drift") == {"content": []}
 
@@ -84,6 +84,34 @@ def test_products_show_names_the_case_that_holds_a_part(renamed: Shop) -> None:
     assert f"sellerwatch quarantine show {case_of(renamed)}" in renamed.office.said("products", "show", item)
 
 
+def test_a_dry_run_says_what_a_decision_would_do_and_changes_nothing(renamed: Shop) -> None:
+    office, case = renamed.office, case_of(renamed)
+    before = office.everything()
+    tried = office.json("quarantine", "release", case, "--dry-run")
+    assert (tried["dryRun"], tried["taken"], tried["held"], tried["status"]) == (True, 0, PRODUCTS, "OPEN")
+    said = office.said("quarantine", "release", case, "--dry-run")
+    assert f"{PRODUCTS} parts of {PRODUCTS} would be taken in. Nothing was changed." in said
+    assert office.json("quarantine", "drop", case, "--dry-run")["dropped"] == 0
+    assert f"{PRODUCTS} held parts would be dropped" in office.said("quarantine", "drop", case, "--dry-run")
+    assert office.everything() == before
+
+
+def test_commands_speak_korean(renamed: Shop) -> None:
+    office, case = renamed.office, case_of(renamed)
+    korean = {"LANGUAGE": "ko"}
+    for arguments, part in [
+        (("quarantine", "list"), "격리 건"),
+        (("quarantine", "show", case), "너무 많은 상품의 name 필드가 바뀜"),
+        (("quarantine", "release", case, "--dry-run"), f"{PRODUCTS}건을 반영할 수 있습니다"),
+        (("products", "show", str(renamed.items[0])), "마지막 이벤트"),
+        (("products", "history", str(renamed.items[0])), "변경 이력"),
+        (("removals", "list"), "보류된 삭제가 없으며"),
+    ]:
+        done = office(*arguments, **korean)
+        assert done.returncode == 0
+        assert part in done.stdout
+
+
 def test_a_release_takes_everything_in_and_tells_it(renamed: Shop) -> None:
     office, case = renamed.office, case_of(renamed)
     assert {tuple(renamed.events(item)) for item in renamed.items} == {("PRODUCT_CREATED",)}
@@ -109,12 +137,12 @@ def test_a_release_goes_on_over_more_than_one_step(office: Office, products: int
         shop.change(item, name=f"{shop.sold(item).name} 신상")
     shop.crawl()
     said = office.said("quarantine", "release", case_of(shop))
-    assert f"{products} part(s) taken in, {products} event(s) written; the case is RELEASED" in said
+    assert f"{products} parts were taken in, {products} events were written; the case is RELEASED" in said
 
 
 def test_a_drop_leaves_the_products_and_does_not_hold_the_same_again(renamed: Shop) -> None:
     office, case = renamed.office, case_of(renamed)
-    assert f"{PRODUCTS} held part(s) dropped" in office.said("quarantine", "drop", case)
+    assert f"{PRODUCTS} held parts were dropped" in office.said("quarantine", "drop", case)
     (entry,) = office.trail()
     assert entry.action == "quarantine.drop"
     assert {tuple(renamed.events(item)) for item in renamed.items} == {("PRODUCT_CREATED",)}
@@ -135,7 +163,7 @@ def test_what_cannot_be_read_pauses_the_run_which_says_so(redesigned: Shop) -> N
     assert "answers could not be read" in shown["paused"]
     assert shown["unreadable"][0]["count"] >= 10
     said = office.said("executions", "show", run["executionId"])
-    assert "It is paused: " in said
+    assert "The run is paused: " in said
     due = datetime.fromisoformat(shown["recheckAt"])
     assert f"A few of the answers are read again at {due:%Y-%m-%d %H:%M:%S} UTC" in said
     assert f"sellerwatch quarantine list --seller {ONE}" in said
@@ -149,7 +177,7 @@ def test_a_release_that_still_cannot_be_read_stays_held_with_exit_code_3(redesig
     assert (released["status"], released["taken"], released["unreadable"]) == ("OPEN", 0, held)
     done = office("quarantine", "release", case)
     assert done.returncode == 3
-    assert f"{held} cannot be read by today's parser either" in done.stdout
+    assert f"{held} parts stay held" in done.stdout
     assert office.trail() == []
 
 

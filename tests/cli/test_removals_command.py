@@ -9,7 +9,7 @@ from tests.builders import task_id
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.kernel.ids import ItemNo
-from sellerwatch.operations.catalog import BATCH
+from sellerwatch.operations.catalog_changes import BATCH
 
 from .conftest import Run, refused
 from .prepared import Office
@@ -49,7 +49,7 @@ def held(shop: Shop) -> str:
 
 def test_with_nothing_held_the_list_says_so(office: Office) -> None:
     assert "No removal is held" in office.said("removals", "list")
-    assert office.json("removals", "list") == {"content": [], "limit": 20}
+    assert office.json("removals", "list") == {"content": [], "next": None, "limit": 20}
 
 
 def test_a_held_removal_says_how_many_and_names_the_first(shop: Shop, gone: list[ItemNo]) -> None:
@@ -76,7 +76,7 @@ def test_a_dry_run_changes_nothing(shop: Shop, gone: list[ItemNo]) -> None:
     before = office.everything()
     answer = office.json("removals", "confirm", removal, "--dry-run")
     assert (answer["dryRun"], answer["removed"], answer["stillMissing"]) == (True, 0, GONE)
-    assert f"{GONE} product(s) would be told as gone. Nothing was changed." in office.said(
+    assert f"{GONE} products would get a PRODUCT_DELETED event. Nothing was changed." in office.said(
         "removals", "confirm", removal, "--dry-run"
     )
     assert office.everything() == before
@@ -108,12 +108,21 @@ def test_a_confirmation_goes_on_over_more_than_one_step(office: Office, number: 
         shop.practice.world.vanish(item)
     shop.crawl()
     said = office.said("removals", "confirm", held(shop))
-    assert f"{number} product(s) of {ONE} were told as gone; the removal is CONFIRMED" in said
+    assert f"{number} products of {ONE} got a PRODUCT_DELETED event; the removal is CONFIRMED" in said
+
+
+def test_a_dry_run_of_a_refusal_changes_nothing(shop: Shop, gone: list[ItemNo]) -> None:
+    office, removal = shop.office, held(shop)
+    before = office.everything()
+    assert office.json("removals", "refuse", removal, "--dry-run")["dryRun"] is True
+    said = office.said("removals", "refuse", removal, "--dry-run")
+    assert f"{len(gone)} products of {ONE} would stay in the catalogue" in said
+    assert office.everything() == before
 
 
 def test_refused_products_stay_and_are_asked_about_again(shop: Shop, gone: list[ItemNo]) -> None:
     office, removal = shop.office, held(shop)
-    assert "nothing was told" in office.said("removals", "refuse", removal)
+    assert "no event was written" in office.said("removals", "refuse", removal)
     (entry,) = office.trail()
     assert entry.action == "removal.refuse"
     assert {tuple(shop.events(item)) for item in gone} == {("PRODUCT_CREATED",)}

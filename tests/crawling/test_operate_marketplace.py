@@ -8,14 +8,15 @@ from datetime import datetime
 
 import pytest
 from tests.agents.outages import RULES, open_circuit
-from tests.builders import DAY, HOUR, MINUTE, NOW, a_seller, an_execution, execution_id, seller_id, worker_id
+from tests.builders import DAY, HOUR, MINUTE, NOW, a_context, a_seller, an_execution, execution_id, seller_id, worker_id
 from tests.conftest import ENGINES
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.endpoints import Endpoint
-from sellerwatch.agents.marketplace_status import MarketplaceStatus, marketplace_status
+from sellerwatch.agents.marketplace_status import MarketplaceStatusView, marketplace_status, show_marketplace
 from sellerwatch.kernel.ids import SellerId
+from sellerwatch.kernel.views import view_json
 from sellerwatch.operations import marketplace
 from sellerwatch.operations.marketplace import (
     MarketplaceAlreadyPaused,
@@ -50,12 +51,12 @@ async def store(inline_store: SqlStore) -> SqlStore:
     return inline_store
 
 
-async def pause(store: SqlStore, seller: SellerId | None = None, now: datetime = NOW) -> MarketplaceStatus:
-    return await store.transact(lambda tx: marketplace.pause(tx, seller, actor=ME, now=now))
+async def pause(store: SqlStore, seller: SellerId | None = None, now: datetime = NOW) -> MarketplaceStatusView:
+    return await store.transact(lambda tx: marketplace.pause(tx, a_context(now, actor=ME), seller))
 
 
-async def resume(store: SqlStore, seller: SellerId | None = None, now: datetime = NOW) -> MarketplaceStatus:
-    return await store.transact(lambda tx: marketplace.resume(tx, seller, actor=ME, now=now))
+async def resume(store: SqlStore, seller: SellerId | None = None, now: datetime = NOW) -> MarketplaceStatusView:
+    return await store.transact(lambda tx: marketplace.resume(tx, a_context(now, actor=ME), seller))
 
 
 async def trail(store: SqlStore) -> Sequence[AuditEntry]:
@@ -70,17 +71,32 @@ async def deadlines(store: SqlStore) -> list[datetime | None]:
 
 async def test_a_pause_of_everything_says_who_paused_and_when(store: SqlStore) -> None:
     found = await pause(store)
-    assert found.pause is not None
-    assert (found.is_paused, found.pause.paused_by, found.pause.paused_at) == (True, ME, NOW)
-    assert found == await store.read(marketplace_status)
+    assert (found.paused, found.paused_by, found.paused_at) == (True, ME, NOW)
+    assert found == await store.read(lambda tx: show_marketplace(tx, a_context()))
 
 
 async def test_a_pause_of_a_seller_stops_nobody_else(store: SqlStore) -> None:
     found = await pause(store, ONE)
-    assert not found.is_paused
-    assert [paused.seller_id for paused in found.seller_pauses] == [ONE]
-    assert found.pause_of(ONE) is not None
-    assert found.pause_of(TWO) is None
+    assert not found.paused
+    assert [paused.seller_id for paused in found.sellers] == [ONE]
+    status = await store.read(marketplace_status)
+    assert status.pause_of(ONE) is not None
+    assert status.pause_of(TWO) is None
+
+
+async def test_the_effect_of_a_pause_is_the_number_of_open_runs(store: SqlStore) -> None:
+    async def effect_on(seller: SellerId | None) -> int:
+        return (await store.read(lambda tx: marketplace.show_pause_effect(tx, a_context(), seller))).executions
+
+    assert (await effect_on(None), await effect_on(ONE)) == (2, 1)
+
+
+async def test_a_pause_and_its_end_alert_operators(store: SqlStore) -> None:
+    paused, resumed = a_context(actor=ME), a_context(actor=ME)
+    await store.transact(lambda tx: marketplace.pause(tx, paused, None))
+    await store.transact(lambda tx: marketplace.resume(tx, resumed, None))
+    assert {notice.kind for notice in paused.notices} == {"marketplace.paused"}
+    assert {notice.kind for notice in resumed.notices} == {"marketplace.resumed"}
 
 
 async def test_pausing_twice_is_refused_and_names_who_paused(store: SqlStore) -> None:
@@ -171,7 +187,7 @@ async def test_the_state_of_an_endpoint_has_its_cause_in_both_languages(store: S
     assert away.failure == failure
     assert away.reason("en") == "The marketplace answered 503: an error on its side."
     assert "503" in str(away.reason("ko"))
-    shown = found.as_json("en")
+    shown = view_json(MarketplaceStatusView.of(found, "en"))
     assert [circuit["endpoint"] for circuit in shown["circuits"]] == ["list", "detail", "options", "token"]
     assert shown["circuits"][2] == {
         "endpoint": "options",

@@ -15,7 +15,7 @@ from sellerwatch.crawling.task import TaskStatus, TaskType
 from sellerwatch.kernel.errors import IllegalMove
 from sellerwatch.kernel.failure import FailureCode
 from sellerwatch.kernel.ids import ExecutionId, ReplayableIds
-from sellerwatch.operations.catalog import settle_ended
+from sellerwatch.operations.quarantine import settle_ended
 
 LAPSE = timedelta(seconds=30)
 DETAIL, OPTION = TaskType.PRODUCT_DETAIL, TaskType.PRODUCT_OPTION

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tests.agents.outages import open_circuit
-from tests.builders import MINUTE, NOW, SELLER, a_seller, a_task, an_execution
+from tests.builders import MINUTE, NOW, SELLER, a_context, a_seller, a_task, an_execution
 from tests.conftest import ENGINES
 
 from sellerwatch.adapters.sql.store import SqlStore
@@ -45,7 +45,7 @@ async def cause(store: SqlStore, run: Execution) -> Failure | None:
 
 
 async def pause(store: SqlStore, seller_id: SellerId | None) -> None:
-    await store.transact(lambda tx: marketplace.pause(tx, seller_id, actor="test", now=NOW))
+    await store.transact(lambda tx: marketplace.pause(tx, a_context(NOW), seller_id))
 
 
 async def test_a_run_at_work_waits_for_nothing(inline_store: SqlStore) -> None:

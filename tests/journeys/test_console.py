@@ -268,13 +268,12 @@ def furnished(stage: Stage) -> Furnished:
 
     def work(tx: Transaction) -> tuple[str, ...]:
         run = tx.execution_queries.newest(seller_id=seller, status=None, limit=1)[0].execution_id
+        product = tx.product_queries.page(seller_id=seller, state=None, cursor=None, limit=1).content[0]
         case, removal = CaseId(run), RemovalId(run)
         if tx.quarantine.get(case) is None:
-            item = tx.product_queries.newest(seller_id=seller, state=None, after=0, limit=1)[0][1].item_no
-            told = {"sample_item": item, "sample_before": "가방", "sample_after": "bag"}
+            told = {"sample_item": product.item_no, "sample_before": "가방", "sample_after": "bag"}
             tx.quarantine.add(Case(case, seller, run, PartType.DETAIL, CaseKind.SHARE, "name", now, now, **told))  # type: ignore[arg-type]
             tx.removals.add(Removal(removal, seller, run, RemovalReason.MANY, 60, 30, now, now))
-        product = tx.product_queries.newest(seller_id=seller, state=None, after=0, limit=1)[0][1]
         event = tx.product_outbox.latest_of(product.product_id, 1)[0].outbox_id
         task = tx.task_queries.newest(execution_id=run, seller_id=None, status=None, limit=1)[0].task_id
         return (

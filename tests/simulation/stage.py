@@ -22,6 +22,7 @@ from tests.builders import LATER
 from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.compose.rules import pool_rules
 from sellerwatch.compose.service import open_service
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.trigger import trigger
@@ -30,6 +31,7 @@ from sellerwatch.kernel.ids import ExecutionId, Ids, ReplayableIds, SellerId
 from sellerwatch.kernel.store import Commits
 from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop, run_virtually
 from sellerwatch.marketplaces.ports import Transport
+from sellerwatch.operations.session import OperationSession
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.outbox.ports import Receiver
 from sellerwatch.schedules.interval import CrawlingInterval
@@ -130,6 +132,21 @@ class Stage:
             schedules=schedules,
         ) as service:
             yield service
+
+    def session(self, service: Service, actor: str = "kim") -> OperationSession:
+        """Commands and queries of a person, beside this service."""
+        crawl = service.crawl
+        return OperationSession(
+            store=self.store,
+            clock=self.clock,
+            ids=self.ids,
+            rules=crawl.rules,
+            pool=pool_rules(self.settings),
+            deadline=crawl.deadline,
+            actor=actor,
+            language="en",
+            changed=service.nudge,
+        )
 
     @asynccontextmanager
     async def serving(

@@ -24,7 +24,7 @@ from sellerwatch.simulator.changes import CHANGES
 def replayed(tx: Transaction) -> dict[ItemNo, tuple[dict[str, Any], int, bool]]:
     """Every product as its history alone tells it: state, version, and whether it is gone."""
     states: dict[ItemNo, tuple[dict[str, Any], int, bool]] = {}
-    for _, product in tx.product_queries.newest(seller_id=None, state=None, after=None, limit=1000):
+    for product in tx.product_queries.page(seller_id=None, state=None, cursor=None, limit=1000).content:
         state: dict[str, Any] = dict(BLANK)
         version, gone = 0, False
         for entry in tx.history.of_product(product.product_id):

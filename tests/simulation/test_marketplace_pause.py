@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.builders import a_context
 from tests.simulation.stage import Stage, play, settings_of
 
 from sellerwatch.crawling.execution import ExecutionStatus
@@ -29,12 +30,12 @@ def now(stage: Stage) -> float:
 async def pause_all(stage: Stage, seller_id: SellerId | None = None) -> None:
     """As a command does it, or another process: only the database is told."""
     at = stage.clock.now()
-    await stage.store.transact(lambda tx: pause(tx, seller_id, actor="test", now=at))
+    await stage.store.transact(lambda tx: pause(tx, a_context(at), seller_id))
 
 
 async def resume_all(stage: Stage, seller_id: SellerId | None = None) -> None:
     at = stage.clock.now()
-    await stage.store.transact(lambda tx: resume(tx, seller_id, actor="test", now=at))
+    await stage.store.transact(lambda tx: resume(tx, a_context(at), seller_id))
 
 
 @pytest.mark.parametrize("after", [0.0, 0.5, 3.0, 7.0], ids=["at once", "first tokens", "in the run", "later"])

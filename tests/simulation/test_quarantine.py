@@ -11,7 +11,6 @@ import pytest
 from tests.simulation.altered import Altered, described_by, info_of
 from tests.simulation.stage import Stage, play, settings_of
 
-from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.catalog.facts import DetailFacts
 from sellerwatch.catalog.quarantine import Case, CaseKind, CaseStatus
 from sellerwatch.crawling.commands import cancel
@@ -19,14 +18,15 @@ from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.ports import NoteKind
 from sellerwatch.kernel.ids import ItemNo, ReplayableIds
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
-from sellerwatch.operations.catalog import Released, drop_case, release_case
+from sellerwatch.operations.quarantine import ReleasedCaseView, drop_case, release_case
 from sellerwatch.service.service import Service
 from sellerwatch.simulator.rendering import Redesign
 from sellerwatch.simulator.world import MutationKind
 
 
 async def cases(stage: Stage, status: CaseStatus | None = None) -> Sequence[Case]:
-    return await stage.store.read(lambda tx: tx.quarantine.newest(seller_id=None, status=status, limit=100))
+    page = await stage.store.read(lambda tx: tx.quarantine.page(seller_id=None, status=status, cursor=None, limit=100))
+    return page.content
 
 
 async def open_case(stage: Stage) -> Case:
@@ -34,28 +34,15 @@ async def open_case(stage: Stage) -> Case:
     return case
 
 
-async def release(stage: Stage, service: Service, case: Case, marketplace: Any = None) -> list[Released]:
-    """The operator's release, step by step as the command does it."""
-    rules, steps, after = service.crawl.rules, [], ItemNo(0)
-    rules = replace(rules, marketplace=marketplace or rules.marketplace)
-    while True:
-        draw, now = ReplayableIds(stage.ids), stage.clock.now()
-
-        def work(tx: Transaction, after: ItemNo = after, draw: ReplayableIds = draw, now: Any = now) -> Released:
-            return release_case(tx, case.case_id, rules, after=after, actor="kim", ids=draw.replay(), now=now)
-
-        steps.append(await stage.store.transact(work))
-        if steps[-1].after is None:
-            service.nudge()
-            return steps
-        after = steps[-1].after
+async def release(stage: Stage, service: Service, case: Case, marketplace: Any = None) -> ReleasedCaseView:
+    """Release a case as an operator does, with the service's parser or another one."""
+    session = stage.session(service)
+    rules = replace(session.rules, marketplace=marketplace or session.rules.marketplace)
+    return await release_case(replace(session, rules=rules), case.case_id)
 
 
 async def drop(stage: Stage, service: Service, case: Case) -> int:
-    now = stage.clock.now()
-    _, dropped = await stage.store.transact(lambda tx: drop_case(tx, case.case_id, actor="kim", now=now))
-    service.nudge()
-    return dropped
+    return (await stage.session(service).run(drop_case, case.case_id)).dropped
 
 
 def events(stage: Stage) -> int:
@@ -130,11 +117,11 @@ def test_releasing_after_the_parser_has_learnt_the_new_names_restores_order(migr
             stage.simulator.world.change(changed, stage.rng, "reprice")
             await stage.crawl(service, sellers)
             case = await open_case(stage)
-            (still,) = await release(stage, service, case)
-            assert (still.taken, len(still.unreadable), still.case.status) == (0, 8, CaseStatus.OPEN)
+            still = await release(stage, service, case)
+            assert (still.taken, still.unreadable, still.status) == (0, 8, CaseStatus.OPEN)
             before = events(stage)
-            (step,) = await release(stage, service, case, retaught(service))
-            assert (step.taken, step.unreadable, step.case.status) == (8, (), CaseStatus.RELEASED)
+            released = await release(stage, service, case, retaught(service))
+            assert (released.taken, released.unreadable, released.status) == (8, 0, CaseStatus.RELEASED)
             await stage.settle(service)
             assert [e.item_no for e in stage.simulator.product_server.events(before)] == [changed]
             stage.check_world()
@@ -190,8 +177,8 @@ def test_what_a_person_decides_stays_decided(migrated_template: Path, verb: str)
             await stage.crawl(service, sellers)
             before, case = events(stage), await open_case(stage)
             if verb == "release":
-                steps = await release(stage, service, case)
-                assert sum(step.taken for step in steps) == sum(step.events for step in steps) == 120
+                released = await release(stage, service, case)
+                assert released.taken == released.events == 120
                 await stage.settle(service)
                 assert events(stage) == before + 120
             else:

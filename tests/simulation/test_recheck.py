@@ -27,8 +27,8 @@ PERIOD = 300.0
 
 
 async def cases(stage: Stage, kind: CaseKind = CaseKind.UNREADABLE) -> Sequence[Case]:
-    found = await stage.store.read(lambda tx: tx.quarantine.newest(seller_id=None, status=None, limit=100))
-    return [case for case in found if case.kind is kind]
+    found = await stage.store.read(lambda tx: tx.quarantine.page(seller_id=None, status=None, cursor=None, limit=100))
+    return [case for case in found.content if case.kind is kind]
 
 
 async def newest(stage: Stage) -> Execution:

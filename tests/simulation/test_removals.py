@@ -10,11 +10,10 @@ import pytest
 from tests.simulation.altered import Altered
 from tests.simulation.stage import Stage, play, settings_of
 
-from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.catalog.removal import RemovalReason, RemovalStatus
 from sellerwatch.kernel.errors import IllegalMove
-from sellerwatch.kernel.ids import ItemNo, RemovalId, ReplayableIds
-from sellerwatch.operations.catalog import confirm_removal, refuse_removal
+from sellerwatch.kernel.ids import ItemNo, RemovalId
+from sellerwatch.operations.removals import confirm_removal, refuse_removal
 from sellerwatch.outbox.event import read_event
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.outbox.ports import MessageFilter
@@ -42,29 +41,22 @@ def without(*gone: int, short: bool = True) -> Callable[[int, Any], Any]:
 
 
 async def decide(stage: Stage, service: Service, verb: str) -> RemovalId:
-    """The operator's word on the one removal that is held."""
-    (removal,) = await stage.store.read(
-        lambda tx: tx.removals.newest(seller_id=None, status=RemovalStatus.HELD, limit=10)
+    """Confirm or refuse the one removal that is held."""
+    page = await stage.store.read(
+        lambda tx: tx.removals.page(seller_id=None, status=RemovalStatus.HELD, cursor=None, limit=10)
     )
-    rules, draw, now = service.crawl.rules, ReplayableIds(stage.ids), stage.clock.now()
-
-    def work(tx: Transaction) -> None:
-        if verb == "refuse":
-            refuse_removal(tx, removal.removal_id, actor="kim", now=now)
-        else:
-            ids = draw.replay()
-            while confirm_removal(tx, removal.removal_id, rules, actor="kim", ids=ids, now=now).left:
-                pass
-
-    await stage.store.transact(work)
-    service.nudge()
+    (removal,) = page.content
+    if verb == "refuse":
+        await stage.session(service).run(refuse_removal, removal.removal_id)
+    else:
+        await confirm_removal(stage.session(service), removal.removal_id)
     await stage.settle(service)
     return removal.removal_id
 
 
 async def removals(stage: Stage) -> list[tuple[RemovalReason, RemovalStatus, int]]:
-    found = await stage.store.read(lambda tx: tx.removals.newest(seller_id=None, status=None, limit=10))
-    return [(removal.reason, removal.status, removal.missing) for removal in found]
+    page = await stage.store.read(lambda tx: tx.removals.page(seller_id=None, status=None, cursor=None, limit=10))
+    return [(removal.reason, removal.status, removal.missing) for removal in page.content]
 
 
 def test_a_product_that_is_gone_is_proved_by_its_detail_and_told_in_the_same_run(migrated_template: Path) -> None:
@@ -278,9 +270,8 @@ def test_many_at_once_are_held_until_a_person_confirms_them(migrated_template: P
             removal_id = await decide(stage, service, "confirm")
             assert sorted(told(stage, "PRODUCT_DELETED")) == sorted(gone)
             stage.check_world()
-            now = stage.clock.now()
             with pytest.raises(IllegalMove):
-                await stage.store.transact(lambda tx: refuse_removal(tx, removal_id, actor="kim", now=now))
+                await stage.session(service).run(refuse_removal, removal_id)
 
     play(migrated_template, story, sellers=1, products=40)
 

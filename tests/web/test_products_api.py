@@ -8,8 +8,8 @@ import pytest
 
 from sellerwatch.adapters.sql import paging
 from sellerwatch.catalog.product import PartType
-from sellerwatch.catalog.queries import found_product
-from sellerwatch.operations.catalog import BATCH
+from sellerwatch.catalog.queries import find_product
+from sellerwatch.operations.catalog_changes import BATCH
 
 from .conftest import Office
 from .stocked import BAD_CURSORS, ONE, crawled, every, everything, see, trail
@@ -53,7 +53,7 @@ async def test_a_product_shows_its_facts_its_last_event_and_its_bodies(office: O
     bodies = (await office.viewer.get(f"{PATH}/{item}/raw")).json
     assert [body["part"] for body in bodies["content"]] == ["list", "detail", "options"]
     plain = await office.viewer.get(f"{PATH}/{item}/raw/detail")
-    stored = await see(office, lambda tx: tx.bodies.bodies_of(found_product(tx, item).product_id, PartType.DETAIL, 1))
+    stored = await see(office, lambda tx: tx.bodies.bodies_of(find_product(tx, item).product_id, PartType.DETAIL, 1))
     assert plain.body == stored[0].body
     assert plain.json == bodies["content"][1]["body"]
     assert plain.headers["x-content-type-options"] == "nosniff"
@@ -93,6 +93,12 @@ async def test_reading_again_goes_in_steps_and_finds_nothing_where_nothing_diffe
     done = (await office.admin.post(f"{PATH}/reparse", sellerId=ONE)).json
     assert (done["read"], done["events"], done["items"], done["problems"]) == (BATCH, 0, [], [])
     assert await trail(office) == []
+
+
+async def test_a_parameter_that_a_route_does_not_have_is_refused(office: Office) -> None:
+    item = (await crawled(office)).items()[0]
+    for path, query in (("", {"sort": "name"}), (f"/{item}", {"part": "detail"}), (f"/{item}/history", {"size": 2})):
+        assert (await office.viewer.get(f"{PATH}{path}", **query)).json["errorCode"] == "INVALID_REQUEST"
 
 
 async def test_what_is_not_there_or_not_allowed_is_refused(office: Office) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.crawling.practice import Practice
 
 from sellerwatch.kernel.ids import ItemNo
-from sellerwatch.operations.catalog import BATCH
+from sellerwatch.operations.catalog_changes import BATCH
 
 from .conftest import Office
 from .stocked import BAD_CURSORS, NOBODYS, NOW, ONE, crawled, do, every, everything, trail
@@ -73,6 +73,22 @@ async def test_a_case_is_dropped_and_its_products_stay(office: Office) -> None:
     assert [(e.action, e.subject_id) for e in await trail(office)] == [("quarantine.drop", case_id)]
 
 
+async def test_a_dry_run_says_what_a_decision_would_do_and_changes_nothing(office: Office) -> None:
+    case_id = await renamed(office, BATCH + 10)
+    before = await everything(office)
+    tried = (await office.admin.post(f"{CASES}/{case_id}/release", dryRun="true")).json
+    assert (tried["dryRun"], tried["taken"], tried["events"], tried["unreadable"]) == (True, 0, 0, 0)
+    assert (tried["held"], tried["status"], tried["next"]) == (BATCH + 10, "OPEN", None)
+    first = (await office.admin.post(f"{CASES}/{case_id}/release", {"steps": 1}, dryRun="true")).json
+    assert first["next"] is not None
+    dropped = (await office.admin.post(f"{CASES}/{case_id}/drop", dryRun="true")).json
+    assert (dropped["dryRun"], dropped["dropped"], dropped["held"]) == (True, 0, BATCH + 10)
+    assert await everything(office) == before
+    assert (await office.admin.post(f"{CASES}/{case_id}/drop")).json["dryRun"] is False
+    for verb in ("release", "drop"):
+        assert (await office.admin.post(f"{CASES}/{case_id}/{verb}", dryRun="true")).status == 409
+
+
 async def test_the_drift_report_names_unknown_fields(office: Office) -> None:
     assert (await office.viewer.get(f"{CASES}/drift")).json == {"content": []}
     await do(office, lambda tx: tx.drift.note("detail", ["새필드.🎈"], ItemNo(7), NOW))
@@ -109,6 +125,10 @@ async def test_a_large_removal_goes_in_bounded_steps(office: Office) -> None:
 
 async def test_a_removal_is_refused_once(office: Office) -> None:
     _, removal_id = await gone(office)
+    before = await everything(office)
+    tried = (await office.admin.post(f"{REMOVALS}/{removal_id}/refuse", dryRun="true")).json
+    assert (tried["dryRun"], tried["status"]) == (True, "HELD")
+    assert await everything(office) == before
     refused = (await office.admin.post(f"{REMOVALS}/{removal_id}/refuse")).json
     assert (refused["status"], refused["decidedBy"]) == ("REFUSED", "api:admin@practice")
     assert (await office.admin.post(f"{REMOVALS}/{removal_id}/refuse")).status == 409

@@ -1,25 +1,28 @@
-"""The state of the marketplace as people see it: what is paused, and which endpoints do not answer and why."""
+"""The status of the marketplace: what is paused, and which endpoints do not answer and why."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated
 
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit
 from sellerwatch.agents.ports import AgentsTx, Pause
 from sellerwatch.kernel.circuit import CircuitState
-from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.failure import Failure
+from sellerwatch.kernel.failure_view import FailureView
 from sellerwatch.kernel.ids import SellerId
+from sellerwatch.kernel.operations import OperationContext
+from sellerwatch.kernel.views import About, View
 from sellerwatch.kernel.wording import failure_text
 
 
 @dataclass(frozen=True)
 class EndpointStatus:
-    """`since`, `not_before` and `failure` are None while the circuit is closed. `not_before` is when the next probe may
-    leave or, while one is on its way, until when its answer is waited for."""
+    """`since`, `not_before` and `failure` are None while the circuit is closed. `not_before` is when the next probe can
+    be sent or, while one is under way, until when its answer is awaited."""
 
     endpoint: Endpoint
     state: CircuitState
@@ -32,18 +35,8 @@ class EndpointStatus:
         return self.state is CircuitState.CLOSED
 
     def reason(self, language: str) -> str | None:
-        """The cause as a sentence."""
+        """Return the cause as a sentence."""
         return None if self.failure is None else failure_text(self.failure, language)
-
-    def as_json(self, language: str) -> dict[str, Any]:
-        return {
-            "endpoint": self.endpoint.value,
-            "state": self.state.value,
-            "since": _stamp(self.since),
-            "reason": self.reason(language),
-            "failure": None if self.failure is None else _failure(self.failure),
-            "notBefore": _stamp(self.not_before),
-        }
 
 
 @dataclass(frozen=True)
@@ -66,18 +59,66 @@ class MarketplaceStatus:
     def pause_of(self, seller_id: SellerId) -> Pause | None:
         return next((pause for pause in self.seller_pauses if pause.seller_id == seller_id), None)
 
-    def as_json(self, language: str) -> dict[str, Any]:
-        """As the API and `--json` show it; sentences in that language."""
-        return {
-            "paused": self.is_paused,
-            "pausedBy": None if self.pause is None else self.pause.paused_by,
-            "pausedAt": None if self.pause is None else _stamp(self.pause.paused_at),
-            "sellers": [
-                {"sellerId": pause.seller_id, "pausedAt": _stamp(pause.paused_at), "pausedBy": pause.paused_by}
-                for pause in self.seller_pauses
+
+@dataclass(frozen=True)
+class SellerPauseView(View):
+    seller_id: Annotated[str, About(example="seller_12345")]
+    paused_at: datetime
+    paused_by: Annotated[str, About(example="api:minji@example")]
+
+
+@dataclass(frozen=True)
+class EndpointView(View):
+    """While `state` is not CLOSED the endpoint gets no requests but one probe at `notBefore`, which checks whether it
+    answers again. `reason` is the failure as a sentence in the caller's language."""
+
+    endpoint: Annotated[Endpoint, About(example="detail")]
+    state: Annotated[CircuitState, About(example="OPEN")]
+    since: datetime | None
+    reason: Annotated[str | None, About(example="The marketplace answered 503: an error on its side.")]
+    failure: FailureView | None
+    not_before: datetime | None
+
+
+@dataclass(frozen=True)
+class MarketplaceStatusView(View):
+    """`paused`: all requests are stopped. `sellers`: those for these sellers are stopped."""
+
+    paused: bool
+    paused_by: Annotated[str | None, About(example="api:minji@example")]
+    paused_at: datetime | None
+    sellers: Sequence[SellerPauseView]
+    circuits: Sequence[EndpointView]
+
+    @classmethod
+    def of(cls, status: MarketplaceStatus, language: str) -> MarketplaceStatusView:
+        pause = status.pause
+        return cls(
+            paused=status.is_paused,
+            paused_by=None if pause is None else pause.paused_by,
+            paused_at=None if pause is None else pause.paused_at,
+            sellers=[
+                SellerPauseView(each.seller_id, each.paused_at, each.paused_by)
+                for each in status.seller_pauses
+                if each.seller_id is not None
             ],
-            "circuits": [endpoint.as_json(language) for endpoint in self.endpoints],
-        }
+            circuits=[
+                EndpointView(
+                    each.endpoint,
+                    each.state,
+                    each.since,
+                    each.reason(language),
+                    FailureView.of(each.failure),
+                    each.not_before,
+                )
+                for each in status.endpoints
+            ],
+        )
+
+
+def show_marketplace(tx: AgentsTx, context: OperationContext) -> MarketplaceStatusView:
+    """Show what is paused and by whom, and for each endpoint its circuit, since when, why, and the next probe."""
+    return MarketplaceStatusView.of(marketplace_status(tx), context.language)
 
 
 def marketplace_status(tx: AgentsTx) -> MarketplaceStatus:
@@ -94,16 +135,3 @@ def _endpoint(circuit: MarketplaceCircuit) -> EndpointStatus:
     if circuit.is_closed:
         return EndpointStatus(circuit.endpoint, circuit.state)
     return EndpointStatus(circuit.endpoint, circuit.state, circuit.since, circuit.not_before, circuit.failure)
-
-
-def _failure(failure: Failure) -> dict[str, Any]:
-    return {
-        "code": failure.code.value,
-        "blame": failure.blame.value,
-        "facts": failure.facts_by_name,
-        "at": _stamp(failure.at),
-    }
-
-
-def _stamp(time: datetime | None) -> str | None:
-    return None if time is None else stamp(time)

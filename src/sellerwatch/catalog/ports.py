@@ -89,16 +89,8 @@ class Products(Protocol):
 class ProductQueries(Protocol):
     """Read-only lists and counts of products, for people."""
 
-    def newest(
-        self,
-        *,
-        seller_id: SellerId | None,
-        state: ProductState | None,
-        after: int | None,
-        limit: int,
-        search: str | None = None,
-    ) -> Sequence[tuple[int, Product]]:
-        """A page in the order of the inner ids, beginning behind `after`."""
+    def complete_after(self, row: int, seller_id: SellerId | None, limit: int) -> Sequence[tuple[int, Product]]:
+        """Return the next complete products behind a row, each with its row."""
         ...
 
     def page(
@@ -185,8 +177,6 @@ class Quarantine(Protocol):
 
     def save(self, case: Case) -> None: ...
 
-    def newest(self, *, seller_id: SellerId | None, status: CaseStatus | None, limit: int) -> Sequence[Case]: ...
-
     def page(
         self, *, seller_id: SellerId | None, status: CaseStatus | None, cursor: Cursor | None, limit: int
     ) -> Page[Case]:
@@ -242,8 +232,6 @@ class Removals(Protocol):
     def add(self, removal: Removal) -> None: ...
 
     def save(self, removal: Removal) -> None: ...
-
-    def newest(self, *, seller_id: SellerId | None, status: RemovalStatus | None, limit: int) -> Sequence[Removal]: ...
 
     def page(
         self, *, seller_id: SellerId | None, status: RemovalStatus | None, cursor: Cursor | None, limit: int

@@ -1,4 +1,4 @@
-"""`sellerwatch aws`: what is needed of AWS, made and compared."""
+"""`sellerwatch aws`: create what is needed of AWS, and compare EventBridge's rules with the schedules."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sellerwatch.cli import session
-from sellerwatch.cli.output import print_json, print_table
-from sellerwatch.cli.session import AsJson, Desk, say
+from sellerwatch.cli.output import print_table, print_view
+from sellerwatch.cli.session import AsJson, say
+from sellerwatch.cli.texts import Texts
 from sellerwatch.kernel.errors import Conflict
+from sellerwatch.operations.aws import ReconciledRulesView, all_schedules
 
 if TYPE_CHECKING:
-    from sellerwatch.operations.ports import ServiceTx
-    from sellerwatch.schedules.schedule import Schedule
     from sellerwatch.settings.model import Settings
 
 app = typer.Typer(no_args_is_help=True, help="Set up queues, compare rules: with QUEUE sqs, SCHEDULER eventbridge.")
 
-PAGE = 500
+TEXTS = "cli_aws"
 
 
 @dataclass(eq=False)
@@ -38,8 +38,7 @@ class NoRules(Conflict):
 
 @app.command()
 def setup(as_json: AsJson = False) -> None:
-    """Make the queue and its dead-letter queue as they should be, and say what was done. Done again, it changes
-    nothing.
+    """Create or change the queue and its dead-letter queue as they are needed. When they are, nothing is changed.
 
     \b
     SELLERWATCH_QUEUE=sqs AWS_REGION=ap-northeast-2 sellerwatch aws setup
@@ -49,20 +48,22 @@ def setup(as_json: AsJson = False) -> None:
     settings = _settings()
     if settings.queue != "sqs" and settings.scheduler != "eventbridge":
         raise NothingInAws
-    steps = asyncio.run(set_up_aws(settings))
+    done = asyncio.run(set_up_aws(settings))
     if as_json:
-        print_json({"steps": [{"what": step.what, "name": step.name, "did": step.did} for step in steps]})
+        print_view(done)
         return
-    for step in steps:
-        say(f"{step.what} {step.name}: {step.did}")
+    text = Texts(TEXTS, settings.language)
+    for step in done.steps:
+        attributes = ", ".join(step.attributes)
+        say(text(f"setup.{step.result}", what=text(f"part.{step.what}"), name=step.name, attributes=attributes))
 
 
 @app.command()
 def reconcile(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what differs.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what differs, and change nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare EventBridge's rules with the schedules, and mend those that are missing, too many or different.
+    """Compare EventBridge's rules with the schedules, and change those that are missing, superfluous or different.
 
     \b
     sellerwatch aws reconcile --dry-run
@@ -72,28 +73,29 @@ def reconcile(
     settings = _settings()
     if settings.scheduler != "eventbridge":
         raise NoRules(scheduler=settings.scheduler)
-    schedules = session.look(_all_schedules)
-    drifted, wanted = asyncio.run(reconcile_rules(settings, schedules, dry_run=dry_run))
+    schedules = session.ask(all_schedules)
+    done = asyncio.run(reconcile_rules(settings, schedules, dry_run=dry_run))
     if as_json:
-        rules = [{"rule": one.name, "differences": list(one.differences), "mended": not dry_run} for one in drifted]
-        print_json({"wanted": wanted, "differ": rules})
+        print_view(done)
+    else:
+        _print_reconciled(done, Texts(TEXTS, settings.language), dry_run=dry_run)
+
+
+def _print_reconciled(done: ReconciledRulesView, text: Texts, *, dry_run: bool) -> None:
+    if not done.differ:
+        say(text("rules.none_differ", n=done.wanted), "green")
         return
-    if not drifted:
-        say(f"All {wanted} rule(s) are as they should be.", "green")
-        return
-    rows = [(one.name, ", ".join(one.differences), "" if dry_run else "mended") for one in drifted]
-    print_table(f"Rules that differ ({len(drifted)} of {wanted})", ("rule", "what differs", ""), rows, empty="")
+    print_table(
+        text("rules.differ", n=len(done.differ), wanted=done.wanted),
+        text.columns("rule", "differences", "mended"),
+        [
+            (each.rule, ", ".join(text(f"difference.{one}") for one in each.differences), text(f"mended.{each.mended}"))
+            for each in done.differ
+        ],
+        empty="",
+    )
     if dry_run:
-        say("Nothing was changed. Mend them: sellerwatch aws reconcile", "dim")
-
-
-def _all_schedules(tx: ServiceTx, at: Desk) -> list[Schedule]:
-    found: list[Schedule] = []
-    while True:
-        some, total = tx.schedules.page(offset=len(found), limit=PAGE)
-        found += some
-        if not some or len(found) >= total:
-            return found
+        say(text("rules.unchanged"), "dim")
 
 
 def _settings() -> Settings:

@@ -136,14 +136,14 @@ def print_facts(facts: Iterable[tuple[str, Any]]) -> None:
 
 
 @contextmanager
-def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error while the block runs, where somebody sees it; called with how many more are done."""
+def progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on a terminal while the block runs; call what it yields with how much is done, and of how much."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
     with Progress(*columns, TimeElapsedColumn(), console=err, disable=not err.is_terminal) as bars:
-        bar = bars.add_task(what, total=total)
-        yield lambda more: bars.advance(bar, more)
+        bar = bars.add_task(what, total=None)
+        yield lambda done, total: bars.update(bar, completed=done, total=total)
 
 
 def ago(time: datetime | None, now: datetime) -> str:

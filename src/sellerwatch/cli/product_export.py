@@ -1,7 +1,7 @@
-"""Products as files: CSV for spreadsheets, JSON lines for scripts, Parquet for whoever counts.
+"""Products as files: CSV for spreadsheets, JSON lines for scripts, Parquet for analysis.
 
-A page at a time goes in, so that memory does not grow with the catalogue. A file is written beside its place and moved
-there when it is whole: whoever stops us half-way finds the old one, or none.
+Products are written page by page, so that memory does not grow with the catalogue. A file is written under a temporary
+name and renamed when it is complete: an interrupted export leaves the old file, or none.
 """
 
 from __future__ import annotations
@@ -18,28 +18,27 @@ from typing import IO, TYPE_CHECKING, Any
 
 import orjson
 
+from sellerwatch.cli.product_tables import FAMILY
 from sellerwatch.cli.session import stamp
+from sellerwatch.cli.texts import Texts
 from sellerwatch.kernel.errors import Failed, Invalid
 
 if TYPE_CHECKING:
-    from sellerwatch.catalog.queries import Known
+    from sellerwatch.catalog.queries import CurrentProduct
 
-#: Products of one look at the database.
-PAGE = 100
-
-#: A spreadsheet takes a text that begins so for a formula, and would run it.
+#: A spreadsheet runs a text with one of these beginnings as a formula.
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
-#: Parquet wants large groups of rows, and memory small ones: whichever is reached first.
+#: The size of a group of rows of Parquet: whichever is reached first.
 GROUP_ROWS = 5000
 GROUP_CHARACTERS = 8_000_000
 
-Write = Callable[[Sequence["Known"]], None]
+Write = Callable[[Sequence["CurrentProduct"]], None]
 
 
 @dataclass(eq=False)
 class PyarrowMissing(Invalid):
-    """Parquet was asked for, and the optional package is not there."""
+    """Parquet was asked for, and the optional package is not installed."""
 
 
 @dataclass(eq=False)
@@ -52,31 +51,36 @@ class InvalidTarget(Invalid):
 
 @dataclass(eq=False)
 class FileUnwritable(Failed):
-    """The disk or the rights of the file say no."""
+    """The file cannot be written: a full disk, or missing rights."""
 
     path: str
     problem: str
 
 
 def target_of(output: str, format_: str, *, as_json: bool) -> Path | None:
-    """Where it goes; None is standard output. Written before anything is read."""
+    """Return the file to write; None for standard output. Refuse a place that cannot be written to."""
     if output == "-":
         if as_json:
-            raise InvalidTarget("standard output", "--json says there what was written; name a file with -o")
+            raise _invalid("stdout", "json")
         if format_ == "parquet" and sys.stdout.isatty():
-            raise InvalidTarget("a terminal", "Parquet is binary; name a file with -o")
+            raise _invalid("terminal", "binary")
         return None
     path = Path(os.path.realpath(output))
     if path.exists() and not path.is_file():
-        raise InvalidTarget(output, "it is there and is no file")
+        raise InvalidTarget(output, Texts(FAMILY)("target.no_file"))
     if not path.parent.is_dir():
-        raise InvalidTarget(output, "there is no such folder")
+        raise InvalidTarget(output, Texts(FAMILY)("target.no_folder"))
     return path
+
+
+def _invalid(target: str, problem: str) -> InvalidTarget:
+    text = Texts(FAMILY)
+    return InvalidTarget(text(f"target.{target}"), text(f"target.{problem}"))
 
 
 @contextmanager
 def open_export(format_: str, target: Path | None) -> Iterator[Write]:
-    """What writes pages; whole when the block has ended without an error."""
+    """Yield the function that writes a page. The file is in place when the block has ended without an error."""
     as_format = {"csv": _csv, "jsonl": _jsonl, "parquet": _parquet}[format_]
     if format_ == "parquet":
         _pyarrow()
@@ -107,9 +111,9 @@ def _as_refusals(target: Path) -> Iterator[None]:
         raise FileUnwritable(str(target), error.strerror or str(error)) from error
 
 
-def flat(known: Known) -> dict[str, Any]:
-    """One row of a product: prices and brand in columns of their own, lists and shipping as they are."""
-    product, data = known.product, known.data
+def flat(current: CurrentProduct) -> dict[str, Any]:
+    """Return the row of a product: prices and brand have columns of their own, lists and shipping are nested."""
+    product, data = current.product, current.data
     brand, prices = data.get("brand") or {}, data.get("prices") or {}
     return {
         "itemNo": int(product.item_no),
@@ -146,7 +150,7 @@ COLUMNS = (
 
 
 def csv_cell(value: Any) -> str | int | None:
-    """Text that would be a formula gets an apostrophe; nested things are JSON, which never is one."""
+    """Return the cell of a value: a formula gets an apostrophe in front, nested values are JSON."""
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     if isinstance(value, str):
@@ -162,8 +166,8 @@ def _csv(file: IO[bytes]) -> Iterator[Write]:
     rows = csv.writer(text)
     rows.writerow(COLUMNS)
 
-    def write(page: Sequence[Known]) -> None:
-        rows.writerows([csv_cell(value) for value in flat(known).values()] for known in page)
+    def write(page: Sequence[CurrentProduct]) -> None:
+        rows.writerows([csv_cell(value) for value in flat(current).values()] for current in page)
         file.write(text.getvalue().encode())
         text.seek(0)
         text.truncate()
@@ -174,21 +178,21 @@ def _csv(file: IO[bytes]) -> Iterator[Write]:
 
 @contextmanager
 def _jsonl(file: IO[bytes]) -> Iterator[Write]:
-    def write(page: Sequence[Known]) -> None:
-        file.writelines(orjson.dumps(line_json(known), option=orjson.OPT_APPEND_NEWLINE) for known in page)
+    def write(page: Sequence[CurrentProduct]) -> None:
+        file.writelines(orjson.dumps(line_json(current), option=orjson.OPT_APPEND_NEWLINE) for current in page)
 
     yield write
 
 
-def line_json(known: Known) -> dict[str, Any]:
-    product = known.product
+def line_json(current: CurrentProduct) -> dict[str, Any]:
+    product = current.product
     return {
         "itemNo": product.item_no,
         "sellerId": product.seller_id,
         "version": product.version,
         "lastSeenAt": stamp(product.last_seen_at),
         "updatedAt": stamp(product.updated_at),
-        "productData": known.data,
+        "productData": current.data,
     }
 
 
@@ -207,10 +211,10 @@ def _parquet(file: IO[bytes]) -> Iterator[Write]:
             rows.clear()
             characters = 0
 
-        def write(page: Sequence[Known]) -> None:
+        def write(page: Sequence[CurrentProduct]) -> None:
             nonlocal characters
-            for known in page:
-                row = flat(known)
+            for current in page:
+                row = flat(current)
                 rows.append(row)
                 characters += len(row["descriptionHtml"] or "")
             if len(rows) >= GROUP_ROWS or characters >= GROUP_CHARACTERS:

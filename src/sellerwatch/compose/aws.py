@@ -11,13 +11,19 @@ from sellerwatch.adapters.sql.migrate import status
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.compose.database import opened
 from sellerwatch.crawling.queue import DeadLetters, EmbeddedQueue, Queue
+from sellerwatch.operations.aws import (
+    AwsSetupStep,
+    AwsSetupView,
+    ReconciledRulesView,
+    RuleDifferenceView,
+    SetupResult,
+)
 from sellerwatch.outbox.ports import Receiver
 from sellerwatch.schedules.schedule import Schedule
 from sellerwatch.settings.model import Settings
 
 if TYPE_CHECKING:
-    from sellerwatch.adapters.aws.events import Drifted, Target
-    from sellerwatch.adapters.aws.queue import Step
+    from sellerwatch.adapters.aws.events import Target
 
 
 @dataclass(frozen=True)
@@ -63,29 +69,27 @@ async def open_aws(settings: Settings) -> AsyncIterator[AwsParts]:
         await client.close()
 
 
-async def set_up_aws(settings: Settings) -> Sequence[Step]:
-    """Both queues as they should be, and a question to EventBridge; says what was done."""
+async def set_up_aws(settings: Settings) -> AwsSetupView:
+    """Create or change both queues as they are needed, check that EventBridge answers, and return what was done."""
     from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415
     from sellerwatch.adapters.aws.events import EventBridge  # noqa: PLC0415
-    from sellerwatch.adapters.aws.queue import Step, set_up  # noqa: PLC0415
+    from sellerwatch.adapters.aws.queue import set_up  # noqa: PLC0415
 
-    client, steps = Aws(settings.aws_endpoint_url), list[Step]()
+    client, steps = Aws(settings.aws_endpoint_url), list[AwsSetupStep]()
     try:
         if settings.queue == "sqs":
             names = settings.sqs_queue_name, settings.sqs_dlq_name
             steps += await set_up(client, *names, settings.visibility_seconds)
         if settings.scheduler == "eventbridge":
             await EventBridge(client, _target(settings)).check()
-            steps.append(Step("EventBridge", "rules", "reachable; a rule is made with each seller"))
+            steps.append(AwsSetupStep("EventBridge", "rules", SetupResult.REACHABLE))
     finally:
         await client.close()
-    return steps
+    return AwsSetupView.of(steps)
 
 
-async def reconcile_rules(
-    settings: Settings, schedules: Sequence[Schedule], *, dry_run: bool
-) -> tuple[Sequence[Drifted], int]:
-    """Rules that are not as the database has them, mended unless it is a dry run; and how many there should be."""
+async def reconcile_rules(settings: Settings, schedules: Sequence[Schedule], *, dry_run: bool) -> ReconciledRulesView:
+    """Compare the rules with the schedules and change those that differ, unless it is a dry run."""
     from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415
     from sellerwatch.adapters.aws.events import EventBridge, differences  # noqa: PLC0415
 
@@ -98,7 +102,8 @@ async def reconcile_rules(
             await bridge.mend(one)
     finally:
         await client.close()
-    return drifted, len(wanted)
+    differ = [RuleDifferenceView(each.name, each.differences, not dry_run) for each in drifted]
+    return ReconciledRulesView(len(wanted), differ)
 
 
 @asynccontextmanager

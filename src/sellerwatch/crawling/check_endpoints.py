@@ -68,7 +68,7 @@ def _questions(tx: CrawlTx, crawl: Crawl, circuit: MarketplaceCircuit) -> Iterat
             yield Question(marketplace.list_url(seller_id, 0, 1), circuit.endpoint, f"{seller_id}/total")
         return
     url_of = marketplace.detail_url if circuit.endpoint is Endpoint.DETAIL else marketplace.option_url
-    found = tx.product_queries.newest(seller_id=None, state=None, after=None, limit=LOOKED_AT)
-    others = [product.item_no for _, product in found if str(product.item_no) not in failed]
+    found = tx.product_queries.page(seller_id=None, state=None, cursor=None, limit=LOOKED_AT)
+    others = [product.item_no for product in found.content if str(product.item_no) not in failed]
     for item_no in others[:MOST_ASKED]:
         yield Question(url_of(item_no), circuit.endpoint, str(item_no))

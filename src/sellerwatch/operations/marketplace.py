@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sellerwatch.agents.marketplace_status import MarketplaceStatus, marketplace_status
+from sellerwatch.agents.marketplace_status import MarketplaceStatusView, marketplace_status, show_marketplace
 from sellerwatch.agents.ports import Pause
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.ports import CrawlTx
@@ -17,6 +17,9 @@ from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.errors import Conflict
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.kernel.notices import Notice
+from sellerwatch.kernel.operations import OperationContext
+from sellerwatch.kernel.views import View
+from sellerwatch.operations.session import OperationSession
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.sellers.seller import SellerNotFound
 
@@ -32,7 +35,7 @@ class MarketplaceAlreadyPaused(Conflict):
 
 @dataclass(eq=False)
 class MarketplaceNotPaused(Conflict):
-    """There is no pause of all requests to end."""
+    """All requests are to be resumed, and they are not paused."""
 
 
 @dataclass(eq=False)
@@ -45,47 +48,80 @@ class SellerAlreadyPaused(Conflict):
 
 @dataclass(eq=False)
 class SellerNotPaused(Conflict):
-    """There is no pause of this seller's requests to end. A pause of all requests is another one."""
+    """The requests for this seller are to be resumed, and they are not paused. A pause of all requests is another."""
 
     seller_id: str
 
 
-def pause(tx: CrawlTx, seller_id: SellerId | None, *, actor: str, now: datetime) -> MarketplaceStatus:
+@dataclass(frozen=True)
+class PauseEffectView(View):
+    """The open runs that a pause stops, or that go on after it."""
+
+    executions: int
+
+
+async def pause_requests(session: OperationSession, seller_id: SellerId | None) -> MarketplaceStatusView:
+    """Pause, and let a service in this process obey before it returns; the others obey within a second."""
+    status = await session.run(pause, seller_id)
+    await session.pauses_changed()
+    return status
+
+
+async def resume_requests(session: OperationSession, seller_id: SellerId | None) -> MarketplaceStatusView:
+    """Resume, and let a service in this process go on before it returns; the others do within a second."""
+    status = await session.run(resume, seller_id)
+    await session.pauses_changed()
+    return status
+
+
+def show_pause_effect(tx: CrawlTx, _: OperationContext, seller_id: SellerId | None) -> PauseEffectView:
+    """Count the open runs whose requests a pause of this seller, or of all requests, concerns."""
+    _must_exist(tx, seller_id)
+    return PauseEffectView(sum(seller_id in (None, run.seller_id) for run in tx.executions.running()))
+
+
+def pause(tx: CrawlTx, context: OperationContext, seller_id: SellerId | None) -> MarketplaceStatusView:
     """Stop requests to the marketplace until they are resumed, over restarts too. Requests under way finish, nothing is
     lost: tasks and starts wait, and the time does not count for the deadlines of runs."""
-    found = _find(tx, seller_id)
+    found, actor, now = _find(tx, seller_id), context.actor, context.now
     if found is not None or not tx.marketplace.pause(seller_id, actor, now):
         by = "" if found is None else found.paused_by
         if seller_id is None:
             raise MarketplaceAlreadyPaused(by=by)
         raise SellerAlreadyPaused(seller_id=seller_id, by=by)
-    _record(tx, "marketplace.pause", seller_id, NOT_PAUSED, _shown(Pause(seller_id, now, actor)), actor, now)
-    return marketplace_status(tx)
+    _record(tx, context, "marketplace.pause", seller_id, NOT_PAUSED, _audited(Pause(seller_id, now, actor)))
+    context.notices.append(pause_notice(seller_id, actor, is_pause=True))
+    return show_marketplace(tx, context)
 
 
-def resume(tx: CrawlTx, seller_id: SellerId | None, *, actor: str, now: datetime) -> MarketplaceStatus:
+def resume(tx: CrawlTx, context: OperationContext, seller_id: SellerId | None) -> MarketplaceStatusView:
     """Let requests leave again. The deadlines of the runs concerned move on by the time they were paused."""
     found = _find(tx, seller_id)
     if found is None or not tx.marketplace.resume(seller_id):
         if seller_id is None:
             raise MarketplaceNotPaused
         raise SellerNotPaused(seller_id=seller_id)
-    _extend_deadlines(tx, found, now)
-    _record(tx, "marketplace.resume", seller_id, _shown(found), NOT_PAUSED, actor, now)
-    return marketplace_status(tx)
+    _extend_deadlines(tx, found, context.now)
+    _record(tx, context, "marketplace.resume", seller_id, _audited(found), NOT_PAUSED)
+    context.notices.append(pause_notice(seller_id, context.actor, is_pause=False))
+    return show_marketplace(tx, context)
 
 
 def pause_notice(seller_id: SellerId | None, actor: str, *, is_pause: bool) -> Notice:
-    """What others should hear of; to be told after the transaction."""
+    """Return what operators are alerted to."""
     requests = "to the marketplace" if seller_id is None else f"for the seller {seller_id}"
     verb = "paused" if is_pause else "resumed"
     return Notice(f"marketplace.{verb}", seller_id or "marketplace", f"Requests {requests} were {verb} by {actor}.")
 
 
 def _find(tx: CrawlTx, seller_id: SellerId | None) -> Pause | None:
+    _must_exist(tx, seller_id)
+    return next((found for found in tx.marketplace.pauses() if found.seller_id == seller_id), None)
+
+
+def _must_exist(tx: CrawlTx, seller_id: SellerId | None) -> None:
     if seller_id is not None and tx.sellers.get(seller_id) is None:
         raise SellerNotFound(seller_id=seller_id)
-    return next((found for found in tx.marketplace.pauses() if found.seller_id == seller_id), None)
 
 
 def _extend_deadlines(tx: CrawlTx, ended: Pause, now: datetime) -> None:
@@ -110,16 +146,16 @@ def _began(run: Execution) -> datetime:
 
 def _record(
     tx: CrawlTx,
+    context: OperationContext,
     action: str,
     seller_id: SellerId | None,
     before: dict[str, Any],
     after: dict[str, Any],
-    actor: str,
-    now: datetime,
 ) -> None:
     subject = ("marketplace", "requests") if seller_id is None else ("seller", seller_id)
-    tx.audit.record(AuditEntry(now, actor, action, *subject, before, after))
+    tx.audit.record(AuditEntry(context.now, context.actor, action, *subject, before, after))
 
 
-def _shown(pause: Pause) -> dict[str, Any]:
+def _audited(pause: Pause) -> dict[str, Any]:
+    """Return what the audit trail has of a pause."""
     return {"isPaused": True, "pausedAt": stamp(pause.paused_at), "pausedBy": pause.paused_by}

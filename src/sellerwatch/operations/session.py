@@ -20,6 +20,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+#: Called during a long operation with how much is done, and of how much.
+Progress = Callable[[int, int], None]
+
+
+def no_progress(done: int, total: int) -> None:
+    """Ignore the progress of a long operation."""
+
+
 def _no_one_waits() -> None:
     """What a session does after a change where no service runs in this process."""
 

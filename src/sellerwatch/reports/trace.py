@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from sellerwatch.agents.agent import Agent
 from sellerwatch.catalog.ports import HistoryEntry
 from sellerwatch.catalog.product import Product
-from sellerwatch.catalog.queries import found_product
+from sellerwatch.catalog.queries import find_product
 from sellerwatch.crawling.execution import Execution, ExecutionNotFound
 from sellerwatch.crawling.task import Task, TaskNotFound
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, SellerId, TaskId
@@ -84,7 +84,7 @@ def of_message(tx: ReportsTx, outbox_id: OutboxId) -> Trace:
 
 def of_product(tx: ReportsTx, item_no: ItemNo, version: int | None = None) -> Trace:
     """Of a version, or of the last one."""
-    product = found_product(tx, item_no)
+    product = find_product(tx, item_no)
     entries = tx.history.of_product(product.product_id)
     chosen = next((e for e in reversed(entries) if version is None or e.version == version), None)
     run = product.last_seen_execution if chosen is None else chosen.execution_id

@@ -31,7 +31,7 @@ from sellerwatch.kernel.errors import Unavailable
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import OutboxId, ReplayableIds
 from sellerwatch.kernel.store import StoreFailed
-from sellerwatch.operations.catalog import settle_ended
+from sellerwatch.operations.quarantine import settle_ended
 from sellerwatch.outbox.message import OutboxKind
 
 log = logging.getLogger(__name__)

@@ -123,8 +123,8 @@ async def test_open_cases_are_the_sellers_own_in_order_and_lists_are_narrowed(in
     await inline_store.transact(work)
 
     async def listed(**given: Any) -> list[CaseId]:
-        asked = {"seller_id": None, "status": None, "limit": 10} | given
-        return [case.case_id for case in await inline_store.read(lambda tx: tx.quarantine.newest(**asked))]
+        asked = {"seller_id": None, "status": None, "cursor": None, "limit": 10} | given
+        return [case.case_id for case in (await inline_store.read(lambda tx: tx.quarantine.page(**asked))).content]
 
     assert await inline_store.read(lambda tx: tx.quarantine.open_cases(SELLER)) == [cases[0], cases[3]]
     assert await listed() == [case_id(4), case_id(3), case_id(2), case_id(1)]
@@ -216,9 +216,10 @@ async def test_a_removal_comes_back_and_a_seller_has_one_that_is_held(inline_sto
     assert await read(lambda tx: tx.removals.held_of(SELLER)) == second
     assert await read(lambda tx: tx.removals.held_of(seller_id(2))) is None
     assert await read(lambda tx: tx.removals.get(removal_id(9))) is None
-    assert await read(lambda tx: tx.removals.newest(seller_id=SELLER, status=None, limit=9)) == [second, over]
-    held = await read(lambda tx: tx.removals.newest(seller_id=None, status=RemovalStatus.HELD, limit=9))
-    assert held == [second]
+    every = await read(lambda tx: tx.removals.page(seller_id=SELLER, status=None, cursor=None, limit=9))
+    assert every.content == [second, over]
+    held = await read(lambda tx: tx.removals.page(seller_id=None, status=RemovalStatus.HELD, cursor=None, limit=9))
+    assert held.content == [second]
 
 
 async def test_missing_products_are_those_told_and_not_seen_since(inline_store: SqlStore) -> None:

@@ -236,11 +236,11 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         "INDEX product_changes__idx_product_id (product_id=?)",
     ),
     "a page of a seller's complete products": (
-        lambda tx: tx.product_queries.newest(seller_id=SELLER, state=ProductState.COMPLETE, after=100, limit=100),
+        lambda tx: tx.product_queries.complete_after(100, SELLER, 100),
         "INDEX products__idx_seller_id_is_complete (seller_id=? AND is_complete=? AND rowid>?)",
     ),
     "a page of all complete products": (
-        lambda tx: tx.product_queries.newest(seller_id=None, state=ProductState.COMPLETE, after=100, limit=100),
+        lambda tx: tx.product_queries.complete_after(100, None, 100),
         f"{BY_ROW} (rowid>?)",
     ),
     "counting what is missing of a seller": (

@@ -107,7 +107,7 @@ async def stocked(console: Console) -> list[str]:
     await waiting_run(console.office, 8)
 
     def work(tx: Transaction) -> tuple[int, str]:
-        product = tx.product_queries.newest(seller_id=ONE, state=None, after=0, limit=1)[0][1]
+        product = tx.product_queries.page(seller_id=ONE, state=None, cursor=None, limit=1).content[0]
         event = tx.product_outbox.latest_of(product.product_id, 1)[0]
         return product.item_no, event.outbox_id
 

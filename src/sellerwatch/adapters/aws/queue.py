@@ -22,6 +22,7 @@ from sellerwatch.crawling.queue import DeadLetter, Hint
 from sellerwatch.crawling.task import Task
 from sellerwatch.kernel.errors import Invalid, Unavailable
 from sellerwatch.kernel.ids import TaskId
+from sellerwatch.operations.aws import AwsSetupStep, SetupResult
 
 log = logging.getLogger(__name__)
 
@@ -231,17 +232,8 @@ class SqsDeadLetters:
             _note("a dead letter is seen again in a while only", told)
 
 
-@dataclass(frozen=True)
-class Step:
-    """What setting up did with one thing: `made`, `changed` or `as it should be`."""
-
-    what: str
-    name: str
-    did: str
-
-
-async def set_up(aws: Aws, queue: str, dlq: str, visibility: float) -> list[Step]:
-    """Both queues as they should be; done again, it changes nothing."""
+async def set_up(aws: Aws, queue: str, dlq: str, visibility: float) -> list[AwsSetupStep]:
+    """Create or change both queues as they are needed; when they are, nothing is changed."""
     dead = dead_queue(aws, dlq)
     first = await _as_wanted(aws, dead, "dead-letter queue", {"MessageRetentionPeriod": str(RETENTION)})
     arn = (await dead.attributes())["QueueArn"]
@@ -254,18 +246,18 @@ async def set_up(aws: Aws, queue: str, dlq: str, visibility: float) -> list[Step
     return [first, await _as_wanted(aws, tasks_queue(aws, queue), "queue", wanted)]
 
 
-async def _as_wanted(aws: Aws, queue: _Named, what: str, wanted: dict[str, str]) -> Step:
+async def _as_wanted(aws: Aws, queue: _Named, what: str, wanted: dict[str, str]) -> AwsSetupStep:
     try:
         found = await queue.attributes()
     except QueueMissing:
         fifo = {"FifoQueue": "true", "ContentBasedDeduplication": "false"}
         await aws.call("sqs", "create_queue", QueueName=queue.name, Attributes=fifo | wanted)
-        return Step(what, queue.name, "made")
+        return AwsSetupStep(what, queue.name, SetupResult.CREATED)
     other = {name: value for name, value in wanted.items() if not _same(found.get(name), value)}
     if not other:
-        return Step(what, queue.name, "as it should be")
+        return AwsSetupStep(what, queue.name, SetupResult.UNCHANGED)
     await queue.call("set_queue_attributes", Attributes=other)
-    return Step(what, queue.name, f"changed ({', '.join(sorted(other))})")
+    return AwsSetupStep(what, queue.name, SetupResult.CHANGED, tuple(sorted(other)))
 
 
 def _same(found: str | None, wanted: str) -> bool:

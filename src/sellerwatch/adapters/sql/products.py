@@ -161,21 +161,10 @@ class SqlProductQueries:
     def __init__(self, db: Db) -> None:
         self._db = db
 
-    def newest(
-        self,
-        *,
-        seller_id: SellerId | None,
-        state: ProductState | None,
-        after: int | None,
-        limit: int,
-        search: str | None = None,
-    ) -> Sequence[tuple[int, Product]]:
-        asked = ["id > :after"] if after is not None else []
-        asked += ["seller_id = :seller_id"] if seller_id else []
-        asked += [_STATES[state]] if state else []
-        asked += [_CALLED.replace("w.", "")] if search else []
-        where = f"WHERE {' AND '.join(asked)}" if asked else ""
-        given = {"after": after, "seller_id": seller_id, "limit": limit, "like": like(search or "").lower()}
+    def complete_after(self, row: int, seller_id: SellerId | None, limit: int) -> Sequence[tuple[int, Product]]:
+        of_seller = "seller_id = :seller_id AND " if seller_id else ""
+        where = f"WHERE {of_seller}id > :row AND {_STATES[ProductState.COMPLETE]}"
+        given = {"row": row, "seller_id": seller_id, "limit": limit}
         rows = self._db.rows(f"{SELECT.replace('SELECT ', 'SELECT id, ')} {where} ORDER BY id LIMIT :limit", given)
         return [(row[0], _product(row[1:])) for row in rows]
 

@@ -107,9 +107,6 @@ class SqlQuarantine:
     def save(self, case: Case) -> None:
         self._db.run(SAVE_CASE, asdict(case))
 
-    def newest(self, *, seller_id: SellerId | None, status: CaseStatus | None, limit: int) -> Sequence[Case]:
-        return [_case(row) for row in _newest(self._db, CASE, seller_id, status, limit)]
-
     def page(
         self, *, seller_id: SellerId | None, status: CaseStatus | None, cursor: Cursor | None, limit: int
     ) -> Page[Case]:
@@ -181,9 +178,6 @@ class SqlRemovals:
     def save(self, removal: Removal) -> None:
         self._db.run(SAVE_REMOVAL, asdict(removal))
 
-    def newest(self, *, seller_id: SellerId | None, status: RemovalStatus | None, limit: int) -> Sequence[Removal]:
-        return [_removal(row) for row in _newest(self._db, REMOVAL, seller_id, status, limit)]
-
     def page(
         self, *, seller_id: SellerId | None, status: RemovalStatus | None, cursor: Cursor | None, limit: int
     ) -> Page[Removal]:
@@ -205,14 +199,6 @@ class SqlDrift:
             UnknownField(row[0], row[1], row[2], None if row[3] is None else ItemNo(row[3]), row[4], row[5])
             for row in self._db.rows(DRIFT)
         ]
-
-
-def _newest(db: Db, select: str, seller_id: SellerId | None, status: str | None, limit: int) -> Sequence[AnyRow]:
-    given = {"seller_id": seller_id, "status": status}
-    where = " AND ".join(f"{name} = :{name}" for name, value in given.items() if value is not None)
-    return db.rows(
-        f"{select} {f'WHERE {where}' if where else ''} ORDER BY id DESC LIMIT :limit", given | {"limit": limit}
-    )
 
 
 def _case(row: AnyRow) -> Case:

@@ -6,9 +6,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from sellerwatch.kernel.ids import SellerId
-from sellerwatch.operations.ports import ServiceTx
-from sellerwatch.sellers.seller import SellerNotFound
-from sellerwatch.web.api.marketplace import turn
+from sellerwatch.operations import marketplace
 from sellerwatch.web.console.page_request import Admin, Visit
 from sellerwatch.web.console.rendering import PageRoute, go, show
 from sellerwatch.web.console.tables import Confirm, seller_page
@@ -17,7 +15,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 def _seller(given: str) -> SellerId | None:
-    """The seller that is meant; None for all requests."""
+    """Return the seller whose requests are meant; None for all requests."""
     return SellerId.parse(given) if given else None
 
 
@@ -27,13 +25,7 @@ def _back(seller_id: SellerId | None) -> str:
 
 async def _confirm(visit: Visit, verb: str) -> Response:
     seller_id = _seller(visit.asked("seller"))
-
-    def count_runs(tx: ServiceTx) -> int:
-        if seller_id is not None and tx.sellers.get(seller_id) is None:
-            raise SellerNotFound(seller_id=seller_id)
-        return sum(seller_id in (None, run.seller_id) for run in tx.executions.running())
-
-    runs = await visit.read(count_runs)
+    effect = await visit.operations.ask(marketplace.show_pause_effect, seller_id)
     scope = "all" if seller_id is None else "seller"
     return show(
         visit,
@@ -44,7 +36,7 @@ async def _confirm(visit: Visit, verb: str) -> Response:
             f"marketplace.{verb}",
             [
                 (f"marketplace.{verb}_what", {}),
-                (f"marketplace.{verb}_runs", {"n": runs}),
+                (f"marketplace.{verb}_runs", {"n": effect.executions}),
                 (f"marketplace.{verb}_then", {}),
             ],
             _back(seller_id),
@@ -55,12 +47,6 @@ async def _confirm(visit: Visit, verb: str) -> Response:
     )
 
 
-async def _do(visit: Visit, verb: str) -> Response:
-    seller_id = _seller(visit.form.get("seller", ""))
-    await turn(visit.parts, visit.actor, seller_id, is_pause=verb == "pause")
-    return go(visit, _back(seller_id), f"marketplace.{verb}_done")
-
-
 @router.get("/marketplace/pause")
 async def confirm_pause(visit: Admin) -> Response:
     return await _confirm(visit, "pause")
@@ -68,7 +54,9 @@ async def confirm_pause(visit: Admin) -> Response:
 
 @router.post("/marketplace/pause")
 async def pause(visit: Admin) -> Response:
-    return await _do(visit, "pause")
+    seller_id = _seller(visit.form.get("seller", ""))
+    await marketplace.pause_requests(visit.operations, seller_id)
+    return go(visit, _back(seller_id), "marketplace.pause_done")
 
 
 @router.get("/marketplace/resume")
@@ -78,4 +66,6 @@ async def confirm_resume(visit: Admin) -> Response:
 
 @router.post("/marketplace/resume")
 async def resume(visit: Admin) -> Response:
-    return await _do(visit, "resume")
+    seller_id = _seller(visit.form.get("seller", ""))
+    await marketplace.resume_requests(visit.operations, seller_id)
+    return go(visit, _back(seller_id), "marketplace.resume_done")

@@ -1,23 +1,19 @@
-"""Products: the list, and one product: its three parts, its facts, and every version with what differed."""
+"""Products: the list, and one product with its three parts, its facts, and every version with its differences."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from sellerwatch.catalog.ports import HistoryEntry, StoredBody
-from sellerwatch.catalog.product import NAMES, PartType, Product, ProductState
-from sellerwatch.catalog.queries import LookedAt, look_at, told_data
-from sellerwatch.kernel.ids import ItemNo, SellerId
-from sellerwatch.kernel.paging import decode_cursor, encode_cursor
-from sellerwatch.operations.ports import ServiceTx
-from sellerwatch.outbox.message import Message
+from sellerwatch.catalog import queries
+from sellerwatch.catalog.product import NAMES, PARTS, PartName, ProductState
+from sellerwatch.catalog.product_views import ProductDetailView, ProductView
+from sellerwatch.catalog.queries import ProductFilter
+from sellerwatch.kernel.ids import ItemNo
 from sellerwatch.web.api.cursors import seller_of
-from sellerwatch.web.api.products import LIST
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Viewer
 from sellerwatch.web.console.rendering import PageRoute, go, show
@@ -27,35 +23,29 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 #: Versions shown with their differences, newest first; older ones behind a link.
 MOST_VERSIONS = 30
-MOST_EVENTS = 20
 #: A field longer than this is cut where facts are shown; the body has it all.
 LONGEST_VALUE = 300
+#: Facts that have a place of their own on the page.
+SHOWN_APART = ("images", "options", "descriptionHtml", "name", "itemNo", "sellerId")
 
 
 @router.get("/products")
 async def products(visit: Viewer) -> Response:
-    """The list. An item number leads to the product's own page; anything else is a piece of the name."""
+    """Show the list. A search for an item number leads to that product's page; anything else is a part of the name."""
     search, seller, state = visit.asked("search"), visit.asked("seller"), visit.asked("state")
     if search.isascii() and search.isdecimal() and len(search) < 19:
         item = ItemNo(int(search))
-        if await visit.read(lambda tx: item in tx.products.of_items([item])):
+        if await visit.operations.ask(queries.product_exists, item):
             return go(visit, f"/products/{item}")
     wanted = ProductState(state) if state in list(ProductState) else None
-    position, seller_id = decode_cursor(LIST, visit.place("cursor")), seller_of(seller or None)
-
-    def work(tx: ServiceTx) -> tuple[list[tuple[Product, Mapping[str, Any]]], str | None]:
-        piece = tx.product_queries.page(
-            seller_id=seller_id, state=wanted, cursor=position, limit=visit.rows, search=search[:100] or None
-        )
-        return [(one, told_data(tx, one)) for one in piece.content], encode_cursor(LIST, piece.next)
-
-    found, cursor = await visit.read(work)
+    chosen = ProductFilter(seller_of(seller or None), wanted, search[:100] or None)
+    page = await visit.operations.ask(queries.list_products, chosen, visit.cursor, visit.rows)
     table = Table(
         "products",
         ("col.item", "col.name", "col.status", "col.price", "col.stock", "col.seller", "col.version", "col.updated"),
-        [_row(product, data) for product, data in found],
+        [_row(product) for product in page.content],
         "products.none_found" if search or seller or state else "products.empty",
-        next=visit.link(cursor=cursor) if cursor else None,
+        next=visit.link(cursor=page.next) if page.next else None,
         caption="nav.products",
     )
     fields = [
@@ -74,41 +64,36 @@ async def products(visit: Viewer) -> Response:
     )
 
 
-def _row(product: Product, data: Mapping[str, Any]) -> tuple[tables.Cell, ...]:
-    prices = data.get("prices") or {}
+def _row(product: ProductView) -> tuple[tables.Cell, ...]:
     return (
         tables.text(product.item_no, f"/products/{product.item_no}"),
-        tables.text(data.get("name")),
+        tables.text(product.name),
         tables.pill(product.state),
-        tables.number(prices.get("selling")),
-        tables.number(data.get("stock")),
+        tables.number(product.selling_price),
+        tables.number(product.stock),
         tables.text(product.seller_id, seller_page(product.seller_id)),
         tables.number(product.version),
         tables.when(product.updated_at),
     )
 
 
-@dataclass(frozen=True)
-class Seen:
-    looked: LookedAt
-    entries: Sequence[HistoryEntry]
-    messages: Sequence[Message]
-    bodies: Sequence[StoredBody]
-    seller_name: str | None
-
-    @property
-    def product(self) -> Product:
-        return self.looked.known.product
-
-    @property
-    def data(self) -> Mapping[str, Any]:
-        return self.looked.known.data
-
-    @property
-    def facts(self) -> list[tuple[str, Any]]:
-        """Everything but what has a position of its own on the page."""
-        apart = ("images", "options", "descriptionHtml", "name", "itemNo", "sellerId")
-        return [(name, _short(value)) for name, value in _flat("", self.data) if name.partition(".")[0] not in apart]
+@router.get("/products/{item_no}")
+async def product_page(item_no: int, visit: Viewer) -> Response:
+    wanted = ItemNo.parse(item_no)
+    product = await visit.operations.ask(queries.show_product, wanted, visit.operations.rules.marketplace)
+    history = await visit.operations.ask(queries.product_history, wanted, MOST_VERSIONS)
+    data = product.product_data or {}
+    return show(
+        visit,
+        "product.html",
+        product=product,
+        data=data,
+        facts=[(name, _short(value)) for name, value in _flat("", data) if name.partition(".")[0] not in SHOWN_APART],
+        names=NAMES,
+        options=_options(data),
+        events=_events(product),
+        versions=list(reversed(history.content)),
+    )
 
 
 def _flat(prefix: str, data: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -119,46 +104,13 @@ def _flat(prefix: str, data: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _short(value: Any) -> Any:
-    """As a person reads it: lists by the names of their members."""
+    """Return a value as people read it: lists by the names of their members."""
     if isinstance(value, list):
         return " › ".join(str(each.get("name", each)) if isinstance(each, Mapping) else str(each) for each in value)
     return f"{value[:LONGEST_VALUE]}…" if isinstance(value, str) and len(value) > LONGEST_VALUE else value
 
 
-def _seller_name(tx: ServiceTx, seller_id: SellerId) -> str | None:
-    seller = tx.sellers.get(seller_id)
-    return None if seller is None else seller.name
-
-
-@router.get("/products/{item_no}")
-async def product_page(item_no: int, visit: Viewer) -> Response:
-    wanted, reader = ItemNo.parse(item_no), visit.parts.service.crawl.marketplace
-
-    def work(tx: ServiceTx) -> Seen:
-        looked = look_at(tx, wanted, reader)
-        product_id = looked.known.product.product_id
-        bodies = [body for part in PartType for body in tx.bodies.bodies_of(product_id, part, 1)]
-        return Seen(
-            looked,
-            tx.history.of_product(product_id, MOST_VERSIONS),
-            tx.product_outbox.latest_of(product_id, MOST_EVENTS),
-            bodies,
-            _seller_name(tx, looked.known.product.seller_id),
-        )
-
-    seen = await visit.read(work)
-    return show(
-        visit,
-        "product.html",
-        seen=seen,
-        names={part.value: name.value for part, name in NAMES.items()},
-        options=_options(seen),
-        events=_events(seen),
-        versions=list(reversed(seen.entries)),
-    )
-
-
-def _options(seen: Seen) -> Table:
+def _options(data: Mapping[str, Any]) -> Table:
     return Table(
         "options",
         ("col.option", "col.colour", "col.size", "col.stock"),
@@ -169,29 +121,29 @@ def _options(seen: Seen) -> Table:
                 tables.text(option.get("size")),
                 tables.number(option.get("stock")),
             )
-            for option in seen.data.get("options") or ()
+            for option in data.get("options") or ()
         ],
         "product.no_options",
         caption="product.options",
     )
 
 
-def _events(seen: Seen) -> Table:
+def _events(product: ProductDetailView) -> Table:
     return Table(
         "events",
         ("col.event", "col.type", "col.version", "col.status", "col.tries", "col.cause", "col.made", "col.arrived"),
         [
             (
-                tables.code(message.outbox_id, f"/outbox/{message.outbox_id}"),
-                tables.pill(message.event_type, "event"),
-                tables.number(message.version),
-                tables.pill(message.status),
-                tables.number(message.retry_count),
-                tables.raw(message.error_message),
-                tables.when(message.created_at),
-                tables.when(message.sent_at),
+                tables.code(event.outbox_id, f"/outbox/{event.outbox_id}"),
+                tables.pill(event.event_type, "event"),
+                tables.number(event.version),
+                tables.pill(event.status),
+                tables.number(event.retry_count),
+                tables.raw(event.error_message),
+                tables.when(event.created_at),
+                tables.when(event.sent_at),
             )
-            for message in seen.messages
+            for event in product.events
         ],
         "product.no_events",
         caption="product.events",
@@ -200,14 +152,9 @@ def _events(seen: Seen) -> Table:
 
 @router.get("/products/{item_no}/body/{part}")
 async def body(item_no: int, part: str, visit: Viewer) -> Response:
-    """A part as it came, as a file: never as a page, whatever is in it."""
+    """Send the newest body of a part as a file, never as a page: it may hold anything."""
     wanted = ItemNo.parse(item_no)
-    kind = next((each for each, name in NAMES.items() if name == part), PartType.DETAIL)
-
-    def work(tx: ServiceTx) -> bytes:
-        product = look_at(tx, wanted, visit.parts.service.crawl.marketplace).known.product
-        found = tx.bodies.bodies_of(product.product_id, kind, 1)
-        return found[0].body if found else b"null"
-
-    headers = {"content-disposition": f'attachment; filename="{wanted}-{kind.lower()}.json"'}
-    return Response(await visit.read(work), media_type="application/json", headers=headers)
+    name = PartName(part) if part in list(PartName) else PartName.DETAIL
+    found = await visit.operations.ask(queries.raw_bodies, wanted, [name])
+    headers = {"content-disposition": f'attachment; filename="{wanted}-{PARTS[name].lower()}.json"'}
+    return Response(found[0].body, media_type="application/json", headers=headers)

@@ -1,22 +1,17 @@
-"""Quarantine: what looks like a fault of the marketplace's pages waits here, with a sample, for a person to decide."""
+"""Quarantine: changes that may be a fault of the marketplace's pages or of the parser, for a person to decide."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from sellerwatch.catalog.ports import UnknownField
-from sellerwatch.catalog.quarantine import Case, CaseNotFound, CaseStatus
-from sellerwatch.kernel.ids import CaseId, ItemNo
-from sellerwatch.kernel.paging import decode_cursor, encode_cursor
-from sellerwatch.operations.catalog import Released, drop_case, release_case
-from sellerwatch.operations.ports import ServiceTx
-from sellerwatch.web.api.context import Desk
+from sellerwatch.catalog import quarantine_queries
+from sellerwatch.catalog.quarantine import CaseStatus
+from sellerwatch.catalog.quarantine_queries import CaseView, DriftReportView
+from sellerwatch.kernel.ids import CaseId
+from sellerwatch.operations.catalog_changes import MOST_STEPS
+from sellerwatch.operations.quarantine import drop_case, release_case
 from sellerwatch.web.api.cursors import seller_of
-from sellerwatch.web.api.quarantine import LIST, MOST_ITEMS, MOST_STEPS
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Admin, Viewer, Visit
 from sellerwatch.web.console.rendering import PageRoute, go, show
@@ -29,14 +24,9 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 async def cases(visit: Viewer) -> Response:
     seller, status = visit.asked("seller"), visit.asked("status")
     wanted = CaseStatus(status) if status in list(CaseStatus) else None
-    position, seller_id = decode_cursor(LIST, visit.place("cursor")), seller_of(seller or None)
-
-    def work(tx: ServiceTx) -> tuple[Sequence[Case], str | None, Mapping[CaseId, int], Sequence[UnknownField]]:
-        piece = tx.quarantine.page(seller_id=seller_id, status=wanted, cursor=position, limit=visit.rows)
-        held = tx.held_parts.count_held([case.case_id for case in piece.content])
-        return piece.content, encode_cursor(LIST, piece.next), held, tx.drift.all()
-
-    found, cursor, held, unknown = await visit.read(work)
+    seller_id = seller_of(seller or None)
+    page = await visit.operations.ask(quarantine_queries.list_cases, seller_id, wanted, visit.cursor, visit.rows)
+    report = await visit.operations.ask(quarantine_queries.drift_report)
     table = Table(
         "cases",
         (
@@ -51,34 +41,10 @@ async def cases(visit: Viewer) -> Response:
             "col.after",
             "col.made",
         ),
-        [
-            (
-                tables.code(case.case_id, f"/quarantine/{case.case_id}"),
-                tables.text(case.seller_id, seller_page(case.seller_id)),
-                tables.pill(case.part, "part"),
-                tables.code(case.field),
-                tables.said(f"case.{case.kind}"),
-                tables.pill(case.status, "case"),
-                tables.number(held.get(case.case_id, 0)),
-                tables.raw(case.sample_before),
-                tables.raw(case.sample_after),
-                tables.when(case.created_at),
-            )
-            for case in found
-        ],
+        [_row(case) for case in page.content],
         "quarantine.none_found" if seller or status else "quarantine.empty",
-        next=visit.link(cursor=cursor) if cursor else None,
+        next=visit.link(cursor=page.next) if page.next else None,
         caption="nav.quarantine",
-    )
-    drift = Table(
-        "drift",
-        ("col.part", "col.field", "col.answers", "col.time"),
-        [
-            (tables.code(one.endpoint), tables.code(one.path), tables.number(one.times), tables.when(one.last_seen_at))
-            for one in unknown
-        ],
-        "quarantine.no_drift",
-        caption="quarantine.drift",
     )
     return show(
         visit,
@@ -86,7 +52,7 @@ async def cases(visit: Viewer) -> Response:
         title="nav.quarantine",
         lead="quarantine.lead",
         table=table,
-        drift=drift,
+        drift=_drift(report),
         live="case quarantine execution",
         fields=[
             Filter("seller", "col.seller_id", seller),
@@ -95,26 +61,43 @@ async def cases(visit: Viewer) -> Response:
     )
 
 
-@dataclass(frozen=True)
-class Seen:
-    case: Case
-    held: int
-    items: Sequence[ItemNo]
+def _row(case: CaseView) -> tuple[tables.Cell, ...]:
+    return (
+        tables.code(case.case_id, f"/quarantine/{case.case_id}"),
+        tables.text(case.seller_id, seller_page(case.seller_id)),
+        tables.pill(case.part, "part"),
+        tables.code(case.field),
+        tables.said(f"case.{case.kind}"),
+        tables.pill(case.status, "case"),
+        tables.number(case.held),
+        tables.raw(case.sample_before),
+        tables.raw(case.sample_after),
+        tables.when(case.created_at),
+    )
 
 
-def _look(tx: ServiceTx, case_id: CaseId) -> Seen:
-    case = tx.quarantine.get(case_id)
-    if case is None:
-        raise CaseNotFound(case_id=case_id)
-    held = tx.held_parts.count_held([case_id]).get(case_id, 0)
-    return Seen(case, held, tx.held_parts.items_of_case(case_id, MOST_ITEMS))
+def _drift(report: DriftReportView) -> Table:
+    return Table(
+        "drift",
+        ("col.part", "col.field", "col.answers", "col.time"),
+        [
+            (
+                tables.code(field.endpoint),
+                tables.code(field.field),
+                tables.number(field.answers),
+                tables.when(field.last_seen_at),
+            )
+            for field in report.content
+        ],
+        "quarantine.no_drift",
+        caption="quarantine.drift",
+    )
 
 
 @router.get("/quarantine/{case_id}")
 async def case_page(case_id: str, visit: Viewer) -> Response:
-    wanted = CaseId.parse(case_id)
-    seen = await visit.read(lambda tx: _look(tx, wanted))
-    return show(visit, "case.html", seen=seen, case=seen.case)
+    case = await visit.operations.ask(quarantine_queries.show_case, CaseId.parse(case_id))
+    return show(visit, "case.html", case=case)
 
 
 @router.get("/quarantine/{case_id}/release")
@@ -124,20 +107,10 @@ async def confirm_release(case_id: str, visit: Admin) -> Response:
 
 @router.post("/quarantine/{case_id}/release")
 async def release(case_id: str, visit: Admin) -> Response:
-    """Step by step, as the API does it; what is left is left to the next press of the button."""
-    wanted, rules = CaseId.parse(case_id), visit.parts.service.crawl.rules
-    after, taken, unread = ItemNo(0), 0, 0
-    for _ in range(MOST_STEPS):
-
-        def work(tx: ServiceTx, desk: Desk, behind: ItemNo = after) -> Released:
-            return release_case(tx, wanted, rules, after=behind, actor=desk.actor, ids=desk.ids, now=desk.now)
-
-        step = await visit.change(work)
-        taken, unread = taken + step.taken, unread + len(step.unreadable)
-        if step.after is None:
-            break
-        after = step.after
-    return go(visit, f"/quarantine/{wanted}", "release.done", n=taken, unread=unread, left=step.left)
+    """Release as much as one request may; the button is still there for what is left."""
+    case = await release_case(visit.operations, CaseId.parse(case_id), steps=MOST_STEPS)
+    page = f"/quarantine/{case.case_id}"
+    return go(visit, page, "release.done", n=case.taken, unread=case.unreadable, left=case.held)
 
 
 @router.get("/quarantine/{case_id}/drop")
@@ -147,16 +120,12 @@ async def confirm_drop(case_id: str, visit: Admin) -> Response:
 
 @router.post("/quarantine/{case_id}/drop")
 async def drop(case_id: str, visit: Admin) -> Response:
-    wanted = CaseId.parse(case_id)
-
-    def work(tx: ServiceTx, desk: Desk) -> int:
-        return drop_case(tx, wanted, actor=desk.actor, now=desk.now)[1]
-
-    return go(visit, f"/quarantine/{wanted}", "drop.done", n=await visit.change(work))
+    case = await visit.operations.run(drop_case, CaseId.parse(case_id))
+    return go(visit, f"/quarantine/{case.case_id}", "drop.done", n=case.dropped)
 
 
 async def _confirm(visit: Visit, case_id: CaseId, verb: str) -> Response:
-    seen = await visit.read(lambda tx: _look(tx, case_id))
+    case = await visit.operations.ask(quarantine_queries.show_case, case_id)
     return show(
         visit,
         "confirm.html",
@@ -164,8 +133,8 @@ async def _confirm(visit: Visit, case_id: CaseId, verb: str) -> Response:
             f"{verb}.title",
             f"/quarantine/{case_id}/{verb}",
             f"{verb}.button",
-            [(f"{verb}.what", {"n": seen.held}), (f"{verb}.then", {})],
+            [(f"{verb}.what", {"n": case.held}), (f"{verb}.then", {})],
             f"/quarantine/{case_id}",
-            facts={"seller": seen.case.seller_id},
+            facts={"seller": case.seller_id},
         ),
     )

@@ -1,19 +1,17 @@
-"""Removals: more products gone at once than a shop loses by itself. A person says whether they are."""
+"""Removals: products that disappeared from a seller's list, too many at once, for a person to decide."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from sellerwatch.catalog.queries import look_at_removal
-from sellerwatch.catalog.removal import Removal, RemovalStatus
+from sellerwatch.catalog import removal_queries
+from sellerwatch.catalog.removal import RemovalStatus
+from sellerwatch.catalog.removal_queries import RemovalView
 from sellerwatch.kernel.ids import RemovalId
-from sellerwatch.kernel.paging import decode_cursor, encode_cursor
-from sellerwatch.operations.catalog import Confirmed, confirm_removal, refuse_removal
-from sellerwatch.operations.ports import ServiceTx
-from sellerwatch.web.api.context import Desk
+from sellerwatch.operations.catalog_changes import MOST_STEPS
+from sellerwatch.operations.removals import confirm_removal, refuse_removal
 from sellerwatch.web.api.cursors import seller_of
-from sellerwatch.web.api.removals import LIST, MOST_ITEMS, MOST_STEPS
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Admin, Viewer
 from sellerwatch.web.console.rendering import PageRoute, go, show
@@ -26,11 +24,8 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 async def removals(visit: Viewer) -> Response:
     seller, status = visit.asked("seller"), visit.asked("status")
     wanted = RemovalStatus(status) if status in list(RemovalStatus) else None
-    position, seller_id = decode_cursor(LIST, visit.place("cursor")), seller_of(seller or None)
-    piece = await visit.read(
-        lambda tx: tx.removals.page(seller_id=seller_id, status=wanted, cursor=position, limit=visit.rows)
-    )
-    cursor = encode_cursor(LIST, piece.next)
+    seller_id = seller_of(seller or None)
+    page = await visit.operations.ask(removal_queries.list_removals, seller_id, wanted, visit.cursor, visit.rows)
     table = Table(
         "removals",
         (
@@ -43,21 +38,9 @@ async def removals(visit: Viewer) -> Response:
             "col.made",
             "col.decided_by",
         ),
-        [
-            (
-                tables.code(one.removal_id, f"/removals/{one.removal_id}"),
-                tables.text(one.seller_id, seller_page(one.seller_id)),
-                tables.pill(one.status, "removal"),
-                tables.said(f"removal.{one.reason}"),
-                tables.number(one.missing),
-                tables.number(one.told),
-                tables.when(one.created_at),
-                tables.code(one.decided_by),
-            )
-            for one in piece.content
-        ],
+        [_row(removal) for removal in page.content],
         "removals.none_found" if seller or status else "removals.empty",
-        next=visit.link(cursor=cursor) if cursor else None,
+        next=visit.link(cursor=page.next) if page.next else None,
         caption="nav.removals",
     )
     return show(
@@ -74,45 +57,58 @@ async def removals(visit: Viewer) -> Response:
     )
 
 
+def _row(removal: RemovalView) -> tuple[tables.Cell, ...]:
+    return (
+        tables.code(removal.removal_id, f"/removals/{removal.removal_id}"),
+        tables.text(removal.seller_id, seller_page(removal.seller_id)),
+        tables.pill(removal.status, "removal"),
+        tables.said(f"removal.{removal.reason}"),
+        tables.number(removal.missing),
+        tables.number(removal.told),
+        tables.when(removal.created_at),
+        tables.code(removal.decided_by),
+    )
+
+
 @router.get("/removals/{removal_id}")
 async def removal_page(removal_id: str, visit: Viewer) -> Response:
-    wanted = RemovalId.parse(removal_id)
-    removal, still, first = await visit.read(lambda tx: look_at_removal(tx, wanted, MOST_ITEMS))
+    removal = await visit.operations.ask(removal_queries.show_removal, RemovalId.parse(removal_id))
     table = Table(
         "missing",
         ("col.item", "col.name", "col.seen"),
         [
             (
                 tables.text(product.item_no, f"/products/{product.item_no}"),
-                tables.text(name),
+                tables.text(product.name),
                 tables.when(product.last_seen_at),
             )
-            for product, name in first
+            for product in removal.items
         ],
         "removal.none_missing",
         caption="removal.missing",
     )
-    return show(visit, "removal.html", removal=removal, still=still, table=table)
+    return show(visit, "removal.html", removal=removal, table=table)
 
 
 @router.get("/removals/{removal_id}/confirm")
 async def ask_confirm(removal_id: str, visit: Admin) -> Response:
-    wanted = RemovalId.parse(removal_id)
-    removal, still, _ = await visit.read(lambda tx: look_at_removal(tx, wanted, 1))
-    share, back = round(100 * still / removal.told) if removal.told else 100, removal.missing - still
+    removal = await visit.operations.ask(removal_queries.show_removal, RemovalId.parse(removal_id))
+    still, seen_again = removal.still_missing, removal.missing - removal.still_missing
+    share = round(100 * still / removal.told) if removal.told else 100
+    page = f"/removals/{removal.removal_id}"
     return show(
         visit,
         "confirm.html",
         confirm=Confirm(
             "remove.products",
-            f"/removals/{wanted}/confirm",
+            f"{page}/confirm",
             "remove.confirm",
             [
                 ("remove.told", {"n": still, "total": removal.told, "share": share}),
                 ("remove.events", {"n": still}),
-                *([("remove.seen", {"n": back})] if back > 0 else []),
+                *([("remove.seen", {"n": seen_again})] if seen_again > 0 else []),
             ],
-            f"/removals/{wanted}",
+            page,
             facts={"seller": removal.seller_id},
         ),
     )
@@ -120,26 +116,13 @@ async def ask_confirm(removal_id: str, visit: Admin) -> Response:
 
 @router.post("/removals/{removal_id}/confirm")
 async def confirm(removal_id: str, visit: Admin) -> Response:
-    wanted, rules = RemovalId.parse(removal_id), visit.parts.service.crawl.rules
-
-    def work(tx: ServiceTx, desk: Desk) -> Confirmed:
-        return confirm_removal(tx, wanted, rules, actor=desk.actor, ids=desk.ids, now=desk.now)
-
-    removed = 0
-    for _ in range(MOST_STEPS):
-        step = await visit.change(work)
-        removed += len(step.removed)
-        if not step.left:
-            break
-    return go(visit, f"/removals/{wanted}", "remove.done", n=removed, left=step.left)
+    """Confirm as much as one request may; the button is still there for what is left."""
+    removal = await confirm_removal(visit.operations, RemovalId.parse(removal_id), steps=MOST_STEPS)
+    page = f"/removals/{removal.removal_id}"
+    return go(visit, page, "remove.done", n=removal.removed, left=removal.still_missing)
 
 
 @router.post("/removals/{removal_id}/refuse")
 async def refuse(removal_id: str, visit: Admin) -> Response:
-    wanted = RemovalId.parse(removal_id)
-
-    def work(tx: ServiceTx, desk: Desk) -> Removal:
-        return refuse_removal(tx, wanted, actor=desk.actor, now=desk.now)
-
-    await visit.change(work)
-    return go(visit, f"/removals/{wanted}", "refuse.done")
+    removal = await visit.operations.run(refuse_removal, RemovalId.parse(removal_id))
+    return go(visit, f"/removals/{removal.removal_id}", "refuse.done")

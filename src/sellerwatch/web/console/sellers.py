@@ -12,7 +12,7 @@ from sellerwatch.agents.marketplace_status import marketplace_status
 from sellerwatch.agents.ports import Pause
 from sellerwatch.catalog.ports import ProductCounts
 from sellerwatch.catalog.product import Product
-from sellerwatch.catalog.queries import told_data
+from sellerwatch.catalog.queries import last_event_data
 from sellerwatch.crawling.commands import Cancelled, deactivate_seller
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.trigger import trigger
@@ -181,7 +181,7 @@ def _look(tx: ServiceTx, seller_id: SellerId) -> Seen:
         runs=runs,
         waiting=causes_of_waiting(tx, runs),
         counts=tx.product_queries.counts(seller_id),
-        products=[(product, told_data(tx, product).get("name")) for product in shown],
+        products=[(product, last_event_data(tx, product).get("name")) for product in shown],
         held=None if held is None else held.removal_id,
         cases=len(tx.quarantine.open_cases(seller_id)),
         pause=marketplace.pause_of(seller_id),
