@@ -104,13 +104,13 @@ def test_what_was_told_is_no_change_any_more(event: ProductEvent) -> None:
 
 
 def test_what_was_changed_back_is_nothing_to_tell() -> None:
-    same = a_complete_product(version=3, is_changed=True).be_unchanged(LATER)
+    same = a_complete_product(version=3, is_changed=True).mark_unchanged(LATER)
     assert (same.due_event(), same.version, same.updated_at) == (None, 3, LATER)
 
 
 def test_an_event_withdrawn_before_anybody_saw_it_gives_its_version_back() -> None:
     told = a_complete_product(version=3, is_changed=True).announce(UPDATED, NOW)
-    back = told.take_back(LATER)
+    back = told.withdraw_event(LATER)
     assert (back.version, back.is_changed, back.due_event()) == (3, False, None)
 
 
@@ -163,9 +163,9 @@ def test_an_event_that_is_not_due_is_refused(product: Product, event: ProductEve
 
 
 @pytest.mark.parametrize("product", [a_product(), a_complete_product(version=1)])
-def test_a_product_of_which_no_change_was_told_has_nothing_to_take_back(product: Product) -> None:
+def test_a_product_of_which_no_change_was_told_has_nothing_to_withdraw_event(product: Product) -> None:
     with pytest.raises(EventOutOfOrder):
-        product.take_back(LATER)
+        product.withdraw_event(LATER)
 
 
 def test_a_listed_product_is_there_whatever_earlier_runs_missed() -> None:

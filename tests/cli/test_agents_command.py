@@ -22,7 +22,7 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.pool import Grant
-from sellerwatch.agents.ports import Use
+from sellerwatch.agents.ports import UsageEntry
 from sellerwatch.cli import agents, limits
 from sellerwatch.kernel.clock import Moment, SystemClock, moment
 from sellerwatch.kernel.ids import UserAgentId, WorkerId
@@ -155,11 +155,11 @@ def test_the_list_says_why_an_agent_rests_and_when_it_is_back(office: Office, no
 
 def test_show_says_what_an_agent_did_in_the_last_hour_and_what_became_of_it(office: Office, now: datetime) -> None:
     def prepare(tx: Transaction) -> None:
-        tx.usage_log.log_uses(
-            [Use(7, None, 200, 100, succeeded=True, too_many=False, at=now - timedelta(minutes=5))] * 3
+        tx.usage_log.add(
+            [UsageEntry(7, None, 200, 100, succeeded=True, too_many=False, at=now - timedelta(minutes=5))] * 3
         )
-        tx.usage_log.log_uses([Use(7, None, 429, 300, succeeded=False, too_many=True, at=now)])
-        tx.usage_log.log_uses([Use(7, None, 200, 100, succeeded=True, too_many=False, at=now - 2 * HOUR)])
+        tx.usage_log.add([UsageEntry(7, None, 429, 300, succeeded=False, too_many=True, at=now)])
+        tx.usage_log.add([UsageEntry(7, None, 200, 100, succeeded=True, too_many=False, at=now - 2 * HOUR)])
         open_circuit(tx, 7, now)
 
     office.do(prepare)
@@ -182,8 +182,8 @@ def test_the_status_of_the_pool_has_the_agreed_names(office: Office, now: dateti
         agents = tx.agents.get_rows([2, 3])
         tx.agents.save({2: agents[2].suspend(now, HOUR, "quiet"), 3: agents[3].block(now, "out")})
         open_circuit(tx, 4, now)
-        tx.usage_log.log_uses([Use(5, None, 429, 9, succeeded=False, too_many=True, at=now)] * 2)
-        tx.usage_log.log_uses([Use(6, None, 429, 9, succeeded=False, too_many=True, at=now)])
+        tx.usage_log.add([UsageEntry(5, None, 429, 9, succeeded=False, too_many=True, at=now)] * 2)
+        tx.usage_log.add([UsageEntry(6, None, 429, 9, succeeded=False, too_many=True, at=now)])
 
     office.do(prepare)
     give_token(office, 1, now)

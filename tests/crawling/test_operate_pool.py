@@ -28,7 +28,7 @@ from sellerwatch.agents.commands import AddedAgentView, ChangedAgentsView, NotOv
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.pool import Grant
 from sellerwatch.agents.pool_rules import PoolRules
-from sellerwatch.agents.ports import Permit, StoredAgent, Use
+from sellerwatch.agents.ports import Permit, StoredAgent, UsageEntry
 from sellerwatch.agents.queries import find_agent
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment
@@ -445,8 +445,8 @@ async def test_429s_of_the_last_hour_are_counted_per_agent_by_the_index_alone(
 ) -> None:
     def log(tx: Transaction) -> None:
         times = [NOW - 2 * HOUR, NOW - MINUTE, NOW - SECOND]
-        tx.usage_log.log_uses([Use(1, None, 429, 10, succeeded=False, too_many=True, at=time) for time in times])
-        tx.usage_log.log_uses([Use(2, None, 200, 10, succeeded=True, too_many=False, at=NOW)])
+        tx.usage_log.add([UsageEntry(1, None, 429, 10, succeeded=False, too_many=True, at=time) for time in times])
+        tx.usage_log.add([UsageEntry(2, None, 200, 10, succeeded=True, too_many=False, at=NOW)])
 
     await inline_store.transact(log)
     seen = await inline_store.read(lambda tx: tx.pool_report.standings(at(), LIMITS))

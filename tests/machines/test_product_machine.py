@@ -90,14 +90,14 @@ class ProductMachine(RuleBasedStateMachine):
     @rule()
     def its_last_update_is_withdrawn(self) -> None:
         before = self.product
-        self.product = before.take_back(self.now)
+        self.product = before.withdraw_event(self.now)
         self.told.pop()
         self.untold = False
         assert self.product.state is before.state
 
     @rule()
     def what_changed_is_changed_back(self) -> None:
-        self.product = self.product.be_unchanged(self.now)
+        self.product = self.product.mark_unchanged(self.now)
         self.untold = False
 
     @rule()

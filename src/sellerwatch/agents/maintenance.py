@@ -1,4 +1,4 @@
-"""Looking after the pool: who has rested comes back, a new day begins, old lines of the log go."""
+"""Maintenance of the pool: end suspensions whose time is over, delete old entries of the usage log, change limits."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from sellerwatch.kernel.errors import SellerwatchError
 
 log = logging.getLogger(__name__)
 
-#: Lines of the log that one transaction forgets at most.
+#: Entries of the usage log that one transaction deletes at most.
 BATCH = 1000
 
 
 def recover_rested(tx: AgentsTx, now: datetime) -> int:
-    """Suspended agents whose own time is over come back, and get a new token. One that cannot recover never stops the
-    pass for the others."""
+    """End the suspensions whose time is over and return how many. An agent that cannot recover does not stop the
+    others. Each gets a new token."""
     back: dict[int, Agent] = {}
     for row, agent in tx.agents.rested(now).items():
         try:
@@ -33,13 +33,14 @@ def recover_rested(tx: AgentsTx, now: datetime) -> int:
     return len(back)
 
 
-def forget_old_uses(tx: AgentsTx, kept: timedelta, now: datetime) -> int:
-    return tx.usage_log.forget_uses(now - kept, BATCH)
+def forget_old_usage(tx: AgentsTx, kept: timedelta, now: datetime) -> int:
+    """Delete old entries of the usage log, a limited number at a time; return how many were deleted."""
+    return tx.usage_log.forget(now - kept, BATCH)
 
 
 def change_limits(tx: AgentsTx, was: Limits, wanted: Limits, at: Moment) -> None:
-    """New limits from now on. A longer window would reach back to requests that were forgotten under the shorter one:
-    until those are out of its reach, it counts as full."""
+    """Put new limits into force. A longer window reaches back to requests that are no longer known: until those have
+    left it, it counts as full."""
     tx.windows.set_limits(wanted, at)
     if wanted.window > was.window:
         tx.windows.fill(at, replace(wanted, window=wanted.window - was.window))

@@ -115,6 +115,11 @@ class MarketplaceStatusView(View):
             ],
         )
 
+    @property
+    def away(self) -> Sequence[EndpointView]:
+        """Endpoints that do not answer."""
+        return [each for each in self.circuits if each.state is not CircuitState.CLOSED]
+
 
 def show_marketplace(tx: AgentsTx, context: OperationContext) -> MarketplaceStatusView:
     """Show what is paused and by whom, and for each endpoint its circuit, since when, why, and the next probe."""

@@ -25,15 +25,15 @@ from sellerwatch.oversight.ports import AuditTx
 @quick
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """A durable row written before the request leaves: this much budget is spent, whatever becomes of us."""
+    """A row written before the request is sent: that budget is used even if the process dies."""
 
     number: int
     grant: Grant
 
 
 @dataclass(frozen=True, slots=True)
-class InWindow:
-    """A permit that still counts, or has not been found out yet not to."""
+class CountedPermit:
+    """A permit that counts in its agent's window, or whose end has not been recorded yet."""
 
     agent_row: int
     number: int
@@ -43,7 +43,7 @@ class InWindow:
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """A slot that was set aside for one request as this agent, under a name of its own until it is a permit."""
+    """A slot that is set aside for one request as this agent, known by `name` until it is a permit."""
 
     row: int
     name: str
@@ -52,15 +52,15 @@ class Reserved:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What was set aside ahead of a transaction. `wait_us`: with nothing in it, how long until there may be something;
-    None where nobody can tell."""
+    """What is set aside before a transaction. `wait_us`: when that is nothing, how long until there may be something;
+    None when that is not known."""
 
     reserved: tuple[Reserved, ...] = ()
     wait_us: int | None = None
 
 
-class Use(NamedTuple):
-    """One line of the usage log."""
+class UsageEntry(NamedTuple):
+    """One request in the usage log."""
 
     agent_row: int
     token_row: int | None
@@ -95,14 +95,14 @@ class LastHour:
 
 
 class Agents(Protocol):
-    """Agents, their tokens and what they did."""
+    """The agents of the pool, by the number of their row."""
 
     def candidates(self, at: Moment) -> Sequence[Candidate]:
-        """Every AVAILABLE agent whose window is not closed, with its budget, its circuit and its token, if any."""
+        """Return the AVAILABLE agents whose window does not count as full, with budget, circuit and token."""
         ...
 
     def tally(self) -> tuple[int, int]:
-        """How many are AVAILABLE, and how many there are."""
+        """Return how many are AVAILABLE, and how many there are."""
         ...
 
     def get_rows(self, rows: Sequence[int]) -> dict[int, Agent]: ...
@@ -110,7 +110,7 @@ class Agents(Protocol):
     def find(self, user_agent_id: UserAgentId) -> StoredAgent | None: ...
 
     def add(self, agent: Agent, limits: Limits) -> bool:
-        """False: there is one with that user-agent string already."""
+        """Return False when there is an agent with that user-agent string already."""
         ...
 
     def remove(self, row: int) -> None: ...
@@ -118,11 +118,11 @@ class Agents(Protocol):
     def save(self, agents: Mapping[int, Agent]) -> None: ...
 
     def rested(self, now: datetime) -> dict[int, Agent]:
-        """SUSPENDED agents whose rest is over."""
+        """Return the SUSPENDED agents whose suspension has ended."""
         ...
 
     def new_day(self) -> int:
-        """Requests of the day begin at nothing again."""
+        """Set the number of requests of the day to 0; return how many agents had any."""
         ...
 
 
@@ -139,62 +139,62 @@ class RemovedAgents(Protocol):
 
 
 class UsageLog(Protocol):
-    """One line for each request: how it ended, and as whom it was made."""
+    """One entry for each request: as which agent it was made and how it ended."""
 
     def last_hour(self, row: int, now: datetime) -> LastHour: ...
 
-    def log_uses(self, uses: Sequence[Use]) -> None: ...
+    def add(self, uses: Sequence[UsageEntry]) -> None: ...
 
-    def forget_uses(self, before: datetime, limit: int) -> int:
-        """Retention: at most so many old lines of the log, so that no transaction is long."""
+    def forget(self, before: datetime, limit: int) -> int:
+        """Delete at most `limit` entries from before that time; return how many were deleted."""
         ...
 
 
 class Tokens(Protocol):
-    """One active token an agent; a thrown away one keeps its row, for the log that refers to it."""
+    """One active token for each agent. A token that is thrown away keeps its row, to which the usage log refers."""
 
     def keep(self, row: int, token: Token, refresh_at: datetime) -> None: ...
 
     def drop(self, rows: Sequence[int]) -> None: ...
 
     def reject(self, token_rows: Sequence[int]) -> None:
-        """The marketplace refused these tokens: each is thrown away, and what the agent gets next replaces it."""
+        """Throw away tokens that the marketplace refused; the next token of each agent counts as their replacement."""
         ...
 
     def accept(self, token_rows: Sequence[int]) -> None:
-        """The marketplace took these replacements."""
+        """Record that the marketplace accepted these replacements."""
         ...
 
     def due(self, now: datetime, limit: int) -> Sequence[tuple[int, UserAgentId, str]]:
-        """Rows, ids and user agents whose token should be renewed before it expires."""
+        """Return rows, ids and user agents of agents whose token is to be renewed before it expires."""
         ...
 
     def put_off(self, row: int, until: datetime) -> None:
-        """A renewal failed: later again, counted."""
+        """Count a failed renewal and try again at that time."""
         ...
 
     def sealed(self) -> Sequence[tuple[int, UserAgentId, Token]]:
-        """Every active token, to be sealed with another key."""
+        """Return every active token, to be sealed with another key."""
         ...
 
     def reseal(self, token_row: int, token: Token) -> None: ...
 
     def drop_unknown(self, key_ids: Sequence[str]) -> int:
-        """Tokens sealed with none of these keys are no use to anybody."""
+        """Throw away tokens that are sealed with none of these keys; return how many."""
         ...
 
 
 class Circuits(Protocol):
-    """The agents' circuits, the pool's breaker, and every change of either."""
+    """The agents' circuits, the pool's breaker, and the history of both."""
 
     def get_rows(self, rows: Sequence[int]) -> dict[int, Circuit]: ...
 
     def save(self, before: Mapping[int, Circuit], after: Mapping[int, Circuit], now: datetime) -> None:
-        """Keeps what changed, and an event for each change and failure."""
+        """Save what changed, and an event for each change and failure."""
         ...
 
     def set_rules(self, failures: int, timeout: timedelta) -> None:
-        """How many failures in a row open a circuit, and for how long."""
+        """Set how many failures in a row open a circuit, and for how long."""
         ...
 
     def breaker(self) -> Breaker: ...
@@ -203,77 +203,76 @@ class Circuits(Protocol):
 
 
 class Permits(Protocol):
-    """The window of every agent, exact: a slot is free one window after its permit was answered."""
+    """The permits in every agent's window: a slot is free one window after its permit was answered."""
 
     def reserve(
         self, grants: Sequence[Grant], task_ids: Sequence[TaskId | None], worker_id: WorkerId, at: Moment
     ) -> Sequence[Permit]: ...
 
     def answer(self, numbers: Sequence[int], at: Moment) -> frozenset[int]:
-        """Says which of them were open: one that was answered before has been charged before."""
+        """Record answers and return which permits were unanswered until now: only those are charged."""
         ...
 
     def give_back(self, permits: Sequence[Permit]) -> None:
-        """Lent, but no byte was sent: as if it had never been."""
+        """Delete permits for which no byte was sent; their slots are free again."""
         ...
 
     def answer_lapsed(self, beat_before: datetime, at: Moment) -> int:
-        """Unanswered permits of vanished workers, and those nobody can be waiting for any more, count as answered now:
-        too few requests rather than too many."""
+        """Count unanswered permits of workers without a heartbeat as answered now, and return how many; an earlier time
+        could allow too many requests."""
         ...
 
     def answer_all_of(self, worker_id: WorkerId, at: Moment) -> None:
-        """A worker that stops: what it was lent counts from now."""
+        """Count all permits of a worker that stops as answered now."""
         ...
 
     def answer_of(self, worker_id: WorkerId, task_ids: Sequence[TaskId], at: Moment) -> None:
-        """What a worker was lent for these tasks counts from now."""
+        """Count a worker's permits for these tasks as answered now."""
         ...
 
     def expire(self, at: Moment, limits: Limits) -> None:
-        """Slots whose window has passed are free again."""
+        """Free the slots whose window has passed."""
         ...
 
     def still_open(self, numbers: Sequence[int]) -> frozenset[int]:
-        """Those of these that are not answered yet."""
+        """Return which of these are not answered yet."""
         ...
 
     def unanswered(self) -> int:
-        """Requests under way, of all processes."""
+        """Return the number of requests under way, of all processes."""
         ...
 
 
 class RequestWindows(Protocol):
-    """The agents' windows as a whole: limits, boots, and what a limiter has to know."""
+    """The windows of all agents: their limits, and what a limiter needs to rebuild its state."""
 
     def set_limits(self, limits: Limits, at: Moment) -> None:
-        """Budgets follow the limit; what is lent stays counted, and what a longer window would have to know of and
-        does not makes it count as full."""
+        """Adjust every budget to new limits. Requests in the window stay counted."""
         ...
 
     def enter_boot(self, at: Moment, limits: Limits) -> int:
-        """What earlier boots left counts as answered when this one began: it is at least that old, and no wall clock
-        is asked. Says how many permits that were."""
+        """Count permits of earlier boots as answered when this boot began, which they are at least as old as; no wall
+        clock is read. Return how many there were."""
         ...
 
     def next_free_us(self, limits: Limits) -> int | None:
-        """When the next slot of any agent comes free, by the boot's clock; None when nothing is answered yet."""
+        """Return when the next slot of any agent comes free, by the boot's clock; None when none is answered yet."""
         ...
 
-    def in_window(self) -> Sequence[InWindow]:
-        """Everything that still counts, for a limiter that has lost it."""
+    def counted_permits(self) -> Sequence[CountedPermit]:
+        """Return every permit in a window, for a limiter that has lost its state."""
         ...
 
     def last_departure_us(self) -> int:
-        """Of any agent."""
+        """Return the last departure of any agent, by the boot's clock."""
         ...
 
     def highest(self) -> int:
-        """The highest number ever given out, over deletions too."""
+        """Return the highest number of a permit that was ever given, deleted ones included."""
         ...
 
     def fill(self, at: Moment, limits: Limits) -> None:
-        """Every window counts as full for one window: nobody knows what was lent."""
+        """Make every window count as full for one window, because the earlier requests are not known."""
         ...
 
     def full_until_us(self) -> int | None: ...
@@ -281,7 +280,7 @@ class RequestWindows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A person stopped all requests to the marketplace, or (with a seller) those for one seller."""
+    """All requests to the marketplace are stopped by a person, or those for one seller."""
 
     seller_id: SellerId | None
     paused_at: datetime
@@ -289,14 +288,14 @@ class Pause:
 
 
 class MarketplaceState(Protocol):
-    """What is known of the marketplace itself, shared by all processes."""
+    """The circuits of the marketplace's endpoints and the pauses, shared by all processes."""
 
     def circuits(self) -> Mapping[Endpoint, MarketplaceCircuit]:
-        """Of every endpoint; not locked."""
+        """Return the circuit of every endpoint, without locking it."""
         ...
 
     def hold(self, endpoint: Endpoint, now: datetime) -> MarketplaceCircuit:
-        """The circuit as it is, locked until commit."""
+        """Return a circuit and lock it until commit."""
         ...
 
     def save(self, circuit: MarketplaceCircuit, now: datetime) -> None: ...
@@ -304,11 +303,11 @@ class MarketplaceState(Protocol):
     def pauses(self) -> Sequence[Pause]: ...
 
     def pause(self, seller_id: SellerId | None, by: str, now: datetime) -> bool:
-        """False: it is paused already."""
+        """Return False when it is paused already."""
         ...
 
     def resume(self, seller_id: SellerId | None) -> bool:
-        """False: it is not paused."""
+        """Return False when it is not paused."""
         ...
 
 
@@ -358,7 +357,7 @@ class AgentsTx(Protocol):
 
 
 class Overrides(Protocol):
-    """Settings an operator changed while it ran; kept over restarts."""
+    """Settings that were changed at run time; they are kept over restarts."""
 
     def all(self) -> dict[str, str]: ...
 
@@ -368,28 +367,28 @@ class Overrides(Protocol):
 
 
 class PoolTx(AgentsTx, AuditTx, Protocol):
-    """What operators' commands on the pool need."""
+    """What commands and queries of the pool need."""
 
     @property
     def overrides(self) -> Overrides: ...
 
 
 class Limiter(Protocol):
-    """Who decides how many requests may leave, and when: never more than the limits, whoever asks and whatever dies.
+    """Decides how many requests may be sent, and when. The limits hold over all processes, and when one of them dies.
 
-    A claim goes in three steps. `reserve`, before the transaction; `lend` inside it, where what was reserved meets the
-    truth of the database; `settle` after the commit and before anything is sent: what was not used goes back. Answers
-    are told after the transaction that absorbed them. Killed anywhere between: what was lent counts as used. A step
-    that fails with `Unavailable` means: nothing may be sent.
+    A claim takes three steps: `reserve` before the transaction; `lend` inside it, where the reservation is checked
+    against the database; `settle` after the commit and before anything is sent, which returns what was not used.
+    `answered` is called after the transaction that absorbs the answers. When a process dies in between, what it was
+    lent counts as used. When a step raises `Unavailable`, nothing may be sent.
     """
 
     @property
     def looks_ahead(self) -> bool:
-        """`reserve` decides, and must be given the candidates; else everything is decided inside the transaction."""
+        """Whether `reserve` decides and needs the candidates; else `lend` decides alone."""
         ...
 
     async def begin(self) -> None:
-        """A process starts: what the database knows to count, counts."""
+        """Take over, when a process starts, what the database counts."""
         ...
 
     async def reserve(
@@ -405,7 +404,7 @@ class Limiter(Protocol):
         terms: tuple[Limits, Host],
         at: Moment,
     ) -> Lending:
-        """Inside the transaction that writes the permits."""
+        """Lend agents, inside the transaction that writes the permits."""
         ...
 
     async def reserve_visit(self, host: Host) -> Reservation:
@@ -419,17 +418,17 @@ class Limiter(Protocol):
     async def settle(self, ahead: Reservation, permits: Sequence[Permit]) -> None: ...
 
     async def answered(self, permits: Iterable[tuple[int, int]]) -> None:
-        """Agents' rows and numbers of permits whose answers are absorbed. Never fails: what cannot be told now counts
-        as under way until it can."""
+        """Record answers by the agents' rows and the numbers of their permits. It never fails: what cannot be recorded
+        now counts as under way until it can."""
         ...
 
     async def tend(self) -> int:
-        """Find what counts as under way and is not any more; says how many."""
+        """Find permits that count as under way and are not any more; return how many."""
         ...
 
 
 class Sealer(Protocol):
-    """Seals what the marketplace gave; the sealed form is bound to its agent."""
+    """Encrypts tokens. The sealed form is bound to its agent."""
 
     @property
     def key_ids(self) -> Sequence[str]: ...

@@ -17,7 +17,7 @@ from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.marketplace_circuit import EndpointFailure, MarketplaceCircuitRules
 from sellerwatch.agents.outages import NOTHING_SEEN, Observation, Observed, observe
 from sellerwatch.agents.pool import Candidate
-from sellerwatch.agents.ports import AgentsTx, Use
+from sellerwatch.agents.ports import AgentsTx, UsageEntry
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.failure import Failure
@@ -135,7 +135,7 @@ def charge_agents(
     tx.agents.save(after)
     _charge_circuits(tx, by_row, forgiven, at.now)
     _settle_tokens(tx, charges)
-    tx.usage_log.log_uses([_use(c) for c in charges])
+    tx.usage_log.add([_use(c) for c in charges])
     return (*_standings(before, after), *_answer_probe(tx, charges, worker_id, rules, at.now))
 
 
@@ -221,8 +221,8 @@ def _answer_probe(
     return [breaker_notice(moved.state)]
 
 
-def _use(charge: RequestOutcome) -> Use:
-    return Use(
+def _use(charge: RequestOutcome) -> UsageEntry:
+    return UsageEntry(
         charge.candidate.row,
         charge.candidate.token_row,
         charge.status,

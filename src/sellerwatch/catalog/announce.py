@@ -1,8 +1,8 @@
-"""What the product server has to be told of a product, once everything the run asks about it is in.
+"""Make the event of a product when all its tasks of a run have ended.
 
-"Before" is what it was last told: the productData of the last event. So a difference is always one between two events,
-whatever happened in between. The history keeps every state that was found, told or not: its "before" is the state
-found last.
+The changes of an event are the differences from the productData of the event before it, whatever happened in between.
+The history keeps every state that was found, with or without an event: its changes are the differences from the state
+found before.
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ from sellerwatch.outbox.event import data_json, event_body, read_event
 from sellerwatch.outbox.message import Message, MessageStatus
 from sellerwatch.outbox.ports import Outbox
 
-#: Events looked back at to find what the receiver was last told.
+#: How many of the last events are read to find the one that the receiver has.
 LOOK_BACK = 10
 
 
 @dataclass(eq=False)
 class LastEventMissing(Failed):
-    """What the receiver was last told is gone from the outbox: a change of it cannot be worded. Retention keeps it."""
+    """The last event of a product is missing in the outbox, so a difference from it cannot be computed.
+
+    Retention always keeps the last event of a product.
+    """
 
     item_no: int
     version: int
@@ -40,7 +43,7 @@ class LastEventMissing(Failed):
 
 @dataclass(frozen=True)
 class Announcer:
-    """Writes events into one outbox, as part of one transaction."""
+    """Makes the events of products within one transaction."""
 
     product_batch: ProductBatch
     bodies: ProductBodies
@@ -51,42 +54,45 @@ class Announcer:
     policies: Policies = NO_POLICIES
 
     def announce(self, product: Product, outbox_id: OutboxId, execution_id: ExecutionId | None) -> Message | None:
-        """Write the event that is due, merge it into one that still waits unseen, or find that there is nothing to
-        tell."""
+        """Write the event that is due, or merge it into the last one while that is undelivered.
+
+        Return the new message; None where no event is due, nothing differs, or the event was merged.
+        """
         event = product.due_event()
         if event is None:
             return None
-        name, known = current(self.product_batch, product, self.bodies, self.reader)
-        product = product.be_called(name)
+        name, product_data = current(self.product_batch, product, self.bodies, self.reader)
+        product = product.with_name(name)
         if event is ProductEvent.CREATED:
-            return self._write(product, event, (), (), known, outbox_id, execution_id)
-        data = orjson.loads(known)
+            return self._write(product, event, (), (), product_data, outbox_id, execution_id)
+        data = orjson.loads(product_data)
         newest = self._newest(product)
         since_newest = differences(read_event(newest[0].payload).product_data, data)
-        untold = self._untold(product, newest[0])
-        found = since_newest if untold is None else differences(untold, data)
-        told = [message for message in newest if message.status is not MessageStatus.DISCARDED]
-        waiting, base = _mergeable(told)
+        last_found = self._state_without_event(product, newest[0])
+        found = since_newest if last_found is None else differences(last_found, data)
+        kept = [message for message in newest if message.status is not MessageStatus.DISCARDED]
+        waiting, base = _mergeable(kept)
         if waiting is not None:
-            self._merge(product, waiting, base, found, known, execution_id)
+            self._merge(product, waiting, base, found, product_data, execution_id)
             return None
-        # None was seen when all were discarded: then everything about the product is a change.
-        before = read_event(told[0].payload).product_data if told else {}
-        changes = since_newest if told and told[0] is newest[0] else differences(before, data)
+        # If all were discarded, the receiver knows nothing of the product: every field is a change.
+        before = read_event(kept[0].payload).product_data if kept else {}
+        changes = since_newest if kept and kept[0] is newest[0] else differences(before, data)
         if self.policies.matter(changes):
-            return self._write(product, event, changes, found, known, outbox_id, execution_id)
+            return self._write(product, event, changes, found, product_data, outbox_id, execution_id)
         if not changes:
-            self._remember(product, event, found, None, execution_id)
-        self.product_batch.put(product.be_unchanged(self.now))
+            self._add_history(product, event, found, None, execution_id)
+        self.product_batch.put(product.mark_unchanged(self.now))
         return None
 
     def announce_removal(self, product: Product, outbox_id: OutboxId, execution_id: ExecutionId | None) -> Message:
-        """Tell that a product is gone, with what was last known of it. Never merged: both events are told."""
-        known = data_json(read_event(self._newest(product)[0].payload).product_data)
+        """Write the event of a deletion, with the productData of the last event. It is never merged with another."""
+        product_data = data_json(read_event(self._newest(product)[0].payload).product_data)
         self.product_batch.deleted.append(product.item_no)
-        return self._write(product, ProductEvent.DELETED, (), (), known, outbox_id, execution_id)
+        return self._write(product, ProductEvent.DELETED, (), (), product_data, outbox_id, execution_id)
 
     def _newest(self, product: Product) -> Sequence[Message]:
+        """Return the last events of a product, newest first, those of this transaction included."""
         if any(message.subject_id == product.product_id for message in self.product_batch.messages):
             self.outbox.add_all(self.product_batch.take_messages())
         newest = self.outbox.latest_of(product.product_id, LOOK_BACK)
@@ -94,9 +100,12 @@ class Announcer:
             raise LastEventMissing(item_no=product.item_no, version=product.version)
         return newest
 
-    def _untold(self, product: Product, newest: Message) -> State | None:
-        """The state found last, where it was not worth an event and so is not the newest one's: that happens behind a
-        discarded event, and where a merge withdrew one and left something inside a tolerance."""
+    def _state_without_event(self, product: Product, newest: Message) -> State | None:
+        """Return the state found last if it has no event; None if it is that of the newest event.
+
+        A state has no event after a discarded one, and where a merge withdrew an event and left a difference within a
+        tolerance.
+        """
         if newest.status is not MessageStatus.DISCARDED and not self.policies.by_field:
             return None
         last = self.history.of_product(product.product_id, 1)
@@ -111,18 +120,18 @@ class Announcer:
         waiting: Message,
         base: Message | None,
         found: Sequence[Change],
-        known: bytes,
+        product_data: bytes,
         execution_id: ExecutionId | None,
     ) -> None:
-        """One event instead of two. A creation stays one; changes that cancel each other out withdraw the event."""
+        """Put the new state into an undelivered event. A creation stays one; an event without changes is withdrawn."""
         kind = ProductEvent(waiting.event_type)
         changes: Sequence[Change] = ()
         if kind is ProductEvent.UPDATED and base is not None:
-            changes = differences(read_event(base.payload).product_data, orjson.loads(known))
+            changes = differences(read_event(base.payload).product_data, orjson.loads(product_data))
             if not self.policies.matter(changes):
                 self.outbox.remove(waiting.outbox_id)
-                withdrawn = product.take_back(self.now)
-                self._remember(withdrawn, ProductEvent.UPDATED, found, None, execution_id)
+                withdrawn = product.withdraw_event(self.now)
+                self._add_history(withdrawn, ProductEvent.UPDATED, found, None, execution_id)
                 self.product_batch.put(withdrawn)
                 return
         body = event_body(
@@ -133,11 +142,11 @@ class Announcer:
             product.version,
             waiting.created_at,
             changes,
-            known,
+            product_data,
         )
         self.outbox.replace_payload(replace(waiting, payload=body), self.now)
-        self._remember(product, ProductEvent.UPDATED, found, waiting.outbox_id, execution_id)
-        self.product_batch.put(product.be_unchanged(self.now))
+        self._add_history(product, ProductEvent.UPDATED, found, waiting.outbox_id, execution_id)
+        self.product_batch.put(product.mark_unchanged(self.now))
 
     def _write(
         self,
@@ -145,14 +154,14 @@ class Announcer:
         event: ProductEvent,
         changes: Sequence[Change],
         found: Sequence[Change],
-        known: bytes,
+        product_data: bytes,
         outbox_id: OutboxId,
         execution_id: ExecutionId | None,
     ) -> Message:
         announced = product.announce(event, self.now)
         self.product_batch.put(announced)
         body = event_body(
-            outbox_id, event, product.item_no, product.seller_id, announced.version, self.now, changes, known
+            outbox_id, event, product.item_no, product.seller_id, announced.version, self.now, changes, product_data
         )
         message = Message(
             outbox_id=outbox_id,
@@ -167,11 +176,11 @@ class Announcer:
             execution_id=execution_id,
         )
         self.product_batch.messages.append(message)
-        whole = known if event is ProductEvent.CREATED else b""
-        self._remember(announced, event, found, outbox_id, execution_id, whole)
+        whole = product_data if event is ProductEvent.CREATED else b""
+        self._add_history(announced, event, found, outbox_id, execution_id, whole)
         return message
 
-    def _remember(
+    def _add_history(
         self,
         product: Product,
         event: ProductEvent,
@@ -180,7 +189,7 @@ class Announcer:
         execution_id: ExecutionId | None,
         whole: bytes = b"",
     ) -> None:
-        """A state that differs from the one found before goes into the history; a removal always."""
+        """Add the state to the history if it differs from the one found before; a creation or a deletion always."""
         if found or event is not ProductEvent.UPDATED:
             self.product_batch.history.append(
                 HistoryEntry(
@@ -199,8 +208,7 @@ class Announcer:
 
 
 def current(product_batch: ProductBatch, product: Product, bodies: ProductBodies, reader: Reader) -> tuple[str, bytes]:
-    """What the product is called, and its productData as it is now: from the parts this group brings or remembers, and
-    the stored bodies of the others."""
+    """Return the name of a product and its productData: from the parts of this batch, else from their stored bodies."""
     stored = product_batch.stored.get(product.product_id)
 
     def part(type_: PartType) -> NormalizedPart:
@@ -217,12 +225,12 @@ def current(product_batch: ProductBatch, product: Product, bodies: ProductBodies
     return detail.name, product_json(listed, detail, options)
 
 
-def _mergeable(told: Sequence[Message]) -> tuple[Message | None, Message | None]:
-    """The newest event if nobody has seen it yet, and the one before it, which a change is a change of."""
-    if not told:
+def _mergeable(messages: Sequence[Message]) -> tuple[Message | None, Message | None]:
+    """Return the newest event if it was never sent, and the event before it, from which its changes are counted."""
+    if not messages:
         return None, None
-    newest, base = told[0], told[1] if len(told) > 1 else None
-    unseen = newest.status is MessageStatus.WAITING and not newest.attempted
-    if unseen and (base is not None or newest.event_type == ProductEvent.CREATED):
+    newest, base = messages[0], messages[1] if len(messages) > 1 else None
+    is_unsent = newest.status is MessageStatus.WAITING and not newest.attempted
+    if is_unsent and (base is not None or newest.event_type == ProductEvent.CREATED):
         return newest, base
     return None, None

@@ -1,6 +1,6 @@
-"""What changed between two states of a product, field by field.
+"""The differences between two states of a product, field by field.
 
-Works on productData as it goes over the wire, so that "before" is exactly what the receiver was last told.
+They are computed on productData as events carry it, so that `before` is exactly what the receiver has.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _OPTION = re.compile(r"^options\[(\d+)\]")
 
 
 class ChangeKind(StrEnum):
-    """What sort of thing changed: people look for prices or stock, not for paths."""
+    """What changed, in the words people search by: prices or stock, not paths."""
 
     PRICE = "price"
     STOCK = "stock"
@@ -43,7 +43,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One field. An added option has no before, a removed one no after."""
+    """A field with its value before and after. An added option has no `before`, a removed one no `after`."""
 
     field: str
     before: Any
@@ -54,7 +54,7 @@ class Change:
 
     @property
     def general_field(self) -> str:
-        """The field without the member it is of: what products have in common (`options[].stock`)."""
+        """The field without option numbers, so that products can be counted by it: `options[].stock`."""
         return _OPTION.sub("options[]", self.field)
 
     @property
@@ -70,18 +70,18 @@ class Change:
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
-    """All changes, in the order of the fields. Equal states give an empty list."""
+    """Return all changes in the order of the fields; an empty list for equal states."""
     return list(_between("", before, after))
 
 
 def creation(data: Mapping[str, Any]) -> list[Change]:
-    """`differences` from a product of which nothing is known, without comparing anything."""
+    """Return the `differences` from an empty product, without comparing."""
     found = [Change(name, None, value) for name, value in data.items() if name != "options" and value is not None]
     return found + [Change(f"options[{option['optionNo']}]", None, option) for option in data["options"]]
 
 
 def replay(state: Mapping[str, Any], changes: Iterable[Change]) -> dict[str, Any]:
-    """The state that these changes lead to: `replay(a, differences(a, b)) == b` for any two states of a product."""
+    """Apply changes to a state: `replay(a, differences(a, b)) == b` for any two states of a product."""
     after = {**state, "options": {option["optionNo"]: option for option in state.get("options") or ()}}
     for change in changes:
         option = _OPTION.match(change.field)
@@ -116,7 +116,7 @@ def _between(path: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> 
         elif isinstance(old, Mapping) and isinstance(new, Mapping):
             yield from _between(f"{here}.", old, new)
         else:
-            # Images, tags and categories too: their members have no identity of their own, the list changes whole.
+            # Images, tags and categories too: their members have no identity, so the whole list is the change.
             yield Change(here, old, new)
 
 

@@ -1,10 +1,10 @@
-"""The three parts of a product as facts: just the fields that productData is made of, typed and normalised.
+"""The three parts of a product as facts: the fields that productData is made of, typed and normalised.
 
-A parser picks them as typed values; from then on a part is what it `NormalizedPart` in the shape of the wire.
+A parser picks the facts of a body as typed values; a `NormalizedPart` holds them as the JSON that events carry.
 
-What is not a fact is no change: view counts, positions and other volatile fields never reach this module, because a
-marketplace's parser picks facts and leaves the rest. `null`, `""` and absent follow one rule (spec, decisions): text
-that is always there is `""` when missing, optional text is None.
+Only facts can change: view counts, positions and other volatile fields never reach this module, because the parser of a
+marketplace leaves them out. `null`, `""` and absent follow one rule: required text is `""` when missing, optional text
+is None.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import orjson
 from sellerwatch.kernel.fast_values import quick
 from sellerwatch.kernel.ids import ItemNo, SellerId
 
-#: Salts the hashes of bodies: raise it when the parser reads more or other facts from the same body, and every body is
-#: read once more.
+#: Salt of the hashes of bodies. Raise it when the parser reads other facts from the same body: every body is then read
+#: again.
 PARSER_VERSION = b"1:"
 
 _option_no = attrgetter("option_no")
@@ -30,7 +30,7 @@ _option_no = attrgetter("option_no")
 @quick
 @dataclass(frozen=True, slots=True)
 class ListFacts:
-    """A product's own entry on a list page. Names and prices come from the detail, so that no change lacks a field."""
+    """The entry of a product on a list page. Names and prices come from the detail, so that both change together."""
 
     item_no: ItemNo
     images: tuple[str, ...]
@@ -99,7 +99,7 @@ class Option:
 @quick
 @dataclass(frozen=True, slots=True)
 class OptionFacts:
-    """Sorted by option number: their order on the wire means nothing."""
+    """The options sorted by number: the order in which they arrive means nothing."""
 
     options: tuple[Option, ...]
 
@@ -113,11 +113,10 @@ Facts = ListFacts | DetailFacts | OptionFacts
 @quick
 @dataclass(frozen=True, slots=True)
 class NormalizedPart:
-    """What one part says of the product, as JSON in the shape of the wire: written once, while its facts are at hand,
-    then digested, compared and told as it is.
+    """The facts of one part as the JSON that events carry: written once, then hashed, compared and sent as it is.
 
-    Two parts have images (options have none), which are told as one list: so these stand apart, `head` comes before
-    them and `tail` behind. Of a detail, also what the product is called and whose it is.
+    List entries and details both have images, which productData joins in one list. So the images are kept apart: `head`
+    comes before them, `tail` after them. A detail also has the name and the owner of the product.
     """
 
     head: bytes
@@ -137,7 +136,7 @@ class NormalizedPart:
 
     @property
     def digest(self) -> str:
-        """MD5 over the canonical form. Not a secret: it only has to differ when the facts do."""
+        """MD5 over the JSON. It protects nothing: it only has to differ when the facts differ."""
         return hashlib.md5(self._text, usedforsecurity=False).hexdigest()
 
     def read(self) -> dict[str, Any]:
@@ -151,22 +150,21 @@ class NormalizedPart:
 
 
 def body_hash(body: bytes) -> str:
-    """An equal body read by the same parser has equal facts: then it need not be read.
+    """Return the hash of a body. A body with an equal hash need not be read: the same parser finds the same facts.
 
-    Processors have had SHA-1 built in for years: it takes half of what MD5 does, without them as much. 128 bits of it.
+    SHA-1, cut to 128 bits: processors with instructions for it need half the time of MD5, others the same.
     """
     return hashlib.sha1(PARSER_VERSION + body, usedforsecurity=False).hexdigest()[:32]
 
 
 def product_json(listed: NormalizedPart, detail: NormalizedPart, options: NormalizedPart) -> bytes:
-    """The one normalised product, in the shape and order of the wire (spec, event): put together from what its parts
-    said, with nothing written again but the images."""
+    """Return productData as JSON, put together from its parts. Only the images are serialised again."""
     images = orjson.dumps(list(dict.fromkeys((*(listed.images or ()), *(detail.images or ())))))
     return b'{%b,"images":%b,%b,%b,%b}' % (detail.head, images, detail.tail, options.tail, listed.tail)
 
 
 def _members(data: Mapping[str, Any]) -> bytes:
-    """An object's members without what is around them."""
+    """Return the members of a JSON object without its braces."""
     return orjson.dumps(data)[1:-1]
 
 
@@ -180,7 +178,7 @@ def _options_data(facts: OptionFacts) -> dict[str, Any]:
 
 
 def _detail_data(detail: DetailFacts) -> dict[str, Any]:
-    """What comes before the images."""
+    """Return the fields that come before the images."""
     shipping = detail.shipping
     return {
         "itemNo": detail.item_no,
@@ -209,7 +207,7 @@ def _detail_data(detail: DetailFacts) -> dict[str, Any]:
     }
 
 
-#: A product of which nothing is known: where its history begins.
+#: The empty product with which a history begins.
 BLANK: Mapping[str, Any] = {
     **dict.fromkeys(("itemNo", "sellerId", "name", "brand", "categories", "prices", "stock", "soldOut", "itemStatus")),
     **dict.fromkeys(("originCountry", "shipping", "images", "descriptionHtml")),

@@ -1,7 +1,7 @@
-"""A product's history, played from the beginning: every state it was ever found in.
+"""The history of a product: every state it was found in, rebuilt from the differences.
 
-An entry says how a state differs from the one before it, and a creation how it differs from nothing. So no entry needs
-a copy of the product, and the last state must be the product as it is known now.
+An entry holds the differences from the state before it, a creation those from an empty product. So no entry needs a
+copy of the product, and the last state is the current product.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ State = Mapping[str, Any]
 
 @dataclass(eq=False)
 class VersionNotFound(NotFound):
-    """A version that the history does not have."""
+    """A version that is not in the history."""
 
     item_no: int
     version: int
@@ -30,7 +30,7 @@ class VersionNotFound(NotFound):
 
 
 def states(entries: Iterable[HistoryEntry]) -> Iterator[tuple[HistoryEntry, State]]:
-    """Each entry with the state it led to; a creation begins from nothing, also after a removal."""
+    """Yield each entry with the state after it. A creation begins with an empty product, also after a deletion."""
     state: State = BLANK
     for entry in entries:
         state = replay(BLANK if entry.event is ProductEvent.CREATED else state, entry.changes)
@@ -38,9 +38,9 @@ def states(entries: Iterable[HistoryEntry]) -> Iterator[tuple[HistoryEntry, Stat
 
 
 def last_change(entries: Sequence[HistoryEntry]) -> tuple[int, int, Sequence[Change]]:
-    """The last entry in which anything differs (a removal changes nothing), and the versions it leads from and to.
+    """Return the versions before and after the last entry with changes, and the changes. A deletion has none.
 
-    They are the same where a change was merged into an event that nobody had seen yet.
+    The versions are equal where the change was merged into an event that had not been sent.
     """
     for place in range(len(entries) - 1, -1, -1):
         entry = entries[place]
@@ -51,9 +51,9 @@ def last_change(entries: Sequence[HistoryEntry]) -> tuple[int, int, Sequence[Cha
 
 
 def state_at(entries: Iterable[HistoryEntry], item_no: ItemNo, version: int | None) -> tuple[int, State]:
-    """The product as it was last found at a version (0: before anything was known), or with None as it is now.
+    """Return the last state of a version and its number: 0 is the empty product, None the current state.
 
-    A version may come more than once, where an event was withdrawn before anybody saw it: the last one counts.
+    A version occurs more than once where an event was withdrawn before it was sent: the last one counts.
     """
     found: dict[int, State] = {0: BLANK}
     newest = 0

@@ -1,8 +1,8 @@
-"""Field policies: which differences are no change worth telling.
+"""Field policies: differences that are not worth an event.
 
-A policy decides whether an event is due, never what it says: once one is due, `changes` lists everything that differs
-from what the receiver was last told. And since that is what states are compared with, many small steps inside a
-tolerance add up until they are outside it.
+A policy decides whether an event is due, never what it contains: once one is due, its `changes` are all differences
+from the last event. Since states are compared with the last event, many small steps within a tolerance add up until
+they exceed it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ IGNORE = "ignore"
 
 @dataclass(eq=False)
 class InvalidPolicy(Invalid):
-    """A field policy that cannot be followed."""
+    """A field policy that is not valid."""
 
     policy: str
     problem: str
@@ -26,7 +26,7 @@ class InvalidPolicy(Invalid):
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """Numbers may move by this much, in their own unit or in percent of the older one."""
+    """How far a number may move, in its own unit or in percent of the older value."""
 
     amount: float
     percent: bool
@@ -40,12 +40,12 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """By field, members of lists without their number (`options[].stock`). A field given covers what is inside it."""
+    """Policies by field, without option numbers (`options[].stock`). A field covers the fields inside it."""
 
     by_field: Mapping[str, Tolerance | None]
 
     def matter(self, changes: Sequence[Change]) -> bool:
-        """Whether any of these has to be told."""
+        """Return whether any of these changes is worth an event."""
         return any(not self._covers(change) for change in changes)
 
     def _covers(self, change: Change) -> bool:
@@ -60,7 +60,7 @@ NO_POLICIES = Policies({})
 
 
 def parse_policies(text: str) -> Policies:
-    """`prices.rate=ignore, stock=2, prices.selling=1%`: ignored, or what a number may move by."""
+    """Read `prices.rate=ignore, stock=2, prices.selling=1%`: fields to ignore, or how far a number may move."""
     found: dict[str, Tolerance | None] = {}
     for each in filter(None, (part.strip() for part in text.split(","))):
         field, _, rule = (part.strip() for part in each.partition("="))

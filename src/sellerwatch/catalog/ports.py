@@ -24,7 +24,7 @@ PartKey = tuple[ItemNo, PartType]
 @quick
 @dataclass(frozen=True, slots=True)
 class RawPart:
-    """A body as it came; a new one is kept only when the part changed."""
+    """A body to store. It is stored only when the part changed."""
 
     product_id: ProductId
     part: PartType
@@ -35,7 +35,7 @@ class RawPart:
 
 @dataclass(frozen=True, slots=True)
 class StoredBody:
-    """One kept body of a part, for those who look; the newest is what the product is made of."""
+    """A stored body of a part. The newest one is what productData is made of."""
 
     part: PartType
     digest: str
@@ -45,7 +45,7 @@ class StoredBody:
 
 @dataclass(frozen=True, slots=True)
 class ProductCounts:
-    """How many products a seller has with us. `present` leaves out the deleted ones; `complete` is of the present."""
+    """How many products a seller has in the catalogue. `present` leaves out deleted ones; `complete` are present."""
 
     present: int
     complete: int
@@ -54,8 +54,8 @@ class ProductCounts:
 
 @dataclass(frozen=True, slots=True)
 class ListStanding:
-    """How a run's list compares with what we have: `told` were told to the receiver and not deleted, `seen` stood on
-    this run's list, `missing` are told and did not."""
+    """The list of a run against the catalogue: `told` products had an event and are not deleted, `seen` were on the
+    list, `missing` had an event and were not."""
 
     told: int
     seen: int
@@ -70,17 +70,17 @@ class Products(Protocol):
     def save(self, products: Iterable[Product]) -> None: ...
 
     def note_listed(self, products: Iterable[Product]) -> None:
-        """Write of these only when and in which run they stood on a list."""
+        """Save only when and in which run these products were listed."""
         ...
 
     def list_standing(self, seller_id: SellerId, execution_id: ExecutionId) -> ListStanding: ...
 
     def missing(self, seller_id: SellerId, execution_id: ExecutionId) -> Sequence[Product]:
-        """Told, not deleted, and not on this run's list."""
+        """Return products that had an event, are not deleted, and are not on the list of this run."""
         ...
 
     def unseen_since(self, seller_id: SellerId, since: datetime, limit: int) -> Sequence[Product]:
-        """Told, not deleted, and on no list since then."""
+        """Return products that had an event, are not deleted, and were on no list since then."""
         ...
 
     def count_unseen_since(self, seller_id: SellerId, since: datetime) -> int: ...
@@ -102,7 +102,7 @@ class ProductQueries(Protocol):
         limit: int,
         search: str | None = None,
     ) -> Page[Product]:
-        """In the order in which they were first seen, behind a cursor. `search` is a piece of the name; A is a."""
+        """Return the next products behind a cursor, first seen first. `search` is a part of the name in any case."""
         ...
 
     def count(self, seller_id: SellerId | None = None, state: ProductState | None = None) -> int: ...
@@ -111,28 +111,28 @@ class ProductQueries(Protocol):
 
 
 class ProductBodies(Protocol):
-    """What the marketplace answered about products, as it came, and the hashes of it."""
+    """The stored bodies of products, and the hashes of the bodies last read."""
 
     def keep_raw(self, parts: Iterable[RawPart]) -> None: ...
 
     def latest_raws(
         self, product_ids: Sequence[ProductId], part: PartType | None = None
     ) -> dict[ProductId, dict[PartType, bytes]]:
-        """The body of each part, or of this one, that was kept last."""
+        """Return the newest body of each part, or of this one."""
         ...
 
     def bodies_of(self, product_id: ProductId, part: PartType | None, limit: int) -> Sequence[StoredBody]:
-        """Kept bodies, newest first."""
+        """Return stored bodies, newest first."""
         ...
 
     def old_raws(self, before: datetime, limit: int) -> Sequence[int]:
-        """Bodies older than that which have a newer one of their part, by row."""
+        """Return the rows of bodies older than that which have a newer one of their part."""
         ...
 
     def forget_raws(self, rows: Sequence[int]) -> int: ...
 
     def body_hashes(self, items: Sequence[ItemNo]) -> dict[PartKey, str]:
-        """What the parts of these products were last read from."""
+        """Return the hashes of the bodies that the parts of these products were last read from."""
         ...
 
     def keep_body_hashes(self, hashes: Mapping[PartKey, str]) -> None: ...
@@ -143,9 +143,9 @@ class ProductBodies(Protocol):
 @quick
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """One state a product was found in: how it differs from the one before.
+    """A state of a product, as its differences from the state before.
 
-    A creation is written as the `whole` product, in JSON, and read as its changes from nothing: most are never read.
+    A creation is stored as the `whole` product in JSON, and becomes changes only when it is read: most never are.
     """
 
     product_id: ProductId
@@ -164,7 +164,7 @@ class History(Protocol):
     def add(self, entries: Iterable[HistoryEntry]) -> None: ...
 
     def of_product(self, product_id: ProductId, limit: int | None = None) -> Sequence[HistoryEntry]:
-        """In the order it happened; with a limit the last so many."""
+        """Return the entries, oldest first; with a limit the last ones."""
         ...
 
 
@@ -180,37 +180,37 @@ class Quarantine(Protocol):
     def page(
         self, *, seller_id: SellerId | None, status: CaseStatus | None, cursor: Cursor | None, limit: int
     ) -> Page[Case]:
-        """Newest first, behind a cursor."""
+        """Return the next entries behind a cursor, newest first."""
         ...
 
     def pending_runs(self) -> Sequence[ExecutionId]:
-        """Runs of which something waits."""
+        """Return the runs with pending parts."""
         ...
 
 
 class HeldParts(Protocol):
-    """Parts of products that wait in a case or for the judgement of their run."""
+    """Parts that are held under a case, or pending until more parts of their run were checked."""
 
     def held(self, items: Sequence[ItemNo]) -> dict[PartKey, HeldPart]:
-        """What stands of these products, without the bodies."""
+        """Return the held parts of these products, without bodies."""
         ...
 
     def pending(self, execution_id: ExecutionId, part: PartType | None) -> Sequence[HeldPart]:
-        """What waits for the run's judgement, with the bodies."""
+        """Return the pending parts of a run, with bodies."""
         ...
 
     def of_case(self, case_id: CaseId, after: ItemNo, limit: int) -> Sequence[HeldPart]:
-        """Held under a case, in the order of the items behind `after`, with the bodies."""
+        """Return the parts held under a case with an item number above `after`, in that order, with bodies."""
         ...
 
     def items_of_case(self, case_id: CaseId, limit: int) -> Sequence[ItemNo]:
-        """The first items held under a case."""
+        """Return the first item numbers held under a case."""
         ...
 
     def count_held(self, case_ids: Sequence[CaseId]) -> dict[CaseId, int]: ...
 
     def put(self, parts: Iterable[HeldPart]) -> None:
-        """In cursor of whatever stood for the part."""
+        """Save held parts; each replaces an earlier one of the same part."""
         ...
 
     def free(self, keys: Iterable[PartKey]) -> None: ...
@@ -220,7 +220,7 @@ class HeldParts(Protocol):
         ...
 
     def drop(self, case_id: CaseId) -> int:
-        """Forget the bodies of a case and keep their hashes; says how many."""
+        """Delete the bodies held under a case and keep their hashes; return how many parts that were."""
         ...
 
 
@@ -236,13 +236,13 @@ class Removals(Protocol):
     def page(
         self, *, seller_id: SellerId | None, status: RemovalStatus | None, cursor: Cursor | None, limit: int
     ) -> Page[Removal]:
-        """Newest first, behind a cursor."""
+        """Return the next entries behind a cursor, newest first."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownField:
-    """A field the contract does not have, as it was met."""
+    """A field that the contract does not have, with how often it was found."""
 
     endpoint: str
     path: str
@@ -253,7 +253,7 @@ class UnknownField:
 
 
 class Drift(Protocol):
-    """The drift report: fields that are new at the marketplace."""
+    """The drift report: fields in the marketplace's answers that the contract does not have."""
 
     def note(self, endpoint: str, paths: Iterable[str], item_no: ItemNo | None, now: datetime) -> None: ...
 
@@ -262,7 +262,7 @@ class Drift(Protocol):
 
 @dataclass(eq=False)
 class Unparsable(Failed):
-    """An answer that is not what the contract says; `problem` names the field and what was wrong with it."""
+    """An answer that does not follow the contract; `problem` names the field and what is wrong with it."""
 
     endpoint: str
     problem: str
@@ -271,7 +271,7 @@ class Unparsable(Failed):
 
 
 class Reader(Protocol):
-    """Reads the three bodies: the pure half of a marketplace."""
+    """Reads the bodies of the three parts: the half of a marketplace without requests."""
 
     def read_entry(self, raw: bytes) -> ListFacts: ...
 

@@ -1,4 +1,4 @@
-"""A product of a seller: which parts of it were seen, and whether it is there."""
+"""A product of a seller: which of its parts were seen, its events, and whether it was deleted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sellerwatch.kernel.lifecycle import Lifecycle
 
 
 class PartType(StrEnum):
-    """The three endpoints a product is read from."""
+    """The parts of a product, one for each endpoint of the marketplace."""
 
     MINISHOP = "MINISHOP"
     DETAIL = "DETAIL"
@@ -22,7 +22,7 @@ class PartType(StrEnum):
 
 
 class ProductState(StrEnum):
-    """Derived, never stored: from the three hashes and `deleted_at`."""
+    """Derived from the three hashes and `deleted_at`; never stored."""
 
     INCOMPLETE = "INCOMPLETE"
     COMPLETE = "COMPLETE"
@@ -57,7 +57,7 @@ class ProductNotFound(NotFound):
 
 @dataclass(eq=False)
 class ForeignProduct(Conflict):
-    """An item that belongs to another seller: never taken in, never taken from its own."""
+    """An item that belongs to another seller: it stays with its owner."""
 
     item_no: int
     seller_id: str
@@ -66,7 +66,7 @@ class ForeignProduct(Conflict):
 
 @dataclass(eq=False)
 class EventOutOfOrder(Conflict):
-    """An event that the product's state does not allow: the receiver would be told something untrue."""
+    """An event that the state of the product does not allow: it would say something untrue."""
 
     item_no: int
     event: str
@@ -75,20 +75,20 @@ class EventOutOfOrder(Conflict):
 
 
 def has_changed(old: str | None, new: str | None) -> bool:
-    """Two absent hashes are equal; one absent is a change."""
+    """Return whether two hashes differ. Two absent hashes are equal."""
     return old != new
 
 
-#: Of a product's name so much is kept to search in.
+#: Characters of a name that are kept for searching.
 LONGEST_NAME = 255
 
 
 @quick
 @dataclass(frozen=True)
 class Product:
-    """Complete once all three parts have been seen. `version` counts its events, over removal and return too.
+    """A product is complete once all three parts have been seen. `version` counts its events, across deletions.
 
-    `is_changed`: a part changed since the last event, so what the receiver was last told is no longer true.
+    `is_changed`: a part changed since the last event, so that event is out of date.
     """
 
     product_id: ProductId
@@ -131,7 +131,7 @@ class Product:
         return self.detail_hash if part is PartType.DETAIL else self.option_hash
 
     def see_part(self, part: PartType, digest: str, now: datetime) -> tuple[Product, bool]:
-        """The product with this part's hash, and whether that is a change."""
+        """Return the product with the hash of this part, and whether the hash is new."""
         if not has_changed(self.hash_of(part), digest):
             return self, False
         if part is PartType.MINISHOP:
@@ -141,53 +141,53 @@ class Product:
         return altered(self, option_hash=digest, is_changed=True, updated_at=now), True
 
     def be_listed(self, execution_id: ExecutionId, now: datetime) -> Product:
-        """It stood on a list page of this run: it is there, whatever earlier runs missed."""
+        """Return the product as listed in this run: it is not missing, whatever earlier runs lacked."""
         return altered(self, last_seen_at=now, last_seen_execution=execution_id, missing_runs=0)
 
     def belong_to(self, owner: SellerId, now: datetime) -> Product:
-        """The detail says whose it is; a list page does not. Until then it stands with whoever's page showed it."""
+        """Return the product with the owner that its detail names. Until then the seller that lists it is the owner."""
         return self if owner == self.seller_id else altered(self, seller_id=owner, updated_at=now)
 
-    def be_called(self, name: str) -> Product:
-        """As it will be told; kept beside it so that it can be found by a piece of it."""
+    def with_name(self, name: str) -> Product:
+        """Return the product with the name of its event, by which it can be searched."""
         return self if self.name == name[:LONGEST_NAME] else altered(self, name=name[:LONGEST_NAME])
 
     def due_event(self) -> ProductEvent | None:
-        """What the receiver must be told now. Nothing of an incomplete product, nothing where nothing changed."""
+        """Return the event that is due; None for an incomplete product and where nothing changed."""
         if not self.is_complete:
             return None
         if self.version == 0 or self.is_deleted:
             return ProductEvent.CREATED
         return ProductEvent.UPDATED if self.is_changed else None
 
-    def be_unchanged(self, now: datetime) -> Product:
-        """What changed since the last event was changed back: there is nothing to tell."""
+    def mark_unchanged(self, now: datetime) -> Product:
+        """Return the product as equal to its last event: it changed back, or was merged into it."""
         return altered(self, is_changed=False, updated_at=now)
 
-    def take_back(self, now: datetime) -> Product:
-        """The last event was withdrawn before anybody saw it, and gives its version back."""
+    def withdraw_event(self, now: datetime) -> Product:
+        """Return the product without its last event, which was never sent: its version is free again."""
         if self.version < 2:
-            raise EventOutOfOrder(self.item_no, "taking back", self.state, self.version)
+            raise EventOutOfOrder(self.item_no, "withdrawing an event", self.state, self.version)
         return altered(self, version=self.version - 1, is_changed=False, updated_at=now)
 
     def announce(self, event: ProductEvent, now: datetime) -> Product:
-        """One more event of this item; a deletion ends it, a creation brings it (back)."""
+        """Return the product after one more event."""
         creates = event is ProductEvent.CREATED
         if not self.is_complete or creates != (self.version == 0 or self.is_deleted):
             raise EventOutOfOrder(self.item_no, event, self.state, self.version)
-        told = {"version": self.version + 1, "is_changed": False, "updated_at": now}
+        fields = {"version": self.version + 1, "is_changed": False, "updated_at": now}
         if event is ProductEvent.DELETED:
-            # Its hashes go with it: should it come back, it is complete when all its parts were read again.
-            return altered(self, deleted_at=now, minishop_hash=None, detail_hash=None, option_hash=None, **told)
-        return altered(self, deleted_at=None, missing_runs=0, **told)
+            # Without hashes a product that comes back is incomplete until all its parts were read again.
+            return altered(self, deleted_at=now, minishop_hash=None, detail_hash=None, option_hash=None, **fields)
+        return altered(self, deleted_at=None, missing_runs=0, **fields)
 
     def miss(self, now: datetime) -> Product:
-        """A complete list of its seller did not have it."""
+        """Return the product as missing from one more complete list."""
         return altered(self, missing_runs=self.missing_runs + 1, updated_at=now)
 
 
 class PartName(StrEnum):
-    """The parts as people call them."""
+    """The names of the parts in commands and URLs."""
 
     LIST = "list"
     DETAIL = "detail"
@@ -200,7 +200,7 @@ NAMES = {part: name for name, part in PARTS.items()}
 
 @dataclass(eq=False)
 class BodyNotFound(NotFound):
-    """A body that is not kept, or not any more."""
+    """A body that was never stored, or whose retention time is over."""
 
     item_no: int
     part: str

@@ -1,12 +1,13 @@
-"""Quarantine: what looks like a fault of the marketplace's pages, or of our reading, waits for a person.
+"""Quarantine: parts that may be wrong because of the marketplace's pages or of the parser are held for a person.
 
-Two things raise a case of a seller: answers that are not the contract's any more, and a field that changes in more
-products of one run than a shop changes by itself. What is held leaves its product, hashes and history as they were, and
-keeps the body. A release takes it in with today's parser; a drop remembers its hash, so that it is not held again. A
-case of unreadable answers resolves itself when a re-check of a paused run can read them again (`crawling/recheck.py`).
+Two things open a case of a seller: answers that the parser cannot read, and a field that changes in more products of
+one run than a shop usually changes. A held part keeps its body; its product, hashes and history stay as they were. A
+release reads the body with the parser of this version and puts it into the catalogue; a drop keeps only its hash, so
+that it is not held again. A case of unreadable answers is resolved when a re-check of the paused run can read them
+(`crawling/recheck.py`).
 
-The first parts of a run wait until enough of them have been judged: by then a redesign has shown itself. That is the
-limit of it: a field that drifts slowly, in fewer products than the share, passes.
+The first changed parts of a run are pending until enough of its parts have been checked: a redesign of the pages shows
+by then. A field that changes slowly, in fewer products than the share, is not noticed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from sellerwatch.kernel.lifecycle import Lifecycle
 
 LONGEST_FIELD = 255
 LONGEST_SAMPLE = 500
-#: Short enough to be noted together with a task's id.
+#: Short enough to be stored in a note together with the id of a task.
 LONGEST_PROBLEM = 200
 _NUMBER = re.compile(r"\d+")
 
@@ -85,7 +86,7 @@ class Case:
 
 
 class HeldStatus(StrEnum):
-    """PENDING: until enough of its run have been judged. HELD: until a person decides. DROPPED: the hash is left."""
+    """PENDING: until enough parts of its run were checked. HELD: until a decision. DROPPED: only the hash is kept."""
 
     PENDING = "PENDING"
     HELD = "HELD"
@@ -94,7 +95,7 @@ class HeldStatus(StrEnum):
 
 @dataclass(frozen=True)
 class HeldPart:
-    """A part that is not taken in for now. `hash` is its facts', or its body's where those could not be read."""
+    """A part that is not in the catalogue for now. `hash` is that of its facts, or of a body that could not be read."""
 
     item_no: ItemNo
     part: PartType
@@ -109,9 +110,10 @@ class HeldPart:
 
 @dataclass(frozen=True, slots=True)
 class DriftRules:
-    """More than `share` percent of the judged and more than `products` with the same field changed: that is held.
+    """A field that changed in more than `share` percent of the checked parts and in more than `products` is held.
 
-    `exempt` kinds of change never raise a case: a shop may well change all its prices overnight.
+    Pending parts are decided after the `first` parts. `exempt` kinds of change never open a case: a shop may change all
+    its prices overnight. `unreadable` answers of one kind pause the run.
     """
 
     share: int = 30
@@ -168,12 +170,12 @@ class Tally:
 
 
 def problem_kind(part: PartType, problem: str) -> str:
-    """One kind of parser's error, whichever item or number it was met with."""
+    """Return the kind of a parser's error: the same for every item and number."""
     return f"{part} {_NUMBER.sub('#', problem)}"[:LONGEST_PROBLEM]
 
 
 def sample_of(changes: Sequence[Change], fields: Iterable[str]) -> tuple[str, str]:
-    """Before and after of the first change that counts, short enough for an alert."""
+    """Return before and after of the first change of these fields, short enough for an alert."""
     wanted = set(fields)
     for change in changes:
         if change.general_field in wanted:

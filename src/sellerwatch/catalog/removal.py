@@ -1,7 +1,8 @@
-"""Removals: a product is gone only when that is proved, and never many at once without a person's word.
+"""Removals: a product is deleted only on proof, and many at once only after a person has confirmed it.
 
-Judged when a run has read its seller's whole list. What the list lacks is asked for once more (its detail answers 404),
-or has to be lacking from the next complete list too. More than a shop loses by itself is held.
+When a run has read the complete list of its seller, the detail of each missing product is requested once more. A 404
+proves the deletion, and so does a second complete list without the product. If more products are missing than
+`Brake` allows, they are held as one removal.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from sellerwatch.kernel.errors import NotFound
 from sellerwatch.kernel.ids import ExecutionId, RemovalId, SellerId
 from sellerwatch.kernel.lifecycle import Lifecycle
 
-#: Complete lists in a row without a product after which it is gone, whatever its detail says.
+#: Complete lists in a row without a product that prove its deletion, whatever its detail says.
 LISTS_WITHOUT = 2
 
 
@@ -63,8 +64,8 @@ class Brake:
 
 @dataclass(frozen=True)
 class Removal:
-    """Products of one seller that a complete list lacked, held. They are those not seen since `unseen_since`: one that
-    comes back drops out by itself."""
+    """Missing products of a seller, held for a decision: those not seen since `unseen_since`. A product that is listed
+    again is no longer part of it. `told` counts the seller's products that had an event."""
 
     removal_id: RemovalId
     seller_id: SellerId

@@ -27,6 +27,8 @@ COMMANDS = {
     "worker": "serve:worker",
     "scheduler": "serve:scheduler",
     "crawl": "serve:crawl",
+    "status": "status:status",
+    "why": "why:why",
     "plan": "plan:plan",
     "simulator": "simulator:simulator",
     "db": "db",

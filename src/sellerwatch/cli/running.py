@@ -1,4 +1,4 @@
-"""Running the service from a command: the event loop, the signals, and following runs to their end."""
+"""Run the service from a command: the event loop, the signals, and following runs to their end."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ import gc
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from sellerwatch.crawling.queries import follow_runs
 from sellerwatch.kernel.ids import ExecutionId
 
 if TYPE_CHECKING:
     from sellerwatch.crawling.execution import Execution
-    from sellerwatch.operations.ports import ServiceTx
     from sellerwatch.service.service import Service
 
 T = TypeVar("T")
 
-#: How often a progress display looks.
+#: Seconds between two looks of a progress display.
 LOOK = 0.2
 
 
@@ -30,21 +31,21 @@ def run_on_uvloop(main: Coroutine[Any, Any, T]) -> T:
 
 
 def _spare_the_collector() -> None:
-    """What is there by now stays: the garbage collector need not look through it again and again, which is a tenth of
-    the CPU of a crawl. What a crawl makes is freed by counting; cycles are few and can wait for more of them."""
+    """Keep the garbage collector from scanning the objects that exist by now, which is a tenth of the CPU of a crawl.
+    What a crawl makes is freed by reference counting; cycles are few, so collecting them can wait."""
     gc.freeze()
     gc.set_threshold(50_000, 10, 10)
 
 
 def stop_on_signals(stop: Callable[[], object]) -> None:
-    """Ctrl-C and SIGTERM ask to stop; what is under way finishes or is put back."""
+    """Stop on Ctrl-C and SIGTERM: requests in flight finish, other work is put back."""
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop)
 
 
 @asynccontextmanager
 async def at_work(service: Service) -> AsyncIterator[asyncio.Task[None]]:
-    """The service runs while the block does; a loop of it that breaks shows as an error of the block."""
+    """Run the service while the block runs. An error in one of its loops is raised at the end of the block."""
     _spare_the_collector()
     running = asyncio.create_task(service.run())
     try:
@@ -55,25 +56,19 @@ async def at_work(service: Service) -> AsyncIterator[asyncio.Task[None]]:
 
 
 async def has_begun(service: Service, running: asyncio.Task[None]) -> None:
-    """Until it is at work, or has ended before it was."""
+    """Wait until the service has started, or has ended before that."""
     beginning = asyncio.create_task(service.begun.wait())
     await asyncio.wait((beginning, running), return_when=asyncio.FIRST_COMPLETED)
     beginning.cancel()
 
 
-def _these(tx: ServiceTx, ids: Sequence[ExecutionId]) -> list[Execution]:
-    found = [tx.executions.get(id_) for id_ in ids]
-    return [execution for execution in found if execution is not None]
-
-
 async def follow(
     service: Service, running: asyncio.Task[None], ids: Sequence[ExecutionId], show: Callable[[list[Execution]], None]
 ) -> list[Execution]:
-    """Look at the runs until all are over or paused, the service stops, or it breaks."""
+    """Show the runs until all of them have ended or are paused, or the service stops."""
     while True:
-        found, at_work = await service.store.read(lambda tx: (_these(tx, ids), tx.executions.at_work()))
-        show(found)
-        going = {run.execution_id for run in at_work}
-        if running.done() or service.stop.is_set() or not any(run.execution_id in going for run in found):
-            return found
+        followed = await service.store.read(partial(follow_runs, execution_ids=ids))
+        show(followed.runs)
+        if running.done() or service.stop.is_set() or not followed.is_any_working:
+            return followed.runs
         await service.crawl.clock.sleep(LOOK)

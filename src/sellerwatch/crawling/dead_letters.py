@@ -15,10 +15,11 @@ from sellerwatch.crawling.task import Task, TaskStatus
 from sellerwatch.kernel.bulk import BulkResult
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.errors import Conflict
+from sellerwatch.kernel.failure_view import error_message
 from sellerwatch.kernel.ids import TaskId
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import About, View
-from sellerwatch.kernel.wording import failure_text
+from sellerwatch.texts import say
 
 SWEPT_AT_ONCE = 200
 
@@ -47,22 +48,22 @@ class Explained:
         return self.task is None or self.task.status is TaskStatus.FAILED
 
     def why(self, language: str) -> str:
-        """Why it is a dead letter, as a sentence without a full stop."""
+        """Return why it is a dead letter, as a sentence."""
         task = self.task
         if task is None:
-            return "it names no task" if self.task_id is None else "its task does not exist any more"
+            return say("dead_letters", "no_task" if self.task_id is None else "unknown_task", language)
         match task.status:
             case TaskStatus.FAILED:
-                reason = "no reason is kept" if task.failure is None else failure_text(task.failure, language)
-                return f"its task failed for good: {reason}"
+                reason = error_message(task.failure, language) or say("dead_letters", "no_reason", language)
+                return say("dead_letters", "failed", language, reason=reason)
             case TaskStatus.COMPLETED:
-                return "its task is done; the message is left over"
+                return say("dead_letters", "completed", language)
             case TaskStatus.IN_PROGRESS:
-                return f"its task is in progress at worker {task.worker_id}; the message is left over"
+                return say("dead_letters", "in_progress", language, worker=task.worker_id)
             case TaskStatus.PUBLISHED:
-                return "its workers were lost before they took it; the sweep puts its task back"
+                return say("dead_letters", "published", language)
             case _:
-                return f"its task waits until {stamp(task.available_at)} and is published again then"
+                return say("dead_letters", "waiting", language, time=stamp(task.available_at))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from sellerwatch.crawling.execution import Execution, ExecutionNotFound, ExecutionStatus
 from sellerwatch.crawling.ports import CrawlTx, NoteKind, TaskFilter
@@ -87,6 +88,21 @@ def list_tasks(
 def show_task(tx: CrawlTx, context: OperationContext, task_id: TaskId) -> TaskView:
     """Show a task with everything that is known of it."""
     return TaskView.of(find_task(tx, task_id), context.language)
+
+
+@dataclass(frozen=True)
+class FollowedRuns:
+    """Runs that a progress display follows, and whether any of them is running and not paused."""
+
+    runs: list[Execution]
+    is_any_working: bool
+
+
+def follow_runs(tx: CrawlTx, execution_ids: Sequence[ExecutionId]) -> FollowedRuns:
+    """Return these runs as they are now."""
+    found = [run for run in map(tx.executions.get, execution_ids) if run is not None]
+    working = {run.execution_id for run in tx.executions.at_work()}
+    return FollowedRuns(found, any(run.execution_id in working for run in found))
 
 
 def find_execution(tx: CrawlTx, execution_id: ExecutionId) -> Execution:

@@ -142,7 +142,7 @@ def list_attempts(tx: OutboxTx, _: OperationContext, outbox_id: OutboxId, size: 
 
 def outbox_status(tx: OutboxTx, context: OperationContext, has_receiver: bool) -> OutboxesView:
     """Show both outboxes in numbers: counts, lag, held messages, and whether anything is sent."""
-    return OutboxesView([_outbox_view(tx, kind, context.now) for kind in OutboxKind], has_receiver)
+    return OutboxesView([_outbox_queries(tx, kind, context.now) for kind in OutboxKind], has_receiver)
 
 
 def delivery_times(
@@ -214,7 +214,7 @@ def _channel_fields(channel: Channel) -> dict[str, Any]:
     }
 
 
-def _outbox_view(tx: OutboxTx, kind: OutboxKind, now: datetime) -> OutboxView:
+def _outbox_queries(tx: OutboxTx, kind: OutboxKind, now: datetime) -> OutboxView:
     counts = tx.outbox_queries(kind).counts()
     lag = 0.0 if counts.oldest_at is None else max(0.0, (now - counts.oldest_at).total_seconds())
     return OutboxView(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Protocol
 
 from sellerwatch.crawling.task import Task
@@ -18,6 +19,15 @@ from sellerwatch.sellers.seller import SellerStatus
 
 #: A run that begins and ends within this share of the interval more is still on time.
 SLACK = 0.1
+
+
+class FreshnessState(StrEnum):
+    """Whether what we know of a seller is as recent as its interval asks for."""
+
+    FRESH = "fresh"
+    LATE = "late"
+    NEVER = "never"
+    OFF = "off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +62,13 @@ class Freshness:
         if age is None:
             return self.next_run_at is not None and now > self.next_run_at + self.interval.length * SLACK
         return age > 1 + SLACK
+
+    def state(self, now: datetime) -> FreshnessState:
+        if self.status is SellerStatus.INACTIVE:
+            return FreshnessState.OFF
+        if self.is_late(now):
+            return FreshnessState.LATE
+        return FreshnessState.NEVER if self.fresh_as_of is None else FreshnessState.FRESH
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from sellerwatch.access.idempotency import KEPT as ANSWERS_KEPT
 from sellerwatch.access.logins import FORGOTTEN as LOGINS_KEPT
-from sellerwatch.agents.maintenance import BATCH, forget_old_uses, recover_rested
+from sellerwatch.agents.maintenance import BATCH, forget_old_usage, recover_rested
 from sellerwatch.agents.sessions import renew_due
 from sellerwatch.crawling.check_endpoints import check_endpoints, next_check
 from sellerwatch.crawling.context import Crawl
@@ -130,7 +130,7 @@ async def forget(crawl: Crawl) -> int:
     """In each hour: lines of the log, events that are over, and tries past their time."""
     now, forgotten = crawl.clock.now(), 0
     for _ in range(MOST_BATCHES):
-        gone = await crawl.store.transact(lambda tx: forget_old_uses(tx, crawl.log_kept, now))
+        gone = await crawl.store.transact(lambda tx: forget_old_usage(tx, crawl.log_kept, now))
         forgotten += gone
         if gone < BATCH:
             break

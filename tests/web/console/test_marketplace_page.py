@@ -24,7 +24,7 @@ async def test_all_requests_are_paused_and_resumed_from_the_overview(console: Co
     paused = await console.admin.send("/marketplace/pause", seller="")
     assert "Requests are paused." in paused.words
     assert "Requests are paused by console:admin" in paused.words
-    assert "requests to the marketplace are paused by a person" in paused.words
+    assert "A person paused all requests to the marketplace" in paused.words
     assert is_paused(console)
     await console.admin.see("/marketplace/resume")
     resumed = await console.admin.send("/marketplace/resume", seller="")
@@ -43,7 +43,7 @@ async def test_a_sellers_requests_are_paused_and_resumed_from_its_page(console: 
     assert paused.path == f"/sellers/{SELLER}"
     assert "Requests are paused by console:admin" in paused.words
     assert f'href="/marketplace/resume?seller={SELLER}"' in paused.text
-    assert "1 sellers whose requests are paused by a person" in (await console.admin.see("/")).words
+    assert "A person paused the requests for 1 seller" in (await console.admin.see("/")).words
     resumed = await console.admin.send("/marketplace/resume", seller=SELLER)
     assert "Requests are resumed." in resumed.words
 
@@ -74,7 +74,7 @@ async def test_only_an_administrator_is_asked_and_may(console: Console, verb: st
 async def test_an_endpoint_that_does_not_answer_is_on_the_overview_in_both_languages(console: Console) -> None:
     await do(console.office, lambda tx: answer_503(tx, Endpoint.DETAIL, NOW))
     english = (await console.viewer.see("/")).words
-    assert "1 endpoints of the marketplace do not answer" in english
+    assert "1 endpoint of the marketplace does not answer" in english
     assert "product detail open The marketplace answered 503: an error on its side. now in 30 s" in english
     await console.viewer.send("/preferences", language="ko", back="/")
     korean = (await console.viewer.see("/")).words

@@ -247,8 +247,8 @@ async def test_with_the_product_server_away_the_pages_say_so(console: Console) -
     await do(console.office, work)
     seen = await console.viewer.see("/")
     assert "receiver down" in seen.words
-    assert "the product server does not take events" in seen.words
-    assert "2 events failed for good" in seen.words
+    assert "The product server does not take events" in seen.words
+    assert "2 events could not be delivered" in seen.words
     assert "no answer: refused" in (await console.viewer.see("/outbox")).words
 
 

@@ -22,7 +22,7 @@ from sellerwatch.adapters.redis.scripts import ANSWER, BEGIN, FILL, KEYS, LOAD, 
 from sellerwatch.adapters.redis.server import RedisUnavailable, Script, Server
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.pool import LOOKAHEAD_US, VISITOR, Candidate, Grant, Lending, in_order, soonest_probe_us
-from sellerwatch.agents.ports import AgentsTx, InWindow, Permit, Reservation, Reserved
+from sellerwatch.agents.ports import AgentsTx, CountedPermit, Permit, Reservation, Reserved
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment, moment
 from sellerwatch.kernel.ids import WorkerId
@@ -188,7 +188,7 @@ class RedisLimiter:
         async with self._filling:
             await self.listen()
             at = moment(self._clock)
-            known = await self._store.read(lambda tx: tx.windows.in_window())
+            known = await self._store.read(lambda tx: tx.windows.counted_permits())
             entries = [(one.agent_row, one.number, _age(one, at)) for one in known]
             for some in _parts(entries):
                 await self._once(LOAD, [part for entry in some for part in entry])
@@ -196,7 +196,7 @@ class RedisLimiter:
             log.info("Redis was filled from the database", extra={"permits": len(entries)})
 
 
-def _age(permit: InWindow, at: Moment) -> int:
+def _age(permit: CountedPermit, at: Moment) -> int:
     """How long ago its answer came, in microseconds; -1 while it is under way. The younger by both clocks: one of them
     may have been set."""
     if permit.answered_us is None or permit.answered_at is None:

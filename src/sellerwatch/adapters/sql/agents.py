@@ -12,7 +12,7 @@ from sellerwatch.adapters.sql.statements import AnyRow, Db
 from sellerwatch.agents.agent import Agent, AgentStatus
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.pool import Candidate
-from sellerwatch.agents.ports import LastHour, StoredAgent, Use
+from sellerwatch.agents.ports import LastHour, StoredAgent, UsageEntry
 from sellerwatch.agents.token import Token
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.ids import UserAgentId
@@ -83,7 +83,7 @@ UPDATE user_agent_pool SET status = ?, health_score = ?, usage_count = ?, succes
 WHERE agent_id = ?
 """
 
-LOG_USE = """
+ADD_USAGE = """
 INSERT INTO token_usage_log (agent_id, token_id, http_status_code, response_time_ms, is_success, is_rate_limited,
     is_429_error, request_timestamp)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?)
@@ -94,7 +94,7 @@ SELECT COUNT(*), COALESCE(SUM(is_success), 0), COALESCE(SUM(is_429_error), 0), A
 FROM token_usage_log WHERE agent_id = :row AND request_timestamp > :since
 """
 
-FORGET_USES = """
+FORGET_USAGE = """
 DELETE FROM token_usage_log WHERE log_id IN (
     SELECT log_id FROM (
         SELECT log_id FROM token_usage_log WHERE request_timestamp < :before ORDER BY log_id LIMIT :limit) AS oldest)
@@ -205,9 +205,9 @@ class SqlUsageLog:
         r = self._db.row(LAST_HOUR, {"row": row, "since": now - timedelta(hours=1)})
         return LastHour(0, 0, 0, None) if r is None else LastHour(r[0], r[1], r[2], None if r[3] is None else int(r[3]))
 
-    def log_uses(self, uses: Sequence[Use]) -> None:
+    def add(self, uses: Sequence[UsageEntry]) -> None:
         self._db.many(
-            LOG_USE,
+            ADD_USAGE,
             [
                 (
                     use.agent_row,
@@ -223,11 +223,11 @@ class SqlUsageLog:
             ],
         )
 
-    def forget_uses(self, before: datetime, limit: int) -> int:
+    def forget(self, before: datetime, limit: int) -> int:
         if self._db.shared:
             # There whole months are dropped (`months.py`).
             return 0
-        return self._db.run(FORGET_USES, {"before": before, "limit": limit})
+        return self._db.run(FORGET_USAGE, {"before": before, "limit": limit})
 
 
 def token_of(r: AnyRow, first: int) -> Token | None:

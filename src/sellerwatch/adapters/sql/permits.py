@@ -13,7 +13,7 @@ from datetime import datetime
 from sellerwatch.adapters.sql.statements import Db
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.pool import Grant
-from sellerwatch.agents.ports import InWindow, Permit
+from sellerwatch.agents.ports import CountedPermit, Permit
 from sellerwatch.kernel.clock import SHARED, Moment
 from sellerwatch.kernel.ids import TaskId, WorkerId
 
@@ -180,8 +180,8 @@ class SqlRequestWindows:
         oldest = self._db.value(OLDEST_ANSWER)
         return None if oldest is None else oldest + limits.window_us
 
-    def in_window(self) -> Sequence[InWindow]:
-        return [InWindow(*row) for row in self._db.rows(IN_WINDOW)]
+    def counted_permits(self) -> Sequence[CountedPermit]:
+        return [CountedPermit(*row) for row in self._db.rows(IN_WINDOW)]
 
     def last_departure_us(self) -> int:
         # The buckets know the agents' departures, the permits also those of visits to the token page.

@@ -25,7 +25,9 @@ from sellerwatch.web.api import (
     removals,
     schedules,
     sellers,
+    status,
     tasks,
+    why,
 )
 from sellerwatch.web.api.context import Parts
 from sellerwatch.web.api.description import describe
@@ -51,6 +53,8 @@ ROUTERS = (
     removals.router,
     schedules.router,
     audit.router,
+    status.router,
+    why.router,
     events.router,
 )
 SAID = "Keeps a product server in step with marketplace sellers. Refusals have one shape; times are ISO-8601 in UTC."

@@ -35,6 +35,8 @@ TAGS = (
     ("limits", "How often we ask, changed while it runs."),
     ("marketplace", "Whether the marketplace is asked, and whether it answers."),
     ("audit", "Who did what."),
+    ("status", "The whole service on one screen."),
+    ("why", "The trace of a product, a task, a run or an event."),
     ("events", "What happens, as it happens."),
     ("metrics", "Numbers."),
     ("health", "Whether it lives and can be given work."),

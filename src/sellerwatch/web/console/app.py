@@ -7,6 +7,7 @@ from fastapi import FastAPI
 from sellerwatch.web.console import (
     agents,
     audit,
+    dead_letters,
     executions,
     login,
     marketplace,
@@ -30,6 +31,7 @@ ROUTERS = (
     sellers.router,
     executions.router,
     tasks.router,
+    dead_letters.router,
     products.router,
     trace.router,
     outbox.router,

@@ -61,10 +61,10 @@ async def tasks(visit: Viewer) -> Response:
         Filter("type", "col.type", given["type"], [(t, f"type.{t}") for t in TaskType]),
         Filter("execution", "col.run", given["execution"]),
     ]
-    buttons = []
+    buttons = [("/dead-letters", "dead.title")] if visit.parts.service.crawl.dead_letters is not None else []
     if given["status"] == TaskStatus.FAILED and page.content:
         wanted = "&".join(f"{name}={value}" for name, value in given.items() if value and name != "status")
-        buttons = [(f"/tasks/retry?{wanted}", "tasks.retry_all")]
+        buttons.append((f"/tasks/retry?{wanted}", "tasks.retry_all"))
     return show(
         visit,
         "list.html",

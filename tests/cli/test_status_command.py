@@ -1,0 +1,66 @@
+"""`sellerwatch status` and `sellerwatch why`: one screen of the whole service, and the trace of one thing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.cli.status import COMMANDS
+from sellerwatch.reports.overview import AttentionKind
+
+from .conftest import Run, refused
+from .prepared import Office, execution_id, outbox_id, task_id, task_number
+
+
+@pytest.fixture
+def office(run: Run, inline_store: SqlStore, database_file: Path) -> Office:
+    return Office(run, inline_store, database_file)
+
+
+def test_a_service_without_trouble_says_so(office: Office) -> None:
+    assert "Nothing needs attention." in office.said("status")
+    assert office.json("status")["attention"] == []
+
+
+def test_what_is_stuck_is_shown_with_what_to_do(office: Office) -> None:
+    # Registered and crawled some days before the program's clock, so the seller is late too.
+    office.register()
+    office.run_of(done=1, failed=2, waiting=1)
+    office.failed_message()
+    said = office.said("status")
+    for part in (
+        "1 event could not be delivered",
+        "sellerwatch outbox list --status FAILED",
+        "1 seller is later",
+        "Runs in progress (1)",
+        "75 %",
+    ):
+        assert part in said
+    found = office.json("status")
+    assert [each["kind"] for each in found["attention"]] == ["failed_events", "late_sellers"]
+    assert [run["executionId"] for run in found["runs"]] == [execution_id()]
+    assert "전달에 실패한 이벤트가 1건" in office("status", LANGUAGE="ko").stdout
+
+
+def test_every_kind_of_attention_has_a_command() -> None:
+    assert set(COMMANDS) == {kind.value for kind in AttentionKind}
+
+
+def test_why_traces_a_task_and_an_event(office: Office) -> None:
+    office.register()
+    office.run_of(done=1, failed=1)
+    office.failed_message()
+    failed = task_id(task_number() + 1)
+    assert office.json("why", failed)["kind"] == "task"
+    said = office.said("why", failed)
+    assert execution_id() in said
+    assert "answered 503" in said
+    assert office.json("why", outbox_id())["kind"] == "event"
+    assert "이벤트" in office("why", outbox_id(), LANGUAGE="ko").stdout
+
+
+def test_an_id_that_names_nothing_is_one_sentence(office: Office) -> None:
+    assert task_id(9) in refused(office("why", task_id(9)), 1)
+    assert "neither an item number" in refused(office("why", "x"), 2)
