@@ -19,7 +19,13 @@ Rule = Callable[[ast.AST], Iterator[str]]
 LENDING_METHODS: Mapping[str, set[str]] = {
     ".lend": {"agents/lending.py"},
     ".permits.reserve": {"agents/lending.py"},
-    ".agents.candidates": {"agents/lending.py", "agents/ask.py", "crawling/claim.py", "crawling/trigger.py"},
+    ".agents.candidates": {
+        "agents/lending.py",
+        "agents/ask.py",
+        "agents/sessions.py",
+        "crawling/claim.py",
+        "crawling/trigger.py",
+    },
 }
 #: Steps of lending and settling, and the modules that take them: single questions, the token page, workers.
 STEPS: Mapping[str, set[str]] = {
@@ -28,6 +34,9 @@ STEPS: Mapping[str, set[str]] = {
     "lend_visit": {"agents/sessions.py"},
     "judge_answer": {"agents/ask.py", "agents/sessions.py", "crawling/judged_result.py", "crawling/fetch.py"},
     "observe": {"agents/sessions.py", "agents/record_outcomes.py", "crawling/absorb_results.py"},
+    # An outage that an answer begins or ends has its effects on runs in the same transaction.
+    "record_answer": {"agents/ask.py", "agents/sessions.py"},
+    "apply_outage": {"crawling/absorb_results.py", "crawling/context.py"},
     "charge_agents": {"agents/record_outcomes.py"},
 }
 MODULES = ("lending", "judgement", "outages", "settle")

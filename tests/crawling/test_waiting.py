@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tests.agents.outages import open_circuit
-from tests.builders import MINUTE, NOW, SELLER, a_context, a_seller, a_task, an_execution
+from tests.builders import MINUTE, NOW, SELLER, a_context, a_seller, a_task, an_execution, worker_id
 from tests.conftest import ENGINES
 
 from sellerwatch.adapters.sql.store import SqlStore
@@ -81,6 +81,15 @@ async def test_a_run_waits_for_the_token_page_whatever_it_needs(inline_store: Sq
     found = await cause(inline_store, RUNNING)
     assert found is not None
     assert found.facts_by_name["endpoint"] == "token"
+
+
+async def test_a_run_at_work_does_not_wait_for_the_token_page(inline_store: SqlStore) -> None:
+    # Agents that have a valid token go on at full speed.
+    await keep(inline_store, RUNNING, TaskType.PRODUCT_DETAIL, TaskType.PRODUCT_OPTION)
+    await open_circuit(inline_store, Endpoint.TOKEN, NOW)
+    started = a_task(1, TaskType.PRODUCT_DETAIL).publish_and_start(worker_id(), NOW, 1)
+    await inline_store.transact(lambda tx: tx.tasks.save([started], NOW))
+    assert await cause(inline_store, RUNNING) is None
 
 
 @pytest.mark.parametrize("seller_id", [None, SELLER], ids=["everything", "the seller"])

@@ -5,10 +5,13 @@ The stories with exact times and costs are told on virtual time (`tests/simulati
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
-from tests.faults.processes import Program, SimulatorProcess, count, is_settled, register_at, until
+from tests.faults.processes import Program, SimulatorProcess, count, is_settled, register_at, run, until
 
 SELLERS = ("seller_0001", "seller_0002")
 OPEN = "SELECT COUNT(*) FROM marketplace_circuits WHERE state <> 'CLOSED'"
@@ -20,7 +23,17 @@ STOPPED = f"{RUNS} WHERE status = 'PENDING' AND failure_code = 'MARKETPLACE_PAUS
 COMPLETED = f"{RUNS} WHERE status = 'COMPLETED' AND failed_tasks = 0"
 PAUSED = "SELECT COUNT(*) FROM run_notes WHERE kind = 'paused'"
 UNWELL = "SELECT COUNT(*) FROM user_agent_pool WHERE status <> 'AVAILABLE'"
+OTHERS_HARMED = (
+    "SELECT COUNT(*) FROM user_agent_pool WHERE agent_id <> 1 AND (status <> 'AVAILABLE' OR health_score < 100)"
+)
+BREAKER_OPEN = "SELECT COUNT(*) FROM pool_breaker WHERE state <> 'CLOSED'"
 SOON = {"MARKETPLACE_CIRCUIT_OPEN_SECONDS": 1, "START_RETRY_SECONDS": 1, "QUARANTINE_RECHECK_SECONDS": 1}
+
+
+def first_identity(database: Path) -> str:
+    """The user agent of the identity that is used first."""
+    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+        return str(connection.execute("SELECT user_agent FROM user_agent_pool WHERE agent_id = 1").fetchone()[0])
 
 
 def check(simulator: SimulatorProcess, database: Path) -> None:
@@ -57,6 +70,8 @@ def test_an_outage_in_mid_run_fails_no_task_and_is_seen_by_every_process(
             said = simulator.ask("requests")["now"]
             until(lambda: simulator.ask("requests")["now"] > said + 3, "three seconds of it")
             spent = simulator.ask(f"requests?since={said}")["byEndpoint"]
+            shown = run(tmp_path, "sellers", "list", "--json", **settings)
+            assert "CIRCUIT_OPEN" in shown.stdout, shown.stdout + shown.stderr
             # A probe a second and an endpoint at first, and what was under way; a crawl would ask hundreds.
             assert spent.get("options", 0) < 40, spent
             simulator.ask("outage?ailment=none", "POST")
@@ -74,6 +89,40 @@ def test_a_marketplace_that_voids_all_tokens_in_mid_run_costs_no_task(tmp_path: 
         with Program(tmp_path, "serve", **settings), Program(tmp_path, "serve", **settings):
             until(lambda: simulator.requests >= 200, "200 requests")
             simulator.ask("restart", "POST")
+            check(simulator, database_file)
+            assert count(database_file, TRIES) == 0
+
+
+def test_an_identity_that_is_always_answered_401_costs_no_task_and_no_other_identity(
+    tmp_path: Path, database_file: Path
+) -> None:
+    with SimulatorProcess(tmp_path, "--sellers", "2", "--products", "60", "--detail-kb", "1") as simulator:
+        settings = simulator.settings(database_file, **SOON)
+        register_at(f"sqlite:///{database_file}", *SELLERS)
+        simulator.ask(f"outage?ailment=unauthorised&userAgent={quote(first_identity(database_file))}", "POST")
+        with Program(tmp_path, "serve", **settings), Program(tmp_path, "serve", **settings):
+            until(lambda: is_settled(database_file, len(SELLERS)), "the runs are over and delivered")
+        simulator.check()
+        refused = simulator.ask("requests")["byStatus"].get("401", 0)
+        assert refused > 0, "the identity was used"
+        assert [count(database_file, sql) for sql in (FAILED, TRIES, OTHERS_HARMED)] == [0, 0, 0]
+
+
+def test_429_for_everybody_opens_the_pool_breaker_and_costs_no_task(tmp_path: Path, database_file: Path) -> None:
+    slow = ("--latency-ms", "100")
+    with SimulatorProcess(tmp_path, "--sellers", "2", "--products", "150", "--detail-kb", "1", *slow) as simulator:
+        settings = simulator.settings(database_file, BREAKER_OPEN_SECONDS=1, **SOON | {"AGENT_SUSPENSION_SECONDS": 8})
+        register_at(f"sqlite:///{database_file}", *SELLERS)
+        with Program(tmp_path, "serve", **settings), Program(tmp_path, "serve", **settings):
+            until(lambda: simulator.requests >= 200, "200 requests")
+            simulator.ask("outage?ailment=storm", "POST")
+            until(lambda: count(database_file, BREAKER_OPEN) > 0, "the pool's breaker is open")
+            shown = run(tmp_path, "sellers", "list", "--json", **settings)
+            assert "POOL_BREAKER_OPEN" in shown.stdout, shown.stdout + shown.stderr
+            now = simulator.ask("requests")["now"]
+            until(lambda: simulator.ask("requests")["now"] > now + 5, "several probes, each answered 429")
+            simulator.ask("outage?ailment=none", "POST")
+            until(lambda: count(database_file, UNWELL) == 0, "every identity is back")
             check(simulator, database_file)
             assert count(database_file, TRIES) == 0
 

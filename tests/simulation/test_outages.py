@@ -1,197 +1,50 @@
-"""Outages of the marketplace on virtual time: whatever it was, afterwards every product is right and nothing was lost.
-
-What an outage cost is counted by the marketplace's own log, in which a refused connection stands as an attempt.
-"""
+"""Outages of the marketplace on virtual time: afterwards every product is right and nothing was lost."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests.simulation.outages import (
+    AGENTS,
+    DAILY,
+    HOUR,
+    LONGEST_START_WAIT,
+    MINUTE,
+    OPEN_TASKS,
+    REST,
+    a_handful,
+    begin_runs,
+    calm_settings,
+    causes,
+    check_afterwards,
+    check_cost,
+    check_health,
+    look,
+    now,
+    plan,
+    requests_during,
+    schedules,
+    until_asked,
+    until_over,
+)
 from tests.simulation.pool_doors import agents, all_available, breaker
-from tests.simulation.stage import Stage, play, settings_of
+from tests.simulation.stage import Stage, play
 
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
-from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.agents.agent import Agent
 from sellerwatch.agents.endpoints import Endpoint
-from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit
-from sellerwatch.crawling.execution import Execution, ExecutionStatus
+from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.failure import Blame, FailureCode
 from sellerwatch.kernel.ids import SellerId
-from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.missed import starts_at
-from sellerwatch.schedules.schedule import Schedule
 from sellerwatch.service.service import Service
-from sellerwatch.settings.model import Settings
-from sellerwatch.simulator.chaos import Ailment, Outage
-from sellerwatch.simulator.marketplace import LoggedRequest
+from sellerwatch.simulator.chaos import Ailment
 from sellerwatch.simulator.rng import dice
 from sellerwatch.simulator.world import CHANGES_ONLY
-
-AGENTS = 10
-DAILY = CrawlingInterval.of_days(1)
-MINUTE, HOUR = 60.0, 3600.0
-#: The longest wait of a start between two tries, and a moment for the run to begin.
-LONGEST_START_WAIT = timedelta(minutes=16)
-#: Seconds: nothing takes longer once the marketplace is back.
-PATIENCE = 3600.0
-#: Seconds for which a suspended agent rests.
-REST = 600
-OPEN_TASKS = "SELECT COUNT(*) FROM crawler_tasks WHERE status NOT IN ('COMPLETED', 'FAILED')"
-FAILED_TASKS = "SELECT COUNT(*) FROM crawler_tasks WHERE status = 'FAILED'"
-TRIES = "SELECT task_type, SUM(retry_count) FROM crawler_tasks GROUP BY task_type"
-TASKS = {Endpoint.LIST: "MINISHOP", Endpoint.DETAIL: "PRODUCT_DETAIL", Endpoint.OPTIONS: "PRODUCT_OPTION"}
-
-
-def calm_settings(**more: object) -> Settings:
-    """One request a second of each agent, so that a run takes long enough for an outage to begin in it."""
-    given = {"REQUESTS_PER_SECOND": 1, "MAX_CONCURRENCY": 8, "TENDING_INTERVAL_SECONDS": 30}
-    return settings_of(**given | more)
-
-
-def a_handful(seconds: float) -> int:
-    """The most that an outage may cost at one endpoint: what was in flight and what opened the circuit, the probes
-    while their distance doubles to ten minutes, and one for each ten minutes after that. 38 for three hours."""
-    return int(20 + seconds / 600)
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What an operator sees at one moment."""
-
-    circuits: Mapping[Endpoint, MarketplaceCircuit]
-    runs: list[Execution]
-    agents: list[Agent]
-    failed_tasks: int
-    tries: Mapping[str, int]
-    """Tries that tasks have used up, by the type of the task."""
-
-    @property
-    def open_endpoints(self) -> set[Endpoint]:
-        """HALF_OPEN is an open circuit whose probe is on its way."""
-        return {endpoint for endpoint, circuit in self.circuits.items() if circuit.state is not CircuitState.CLOSED}
-
-    @property
-    def run_states(self) -> Counter[ExecutionStatus]:
-        return Counter(run.status for run in self.runs)
-
-    def check_nothing_is_charged(self) -> None:
-        """No task failed, none used up a try at an endpoint that is known to be away, no identity lost health."""
-        assert self.failed_tasks == 0
-        assert sum(self.tries.get(TASKS[endpoint], 0) for endpoint in self.open_endpoints & TASKS.keys()) == 0
-        assert {(agent.health_score, agent.status.value) for agent in self.agents} == {(100, "AVAILABLE")}
-
-    def check_cause(self, endpoint: Endpoint) -> None:
-        """The circuit of this endpoint says since when it is open, when it is tried again, and whose fault it is."""
-        circuit = self.circuits[endpoint]
-        assert endpoint in self.open_endpoints, self.circuits
-        assert circuit.since is not None
-        assert circuit.not_before is not None
-        assert circuit.failure is not None
-        assert circuit.failure.blame is Blame.MARKETPLACE
-
-
-async def look(stage: Stage) -> Seen:
-    return Seen(
-        circuits=await stage.store.read(lambda tx: tx.marketplace.circuits()),
-        runs=list(await stage.executions()),
-        agents=await agents(stage),
-        failed_tasks=await stage.count(FAILED_TASKS),
-        tries=await stage.store.read(lambda tx: {row[0]: int(row[1]) for row in tx.db.rows(TRIES)}),
-    )
-
-
-def now(stage: Stage) -> float:
-    return stage.clock.now().timestamp()
-
-
-def plan(
-    stage: Stage,
-    ailment: Ailment,
-    seconds: float,
-    *,
-    endpoint: str | None = None,
-    user_agent: str | None = None,
-    item_no: int | None = None,
-) -> Outage:
-    """An outage that begins now."""
-    start = now(stage)
-    outage = Outage(ailment, start, start + seconds, endpoint, user_agent, item_no)
-    stage.simulator.marketplace.plan(outage)
-    return outage
-
-
-def requests_during(stage: Stage, outage: Outage) -> list[LoggedRequest]:
-    return stage.simulator.marketplace.requests(outage.start, outage.end)
-
-
-def check_cost(stage: Stage, outage: Outage) -> None:
-    """By the marketplace's count, no endpoint was asked more than a handful of times."""
-    counted = Counter(request.endpoint for request in requests_during(stage, outage))
-    assert all(number <= a_handful(outage.end - outage.start) for number in counted.values()), counted
-
-
-async def until_over(stage: Stage, service: Service, runs: int) -> None:
-    """Until so many runs are over, none is open and everything is delivered."""
-
-    def is_over(tx: Transaction) -> bool:
-        found = tx.execution_queries.newest(seller_id=None, status=None, limit=1000)
-        return (
-            len(found) >= runs
-            and not any(run.is_open for run in found)
-            and tx.outbox_queries(OutboxKind.PRODUCT).pending() == 0
-        )
-
-    limit = stage.loop.time() + PATIENCE
-    while not await stage.store.read(is_over):
-        assert stage.loop.time() < limit, [f"{run.status} {run.failure}" for run in await stage.executions()]
-        assert not service.stop.is_set(), "the service broke"
-        await stage.clock.sleep(1)
-
-
-async def check_afterwards(stage: Stage, runs: int) -> None:
-    """The receiver holds the truth; every run completed without a failed task; the circuits are closed."""
-    seen = await look(stage)
-    assert seen.run_states == {ExecutionStatus.COMPLETED: runs}, seen.runs
-    assert seen.failed_tasks == 0
-    assert [run for run in seen.runs if not run.all_succeeded] == []
-    assert seen.open_endpoints == set()
-    stage.check_world()
-    await stage.check_books()
-
-
-async def check_health(stage: Stage) -> None:
-    seen = await look(stage)
-    assert {(agent.health_score, agent.status.value) for agent in seen.agents} == {(100, "AVAILABLE")}
-
-
-async def schedules(stage: Stage) -> list[Schedule]:
-    found, _ = await stage.store.read(lambda tx: tx.schedules.page(offset=0, limit=100))
-    return list(found)
-
-
-async def until_asked(stage: Stage, number: int, endpoint: str) -> None:
-    """Until the marketplace has been asked so often there, to the millisecond."""
-    while sum(request.endpoint == endpoint for request in stage.simulator.marketplace.requests()) < number:
-        await stage.clock.sleep(0.001)
-
-
-async def begin_runs(stage: Stage, service: Service, sellers: list[SellerId], asked: int) -> None:
-    """Runs of these sellers, until the marketplace has answered so many questions about products."""
-    for seller_id in sellers:
-        await stage.start(service, seller_id)
-    service.nudge()
-    items = ("detail", "options")
-    while sum(request.endpoint in items for request in stage.simulator.marketplace.requests()) < asked:
-        await stage.clock.sleep(0.05)
-
 
 # Outages at the moment at which a run is due.
 
@@ -237,6 +90,9 @@ def test_a_run_due_in_an_outage_waits_as_pending_and_starts_when_the_marketplace
                 assert run.next_start_at is not None
                 assert stage.clock.now() < run.next_start_at <= stage.clock.now() + LONGEST_START_WAIT
             seen.check_cause(Endpoint.LIST if has_tokens else Endpoint.TOKEN)
+            shown = await causes(stage)
+            assert len(shown) == 2
+            assert {endpoint for _, endpoint in shown} <= seen.open_endpoints
             seen.check_nothing_is_charged()
             check_cost(stage, outage)
 
@@ -452,6 +308,9 @@ def test_an_outage_in_the_middle_of_a_run_fails_no_task_and_costs_a_handful_of_r
             assert seen.open_endpoints & {Endpoint.DETAIL, Endpoint.OPTIONS}
             for endpoint in seen.open_endpoints:
                 seen.check_cause(endpoint)
+            for code, away in await causes(stage):
+                assert (code, away in seen.open_endpoints) == ("CIRCUIT_OPEN", True)
+            assert len(await causes(stage)) == 2
             seen.check_nothing_is_charged()
             check_cost(stage, outage)
 
@@ -479,6 +338,7 @@ def test_an_outage_of_the_options_alone_stops_the_options_alone(migrated_templat
             failure = seen.circuits[Endpoint.OPTIONS].failure
             assert failure is not None
             assert failure.code == "SERVER_ERROR"
+            assert await causes(stage) == [("CIRCUIT_OPEN", "options")]
             seen.check_nothing_is_charged()
             assert seen.run_states == {ExecutionStatus.RUNNING: 1}
             waiting = await stage.count(f"{OPEN_TASKS} AND task_type = 'PRODUCT_DETAIL'")
@@ -505,6 +365,7 @@ def test_an_outage_of_the_token_page_alone_costs_no_task(migrated_template: Path
 
             seen = await look(stage)
             seen.check_cause(Endpoint.TOKEN)
+            assert await causes(stage) == [("CIRCUIT_OPEN", "token")]
             seen.check_nothing_is_charged()
             assert seen.run_states == {ExecutionStatus.RUNNING: 1}
             check_cost(stage, outage)
@@ -609,6 +470,7 @@ def test_429_for_everybody_for_an_hour_opens_the_pool_breaker_and_no_task_fails(
             outage = plan(stage, Ailment.STORM, HOUR)
             await stage.clock.sleep(REST / 2)
             assert (await breaker(stage)).state is not CircuitState.CLOSED, "everybody rests"
+            assert await causes(stage) == [("POOL_BREAKER_OPEN", None)]
             await stage.clock.sleep(HOUR - REST / 2 - 1)
 
             seen = await look(stage)
@@ -661,6 +523,7 @@ def test_details_without_their_main_module_for_ten_minutes_end_in_a_run_without_
             seen = await look(stage)
             assert [run.status for run in seen.runs] == [ExecutionStatus.COMPLETED, ExecutionStatus.RUNNING]
             assert seen.open_endpoints == set(), "it answered"
+            assert await causes(stage) == [("RUN_PAUSED", None)]
 
             await until_over(stage, service, 2)
             await check_afterwards(stage, 2)

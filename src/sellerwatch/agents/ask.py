@@ -14,11 +14,11 @@ from functools import partial
 
 from sellerwatch.agents.answers import Answer, Identity
 from sellerwatch.agents.breaker import PoolBreakerOpen
-from sellerwatch.agents.context import PoolContext, end_unsent, record
+from sellerwatch.agents.context import PoolContext, end_unsent, record_answer
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.judgement import TaskEnd, Verdict, failure_of, judge_answer
 from sellerwatch.agents.lending import NOTHING, Offer, lend_for, lendable, offer
-from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit
+from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit, next_probe
 from sellerwatch.agents.pool import Candidate
 from sellerwatch.agents.ports import AgentsTx, Permit, Reservation
 from sellerwatch.agents.record_outcomes import RequestOutcome, settle_one
@@ -40,11 +40,16 @@ LOOK_AGAIN = timedelta(milliseconds=250)
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`subject` is what it is about, for the endpoint's circuit."""
+    """`subject` is what it is about, for the endpoint's circuit. `is_check`: it is asked to find out about the
+    endpoint, so it may be a probe also about a subject that failed before."""
 
     url: str
     endpoint: Endpoint
     subject: str
+    is_check: bool = False
+
+    def may_probe(self, circuit: MarketplaceCircuit, now: datetime) -> bool:
+        return circuit.may_probe(now, None if self.is_check else self.subject)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +152,9 @@ async def _send(
         is_endpoint_probe=lent.is_endpoint_probe,
     )
     terms = context.terms
-    observed = await record(
-        context, lambda tx: settle_one(tx, charge, context.worker_id, terms.breaker, terms.circuit, at)
+    await record_answer(
+        context, lambda tx: settle_one(tx, charge, context.worker_id, terms.breaker, terms.circuit, at), at.now
     )
-    context.tell(observed.notices)
     await terms.limiter.answered([(candidate.row, permit.number)])
     return answer, verdict, failure
 
@@ -178,7 +182,8 @@ async def _lend(
             code = FailureCode.NO_SESSION if tried else FailureCode.CIRCUIT_OPEN
             why = got.shut.failure
             detail = failure_text(why) if why is not None else ""
-            return NotAsked(Failure.of(code, at.now, endpoint=got.shut.endpoint, detail=detail), got.shut.not_before)
+            not_before = next_probe([got.shut], at.now)
+            return NotAsked(Failure.of(code, at.now, endpoint=got.shut.endpoint, detail=detail), not_before)
         offered = got.offered
         if offered is None:
             continue
@@ -230,7 +235,7 @@ def _reserve(
     terms = context.terms
     circuits = tx.marketplace.circuits()
     circuit, tokens = circuits[question.endpoint], circuits[Endpoint.TOKEN]
-    if circuit.room(at.now) == 0:
+    if not circuit.is_closed and not question.may_probe(circuit, at.now):
         return _Reserved(None, shut=circuit)
     # A question that a person waits for is not the one to find out with whether an agent is well again.
     offered = offer(tx, 1, terms, at, ahead, only=only, may_probe=False)
@@ -241,7 +246,7 @@ def _reserve(
     is_probe = not circuit.is_closed
     if is_probe:
         circuit = tx.marketplace.hold(question.endpoint, at.now)
-        if not circuit.may_probe(at.now):
+        if not question.may_probe(circuit, at.now):
             return _Reserved(None, shut=circuit, notices=offered.notices)
         tx.marketplace.save(circuit.probe(context.worker_id, terms.circuit, at.now), at.now)
     permits, notices = lend_for(tx, offered, [None], context.worker_id, terms, at)

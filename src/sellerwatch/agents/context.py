@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from datetime import timedelta
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
 from sellerwatch.agents.answers import Client
 from sellerwatch.agents.lending import LendingTerms
+from sellerwatch.agents.outages import Observed
 from sellerwatch.agents.ports import AgentsTx, Permit, Sealer
 from sellerwatch.kernel.clock import Clock, moment
 from sellerwatch.kernel.ids import WorkerId
@@ -63,14 +64,24 @@ class PoolContext(Protocol):
         """Alert people; after the transaction."""
         ...
 
+    async def transact_answer(self, work: Callable[[AgentsTx], Observed], now: datetime) -> Observed:
+        """Run a transaction that writes an answer. What the outage that it began or ended means for tasks and runs is
+        done in the same transaction."""
+        ...
 
-async def record(context: PoolContext, work: Callable[[AgentsTx], T]) -> T:
-    """Write what came back, however long the store is away: a permit that nobody answers would count against the
-    limits until this process ends."""
+
+async def record_answer(context: PoolContext, work: Callable[[AgentsTx], Observed], now: datetime) -> None:
+    """Write the answer to a single question or of the token page, however long the store is away; then alert."""
+    observed = await _keep_trying(context, lambda: context.transact_answer(work, now))
+    context.tell(observed.notices)
+
+
+async def _keep_trying(context: PoolContext, transact: Callable[[], Awaitable[T]]) -> T:
+    """A permit that is never answered would count against the limits until this process ends."""
     is_said = False
     while True:
         try:
-            return await context.store.transact(work)
+            return await transact()
         except StoreFailed as failed:
             if not is_said:
                 log.warning("an answer waits to be stored", extra={"problem": str(failed)})
@@ -81,5 +92,5 @@ async def record(context: PoolContext, work: Callable[[AgentsTx], T]) -> T:
 async def end_unsent(context: PoolContext, permit: Permit) -> None:
     """End a permit whose request was not sent. It stays spent: that errs on the side of too few requests."""
     at = moment(context.clock)
-    await record(context, lambda tx: tx.permits.answer([permit.number], at))
+    await _keep_trying(context, lambda: context.store.transact(lambda tx: tx.permits.answer([permit.number], at)))
     await context.terms.limiter.answered([(permit.grant.candidate.row, permit.number)])

@@ -7,7 +7,7 @@ marketplace's is charged to nobody.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from sellerwatch.agents.agent import Outcome
@@ -39,24 +39,17 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
-class Outage:
-    """An outage that ended: the endpoint was not asked since then."""
-
-    endpoint: Endpoint
-    since: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class Observed:
     """`excused`: permits whose failure is the marketplace's, so the task keeps its try; `agents_excused`: those that
     are at least not the agent's. `given_back`: earlier failures that turned out to be the marketplace's, for their
-    tasks; `forgiven`: those that turned out not to be their agents'."""
+    tasks; `forgiven`: those that turned out not to be their agents'. `away_since`: the last endpoint that was away
+    answers again; since then at least one of them was away at any time."""
 
     excused: frozenset[int] = frozenset()
     agents_excused: frozenset[int] = frozenset()
     given_back: tuple[EndpointFailure, ...] = ()
     forgiven: tuple[EndpointFailure, ...] = ()
-    ended: tuple[Outage, ...] = ()
+    away_since: datetime | None = None
     notices: tuple[Notice, ...] = ()
 
 
@@ -69,9 +62,7 @@ def observe(
     """Move the circuits of the endpoints by these answers, in the order in which they came. On a good day this is one
     small read."""
     circuits = tx.marketplace.circuits()
-    concerned = sorted(
-        {seen.endpoint for seen in observations if seen.outage is not None or not circuits[seen.endpoint].is_quiet}
-    )
+    concerned = sorted({seen.endpoint for seen in observations if _concerns(seen, circuits[seen.endpoint])})
     if not concerned:
         return NOTHING_SEEN
     found = [
@@ -80,12 +71,30 @@ def observe(
     ]
     return Observed(
         excused=frozenset().union(*(one.excused for one in found)),
-        agents_excused=frozenset().union(*(one.agents_excused for one in found)),
+        agents_excused=frozenset().union(*(one.agents_excused | one.excused for one in found)),
         given_back=tuple(each for one in found for each in one.given_back),
         forgiven=tuple(each for one in found for each in one.forgiven),
-        ended=tuple(each for one in found for each in one.ended),
+        away_since=_end_time_away(tx, now) if any(one.has_ended for one in found) else None,
         notices=tuple(each for one in found for each in one.notices),
     )
+
+
+def _concerns(seen: Observation, circuit: MarketplaceCircuit) -> bool:
+    return seen.outage is not None or not circuit.is_quiet or seen.subject in circuit.failed_subjects
+
+
+def _end_time_away(tx: AgentsTx, now: datetime) -> datetime | None:
+    """Where every endpoint answers again: since when that was not so. All circuits are locked, so that of two processes
+    that close the last two, one counts the time."""
+    circuits = [tx.marketplace.hold(endpoint, now) for endpoint in sorted(Endpoint)]
+    if not all(circuit.is_closed for circuit in circuits):
+        return None
+    times = []
+    for circuit in circuits:
+        if circuit.away_since is not None:
+            times.append(circuit.away_since)
+            tx.marketplace.save(replace(circuit, away_since=None), now)
+    return min(times, default=None)
 
 
 def _when(seen: Observation) -> datetime:
@@ -98,26 +107,28 @@ def _move(
     observations: Iterable[Observation],
     rules: MarketplaceCircuitRules,
     now: datetime,
-) -> Observed:
+) -> _Found:
     before = circuit = tx.marketplace.hold(endpoint, now)
     found = _Found()
     for seen in observations:
         if seen.outage is None:
             if seen.is_probe and not circuit.is_closed:
-                found.ended.append(Outage(endpoint, circuit.since or now))
-                circuit = circuit.probe_succeeded(now)
+                found.has_ended = True
+                circuit = circuit.probe_succeeded(now, seen.subject)
             else:
-                circuit = circuit.answered(seen.sent_at, seen.at)
+                circuit = circuit.answered(seen.sent_at, seen.at, seen.subject)
         elif circuit.has_ended_since(seen.at):
             found.excused.add(seen.permit)
         elif circuit.is_closed:
             circuit = found.count(circuit, seen, rules, now)
         else:
             found.excused.add(seen.permit)
+            circuit = circuit.with_failed_subjects([seen.subject])
             circuit = circuit.probe_failed(seen.outage, rules, now) if seen.is_probe else circuit
     if circuit != before:
         tx.marketplace.save(circuit, now)
-    return found.observed(_notices(before, circuit))
+    found.notices = _notices(before, circuit)
+    return found
 
 
 @dataclass
@@ -126,7 +137,8 @@ class _Found:
     agents_excused: set[int] = field(default_factory=set)
     given_back: list[EndpointFailure] = field(default_factory=list)
     forgiven: list[EndpointFailure] = field(default_factory=list)
-    ended: list[Outage] = field(default_factory=list)
+    has_ended: bool = False
+    notices: tuple[Notice, ...] = ()
     #: Permits of failures of this group, which nobody has been charged for yet.
     uncharged: set[int] = field(default_factory=set)
 
@@ -151,16 +163,6 @@ class _Found:
             self.excused |= own
             self.given_back += charged
         return moved
-
-    def observed(self, notices: tuple[Notice, ...]) -> Observed:
-        return Observed(
-            frozenset(self.excused),
-            frozenset(self.agents_excused | self.excused),
-            tuple(self.given_back),
-            tuple(self.forgiven),
-            tuple(self.ended),
-            notices,
-        )
 
 
 def _notices(before: MarketplaceCircuit, after: MarketplaceCircuit) -> tuple[Notice, ...]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 
 from sellerwatch.agents.agent import Agent, AgentStatus, Outcome
 from sellerwatch.agents.answers import Answer, Session
-from sellerwatch.agents.context import PoolContext, end_unsent, record
+from sellerwatch.agents.context import PoolContext, end_unsent, record_answer
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.judgement import Verdict, failure_of, judge_answer
 from sellerwatch.agents.lending import NOTHING, LendingTerms, lend_visit
@@ -139,6 +139,14 @@ async def open_session(context: PoolContext, row: int, agent_id: UserAgentId, us
         await context.leases.finish(job, problem)
 
 
+async def probe_token_page(context: PoolContext) -> None:
+    """Open one session where no work asks for one: for an agent without a token, if there is one."""
+    at = moment(context.clock)
+    candidates = await context.store.read(lambda tx: tx.agents.candidates(at))
+    for candidate in sorted(candidates, key=lambda each: each.has_token(at.now))[:1]:
+        await open_session(context, candidate.row, candidate.user_agent_id, candidate.user_agent)
+
+
 async def _ask_token_page(
     context: PoolContext, row: int, agent_id: UserAgentId, user_agent: str, permit: Permit, is_probe: bool
 ) -> tuple[bool | None, str | None]:
@@ -159,13 +167,12 @@ async def _ask_token_page(
         problem = failure_text(failure) if failure is not None else session.kind
         log.warning("no session", extra={"agent": agent_id, "problem": problem, "refused": verdict.refuses_agent})
         visited = _Visited(row, permit, is_probe, verdict, session, sent_at, at)
-        observed = await record(context, lambda tx: _note_failure(tx, visited, terms.circuit))
+        await record_answer(context, lambda tx: _note_failure(tx, visited, terms.circuit), at.now)
     else:
         problem = None
         token, renew_at = _sealed(context, session, agent_id, at.now)
         visited = _Visited(row, permit, is_probe, None, None, sent_at, at)
-        observed = await record(context, lambda tx: _keep(tx, visited, token, renew_at, terms.circuit))
-    context.tell(observed.notices)
+        await record_answer(context, lambda tx: _keep(tx, visited, token, renew_at, terms.circuit), at.now)
     await terms.limiter.answered([(permit.grant.candidate.row, permit.number)])
     return problem is None, problem
 
@@ -240,7 +247,7 @@ def _note_failure(tx: AgentsTx, visited: _Visited, rules: MarketplaceCircuitRule
     tx.agents.save(after)
     blocked = [a for found, a in after.items() if a.status is AgentStatus.BLOCKED is not before[found].status]
     notices: tuple[Notice, ...] = tuple(standing_notice(agent) for agent in blocked)
-    return Observed(notices=(*observed.notices, *notices))
+    return replace(observed, notices=(*observed.notices, *notices))
 
 
 async def renew_due(context: PoolContext) -> int:

@@ -237,12 +237,12 @@ async def _run_of(service: Service, seller_id: SellerId) -> ExecutionId:
     from sellerwatch.kernel.ids import ExecutionId  # noqa: PLC0415
 
     try:
-        return (await trigger(service.crawl, seller_id, actor())).execution_id
+        return (await trigger(service.crawl, seller_id, actor(), is_check=True)).execution_id
     except CrawlInProgress as going:
         going_id = ExecutionId(going.execution_id)
     run = await service.store.read(lambda tx: tx.executions.get(going_id))
     if run is not None and run.waits_to_start:
-        return (await start(service.crawl, going_id, seller_id)).execution_id
+        return (await start(service.crawl, going_id, seller_id, is_check=True)).execution_id
     err.print(f"{seller_id} is being crawled already; joining run {going_id}.", highlight=False)
     return going_id
 

@@ -19,7 +19,7 @@ from sellerwatch.catalog.product import ForeignProduct, PartType
 from sellerwatch.crawling.absorb_batch import AbsorbBatch, CrawlRules, RunState
 from sellerwatch.crawling.judged_result import JudgedResult
 from sellerwatch.crawling.list_reconciliation import end_list, list_tasks
-from sellerwatch.crawling.outages import extend_deadlines, give_back
+from sellerwatch.crawling.outages import apply_outage
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.recheck import settle_rechecks
 from sellerwatch.crawling.screening import close_overtaken, hold_unreadable, screen, settle_pending
@@ -67,8 +67,7 @@ def absorb(
     held = tx.task_claims.attempts_held(worker_id, [result.claim.task.task_id for result in results])
     ours = [e for e in results if held.get(e.claim.task.task_id) == e.claim.task.attempt]
     observed = observe(tx, [e.charge.observation for e in ours], rules.marketplace_circuit, at.now)
-    give_back(tx, observed.given_back, {e.claim.task.task_id for e in ours}, at.now)
-    extend_deadlines(tx, observed.ended, at.now)
+    apply_outage(tx, observed, {e.claim.task.task_id for e in ours}, at.now)
     runs = (result.claim.task.execution_id for result in ours)
     batch = AbsorbBatch.begin(tx, rules, ids, at.now, runs, _items(ours), entries)
     enough = {run: _judged_enough(batch, run) for run in batch.runs}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from sellerwatch.agents.endpoints import Endpoint
-from sellerwatch.agents.lending import NOTHING, LendingTerms, lend_for, offer
+from sellerwatch.agents.lending import NOTHING, LendingTerms, Offer, lend_for, offer
 from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit, next_probe
 from sellerwatch.agents.pool import Candidate
 from sellerwatch.agents.ports import Permit, Reservation
@@ -23,6 +23,9 @@ from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.fast_values import quick
 from sellerwatch.kernel.ids import ExecutionId, TaskId, WorkerId
 from sellerwatch.kernel.notices import Notice
+
+#: Tasks looked at to find one whose product did not fail before, for a probe of an endpoint that is away.
+PROBES_LOOKED_AT = 10
 
 
 @quick
@@ -69,7 +72,7 @@ def survey(
     runs, rooms, rechecks = _in_turn(_runs(tx), turn), _rooms(tx, at.now), _rechecks(tx)
     if named is None:
         waiting = tx.tasks.get_many(rechecks).values() if rechecks else ()
-        ready = [task for task in waiting if _is_due(task, at.now) and rooms.by_type[task.task_type] != 0][:wanted]
+        ready = [task for task in waiting if _is_due(task, at.now) and rooms.admits(task)][:wanted]
         ready += _ready(tx, runs, wanted - len(ready), at.now, rooms)
     else:
         ready = _named(tx.tasks.get_many(named), named, runs, rechecks, at.now, rooms)[0][:wanted]
@@ -104,9 +107,7 @@ def claim(
     busy = tx.tasks.get_many([task_id for task_id in named if task_id not in found])
     # Published, and its time is not now (a paused run, an outage): it waits, to be published when it may be done.
     early = [task for task in refused if task.status is TaskStatus.PUBLISHED]
-    tx.tasks.save(
-        [task.put_back(max(task.available_at, at.now, rooms.reopens(task, at.now))) for task in early], at.now
-    )
+    tx.tasks.save([task.put_back(max(task.available_at, at.now, rooms.reopens(task))) for task in early], at.now)
     claims = _claim(tx, worker_id, wanted, at, terms, ahead, runs, rooms, ready)
     known = {*busy, *(task.task_id for task in ready)}
     return replace(claims, stale=tuple(task_id for task_id in named if task_id not in known))
@@ -125,7 +126,7 @@ def _claim(
     rechecks: Sequence[Task] = (),
 ) -> Claims:
     now = at.now
-    rechecks = [task for task in rechecks if rooms.by_type[task.task_type] != 0]
+    rechecks = [task for task in rechecks if rooms.admits(task)]
     due = [task for task in rechecks if task.available_at <= now]
     if not (runs or due or named):
         return Claims((), min((task.available_at for task in rechecks), default=None), (), hungry=False)
@@ -144,7 +145,8 @@ def _claim(
         not_before = _next_ready(tx, runs, rooms, rechecks) if named is None else None
         return Claims((), not_before, (), hungry=False, notices=offered.notices)
     if not offered.grants:
-        return Claims((), offered.not_before, offered.tokenless, hungry=True, notices=offered.notices)
+        tokenless, not_before = _with_tokens_to_be_had(rooms, offered)
+        return Claims((), not_before, tokenless, hungry=True, notices=offered.notices)
     grants = offered.grants[: len(tasks)]
     started = [_started(task, worker_id, now, grant.candidate.row) for task, grant in zip(tasks, grants, strict=True)]
     permits, notices = lend_for(tx, offered, [task.task_id for task in started], worker_id, terms, at)
@@ -154,7 +156,17 @@ def _claim(
         Claim(task, permit, offered.gate.is_probe, _known(known, task), task.task_id in probed)
         for task, permit in zip(started, permits, strict=True)
     )
-    return Claims(taken, None, offered.tokenless, len(offered.grants) < wanted, (*offered.notices, *notices))
+    tokenless, _ = _with_tokens_to_be_had(rooms, offered)
+    return Claims(taken, None, tokenless, len(offered.grants) < wanted, (*offered.notices, *notices))
+
+
+def _with_tokens_to_be_had(rooms: Rooms, offered: Offer) -> tuple[tuple[Candidate, ...], datetime | None]:
+    """Agents that may be given a token now, and when to look again: while the token page is away, at its next probe."""
+    tokens = rooms.circuits[Endpoint.TOKEN]
+    if not offered.tokenless or tokens.room(rooms.now) != 0:
+        return offered.tokenless, offered.not_before
+    times = (offered.not_before, next_probe([tokens], rooms.now))
+    return (), min((time for time in times if time is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +175,7 @@ class Rooms:
 
     circuits: Mapping[Endpoint, MarketplaceCircuit]
     by_type: Mapping[TaskType, int | None]
+    now: datetime
 
     @property
     def free(self) -> tuple[TaskType, ...]:
@@ -173,10 +186,16 @@ class Rooms:
         return tuple((type_, room) for type_, room in self.by_type.items() if room)
 
     @property
-    def open_types(self) -> tuple[TaskType, ...] | None:
-        """Types of which anything may be claimed; None: all of them."""
-        types = tuple(type_ for type_, room in self.by_type.items() if room != 0)
+    def answering(self) -> tuple[TaskType, ...] | None:
+        """Types whose endpoint answers; None: all of them."""
+        types = tuple(type_ for type_ in self.by_type if self.circuits[ENDPOINTS[type_]].is_closed)
         return None if len(types) == len(self.by_type) else types
+
+    @property
+    def probing(self) -> tuple[TaskType, ...]:
+        """Types of which one task may find out whether their endpoint is back."""
+        answering = self.answering
+        return () if answering is None else tuple(t for t, room in self.by_type.items() if room and t not in answering)
 
     @property
     def is_shut(self) -> bool:
@@ -184,16 +203,22 @@ class Rooms:
 
     @property
     def next_probe(self) -> datetime | None:
-        return next_probe([self.circuits[ENDPOINTS[type_]] for type_ in self.by_type])
+        """When the next circuit lets a probe through: later than now, as what it lets through now is not there."""
+        return next_probe((self.circuits[ENDPOINTS[type_]] for type_ in self.by_type), self.now)
 
-    def reopens(self, task: Task, now: datetime) -> datetime:
-        """When the task's endpoint may be asked again."""
-        return now if self.by_type[task.task_type] != 0 else self.circuits[task.endpoint].not_before or now
+    def admits(self, task: Task) -> bool:
+        """Whether the task may be claimed now, were it the only one."""
+        circuit = self.circuits[task.endpoint]
+        return self.by_type[task.task_type] != 0 and (circuit.is_closed or circuit.may_probe(self.now, task.subject))
+
+    def reopens(self, task: Task) -> datetime:
+        """When the task may be asked for again."""
+        return self.now if self.admits(task) else next_probe([self.circuits[task.endpoint]], self.now) or self.now
 
 
 def _rooms(tx: CrawlTx, now: datetime) -> Rooms:
     circuits = tx.marketplace.circuits()
-    return Rooms(circuits, {type_: circuits[ENDPOINTS[type_]].room(now) for type_ in TaskType})
+    return Rooms(circuits, {type_: circuits[ENDPOINTS[type_]].room(now) for type_ in TaskType}, now)
 
 
 def _runs(tx: CrawlTx) -> list[ExecutionId]:
@@ -275,7 +300,7 @@ def _named(
             continue
         room = left[task.task_type]
         may_go = task.execution_id in at_work or task_id in rechecks
-        is_due = may_go and _is_due(task, now) and room != 0
+        is_due = may_go and _is_due(task, now) and room != 0 and rooms.admits(task)
         (ready if is_due else refused).append(task)
         if is_due and room is not None:
             left[task.task_type] = room - 1
@@ -287,8 +312,12 @@ def _is_due(task: Task, now: datetime) -> bool:
 
 
 def _next_ready(tx: CrawlTx, runs: Sequence[ExecutionId], rooms: Rooms, rechecks: Sequence[Task]) -> datetime | None:
-    """When a task of an endpoint that is asked comes due, or an endpoint may be asked again."""
-    times = [tx.task_claims.next_ready(run, rooms.open_types) for run in runs]
+    """When a task of an endpoint that is asked comes due, or an endpoint may be asked again. A task that is due for a
+    probe and was not taken failed before: its time has passed and is none to wake up at."""
+    times = [tx.task_claims.next_ready(run, rooms.answering) for run in runs]
+    if rooms.probing:
+        later = [tx.task_claims.next_ready(run, rooms.probing) for run in runs]
+        times += [time for time in later if time is not None and time > rooms.now]
     times += [task.available_at for task in rechecks]
     return min((time for time in (*times, rooms.next_probe) if time is not None), default=None)
 
@@ -297,7 +326,12 @@ def _ready(tx: CrawlTx, runs: Sequence[ExecutionId], wanted: int, now: datetime,
     """Tasks that may be started: first the few of endpoints that are just being tried again, then all others."""
     found: list[Task] = []
     for type_, room in rooms.bounded:
-        found += _shared_out(tx, runs, min(room, wanted - len(found)), now, (type_,))
+        most = min(room, wanted - len(found))
+        if most and type_ in rooms.probing:
+            looked_at = _shared_out(tx, runs, PROBES_LOOKED_AT, now, (type_,))
+            found += [task for task in looked_at if rooms.admits(task)][:most]
+        else:
+            found += _shared_out(tx, runs, most, now, (type_,))
     if rooms.free:
         types = None if len(rooms.free) == len(rooms.by_type) else rooms.free
         found += _shared_out(tx, runs, wanted - len(found), now, types)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -12,9 +12,11 @@ from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.lending import LendingTerms
 from sellerwatch.agents.limiter import EmbeddedLimiter
 from sellerwatch.agents.limits import Host, Limits
-from sellerwatch.agents.ports import Limiter, Permit, Sealer
+from sellerwatch.agents.outages import Observed
+from sellerwatch.agents.ports import AgentsTx, Limiter, Permit, Sealer
 from sellerwatch.crawling.absorb_batch import CrawlRules
 from sellerwatch.crawling.leases import EmbeddedLeases
+from sellerwatch.crawling.outages import apply_outage
 from sellerwatch.crawling.pause_state import PauseState
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.queue import DeadLetters, EmbeddedQueue, Queue
@@ -122,6 +124,17 @@ class Crawl:
         """Before anything of it is sent: a database that was put back to before this permit is known by it."""
         if self.mark is not None:
             self.mark.write(permit.number)
+
+    async def transact_answer(self, work: Callable[[AgentsTx], Observed], now: datetime) -> Observed:
+        """Run a transaction that writes an answer. What the outage that it began or ended means for tasks and runs is
+        done in the same transaction."""
+
+        def whole(tx: CrawlTx) -> Observed:
+            observed = work(tx)
+            apply_outage(tx, observed, frozenset(), now)
+            return observed
+
+        return await self.store.transact(whole)
 
     def tell(self, notices: Sequence[Notice]) -> None:
         """After the transaction: what a person should hear of."""

@@ -8,10 +8,17 @@ from dataclasses import replace
 from datetime import datetime
 
 from sellerwatch.agents.marketplace_circuit import EndpointFailure
-from sellerwatch.agents.outages import Outage
+from sellerwatch.agents.outages import Observed
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.task import Task, TaskStatus
 from sellerwatch.kernel.ids import ExecutionId, TaskId
+
+
+def apply_outage(tx: CrawlTx, observed: Observed, in_hand: Set[TaskId], now: datetime) -> None:
+    """Do what an outage that an answer began or ended means for runs, in the transaction that writes the answer."""
+    give_back(tx, observed.given_back, in_hand, now)
+    if observed.away_since is not None:
+        extend_deadlines(tx, observed.away_since, now)
 
 
 def give_back(tx: CrawlTx, failures: Sequence[EndpointFailure], in_hand: Set[TaskId], now: datetime) -> int:
@@ -46,12 +53,10 @@ def _reopen(tx: CrawlTx, execution_id: ExecutionId, tasks: Sequence[Task], now: 
     tx.tasks.save([task.give_back(now) for task in tasks], now)
 
 
-def extend_deadlines(tx: CrawlTx, ended: Sequence[Outage], now: datetime) -> None:
-    """The time the marketplace was away does not count. Counted once, when the last of its endpoints is back."""
-    if not ended or not all(circuit.is_closed for circuit in tx.marketplace.circuits().values()):
-        return
-    since = min(outage.since for outage in ended)
-    for execution in tx.executions.running():
-        if execution.deadline_at is not None and execution.started_at is not None:
-            away = now - max(since, execution.started_at)
-            tx.executions.save(replace(execution, deadline_at=execution.deadline_at + away))
+def extend_deadlines(tx: CrawlTx, since: datetime, now: datetime) -> None:
+    """The time since then, in which some endpoint was away at any moment, does not count for the deadlines of runs."""
+    for running in tx.executions.running():
+        # Locked, and as it is now: others count the ends of its tasks meanwhile.
+        run = tx.executions.get(running.execution_id)
+        if run is not None and run.is_open and run.deadline_at is not None and run.started_at is not None:
+            tx.executions.save(replace(run, deadline_at=run.deadline_at + (now - max(since, run.started_at))))

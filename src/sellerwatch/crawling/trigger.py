@@ -15,6 +15,7 @@ from sellerwatch.agents.ask import NotAsked, Question, ask
 from sellerwatch.agents.breaker import PoolBreakerOpen
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.gate import ask_gate
+from sellerwatch.agents.marketplace_circuit import next_probe
 from sellerwatch.catalog.ports import Unparsable
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.execution import CrawlInProgress, Execution, ExecutionStatus
@@ -51,10 +52,12 @@ class Triggered:
     task_count: int | None
 
 
-async def trigger(crawl: Crawl, seller_id: SellerId, actor: str, *, waits_for_pool: bool = False) -> Triggered:
-    """Start a run of an ACTIVE seller that has none going, or let it wait to be started."""
+async def trigger(
+    crawl: Crawl, seller_id: SellerId, actor: str, *, waits_for_pool: bool = False, is_check: bool = False
+) -> Triggered:
+    """Start a run of an ACTIVE seller that has none going, or let it wait to be started. `is_check`: as of `start`."""
     execution_id = await request_run(crawl, seller_id, actor, waits_for_pool=waits_for_pool)
-    return await start(crawl, execution_id, seller_id)
+    return await start(crawl, execution_id, seller_id, is_check=is_check)
 
 
 async def request_run(crawl: Crawl, seller_id: SellerId, actor: str, *, waits_for_pool: bool = False) -> ExecutionId:
@@ -85,10 +88,14 @@ async def request_run(crawl: Crawl, seller_id: SellerId, actor: str, *, waits_fo
     return execution_id
 
 
-async def start(crawl: Crawl, execution_id: ExecutionId, seller_id: SellerId) -> Triggered:
+async def start(crawl: Crawl, execution_id: ExecutionId, seller_id: SellerId, *, is_check: bool = False) -> Triggered:
     """Try to start a PENDING execution: with its list tasks if the marketplace says how many products there are, else
-    it goes on waiting. Cancelled meanwhile: nothing is started."""
-    total = await _ask_total(crawl, seller_id)
+    it goes on waiting. Cancelled meanwhile: nothing is started.
+
+    `is_check`: a probe of the list that is due is not left to the job that checks endpoints. For commands, beside which
+    no such job may run.
+    """
+    total = await _ask_total(crawl, seller_id, is_check=is_check)
     if isinstance(total, NotAsked):
         return await _waits(crawl, execution_id, total)
     now, draw = crawl.clock.now(), ReplayableIds(crawl.ids)
@@ -130,6 +137,8 @@ async def _waits(crawl: Crawl, execution_id: ExecutionId, why: NotAsked) -> Trig
         later = now + _retry_after(crawl, execution.start_tries + 1, rng)
         if not counts and why.not_before is not None:
             later = max(why.not_before, now + timedelta(seconds=1))
+        if (probe := _next_probe(tx, now)) is not None:
+            later = min(later, probe)
         waiting = execution.wait_to_start(why.failure, later, counts=counts)
         tx.executions.save(waiting)
         seller_id, text = execution.seller_id, failure_text(why.failure)
@@ -146,6 +155,13 @@ async def _waits(crawl: Crawl, execution_id: ExecutionId, why: NotAsked) -> Trig
 
     crawl.tell(await crawl.store.transact(work))
     return Triggered(execution_id, None)
+
+
+def _next_probe(tx: CrawlTx, now: datetime) -> datetime | None:
+    """When an endpoint that a start needs, and that is away, is asked next; None while both answer. Whoever asks, a
+    start has no reason to wait longer."""
+    circuits = tx.marketplace.circuits()
+    return next_probe((circuits[Endpoint.LIST], circuits[Endpoint.TOKEN]), now)
 
 
 def _may_start(tx: CrawlTx, seller_id: SellerId) -> tuple[Seller, Schedule]:
@@ -172,9 +188,9 @@ def _retry_after(crawl: Crawl, tries: int, jitter: float = 0.0) -> timedelta:
     return timedelta(seconds=whole * (1 - crawl.start_retry.jitter * jitter))
 
 
-async def _ask_total(crawl: Crawl, seller_id: SellerId) -> int | NotAsked:
+async def _ask_total(crawl: Crawl, seller_id: SellerId, *, is_check: bool) -> int | NotAsked:
     """Page 0 of size 1 carries the total."""
-    question = Question(crawl.marketplace.list_url(seller_id, 0, 1), Endpoint.LIST, f"{seller_id}/total")
+    question = Question(crawl.marketplace.list_url(seller_id, 0, 1), Endpoint.LIST, f"{seller_id}/total", is_check)
     answer = await ask(crawl, question, lambda: crawl.pause.stops(seller_id))
     if not isinstance(answer, Answer):
         return answer

@@ -80,9 +80,10 @@ def _cause(tx: CrawlTx, run: Execution, marketplace: _Marketplace) -> Failure | 
     if marketplace.away:
         tally = tx.run_tasks.tally(run.execution_id)
         needed = {ENDPOINTS[TaskType(type_)] for (type_, status) in tally if TaskStatus(status) in OPEN_STATES}
-        # Without a new token only those work on that still have one, so this may be the cause as well.
+        # While agents with a valid token work for the run, it does not wait for new ones.
+        is_at_work = any(TaskStatus(status) is TaskStatus.IN_PROGRESS for _, status in tally)
         for endpoint in (*sorted(needed), Endpoint.TOKEN):
-            if endpoint in marketplace.away:
+            if endpoint in marketplace.away and not (endpoint is Endpoint.TOKEN and is_at_work):
                 circuit = marketplace.away[endpoint]
                 return _away(circuit, circuit.since or began)
     if marketplace.rate is not None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sellerwatch.agents.marketplace_status import MarketplaceStatusView, marketplace_status, show_marketplace
+from sellerwatch.agents.marketplace_status import MarketplaceStatusView, show_marketplace
 from sellerwatch.agents.ports import Pause
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.ports import CrawlTx
@@ -128,7 +128,7 @@ def _extend_deadlines(tx: CrawlTx, ended: Pause, now: datetime) -> None:
     """Time that another pause or an open circuit covers is left out: it is added when that ends."""
     runs = [run for run in tx.executions.running() if ended.seller_id in (None, run.seller_id)]
     tx.executions.hold([run.execution_id for run in runs])
-    outages = [each.since for each in marketplace_status(tx).away if each.since is not None]
+    outages = [each.away_since for each in tx.marketplace.circuits().values() if each.away_since is not None]
     pauses = tx.marketplace.pauses()
     for run in runs:
         current = tx.executions.get(run.execution_id)

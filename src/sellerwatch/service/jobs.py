@@ -56,11 +56,13 @@ NextDue = Callable[[CrawlTx, Crawl, datetime | None, datetime], datetime | None]
 
 @dataclass(frozen=True)
 class Job:
-    """`makes_work`: what it did may be work for the other loops."""
+    """`makes_work`: what it did may be work for the other loops. `is_urgent`: it runs when it is due; others may be up
+    to a turn late, so that they are done together."""
 
     run: Run
     next_due: NextDue
     makes_work: bool = False
+    is_urgent: bool = False
 
 
 def next_put_back(tx: CrawlTx, crawl: Crawl, at: Moment) -> datetime | None:
@@ -69,7 +71,7 @@ def next_put_back(tx: CrawlTx, crawl: Crawl, at: Moment) -> datetime | None:
     times = [
         None if heartbeat is None else heartbeat + crawl.visibility + JUST_AFTER,
         None if forgotten_us is None else at.now + timedelta(microseconds=forgotten_us - at.boot_us),
-        tx.dues.deadline(),
+        None if _time_stands(tx) else tx.dues.deadline(),
         tx.dues.behind_failed(),
     ]
     return min((each for each in times if each is not None), default=None)
@@ -100,12 +102,18 @@ async def put_back(crawl: Crawl) -> PutBack:
 
 def _past_deadline(tx: CrawlTx, now: datetime) -> list[Execution]:
     """Time in which the marketplace is away or paused does not count, so nothing is past its deadline meanwhile."""
-    is_away = any(not circuit.is_closed for circuit in tx.marketplace.circuits().values())
-    paused = {pause.seller_id for pause in tx.marketplace.pauses()}
-    if is_away or None in paused:
+    if _time_stands(tx):
         return []
+    paused = {pause.seller_id for pause in tx.marketplace.pauses()}
     late = [e for e in tx.executions.running() if e.deadline_at is not None and e.deadline_at <= now]
     return [execution for execution in late if execution.seller_id not in paused]
+
+
+def _time_stands(tx: CrawlTx) -> bool:
+    """An endpoint is away or all requests are paused: the time does not count for deadlines, which are moved when that
+    ends."""
+    is_away = any(not circuit.is_closed for circuit in tx.marketplace.circuits().values())
+    return is_away or any(pause.seller_id is None for pause in tx.marketplace.pauses())
 
 
 async def renew(crawl: Crawl) -> int:
@@ -270,7 +278,7 @@ def _if_there_are_dead_letters(_tx: CrawlTx, crawl: Crawl, _last: datetime | Non
 JOBS: Mapping[str, Job] = {
     "recover": Job(recover, lambda tx, _crawl, _last, _now: tx.dues.suspended_until(), makes_work=True),
     "renew": Job(renew, lambda tx, _crawl, _last, _now: tx.dues.renewal()),
-    "check_endpoints": Job(check_endpoints, next_check, makes_work=True),
+    "check_endpoints": Job(check_endpoints, next_check, makes_work=True, is_urgent=True),
     "begin_day": Job(begin_day, _at_midnight),
     "forget": Job(forget, _hourly),
     "settle": Job(settle, _if_unjudged, makes_work=True),

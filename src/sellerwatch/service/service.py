@@ -320,8 +320,10 @@ class Service:
             dues, now = await self._next_jobs(), self.crawl.clock.now()
         # Not sooner than a turn later: what comes due meanwhile is done together, and what is due still, since it
         # failed or another process is at it, has its next chance.
-        soonest = now + timedelta(seconds=self._looking_after.seconds)
-        return max(min(dues.values()), soonest) if dues else None
+        turn = timedelta(seconds=self._looking_after.seconds)
+        jobs = jobs_of(self.crawl)
+        urgent = [time for name, time in dues.items() if name in jobs and jobs[name].is_urgent and time > now]
+        return min((*urgent, max(min(dues.values()), now + turn))) if dues else None
 
     async def _next_jobs(self) -> dict[str, datetime]:
         """When each job is next due, by its name."""

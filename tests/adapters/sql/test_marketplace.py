@@ -57,6 +57,7 @@ async def test_a_circuit_comes_back_in_every_state_with_what_failed_lately(inlin
     assert len(counting.recent) == 4
     assert not opened.is_closed
     reprobed = probed.probe_failed(DOWN, RULES, LATER)
+    assert (opened.away_since, opened.failed_subjects) == (NOW, ("1", "2", "3", "4", "5"))
     for circuit in (counting, overlapped, opened, probed, reprobed, probed.probe_succeeded(LATER)):
         assert await kept(inline_store, circuit) == circuit
 

@@ -19,7 +19,7 @@ from sellerwatch.kernel.ids import SellerId, TaskId, WorkerId
 
 CIRCUITS = """
 SELECT endpoint, state, since, not_before, opening_count, probe_worker_id, closed_at, most_at_once, failure_code,
-    failure_blame, failure_facts, failure_at, recent_failures
+    failure_blame, failure_facts, failure_at, recent_failures, away_since, failed_subjects
 FROM marketplace_circuits
 """
 
@@ -27,7 +27,8 @@ HELD = f"{CIRCUITS} WHERE endpoint = :endpoint"
 
 # A row that is not there cannot be locked.
 FIRST = """
-INSERT INTO marketplace_circuits (endpoint, state, recent_failures, updated_at) VALUES (:endpoint, 'CLOSED', '[]', :now)
+INSERT INTO marketplace_circuits (endpoint, state, recent_failures, failed_subjects, updated_at)
+VALUES (:endpoint, 'CLOSED', '[]', '[]', :now)
 ON CONFLICT (endpoint) DO NOTHING
 """
 
@@ -35,7 +36,8 @@ SAVE = """
 UPDATE marketplace_circuits SET state = :state, since = :since, not_before = :not_before,
     opening_count = :opening_count, probe_worker_id = :probe_worker_id, closed_at = :closed_at,
     most_at_once = :most_at_once, failure_code = :failure_code, failure_blame = :failure_blame,
-    failure_facts = :failure_facts, failure_at = :failure_at, recent_failures = :recent, updated_at = :now
+    failure_facts = :failure_facts, failure_at = :failure_at, recent_failures = :recent, away_since = :away_since,
+    failed_subjects = :failed_subjects, updated_at = :now
 WHERE endpoint = :endpoint
 """
 
@@ -83,6 +85,8 @@ class SqlMarketplaceState:
                 "failure_facts": facts,
                 "failure_at": at,
                 "recent": orjson.dumps(recent).decode(),
+                "away_since": circuit.away_since,
+                "failed_subjects": orjson.dumps(circuit.failed_subjects).decode(),
                 "now": now,
             },
         )
@@ -109,6 +113,8 @@ def _circuit(row: AnyRow) -> MarketplaceCircuit:
         most_at_once=row[7],
         failure=Failure.stored(row[8], row[9], row[10], row[11]),
         recent=tuple(map(_failure, orjson.loads(row[12]))),
+        away_since=row[13],
+        failed_subjects=tuple(orjson.loads(row[14])),
     )
 
 

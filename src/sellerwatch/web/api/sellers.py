@@ -10,7 +10,7 @@ from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from sellerwatch.crawling.commands import deactivate_seller
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
-from sellerwatch.crawling.trigger import Triggered, trigger
+from sellerwatch.crawling.trigger import Triggered
 from sellerwatch.crawling.waiting import causes_of_waiting
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.ids import SellerId
@@ -33,6 +33,7 @@ from sellerwatch.web.api.models import (
     Stamp,
     WaitingShown,
 )
+from sellerwatch.web.api.run_start import start_run
 
 router = APIRouter(prefix="/sellers", tags=["sellers"])
 
@@ -240,11 +241,9 @@ async def deactivate(seller_id: SellerPath, request: Request, caller: Admin) -> 
 
 @router.post("/{sellerId}/crawl", status_code=202, responses=refusals(404, 409))
 async def crawl_now(seller_id: SellerPath, request: Request, caller: Admin) -> Started:
-    """Start a run now. Where the marketplace cannot be asked yet the run waits and is tried again."""
-    parts = parts_of(request)
-    started = await trigger(parts.service.crawl, SellerId.parse(seller_id), caller.actor)
-    parts.service.nudge()
-    return Started.of(started)
+    """Start a run now. Answers within 4 seconds: a run that cannot be started yet is answered with `taskCount` null,
+    waits and is tried again."""
+    return Started.of(await start_run(parts_of(request), SellerId.parse(seller_id), caller.actor))
 
 
 def _interval(days: int | None, interval: IntervalBody | None) -> CrawlingInterval | None:

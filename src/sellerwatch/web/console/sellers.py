@@ -15,7 +15,6 @@ from sellerwatch.catalog.product import Product
 from sellerwatch.catalog.queries import last_event_data
 from sellerwatch.crawling.commands import Cancelled, deactivate_seller
 from sellerwatch.crawling.execution import Execution
-from sellerwatch.crawling.trigger import trigger
 from sellerwatch.crawling.waiting import causes_of_waiting
 from sellerwatch.kernel.errors import SellerwatchError
 from sellerwatch.kernel.failure import Failure
@@ -31,6 +30,7 @@ from sellerwatch.sellers.commands import run_now
 from sellerwatch.sellers.seller import Seller, SellerNotFound, SellerStatus
 from sellerwatch.web.api.context import Desk
 from sellerwatch.web.api.errors import status_of
+from sellerwatch.web.api.run_start import start_run
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.overview import fresh_state
 from sellerwatch.web.console.page_request import Admin, Viewer, Visit
@@ -297,8 +297,7 @@ def _products(seen: Seen, seller_id: SellerId) -> Table:
 @router.post("/sellers/{seller_id}/crawl")
 async def crawl_now(seller_id: str, visit: Admin) -> Response:
     """Start a run and go to watch it."""
-    started = await trigger(visit.parts.service.crawl, SellerId.parse(seller_id), visit.actor)
-    visit.parts.service.nudge()
+    started = await start_run(visit.parts, SellerId.parse(seller_id), visit.actor)
     if started.task_count is None:
         return go(visit, f"/executions/{started.execution_id}", "sellers.queued")
     return go(visit, f"/executions/{started.execution_id}", "sellers.started", n=started.task_count)

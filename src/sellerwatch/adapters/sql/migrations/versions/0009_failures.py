@@ -96,6 +96,8 @@ def upgrade() -> None:
         may("most_at_once", INT),
         *_failure(),
         need("recent_failures", LONG_TEXT),
+        may("away_since", TIME),
+        need("failed_subjects", LONG_TEXT),
         need("updated_at", TIME),
         unique("marketplace_circuits__uq_endpoint", "endpoint"),
     )
