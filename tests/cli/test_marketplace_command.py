@@ -47,6 +47,17 @@ def test_a_seller_is_paused_and_resumed_alone(office: Office) -> None:
     assert office.json("marketplace", "status")["sellers"] == []
 
 
+def test_a_dry_run_shows_what_would_be_paused_and_changes_nothing(office: Office) -> None:
+    before = office.everything()
+    assert "All requests are paused by cli:" in office.said("marketplace", "pause", "--dry-run")
+    would = office.json("marketplace", "pause", "--dry-run")
+    assert (would["paused"], would["dryRun"]) == (True, True)
+    assert office.everything() == before
+    office.said("marketplace", "pause")
+    assert office.json("marketplace", "resume", "--dry-run")["paused"] is False
+    assert office.json("marketplace", "status")["paused"] is True
+
+
 def test_resuming_one_says_what_is_still_paused(office: Office) -> None:
     office.register()
     office.json("marketplace", "pause")

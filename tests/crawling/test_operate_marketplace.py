@@ -72,7 +72,7 @@ async def deadlines(store: SqlStore) -> list[datetime | None]:
 async def test_a_pause_of_everything_says_who_paused_and_when(store: SqlStore) -> None:
     found = await pause(store)
     assert (found.paused, found.paused_by, found.paused_at) == (True, ME, NOW)
-    assert found == await store.read(lambda tx: show_marketplace(tx, a_context()))
+    assert vars(found).items() >= vars(await store.read(lambda tx: show_marketplace(tx, a_context()))).items()
 
 
 async def test_a_pause_of_a_seller_stops_nobody_else(store: SqlStore) -> None:

@@ -39,10 +39,17 @@ async def test_all_requests_are_paused_and_resumed_once(office: Office) -> None:
     assert (paused.status, paused.json["paused"], paused.json["pausedBy"]) == (200, True, "api:admin@practice")
     again = await office.admin.post(f"{PATH}/pause")
     assert (again.status, again.json["errorCode"]) == (409, "MARKETPLACE_ALREADY_PAUSED")
-    assert (await office.viewer.get(f"{PATH}/status")).json == paused.json
+    assert (await office.viewer.get(f"{PATH}/status")).json | {"dryRun": False} == paused.json
     assert (await office.admin.post(f"{PATH}/resume")).json["paused"] is False
     not_paused = await office.admin.post(f"{PATH}/resume", {"sellerId": None})
     assert (not_paused.status, not_paused.json["errorCode"]) == (409, "MARKETPLACE_NOT_PAUSED")
+
+
+async def test_a_dry_run_of_a_pause_stops_nothing(office: Office) -> None:
+    would = (await office.admin.post(f"{PATH}/pause", {}, dryRun="true")).json
+    assert (would["paused"], would["dryRun"]) == (True, True)
+    assert (await office.viewer.get(f"{PATH}/status")).json["paused"] is False
+    assert not office.service.crawl.pause.everything
 
 
 async def test_a_seller_is_paused_alone(office: Office) -> None:

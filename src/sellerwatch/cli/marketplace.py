@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Pause and resume requests to the marketplace; see what answers.")
 
 SellerOption = Annotated[str | None, typer.Option("--seller", help="Only requests for this seller.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be paused afterwards, and change nothing.")]
 TEXTS = "cli_marketplace"
 
 
@@ -52,7 +53,7 @@ def status(as_json: AsJson = False) -> None:
 
 
 @app.command()
-def pause(seller: SellerOption = None, as_json: AsJson = False) -> None:
+def pause(seller: SellerOption = None, dry_run: DryRun = False, as_json: AsJson = False) -> None:
     """Stop all requests to the marketplace, or those for one seller, until they are resumed; over restarts too.
 
     Running services stop within a second. Requests under way finish; tasks and starts wait, and lose nothing by it.
@@ -62,16 +63,19 @@ def pause(seller: SellerOption = None, as_json: AsJson = False) -> None:
     sellerwatch marketplace pause --seller seller_12345
     """
     seller_id = _seller(seller)
-    with session.command_session() as at:
-        found, text = at.wait(pause_requests(at.operations, seller_id)), at.texts(TEXTS)
+    with session.command_session(dry_run=dry_run) as at:
+        found, text, now = at.wait(pause_requests(at.operations, seller_id)), at.texts(TEXTS), at.now
     if as_json:
         print_view(found)
+    elif dry_run:
+        say(text("dry_run"), "dim")
+        _say_pauses(found, now, text)
     else:
         say(text("paused") if seller_id is None else text("paused.seller", seller=seller_id), "green")
 
 
 @app.command()
-def resume(seller: SellerOption = None, as_json: AsJson = False) -> None:
+def resume(seller: SellerOption = None, dry_run: DryRun = False, as_json: AsJson = False) -> None:
     """Let requests leave again after a pause. A pause of all requests and one of a seller are ended separately.
 
     \b
@@ -79,12 +83,12 @@ def resume(seller: SellerOption = None, as_json: AsJson = False) -> None:
     sellerwatch marketplace resume --seller seller_12345
     """
     seller_id = _seller(seller)
-    with session.command_session() as at:
+    with session.command_session(dry_run=dry_run) as at:
         found, text, now = at.wait(resume_requests(at.operations, seller_id)), at.texts(TEXTS), at.now
     if as_json:
         print_view(found)
     else:
-        say(text("resumed"), "green")
+        say(text("dry_run" if dry_run else "resumed"), "dim" if dry_run else "green")
         _say_pauses(found, now, text)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Annotated, Any
 
 from sellerwatch.agents.marketplace_status import MarketplaceStatusView, show_marketplace
 from sellerwatch.agents.ports import Pause
@@ -18,7 +18,7 @@ from sellerwatch.kernel.errors import Conflict
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.operations import OperationContext
-from sellerwatch.kernel.views import View
+from sellerwatch.kernel.views import About, View
 from sellerwatch.operations.session import OperationSession
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.sellers.seller import SellerNotFound
@@ -54,23 +54,32 @@ class SellerNotPaused(Conflict):
 
 
 @dataclass(frozen=True)
+class ChangedPauseView(MarketplaceStatusView):
+    """The status of the marketplace after a pause or its end."""
+
+    dry_run: Annotated[bool, About("Nothing was changed: the status is shown as it would be.")]
+
+
+@dataclass(frozen=True)
 class PauseEffectView(View):
     """The open runs that a pause stops, or that go on after it."""
 
     executions: int
 
 
-async def pause_requests(session: OperationSession, seller_id: SellerId | None) -> MarketplaceStatusView:
+async def pause_requests(session: OperationSession, seller_id: SellerId | None) -> ChangedPauseView:
     """Pause, and let a service in this process obey before it returns; the others obey within a second."""
     status = await session.run(pause, seller_id)
-    await session.pauses_changed()
+    if not session.dry_run:
+        await session.pauses_changed()
     return status
 
 
-async def resume_requests(session: OperationSession, seller_id: SellerId | None) -> MarketplaceStatusView:
+async def resume_requests(session: OperationSession, seller_id: SellerId | None) -> ChangedPauseView:
     """Resume, and let a service in this process go on before it returns; the others do within a second."""
     status = await session.run(resume, seller_id)
-    await session.pauses_changed()
+    if not session.dry_run:
+        await session.pauses_changed()
     return status
 
 
@@ -80,7 +89,7 @@ def show_pause_effect(tx: CrawlTx, _: OperationContext, seller_id: SellerId | No
     return PauseEffectView(sum(seller_id in (None, run.seller_id) for run in tx.executions.running()))
 
 
-def pause(tx: CrawlTx, context: OperationContext, seller_id: SellerId | None) -> MarketplaceStatusView:
+def pause(tx: CrawlTx, context: OperationContext, seller_id: SellerId | None) -> ChangedPauseView:
     """Stop requests to the marketplace until they are resumed, over restarts too. Requests under way finish, nothing is
     lost: tasks and starts wait, and the time does not count for the deadlines of runs."""
     found, actor, now = _find(tx, seller_id), context.actor, context.now
@@ -91,10 +100,10 @@ def pause(tx: CrawlTx, context: OperationContext, seller_id: SellerId | None) ->
         raise SellerAlreadyPaused(seller_id=seller_id, by=by)
     _record(tx, context, "marketplace.pause", seller_id, NOT_PAUSED, _audited(Pause(seller_id, now, actor)))
     context.notices.append(pause_notice(seller_id, actor, is_pause=True))
-    return show_marketplace(tx, context)
+    return _changed(tx, context)
 
 
-def resume(tx: CrawlTx, context: OperationContext, seller_id: SellerId | None) -> MarketplaceStatusView:
+def resume(tx: CrawlTx, context: OperationContext, seller_id: SellerId | None) -> ChangedPauseView:
     """Let requests leave again. The deadlines of the runs concerned move on by the time they were paused."""
     found = _find(tx, seller_id)
     if found is None or not tx.marketplace.resume(seller_id):
@@ -104,7 +113,7 @@ def resume(tx: CrawlTx, context: OperationContext, seller_id: SellerId | None) -
     _extend_deadlines(tx, found, context.now)
     _record(tx, context, "marketplace.resume", seller_id, _audited(found), NOT_PAUSED)
     context.notices.append(pause_notice(seller_id, context.actor, is_pause=False))
-    return show_marketplace(tx, context)
+    return _changed(tx, context)
 
 
 def pause_notice(seller_id: SellerId | None, actor: str, *, is_pause: bool) -> Notice:
@@ -112,6 +121,10 @@ def pause_notice(seller_id: SellerId | None, actor: str, *, is_pause: bool) -> N
     requests = "to the marketplace" if seller_id is None else f"for the seller {seller_id}"
     verb = "paused" if is_pause else "resumed"
     return Notice(f"marketplace.{verb}", seller_id or "marketplace", f"Requests {requests} were {verb} by {actor}.")
+
+
+def _changed(tx: CrawlTx, context: OperationContext) -> ChangedPauseView:
+    return ChangedPauseView(**vars(show_marketplace(tx, context)), dry_run=context.dry_run)
 
 
 def _find(tx: CrawlTx, seller_id: SellerId | None) -> Pause | None:

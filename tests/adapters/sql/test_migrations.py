@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import os
 import re
@@ -9,7 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -269,6 +271,33 @@ def test_sentences_of_earlier_failures_become_failures_and_notes_and_come_back_o
         assert not {"failure_code", "failure_at", "note"} & set(plain)
         downgrade(migrated, "0008")
         assert {table: sentences(migrated, table, key) for table, key in KEYS.items()} == before
+
+
+@pytest.mark.parametrize("on", ENGINES)
+def test_removals_on_the_audit_trail_become_rows_of_their_own(migrated: Engine) -> None:
+    downgrade(migrated, "0008")
+    entries = [
+        {"at": f"2026-11-15 0{hour}:00:00.000000", "state_before": json.dumps(before)}
+        for hour, before in enumerate(
+            [
+                {"userAgent": "Opera/9", "requestsInWindow": 3},
+                {"userAgent": "Opera/9", "requestsInWindow": 1},
+                {"userAgent": "Lynx/2", "requestsInWindow": 0},
+                {"status": "BLOCKED"},
+            ]
+        )
+    ]
+    same = {"actor": "cli:민지", "action": "agent.remove", "subject_type": "agent", "subject_id": "x"}
+    rows = [same | entry for entry in entries]
+    as_it_is = Table("audit", MetaData(), *(Column(name, Text) for name in rows[0]))
+    with migrated.begin() as database:
+        database.execute(insert(as_it_is), rows)
+    for _ in range(2):
+        upgrade(migrated, NOW)
+        (row,) = contents(migrated)["removed_agents"]
+        assert row["user_agent_hash"] == hashlib.sha256(b"Opera/9").digest()
+        assert row["removed_at"] == datetime(2026, 11, 15, 1, tzinfo=UTC)
+        downgrade(migrated, "0008")
 
 
 @pytest.mark.parametrize("on", ENGINES)

@@ -252,6 +252,14 @@ async def test_with_the_product_server_away_the_pages_say_so(console: Console) -
     assert "no answer: refused" in (await console.viewer.see("/outbox")).words
 
 
+async def test_an_agent_is_added_and_one_that_exists_is_refused(console: Console) -> None:
+    assert "Add agent" in (await console.admin.see("/agents/add")).words
+    added = await console.admin.send("/agents/add", user_agent="Opera/9")
+    assert "Agent #101 was added." in added.words
+    again = await console.admin.send("/agents/add", user_agent="Opera/9", back="/agents")
+    assert "There is an agent with that user-agent string already" in again.words
+
+
 async def test_what_is_done_is_on_the_trail_under_the_persons_name(console: Console) -> None:
     await console.admin.see("/agents/1")
     seen = await console.admin.send("/agents/1/suspend", hours="2", reason="looking into it")

@@ -10,8 +10,8 @@ from pydantic import Field, StrictStr
 from sellerwatch.agents import marketplace_status
 from sellerwatch.agents.marketplace_status import MarketplaceStatusView
 from sellerwatch.kernel.ids import SellerId
-from sellerwatch.operations.marketplace import pause_requests, resume_requests
-from sellerwatch.web.api.authorization import AdminSession, ViewerSession
+from sellerwatch.operations.marketplace import ChangedPauseView, pause_requests, resume_requests
+from sellerwatch.web.api.authorization import DryRunSession, ViewerSession
 from sellerwatch.web.api.cursors import seller_of
 from sellerwatch.web.api.errors import refusals
 from sellerwatch.web.api.models import RequestModel
@@ -36,14 +36,14 @@ async def show_marketplace(session: ViewerSession) -> MarketplaceStatusView:
 
 
 @router.post("/pause", responses=refusals(404, 409))
-async def pause_marketplace(session: AdminSession, body: Scope = None) -> MarketplaceStatusView:
+async def pause_marketplace(session: DryRunSession, body: Scope = None) -> ChangedPauseView:
     """Stop all requests to the marketplace, or those for one seller, in every process within a second and over
     restarts. Requests under way finish, tasks and starts wait; the time does not count for the deadlines of runs."""
     return await pause_requests(session, _seller(body))
 
 
 @router.post("/resume", responses=refusals(404, 409))
-async def resume_marketplace(session: AdminSession, body: Scope = None) -> MarketplaceStatusView:
+async def resume_marketplace(session: DryRunSession, body: Scope = None) -> ChangedPauseView:
     """Let requests leave again. A pause of all requests and one of a seller are ended separately."""
     return await resume_requests(session, _seller(body))
 
