@@ -32,7 +32,7 @@ STEPS: Mapping[str, set[str]] = {
     "offer": {"agents/ask.py", "crawling/claim.py"},
     "lend_for": {"agents/ask.py", "crawling/claim.py"},
     "lend_visit": {"agents/sessions.py"},
-    "judge_answer": {"agents/ask.py", "agents/sessions.py", "crawling/outcome.py", "crawling/worker.py"},
+    "judge_answer": {"agents/ask.py", "agents/sessions.py", "crawling/judged_result.py", "crawling/fetch.py"},
     "observe": {"agents/sessions.py", "agents/record_outcomes.py", "crawling/absorb_results.py"},
     # An outage that an answer begins or ends has its effects on runs in the same transaction.
     "record_answer": {"agents/ask.py", "agents/sessions.py"},
@@ -42,18 +42,18 @@ STEPS: Mapping[str, set[str]] = {
 MODULES = ("lending", "judgement", "outages", "settle")
 #: Requests leave from here only; the client's own module is where they are made.
 REQUESTS: Mapping[str, set[str]] = {
-    ".marketplace.fetch": {"agents/ask.py", "crawling/worker.py"},
+    ".marketplace.fetch": {"agents/ask.py", "crawling/fetch.py"},
     ".marketplace.open_session": {"agents/sessions.py"},
 }
-#: Modules that say what a kind of answer means. The client names the kinds; `outcome.py` asks whether there is a body.
+#: Modules that say what a kind of answer means. The client names the kinds; `judged_result.py` asks if there is a body.
 KINDS = {
     "agents/answers.py",
     "agents/judgement.py",
     "marketplaces/mustit/client.py",
-    "crawling/outcome.py",
+    "crawling/judged_result.py",
 }
-#: Who makes a verdict; `outcome.py` has the one for an error of our own, where there is no answer.
-VERDICTS = {"agents/judgement.py", "crawling/outcome.py"}
+#: Who makes a verdict; `judged_result.py` has the one for an error of our own, where there is no answer.
+VERDICTS = {"agents/judgement.py", "crawling/judged_result.py"}
 #: Where a status code is a number: the client, our own API, the receiver of events, and what shows them.
 CODES = {401, 403, 404, 429, 500, 502, 503}
 CODES_MAY_BE_COMPARED = ("marketplaces/", "adapters/", "outbox/", "simulator/", "web/", "compose/", "cli/")

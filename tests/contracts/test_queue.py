@@ -16,13 +16,13 @@ from sellerwatch.adapters.sealing import AesGcmSealer
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.crawling.claim import Claim
+from sellerwatch.crawling.claim_ahead import claim_with_permits
 from sellerwatch.crawling.context import Crawl, Tuning
 from sellerwatch.crawling.dead_letters import sweep_dead_letters
 from sellerwatch.crawling.ports import NoteKind
 from sellerwatch.crawling.publish import publish_due, republish_lost
 from sellerwatch.crawling.put_back import cancel_execution, put_back_lost
 from sellerwatch.crawling.queue import EmbeddedQueue, Hint
-from sellerwatch.crawling.take import take
 from sellerwatch.crawling.task import TaskStatus
 from sellerwatch.kernel.clock import moment
 from sellerwatch.kernel.ids import ReplayableIds, TaskId
@@ -51,12 +51,12 @@ class Line:
     async def receive(self) -> list[Hint]:
         return list(await self.crawl.queue.receive(100, 0))
 
-    async def take(self, hints: list[Hint] | None = None, worker: int = 1) -> list[Claim]:
+    async def claim(self, hints: list[Hint] | None = None, worker: int = 1) -> list[Claim]:
         """As the worker does it; what is stale is acknowledged."""
         hints = await self.receive() if hints is None else hints
         named = [hint.task_id for hint in hints if hint.task_id is not None] if self.is_named else None
         crawl = replace(self.crawl, worker_id=worker_id(worker))
-        claims = await take(crawl, 50, 0, named)
+        claims = await claim_with_permits(crawl, 50, 0, named)
         await self.acknowledge(hints, set(claims.stale))
         return list(claims.taken)
 
@@ -98,17 +98,17 @@ async def line(request: pytest.FixtureRequest, inline_store: SqlStore, aws: Aws)
 async def test_what_is_due_is_taken_and_taken_once(line: Line) -> None:
     await line.practice.start()
     await line.publish()
-    taken = await line.take()
+    taken = await line.claim()
     assert sorted(claim.task.page_no or 0 for claim in taken) == [0, 1]
-    assert await line.take() == []
+    assert await line.claim() == []
     await line.publish()
-    assert await line.take() == []
+    assert await line.claim() == []
 
 
 async def test_a_row_says_that_it_is_in_hand_and_how_often_it_was_published(line: Line) -> None:
     await line.practice.start()
     await line.publish()
-    (first, *_) = await line.take()
+    (first, *_) = await line.claim()
     row = await line.practice.task(first.task.task_id)
     assert (row.status, row.publish_count, row.attempt) == (TaskStatus.IN_PROGRESS, 1, 1)
 
@@ -117,15 +117,15 @@ async def test_a_task_to_be_tried_again_comes_when_its_time_has_come(line: Line)
     await line.practice.start()
     await line.publish()
     hints = await line.receive()
-    first, second = await line.take(hints)
-    ending = replace(line.practice.ending(first, BROKEN), wait=timedelta(seconds=30))
-    await line.practice.absorb([ending, replace(line.practice.ending(second, BROKEN), wait=timedelta(hours=1))])
+    first, second = await line.claim(hints)
+    ending = replace(line.practice.judged(first, BROKEN), wait=timedelta(seconds=30))
+    await line.practice.absorb([ending, replace(line.practice.judged(second, BROKEN), wait=timedelta(hours=1))])
     await line.crawl.queue.acknowledge(hints)
     await line.publish()
-    assert await line.take() == []
+    assert await line.claim() == []
     line.practice.clock.time += timedelta(seconds=31)
     await line.publish()
-    (again,) = await line.take()
+    (again,) = await line.claim()
     assert (again.task.task_id, again.task.attempt) == (first.task.task_id, 2)
 
 
@@ -137,8 +137,8 @@ async def test_of_a_cancelled_run_nothing_is_taken(line: Line) -> None:
     await line.practice.store.transact(
         lambda tx: cancel_execution(tx, run, a_failure(), line.practice.rules, draw.replay(), now)
     )
-    assert await line.take(hints) == []
-    assert await line.take() == []
+    assert await line.claim(hints) == []
+    assert await line.claim() == []
 
 
 async def test_of_a_paused_run_only_what_is_to_be_checked_again_is_taken_when_its_time_has_come(line: Line) -> None:
@@ -153,24 +153,24 @@ async def test_of_a_paused_run_only_what_is_to_be_checked_again_is_taken_when_it
 
     checked = await line.practice.store.transact(pause)
     await line.publish()
-    assert await line.take() == []
+    assert await line.claim() == []
     line.practice.clock.time = later
     await line.publish()
-    assert [claim.task.task_id for claim in await line.take()] == [checked]
+    assert [claim.task.task_id for claim in await line.claim()] == [checked]
     await line.publish()
-    assert await line.take() == []
+    assert await line.claim() == []
 
 
 async def test_a_task_whose_worker_vanished_is_taken_by_another(line: Line) -> None:
     await line.practice.start()
     await line.publish()
     hints = await line.receive()
-    lost = await line.take(hints)
+    lost = await line.claim(hints)
     line.practice.clock.time += timedelta(minutes=1)
     await line.notice_the_silent()
     await line.crawl.queue.acknowledge(hints)
     await line.publish()
-    again = await line.take(worker=2)
+    again = await line.claim(worker=2)
     assert {claim.task.task_id for claim in again} == {claim.task.task_id for claim in lost}
     assert {claim.task.attempt for claim in again} == {2}
 
@@ -179,10 +179,10 @@ async def test_a_message_that_comes_twice_or_late_does_nothing_twice(line: Line)
     await line.practice.start()
     await line.publish()
     hints = await line.receive()
-    taken = await line.take(hints)
-    assert await line.take(hints) == []
-    await line.practice.absorb([line.practice.ending(claim) for claim in taken])
-    assert await line.take(hints) == [] or not line.is_named
+    taken = await line.claim(hints)
+    assert await line.claim(hints) == []
+    await line.practice.absorb([line.practice.judged(claim) for claim in taken])
+    assert await line.claim(hints) == [] or not line.is_named
 
 
 async def test_without_budget_a_task_is_not_taken_and_pays_nothing(line: Line) -> None:
@@ -190,7 +190,7 @@ async def test_without_budget_a_task_is_not_taken_and_pays_nothing(line: Line) -
     limits, at = line.crawl.limits, moment(line.practice.clock)
     await line.practice.store.transact(lambda tx: tx.windows.fill(at, limits))
     await line.publish()
-    assert await line.take() == []
+    assert await line.claim() == []
     assert {(task.retry_count, task.attempt) for task in await line.practice.tasks(run)} == {(0, 0)}
 
 
@@ -202,7 +202,7 @@ async def test_a_message_that_was_lost_is_noticed_by_its_row(line: Line) -> None
     line.practice.clock.time += timedelta(minutes=16)
     assert await republish_lost(line.crawl) == (2 if line.is_named else 0)
     await line.publish()
-    assert len(await line.take()) == 2
+    assert len(await line.claim()) == 2
 
 
 async def test_a_process_killed_between_the_row_and_the_message_is_noticed_by_its_heart(line: Line) -> None:
@@ -215,7 +215,7 @@ async def test_a_process_killed_between_the_row_and_the_message_is_noticed_by_it
     assert await line.publish() == (2 if line.is_named else 0)
     await line.notice_the_silent()
     assert await line.publish() == 0, "whoever lives has sent them"
-    assert len(await line.take(worker=2)) == 2
+    assert len(await line.claim(worker=2)) == 2
 
 
 async def test_a_dead_letter_whose_task_is_not_over_is_put_back(line: Line) -> None:
@@ -230,4 +230,4 @@ async def test_a_dead_letter_whose_task_is_not_over_is_put_back(line: Line) -> N
     assert await sweep_dead_letters(line.crawl) == 2
     assert await line.crawl.dead_letters.count() == 0
     assert await line.publish() == 2
-    assert len(await line.take()) == 2
+    assert len(await line.claim()) == 2

@@ -26,8 +26,8 @@ from sellerwatch.crawling.absorb_batch import CrawlRules
 from sellerwatch.crawling.absorb_results import Absorbed, absorb
 from sellerwatch.crawling.claim import Claim, Claims, claim
 from sellerwatch.crawling.execution import Execution
+from sellerwatch.crawling.judged_result import JudgedResult, judge
 from sellerwatch.crawling.list_reconciliation import list_tasks, pages_of
-from sellerwatch.crawling.outcome import Ending, judge
 from sellerwatch.crawling.ports import WorkerInfo
 from sellerwatch.crawling.task import Task, TaskStatus, TaskType
 from sellerwatch.kernel.ids import ExecutionId, Ids, ItemNo, ReplayableIds, SellerId, TaskId
@@ -140,27 +140,27 @@ class Practice:
         body = self.body(task)
         return GONE if body is None else Answer(AnswerKind.OK, 200, body)
 
-    def ending(self, taken: Claim, answer: Answer | None = None) -> Ending:
+    def judged(self, taken: Claim, answer: Answer | None = None) -> JudgedResult:
         """As the worker judges it, but for the rng in how long an agent rests: an hour, or what it was asked to."""
         judged = judge(taken, answer or self.truthful(taken.task), self.market, 0.1, self.now)
         asked = judged.wait if judged.verdict.agent is Outcome.TOO_MANY else None
         return replace(judged, rest=max(HOUR, asked or HOUR)) if judged.verdict.agent.is_failure else judged
 
-    async def absorb(self, endings: Iterable[Ending], worker: int = 1) -> Absorbed:
+    async def absorb(self, endings: Iterable[JudgedResult], worker: int = 1) -> Absorbed:
         moment, draw, group = at(self.now), ReplayableIds(self.ids), list(endings)
         return await self.store.transact(
             lambda tx: absorb(tx, group, worker_id(worker), self.rules, draw.replay(), moment)
         )
 
     async def answer(self, taken: Claim, answer: Answer | None = None) -> Absorbed:
-        return await self.absorb([self.ending(taken, answer)])
+        return await self.absorb([self.judged(taken, answer)])
 
     async def go_on(self, answers: Mapping[tuple[TaskType, int | None], Answer] | None = None) -> int:
         """Claim and answer truthfully, but for the tasks named in `answers`, until nothing is left; says how many."""
         done = 0
         while taken := await self.claim():
             chosen = [(c, (answers or {}).get((c.task.task_type, c.task.item_no))) for c in taken]
-            await self.absorb([self.ending(each, answer) for each, answer in chosen])
+            await self.absorb([self.judged(each, answer) for each, answer in chosen])
             done += len(taken)
             self.clock.time += timedelta(seconds=1)
             assert done < 1000, "a crawl without an end"

@@ -125,7 +125,7 @@ async def test_a_full_window_opens_one_window_after_its_first_answer_and_not_bef
     assert len(taken) == 80
     assert (await practice.claims()).not_before is None, "nothing is answered: nobody can tell"
     answered = practice.now
-    await practice.absorb([practice.ending(each) for each in taken[:5]])
+    await practice.absorb([practice.judged(each) for each in taken[:5]])
     assert (await practice.claims()).not_before == answered + HOUR
     practice.clock.time = answered + HOUR - timedelta(microseconds=1)
     assert await practice.claim() == ()

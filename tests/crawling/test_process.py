@@ -149,7 +149,7 @@ async def test_an_ending_of_a_lost_lease_changes_nothing_but_the_agent_and_its_p
 ) -> None:
     await practice.start()
     [page] = await practice.claim()
-    ending, now = practice.ending(page), practice.now
+    ending, now = practice.judged(page), practice.now
     moved = {
         "put back": page.task.put_back(now),
         "held by another": page.task.put_back(now).publish(now).start(worker_id(2), now),
@@ -169,14 +169,14 @@ async def test_an_answer_that_comes_to_another_worker_is_not_taken_in(practice: 
     await practice.start()
     [page] = await practice.claim()
     before = await everything(practice)
-    await practice.absorb([practice.ending(page)], worker=2)
+    await practice.absorb([practice.judged(page)], worker=2)
     assert await everything(practice) == before
 
 
 async def test_the_same_ending_absorbed_twice_is_absorbed_once(practice: Practice) -> None:
     run = await practice.start()
     [page] = await practice.claim()
-    ending = practice.ending(page)
+    ending = practice.judged(page)
     await practice.absorb([ending])
     before = await everything(practice)
     assert await practice.absorb([ending]) == Absorbed(0, 0, 0, 0, 0)
@@ -202,7 +202,7 @@ async def test_the_counts_equal_a_recount_after_every_step(inline_store: SqlStor
         if not taken:
             break
         answers = [dice.choice([None, None, BROKEN, GONE, NONSENSE]) for _ in taken]
-        await practice.absorb([practice.ending(each, answer) for each, answer in zip(taken, answers, strict=True)])
+        await practice.absorb([practice.judged(each, answer) for each, answer in zip(taken, answers, strict=True)])
         await practice.recount(run)
         practice.clock.time += SECOND
     found = await practice.recount(run)
@@ -214,7 +214,7 @@ async def test_endings_of_two_runs_in_one_group_are_counted_each_in_its_own(prac
     one, two = await practice.start(ONE), await practice.start(TWO)
     taken = await practice.claim()
     assert {each.task.execution_id for each in taken} == {one, two}
-    await practice.absorb(practice.ending(each) for each in taken)
+    await practice.absorb(practice.judged(each) for each in taken)
     for run in (one, two):
         found = await practice.recount(run)
         assert (found.total_tasks_created, found.completed_tasks) == (7, 1)
@@ -224,9 +224,9 @@ async def test_a_product_that_stands_on_two_pages_gets_its_tasks_once(inline_sto
     practice = await Practice(inline_store, products=4, page_size=2).open()
     run = await practice.start()
     first, second = await practice.claim()
-    ending = practice.ending(first)
+    ending = practice.judged(first)
     practice.world.bump(practice.items()[-1])  # pushes the last of page 0 to page 1
-    await practice.absorb([ending, practice.ending(second)])
+    await practice.absorb([ending, practice.judged(second)])
     found = await practice.recount(run)
     made = await practice.tasks(run)
     lists = [each for each in made if each.item_no is None]
@@ -247,10 +247,10 @@ async def test_a_run_whose_list_lacked_a_product_reads_it_again_before_it_ends(i
     practice = await Practice(inline_store, products=4, page_size=2).open()
     run = await practice.start()
     first, second = await practice.claim()
-    page_0 = practice.ending(first)
+    page_0 = practice.judged(first)
     missed = practice.items()[2]
     practice.world.bump(missed)  # from page 1 to page 0, which was read already: this reading lacks it
-    await practice.absorb([page_0, practice.ending(second)])
+    await practice.absorb([page_0, practice.judged(second)])
     await practice.go_on()
     found = await practice.recount(run)
     assert found.status is ExecutionStatus.COMPLETED
@@ -332,7 +332,7 @@ async def test_a_failure_is_retried_twice_and_the_third_is_final(practice: Pract
 async def test_a_retry_waits_for_its_pause(practice: Practice) -> None:
     await practice.start()
     [page] = await practice.claim()
-    await practice.absorb([replace(practice.ending(page, BROKEN), wait=timedelta(seconds=7))])
+    await practice.absorb([replace(practice.judged(page, BROKEN), wait=timedelta(seconds=7))])
     assert (await practice.task(page.task.task_id)).available_at == practice.now + timedelta(seconds=7)
     assert await practice.claim() == ()
 
@@ -441,7 +441,7 @@ async def test_endings_of_one_agent_in_a_group_are_folded(inline_store: SqlStore
     await practice.start()
     taken = await practice.claim()
     answers = [None, BROKEN, None, GONE, None, BROKEN]
-    await practice.absorb([practice.ending(each, answer) for each, answer in zip(taken, answers, strict=True)])
+    await practice.absorb([practice.judged(each, answer) for each, answer in zip(taken, answers, strict=True)])
     agent = await practice.agent(1)
     assert (agent.usage_count, agent.success_count, agent.failure_count, agent.requests_per_day) == (6, 3, 2, 6)
     assert agent.health_score == 80
@@ -540,7 +540,7 @@ async def test_what_came_back_before_a_cancel_is_still_told(practice: Practice) 
     practice.clock.time += SECOND
     taken = await practice.claim()
     await cancel(practice, run)
-    await practice.absorb([practice.ending(each) for each in taken])
+    await practice.absorb([practice.judged(each) for each in taken])
     for item in practice.items():
         [(_, event)] = await practice.events(item)
         assert event.product_data == practice.world.truth(item)
@@ -554,7 +554,7 @@ async def test_one_bad_answer_does_not_spoil_the_group(practice: Practice) -> No
     practice.clock.time += SECOND
     taken = await practice.claim()
     answers = [NONSENSE if number == 0 else None for number, _ in enumerate(taken)]
-    absorbed = await practice.absorb([practice.ending(c, a) for c, a in zip(taken, answers, strict=True)])
+    absorbed = await practice.absorb([practice.judged(c, a) for c, a in zip(taken, answers, strict=True)])
     assert (absorbed.completed, absorbed.again) == (5, 1)
 
 

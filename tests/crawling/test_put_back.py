@@ -155,7 +155,7 @@ async def test_a_product_whose_last_task_was_poison_is_told_what_else_changed(pr
         await beat(practice)
         taken = await practice.claim()
         kept = [each for each in taken if (each.task.task_type, each.task.item_no) != (OPTION, item)]
-        await practice.absorb(practice.ending(each) for each in kept)
+        await practice.absorb(practice.judged(each) for each in kept)
         practice.clock.time += LAPSE
         await sweep(practice)
     [_, (message, event)] = await practice.events(item)
@@ -234,7 +234,7 @@ async def test_a_cancelled_run_fails_its_waiting_tasks_are_cancelled_and_its_run
     cancelled = [task for task in await practice.tasks(run) if task.status is FAILED]
     assert {task.failure for task in cancelled} == {a_failure(FailureCode.CANCELLED)}
     assert await practice.recount(run) == ended
-    await practice.absorb(practice.ending(each) for each in taken)
+    await practice.absorb(practice.judged(each) for each in taken)
     found = await practice.recount(run)
     assert (found.status, found.completed_tasks) == (ExecutionStatus.FAILED, 3)
     assert await practice.claim() == ()

@@ -34,7 +34,7 @@ from sellerwatch.agents.record_outcomes import settle
 from sellerwatch.agents.token import Token
 from sellerwatch.crawling.absorb_batch import CrawlRules
 from sellerwatch.crawling.claim import Claim, Claims, claim
-from sellerwatch.crawling.outcome import judge
+from sellerwatch.crawling.judged_result import judge
 from sellerwatch.crawling.ports import WorkerInfo
 from sellerwatch.crawling.put_back import put_back_lost, release
 from sellerwatch.kernel.clock import Moment

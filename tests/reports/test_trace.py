@@ -113,7 +113,7 @@ async def test_what_failed_is_counted_with_its_sentence(inline_store: SqlStore) 
     for _ in range(6):
         await practice.absorb(
             [
-                practice.ending(taken, Answer(AnswerKind.OK, 200, b"<html>busy</html>"))
+                practice.judged(taken, Answer(AnswerKind.OK, 200, b"<html>busy</html>"))
                 for taken in await practice.claim()
             ]
         )

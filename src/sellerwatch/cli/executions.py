@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -19,10 +19,6 @@ from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.failure_view import WaitingView
 from sellerwatch.kernel.ids import ExecutionId, SellerId
 from sellerwatch.kernel.views import view_json
-from sellerwatch.sellers.queries import require_seller
-
-if TYPE_CHECKING:
-    from sellerwatch.operations.ports import ServiceTx
 
 app = typer.Typer(no_args_is_help=True, help="Look at runs, cancel them, try again what failed in them.")
 
@@ -224,10 +220,6 @@ def _print_notes(run: ExecutionDetailView, now: datetime, text: Texts) -> None:
 
 #: For `sellerwatch sellers` and lists with a seller filter, until they show views.
 Waiting = Mapping[ExecutionId, Failure]
-
-
-def must_be_known(tx: ServiceTx, seller_id: SellerId | None) -> None:
-    require_seller(tx, seller_id)
 
 
 def execution_json(run: Execution, language: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The state of one transaction that absorbs a group of endings, thrown away with it."""
+"""The state of one transaction that absorbs a batch of results, thrown away with it."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class CrawlRules:
 
 
 @dataclass
-class Run:
-    """One run as the group finds and changes it."""
+class RunState:
+    """One run as the batch finds and changes it."""
 
     execution: Execution
     tally: Tally
@@ -125,7 +125,7 @@ class Run:
 
     @property
     def ends(self) -> bool:
-        """With what the group has done to it there is nothing left to do."""
+        """With what the batch has done to it there is nothing left to do."""
         return self.execution.would_end(added=self.added, completed=self.completed, failed=self.failed)
 
     def erased_notes(self) -> list[tuple[NoteKind, str]]:
@@ -138,15 +138,15 @@ class Run:
 
 
 @dataclass
-class Group:
-    """Everything a group knows and does, until it is written."""
+class AbsorbBatch:
+    """Everything a batch knows and does, until it is written."""
 
     tx: CrawlTx
     rules: CrawlRules
     ids: Iterator[str]
     now: datetime
     product_batch: ProductBatch
-    runs: dict[ExecutionId, Run]
+    runs: dict[ExecutionId, RunState]
     tasks: list[Task] = field(default_factory=list)
     #: As they were in hand; there is nothing more to say of them, so no copy is made.
     completed: list[Task] = field(default_factory=list)
@@ -165,14 +165,14 @@ class Group:
         runs: Iterable[ExecutionId],
         items: Iterable[ItemNo],
         entries: EntryCache | None = None,
-    ) -> Group:
+    ) -> AbsorbBatch:
         # The runs first: whoever holds a run is the only one who absorbs for it.
         loaded = {run.execution.execution_id: run for run in _load(tx, runs)}
         product_batch = ProductBatch(tx.products.of_items(list(dict.fromkeys(items))), entries=entries or EntryCache())
         return cls(tx, rules, ids, now, product_batch, loaded)
 
     def fetch_bodies(self, items: Sequence[ItemNo]) -> None:
-        """The stored bodies of those parts of these products that this group has not read itself."""
+        """The stored bodies of those parts of these products that this batch has not read itself."""
         products, product_batch = self.product_batch.products, self.product_batch
         for item in items:
             product_batch.recall(item)
@@ -231,7 +231,7 @@ class Group:
             tell_progress(tx, saved, self.now)
 
 
-def _load(tx: CrawlTx, runs: Iterable[ExecutionId]) -> Iterator[Run]:
+def _load(tx: CrawlTx, runs: Iterable[ExecutionId]) -> Iterator[RunState]:
     for execution_id in sorted(set(runs)):
         execution = tx.executions.get(execution_id)
         if execution is not None:
@@ -242,7 +242,7 @@ def _load(tx: CrawlTx, runs: Iterable[ExecutionId]) -> Iterator[Run]:
                 unreadable=notes[NoteKind.UNREADABLE],
             )
             cases = list(tx.quarantine.open_cases(execution.seller_id))
-            yield Run(
+            yield RunState(
                 execution,
                 tally,
                 cases,

@@ -1,4 +1,4 @@
-"""Absorbing what came back: one transaction for a group of endings, in which everything they change is changed.
+"""Absorb results: one transaction for a batch, in which everything they change is changed.
 
 Task outcome, products, bodies, history, events, follow-up tasks, the run's counts, the agents' health, permits and the
 usage log: all or nothing. It begins with the guard (still running, by this worker, at this attempt), so a second
@@ -16,10 +16,10 @@ from sellerwatch.agents.outages import observe
 from sellerwatch.agents.record_outcomes import settle
 from sellerwatch.catalog.absorb import EntryCache, absorb_entry, absorb_part
 from sellerwatch.catalog.product import ForeignProduct, PartType
-from sellerwatch.crawling.absorb_batch import CrawlRules, Group, Run
+from sellerwatch.crawling.absorb_batch import AbsorbBatch, CrawlRules, RunState
+from sellerwatch.crawling.judged_result import JudgedResult
 from sellerwatch.crawling.list_reconciliation import end_list, list_tasks
 from sellerwatch.crawling.outages import apply_outage
-from sellerwatch.crawling.outcome import Ending
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.recheck import settle_rechecks
 from sellerwatch.crawling.screening import close_overtaken, hold_unreadable, screen, settle_pending
@@ -42,7 +42,7 @@ ITEM_TASKS = (TaskType.PRODUCT_DETAIL, TaskType.PRODUCT_OPTION)
 
 @dataclass(frozen=True)
 class Absorbed:
-    """What the group did; for progress displays and to nudge delivery."""
+    """What a batch did; for progress displays and to nudge delivery."""
 
     completed: int
     failed: int
@@ -54,52 +54,52 @@ class Absorbed:
 
 def absorb(
     tx: CrawlTx,
-    endings: Sequence[Ending],
+    results: Sequence[JudgedResult],
     worker_id: WorkerId,
     rules: CrawlRules,
     ids: Iterator[str],
     at: Moment,
     entries: EntryCache | None = None,
 ) -> Absorbed:
-    """Write a group of endings. One that is not ours any more is skipped; its permit and its agent still count."""
-    tx.executions.hold({ending.claim.task.execution_id for ending in endings})
-    held = tx.task_claims.attempts_held(worker_id, [ending.claim.task.task_id for ending in endings])
-    ours = [e for e in endings if held.get(e.claim.task.task_id) == e.claim.task.attempt]
+    """Write a batch of results. A task that this worker no longer holds is skipped; its permit and its agent still
+    count."""
+    tx.executions.hold({result.claim.task.execution_id for result in results})
+    held = tx.task_claims.attempts_held(worker_id, [result.claim.task.task_id for result in results])
+    ours = [e for e in results if held.get(e.claim.task.task_id) == e.claim.task.attempt]
     observed = observe(tx, [e.charge.observation for e in ours], rules.marketplace_circuit, at.now)
     apply_outage(tx, observed, {e.claim.task.task_id for e in ours}, at.now)
-    runs = (ending.claim.task.execution_id for ending in ours)
-    group = Group.begin(tx, rules, ids, at.now, runs, _items(ours), entries)
-    enough = {run: _judged_enough(group, run) for run in group.runs}
-    screen(group, ours)
-    for ending in ours:
-        _end_task(group, ending, ending.claim.task, is_excused=ending.claim.permit.number in observed.excused)
-    for ending in ours:
-        if ending.unknown:
-            tx.drift.note(ending.claim.task.task_type, ending.unknown, ending.claim.task.item_no, at.now)
-    _finish(group, enough)
+    runs = (result.claim.task.execution_id for result in ours)
+    batch = AbsorbBatch.begin(tx, rules, ids, at.now, runs, _items(ours), entries)
+    enough = {run: _judged_enough(batch, run) for run in batch.runs}
+    screen(batch, ours)
+    for result in ours:
+        _end_task(batch, result, result.claim.task, is_excused=result.claim.permit.number in observed.excused)
+    for result in ours:
+        if result.unknown:
+            tx.drift.note(result.claim.task.task_type, result.unknown, result.claim.task.item_no, at.now)
+    _finish(batch, enough)
     # Last: agents are everybody's, and whoever is told about one keeps the others from it until the end.
-    notices = settle(tx, [ending.charge for ending in endings], observed, worker_id, rules.breaker, at)
+    notices = settle(tx, [result.charge for result in results], observed, worker_id, rules.breaker, at)
     return Absorbed(
-        completed=sum(run.completed for run in group.runs.values()),
-        failed=sum(run.failed for run in group.runs.values()),
-        again=group.again,
-        events=group.events,
-        products=group.products,
-        notices=(*observed.notices, *notices, *group.notices),
+        completed=sum(run.completed for run in batch.runs.values()),
+        failed=sum(run.failed for run in batch.runs.values()),
+        again=batch.again,
+        events=batch.events,
+        products=batch.products,
+        notices=(*observed.notices, *notices, *batch.notices),
     )
 
 
-def abandon(tx: CrawlTx, ending: Ending, worker_id: WorkerId, problem: Failure, at: Moment) -> None:
-    """The last resort for an ending that nothing can absorb: its permit is answered, its task fails and is counted, and
-    nothing else."""
+def abandon(tx: CrawlTx, result: JudgedResult, worker_id: WorkerId, problem: Failure, at: Moment) -> None:
+    """Fail the task of a result that cannot be absorbed, and answer its permit. Nothing else of it is written."""
     now = at.now
-    execution = tx.executions.get(ending.claim.task.execution_id)
-    task = tx.tasks.get(ending.claim.task.task_id)
-    if task is not None and task.is_held_by(worker_id, ending.claim.task.attempt):
+    execution = tx.executions.get(result.claim.task.execution_id)
+    task = tx.tasks.get(result.claim.task.task_id)
+    if task is not None and task.is_held_by(worker_id, result.claim.task.attempt):
         tx.tasks.save([task.fail(problem, now)], now)
         if execution is not None:
             tx.executions.save(execution.record(now, failed=1))
-    tx.permits.answer([ending.claim.permit.number], at)
+    tx.permits.answer([result.claim.permit.number], at)
 
 
 def over_of(tx: CrawlTx, runs: Iterable[ExecutionId]) -> frozenset[ExecutionId]:
@@ -116,125 +116,125 @@ def end_failed(
     if not tasks:
         return ()
     items = (task.item_no for task in tasks if task.item_no is not None)
-    group = Group.begin(tx, rules, ids, now, (task.execution_id for task in tasks), items)
+    batch = AbsorbBatch.begin(tx, rules, ids, now, (task.execution_id for task in tasks), items)
     for task in tasks:
-        group.tasks.append(task)
-        if (run := group.runs.get(task.execution_id)) is not None and not run.is_over:
+        batch.tasks.append(task)
+        if (run := batch.runs.get(task.execution_id)) is not None and not run.is_over:
             run.forget_unread(task.task_id)
-        _note_end(group, task, failed=1)
-    _finish(group, {run: _judged_enough(group, run) for run in group.runs})
-    return tuple(group.notices)
+        _note_end(batch, task, failed=1)
+    _finish(batch, {run: _judged_enough(batch, run) for run in batch.runs})
+    return tuple(batch.notices)
 
 
-def _finish(group: Group, enough: dict[ExecutionId, frozenset[PartType]]) -> None:
+def _finish(batch: AbsorbBatch, enough: dict[ExecutionId, frozenset[PartType]]) -> None:
     """Write what the tasks' ends lead to, in the order in which one thing depends on another."""
-    tx = group.tx
-    tx.tasks.save([task for task in group.tasks if task.is_open], group.now)
-    tx.tasks.end([task for task in group.tasks if not task.is_open], group.now)
-    tx.tasks.complete(group.completed, group.now)
-    for execution_id, run in group.runs.items():
+    tx = batch.tx
+    tx.tasks.save([task for task in batch.tasks if task.is_open], batch.now)
+    tx.tasks.end([task for task in batch.tasks if not task.is_open], batch.now)
+    tx.tasks.complete(batch.completed, batch.now)
+    for execution_id, run in batch.runs.items():
         run.added += tx.tasks.add(run.follow_ups)
         if run.list_total is not None:
             run.execution = replace(run.execution, list_total=run.list_total)
-        settle_rechecks(group, run)
+        settle_rechecks(batch, run)
         if run.a_list_ended:
-            end_list(group, run)
-        _remove_proved(group, run)
+            end_list(batch, run)
+        _remove_proved(batch, run)
         # Of a run that was ended from outside, what waits is left to the job that looks after those.
-        settled = PartType if run.ends else _judged_enough(group, execution_id) - enough[execution_id]
-        settle_pending(group, run, settled)
+        settled = PartType if run.ends else _judged_enough(batch, execution_id) - enough[execution_id]
+        settle_pending(batch, run, settled)
         if run.ends:
-            close_overtaken(group, run)
-        _announce_due(group, run)
-    group.write()
+            close_overtaken(batch, run)
+        _announce_due(batch, run)
+    batch.write()
 
 
-def _judged_enough(group: Group, execution_id: ExecutionId) -> frozenset[PartType]:
-    tally = group.runs[execution_id].tally
-    return frozenset(part for part in PartType if tally.knows_enough(part, group.rules.drift))
+def _judged_enough(batch: AbsorbBatch, execution_id: ExecutionId) -> frozenset[PartType]:
+    tally = batch.runs[execution_id].tally
+    return frozenset(part for part in PartType if tally.knows_enough(part, batch.rules.drift))
 
 
-def _items(endings: Iterable[Ending]) -> Iterator[ItemNo]:
-    """Every product a group may touch."""
-    for ending in endings:
-        if ending.claim.task.item_no is not None:
-            yield ending.claim.task.item_no
-        for part in ending.parts:
+def _items(results: Iterable[JudgedResult]) -> Iterator[ItemNo]:
+    """Every product a batch may touch."""
+    for result in results:
+        if result.claim.task.item_no is not None:
+            yield result.claim.task.item_no
+        for part in result.parts:
             yield part.item_no
 
 
-def _end_task(group: Group, ending: Ending, task: Task, *, is_excused: bool) -> None:
-    run, now, retries = group.runs.get(task.execution_id), group.now, group.rules.task_retries
+def _end_task(batch: AbsorbBatch, result: JudgedResult, task: Task, *, is_excused: bool) -> None:
+    run, now, retries = batch.runs.get(task.execution_id), batch.now, batch.rules.task_retries
     over = run is None or run.is_over
     if is_excused and not over:
-        group.tasks.append(task.excuse(now))
-        group.again += 1
+        batch.tasks.append(task.excuse(now))
+        batch.again += 1
         return
-    if run is not None and ending.unread is not None:
-        hold_unreadable(group, run, task.task_id, ending.unread)
-    end, failure = _within_limit(ending, task)
-    if (end is TaskEnd.AGAIN and not over) or _must_be_read_again(group, ending):
-        group.tasks.append(task.put_back(now, counts=ending.counts))
-        group.again += 1
+    if run is not None and result.unread is not None:
+        hold_unreadable(batch, run, task.task_id, result.unread)
+    end, failure = _within_limit(result, task)
+    if (end is TaskEnd.AGAIN and not over) or _must_be_read_again(batch, result):
+        batch.tasks.append(task.put_back(now, counts=result.counts))
+        batch.again += 1
     elif end is TaskEnd.DONE:
-        note = _take_in(group, run, ending, task) if run is not None else None
+        note = _take_in(batch, run, result, task) if run is not None else None
         if note is None:
-            group.completed.append(task)
+            batch.completed.append(task)
         else:
-            group.tasks.append(replace(task.complete(now), note=note))
+            batch.tasks.append(replace(task.complete(now), note=note))
         if run is not None:
             run.read_well(task.task_id)
-        _note_end(group, task, completed=1)
+        _note_end(batch, task, completed=1)
     else:
         failed = task.fail(failure, now)
         if end is TaskEnd.FAILED and not over and failed.can_retry(retries):
-            again = failed.retry(now + (ending.wait or timedelta(0)), retries)
-            group.tasks.append(replace(again, requests_made=again.requests_made - (not ending.counts)))
-            group.again += 1
-        elif ending.verdict.is_outage and not over and (wait := _unproved_outage(group, task)) is not None:
-            group.tasks.append(task.put_back(now + wait))
-            group.again += 1
+            again = failed.retry(now + (result.wait or timedelta(0)), retries)
+            batch.tasks.append(replace(again, requests_made=again.requests_made - (not result.counts)))
+            batch.again += 1
+        elif result.verdict.is_outage and not over and (wait := _unproved_outage(batch, task)) is not None:
+            batch.tasks.append(task.put_back(now + wait))
+            batch.again += 1
         else:
-            group.tasks.append(failed)
-            if run is not None and ending.unread is None:
+            batch.tasks.append(failed)
+            if run is not None and result.unread is None:
                 run.forget_unread(task.task_id)
-            _note_end(group, task, failed=1)
+            _note_end(batch, task, failed=1)
 
 
-def _within_limit(ending: Ending, task: Task) -> tuple[TaskEnd, Failure]:
+def _within_limit(result: JudgedResult, task: Task) -> tuple[TaskEnd, Failure]:
     """A task whose requests are used up ends, whoever is to blame for their number."""
-    failure = ending.failure or Failure.of(FailureCode.INTERNAL, ending.at, detail="no answer")
-    is_spent = ending.counts and task.requests_made >= MOST_REQUESTS
-    if ending.end not in (TaskEnd.AGAIN, TaskEnd.FAILED) or not is_spent:
-        return ending.end, failure
+    failure = result.failure or Failure.of(FailureCode.INTERNAL, result.at, detail="no answer")
+    is_spent = result.counts and task.requests_made >= MOST_REQUESTS
+    if result.end not in (TaskEnd.AGAIN, TaskEnd.FAILED) or not is_spent:
+        return result.end, failure
     last = failure_text(failure)
     return TaskEnd.FATAL, Failure.of(
-        FailureCode.REQUEST_LIMIT, ending.at, failure.blame, requests=MOST_REQUESTS, detail=last
+        FailureCode.REQUEST_LIMIT, result.at, failure.blame, requests=MOST_REQUESTS, detail=last
     )
 
 
-def _unproved_outage(group: Group, task: Task) -> timedelta | None:
+def _unproved_outage(batch: AbsorbBatch, task: Task) -> timedelta | None:
     """How long a task whose tries are spent waits, if nothing shows that the trouble is its own: its endpoint has
     answered no other request since the task first failed, and too few others failed to call it an outage."""
-    recent = group.tx.marketplace.circuits()[task.endpoint].recent
+    recent = batch.tx.marketplace.circuits()[task.endpoint].recent
     mine = sum(failure.task_id == task.task_id for failure in recent)
-    if mine <= group.rules.task_retries:
+    if mine <= batch.rules.task_retries:
         return None
-    doubled: int = 1 << min(mine - group.rules.task_retries - 1, 10)
+    doubled: int = 1 << min(mine - batch.rules.task_retries - 1, 10)
     return min(UNPROVED_WAIT * doubled, LONGEST_UNPROVED_WAIT)
 
 
-def _must_be_read_again(group: Group, ending: Ending) -> bool:
+def _must_be_read_again(batch: AbsorbBatch, result: JudgedResult) -> bool:
     """It was the same body as last time, but what was read from that is not known any more."""
-    for part in ending.parts:
-        product = group.product_batch.products.get(part.item_no)
+    for part in result.parts:
+        product = batch.product_batch.products.get(part.item_no)
         if part.said is None and product is not None and product.hash_of(part.type) is None:
             return True
     return False
 
 
-def _note_end(group: Group, task: Task, *, completed: int = 0, failed: int = 0) -> None:
-    run = group.runs.get(task.execution_id)
+def _note_end(batch: AbsorbBatch, task: Task, *, completed: int = 0, failed: int = 0) -> None:
+    run = batch.runs.get(task.execution_id)
     if run is None:
         return
     run.completed += completed
@@ -244,34 +244,34 @@ def _note_end(group: Group, task: Task, *, completed: int = 0, failed: int = 0) 
         run.ended_items[task.item_no] = run.ended_items.get(task.item_no, 0) + 1
 
 
-def _take_in(group: Group, run: Run, ending: Ending, task: Task) -> str | None:
+def _take_in(batch: AbsorbBatch, run: RunState, result: JudgedResult, task: Task) -> str | None:
     """The parts of a good answer, into the catalogue. Returns a note where something was left out."""
     if task.task_type is TaskType.MINISHOP:
-        _take_page(group, run, ending, task)
+        _take_page(batch, run, result, task)
         return None
     if task.purpose is Purpose.REMOVAL_PROOF:
-        if not ending.is_gone:
+        if not result.is_gone:
             return TaskNote.STILL_ANSWERS
         run.proved.append(ItemNo(task.item_no or 0))
         return None
     try:
-        for part in ending.parts:
-            absorb_part(group.product_batch, part, task.seller_id, group.now)
-            if part.key in group.product_batch.withheld:
+        for part in result.parts:
+            absorb_part(batch.product_batch, part, task.seller_id, batch.now)
+            if part.key in batch.product_batch.withheld:
                 return TaskNote.HELD
     except ForeignProduct:
         return TaskNote.FOREIGN
     return None
 
 
-def _take_page(group: Group, run: Run, ending: Ending, task: Task) -> None:
+def _take_page(batch: AbsorbBatch, run: RunState, result: JudgedResult, task: Task) -> None:
     """Every product of a page becomes a product and gets its detail and its option task."""
-    run.list_total = ending.list_total
-    place, now = group.rules.marketplace, group.now
+    run.list_total = result.list_total
+    place, now = batch.rules.marketplace, batch.now
     detail_task, option_task = (_follow_up(task, type_, now) for type_ in ITEM_TASKS)
-    for part in ending.parts:
-        product_id, detail_id, option_id = next(group.ids), next(group.ids), next(group.ids)
-        listed = absorb_entry(group.product_batch, part, ProductId(product_id), task.seller_id, task.execution_id, now)
+    for part in result.parts:
+        product_id, detail_id, option_id = next(batch.ids), next(batch.ids), next(batch.ids)
+        listed = absorb_entry(batch.product_batch, part, ProductId(product_id), task.seller_id, task.execution_id, now)
         if listed is None:
             run.foreign[part.item_no] = None
         elif not run.is_over:
@@ -280,13 +280,13 @@ def _take_page(group: Group, run: Run, ending: Ending, task: Task) -> None:
             item = part.item_no
             run.follow_ups.append(altered(detail_task, task_id=TaskId(detail_id), request_url=detail, item_no=item))
             run.follow_ups.append(altered(option_task, task_id=TaskId(option_id), request_url=option, item_no=item))
-    size, page = group.rules.page_size, task.page_no or 0
-    expected = (ending.list_total or 0) - page * size
-    is_believed = (page + 1) * size < group.rules.max_list_total
-    if len(ending.parts) >= size > expected and is_believed and not run.is_over:
+    size, page = batch.rules.page_size, task.page_no or 0
+    expected = (result.list_total or 0) - page * size
+    is_believed = (page + 1) * size < batch.rules.max_list_total
+    if len(result.parts) >= size > expected and is_believed and not run.is_over:
         # A full page where the stated total has fewer: the list goes on behind it, but not for ever.
         behind = range(page + 1, page + 2)
-        run.follow_ups += list_tasks(task.execution_id, task.seller_id, behind, group.ids, group.rules, now)
+        run.follow_ups += list_tasks(task.execution_id, task.seller_id, behind, batch.ids, batch.rules, now)
 
 
 def _follow_up(page: Task, type_: TaskType, now: datetime) -> Task:
@@ -302,23 +302,23 @@ def _follow_up(page: Task, type_: TaskType, now: datetime) -> Task:
     )
 
 
-def _remove_proved(group: Group, run: Run) -> None:
+def _remove_proved(batch: AbsorbBatch, run: RunState) -> None:
     """Their detail answered 404 after a whole list lacked them. One that was listed meanwhile is there."""
     for item in run.proved:
-        product = group.product_batch.products.get(item)
+        product = batch.product_batch.products.get(item)
         listed = product is not None and product.last_seen_execution == run.execution.execution_id
         if product is not None and not listed and not product.is_deleted:
-            group.announce_removal(item, run.execution.execution_id)
+            batch.announce_removal(item, run.execution.execution_id)
 
 
-def _announce_due(group: Group, run: Run) -> None:
+def _announce_due(batch: AbsorbBatch, run: RunState) -> None:
     """A product's event is due when its last open task of the run ends, so that it is whole and one."""
-    products, execution_id = group.product_batch.products, run.execution.execution_id
+    products, execution_id = batch.product_batch.products, run.execution.execution_id
     due = [item for item in run.ended_items if item in products and products[item].due_event() is not None]
     # Of one whose tasks all ended here none is open; that need not be asked.
     unsure = [item for item in due if run.ended_items[item] < len(ITEM_TASKS)]
-    still_open = group.tx.run_tasks.open_items(execution_id, unsure) if unsure else {}
+    still_open = batch.tx.run_tasks.open_items(execution_id, unsure) if unsure else {}
     whole = [item for item in due if item not in still_open]
-    group.fetch_bodies(whole)
+    batch.fetch_bodies(whole)
     for item in whole:
-        group.announce(item, execution_id)
+        batch.announce(item, execution_id)

@@ -13,7 +13,7 @@ from datetime import datetime
 from sellerwatch.catalog.ports import ListStanding
 from sellerwatch.catalog.product import PartType, Product
 from sellerwatch.catalog.removal import LISTS_WITHOUT, Removal, RemovalReason
-from sellerwatch.crawling.absorb_batch import CrawlRules, Group, Run
+from sellerwatch.crawling.absorb_batch import AbsorbBatch, CrawlRules, RunState
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.ports import CrawlTx, NoteKind
 from sellerwatch.crawling.task import Purpose, RequestUrl, Task, TaskType
@@ -26,19 +26,19 @@ LIST_READINGS = 3
 BY_ITSELF = "scheduler"
 
 
-def end_list(group: Group, run: Run) -> None:
+def end_list(batch: AbsorbBatch, run: RunState) -> None:
     """Called when the last open list task of a run has ended; what it adds keeps the run from ending."""
-    tx, execution = group.tx, run.execution
+    tx, execution = batch.tx, run.execution
     if tx.run_tasks.count_lists(execution.execution_id, is_open=True):
         return
-    group.write_products()
+    batch.write_products()
     total = execution.list_total or 0
     standing = tx.products.list_standing(execution.seller_id, execution.execution_id)
     foreign = {*tx.run_notes.of(execution.execution_id)[NoteKind.FOREIGN], *map(str, run.foreign)}
     if standing.seen + len(foreign) < total:
-        _read_again(group, run, total)
+        _read_again(batch, run, total)
     elif not tx.run_tasks.unread_pages(execution.execution_id) and standing.missing:
-        _judge_missing(group, run, standing, total)
+        _judge_missing(batch, run, standing, total)
 
 
 def hold_all(tx: CrawlTx, execution: Execution, ids: Iterator[str], now: datetime) -> tuple[Notice, ...]:
@@ -79,44 +79,44 @@ def pages_of(total: int, page_size: int) -> int:
     return -(-total // page_size)
 
 
-def _read_again(group: Group, run: Run, total: int) -> None:
-    tx, execution, rules = group.tx, run.execution, group.rules
+def _read_again(batch: AbsorbBatch, run: RunState, total: int) -> None:
+    tx, execution, rules = batch.tx, run.execution, batch.rules
     pages = pages_of(total, rules.page_size)
     unreadable = any(name.startswith(PartType.MINISHOP) for name in run.tally.unreadable)
     if tx.run_tasks.count_lists(execution.execution_id) < pages * LIST_READINGS and not unreadable and not run.is_over:
-        again = list_tasks(execution.execution_id, execution.seller_id, range(pages), group.ids, rules, group.now)
+        again = list_tasks(execution.execution_id, execution.seller_id, range(pages), batch.ids, rules, batch.now)
         run.added += tx.tasks.add(again)
 
 
-def _judge_missing(group: Group, run: Run, standing: ListStanding, total: int) -> None:
-    tx, execution = group.tx, run.execution
-    reason = group.rules.brake.holds(standing.missing, standing.told, total)
+def _judge_missing(batch: AbsorbBatch, run: RunState, standing: ListStanding, total: int) -> None:
+    tx, execution = batch.tx, run.execution
+    reason = batch.rules.brake.holds(standing.missing, standing.told, total)
     if reason is not None:
-        group.notices.append(_hold(tx, execution, reason, standing, group.ids, group.now))
+        batch.notices.append(_hold(tx, execution, reason, standing, batch.ids, batch.now))
         return
     proofs = []
     for product in tx.products.missing(execution.seller_id, execution.execution_id):
-        missed = group.product_batch.products.get(product.item_no, product).miss(group.now)
-        group.product_batch.put(missed)
+        missed = batch.product_batch.products.get(product.item_no, product).miss(batch.now)
+        batch.product_batch.put(missed)
         if missed.missing_runs >= LISTS_WITHOUT:
-            group.announce_removal(product.item_no, execution.execution_id)
+            batch.announce_removal(product.item_no, execution.execution_id)
         elif not run.is_over:
-            proofs.append(_proof(group, run, product))
+            proofs.append(_proof(batch, run, product))
     run.added += tx.tasks.add(proofs)
 
 
-def _proof(group: Group, run: Run, product: Product) -> Task:
+def _proof(batch: AbsorbBatch, run: RunState, product: Product) -> Task:
     """Its detail is asked once more; a 404 is what it hopes for."""
     return Task(
-        task_id=TaskId(next(group.ids)),
+        task_id=TaskId(next(batch.ids)),
         execution_id=run.execution.execution_id,
         seller_id=run.execution.seller_id,
         task_type=TaskType.PRODUCT_DETAIL,
         request_url=RequestUrl.parse(
-            TaskType.PRODUCT_DETAIL, group.rules.marketplace.detail_url(ItemNo(product.item_no))
+            TaskType.PRODUCT_DETAIL, batch.rules.marketplace.detail_url(ItemNo(product.item_no))
         ),
-        created_at=group.now,
-        available_at=group.now,
+        created_at=batch.now,
+        available_at=batch.now,
         purpose=Purpose.REMOVAL_PROOF,
         item_no=product.item_no,
     )

@@ -1,6 +1,6 @@
-"""Messages in hand: what a queue gave us, until its tasks are done, put off or handed over.
+"""Queue messages that were received and not yet acknowledged.
 
-The rows decide, a message is a hint. The embedded queue has no messages: then there is nothing in here.
+A task's row decides what is done, a message is only a hint. The embedded queue has no messages: then this is empty.
 """
 
 from __future__ import annotations
@@ -18,32 +18,31 @@ from sellerwatch.kernel.store import StoreFailed
 
 log = logging.getLogger(__name__)
 
-#: How long one question to a queue waits for a message, in seconds.
+#: Seconds that one question to the queue waits for a message.
 POLL = 20.0
 
 
 class ReceivedMessages:
-    """The messages of one worker. `under_way` says which tasks it is at."""
+    """The messages of one worker. `tasks_in_hand` returns the tasks that it has claimed and not absorbed."""
 
-    def __init__(self, crawl: Crawl, under_way: Callable[[], Collection[TaskId]]) -> None:
+    def __init__(self, crawl: Crawl, tasks_in_hand: Callable[[], Collection[TaskId]]) -> None:
         self._crawl = crawl
-        self._under_way = under_way
+        self._tasks_in_hand = tasks_in_hand
         self._hints: dict[TaskId, Hint] = {}
 
     async def named(self, wanted: int) -> list[TaskId]:
-        """Tasks that messages in hand name and that are not under way: those from before, then new ones."""
-        queue, waiting = self._crawl.queue, self._waiting()
-        if len(waiting) < wanted:
-            hints = await queue.receive(wanted - len(waiting), 0 if waiting else POLL)
+        """Return tasks to claim: those that earlier messages name, then those of new ones."""
+        queue, unclaimed = self._crawl.queue, self._unclaimed()
+        if len(unclaimed) < wanted:
+            hints = await queue.receive(wanted - len(unclaimed), 0 if unclaimed else POLL)
             again = [hint for hint in hints if hint.task_id in self._hints]
             await queue.acknowledge(again)
             self._hints |= {hint.task_id: hint for hint in hints if hint.task_id is not None and hint not in again}
-            waiting = self._waiting()
-        return waiting[:wanted]
+            unclaimed = self._unclaimed()
+        return unclaimed[:wanted]
 
-    async def let_go(self, task_ids: Iterable[TaskId]) -> None:
-        """Their tasks are not in hand any more, whatever became of them. A message that cannot be deleted comes again,
-        and finds that out."""
+    async def acknowledge(self, task_ids: Iterable[TaskId]) -> None:
+        """Delete the messages of these tasks. One that cannot be deleted comes again, and finds its task done."""
         hints = [hint for task_id in task_ids if (hint := self._hints.pop(task_id, None))] if self._hints else []
         if hints:
             try:
@@ -52,25 +51,24 @@ class ReceivedMessages:
                 log.warning("messages were not deleted; they come again", extra={"problem": str(refusal)})
 
     async def put_off(self, until: datetime) -> None:
-        """No budget for a while: what is named waits in the database, since in the queue it would count as received."""
-        now, waiting = self._crawl.clock.now(), self._waiting()
-        if waiting:
-            await self._crawl.store.transact(lambda tx: put_off(tx, waiting, until, now))
-            await self.let_go(waiting)
+        """Let unclaimed tasks wait in the database until then. In the queue, waiting would count as received."""
+        now, unclaimed = self._crawl.clock.now(), self._unclaimed()
+        if unclaimed:
+            await self._crawl.store.transact(lambda tx: put_off(tx, unclaimed, until, now))
+            await self.acknowledge(unclaimed)
 
-    async def hand_over(self) -> None:
-        """Stopped: what is named and not taken is published anew, for others. In the queue it would be ours, and keep
-        back all of its seller, until nobody has extended it for a while. Rows of what was taken and not done are put
-        back by whoever releases what this worker holds."""
+    async def give_back(self) -> None:
+        """At the stop, have unclaimed tasks published again for other workers. Their messages would stay invisible for
+        a while, and hold back the tasks of the same seller. Claimed tasks are put back by the service."""
         try:
             await self.put_off(self._crawl.clock.now())
         except StoreFailed as failure:
-            log.warning("messages in hand are not given back; they come again", extra={"problem": str(failure)})
+            log.warning("messages are not given back; they come again", extra={"problem": str(failure)})
             return
-        await self.let_go(list(self._hints))
+        await self.acknowledge(list(self._hints))
 
-    async def keep(self) -> None:
-        """Messages stay ours while their tasks are in hand."""
+    async def keep_extending(self) -> None:
+        """Keep the messages invisible to other workers, until cancelled."""
         while True:
             await self._crawl.clock.sleep(self._crawl.visibility.total_seconds() / 3)
             try:
@@ -78,6 +76,6 @@ class ReceivedMessages:
             except Unavailable as refusal:
                 log.warning("messages were not extended", extra={"problem": str(refusal)})
 
-    def _waiting(self) -> list[TaskId]:
-        under_way = self._under_way()
-        return [task_id for task_id in self._hints if task_id not in under_way]
+    def _unclaimed(self) -> list[TaskId]:
+        in_hand = self._tasks_in_hand()
+        return [task_id for task_id in self._hints if task_id not in in_hand]

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from sellerwatch.catalog.quarantine import CaseKind
-from sellerwatch.crawling.absorb_batch import CrawlRules, Group, Run
+from sellerwatch.crawling.absorb_batch import AbsorbBatch, CrawlRules, RunState
 from sellerwatch.crawling.ports import CrawlTx, NoteKind
 from sellerwatch.crawling.task import Task, TaskStatus
 from sellerwatch.kernel.fast_values import altered
@@ -32,16 +32,16 @@ AT_ONCE = 3
 BY_ITSELF = "scheduler"
 
 
-def settle_rechecks(group: Group, run: Run) -> None:
+def settle_rechecks(batch: AbsorbBatch, run: RunState) -> None:
     """Act on what re-checks have found, and see that a run that is still paused has a next one."""
     if run.is_over:
         return
     for problem in run.readable:
-        _resolve(group, run, problem)
-    if run.readable and not _keep_paused(group, run):
-        _go_on(group, run)
+        _resolve(batch, run, problem)
+    if run.readable and not _keep_paused(batch, run):
+        _go_on(batch, run)
     if run.is_paused and not run.rechecks:
-        _plan(group, run)
+        _plan(batch, run)
 
 
 def plan_missing(tx: CrawlTx, rules: CrawlRules, ids: Iterator[str], now: datetime) -> int:
@@ -54,11 +54,11 @@ def plan_missing(tx: CrawlTx, rules: CrawlRules, ids: Iterator[str], now: dateti
     if not runs:
         return 0
     tx.executions.hold(runs)
-    group = Group.begin(tx, rules, ids, now, runs, ())
-    for run in group.runs.values():
-        settle_rechecks(group, run)
-    group.write()
-    return sum(1 for run in group.runs.values() if run.rechecks)
+    batch = AbsorbBatch.begin(tx, rules, ids, now, runs, ())
+    for run in batch.runs.values():
+        settle_rechecks(batch, run)
+    batch.write()
+    return sum(1 for run in batch.runs.values() if run.rechecks)
 
 
 def stop_rechecks(tx: CrawlTx, execution_id: ExecutionId, now: datetime) -> None:
@@ -79,58 +79,58 @@ def recheck_at(tx: CrawlTx, notes: Mapping[NoteKind, Mapping[str, int]]) -> date
     return min((task.available_at for task in tx.tasks.get_many(task_ids).values() if task.is_open), default=None)
 
 
-def _resolve(group: Group, run: Run, problem: str) -> None:
+def _resolve(batch: AbsorbBatch, run: RunState, problem: str) -> None:
     """This kind of problem is over: close its case and reopen the tasks that failed because of it."""
-    _reopen_unread(group, run, [task_id for task_id, unread in run.unread.items() if unread == problem])
+    _reopen_unread(batch, run, [task_id for task_id, unread in run.unread.items() if unread == problem])
     run.forget_problem(problem)
     for case in [c for c in run.cases if c.kind is CaseKind.UNREADABLE and c.field == problem]:
-        resolved = case.decide("resolve", BY_ITSELF, group.now)
-        group.tx.quarantine.save(resolved)
-        group.tx.held_parts.free_case(case.case_id)
+        resolved = case.decide("resolve", BY_ITSELF, batch.now)
+        batch.tx.quarantine.save(resolved)
+        batch.tx.held_parts.free_case(case.case_id)
         run.cases.remove(case)
         shown = {"status": case.status}, {"status": resolved.status, "field": case.field}
-        group.tx.audit.record(AuditEntry(group.now, BY_ITSELF, "quarantine.resolve", "case", case.case_id, *shown))
+        batch.tx.audit.record(AuditEntry(batch.now, BY_ITSELF, "quarantine.resolve", "case", case.case_id, *shown))
 
 
-def _keep_paused(group: Group, run: Run) -> bool:
-    return any(number >= group.rules.drift.unreadable for number in Counter(run.unread.values()).values())
+def _keep_paused(batch: AbsorbBatch, run: RunState) -> bool:
+    return any(number >= batch.rules.drift.unreadable for number in Counter(run.unread.values()).values())
 
 
-def _go_on(group: Group, run: Run) -> None:
+def _go_on(batch: AbsorbBatch, run: RunState) -> None:
     """Whatever else could not be read has another chance too."""
-    _reopen_unread(group, run, list(run.unread))
+    _reopen_unread(batch, run, list(run.unread))
     for problem in list(run.tally.unreadable):
         run.forget_problem(problem)
     if run.is_paused:
-        group.tx.run_notes.clear(run.execution.execution_id, NoteKind.PAUSED)
+        batch.tx.run_notes.clear(run.execution.execution_id, NoteKind.PAUSED)
         run.go_on()
         text = f"The run of {run.execution.seller_id} goes on: the answers can be read again."
-        group.notices.append(Notice("run.resumed", run.execution.execution_id, text))
+        batch.notices.append(Notice("run.resumed", run.execution.execution_id, text))
 
 
-def _plan(group: Group, run: Run) -> None:
+def _plan(batch: AbsorbBatch, run: RunState) -> None:
     """Reopen those that failed longest ago, so that every unread task has its turn."""
-    numbers, most = Counter(run.unread.values()), group.rules.drift.unreadable
+    numbers, most = Counter(run.unread.values()), batch.rules.drift.unreadable
     pausing = [task_id for task_id, problem in run.unread.items() if numbers[problem] >= most] or list(run.unread)
-    found = [task for task in _tasks(group, pausing) if task.status is TaskStatus.FAILED or task.may_start]
-    chosen = sorted(found, key=lambda task: (task.completed_at or group.now, task.task_id))[:AT_ONCE]
-    due = group.now + group.rules.recheck_every
-    _reopen(group, run, chosen, due)
-    group.tx.tasks.save([altered(task, available_at=due) for task in chosen if task.is_open], group.now)
+    found = [task for task in _tasks(batch, pausing) if task.status is TaskStatus.FAILED or task.may_start]
+    chosen = sorted(found, key=lambda task: (task.completed_at or batch.now, task.task_id))[:AT_ONCE]
+    due = batch.now + batch.rules.recheck_every
+    _reopen(batch, run, chosen, due)
+    batch.tx.tasks.save([altered(task, available_at=due) for task in chosen if task.is_open], batch.now)
     for task in chosen:
         run.note_recheck(task.task_id)
 
 
-def _reopen_unread(group: Group, run: Run, task_ids: Sequence[TaskId]) -> None:
-    _reopen(group, run, _tasks(group, task_ids), group.now)
+def _reopen_unread(batch: AbsorbBatch, run: RunState, task_ids: Sequence[TaskId]) -> None:
+    _reopen(batch, run, _tasks(batch, task_ids), batch.now)
     for task_id in task_ids:
         run.forget_unread(task_id)
 
 
-def _reopen(group: Group, run: Run, tasks: Iterable[Task], due: datetime) -> None:
-    """Reopen those that failed. What failed in this group has not been counted yet, so it is just not counted."""
+def _reopen(batch: AbsorbBatch, run: RunState, tasks: Iterable[Task], due: datetime) -> None:
+    """Reopen those that failed. What failed in this batch has not been counted yet, so it is just not counted."""
     failed = [task for task in tasks if task.status is TaskStatus.FAILED]
-    group.tx.tasks.save([task.reopen(due) for task in failed], group.now)
+    batch.tx.tasks.save([task.reopen(due) for task in failed], batch.now)
     uncounted = min(len(failed), run.failed)
     run.failed -= uncounted
     if len(failed) > uncounted:
@@ -142,6 +142,6 @@ def _reopen(group: Group, run: Run, tasks: Iterable[Task], due: datetime) -> Non
             run.ended_items[task.item_no] = ended - 1
 
 
-def _tasks(group: Group, task_ids: Sequence[TaskId]) -> Sequence[Task]:
-    found = group.tx.tasks.get_many(task_ids) if task_ids else {}
-    return group.tx.tasks.hold([found[task_id] for task_id in task_ids if task_id in found])
+def _tasks(batch: AbsorbBatch, task_ids: Sequence[TaskId]) -> Sequence[Task]:
+    found = batch.tx.tasks.get_many(task_ids) if task_ids else {}
+    return batch.tx.tasks.hold([found[task_id] for task_id in task_ids if task_id in found])

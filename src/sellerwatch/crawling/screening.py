@@ -1,6 +1,6 @@
 """Changed parts of products that were told are judged before they are taken in (`catalog/quarantine.py` says how).
 
-A group is counted as a whole and then judged: what it brings counts for and against all of it.
+A batch is counted as a whole and then judged: what it brings counts for and against all of it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from sellerwatch.catalog.quarantine import (
     problem_kind,
     sample_of,
 )
-from sellerwatch.crawling.absorb_batch import Group, Run
-from sellerwatch.crawling.outcome import Ending, Unread
+from sellerwatch.crawling.absorb_batch import AbsorbBatch, RunState
+from sellerwatch.crawling.judged_result import JudgedResult, UnreadableAnswer
 from sellerwatch.kernel.ids import CaseId, ItemNo, TaskId
 from sellerwatch.kernel.notices import Notice
 
@@ -41,37 +41,37 @@ class _Suspect:
     fields: frozenset[str]
 
 
-def screen(group: Group, endings: Sequence[Ending]) -> None:
-    """Judge what the group brings; afterwards the product_batch knows which parts it must not take in."""
-    parts = list(_read_parts(group, endings))
-    changed = [(run, part) for run, part in parts if _differs(group, run, part)]
-    products = group.product_batch.products
+def screen(batch: AbsorbBatch, results: Sequence[JudgedResult]) -> None:
+    """Judge what the batch brings; afterwards the product_batch knows which parts it must not take in."""
+    parts = list(_read_parts(batch, results))
+    changed = [(run, part) for run, part in parts if _differs(batch, run, part)]
+    products = batch.product_batch.products
     watched = [part.item_no for run, part in parts if run.cases]
     items = [*watched, *(part.item_no for _, part in changed)]
-    standing = group.tx.held_parts.held(items) if items else {}
+    standing = batch.tx.held_parts.held(items) if items else {}
     if changed:
-        group.product_batch.stored = group.tx.bodies.latest_raws(
+        batch.product_batch.stored = batch.tx.bodies.latest_raws(
             [products[part.item_no].product_id for _, part in changed]
         )
-    for run in group.runs.values():
+    for run in batch.runs.values():
         for type_, number in Counter(part.type for of, part in parts if of is run).items():
             run.tally.judge(type_, number)
-    suspects: list[tuple[Run, _Suspect]] = []
+    suspects: list[tuple[RunState, _Suspect]] = []
     for run, part in changed:
         held = standing.get(part.key)
         if held is not None and held.status is HeldStatus.DROPPED and held.hash == part.digest:
-            group.product_batch.withheld[part.key] = None
+            batch.product_batch.withheld[part.key] = None
             continue
-        suspect = _suspect(group, part, products[part.item_no])
+        suspect = _suspect(batch, part, products[part.item_no])
         run.tally.change(part.type, suspect.fields)
         suspects.append((run, suspect))
     for run, suspect in suspects:
-        _judge(group, run, suspect, is_last=False)
-    group.tx.held_parts.put([held for held in group.product_batch.withheld.values() if held is not None])
-    _free_obsolete(group, [part for _, part in parts], standing.values())
+        _judge(batch, run, suspect, is_last=False)
+    batch.tx.held_parts.put([held for held in batch.product_batch.withheld.values() if held is not None])
+    _free_obsolete(batch, [part for _, part in parts], standing.values())
 
 
-def hold_unreadable(group: Group, run: Run, task_id: TaskId, unread: Unread) -> None:
+def hold_unreadable(batch: AbsorbBatch, run: RunState, task_id: TaskId, unread: UnreadableAnswer) -> None:
     """Keep an answer that our parser could not read, and say so once; many of one kind pause the run. An answer that a
     re-check finds as it was is not counted again."""
     problem = problem_kind(unread.part, unread.problem)
@@ -80,90 +80,90 @@ def hold_unreadable(group: Group, run: Run, task_id: TaskId, unread: Unread) -> 
         run.tally.fail_to_read(problem)
         run.note_unread(task_id, problem)
     number = run.tally.unreadable.get(problem, 0)
-    held = group.tx.held_parts.held([unread.item_no]) if unread.item_no is not None else {}
+    held = batch.tx.held_parts.held([unread.item_no]) if unread.item_no is not None else {}
     known = None if unread.item_no is None else held.get((unread.item_no, unread.part))
     if known is None or known.status is not HeldStatus.DROPPED or known.hash != unread.hash:
-        case = _case_of(group, run, unread.part, CaseKind.UNREADABLE, problem, unread.item_no, ("", unread.problem))
+        case = _case_of(batch, run, unread.part, CaseKind.UNREADABLE, problem, unread.item_no, ("", unread.problem))
         if unread.item_no is not None:
-            part = _held(run, unread.item_no, unread.part, unread.hash, unread.body, group, case)
-            group.tx.held_parts.put([part])
-    if number >= group.rules.drift.unreadable and not run.is_paused and not run.is_over:
+            part = _held(run, unread.item_no, unread.part, unread.hash, unread.body, batch, case)
+            batch.tx.held_parts.put([part])
+    if number >= batch.rules.drift.unreadable and not run.is_paused and not run.is_over:
         run.paused = f"{number} answers could not be read: {unread.problem}"
         seller = run.execution.seller_id
-        every = group.rules.recheck_every.total_seconds()
+        every = batch.rules.recheck_every.total_seconds()
         text = (
             f"The run of {seller} is paused: {run.paused}. A few of them are read again every {every:g} s, and the run"
             " goes on by itself once they are readable. To decide now, release or drop its quarantine case."
         )
-        group.notices.append(Notice("run.paused", run.execution.execution_id, text))
+        batch.notices.append(Notice("run.paused", run.execution.execution_id, text))
 
 
-def settle_pending(group: Group, run: Run, parts: Iterable[PartType]) -> None:
+def settle_pending(batch: AbsorbBatch, run: RunState, parts: Iterable[PartType]) -> None:
     """Enough of the run has been judged, or all of it: what waited for that is taken in, or held."""
     execution_id = run.execution.execution_id
-    pending = [held for part in parts for held in group.tx.held_parts.pending(execution_id, part)]
+    pending = [held for part in parts for held in batch.tx.held_parts.pending(execution_id, part)]
     if not pending:
         return
-    reach(group, pending)
+    reach(batch, pending)
     for held in pending:
-        suspect = _suspect_again(group, held)
+        suspect = _suspect_again(batch, held)
         if suspect is None:
             continue
-        if _judge(group, run, suspect, is_last=True):
-            moved = group.product_batch.withheld[held.item_no, held.part]
-            group.tx.held_parts.put([moved] if moved is not None else [])
+        if _judge(batch, run, suspect, is_last=True):
+            moved = batch.product_batch.withheld[held.item_no, held.part]
+            batch.tx.held_parts.put([moved] if moved is not None else [])
         else:
-            take_in(group, run, suspect.part)
+            take_in(batch, run, suspect.part)
 
 
-def close_overtaken(group: Group, run: Run) -> None:
+def close_overtaken(batch: AbsorbBatch, run: RunState) -> None:
     """A run has ended: cases under which nothing is held any more, and which it did not meet again, are over."""
-    held = group.tx.held_parts.count_held([case.case_id for case in run.cases])
+    held = batch.tx.held_parts.count_held([case.case_id for case in run.cases])
     for case in run.cases:
         if not held.get(case.case_id) and case.field not in run.tally.unreadable:
-            group.tx.quarantine.save(case.decide("release", BY_ITSELF, group.now))
+            batch.tx.quarantine.save(case.decide("release", BY_ITSELF, batch.now))
 
 
-def reach(group: Group, held: Sequence[HeldPart]) -> None:
+def reach(batch: AbsorbBatch, held: Sequence[HeldPart]) -> None:
     """Put the products of these on the product_batch, with their bodies."""
-    missing = [h.item_no for h in held if h.item_no not in group.product_batch.products]
-    group.product_batch.products.update(group.tx.products.of_items(missing))
+    missing = [h.item_no for h in held if h.item_no not in batch.product_batch.products]
+    batch.product_batch.products.update(batch.tx.products.of_items(missing))
     ids = [
-        group.product_batch.products[h.item_no].product_id for h in held if h.item_no in group.product_batch.products
+        batch.product_batch.products[h.item_no].product_id for h in held if h.item_no in batch.product_batch.products
     ]
-    group.product_batch.stored = {**group.tx.bodies.latest_raws(ids), **group.product_batch.stored}
+    batch.product_batch.stored = {**batch.tx.bodies.latest_raws(ids), **batch.product_batch.stored}
 
 
-def take_in(group: Group, run: Run, part: Part) -> None:
+def take_in(batch: AbsorbBatch, run: RunState, part: Part) -> None:
     """A part that was held after all."""
-    group.product_batch.withheld.pop(part.key, None)
-    group.tx.held_parts.free([part.key])
+    batch.product_batch.withheld.pop(part.key, None)
+    batch.tx.held_parts.free([part.key])
     try:
-        absorb_part(group.product_batch, part, run.execution.seller_id, group.now)
+        absorb_part(batch.product_batch, part, run.execution.seller_id, batch.now)
     except ForeignProduct:
         return
     run.ended_items.setdefault(part.item_no, 0)
 
 
-def part_of(group: Group, held: HeldPart) -> Part:
+def part_of(batch: AbsorbBatch, held: HeldPart) -> Part:
     """A held body read by today's parser."""
-    facts = read_part(group.rules.marketplace, held.part, held.item_no, held.body)
+    facts = read_part(batch.rules.marketplace, held.part, held.item_no, held.body)
     return Part.of(held.part, held.item_no, facts, held.body)
 
 
-def _read_parts(group: Group, endings: Sequence[Ending]) -> Iterator[tuple[Run, Part]]:
-    for ending in endings:
-        run = group.runs.get(ending.claim.task.execution_id)
+def _read_parts(batch: AbsorbBatch, results: Sequence[JudgedResult]) -> Iterator[tuple[RunState, Part]]:
+    for result in results:
+        run = batch.runs.get(result.claim.task.execution_id)
         if run is not None:
-            for part in ending.parts:
+            for part in result.parts:
                 yield run, part
 
 
-def _differs(group: Group, run: Run, part: Part) -> bool:
+def _differs(batch: AbsorbBatch, run: RunState, part: Part) -> bool:
     """A change of a product of this seller that the receiver knows; anything else has nothing to be judged by."""
     if part.digest is None:
         return False
-    product, seller_id = group.product_batch.products.get(part.item_no), run.execution.seller_id
+    product, seller_id = batch.product_batch.products.get(part.item_no), run.execution.seller_id
     if product is None or product.version == 0 or product.is_deleted:
         return False
     if product.seller_id != seller_id:
@@ -174,44 +174,44 @@ def _differs(group: Group, run: Run, part: Part) -> bool:
     return known is not None and known != part.digest
 
 
-def _suspect(group: Group, part: Part, product: Product) -> _Suspect:
-    old = group.product_batch.stored.get(product.product_id, {}).get(part.type)
+def _suspect(batch: AbsorbBatch, part: Part, product: Product) -> _Suspect:
+    old = batch.product_batch.stored.get(product.product_id, {}).get(part.type)
     before: Mapping[str, Any] = {}
     if old is not None:
         try:
-            before = NormalizedPart.of(read_part(group.rules.marketplace, part.type, part.item_no, old)).read()
+            before = NormalizedPart.of(read_part(batch.rules.marketplace, part.type, part.item_no, old)).read()
         except Unparsable:
             # Today's parser wants more than the one that read it: then everything about it is new.
             before = {}
     changes = differences(before, part.said.read()) if part.said is not None else []
-    return _Suspect(part, changes, group.rules.drift.telling(changes))
+    return _Suspect(part, changes, batch.rules.drift.telling(changes))
 
 
-def _suspect_again(group: Group, held: HeldPart) -> _Suspect | None:
-    product = group.product_batch.products.get(held.item_no)
+def _suspect_again(batch: AbsorbBatch, held: HeldPart) -> _Suspect | None:
+    product = batch.product_batch.products.get(held.item_no)
     if product is None or product.is_deleted:
-        group.tx.held_parts.free([(held.item_no, held.part)])
+        batch.tx.held_parts.free([(held.item_no, held.part)])
         return None
-    return _suspect(group, part_of(group, held), product)
+    return _suspect(batch, part_of(batch, held), product)
 
 
-def _judge(group: Group, run: Run, suspect: _Suspect, *, is_last: bool) -> bool:
+def _judge(batch: AbsorbBatch, run: RunState, suspect: _Suspect, *, is_last: bool) -> bool:
     """Whether it is withheld: under a case, or until more has been judged."""
-    part, rules = suspect.part, group.rules.drift
+    part, rules = suspect.part, batch.rules.drift
     case = next((c for c in run.cases if c.covers(part.type, suspect.fields)), None)
     strange = [] if case else run.tally.strange(part.type, suspect.fields, rules)
     if strange:
         sample = sample_of(suspect.changes, strange)
-        case = _case_of(group, run, part.type, CaseKind.SHARE, strange[0], part.item_no, sample)
+        case = _case_of(batch, run, part.type, CaseKind.SHARE, strange[0], part.item_no, sample)
     if case is None and (is_last or run.tally.knows_enough(part.type, rules)):
         return False
     digest = part.digest or ""
-    group.product_batch.withheld[part.key] = _held(run, part.item_no, part.type, digest, part.body, group, case)
+    batch.product_batch.withheld[part.key] = _held(run, part.item_no, part.type, digest, part.body, batch, case)
     return True
 
 
 def _held(
-    run: Run, item_no: ItemNo, part: PartType, digest: str, body: bytes, group: Group, case: Case | None
+    run: RunState, item_no: ItemNo, part: PartType, digest: str, body: bytes, batch: AbsorbBatch, case: Case | None
 ) -> HeldPart:
     return HeldPart(
         item_no=item_no,
@@ -220,15 +220,15 @@ def _held(
         seller_id=run.execution.seller_id,
         execution_id=run.execution.execution_id,
         hash=digest,
-        created_at=group.now,
+        created_at=batch.now,
         case_id=case.case_id if case else None,
         body=body,
     )
 
 
 def _case_of(
-    group: Group,
-    run: Run,
+    batch: AbsorbBatch,
+    run: RunState,
     part: PartType,
     kind: CaseKind,
     field: str,
@@ -239,9 +239,9 @@ def _case_of(
     for case in run.cases:
         if (case.part, case.kind, case.field) == (part, kind, field):
             return case
-    seller, now = run.execution.seller_id, group.now
+    seller, now = run.execution.seller_id, batch.now
     case = Case(
-        case_id=CaseId(next(group.ids)),
+        case_id=CaseId(next(batch.ids)),
         seller_id=seller,
         execution_id=run.execution.execution_id,
         part=part,
@@ -253,17 +253,17 @@ def _case_of(
         sample_before=sample[0],
         sample_after=sample[1],
     )
-    group.tx.quarantine.add(case)
+    batch.tx.quarantine.add(case)
     run.cases.append(case)
     about = "could not be read" if kind is CaseKind.UNREADABLE else "changed in too many products at once"
     shown = f"item {item}: {sample[0]!r} became {sample[1]!r}" if kind is CaseKind.SHARE else sample[1]
     text = f"Products of {seller} are held: {field} {about} ({shown})."
-    group.notices.append(Notice("quarantine.opened", case.case_id, text))
+    batch.notices.append(Notice("quarantine.opened", case.case_id, text))
     return case
 
 
-def _free_obsolete(group: Group, parts: Sequence[Part], standing: Collection[HeldPart]) -> None:
+def _free_obsolete(batch: AbsorbBatch, parts: Sequence[Part], standing: Collection[HeldPart]) -> None:
     """What stood for a part that now reads as good or as known has been overtaken."""
     if standing:
-        read = {part.key for part in parts} - group.product_batch.withheld.keys()
-        group.tx.held_parts.free([(h.item_no, h.part) for h in standing if (h.item_no, h.part) in read])
+        read = {part.key for part in parts} - batch.product_batch.withheld.keys()
+        batch.tx.held_parts.free([(h.item_no, h.part) for h in standing if (h.item_no, h.part) in read])

@@ -13,7 +13,7 @@ from sellerwatch.catalog.removal_queries import (
     removal_fields,
     show_removal,
 )
-from sellerwatch.crawling.absorb_batch import CrawlRules, Group
+from sellerwatch.crawling.absorb_batch import AbsorbBatch, CrawlRules
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.kernel.ids import RemovalId
 from sellerwatch.kernel.operations import OperationContext
@@ -76,10 +76,10 @@ def _confirm_step(tx: CrawlTx, context: OperationContext, removal_id: RemovalId,
     removal = find_removal(tx, removal_id)
     REMOVAL_LIFE.after(removal.status, "confirm", removal_id)
     gone = tx.products.unseen_since(removal.seller_id, removal.unseen_since, BATCH)
-    group = Group.begin(tx, rules, context.ids, context.now, (), [product.item_no for product in gone])
+    batch = AbsorbBatch.begin(tx, rules, context.ids, context.now, (), [product.item_no for product in gone])
     for product in gone:
-        group.announce_removal(product.item_no, removal.execution_id)
-    group.write()
+        batch.announce_removal(product.item_no, removal.execution_id)
+    batch.write()
     more = bool(tx.products.unseen_since(removal.seller_id, removal.unseen_since, 1))
     if not more:
         _decide(tx, removal, "confirm", context)

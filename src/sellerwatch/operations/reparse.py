@@ -17,7 +17,7 @@ from sellerwatch.catalog.ports import Unparsable
 from sellerwatch.catalog.product import PartType, Product
 from sellerwatch.catalog.product_views import ChangeView
 from sellerwatch.catalog.queries import count_complete, last_event_data
-from sellerwatch.crawling.absorb_batch import CrawlRules, Group
+from sellerwatch.crawling.absorb_batch import AbsorbBatch, CrawlRules
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.kernel.clock import EPOCH
 from sellerwatch.kernel.ids import ItemNo, SellerId
@@ -185,28 +185,28 @@ def _reparse_step(
     require_seller(tx, seller_id)
     rows = tx.product_queries.complete_after(after, seller_id, BATCH)
     products = [product for _, product in rows]
-    group = Group.begin(tx, rules, context.ids, context.now, (), [product.item_no for product in products])
-    group.product_batch.stored = tx.bodies.latest_raws([product.product_id for product in products])
-    found = [reparsed for product in products if (reparsed := _reparse(tx, context, group, product)) is not None]
+    batch = AbsorbBatch.begin(tx, rules, context.ids, context.now, (), [product.item_no for product in products])
+    batch.product_batch.stored = tx.bodies.latest_raws([product.product_id for product in products])
+    found = [reparsed for product in products if (reparsed := _reparse(tx, context, batch, product)) is not None]
     if not dry_run:
         differing = [reparsed.item_no for reparsed in found if reparsed.problem is None]
         for item_no in differing:
-            _take_in(group, item_no)
-        announce_and_write(group, None, differing)
-        if group.events:
+            _take_in(batch, item_no)
+        announce_and_write(batch, None, differing)
+        if batch.events:
             changed = {"products": [reparsed.item_no for reparsed in found]}
             subject = seller_id or "*"
             action = "products.reparse"
             tx.audit.record(AuditEntry(context.now, context.actor, action, "seller", subject, after=changed))
-    return ReparseStep(len(rows), tuple(found), group.events, rows[-1][0] if len(rows) == BATCH else None)
+    return ReparseStep(len(rows), tuple(found), batch.events, rows[-1][0] if len(rows) == BATCH else None)
 
 
-def _reparse(tx: CrawlTx, context: OperationContext, group: Group, product: Product) -> ReparsedProduct | None:
+def _reparse(tx: CrawlTx, context: OperationContext, batch: AbsorbBatch, product: Product) -> ReparsedProduct | None:
     """Read the bodies of a product; return None where they say the same as its last event."""
     if product.version == 0:
         return None
     try:
-        _, data = current(group.product_batch, product, tx.bodies, group.rules.marketplace)
+        _, data = current(batch.product_batch, product, tx.bodies, batch.rules.marketplace)
     except Unparsable as unparsable:
         problem = error_text(unparsable.code, unparsable.facts, context.language)
         return ReparsedProduct(product.item_no, (), problem)
@@ -214,12 +214,12 @@ def _reparse(tx: CrawlTx, context: OperationContext, group: Group, product: Prod
     return ReparsedProduct(product.item_no, tuple(changes)) if changes else None
 
 
-def _take_in(group: Group, item: ItemNo) -> None:
+def _take_in(batch: AbsorbBatch, item: ItemNo) -> None:
     """Give a product the hashes of its stored bodies, so that the differences become an event."""
-    product_batch = group.product_batch
+    product_batch = batch.product_batch
     for type_ in PartType:
         product = product_batch.products[item]
         body = product_batch.stored[product.product_id][type_]
-        part = Part.of(type_, item, read_part(group.rules.marketplace, type_, item, body), body)
-        seen, _ = product.see_part(type_, part.digest or "", group.now)
+        part = Part.of(type_, item, read_part(batch.rules.marketplace, type_, item, body), body)
+        seen, _ = product.see_part(type_, part.digest or "", batch.now)
         product_batch.put(seen)

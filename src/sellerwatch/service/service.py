@@ -276,7 +276,7 @@ class Service:
 
     def _take_pauses(self, pauses: Sequence[Pause]) -> None:
         if self.crawl.pause.take(pauses):
-            self.worker.stand_back()
+            self.worker.return_paused()
 
     async def _heed(self) -> datetime | None:
         """What a command or another process did may be work for this one: looked for now, not at the next sweep."""

@@ -114,7 +114,7 @@ async def stocked(console: Console) -> list[str]:
     item, event = await do(console.office, work)
     # A list page was read, and nothing else of its products yet.
     await practice.start(TWO)
-    await practice.absorb([practice.ending(taken) for taken in await practice.claim(1)])
+    await practice.absorb([practice.judged(taken) for taken in await practice.claim(1)])
     unread = practice.world.listing(TWO, 0, 1)[0]
     assert practice.world.count(ONE) == 3
     return [

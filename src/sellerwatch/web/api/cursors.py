@@ -1,39 +1,27 @@
-"""Lists that grow without end: cursors, and the filters and answers that many routes share.
+"""Parameters that many routes share: cursors, filters, times and dry runs.
 
-A cursor is opaque to its reader. It names the list it is of and the place where a slice ended, so it holds while rows
-come and go, and one of another list, or one that was tampered with, is refused and never read as something else.
+A cursor is opaque text. It names its list and the row where a page ended, so it stays valid while rows come and go; a
+cursor of another list, or one that was changed, is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated, TypeVar
+from typing import Annotated
 
-from fastapi import Path, Query, Request
-from pydantic import Field
+from fastapi import Path, Query
 
-from sellerwatch.kernel.bulk import BulkResult
 from sellerwatch.kernel.ids import ItemNo, SellerId
-from sellerwatch.kernel.paging import LONGEST_CURSOR, Page, encode_cursor
-from sellerwatch.kernel.wording import error_text
-from sellerwatch.operations.ports import ServiceTx
-from sellerwatch.sellers.seller import SellerNotFound
-from sellerwatch.web.api.errors import FieldProblem, InvalidRequest, language_of
-from sellerwatch.web.api.models import CursorPage, ResponseModel
+from sellerwatch.kernel.paging import LONGEST_CURSOR
+from sellerwatch.web.api.errors import FieldProblem, InvalidRequest
 
-T = TypeVar("T")
-U = TypeVar("U")
-
-#: As many things as one request may name.
+#: How many ids one request may name.
 MOST_NAMED = 1000
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 CursorParameter = Annotated[
     str | None,
-    Query(
-        alias="cursor", max_length=LONGEST_CURSOR, description="`next` of the slice before; left out: the beginning."
-    ),
+    Query(alias="cursor", max_length=LONGEST_CURSOR, description="`next` of the page before; left out: the beginning."),
 ]
 SellerFilter = Annotated[
     str | None,
@@ -47,49 +35,12 @@ Until = Annotated[datetime | None, Query(alias="until", description="Made before
 ItemPath = Annotated[int, Path(alias="itemNo", ge=1, le=ItemNo.LARGEST, examples=[900000001])]
 
 
-class RefusedOne(ResponseModel):
-    """One of several that could not be handled, and why."""
-
-    id: str
-    error_code: str = Field(examples=["ILLEGAL_MOVE"])
-    message: str
-
-
-class HandledAnswer(ResponseModel):
-    """What became of several: each is in one of the two lists."""
-
-    done: list[str]
-    refused: list[RefusedOne]
-
-    @classmethod
-    def of(cls, handled: BulkResult, request: Request) -> HandledAnswer:
-        return cls(done=list(handled.done), refused=refused_of(handled, request))
-
-
-def refused_of(handled: BulkResult, request: Request) -> list[RefusedOne]:
-    language = language_of(request)
-    return [
-        RefusedOne(id=one.id, error_code=one.error.code, message=error_text(one.error.code, one.error.facts, language))
-        for one in handled.refused
-    ]
-
-
-def cursor_page(name: str, piece: Page[T], tell: Callable[[T], U]) -> CursorPage[U]:
-    return CursorPage[U](content=[tell(entry) for entry in piece.content], next=encode_cursor(name, piece.next))
-
-
-def known_seller(tx: ServiceTx, given: SellerId | None) -> None:
-    """A filter by a seller that does not exist is a slip of the pen, not an empty list."""
-    if given is not None and tx.sellers.get(given) is None:
-        raise SellerNotFound(seller_id=given)
-
-
 def seller_of(given: str | None) -> SellerId | None:
     return None if given is None else SellerId.parse(given)
 
 
 def utc(given: datetime | None) -> datetime | None:
-    """A time without a zone is UTC."""
+    """Return a time in UTC; a time without a zone is UTC."""
     if given is None:
         return None
     try:
@@ -103,7 +54,7 @@ def unreadable(field: str, problem: str) -> InvalidRequest:
 
 
 def one_way(ids: Sequence[str] | None, field: str, *, chosen: bool) -> None:
-    """By ids or by a choice: one of the two must be said, so that nobody moves all of them by a slip."""
+    """Require ids or a choice, so that a request without either does not change everything."""
     if ids and chosen:
         raise unreadable(field, "give ids or a choice, not both")
     if not ids and not chosen:

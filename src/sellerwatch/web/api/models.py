@@ -75,12 +75,5 @@ class NumberedPage(ResponseModel, Generic[T]):
         return cls(content=content, page=page, size=size, total_elements=total, total_pages=-(-total // size))
 
 
-class CursorPage(ResponseModel, Generic[T]):
-    """One piece of a list that grows without end: `next` leads to the piece behind it, null at the end."""
-
-    content: list[T]
-    next: str | None
-
-
 PageNumber = Annotated[int, Query(alias="page", ge=0, le=1_000_000, description="Counted from 0.")]
 PageSize = Annotated[int, Query(alias="size", ge=1, le=LARGEST_PAGE, description="Entries of a page.")]

@@ -18,7 +18,7 @@ from sellerwatch.catalog.absorb import Part
 from sellerwatch.catalog.facts import body_hash
 from sellerwatch.catalog.product import PartType
 from sellerwatch.crawling.claim import Claim
-from sellerwatch.crawling.outcome import PART_OF, Ending, judge
+from sellerwatch.crawling.judged_result import PART_OF, JudgedResult, judge
 from sellerwatch.crawling.task import Purpose, Task, TaskType
 from sellerwatch.kernel.failure import FailureCode
 
@@ -38,7 +38,7 @@ def claimed(task: Task, *, is_replacement: bool = False, known: str | None = Non
 
 def judged(
     answer: Answer, task: Task | None = None, *, is_replacement: bool = False, known: str | None = None
-) -> Ending:
+) -> JudgedResult:
     task = task or a_task(task_type=DETAIL)
     return judge(
         claimed(task, is_replacement=is_replacement, known=known), answer, a_marketplace(), 0.1234, NOW + SECOND

@@ -1,6 +1,6 @@
-"""One request's end, read and judged, ready for the transaction that absorbs it.
+"""The result of one request, read and judged, ready for the transaction that absorbs it.
 
-Made before the transaction: bodies are read and facts hashed here, not while the database waits.
+Made before the transaction: bodies are parsed and facts hashed here, not while the database waits.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ from sellerwatch.kernel.fast_values import quick
 from sellerwatch.kernel.ids import ItemNo
 from sellerwatch.marketplaces.ports import Marketplace
 
-#: An error of our own while an answer was read: nobody else is charged for it.
-OWN_ERROR = Verdict(TaskEnd.FAILED, Outcome.BLAMELESS, FailureCode.INTERNAL)
+#: An error of our own while an answer was read: neither agent nor marketplace is blamed.
+INTERNAL_ERROR = Verdict(TaskEnd.FAILED, Outcome.BLAMELESS, FailureCode.INTERNAL)
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
-    """An answer that is JSON and not the contract's: kept, so that a better parser can read it. A page has no item."""
+class UnreadableAnswer:
+    """An answer that is JSON and does not match the contract; kept, so that a later parser can read it. A list page has
+    no `item_no`."""
 
     part: PartType
     item_no: ItemNo | None
@@ -48,8 +49,8 @@ class Unread:
 
 @quick
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """One claim's end, ready to be absorbed."""
+class JudgedResult:
+    """What became of one claim, ready to be absorbed."""
 
     claim: Claim
     verdict: Verdict
@@ -62,7 +63,7 @@ class Ending:
     wait: timedelta | None = None
     rest: timedelta = timedelta(0)
     is_gone: bool = False
-    unread: Unread | None = None
+    unread: UnreadableAnswer | None = None
     unknown: tuple[str, ...] = ()
 
     @property
@@ -76,7 +77,7 @@ class Ending:
 
     @property
     def charge(self) -> RequestOutcome:
-        """What the pool and the endpoint's circuit see of it."""
+        """Return what is recorded for the agent and the endpoint's circuit."""
         task, claim, verdict = self.claim.task, self.claim, self.verdict
         return RequestOutcome(
             candidate=claim.candidate,
@@ -97,14 +98,14 @@ class Ending:
         )
 
 
-def judge(claim: Claim, answer: Answer, marketplace: Marketplace, took: float, now: datetime) -> Ending:
-    """Read the answer and say what it means; the meaning itself is the table's (`agents/judgement.py`)."""
+def judge(claim: Claim, answer: Answer, marketplace: Marketplace, took: float, now: datetime) -> JudgedResult:
+    """Read the answer and judge it by the table in `agents/judgement.py`."""
     task, token = claim.task, claim.candidate.token
     verdict = judge_answer(answer, is_replacement=token is not None and token.is_replacement)
     failure = failure_of(verdict, answer, now)
     parts: tuple[Part, ...] = ()
     total: int | None = None
-    unread: Unread | None = None
+    unread: UnreadableAnswer | None = None
     if answer.kind is AnswerKind.OK:
         try:
             parts, total = _read(claim, answer.body, marketplace)
@@ -113,10 +114,10 @@ def judge(claim: Claim, answer: Answer, marketplace: Marketplace, took: float, n
             failure = Failure.of(FailureCode.UNREADABLE, now, endpoint=unparsable.endpoint, detail=unparsable.problem)
             if not unparsable.is_garbled:
                 part = PART_OF[task.task_type]
-                unread = Unread(part, task.item_no, unparsable.problem, answer.body, body_hash(answer.body))
+                unread = UnreadableAnswer(part, task.item_no, unparsable.problem, answer.body, body_hash(answer.body))
     elif answer.kind is AnswerKind.GONE and task.purpose is Purpose.REMOVAL_PROOF:
         verdict, failure = PROVED_GONE, None
-    return Ending(
+    return JudgedResult(
         claim=claim,
         verdict=verdict,
         status=answer.status,
@@ -131,10 +132,10 @@ def judge(claim: Claim, answer: Answer, marketplace: Marketplace, took: float, n
     )
 
 
-def own_error(claim: Claim, detail: str, took: float, at: datetime) -> Ending:
-    """There is no answer to judge: something of ours broke."""
+def internal_error(claim: Claim, detail: str, took: float, at: datetime) -> JudgedResult:
+    """Return the result of a request that failed in our own code."""
     failure = Failure.of(FailureCode.INTERNAL, at, detail=detail)
-    return Ending(claim, OWN_ERROR, None, int(took * 1000), at, failure)
+    return JudgedResult(claim, INTERNAL_ERROR, None, int(took * 1000), at, failure)
 
 
 PART_OF = {
