@@ -93,6 +93,12 @@ class ProductBatch:
     messages: list[Message] = field(default_factory=list)
     listed: set[ItemNo] = field(default_factory=set)
     entries: EntryCache = field(default_factory=EntryCache)
+    read: dict[tuple[PartType, datetime], list[ItemNo]] = field(default_factory=dict)
+
+    def note_read(self, part: Part, at: datetime) -> None:
+        """Note when a detail or options were read and nothing of them was withheld, whether or not they changed."""
+        if self.withheld.get(part.key) is None and part.type is not PartType.MINISHOP:
+            self.read.setdefault((part.type, at), []).append(part.item_no)
 
     def put(self, product: Product, *, new: bool = False) -> None:
         self.products[product.item_no] = product

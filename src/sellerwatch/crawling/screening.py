@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from sellerwatch.catalog.absorb import Part, absorb_part, read_part
@@ -113,7 +114,7 @@ def settle_pending(batch: AbsorbBatch, run: RunState, parts: Iterable[PartType])
             moved = batch.product_batch.withheld[held.item_no, held.part]
             batch.tx.held_parts.put([moved] if moved is not None else [])
         else:
-            take_in(batch, run, suspect.part)
+            take_in(batch, run, suspect.part, held.created_at)
 
 
 def close_overtaken(batch: AbsorbBatch, run: RunState) -> None:
@@ -134,14 +135,15 @@ def reach(batch: AbsorbBatch, held: Sequence[HeldPart]) -> None:
     batch.product_batch.stored = {**batch.tx.bodies.latest_raws(ids), **batch.product_batch.stored}
 
 
-def take_in(batch: AbsorbBatch, run: RunState, part: Part) -> None:
-    """A part that was held after all."""
+def take_in(batch: AbsorbBatch, run: RunState, part: Part, read_at: datetime) -> None:
+    """Take in a part that was held: it is as old as its reading."""
     batch.product_batch.withheld.pop(part.key, None)
     batch.tx.held_parts.free([part.key])
     try:
         absorb_part(batch.product_batch, part, run.execution.seller_id, batch.now)
     except ForeignProduct:
         return
+    batch.product_batch.note_read(part, read_at)
     run.ended_items.setdefault(part.item_no, 0)
 
 

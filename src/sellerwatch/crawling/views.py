@@ -22,6 +22,16 @@ DryRunField = Annotated[bool, About("True where nothing was changed: the answer 
 
 
 @dataclass(frozen=True)
+class FoundProductsView(View):
+    """Products of a run: first seen whole, changed, deleted, and wholly read without any difference."""
+
+    new: int
+    changed: int
+    gone: int
+    unchanged: int
+
+
+@dataclass(frozen=True)
 class ExecutionView(View):
     """A run. Rates are in percent: of all its tasks, and of those that are over.
 
@@ -37,6 +47,7 @@ class ExecutionView(View):
     completed_tasks: int
     failed_tasks: int
     list_total: Annotated[int | None, About("Products the seller has according to the marketplace.")]
+    products: Annotated[FoundProductsView | None, About("What it found; in lists null until the run has ended.")]
     progress_rate: Annotated[float, About(example=42.5)]
     success_rate: Annotated[float, About(example=99.8)]
     created_at: datetime
@@ -193,15 +204,28 @@ class RetriedTasksView(BulkResultView):
     next: str | None
 
 
+#: Fields of a run that its views show in another shape, or not.
+_OF_RUN = frozenset(
+    {"started_by", "failure", "new_products", "changed_products", "gone_products", "unchanged_products"}
+)
+
+
 def execution_fields(run: Execution, language: str) -> dict[str, Any]:
     """Return the fields that every view of a run has."""
-    own = {name: value for name, value in vars(run).items() if name not in ("started_by", "failure")}
+    own = {name: value for name, value in vars(run).items() if name not in _OF_RUN}
     return own | {
+        "products": _found_products(run),
         "progress_rate": round(run.progress_rate, 2),
         "success_rate": round(run.success_rate, 2),
         "error_message": error_message(run.failure, language),
         "failure": FailureView.of(run.failure),
     }
+
+
+def _found_products(run: Execution) -> FoundProductsView | None:
+    counts = (run.new_products, run.changed_products, run.gone_products, run.unchanged_products)
+    new, changed, gone, unchanged = (number or 0 for number in counts)
+    return None if None in counts else FoundProductsView(new, changed, gone, unchanged)
 
 
 #: Fields of a task that are its guards and bookkeeping.

@@ -148,7 +148,7 @@ def _release_step(
             unreadable.append(part.item_no)
             continue
         if run is not None and part.item_no in group.product_batch.products:
-            take_in(group, run, read)
+            take_in(group, run, read, part.created_at)
             taken += 1
         else:
             tx.held_parts.free([read.key])

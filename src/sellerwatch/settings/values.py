@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, Field, SecretStr
 
 from sellerwatch.access.users import FIRST, InvalidPassword, check_password
-from sellerwatch.catalog.differences import ChangeKind
+from sellerwatch.catalog.differences import FIELD_KINDS
 from sellerwatch.catalog.policies import InvalidPolicy, parse_policies
 
 
@@ -95,7 +95,7 @@ def _policies(text: str) -> str:
 
 
 def _kinds(text: str) -> str:
-    known = {str(kind) for kind in ChangeKind}
+    known = {str(kind) for kind in FIELD_KINDS}
     wrong = [name for each in text.split(",") if (name := each.strip()) and name not in known]
     if wrong:
         raise ValueError(_sayable(f"{wrong[0]} is no kind of change; there are: {', '.join(sorted(known))}"))

@@ -1,13 +1,17 @@
-"""Products' histories in SQL, as zstd-compressed JSON: a list of changes, or of a creation the whole product."""
+"""Products' histories in SQL, as zstd-compressed JSON: a list of changes, or of a creation the whole product.
+
+The rows of the feed of changes (`changes.py`) are written with them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import orjson
 import zstandard
 
-from sellerwatch.adapters.sql.statements import Db
+from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.catalog.changes import kinds_and_fields
 from sellerwatch.catalog.differences import Change, creation
 from sellerwatch.catalog.ports import HistoryEntry
 from sellerwatch.catalog.product import ProductEvent
@@ -19,12 +23,20 @@ INSERT INTO product_changes (product_id, item_no, seller_id, execution_id, outbo
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
+ADD_CHANGE = """
+INSERT INTO changes (history_id, item_no, seller_id, execution_id, kind, field, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)
+"""
+
 OF_PRODUCT = """
 SELECT product_id, item_no, seller_id, execution_id, outbox_id, event_type, version, changes, created_at
 FROM product_changes WHERE product_id = :product_id ORDER BY id DESC LIMIT :limit
 """
 
 _LEVEL = -1
+#: Entries of one INSERT, so that it stays below what a server takes.
+_AT_ONCE = 50
+#: As long as the column.
+LONGEST_FIELD = 255
 _ALL = 2**31
 
 
@@ -34,26 +46,29 @@ class SqlHistory:
 
     def add(self, entries: Iterable[HistoryEntry]) -> None:
         compress = zstandard.ZstdCompressor(level=_LEVEL).compress
-        self._db.many(
-            ADD,
-            [
-                (
-                    entry.product_id,
-                    entry.item_no,
-                    entry.seller_id,
-                    entry.execution_id,
-                    entry.outbox_id,
-                    entry.event,
-                    entry.version,
-                    compress(entry.whole or _changes_json(entry.changes)),
-                    entry.created_at,
-                )
-                for entry in entries
-            ],
-        )
+        left = list(entries)
+        while left:
+            some, left = left[:_AT_ONCE], left[_AT_ONCE:]
+            rows = self._db.insert(
+                ADD,
+                [
+                    (
+                        entry.product_id,
+                        entry.item_no,
+                        entry.seller_id,
+                        entry.execution_id,
+                        entry.outbox_id,
+                        entry.event,
+                        entry.version,
+                        compress(entry.whole or _changes_json(entry.changes)),
+                        entry.created_at,
+                    )
+                    for entry in some
+                ],
+            )
+            self._db.many(ADD_CHANGE, _change_rows(rows, some))
 
     def of_product(self, product_id: ProductId, limit: int | None = None) -> Sequence[HistoryEntry]:
-        expand = zstandard.ZstdDecompressor().decompress
         rows = self._db.rows(OF_PRODUCT, {"product_id": product_id, "limit": _ALL if limit is None else limit})
         return [
             HistoryEntry(
@@ -64,7 +79,7 @@ class SqlHistory:
                 outbox_id=None if row[4] is None else OutboxId(row[4]),
                 event=ProductEvent(row[5]),
                 version=row[6],
-                changes=_read_changes(expand(row[7])),
+                changes=read_changes(row[7]),
                 created_at=row[8],
             )
             for row in reversed(rows)
@@ -75,6 +90,14 @@ def _changes_json(changes: Iterable[Change]) -> bytes:
     return orjson.dumps([(change.field, change.before, change.after) for change in changes])
 
 
-def _read_changes(text: bytes) -> tuple[Change, ...]:
-    kept = orjson.loads(text)
+def _change_rows(rows: Iterable[int], entries: Sequence[HistoryEntry]) -> Iterator[AnyRow]:
+    for row, entry in zip(rows, entries, strict=True):
+        for kind, field in kinds_and_fields(entry.event, entry.changes):
+            shown = None if field is None else field[:LONGEST_FIELD]
+            yield row, entry.item_no, entry.seller_id, entry.execution_id, kind, shown, entry.created_at
+
+
+def read_changes(packed: bytes) -> tuple[Change, ...]:
+    """Return the changes of a stored entry."""
+    kept = orjson.loads(zstandard.ZstdDecompressor().decompress(packed))
     return tuple(creation(kept) if isinstance(kept, dict) else (Change(*change) for change in kept))

@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 from sellerwatch.adapters.sql.activity import SqlActivity
 from sellerwatch.adapters.sql.agents import SqlAgents, SqlRemovedAgents, SqlUsageLog
 from sellerwatch.adapters.sql.audit import SqlAuditTrail
+from sellerwatch.adapters.sql.changes import SqlChanges
 from sellerwatch.adapters.sql.channels import SqlAttempts, SqlChannels
 from sellerwatch.adapters.sql.circuits import SqlCircuits
 from sellerwatch.adapters.sql.counts import SqlCounts
@@ -25,7 +26,7 @@ from sellerwatch.adapters.sql.outbox_queries import SqlOutboxQueries
 from sellerwatch.adapters.sql.overrides import SqlOverrides
 from sellerwatch.adapters.sql.permits import SqlPermits, SqlRequestWindows
 from sellerwatch.adapters.sql.pool_report import SqlPoolReport
-from sellerwatch.adapters.sql.products import SqlProductBodies, SqlProductQueries, SqlProducts
+from sellerwatch.adapters.sql.products import SqlProductBodies, SqlProductQueries, SqlProducts, SqlReadTimes
 from sellerwatch.adapters.sql.quarantine import SqlDrift, SqlHeldParts, SqlQuarantine, SqlRemovals
 from sellerwatch.adapters.sql.sellers import SqlSchedules, SqlSellers
 from sellerwatch.adapters.sql.statements import open_db
@@ -64,6 +65,10 @@ class Transaction:
     @cached_property
     def history(self) -> SqlHistory:
         return SqlHistory(self.db)
+
+    @cached_property
+    def changes(self) -> SqlChanges:
+        return SqlChanges(self.db)
 
     @cached_property
     def quarantine(self) -> SqlQuarantine:
@@ -152,6 +157,10 @@ class Transaction:
     @cached_property
     def products(self) -> SqlProducts:
         return SqlProducts(self.db)
+
+    @cached_property
+    def read_times(self) -> SqlReadTimes:
+        return SqlReadTimes(self.db)
 
     @cached_property
     def product_queries(self) -> SqlProductQueries:
