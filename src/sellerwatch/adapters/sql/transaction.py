@@ -17,6 +17,7 @@ from sellerwatch.adapters.sql.dashboard import SqlDashboard
 from sellerwatch.adapters.sql.delivery_queue import SqlDeliveryQueue
 from sellerwatch.adapters.sql.due_times import SqlDues
 from sellerwatch.adapters.sql.executions import SqlExecutionQueries, SqlExecutions, SqlRunNotes, SqlWorkers
+from sellerwatch.adapters.sql.freshness import SqlFreshness, SqlLateness
 from sellerwatch.adapters.sql.history import SqlHistory
 from sellerwatch.adapters.sql.idempotency_keys import SqlIdempotencyKeys
 from sellerwatch.adapters.sql.leases import SqlLeases
@@ -222,3 +223,11 @@ class Transaction:
     @cached_property
     def dashboard(self) -> SqlDashboard:
         return SqlDashboard(self.db)
+
+    @cached_property
+    def freshness(self) -> SqlFreshness:
+        return SqlFreshness(self.db)
+
+    @cached_property
+    def lateness(self) -> SqlLateness:
+        return SqlLateness(self.db)

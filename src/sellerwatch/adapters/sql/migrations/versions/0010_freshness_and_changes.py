@@ -87,7 +87,6 @@ def _create_days() -> None:
         need("seller_id", SELLER),
         need("planned_run_seconds", REAL, start=0),
         may("late_since", TIME),
-        may("cause", WORD),
         may("check_at", TIME),
         need("updated_at", TIME),
         unique("seller_freshness__uq_seller_id", "seller_id"),
