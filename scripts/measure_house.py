@@ -145,13 +145,14 @@ def crawled_files(source: Path) -> list[str]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         program = Checkout(source, folder, {})
-        with program.running("simulator", *"--port 0 --json --sellers 1 --products 12".split()) as said:
+        with program.running("simulator", "--port", "0", "--json", "--sellers", "1", "--products", "12") as said:
             doors = json.loads(said)
             settings = {"MARKETPLACE_URL": doors["marketplace"], "PRODUCT_SERVER_URL": doors["product_server"]}
             program = replace(program, settings=settings)
             program.run(["sellers", "add", "seller_0001", "--name", "seller"])
             trace = folder / "trace.json"
-            with program.start(["crawl", "seller_0001"], code=TRACER, variables={"TRACE_TO": str(trace)}, stdout=DEVNULL) as crawl:
+            words, variables = ["crawl", "seller_0001"], {"TRACE_TO": str(trace)}
+            with program.start(words, code=TRACER, variables=variables, stdout=DEVNULL) as crawl:
                 crawl.wait(PATIENCE)
         seen = json.loads(trace.read_text("utf-8"))
     package = source / "src/sellerwatch"
