@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Protocol
 
+from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.task import Task
 from sellerwatch.kernel.failure import Blame
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId
@@ -16,18 +16,6 @@ from sellerwatch.schedules.missed import starts_at
 from sellerwatch.schedules.outlook import Rhythm, requests_of
 from sellerwatch.schedules.schedule import ScheduleStatus
 from sellerwatch.sellers.seller import SellerStatus
-
-#: A run that begins and ends within this share of the interval more is still on time.
-SLACK = 0.1
-
-
-class FreshnessState(StrEnum):
-    """Whether what we know of a seller is as recent as its interval asks for."""
-
-    FRESH = "fresh"
-    LATE = "late"
-    NEVER = "never"
-    OFF = "off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,37 +38,17 @@ class Freshness:
         products = unread if self.fresh_as_of is None and not self.products else self.products
         return Rhythm(self.seller_id, starts_at(self), self.interval.length, requests_of(products, page_size))
 
-    def age(self, now: datetime) -> float | None:
-        """In intervals: 1 is one interval old; None where nothing was read yet."""
-        return None if self.fresh_as_of is None else (now - self.fresh_as_of) / self.interval.length
-
-    def is_late(self, now: datetime) -> bool:
-        """Older than it may be. A seller that was never read is late when its first run should be over."""
-        age = self.age(now)
-        if self.status is SellerStatus.INACTIVE:
-            return False
-        if age is None:
-            return self.next_run_at is not None and now > self.next_run_at + self.interval.length * SLACK
-        return age > 1 + SLACK
-
-    def state(self, now: datetime) -> FreshnessState:
-        if self.status is SellerStatus.INACTIVE:
-            return FreshnessState.OFF
-        if self.is_late(now):
-            return FreshnessState.LATE
-        return FreshnessState.NEVER if self.fresh_as_of is None else FreshnessState.FRESH
-
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What waits for a person. Dead letters are tasks whose worker vanished again and again."""
+    """What waits for a person. `open_cases` are those that pause no run; `lost_tasks` are tasks whose worker vanished
+    again and again."""
 
     failed_events: int
     open_cases: int
     held_removals: int
     failed_schedules: int
-    failed_tasks: int
-    dead_letters: int
+    lost_tasks: int
     paused_runs: int
 
 
@@ -112,6 +80,10 @@ class DashboardQueries(Protocol):
 
     def needs(self, since: datetime) -> Needs:
         """Tasks count if they were made since then; the rest counts whenever it was."""
+        ...
+
+    def failed_runs(self, limit: int) -> Sequence[Execution]:
+        """Return runs that failed as a whole, newest first."""
         ...
 
     def failures(self, since: datetime, limit: int) -> Mapping[Blame, int]:

@@ -49,6 +49,7 @@ class CompletedRun:
     execution_id: ExecutionId
     started_at: datetime
     failed_tasks: int
+    total_tasks: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,10 @@ from datetime import datetime
 import orjson
 
 from sellerwatch.adapters.sql.engine import time_of
+from sellerwatch.adapters.sql.executions import SqlExecutionQueries
 from sellerwatch.adapters.sql.statements import AnyRow, Db
 from sellerwatch.adapters.sql.tasks import SELECT, task_of
+from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.task import Task
 from sellerwatch.kernel.failure import Blame, FailureCode
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId
@@ -37,7 +39,12 @@ FROM sellers s LEFT JOIN crawling_schedules c ON c.seller_id = s.seller_id
 """
 
 FAILED_EVENTS = "SELECT COUNT(*) FROM product_outbox WHERE status = 'FAILED'"
-OPEN_CASES = "SELECT COUNT(*) FROM quarantine WHERE status = 'OPEN'"
+# Without those of a seller whose run is paused by them.
+OPEN_CASES = """
+SELECT COUNT(*) FROM quarantine q WHERE q.status = 'OPEN' AND NOT (q.kind = 'UNREADABLE' AND EXISTS (
+    SELECT 1 FROM crawling_schedule_executions e JOIN run_notes n ON n.execution_id = e.execution_id
+    WHERE e.open_seller_id = q.seller_id AND e.status = 'RUNNING' AND n.kind = 'paused'))
+"""
 HELD_REMOVALS = "SELECT COUNT(*) FROM removals WHERE status = 'HELD'"
 FAILED_SCHEDULES = "SELECT COUNT(*) FROM crawling_schedules WHERE status = 'FAILED'"
 PAUSED_RUNS = """
@@ -95,10 +102,12 @@ class SqlDashboard:
             open_cases=self._db.value(OPEN_CASES),
             held_removals=self._db.value(HELD_REMOVALS),
             failed_schedules=self._db.value(FAILED_SCHEDULES),
-            failed_tasks=len(failed),
-            dead_letters=sum(code == FailureCode.WORKER_LOST for _, code in failed),
+            lost_tasks=sum(code == FailureCode.WORKER_LOST for _, code in failed),
             paused_runs=self._db.value(PAUSED_RUNS),
         )
+
+    def failed_runs(self, limit: int) -> Sequence[Execution]:
+        return SqlExecutionQueries(self._db).newest(seller_id=None, status=ExecutionStatus.FAILED, limit=limit)
 
     def failures(self, since: datetime, limit: int) -> Mapping[Blame, int]:
         return Counter(blame for blame, _ in self._failed(since, limit))
