@@ -104,7 +104,7 @@ def list_(
         nothing = text("list.none_found")
     print_table(
         text("list.title", n=found.total_elements),
-        text.columns("seller", "name", "status", "freshness", "interval", "next", "products", "run", "changed"),
+        text.columns("seller", "name", "status", "freshness", "interval", "next", "products", "run"),
         [
             (
                 each.seller_id,
@@ -115,7 +115,6 @@ def list_(
                 start_text(each.next_run_at, now, text),
                 each.total_product_count,
                 _run_text(each, now, run_text),
-                each.updated_at,
             )
             for each in found.content
         ],
