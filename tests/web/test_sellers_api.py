@@ -186,7 +186,7 @@ async def test_a_dry_run_answers_what_would_be_and_changes_nothing(office: Offic
     made = await office.admin.post("/api/v1/sellers", {"sellerId": "other", "name": "x", "crawlNow": True}, **dry)
     assert (made.status, made.json["sellerId"], made.json["dryRun"]) == (201, "other", True)
     seller = f"/api/v1/sellers/{SELLER}"
-    changed = await office.admin.patch(f"{seller}/interval", {"crawlingIntervalDays": 7}, **dry)
+    changed = await office.admin.ask("PATCH", f"{seller}/interval", {"crawlingIntervalDays": 7}, query=dry)
     assert (changed.json["crawlingIntervalDays"], changed.json["dryRun"]) == (7, True)
     off = (await office.admin.post(f"{seller}/deactivate", **dry)).json
     assert (off["status"], off["nextRunAt"], off["dryRun"]) == ("INACTIVE", None, True)
