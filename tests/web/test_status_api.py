@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tests.agents.outages import answer_503
-from tests.builders import NOW, task_id
+from tests.builders import NOW, task_id, worker_id
 
 from sellerwatch.agents.endpoints import Endpoint
-from sellerwatch.crawling.ports import NoteKind
+from sellerwatch.crawling.ports import NoteKind, WorkerInfo
 
 from .conftest import Office
 from .stocked import (
@@ -28,12 +28,19 @@ STATUS, WHY = "/api/v1/status", "/api/v1/why"
 async def test_a_new_service_needs_nobody(office: Office) -> None:
     found = (await office.viewer.get(STATUS)).json
     assert (found["attention"], found["running"], found["runs"], found["pendingRuns"]) == ([], 0, [], [])
-    assert found["sellers"] == {"total": 0, "active": 0, "onTime": 0, "late": 0}
+    assert found["sellers"] == {"total": 0, "active": 0, "onTime": 0, "late": 0, "incomplete": 0}
     assert (found["marketplace"]["paused"], found["hasReceiver"]) == (False, True)
+
+
+async def at_work(office: Office) -> None:
+    """A process that crawls and starts runs is heard of."""
+    info = WorkerInfo(worker_id(), "service", "here", 1, office.clock.now(), office.clock.now())
+    await do(office, lambda tx: tx.workers.enter(info))
 
 
 async def test_what_is_stuck_is_shown_with_its_cause_and_worst_first(office: Office) -> None:
     await register_seller(office)
+    await at_work(office)
     await run_of(office, done=1, failed=2, waiting=1)
     await failed_messages(office, 3)
     await do(office, lambda tx: answer_503(tx, Endpoint.DETAIL, NOW))
@@ -41,8 +48,13 @@ async def test_what_is_stuck_is_shown_with_its_cause_and_worst_first(office: Off
     assert [(each["kind"], each["severity"], each["count"]) for each in found["attention"]] == [
         ("endpoints_away", "error", 1),
         ("failed_events", "error", 3),
-        ("failed_tasks", "warning", 2),
     ]
+    assert found["attention"][0]["actions"][0] == {
+        "command": "sellerwatch marketplace status",
+        "route": "GET /api/v1/marketplace/status",
+        "page": "/#marketplace",
+    }
+    assert (await office.viewer.get("/api/v1/attention")).json["content"] == found["attention"]
     assert found["attention"][1]["sentence"] == "3 events could not be delivered: replay or discard"
     (run,) = found["runs"]
     assert run["waiting"]["code"] == "CIRCUIT_OPEN"
@@ -60,8 +72,15 @@ async def test_runs_that_are_paused_or_wait_to_start_are_shown(office: Office) -
     assert found["pendingRuns"][0]["startTries"] == 2
 
 
+async def test_sellers_that_no_process_crawls_need_attention_once(office: Office) -> None:
+    await register_seller(office)
+    (needed,) = (await office.viewer.get("/api/v1/attention")).json["content"]
+    assert (needed["kind"], needed["severity"], needed["sentence"]) == ("no_worker", "error", "No process crawls")
+
+
 async def test_a_paused_run_needs_attention(office: Office) -> None:
     await register_seller(office)
+    await at_work(office)
     await run_of(office, waiting=1)
     await do(office, lambda tx: tx.run_notes.add(execution_id(), {(NoteKind.PAUSED, "why"): 1}))
     (needed,) = (await office.viewer.get(STATUS)).json["attention"]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sellerwatch.crawling.execution import Execution
     from sellerwatch.kernel.ids import SellerId
     from sellerwatch.operations.ports import ServiceTx
-    from sellerwatch.reports.dashboard import Freshness
+    from sellerwatch.reports.dashboard import SellerTimes
     from sellerwatch.schedules.forecast import Budget, Finish
     from sellerwatch.schedules.outlook import Rhythm
 
@@ -35,7 +35,7 @@ Products = Annotated[
 class Planned:
     """A seller's next run, or the one that is going on. `ends` is None where that is not within a week."""
 
-    seller: Freshness
+    seller: SellerTimes
     rhythm: Rhythm
     is_going: bool
     starts: datetime
@@ -115,7 +115,7 @@ def plan(
 
 
 def _planned(
-    sellers: Sequence[Freshness],
+    sellers: Sequence[SellerTimes],
     going: Mapping[SellerId, Execution],
     budget: Budget,
     page_size: int,

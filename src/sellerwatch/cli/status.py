@@ -16,24 +16,6 @@ if TYPE_CHECKING:
     from sellerwatch.crawling.views import ListedExecutionView
     from sellerwatch.reports.overview import ServiceStatusView
 
-#: The command that shows or settles each kind of attention.
-COMMANDS = {
-    "receiver_away": "sellerwatch outbox status",
-    "endpoints_away": "sellerwatch marketplace status",
-    "pool_breaker": "sellerwatch agents status",
-    "failed_events": "sellerwatch outbox list --status FAILED",
-    "failed_schedules": "sellerwatch schedules list",
-    "lost_workers": "sellerwatch tasks list --status FAILED",
-    "marketplace_paused": "sellerwatch marketplace resume",
-    "outbox_paused": "sellerwatch outbox resume",
-    "sellers_paused": "sellerwatch marketplace status",
-    "quarantine_cases": "sellerwatch quarantine list --status OPEN",
-    "held_removals": "sellerwatch removals list --status HELD",
-    "paused_runs": "sellerwatch executions list --status RUNNING",
-    "failed_tasks": "sellerwatch tasks list --status FAILED",
-    "late_sellers": "sellerwatch sellers list",
-}
-
 
 def status(as_json: AsJson = False) -> None:
     """Show what runs, what is stuck and why, and what to do about it.
@@ -41,18 +23,18 @@ def status(as_json: AsJson = False) -> None:
     \b
     sellerwatch status
     """
+    from sellerwatch.compose.surroundings import surroundings_of  # noqa: PLC0415
     from sellerwatch.reports.overview import service_status  # noqa: PLC0415
 
     with session.command_session() as at:
-        has_receiver = at.settings.product_server_url is not None
-        found, text = at.ask(service_status, at.operations.pool, has_receiver), at.texts(FAMILY)
+        found, text = at.ask(service_status, surroundings_of(at.settings)), at.texts(FAMILY)
     if as_json:
         print_view(found)
         return
     print_table(
         text("status.attention"),
         text.columns("attention", "to_do"),
-        [(each.sentence, COMMANDS[each.kind]) for each in found.attention],
+        [(each.sentence, each.actions[0].command) for each in found.attention],
         empty=text("status.calm"),
     )
     say("")

@@ -35,7 +35,7 @@ def surroundings_of(
         silent_after=timedelta(seconds=settings.visibility_seconds),
         longest_lag=timedelta(seconds=INTERVALS * settings.outbox_interval_seconds),
         is_worker=is_worker,
-        is_scheduler=is_scheduler,
+        is_scheduler=is_scheduler or settings.scheduler != "embedded",
         disk_left=left,
         dead_letters=dead_letters,
     )

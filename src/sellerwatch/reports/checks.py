@@ -127,6 +127,11 @@ def service_parts(look: ServiceLook) -> list[ServicePart]:
     ]
 
 
+def service_part_names() -> list[str]:
+    """Return the names of the parts of the service."""
+    return [check.part for check in CHECKS if check.part is not None]
+
+
 def run_checks(look: ServiceLook) -> list[Finding]:
     """Return everything that is wrong, worst first: one finding for each cause."""
     found: list[Finding] = []
@@ -170,7 +175,9 @@ def _workers(look: ServiceLook) -> Iterator[Finding]:
 
 
 def _schedulers(look: ServiceLook) -> Iterator[Finding]:
-    yield from _some(AttentionKind.NO_SCHEDULER, int(look.has_sellers and not look.has_scheduler))
+    """Where no process is at work at all, that is one cause."""
+    lacks = look.has_sellers and look.has_worker and not look.has_scheduler
+    yield from _some(AttentionKind.NO_SCHEDULER, int(lacks))
 
 
 def _receiver(look: ServiceLook) -> Iterator[Finding]:
@@ -192,7 +199,8 @@ def _pauses(look: ServiceLook) -> Iterator[Finding]:
 
 
 def _undelivered(look: ServiceLook) -> int:
-    return sum(each.undelivered for each in look.freshness.values())
+    """Events that wait for more than a minute, without those that failed for good."""
+    return max(0, sum(each.undelivered for each in look.freshness.values()) - look.needs.failed_events)
 
 
 def _no_receiver(look: ServiceLook) -> Iterator[Finding]:

@@ -19,8 +19,8 @@ from sellerwatch.sellers.seller import SellerStatus
 
 
 @dataclass(frozen=True, slots=True)
-class Freshness:
-    """A seller, and when its last whole run began: what we know of it is as old as that."""
+class SellerTimes:
+    """A seller, how often it is crawled, when next, and when its last complete run began."""
 
     seller_id: SellerId
     name: str
@@ -74,7 +74,7 @@ class Asked:
 
 
 class DashboardQueries(Protocol):
-    def freshness(self, seller_ids: Sequence[SellerId] | None = None) -> Sequence[Freshness]:
+    def freshness(self, seller_ids: Sequence[SellerId] | None = None) -> Sequence[SellerTimes]:
         """Every seller, or these, by id."""
         ...
 

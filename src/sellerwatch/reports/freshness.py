@@ -200,6 +200,7 @@ class FreshnessView(View):
     fresh_share: Annotated[float, About("Share of the products of which every part was read in time, 0 to 1.", 1.0)]
     oldest_part_at: Annotated[datetime | None, About("When the part was read that was not read for the longest time.")]
     undelivered: Annotated[int, About("Events that wait for more than 60 s.")]
+    fresh_as_of: Annotated[datetime | None, About("When the last complete run began.")]
     cause: Annotated[WaitingView | None, About("Why it is late or incomplete.")]
 
     @classmethod
@@ -209,6 +210,7 @@ class FreshnessView(View):
             fresh_share=freshness.share,
             oldest_part_at=freshness.oldest_at,
             undelivered=freshness.undelivered,
+            fresh_as_of=None if freshness.timing.last_run is None else freshness.timing.last_run.started_at,
             cause=WaitingView.of(cause, language),
         )
 

@@ -19,7 +19,7 @@ from sellerwatch.kernel.views import About, View
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.outbox.queries import OutboxView, outbox_status
 from sellerwatch.reports.attention import AttentionView, attention
-from sellerwatch.reports.dashboard import Freshness
+from sellerwatch.reports.dashboard import SellerTimes
 from sellerwatch.reports.freshness import FreshnessState, FreshnessView, SellerFreshness
 from sellerwatch.reports.ports import ReportsTx
 from sellerwatch.reports.service_look import ServiceLook, Surroundings
@@ -61,7 +61,7 @@ class SellerFreshnessView(View):
     total_product_count: int
 
     @classmethod
-    def of(cls, seller: Freshness, freshness: FreshnessView) -> SellerFreshnessView:
+    def of(cls, seller: SellerTimes, freshness: FreshnessView) -> SellerFreshnessView:
         return cls(
             seller_id=seller.seller_id,
             name=seller.name,
@@ -144,8 +144,8 @@ def _runs(tx: ReportsTx, runs: Sequence[Execution], language: str) -> list[Liste
     return [ListedExecutionView.of_waiting(run, causes.get(run.execution_id), language) for run in runs]
 
 
-def _stalest(look: ServiceLook) -> list[Freshness]:
-    def staleness(seller: Freshness) -> tuple[int, float, str]:
+def _stalest(look: ServiceLook) -> list[SellerTimes]:
+    def staleness(seller: SellerTimes) -> tuple[int, float, str]:
         found = look.freshness[seller.seller_id]
         age = timedelta(0) if found.oldest_at is None else look.now - found.oldest_at
         return STALEST.index(found.state), -(age / seller.interval.length), seller.seller_id

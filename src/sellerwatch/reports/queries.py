@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated
 
 from sellerwatch.agents.marketplace_status import MarketplaceStatus, marketplace_status
@@ -13,8 +13,10 @@ from sellerwatch.crawling.queries import find_execution
 from sellerwatch.kernel.ids import ExecutionId
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import About, View
+from sellerwatch.reports.checks import ServicePart, service_parts
 from sellerwatch.reports.ports import ReportsTx
-from sellerwatch.reports.service_counts import ServiceCounts, ServiceHealth
+from sellerwatch.reports.service_counts import ServiceCounts
+from sellerwatch.reports.service_look import ServiceLook, Surroundings
 
 #: Steps of a run that are read for its progress.
 MOST_STEPS = 4000
@@ -65,14 +67,12 @@ def read_metrics(tx: ReportsTx, context: OperationContext, pool: PoolRules) -> M
     )
 
 
-def read_service_health(tx: ReportsTx, context: OperationContext, silent_after: timedelta) -> ServiceHealth:
-    """Return whether the parts of the service work. Processes silent for `silent_after` do not count as alive."""
-    return tx.counts.service_health(context.now, silent_after)
-
-
-def read_marketplace_status(tx: ReportsTx, _: OperationContext) -> MarketplaceStatus:
-    """Return what is paused and how each endpoint of the marketplace is."""
-    return marketplace_status(tx)
+def read_service_parts(
+    tx: ReportsTx, context: OperationContext, surroundings: Surroundings
+) -> tuple[str | None, list[ServicePart]]:
+    """Return the schema's revision and the parts of the service, up or down."""
+    look = ServiceLook(tx, context, surroundings)
+    return look.health.revision, service_parts(look)
 
 
 def show_execution_progress(tx: ReportsTx, _: OperationContext, execution_id: ExecutionId) -> ExecutionProgressView:

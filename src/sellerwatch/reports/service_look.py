@@ -18,7 +18,7 @@ from sellerwatch.kernel.ids import SellerId
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import OutboxKind
-from sellerwatch.reports.dashboard import Freshness, Needs
+from sellerwatch.reports.dashboard import Needs, SellerTimes
 from sellerwatch.reports.freshness import SellerFreshness, causes_of, freshness_of
 from sellerwatch.reports.ports import ReportsTx
 from sellerwatch.reports.service_counts import ServiceHealth
@@ -83,7 +83,7 @@ class ServiceLook:
         return self.tx.pool_report.standings(self.context.moment, self._limits)
 
     @cached_property
-    def sellers(self) -> Sequence[Freshness]:
+    def sellers(self) -> Sequence[SellerTimes]:
         return self.tx.dashboard.freshness()
 
     @cached_property

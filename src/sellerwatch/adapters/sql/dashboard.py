@@ -16,7 +16,7 @@ from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.task import Task
 from sellerwatch.kernel.failure import Blame, FailureCode
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId
-from sellerwatch.reports.dashboard import Asked, Freshness, Needs, Progress
+from sellerwatch.reports.dashboard import Asked, Needs, Progress, SellerTimes
 from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
 from sellerwatch.schedules.schedule import ScheduleStatus
 from sellerwatch.sellers.seller import SellerStatus
@@ -86,7 +86,7 @@ class SqlDashboard:
     def __init__(self, db: Db) -> None:
         self._db = db
 
-    def freshness(self, seller_ids: Sequence[SellerId] | None = None) -> Sequence[Freshness]:
+    def freshness(self, seller_ids: Sequence[SellerId] | None = None) -> Sequence[SellerTimes]:
         if seller_ids is None:
             rows = self._db.rows(f"{FRESHNESS} ORDER BY s.seller_id")
         elif seller_ids:
@@ -141,8 +141,8 @@ class SqlDashboard:
         return [(_BLAMES.get(row[0], Blame.OURSELVES), row[1]) for row in rows]
 
 
-def _freshness(row: AnyRow) -> Freshness:
-    return Freshness(
+def _freshness(row: AnyRow) -> SellerTimes:
+    return SellerTimes(
         seller_id=SellerId(row[0]),
         name=row[1],
         status=SellerStatus(row[2]),

@@ -55,6 +55,7 @@ ROUTERS = (
     removals.router,
     schedules.router,
     audit.router,
+    status.attention_router,
     status.router,
     why.router,
     events.router,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -13,9 +15,13 @@ from fastapi import Request
 from sellerwatch.access.passwords import PasswordHasher
 from sellerwatch.compose.keys import open_passwords
 from sellerwatch.compose.rules import pool_rules
+from sellerwatch.compose.surroundings import surroundings_of
+from sellerwatch.kernel.errors import Unavailable
 from sellerwatch.kernel.ids import ReplayableIds
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.operations.session import OperationSession
+from sellerwatch.reports.service_look import Surroundings
+from sellerwatch.service.service import Role
 
 if TYPE_CHECKING:
     from sellerwatch.kernel.clock import Clock
@@ -26,6 +32,9 @@ if TYPE_CHECKING:
     from sellerwatch.web.api.credentials import Credentials
 
 T = TypeVar("T")
+
+#: Seconds in which the queue has to say how many dead letters it has.
+QUEUE_TIMEOUT = 2.0
 
 
 @dataclass(frozen=True)
@@ -78,6 +87,23 @@ class Parts:
 
     async def _alert(self, notices: Sequence[Notice]) -> None:
         self.service.crawl.tell(notices)
+
+    async def surroundings(self) -> Surroundings:
+        """Return what checks go by that is not in the database. A queue that cannot be asked has no letters to show."""
+        service, letters = self.service, self.service.crawl.dead_letters
+        in_memory = service.store.commits is not None
+        count = None
+        if letters is not None:
+            with suppress(Unavailable, TimeoutError):
+                async with asyncio.timeout(QUEUE_TIMEOUT):
+                    count = await letters.count()
+        return surroundings_of(
+            self.settings,
+            has_receiver=service.deliveries[0].has_receiver,
+            is_worker=in_memory and Role.WORKER in service.roles,
+            is_scheduler=in_memory and Role.SCHEDULER in service.roles,
+            dead_letters=count,
+        )
 
     async def read(self, work: Callable[[ServiceTx], T]) -> T:
         """One consistent view; nothing is changed."""
