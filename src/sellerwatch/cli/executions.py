@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -19,6 +20,7 @@ from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.failure_view import WaitingView
 from sellerwatch.kernel.ids import ExecutionId, SellerId
 from sellerwatch.kernel.views import view_json
+from sellerwatch.reports.queries import show_execution_progress
 
 app = typer.Typer(no_args_is_help=True, help="Look at runs, cancel them, try again what failed in them.")
 
@@ -83,6 +85,38 @@ def show(execution: ExecutionArgument, as_json: AsJson = False) -> None:
         errors = [(each.count, each.blame, each.message) for each in run.errors]
         print_table(text("run.errors"), text.columns("tasks", "blame", "cause"), errors, empty="")
         say(text("run.retry_hint", execution=execution_id), "dim")
+
+
+@app.command()
+def progress(execution: ExecutionArgument, limit: Limit = 20, as_json: AsJson = False) -> None:
+    """Show the last steps of a run, in order: how many tasks had ended at which time.
+
+    \b
+    sellerwatch executions progress 0198c0de-0000-7000-8002-000000000001
+    sellerwatch executions progress 0198c0de-0000-7000-8002-000000000001 --limit 1000 --json
+    """
+    execution_id = ExecutionId.parse(execution)
+    with session.command_session() as at:
+        found, now, text = at.ask(show_execution_progress, execution_id), at.now, at.texts(FAMILY)
+    steps = found.content[-limit:]
+    if as_json:
+        print_view(replace(found, content=steps), limit=limit)
+        return
+    print_table(
+        text("progress.title"),
+        text.columns("time", "progress", "done", "failed", "tasks"),
+        [
+            (
+                text.when(step.at, now),
+                f"{100 * step.ended_tasks / max(1, step.total_tasks):.0f} %",
+                step.completed_tasks,
+                step.failed_tasks,
+                step.total_tasks,
+            )
+            for step in steps
+        ],
+        empty=text("progress.none"),
+    )
 
 
 @app.command()

@@ -70,11 +70,6 @@ def read_service_health(tx: ReportsTx, context: OperationContext, silent_after: 
     return tx.counts.service_health(context.now, silent_after)
 
 
-def read_marketplace_status(tx: ReportsTx, _: OperationContext) -> MarketplaceStatus:
-    """Return what is paused and how each endpoint of the marketplace is."""
-    return marketplace_status(tx)
-
-
 def show_execution_progress(tx: ReportsTx, _: OperationContext, execution_id: ExecutionId) -> ExecutionProgressView:
     """Show how far a run was, step by step."""
     find_execution(tx, execution_id)
