@@ -10,7 +10,7 @@ import asyncio
 import getpass
 import os
 import random
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -103,9 +103,11 @@ class CommandSession:
         clock: Clock,
         runner: asyncio.Runner,
         *,
+        origins: Mapping[str, str],
         dry_run: bool = False,
     ) -> None:
         self.settings = settings
+        self._origins = origins
         self._dry_run = dry_run
         self._store = store
         self._clock = clock
@@ -142,6 +144,7 @@ class CommandSession:
         from sellerwatch.compose.database import pool_clock  # noqa: PLC0415
         from sellerwatch.compose.rules import pool_rules  # noqa: PLC0415
         from sellerwatch.operations.session import OperationSession  # noqa: PLC0415
+        from sellerwatch.settings.limits import TunableLimits  # noqa: PLC0415
 
         return OperationSession(
             store=self._store,
@@ -149,6 +152,7 @@ class CommandSession:
             ids=self._ids,
             rules=crawl_rules_without_network(self.settings),
             pool=pool_rules(self.settings),
+            limits=TunableLimits(self.settings, self._origins),
             deadline=timedelta(seconds=self.settings.run_deadline_seconds),
             actor=self._actor,
             language=self.settings.language,
@@ -187,12 +191,13 @@ def command_session(*, dry_run: bool = False) -> Iterator[CommandSession]:
     from sellerwatch.compose.database import open_clock, open_store  # noqa: PLC0415
     from sellerwatch.settings.load import load  # noqa: PLC0415
 
-    settings = load(os.environ).settings
+    loaded = load(os.environ)
+    settings = loaded.settings
     clock = open_clock(settings)
     store = open_store(settings, clock=clock, inline=True)
     try:
         with asyncio.Runner() as runner:
-            yield CommandSession(settings, store, clock, runner, dry_run=dry_run)
+            yield CommandSession(settings, store, clock, runner, origins=loaded.origins, dry_run=dry_run)
     finally:
         store.close()
 

@@ -16,6 +16,7 @@ from sellerwatch.compose.rules import pool_rules
 from sellerwatch.kernel.ids import ReplayableIds
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.operations.session import OperationSession
+from sellerwatch.settings.limits import TunableLimits
 
 if TYPE_CHECKING:
     from sellerwatch.kernel.clock import Clock
@@ -64,6 +65,7 @@ class Parts:
             ids=crawl.ids,
             rules=crawl.rules,
             pool=pool_rules(self.settings),
+            limits=TunableLimits(self.settings, self.origins),
             deadline=crawl.deadline,
             actor=actor,
             language=language,

@@ -18,6 +18,7 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from sellerwatch.kernel.views import view_json
+from sellerwatch.kernel.wording import Problem
 from sellerwatch.web.api.errors import FieldProblem, InvalidRequest
 
 Handler = Callable[..., Coroutine[Any, Any, Any]]
@@ -36,10 +37,7 @@ class ViewRoute(APIRoute):
         async def refuse_unknown(request: Request) -> Response:
             unknown = sorted(request.query_params.keys() - known)
             if unknown:
-                problems = (
-                    FieldProblem(field=name[:100], problem="is not a parameter of this route") for name in unknown
-                )
-                raise InvalidRequest(tuple(problems))
+                raise InvalidRequest(tuple(FieldProblem(name[:100], Problem("not_a_parameter")) for name in unknown))
             return await handle(request)
 
         return refuse_unknown
