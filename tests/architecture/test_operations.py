@@ -48,6 +48,8 @@ REASONS: dict[tuple[str, str], str] = {
     ("reports.queries.read_metrics", "console"): MONITORS,
     ("reports.queries.read_service_health", "cli"): MONITORS,
     ("reports.queries.read_service_health", "console"): MONITORS,
+    ("schedules.queries.list_schedules", "console"): "The page lists schedules by next start, beside the coming day.",
+    ("sellers.queries.show_schedule", "console"): "A seller's page shows its schedule.",
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

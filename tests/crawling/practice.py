@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import orjson
-from tests.builders import DAY, HOUR, NOW, StoppedClock, a_token, at, ids, worker_id
+from tests.builders import DAY, HOUR, NOW, StoppedClock, a_context, a_token, at, ids, worker_id
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -35,7 +35,7 @@ from sellerwatch.marketplaces.mustit.client import MustitMarketplace
 from sellerwatch.marketplaces.ports import Reply, TransportFailed, TransportProblem
 from sellerwatch.outbox.event import Event, read_event
 from sellerwatch.outbox.message import Message, OutboxKind
-from sellerwatch.sellers.commands import register
+from sellerwatch.sellers.commands import register_seller
 from sellerwatch.simulator.rendering import Renderer
 from sellerwatch.simulator.world import World
 
@@ -91,7 +91,7 @@ class Practice:
             for number in range(1, workers + 1):
                 tx.workers.enter(WorkerInfo(worker_id(number), "test", "here", number, now, now))
             for seller_id in (ONE, TWO):
-                register(tx, seller_id, f"Shop {seller_id}", None, actor="test", ids=drawn, now=now)
+                register_seller(tx, a_context(now, drawn), seller_id, f"Shop {seller_id}", None)
 
         await self.store.transact(work)
         return self

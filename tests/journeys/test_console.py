@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
+from tests.builders import a_context
 from tests.journeys.browser import PHONE, Stage, grave_findings, latin_words, shot, staged
 
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -17,7 +18,7 @@ from sellerwatch.catalog.product import PartType
 from sellerwatch.catalog.quarantine import Case, CaseKind
 from sellerwatch.catalog.removal import Removal, RemovalReason
 from sellerwatch.kernel.ids import CaseId, RemovalId, ReplayableIds, SellerId
-from sellerwatch.sellers.commands import register
+from sellerwatch.sellers.commands import register_seller
 from sellerwatch.simulator.product_server import Behaviour, Mode
 
 #: Words that are the same in every language, and what sellers are called here.
@@ -52,9 +53,7 @@ def crawl(page: Page, seller: str) -> None:
 def known(stage: Stage, seller: str) -> None:
     """A seller that is registered already."""
     draw, now = ReplayableIds(stage.service.crawl.ids), stage.service.crawl.clock.now()
-    stage.do(
-        lambda tx: register(tx, SellerId(seller), f"가게 {seller}", None, actor="test", ids=draw.replay(), now=now)
-    )
+    stage.do(lambda tx: register_seller(tx, a_context(now, draw.replay()), SellerId(seller), f"가게 {seller}", None))
 
 
 def test_the_first_log_in_chooses_a_password_of_its_own(stage: Stage) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
+from tests.builders import a_context
 from tests.simulation.outages import (
     AGENTS,
     MINUTE,
@@ -19,11 +20,11 @@ from tests.simulation.outages import (
 from tests.simulation.stage import Stage, play
 
 from sellerwatch.agents.endpoints import Endpoint
-from sellerwatch.crawling.commands import deactivate_seller
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.trigger import start
 from sellerwatch.kernel.ids import ReplayableIds, SellerId
 from sellerwatch.marketplaces.ports import Reply, Transport
+from sellerwatch.operations.sellers import deactivate_seller
 from sellerwatch.simulator.chaos import Ailment
 
 
@@ -76,7 +77,7 @@ def test_a_list_that_no_active_seller_needs_is_checked_all_the_same(migrated_tem
             assert (await look(stage)).open_endpoints == {Endpoint.LIST}
             now, rules, draw = stage.clock.now(), service.crawl.rules, ReplayableIds(service.crawl.ids)
             await stage.store.transact(
-                lambda tx: deactivate_seller(tx, seller_id, rules, actor="test", ids=draw.replay(), now=now)
+                lambda tx: deactivate_seller(tx, a_context(now, draw.replay()), seller_id, rules)
             )
             await stage.clock.sleep(15 * MINUTE)
             assert (await look(stage)).open_endpoints == set()
