@@ -9,7 +9,21 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "src/sellerwatch"
-LAYER = ("*/commands.py", "*/queries.py", "operations/*.py")
+FEATURES = (
+    "access",
+    "agents",
+    "catalog",
+    "crawling",
+    "operations",
+    "outbox",
+    "oversight",
+    "reports",
+    "schedules",
+    "sellers",
+)
+LAYER = tuple(f"{feature}/*.py" for feature in FEATURES)
+#: Steps of a log-in and of a repeated request, which run by a session too. Nobody asks for one of them.
+STEPS_OF_REQUESTS = ("sellerwatch.access.logins", "sellerwatch.access.idempotency")
 #: Parts of the web that the console shares with the API.
 SHARED = ("web/*.py", "web/api/auth.py")
 SURFACES = {"api": "web/api", "cli": "cli", "console": "web/console"}
@@ -19,6 +33,11 @@ EXPORT = "An export is a file as large as the catalogue; the API lists products 
 RULES = "EventBridge's rules are compared by an administrator of AWS, with keys that the service need not have."
 STEPS = "One request is one transaction; what is left over is named in the answer, to be asked for again."
 NO_LOGIN = "The command line works on the database and needs no log-in."
+STREAM = "Pages and programs follow the event stream; `audit list` and `executions progress` show what it said."
+DEMO = "It is for the progress of `crawl` and `demo`; others have the same numbers of each run."
+DAY = "The numbers of one day are for programs; people see the runs of the day with theirs."
+CHART = "It is a chart; the numbers of an agent are in `agents show` and its route."
+OUTLOOK = "`plan` and its route say when each run ends and whether the day has room for all."
 MONITORS = "These are numbers for monitors; people see them on the overview, with `status`, and what to do about them."
 
 #: What a surface does not offer, and why.
@@ -33,6 +52,10 @@ REASONS: dict[tuple[str, str], str] = {
     ("crawling.commands.retry_task", "cli"): "`tasks retry` takes one id or several.",
     ("crawling.commands.retry_tasks", "console"): "A page retries one task, or all of a choice.",
     ("crawling.queries.show_task", "console"): "The page Why? shows a task with all that led to it.",
+    ("crawling.queries.follow_runs", "api"): DEMO,
+    ("crawling.queries.follow_runs", "console"): DEMO,
+    ("crawling.queries.saw_everything", "api"): DEMO,
+    ("crawling.queries.saw_everything", "console"): DEMO,
     ("operations.aws.all_schedules", "api"): RULES,
     ("operations.aws.all_schedules", "console"): RULES,
     ("operations.export.export_products", "api"): EXPORT,
@@ -44,10 +67,21 @@ REASONS: dict[tuple[str, str], str] = {
     ("operations.tasks.retry_all_chosen", "console"): STEPS,
     ("operations.users.log_in", "cli"): NO_LOGIN,
     ("operations.users.log_in_with_new_password", "cli"): NO_LOGIN,
+    ("reports.agent_minutes.agent_minutes", "api"): CHART,
+    ("reports.agent_minutes.agent_minutes", "cli"): CHART,
+    ("reports.capacity.show_plan", "console"): "The page of schedules shows the coming day by the same forecast.",
+    ("reports.queries.activity_after", "cli"): STREAM,
+    ("reports.queries.activity_after", "console"): STREAM,
+    ("reports.queries.activity_span", "cli"): STREAM,
+    ("reports.queries.activity_span", "console"): STREAM,
+    ("reports.queries.crawling_metrics", "cli"): DAY,
+    ("reports.queries.crawling_metrics", "console"): DAY,
     ("reports.queries.read_metrics", "cli"): MONITORS,
     ("reports.queries.read_metrics", "console"): MONITORS,
     ("reports.queries.read_service_health", "cli"): MONITORS,
     ("reports.queries.read_service_health", "console"): MONITORS,
+    ("reports.schedule_outlook.schedule_outlook", "api"): OUTLOOK,
+    ("reports.schedule_outlook.schedule_outlook", "cli"): OUTLOOK,
     ("schedules.queries.list_schedules", "console"): "The page lists schedules by next start, beside the coming day.",
     ("sellers.queries.show_schedule", "console"): "A seller's page shows its schedule.",
 }
@@ -92,7 +126,8 @@ def layer(package: Path) -> tuple[list[str], dict[str, set[str]]]:
             for node in tree.body:
                 if isinstance(node, Function):
                     uses[f"{module}.{node.name}"] = names_used(tree, node, module)
-                    operations += [f"{module}.{node.name}"] * (pattern in LAYER and is_operation(node))
+                    is_offered = pattern in LAYER and module not in STEPS_OF_REQUESTS and is_operation(node)
+                    operations += [f"{module}.{node.name}"] * is_offered
     return operations, uses
 
 

@@ -24,7 +24,7 @@ for where in COMMANDS.values():
 program()
 os.environ["SELLERWATCH_DATABASE_URL"] = "sqlite://"
 with command_session() as first:
-    first.look(lambda tx, at: at.now)
+    assert first.operations.deadline
 gc.freeze()
 
 

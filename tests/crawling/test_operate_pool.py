@@ -24,7 +24,7 @@ from sellerwatch.agents.agent_status import AgentDetails, UnavailableCause, next
 from sellerwatch.agents.breaker import BreakerRules
 from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.commands import AddedAgentView, ChangedAgentsView, NotOverridden, RekeyedView, RemovedLately
-from sellerwatch.agents.limits import Limits
+from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.pool import Grant
 from sellerwatch.agents.pool_rules import PoolRules
 from sellerwatch.agents.ports import Permit, StoredAgent, UsageEntry
@@ -60,7 +60,7 @@ def context(after: timedelta = timedelta(0)) -> OperationContext:
 
 
 def rules(limits: Limits = LIMITS) -> PoolRules:
-    return PoolRules(BreakerRules(), HOUR, lambda _: limits, lambda _: False)
+    return PoolRules(BreakerRules(), HOUR, lambda _: limits, lambda _: Host(), lambda _: False)
 
 
 def names(*given: int | str) -> list[str]:

@@ -21,7 +21,7 @@ from sellerwatch.kernel.errors import Invalid
 
 if TYPE_CHECKING:
     from sellerwatch.agents.commands import ChangedAgentsView, ChangedAgentView, RekeyedView
-    from sellerwatch.cli.session import CommandSession
+    from sellerwatch.cli.database_session import CommandSession
 
 app = typer.Typer(no_args_is_help=True, help="Show the agents of the pool; suspend, block, add and remove them.")
 

@@ -9,10 +9,11 @@ import typer
 
 from sellerwatch.cli import session
 from sellerwatch.cli.output import print_table, print_view
-from sellerwatch.cli.session import AsJson, CommandSession, DryRun, Limit, say
+from sellerwatch.cli.session import AsJson, DryRun, Limit, say
 from sellerwatch.kernel.ids import TaskId
 
 if TYPE_CHECKING:
+    from sellerwatch.cli.database_session import CommandSession
     from sellerwatch.crawling.dead_letters import DeadLetterView
     from sellerwatch.crawling.queue import DeadLetters
 
