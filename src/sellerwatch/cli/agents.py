@@ -234,7 +234,7 @@ def rekey(dry_run: DryRun = False, as_json: AsJson = False) -> None:
     sellerwatch agents rekey --dry-run
     sellerwatch agents rekey
     """
-    from sellerwatch.compose.keys import open_sealer  # noqa: PLC0415
+    from sellerwatch.compose.keys import open_sealer  # noqa: PLC0415 - cryptography, for one command
 
     with session.command_session(dry_run=dry_run) as at:
         done = at.run(commands.rekey_tokens, open_sealer(at.settings))

@@ -62,7 +62,7 @@ def check(as_json: AsJson = False) -> None:
 def _about_rules(loaded: Loaded) -> list[Fault]:
     if loaded.settings.scheduler != "eventbridge":
         return []
-    from sellerwatch.compose.aws import rules_needed  # noqa: PLC0415 - AWS is only for those who use it
+    from sellerwatch.compose.aws import rules_needed  # noqa: PLC0415 - SQLAlchemy, only with EventBridge
 
     return rule_warnings(loaded.settings, rules_needed(loaded.settings))
 

@@ -138,7 +138,7 @@ async def _api(plan: Plan, service: Service, loaded: Loaded) -> AsyncIterator[Se
     if plan.once:
         yield None
         return
-    from sellerwatch.web.serve import PortUnusable, api_of  # noqa: PLC0415 - heavy; a demo with --once has no API
+    from sellerwatch.web.serve import PortUnusable, api_of  # noqa: PLC0415 - FastAPI: not for --once
 
     async with AsyncExitStack() as stack:
         try:

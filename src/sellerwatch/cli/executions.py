@@ -14,6 +14,7 @@ from sellerwatch.cli.output import print_facts, print_table, print_view
 from sellerwatch.cli.session import AsJson, CursorOption, DryRun, Limit, say
 from sellerwatch.cli.texts import Texts
 from sellerwatch.crawling import queries
+from sellerwatch.crawling.commands import cancel_execution, retry_execution
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.views import ExecutionDetailView, ListedExecutionView, OpenExecutionView
 from sellerwatch.kernel.ids import ExecutionId, SellerId
@@ -129,8 +130,6 @@ def cancel(
     sellerwatch executions cancel 0198c0de-0000-7000-8002-000000000001 --dry-run
     sellerwatch executions cancel 0198c0de-0000-7000-8002-000000000001 --yes
     """
-    from sellerwatch.crawling.commands import cancel_execution  # noqa: PLC0415
-
     execution_id = ExecutionId.parse(execution)
     with session.command_session() as at:
         text = at.texts(FAMILY)
@@ -154,8 +153,6 @@ def retry(execution: ExecutionArgument, dry_run: DryRun = False, as_json: AsJson
     \b
     sellerwatch executions retry 0198c0de-0000-7000-8002-000000000001
     """
-    from sellerwatch.crawling.commands import retry_execution  # noqa: PLC0415
-
     execution_id = ExecutionId.parse(execution)
     with session.command_session() as at:
         text = at.texts(FAMILY)

@@ -80,8 +80,8 @@ def language_setting() -> str:
 @cache
 def _language(_variables: tuple[tuple[str, str], ...], _folder: Path) -> str:
     """Settings are loaded once for the same variables and folder: a table asks for the language in each row."""
-    from sellerwatch.settings.faults import InvalidSettings  # noqa: PLC0415 - only who needs it pays for it
-    from sellerwatch.settings.load import load  # noqa: PLC0415 - only who needs it pays for it
+    from sellerwatch.settings.faults import InvalidSettings  # noqa: PLC0415 - `--help` does without Pydantic
+    from sellerwatch.settings.load import load  # noqa: PLC0415 - `--help` does without Pydantic
 
     try:
         return load(os.environ).settings.language

@@ -245,7 +245,7 @@ def _schema(arrow: Any) -> Any:
 def _pyarrow() -> tuple[Any, Any]:
     try:
         import pyarrow  # noqa: PLC0415 - optional, and heavy
-        from pyarrow import parquet  # noqa: PLC0415
+        from pyarrow import parquet  # noqa: PLC0415 - optional, and heavy
     except ImportError:
         raise PyarrowMissing from None
     return pyarrow, parquet

@@ -113,7 +113,7 @@ async def _serve(loaded: Loaded, roles: frozenset[Role]) -> None:
         stop_on_signals(service.stop.set)
         where = {"role": service.role, "marketplace": settings.marketplace_url}
         if Role.API in roles:
-            from sellerwatch.web.serve import api_of  # noqa: PLC0415 - half of the memory of a process; for roles with an API
+            from sellerwatch.web.serve import api_of  # noqa: PLC0415 - FastAPI: only roles with an API hold it
 
             serving = await opened.enter_async_context(api_of(service, settings, origins=loaded.origins))
             where |= {"api": serving.address, "console": f"{serving.address}/"}

@@ -210,11 +210,11 @@ async def _network(
     if transport is not None:
         yield transport, receiver
         return
-    from sellerwatch.adapters.http.transport import HttpTransport  # noqa: PLC0415
+    from sellerwatch.adapters.http.transport import HttpTransport  # noqa: PLC0415 - aiohttp is for who delivers
 
     posting = None
     if receiver is None and settings.product_server_url is not None:
-        from sellerwatch.adapters.http.product_server import HttpReceiver  # noqa: PLC0415
+        from sellerwatch.adapters.http.product_server import HttpReceiver  # noqa: PLC0415 - aiohttp is for who delivers
 
         secret = settings.product_server_secret
         posting = HttpReceiver(
@@ -246,10 +246,10 @@ async def _limits(settings: Settings, store: SqlStore, clock: Clock, worker_id: 
     if settings.redis_url is None:
         yield _Limiting(clock)
         return
-    from sellerwatch.adapters.redis.clock import RedisClock  # noqa: PLC0415
-    from sellerwatch.adapters.redis.leases import RedisLeases  # noqa: PLC0415
-    from sellerwatch.adapters.redis.limiter import RedisLimiter  # noqa: PLC0415
-    from sellerwatch.adapters.redis.server import Server  # noqa: PLC0415
+    from sellerwatch.adapters.redis.clock import RedisClock  # noqa: PLC0415 - with REDIS_URL
+    from sellerwatch.adapters.redis.leases import RedisLeases  # noqa: PLC0415 - with REDIS_URL
+    from sellerwatch.adapters.redis.limiter import RedisLimiter  # noqa: PLC0415 - with REDIS_URL
+    from sellerwatch.adapters.redis.server import Server  # noqa: PLC0415 - with REDIS_URL
 
     server, shared = Server(settings.redis_url), RedisClock(clock)
     try:

@@ -28,6 +28,7 @@ from sellerwatch.kernel.errors import Unauthenticated, Unavailable
 from sellerwatch.reports.queries import activity_after, activity_span
 from sellerwatch.web.api.authorization import Follower, still_follows
 from sellerwatch.web.api.context import Parts, parts_of
+from sellerwatch.web.api.view_route import StrictRoute
 
 log = logging.getLogger(__name__)
 
@@ -186,7 +187,7 @@ async def _gone(receive: Receive) -> None:
         pass
 
 
-router = APIRouter(tags=["events"])
+router = APIRouter(tags=["events"], route_class=StrictRoute)
 
 
 @router.get(

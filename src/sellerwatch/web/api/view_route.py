@@ -1,7 +1,7 @@
 """Routes that answer with views.
 
 A handler returns the view; this class turns it into JSON by `view_json`, the same as `--json` prints, and describes it
-in OpenAPI. A query parameter that the route does not have is refused, never ignored.
+in OpenAPI. A query parameter that the route does not have is refused, never ignored, on all routes.
 """
 
 from __future__ import annotations
@@ -24,11 +24,8 @@ from sellerwatch.web.api.errors import FieldProblem, InvalidRequest
 Handler = Callable[..., Coroutine[Any, Any, Any]]
 
 
-class ViewRoute(APIRoute):
-    """The class of every route under /api/v1: `APIRouter(route_class=ViewRoute)`."""
-
-    def __init__(self, path: str, endpoint: Handler, **options: Any) -> None:
-        super().__init__(path, _answering(endpoint, options.get("status_code") or 200), **options)
+class StrictRoute(APIRoute):
+    """Refuses query parameters that the route does not have."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -41,6 +38,13 @@ class ViewRoute(APIRoute):
             return await handle(request)
 
         return refuse_unknown
+
+
+class ViewRoute(StrictRoute):
+    """The class of every route that answers with a view: `APIRouter(route_class=ViewRoute)`."""
+
+    def __init__(self, path: str, endpoint: Handler, **options: Any) -> None:
+        super().__init__(path, _answering(endpoint, options.get("status_code") or 200), **options)
 
 
 def _answering(endpoint: Handler, status: int) -> Handler:
