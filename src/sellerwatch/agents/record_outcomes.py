@@ -22,7 +22,7 @@ from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.fast_values import quick
-from sellerwatch.kernel.ids import TaskId, WorkerId
+from sellerwatch.kernel.ids import SellerId, TaskId, WorkerId
 from sellerwatch.kernel.notices import Notice
 
 SERVER_FAULT = 500
@@ -49,6 +49,8 @@ class RequestOutcome:
     drop_token: bool = False
     is_pool_probe: bool = False
     is_endpoint_probe: bool = False
+    #: Whose products were asked about, for the log.
+    seller_id: SellerId | None = None
 
     @property
     def observation(self) -> Observation:
@@ -230,4 +232,5 @@ def _use(charge: RequestOutcome) -> UsageEntry:
         charge.succeeded,
         charge.outcome is Outcome.TOO_MANY,
         charge.at,
+        charge.seller_id,
     )

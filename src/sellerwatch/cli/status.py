@@ -11,6 +11,8 @@ from sellerwatch.cli.executions import FAMILY, cause_text
 from sellerwatch.cli.output import print_facts, print_table, print_view
 from sellerwatch.cli.session import AsJson, say
 from sellerwatch.cli.texts import Texts
+from sellerwatch.compose.surroundings import surroundings_of
+from sellerwatch.reports.overview import service_status
 
 if TYPE_CHECKING:
     from sellerwatch.crawling.views import ListedExecutionView
@@ -23,9 +25,6 @@ def status(as_json: AsJson = False) -> None:
     \b
     sellerwatch status
     """
-    from sellerwatch.compose.surroundings import surroundings_of  # noqa: PLC0415
-    from sellerwatch.reports.overview import service_status  # noqa: PLC0415
-
     with session.command_session() as at:
         found, text = at.ask(service_status, surroundings_of(at.settings)), at.texts(FAMILY)
     if as_json:

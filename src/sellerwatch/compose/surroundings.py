@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from sellerwatch.agents.limits import Host
 from sellerwatch.compose.database import disk_left
 from sellerwatch.compose.rules import pool_rules
 from sellerwatch.reports.service_look import Surroundings
@@ -30,7 +29,6 @@ def surroundings_of(
     return Surroundings(
         pool=pool_rules(settings),
         has_receiver=settings.product_server_url is not None if has_receiver is None else has_receiver,
-        host=Host(settings.host_concurrency, settings.host_requests_per_second),
         page_size=settings.page_size,
         silent_after=timedelta(seconds=settings.visibility_seconds),
         longest_lag=timedelta(seconds=INTERVALS * settings.outbox_interval_seconds),

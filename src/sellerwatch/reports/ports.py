@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from sellerwatch.reports.dashboard import DashboardQueries
+from sellerwatch.reports.day_metrics import DaysTx
 from sellerwatch.reports.freshness import FreshnessTx
 from sellerwatch.reports.service_counts import ServiceCounts, ServiceHealth
 
@@ -25,6 +26,6 @@ class CountsTx(Protocol):
     def counts(self) -> Counts: ...
 
 
-class ReportsTx(FreshnessTx, CountsTx, Protocol):
+class ReportsTx(FreshnessTx, DaysTx, CountsTx, Protocol):
     @property
     def dashboard(self) -> DashboardQueries: ...

@@ -10,6 +10,7 @@ from typing import Annotated
 from sellerwatch.agents.marketplace_status import MarketplaceStatus, marketplace_status
 from sellerwatch.agents.pool_rules import PoolRules
 from sellerwatch.crawling.queries import find_execution
+from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.ids import ExecutionId
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import About, View
@@ -73,6 +74,16 @@ def read_service_parts(
     """Return the schema's revision and the parts of the service, up or down."""
     look = ServiceLook(tx, context, surroundings)
     return look.health.revision, service_parts(look)
+
+
+def activity_span(tx: ReportsTx, _: OperationContext) -> tuple[int, int]:
+    """Return the lowest and the highest number of the activities that are kept; 0 and 0 where there are none."""
+    return tx.activity.span()
+
+
+def activity_after(tx: ReportsTx, _: OperationContext, number: int, limit: int) -> Sequence[tuple[int, Activity]]:
+    """Return the next activities after a number, each with its own."""
+    return tx.activity.after(number, limit)
 
 
 def show_execution_progress(tx: ReportsTx, _: OperationContext, execution_id: ExecutionId) -> ExecutionProgressView:

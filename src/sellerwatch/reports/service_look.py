@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 
 from sellerwatch.agents.agent import AgentStatus
 from sellerwatch.agents.agent_status import AgentDetails
-from sellerwatch.agents.limits import Host, Limits
+from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.marketplace_status import MarketplaceStatus, marketplace_status
 from sellerwatch.agents.pool_rules import PoolRules
 from sellerwatch.crawling.execution import Execution
@@ -35,7 +35,6 @@ class Surroundings:
 
     pool: PoolRules
     has_receiver: bool
-    host: Host = field(default_factory=Host)
     page_size: int = 500
     #: Processes without a heartbeat for this long do not count as alive.
     silent_after: timedelta = timedelta(seconds=30)
@@ -115,7 +114,7 @@ class ServiceLook:
     def requests_allowed(self) -> int:
         """What all agents that are not blocked may ask in a day."""
         able = sum(each.agent.status is not AgentStatus.BLOCKED for each in self.agents)
-        return Budget.of_so_many(able, self._limits, self.surroundings.host).within(DAY)
+        return Budget.of_so_many(able, self._limits, self.surroundings.pool.host(self.tx.overrides.all())).within(DAY)
 
     @property
     def has_sellers(self) -> bool:

@@ -85,8 +85,8 @@ WHERE agent_id = ?
 
 ADD_USAGE = """
 INSERT INTO token_usage_log (agent_id, token_id, http_status_code, response_time_ms, is_success, is_rate_limited,
-    is_429_error, request_timestamp)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+    is_429_error, request_timestamp, seller_id)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 LAST_HOUR = """
@@ -218,6 +218,7 @@ class SqlUsageLog:
                     use.too_many,
                     use.too_many,
                     use.at,
+                    use.seller_id,
                 )
                 for use in uses
             ],

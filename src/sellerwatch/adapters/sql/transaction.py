@@ -14,6 +14,7 @@ from sellerwatch.adapters.sql.channels import SqlAttempts, SqlChannels
 from sellerwatch.adapters.sql.circuits import SqlCircuits
 from sellerwatch.adapters.sql.counts import SqlCounts
 from sellerwatch.adapters.sql.dashboard import SqlDashboard
+from sellerwatch.adapters.sql.day_metrics import SqlDayRows, SqlKeptDays
 from sellerwatch.adapters.sql.delivery_queue import SqlDeliveryQueue
 from sellerwatch.adapters.sql.due_times import SqlDues
 from sellerwatch.adapters.sql.executions import SqlExecutionQueries, SqlExecutions, SqlRunNotes, SqlWorkers
@@ -231,3 +232,11 @@ class Transaction:
     @cached_property
     def lateness(self) -> SqlLateness:
         return SqlLateness(self.db)
+
+    @cached_property
+    def day_rows(self) -> SqlDayRows:
+        return SqlDayRows(self.db)
+
+    @cached_property
+    def kept_days(self) -> SqlKeptDays:
+        return SqlKeptDays(self.db)

@@ -33,6 +33,7 @@ from sellerwatch.web.api.authorization import caller_of
 from sellerwatch.web.api.context import Parts, parts_of
 from sellerwatch.web.api.errors import refusals
 from sellerwatch.web.api.models import ResponseModel
+from sellerwatch.web.api.view_route import StrictRoute
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +76,7 @@ def _answers(down: str) -> dict[int | str, dict[str, Any]]:
 #: A token is optional.
 OPTIONAL_TOKEN: dict[str, Any] = {"security": [{}, {"HTTPBearer": []}]}
 
-router = APIRouter(prefix="/actuator/health", tags=["health"])
+router = APIRouter(prefix="/actuator/health", tags=["health"], route_class=StrictRoute)
 
 
 @router.get("", responses=_answers("Some part is down"), openapi_extra=OPTIONAL_TOKEN, response_model_exclude_none=True)
