@@ -97,6 +97,7 @@ class AgentView(View):
     usage_count: int
     success_count: int
     failure_count: int
+    other_count: Annotated[int, About("Requests that were neither: not the agent's fault, or given back.")]
     issue_failures: int
     too_many_last_hour: int
     last_used_at: datetime | None
@@ -129,6 +130,7 @@ class AgentView(View):
             usage_count=agent.usage_count,
             success_count=agent.success_count,
             failure_count=agent.failure_count,
+            other_count=max(0, agent.usage_count - agent.success_count - agent.failure_count),
             issue_failures=agent.issue_failures,
             too_many_last_hour=details.too_many,
             last_used_at=agent.last_used_at,

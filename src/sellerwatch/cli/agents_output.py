@@ -94,7 +94,12 @@ def print_agent(agent: AgentDetailView, now: datetime, text: Texts) -> None:
     circuit = str(agent.circuit.state)
     if agent.circuit.failure_count:
         circuit = text("show.failures", state=circuit, n=agent.circuit.failure_count)
-    counts = {"n": agent.usage_count, "good": agent.success_count, "bad": agent.failure_count}
+    counts = {
+        "n": agent.usage_count,
+        "good": agent.success_count,
+        "bad": agent.failure_count,
+        "other": agent.other_count,
+    }
     print_facts(
         [
             (text("fact.agent"), f"{agent.agent_id} (#{agent.number})"),

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.task import Purpose, Task, TaskStatus, TaskType
 from sellerwatch.kernel.bulk import BulkResultView
-from sellerwatch.kernel.failure import Failure
+from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.failure_view import FailureCountView, FailureView, WaitingView, error_message, note_view
 from sellerwatch.kernel.ids import ExecutionId
 from sellerwatch.kernel.views import About, View
@@ -80,6 +80,10 @@ class ExecutionView(View):
         return (self.completed_at - self.started_at).total_seconds()
 
 
+#: Causes of waiting with which a run is shown as paused.
+_PAUSES = frozenset({FailureCode.MARKETPLACE_PAUSED, FailureCode.RUN_PAUSED})
+
+
 @dataclass(frozen=True)
 class ListedExecutionView(ExecutionView):
     """A run, and why it makes no progress where it waits."""
@@ -89,6 +93,11 @@ class ListedExecutionView(ExecutionView):
     @classmethod
     def of_waiting(cls, run: Execution, cause: Failure | None, language: str) -> ListedExecutionView:
         return cls(**execution_fields(run, language), waiting=WaitingView.of(cause, language))
+
+    @property
+    def shown_status(self) -> str:
+        """PAUSED for a run that is paused by a person or by unreadable answers; else its status."""
+        return "PAUSED" if self.waiting is not None and self.waiting.code in _PAUSES else self.status
 
     @property
     def cause(self) -> str | None:
@@ -117,6 +126,11 @@ class OpenExecutionView(View):
             next_start_at=run.next_start_at,
             waiting=WaitingView.of(cause, language),
         )
+
+    @property
+    def shown_status(self) -> str:
+        """PAUSED for a run that is paused by a person or by unreadable answers; else its status."""
+        return "PAUSED" if self.waiting is not None and self.waiting.code in _PAUSES else self.status
 
     @property
     def cause(self) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.texts import family, fill, template
@@ -53,7 +54,17 @@ LIST_WORDS = {"en": (" or ", "nothing"), "ko": (" 또는 ", "없음")}
 def failure_text(failure: Failure, language: str = "en") -> str:
     """Return the sentence for a failure."""
     text = template("failures", failure.code, language) or ""
-    return text.format_map(defaultdict(lambda: "?", failure.facts_by_name)).rstrip()
+    return text.format_map(defaultdict(lambda: "?", without_full_stops(text, failure.facts_by_name))).rstrip()
+
+
+def without_full_stops(text: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return facts without the full stop at their end where the text goes on behind them with one of its own."""
+    return {
+        name: value.rstrip(".")
+        if isinstance(value, str) and any(f"{{{name}}}{end}" in text for end in ".,:;)")
+        else value
+        for name, value in facts.items()
+    }
 
 
 def note_text(note: str, language: str = "en") -> str:
@@ -74,7 +85,7 @@ def error_text(code: str, facts: Mapping[str, object], language: str = "en") -> 
         return f"{code.capitalize().replace('_', ' ')}{f' ({shown})' if shown else ''}."
     last, nothing = LIST_WORDS.get(language, LIST_WORDS["en"])
     worded = {name: _shown(name, _in(language, value), last, nothing) for name, value in facts.items()}
-    return fill(text, worded, separators=False)
+    return fill(text, without_full_stops(text, worded), separators=False)
 
 
 def _in(language: str, value: object) -> object:

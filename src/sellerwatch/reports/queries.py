@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
 from sellerwatch.agents.marketplace_status import MarketplaceStatus, marketplace_status
 from sellerwatch.agents.pool_rules import PoolRules
@@ -15,6 +16,8 @@ from sellerwatch.kernel.ids import ExecutionId
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import About, View
 from sellerwatch.reports.checks import ServicePart, service_parts
+from sellerwatch.reports.day_metrics import all_buckets
+from sellerwatch.reports.freshness import FreshnessState, freshness_of
 from sellerwatch.reports.ports import ReportsTx
 from sellerwatch.reports.service_counts import ServiceCounts
 from sellerwatch.reports.service_look import ServiceLook, Surroundings
@@ -53,18 +56,32 @@ class MetricsSnapshot:
     permits_used: int
     permits_left: int
     marketplace: MarketplaceStatus
+    #: Sellers by how fresh they are; share and undelivered events by seller.
+    freshness: Mapping[FreshnessState, int]
+    shares: Mapping[str, float]
+    undelivered: Mapping[str, float]
+    #: Buckets of all days, and of what was not kept yet.
+    latency: Mapping[str, int]
+    delivery: Mapping[str, int]
 
 
-def read_metrics(tx: ReportsTx, context: OperationContext, pool: PoolRules) -> MetricsSnapshot:
+def read_metrics(tx: ReportsTx, context: OperationContext, pool: PoolRules, zone: ZoneInfo) -> MetricsSnapshot:
     """Count everything for Prometheus."""
     limits = pool.limits(tx.overrides.all())
     windows = [agent.window for agent in tx.pool_report.standings(context.moment, limits)]
+    sellers = freshness_of(tx, context.now)
+    latency, delivery = all_buckets(tx, zone, context.now)
     return MetricsSnapshot(
         counts=tx.counts.service_counts(context.now),
         breaker=tx.circuits.breaker().state,
         permits_used=sum(window.used for window in windows),
         permits_left=sum(window.left for window in windows),
         marketplace=marketplace_status(tx),
+        freshness={state: sum(each.state is state for each in sellers.values()) for state in FreshnessState},
+        shares={seller_id: each.share for seller_id, each in sellers.items()},
+        undelivered={seller_id: float(each.undelivered) for seller_id, each in sellers.items()},
+        latency=latency,
+        delivery=delivery,
     )
 
 

@@ -98,6 +98,7 @@ NAVIGATION = (
     ("executions", "/executions"),
     ("tasks", "/tasks"),
     ("products", "/products"),
+    ("changes", "/changes"),
     ("outbox", "/outbox"),
     ("agents", "/agents"),
     ("quarantine", "/quarantine"),

@@ -28,7 +28,7 @@ def runs_table(runs: Sequence[ListedExecutionView], next_: str | None = None, em
         (
             tables.code(run.execution_id, f"/executions/{run.execution_id}"),
             tables.text(run.seller_id, seller_page(run.seller_id)),
-            tables.pill(run.status),
+            tables.pill(run.shown_status),
             tables.bar(run.ended_tasks, run.total_tasks_created),
             tables.number(run.failed_tasks),
             tables.number(run.list_total),
