@@ -437,7 +437,7 @@ def day(sellers: int = 20, products: int = 1100, hours: float = 24, seed: int = 
     """Every seller twice, half of the time apart; in between, when the first runs are over, products change."""
     from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop, run_virtually
     from sellerwatch.schedules.interval import CrawlingInterval
-    from sellerwatch.simulator.chaos import Profile
+    from sellerwatch.simulator.chaos import ChaosProfile
     from sellerwatch.simulator.rng import dice
     from sellerwatch.simulator.simulator import Simulator
     from sellerwatch.simulator.world import MutationKind
@@ -446,7 +446,7 @@ def day(sellers: int = 20, products: int = 1100, hours: float = 24, seed: int = 
     clock = VirtualClock(loop)
     simulator = Simulator(seed=seed, sellers=sellers, products=products, detail_kb=1, volatile=False)
     simulator.marketplace.chaos.become(
-        Profile(latency_ms=120, jitter_ms=80, error=0.010, drop=0.005, truncated=0.003, html=0.002)
+        ChaosProfile(latency_ms=120, jitter_ms=80, error=0.010, drop=0.005, truncated=0.003, html=0.002)
     )
     every = CrawlingInterval.of_hours(max(1, int(hours / 2)))
 

@@ -12,7 +12,7 @@ from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
-from sellerwatch.outbox.receipt import Attempt, Verdict
+from sellerwatch.outbox.receipt import Attempt, DeliveryVerdict
 
 from .conftest import Run, refused
 from .prepared import SELLER, Office, outbox_id
@@ -191,8 +191,8 @@ def test_status_says_why_nothing_is_sent(office: Office, channel: Channel, said:
 
 def test_attempts_are_listed_newest_first_with_what_the_receiver_said(held: Office) -> None:
     tries = [
-        Attempt(FIRST, 1, NOW, 5000, None, Verdict.RETRY, False, "no answer within 5 s"),
-        Attempt(FIRST, 1, LATER, 12, 422, Verdict.REFUSED, True, "상품명이 너무 깁니다 [🧵]"),
+        Attempt(FIRST, 1, NOW, 5000, None, DeliveryVerdict.RETRY, False, "no answer within 5 s"),
+        Attempt(FIRST, 1, LATER, 12, 422, DeliveryVerdict.REFUSED, True, "상품명이 너무 깁니다 [🧵]"),
     ]
     held.do(lambda tx: tx.attempts.add(PRODUCT, tries))
     newest, oldest = held.json("outbox", "attempts", FIRST)["content"]

@@ -14,7 +14,7 @@ from tests.builders import worker_id
 from tests.pool.lending import LIMITS, SLOW, Door, Process, a_ground, by_row, embedded, with_redis
 from tests.servers import Redis, running
 
-from sellerwatch.adapters.redis.server import Server
+from sellerwatch.adapters.redis.server import RedisServer
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.limits import Host, Limits
@@ -47,7 +47,7 @@ class Kind:
 @pytest.fixture(params=["embedded", "redis"])
 async def kind(request: pytest.FixtureRequest, database_file: Path, redis: Redis) -> AsyncIterator[Kind]:
     store = a_ground(database_file, AGENTS)
-    server = Server(redis.url)
+    server = RedisServer(redis.url)
     await server.ask("FLUSHALL")
     starts: dict[str, Callable[[int, Limits, Host], Awaitable[Process]]] = {
         "embedded": lambda number, limits, host: embedded(store, number, limits, host),
@@ -185,7 +185,7 @@ async def test_going_over_to_the_other_limiter_opens_no_window(kind: Kind, redis
     """Nobody knows how two clocks stand to one another: what was lent by one counts as answered now by the other."""
     process = await kind.process(1)
     await process.answer(await process.lent(MOST))
-    server = Server(redis.url)
+    server = RedisServer(redis.url)
     other = await (embedded(kind.store, 2) if kind.name == "redis" else with_redis(server, kind.store, 2))
     assert await other.lent() == []
     await server.close()

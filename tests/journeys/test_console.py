@@ -18,7 +18,7 @@ from sellerwatch.catalog.quarantine import Case, CaseKind
 from sellerwatch.catalog.removal import Removal, RemovalReason
 from sellerwatch.kernel.ids import CaseId, RemovalId, ReplayableIds, SellerId
 from sellerwatch.sellers.commands import register
-from sellerwatch.simulator.product_server import Behaviour, Mode
+from sellerwatch.simulator.product_server import ServerBehaviour, ServerMode
 
 #: Words that are the same in every language, and what sellers are called here.
 NAMES = {"seller", "Sellerwatch", "English", "CSV", "JSON", "HTTP", "ID", "UTC"}
@@ -34,7 +34,7 @@ def whole_stage(migrated_template: Path, tmp_path_factory: pytest.TempPathFactor
 def stage(whole_stage: Stage) -> Iterator[Stage]:
     """No journey leaves a complaint of the browser behind: no script that failed, nothing the policy kept out."""
     whole_stage.wrongs.clear()
-    whole_stage.simulator.product_server.behave(Behaviour())
+    whole_stage.simulator.product_server.behave(ServerBehaviour())
     yield whole_stage
     assert whole_stage.wrongs == []
 
@@ -141,7 +141,7 @@ def test_an_event_that_failed_is_replayed_after_a_look_at_what_will_happen(stage
     page = stage.page()
     stage.log_in(page)
     known(stage, "seller_0003")
-    stage.simulator.product_server.behave(Behaviour(Mode.ERROR, requests=2))
+    stage.simulator.product_server.behave(ServerBehaviour(ServerMode.ERROR, requests=2))
     crawl(page, "seller_0003")
     page.goto("/")
     need = page.locator("#needs li", has_text="events failed for good")

@@ -15,7 +15,7 @@ from tests.builders import worker_id
 
 from sellerwatch.adapters.redis.clock import RedisClock
 from sellerwatch.adapters.redis.limiter import RedisLimiter
-from sellerwatch.adapters.redis.server import Server
+from sellerwatch.adapters.redis.server import RedisServer
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.breaker import BreakerRules
@@ -141,7 +141,7 @@ async def embedded(store: SqlStore, number: int, limits: Limits = LIMITS, host: 
 
 
 async def with_redis(
-    server: Server, store: SqlStore, number: int, limits: Limits = LIMITS, host: Host = SLOW
+    server: RedisServer, store: SqlStore, number: int, limits: Limits = LIMITS, host: Host = SLOW
 ) -> Process:
     clock = RedisClock(SystemClock())
     limiter = RedisLimiter(server, store, clock, worker_id(number), limits)

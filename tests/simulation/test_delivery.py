@@ -17,7 +17,7 @@ from sellerwatch.outbox.message import Message, OutboxKind
 from sellerwatch.outbox.receipt import Receipt
 from sellerwatch.schedules.schedule import ScheduleStatus
 from sellerwatch.sellers.commands import retry_schedule
-from sellerwatch.simulator.product_server import Behaviour, Mode
+from sellerwatch.simulator.product_server import ServerBehaviour, ServerMode
 from sellerwatch.simulator.rng import dice
 from sellerwatch.simulator.world import CHANGES_ONLY
 
@@ -28,21 +28,21 @@ EVENTS = "SELECT COUNT(*) FROM product_outbox"
 TRIES = "SELECT COUNT(*) FROM outbox_attempts"
 
 
-@pytest.mark.parametrize("mode", [Mode.DOWN, Mode.ERROR_AFTER, Mode.THROTTLE])
+@pytest.mark.parametrize("mode", [ServerMode.DOWN, ServerMode.ERROR_AFTER, ServerMode.THROTTLE])
 def test_while_the_product_server_is_away_crawls_go_on_and_afterwards_everything_arrives(
-    migrated_template: Path, mode: Mode
+    migrated_template: Path, mode: ServerMode
 ) -> None:
     async def story(stage: Stage) -> None:
         sellers = await stage.register()
         server = stage.simulator.product_server
         async with stage.serving() as service:
-            server.behave(Behaviour(mode, retry_after=30))
+            server.behave(ServerBehaviour(mode, retry_after=30))
             for seller_id in sellers:
                 await stage.start(service, seller_id)
             await stage.clock.sleep(OUTAGE)
             assert [run.is_open for run in await stage.executions()] == [False, False]
             assert await stage.count("SELECT COUNT(*) FROM product_outbox WHERE status = 'FAILED'") == 0
-            server.behave(Behaviour(Mode.WELL))
+            server.behave(ServerBehaviour(ServerMode.WELL))
             await stage.settle(service)
         stage.check_world()
         assert len(server.events()) == 60

@@ -24,7 +24,7 @@ from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.trigger import start
 from sellerwatch.kernel.ids import ReplayableIds, SellerId
 from sellerwatch.marketplaces.ports import Reply, Transport
-from sellerwatch.simulator.chaos import Ailment
+from sellerwatch.simulator.chaos import FaultKind
 
 
 class ListBroken:
@@ -45,7 +45,7 @@ def test_a_start_follows_as_soon_as_the_list_answers_again(migrated_template: Pa
         (seller_id,) = await stage.register()
         async with stage.serving() as service:
             await stage.crawl_all(service, [seller_id])
-            plan(stage, Ailment.REFUSED, 5 * MINUTE)
+            plan(stage, FaultKind.REFUSED, 5 * MINUTE)
             await stage.start(service, seller_id)
             await stage.clock.sleep(4 * MINUTE)
             (waiting,) = [run for run in await stage.executions() if run.is_open]
@@ -70,7 +70,7 @@ def test_a_list_that_no_active_seller_needs_is_checked_all_the_same(migrated_tem
         (seller_id,) = await stage.register()
         async with stage.serving() as service:
             await stage.crawl_all(service, [seller_id])
-            plan(stage, Ailment.REFUSED, 5 * MINUTE)
+            plan(stage, FaultKind.REFUSED, 5 * MINUTE)
             await stage.start(service, seller_id)
             await stage.clock.sleep(2 * MINUTE)
             assert (await look(stage)).open_endpoints == {Endpoint.LIST}
@@ -108,7 +108,7 @@ def test_a_command_beside_which_no_job_runs_sends_the_probe_itself(migrated_temp
         async with stage.serving() as service:
             await stage.crawl_all(service, [seller_id])
         async with stage.service() as service:
-            plan(stage, Ailment.REFUSED, MINUTE)
+            plan(stage, FaultKind.REFUSED, MINUTE)
             run = await stage.start(service, seller_id)
             await start(service.crawl, run, seller_id)
             assert (await look(stage)).open_endpoints == {Endpoint.LIST}

@@ -9,7 +9,7 @@ from tests.builders import NOW, a_message, product_id
 
 from sellerwatch.adapters.sql import paging
 from sellerwatch.outbox.message import OutboxKind
-from sellerwatch.outbox.receipt import Attempt, Verdict
+from sellerwatch.outbox.receipt import Attempt, DeliveryVerdict
 
 from .conftest import Office
 from .stocked import (
@@ -60,7 +60,7 @@ async def test_messages_are_listed_to_the_end_by_every_filter(office: Office, mo
 async def test_a_message_is_shown_with_its_payload_its_holder_and_its_tries(office: Office) -> None:
     await failed_messages(office, 1)
     await do(office, lambda tx: tx.product_outbox.add(a_message(2, subject_id=product_id(1))))
-    tries = [Attempt(outbox_id(), 1, NOW, 12, 422, Verdict.REFUSED, True, "상품명이 너무 깁니다 🚫")]
+    tries = [Attempt(outbox_id(), 1, NOW, 12, 422, DeliveryVerdict.REFUSED, True, "상품명이 너무 깁니다 🚫")]
     await do(office, lambda tx: tx.attempts.add(OutboxKind.PRODUCT, tries))
     behind = (await office.viewer.get(f"{PATH}/{outbox_id(2)}")).json
     assert (behind["heldBy"], behind["status"]) == (outbox_id(1), "WAITING")

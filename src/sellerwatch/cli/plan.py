@@ -49,7 +49,7 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CapacityPlan:
     now: datetime
     budget: Budget
     limits: Limits
@@ -90,7 +90,7 @@ def plan(
     """
     when = this_moment()
 
-    def work(tx: ServiceTx, at: Desk) -> Plan:
+    def work(tx: ServiceTx, at: Desk) -> CapacityPlan:
         from sellerwatch.compose.rules import tuning_in_force  # noqa: PLC0415
         from sellerwatch.schedules.forecast import Budget  # noqa: PLC0415
 
@@ -102,7 +102,7 @@ def plan(
             budget = Budget.of_so_many(agents, tuning.limits, tuning.host)
         going = {run.seller_id: run for run in tx.executions.running()}
         runs = _planned(tx.dashboard.freshness(), going, budget, at.settings.page_size, products, at.now)
-        return Plan(at.now, budget, tuning.limits, runs)
+        return CapacityPlan(at.now, budget, tuning.limits, runs)
 
     made = session.look(work)
     shown = made.runs[page * size : (page + 1) * size]
@@ -157,7 +157,7 @@ def _planned(
     return sorted(planned, key=lambda run: (run.starts, run.seller.seller_id))
 
 
-def _plan_json(made: Plan) -> dict[str, Any]:
+def _plan_json(made: CapacityPlan) -> dict[str, Any]:
     return {
         "fits": made.fits,
         "requestsPerDay": made.asked,
@@ -182,7 +182,7 @@ def _run_json(run: Planned) -> dict[str, Any]:
     }
 
 
-def _print_plan(made: Plan, shown: Sequence[Planned], page: int, products: int) -> None:
+def _print_plan(made: CapacityPlan, shown: Sequence[Planned], page: int, products: int) -> None:
     total = len(made.runs)
     nothing = "No seller is crawled: nothing to plan. Register one: sellerwatch sellers add SELLER_ID --name NAME"
     if total:
@@ -215,7 +215,7 @@ def _print_plan(made: Plan, shown: Sequence[Planned], page: int, products: int) 
             say(f"{unread} of them were never read: say how large they may be with --products N.", "dim")
 
 
-def _print_verdict(made: Plan) -> None:
+def _print_verdict(made: CapacityPlan) -> None:
     budget = f"{made.allowed:,} that {made.budget.agents} available agents may ask"
     if made.allowed:
         budget += f" ({100 * made.asked / made.allowed:.1f} %)"

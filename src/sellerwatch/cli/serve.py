@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sellerwatch.kernel.ids import ExecutionId, SellerId
     from sellerwatch.operations.ports import ServiceTx
     from sellerwatch.sellers.ports import SellersTx
-    from sellerwatch.service.service import Role, Service
+    from sellerwatch.service.service import ProcessRole, Service
     from sellerwatch.settings.load import Loaded
     from sellerwatch.settings.model import Settings
     from sellerwatch.web.serve import Serving
@@ -47,9 +47,9 @@ def api() -> None:
     \b
     sellerwatch api
     """
-    from sellerwatch.service.service import Role  # noqa: PLC0415
+    from sellerwatch.service.service import ProcessRole  # noqa: PLC0415
 
-    run_on_uvloop(_serve(_loaded(), frozenset({Role.API})))
+    run_on_uvloop(_serve(_loaded(), frozenset({ProcessRole.API})))
 
 
 def worker() -> None:
@@ -58,9 +58,9 @@ def worker() -> None:
     \b
     sellerwatch worker
     """
-    from sellerwatch.service.service import Role  # noqa: PLC0415
+    from sellerwatch.service.service import ProcessRole  # noqa: PLC0415
 
-    run_on_uvloop(_serve(_loaded(), frozenset({Role.WORKER})))
+    run_on_uvloop(_serve(_loaded(), frozenset({ProcessRole.WORKER})))
 
 
 def scheduler() -> None:
@@ -69,9 +69,9 @@ def scheduler() -> None:
     \b
     sellerwatch scheduler
     """
-    from sellerwatch.service.service import Role  # noqa: PLC0415
+    from sellerwatch.service.service import ProcessRole  # noqa: PLC0415
 
-    run_on_uvloop(_serve(_loaded(), frozenset({Role.SCHEDULER})))
+    run_on_uvloop(_serve(_loaded(), frozenset({ProcessRole.SCHEDULER})))
 
 
 def crawl(
@@ -102,19 +102,19 @@ def _loaded(*, quiet: bool = False) -> Loaded:
     return loaded
 
 
-async def _serve(loaded: Loaded, roles: frozenset[Role]) -> None:
+async def _serve(loaded: Loaded, roles: frozenset[ProcessRole]) -> None:
     import logging  # noqa: PLC0415
     from contextlib import AsyncExitStack  # noqa: PLC0415
 
     from sellerwatch.compose.service import open_service  # noqa: PLC0415
-    from sellerwatch.service.service import Role  # noqa: PLC0415
+    from sellerwatch.service.service import ProcessRole  # noqa: PLC0415
 
     log, settings = logging.getLogger("sellerwatch"), loaded.settings
     async with AsyncExitStack() as opened:
         service = await opened.enter_async_context(open_service(settings, roles=roles))
         stop_on_signals(service.stop.set)
         where = {"role": service.role, "marketplace": settings.marketplace_url}
-        if Role.API in roles:
+        if ProcessRole.API in roles:
             # Imported by whoever answers requests: it is half of what such a process weighs.
             from sellerwatch.web.serve import api_of  # noqa: PLC0415
 

@@ -60,7 +60,7 @@ def simulator(
     import uvloop  # noqa: PLC0415
 
     from sellerwatch.simulator.chaos import PROFILES  # noqa: PLC0415
-    from sellerwatch.simulator.http import Server, serve  # noqa: PLC0415
+    from sellerwatch.simulator.http import SimulatorServer, serve  # noqa: PLC0415
     from sellerwatch.simulator.simulator import EVENTS_PATH, Simulator  # noqa: PLC0415
 
     if profile not in PROFILES:
@@ -79,7 +79,7 @@ def simulator(
         secret=secret,
     )
 
-    def announce(server: Server) -> None:
+    def announce(server: SimulatorServer) -> None:
         facts = {
             "marketplace": server.url,
             "product_server": server.url + EVENTS_PATH,

@@ -44,7 +44,7 @@ from sellerwatch.outbox.ports import Receiver
 from sellerwatch.oversight.alerts import AlertQueue
 from sellerwatch.schedules.embedded import EmbeddedScheduler
 from sellerwatch.schedules.scheduler_messages import heed
-from sellerwatch.service.service import EVERYTHING, Role, Service
+from sellerwatch.service.service import EVERYTHING, ProcessRole, Service
 from sellerwatch.settings.model import Settings
 
 #: Longest wait before a run that could not be started is tried again, in seconds.
@@ -63,7 +63,7 @@ async def open_service(
     transport: Transport | None = None,
     receiver: Receiver | None = None,
     scheduler: Receiver | None = None,
-    roles: frozenset[Role] = EVERYTHING,
+    roles: frozenset[ProcessRole] = EVERYTHING,
     schedules: bool = True,
 ) -> AsyncIterator[Service]:
     """Everything one process needs to crawl and deliver; closed on the way out. What is passed in is not closed."""
@@ -221,9 +221,9 @@ async def _limits(settings: Settings, store: SqlStore, clock: Clock, worker_id: 
     from sellerwatch.adapters.redis.clock import RedisClock  # noqa: PLC0415
     from sellerwatch.adapters.redis.leases import RedisLeases  # noqa: PLC0415
     from sellerwatch.adapters.redis.limiter import RedisLimiter  # noqa: PLC0415
-    from sellerwatch.adapters.redis.server import Server  # noqa: PLC0415
+    from sellerwatch.adapters.redis.server import RedisServer  # noqa: PLC0415
 
-    server, shared = Server(settings.redis_url), RedisClock(clock)
+    server, shared = RedisServer(settings.redis_url), RedisClock(clock)
     try:
         await server.check()
         limiter = RedisLimiter(server, store, shared, worker_id, tuning_in_force(settings, {}).limits)

@@ -85,7 +85,7 @@ class Needs:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RunProgress:
     """How far a run was at a moment."""
 
     at: datetime
@@ -118,7 +118,7 @@ class DashboardQueries(Protocol):
         """Count the newest failed tasks since then by whose fault it was."""
         ...
 
-    def progress(self, execution_id: ExecutionId, limit: int) -> Sequence[Progress]:
+    def progress(self, execution_id: ExecutionId, limit: int) -> Sequence[RunProgress]:
         """The last steps of a run, in order; forgotten some days after it."""
         ...
 

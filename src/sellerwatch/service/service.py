@@ -52,7 +52,7 @@ Turn = Callable[[], Coroutine[Any, Any, datetime | None]]
 Wait = Callable[[datetime | None], Coroutine[Any, Any, None]]
 
 
-class Role(StrEnum):
+class ProcessRole(StrEnum):
     """What a process does, of which any number may run. WORKER crawls and delivers, SCHEDULER starts runs and does the
     jobs (each once, wherever many run), API answers requests. One process that does everything is the default."""
 
@@ -61,7 +61,7 @@ class Role(StrEnum):
     SCHEDULER = "scheduler"
 
 
-EVERYTHING = frozenset(Role)
+EVERYTHING = frozenset(ProcessRole)
 
 
 @dataclass
@@ -92,7 +92,7 @@ class Service:
     deliveries: tuple[Delivery[Any], ...]
     tune: Callable[[Mapping[str, str]], Tuning]
     tending_interval: timedelta = timedelta(seconds=60)
-    roles: frozenset[Role] = EVERYTHING
+    roles: frozenset[ProcessRole] = EVERYTHING
     #: Whether sellers are crawled when they are due; a run in the foreground is nobody's turn.
     schedules: bool = True
     #: Somebody else starts the runs: we only those that should have been long ago.
@@ -168,11 +168,11 @@ class Service:
         ]
         if self.crawl.limiter.looks_ahead:
             loops.append(self._keep(self._tending, self._tend_limiter))
-        if Role.WORKER in self.roles:
+        if ProcessRole.WORKER in self.roles:
             loops += [self.worker.run(self.stop, grace), products.run(self.stop)]
             if self.crawl.queue.names_tasks:
                 loops.append(self._keep_publishing())
-        if Role.SCHEDULER in self.roles:
+        if ProcessRole.SCHEDULER in self.roles:
             loops += [
                 self._keep(self._looking_after, self._look_after),
                 *(delivery.run(self.stop) for delivery in others),

@@ -14,7 +14,7 @@ from math import ceil, inf
 from sellerwatch.simulator.rng import dice
 
 
-class Ailment(Enum):
+class FaultKind(Enum):
     """What a request suffers. The last three happen only during an `Outage`."""
 
     NONE = "none"
@@ -53,7 +53,7 @@ class Outage:
     `item_no` one product. What is None matches anything. The end is not part of the period.
     """
 
-    ailment: Ailment
+    ailment: FaultKind
     start: float
     end: float = inf
     endpoint: str | None = None
@@ -70,17 +70,17 @@ class Outage:
 
 
 #: Ailments that an outage can inflict, and the endpoints where each makes sense.
-OUTAGE_ENDPOINTS: dict[Ailment, frozenset[str]] = {
-    Ailment.REFUSED: frozenset({"list", "detail", "options", "session", "robots", "other"}),
-    Ailment.ERROR: frozenset({"list", "detail", "options", "session"}),
-    Ailment.UNAUTHORISED: frozenset({"list", "detail", "options"}),
-    Ailment.STORM: frozenset({"list", "detail", "options"}),
-    Ailment.WITHOUT_MODULE: frozenset({"detail"}),
+OUTAGE_ENDPOINTS: dict[FaultKind, frozenset[str]] = {
+    FaultKind.REFUSED: frozenset({"list", "detail", "options", "session", "robots", "other"}),
+    FaultKind.ERROR: frozenset({"list", "detail", "options", "session"}),
+    FaultKind.UNAUTHORISED: frozenset({"list", "detail", "options"}),
+    FaultKind.STORM: frozenset({"list", "detail", "options"}),
+    FaultKind.WITHOUT_MODULE: frozenset({"detail"}),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class ChaosProfile:
     """Figures of one kind of bad day. The fault fields are probabilities for each request, latencies milliseconds."""
 
     latency_ms: float = 0.0
@@ -105,24 +105,24 @@ class Profile:
     """Probability that a list states a total that no seller can have."""
 
     @property
-    def faults(self) -> tuple[tuple[Ailment, float], ...]:
+    def faults(self) -> tuple[tuple[FaultKind, float], ...]:
         return (
-            (Ailment.ERROR, self.error),
-            (Ailment.DROP, self.drop),
-            (Ailment.CUT, self.cut),
-            (Ailment.TRUNCATED, self.truncated),
-            (Ailment.HTML, self.html),
-            (Ailment.REVOKED, self.revoked),
+            (FaultKind.ERROR, self.error),
+            (FaultKind.DROP, self.drop),
+            (FaultKind.CUT, self.cut),
+            (FaultKind.TRUNCATED, self.truncated),
+            (FaultKind.HTML, self.html),
+            (FaultKind.REVOKED, self.revoked),
         )
 
-    def with_latency(self, latency_ms: float) -> "Profile":
+    def with_latency(self, latency_ms: float) -> "ChaosProfile":
         """The same bad day with this mean latency, jittered by a quarter of it."""
         return replace(self, latency_ms=latency_ms, jitter_ms=latency_ms / 4)
 
 
-PROFILES: dict[str, Profile] = {
-    "calm": Profile(),
-    "flaky": Profile(
+PROFILES: dict[str, ChaosProfile] = {
+    "calm": ChaosProfile(),
+    "flaky": ChaosProfile(
         latency_ms=3,
         jitter_ms=2,
         error=0.012,
@@ -135,7 +135,7 @@ PROFILES: dict[str, Profile] = {
         shift=0.02,
         shifts_per_seller=2,
     ),
-    "hostile": Profile(
+    "hostile": ChaosProfile(
         latency_ms=6,
         jitter_ms=6,
         error=0.020,
@@ -150,17 +150,17 @@ PROFILES: dict[str, Profile] = {
         shift=0.1,
         shifts_per_seller=3,
     ),
-    "slow": Profile(latency_ms=400, jitter_ms=300),
-    "storm": Profile(storms=Storms(every=10.0, length=3.0, share=0.5)),
-    "expiring": Profile(token_seconds=20, revoked=0.02),
-    "shifting": Profile(shift=0.5),
-    "foreign": Profile(foreign=1.0),
-    "html": Profile(html=0.1),
-    "truncated": Profile(truncated=0.1),
-    "drops": Profile(drop=0.05, cut=0.05),
-    "errors": Profile(error=0.1),
-    "moduleless": Profile(moduleless=1.0),
-    "inflated": Profile(inflated=1.0),
+    "slow": ChaosProfile(latency_ms=400, jitter_ms=300),
+    "storm": ChaosProfile(storms=Storms(every=10.0, length=3.0, share=0.5)),
+    "expiring": ChaosProfile(token_seconds=20, revoked=0.02),
+    "shifting": ChaosProfile(shift=0.5),
+    "foreign": ChaosProfile(foreign=1.0),
+    "html": ChaosProfile(html=0.1),
+    "truncated": ChaosProfile(truncated=0.1),
+    "drops": ChaosProfile(drop=0.05, cut=0.05),
+    "errors": ChaosProfile(error=0.1),
+    "moduleless": ChaosProfile(moduleless=1.0),
+    "inflated": ChaosProfile(inflated=1.0),
 }
 """Bad days by name: three to live with, and single faults for tests. `hostile` stays under 12 % of requests harmed."""
 
@@ -168,13 +168,13 @@ PROFILES: dict[str, Profile] = {
 class Chaos:
     """The dice of one marketplace. Counts what it inflicted, by ailment."""
 
-    def __init__(self, profile: Profile, seed: int | str = 0) -> None:
+    def __init__(self, profile: ChaosProfile, seed: int | str = 0) -> None:
         self.rng = dice(seed, "chaos")
         self.inflicted: Counter[str] = Counter()
         self._outages: tuple[Outage, ...] = ()
         self.become(profile)
 
-    def become(self, profile: Profile) -> None:
+    def become(self, profile: ChaosProfile) -> None:
         """Another kind of day from now on; its storms are counted from the next request."""
         self.profile = profile
         self._ailments = tuple(ailment for ailment, _ in profile.faults)
@@ -197,30 +197,30 @@ class Chaos:
         """Forget all outages, planned or under way."""
         self._outages = ()
 
-    def outage(self, now: float, endpoint: str, user_agent: str, item: str) -> Ailment:
+    def outage(self, now: float, endpoint: str, user_agent: str, item: str) -> FaultKind:
         """What an outage does to this request; NONE where no outage covers it. `item` is the number in its path."""
         for outage in self._outages:
             if endpoint in OUTAGE_ENDPOINTS[outage.ailment] and outage.covers(now, endpoint, user_agent, item):
                 return outage.ailment
-        return Ailment.NONE
+        return FaultKind.NONE
 
-    def strike(self, now: float) -> Ailment:
+    def strike(self, now: float) -> FaultKind:
         """What this request is to suffer; whoever makes it suffer says so with `count`.
 
         Not every ailment fits every request: a refusal has no body to cut, and a session no token to revoke.
         """
-        return Ailment.STORM if self._storming(now) else self._throw()
+        return FaultKind.STORM if self._storming(now) else self._throw()
 
-    def count(self, ailment: Ailment) -> None:
+    def count(self, ailment: FaultKind) -> None:
         """The ailment was really inflicted."""
         self.inflicted[ailment.value] += 1
 
-    def _throw(self) -> Ailment:
+    def _throw(self) -> FaultKind:
         if not self._harm:
-            return Ailment.NONE
+            return FaultKind.NONE
         thrown = self.rng.random()
         if thrown >= self._harm:
-            return Ailment.NONE
+            return FaultKind.NONE
         return next(a for a, limit in zip(self._ailments, self._thresholds, strict=True) if thrown < limit)
 
     def _storming(self, now: float) -> bool:

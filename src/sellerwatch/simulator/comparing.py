@@ -11,13 +11,13 @@ _NESTED = ("brand", "prices", "shipping")
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class FieldDifference:
     field: str
     before: Any
     after: Any
 
 
-def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Difference]:
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[FieldDifference]:
     """What is different, field by field: `prices.selling`, `options[4134224619].stock`, `options[4134224619]`, `tags`.
 
     Values may come from anybody: where a shape is not the expected one, the whole field is the difference.
@@ -29,7 +29,7 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
         elif name == "options" and (were := _numbered(old)) is not None and (are := _numbered(new)) is not None:
             yield from _options(were, are)
         elif not _same(old, new):
-            yield Difference(name, old, new)
+            yield FieldDifference(name, old, new)
 
 
 def value_at(product_data: Mapping[str, Any], field: str) -> Any:
@@ -51,20 +51,20 @@ def _same(old: Any, new: Any) -> bool:
     return type(old) is type(new) and bool(old == new)
 
 
-def _members(prefix: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Difference]:
+def _members(prefix: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[FieldDifference]:
     for member in {**old, **new}:
         if not _same(old.get(member), new.get(member)):
-            yield Difference(prefix + member, old.get(member), new.get(member))
+            yield FieldDifference(prefix + member, old.get(member), new.get(member))
 
 
-def _options(old: dict[int, dict[str, Any]], new: dict[int, dict[str, Any]]) -> Iterator[Difference]:
+def _options(old: dict[int, dict[str, Any]], new: dict[int, dict[str, Any]]) -> Iterator[FieldDifference]:
     for number in {**old, **new}:
         if number in old and number in new:
             yield from _members(f"options[{number}].", old[number], new[number])
         else:
-            yield Difference(f"options[{number}]", old.get(number), new.get(number))
+            yield FieldDifference(f"options[{number}]", old.get(number), new.get(number))
     if old.keys() == new.keys() and list(old) != list(new):
-        yield Difference("options", list(old), list(new))
+        yield FieldDifference("options", list(old), list(new))
 
 
 def _numbered(options: Any) -> dict[int, dict[str, Any]] | None:

@@ -17,7 +17,7 @@ _CHANGE_KEYS = {"field", "before", "after"}
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ReceivedEvent:
     event_id: str
     event_type: str
     item_no: int
@@ -28,7 +28,7 @@ class Event:
     product_data: dict[str, Any]
 
 
-def read_event(body: bytes) -> Event:
+def read_event(body: bytes) -> ReceivedEvent:
     """The event in a request's body. Raises ValueError, in one sentence, when it is not one."""
     try:
         value = orjson.loads(body)
@@ -44,7 +44,7 @@ def read_event(body: bytes) -> Event:
         raise ValueError("changes is not a list of field, before and after")
     if not isinstance(product_data, dict):
         raise ValueError("productData is missing or not an object")
-    return Event(
+    return ReceivedEvent(
         event_id=value["eventId"],
         event_type=value["eventType"],
         item_no=value["itemNo"],
@@ -56,7 +56,7 @@ def read_event(body: bytes) -> Event:
     )
 
 
-def complaints(event: Event, last_version: int, held: Mapping[str, Any] | None) -> Iterator[str]:
+def complaints(event: ReceivedEvent, last_version: int, held: Mapping[str, Any] | None) -> Iterator[str]:
     """What breaks the rules, given the item's last version (0: none yet) and what is held of it (None: nothing)."""
     if event.version != last_version + 1:
         yield f"version {event.version} follows {last_version}"
@@ -79,7 +79,7 @@ def complaints(event: Event, last_version: int, held: Mapping[str, Any] | None) 
         yield "DELETED does not carry the last known productData"
 
 
-def _change_complaints(event: Event, held: Mapping[str, Any]) -> Iterator[str]:
+def _change_complaints(event: ReceivedEvent, held: Mapping[str, Any]) -> Iterator[str]:
     """The changes must be exactly the way from what is held to what is sent."""
     if not event.changes:
         yield "UPDATED without changes"

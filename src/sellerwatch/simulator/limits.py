@@ -17,7 +17,7 @@ _IN_FLIGHT_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SimulatedLimits:
     """How often one identity may ask: so many in any window, and (unless None) so many a second.
 
     The rate is judged over a second shortened by a twentieth, since requests sent evenly arrive unevenly.
@@ -28,7 +28,7 @@ class Limits:
     requests_per_second: float | None = 1.0
 
 
-class Verdict(Enum):
+class LimitVerdict(Enum):
     WITHIN = "within"
     OVER_BUDGET = "over_budget"
     OVER_RATE = "over_rate"
@@ -58,12 +58,12 @@ class SlidingWindow:
         return self._arrivals[excess] + self._seconds - now if excess >= 0 else 0.0
 
 
-class Judge:
+class RequestLimiter:
     """Judges one identity."""
 
     __slots__ = ("_limits", "_quiet_from", "_quiet_until", "_rate", "_rate_limit", "_window", "ignored", "most")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: SimulatedLimits) -> None:
         self._limits = limits
         self._window = SlidingWindow(limits.window_seconds)
         self._rate: SlidingWindow | None = None
@@ -78,7 +78,7 @@ class Judge:
         self.ignored = 0
         """Requests that arrived although a Retry-After asked for quiet."""
 
-    def judge(self, now: float) -> Verdict:
+    def judge(self, now: float) -> LimitVerdict:
         """Count one arrival and say whether it was allowed."""
         if self._quiet_from < now < self._quiet_until:
             self.ignored += 1
@@ -86,8 +86,8 @@ class Judge:
         self.most = max(self.most, in_window)
         in_second = self._rate.arrive(now) if self._rate is not None else 0
         if in_window > self._limits.window_limit:
-            return Verdict.OVER_BUDGET
-        return Verdict.OVER_RATE if in_second > self._rate_limit else Verdict.WITHIN
+            return LimitVerdict.OVER_BUDGET
+        return LimitVerdict.OVER_RATE if in_second > self._rate_limit else LimitVerdict.WITHIN
 
     def retry_after(self, now: float) -> int:
         """Whole seconds after which the window has room again."""

@@ -1,8 +1,8 @@
-"""A product as the marketplace knows it, and the truth a product server should end up with.
+"""A product of the simulated marketplace, and the productData that a product server should end up with.
 
-A `Product` holds what the marketplace would have in its tables, blank fields included. `truth` says what the external
-server must be told about it. It is written from event.md alone and shares no code with the crawler's parser, so that
-the two can catch each other's mistakes.
+A `SimulatedProduct` holds what the marketplace would have in its tables, blank fields included. `truth` returns the
+productData expected for it. It is written from event.md alone and shares no code with the crawler's parser, so that the
+two can catch each other's mistakes.
 """
 
 import re
@@ -17,21 +17,21 @@ _WHOLE_NUMBER = re.compile(r"[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Brand:
+class SimulatedBrand:
     code: int
     name: str
     name_kr: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Category:
+class SimulatedCategory:
     level: str
     code: str
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
+class SimulatedPrices:
     """What the customer pays is `discount`; the list shows it as `price`."""
 
     normal: int
@@ -51,7 +51,7 @@ class DeliveryDay:
 
 
 @dataclass(frozen=True, slots=True)
-class Shipping:
+class SimulatedShipping:
     type: str
     fee: int
     fee_type: str
@@ -60,7 +60,7 @@ class Shipping:
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class SimulatedOption:
     option_no: int
     color: str | None
     size: str | None
@@ -94,25 +94,25 @@ def _blocks() -> tuple[tuple[str, ...], int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class SimulatedProduct:
     """Everything about one product at one moment. `revision` rises with each change: renderings are cached by it."""
 
     item_no: int
     seller_id: str
     seller_no: int
     name: str
-    brand: Brand
-    categories: tuple[Category, ...]
-    prices: Prices
+    brand: SimulatedBrand
+    categories: tuple[SimulatedCategory, ...]
+    prices: SimulatedPrices
     stock: int
     sold_out: bool
     item_status: str | None
     origin_country: str | None
-    shipping: Shipping
+    shipping: SimulatedShipping
     list_images: tuple[str, ...]
     detail_images: tuple[str, ...]
     description: Description
-    options: tuple[Option, ...]
+    options: tuple[SimulatedOption, ...]
     tags: tuple[str, ...]
     revision: int = 0
 
@@ -121,13 +121,13 @@ class Product:
         """The name on the list: for every tenth product another one than the detail's, whose word counts."""
         return self.name if self.item_no % 10 else f"{self.brand.name} {self.name[:30]}"
 
-    def with_options(self, options: tuple[Option, ...]) -> "Product":
+    def with_options(self, options: tuple[SimulatedOption, ...]) -> "SimulatedProduct":
         """The product with these options, its stock being theirs."""
         stock = sum(option.stock for option in options)
         return replace(self, options=options, stock=stock, sold_out=stock == 0)
 
 
-def truth(product: Product) -> dict[str, Any]:
+def truth(product: SimulatedProduct) -> dict[str, Any]:
     """The `productData` of event.md for this product."""
     return {
         "itemNo": product.item_no,
@@ -162,7 +162,7 @@ def truth(product: Product) -> dict[str, Any]:
     }
 
 
-def _option_truth(option: Option) -> dict[str, Any]:
+def _option_truth(option: SimulatedOption) -> dict[str, Any]:
     return {
         "optionNo": option.option_no,
         "color": option.color or "",

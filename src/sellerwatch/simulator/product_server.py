@@ -11,17 +11,17 @@ from typing import Any
 import orjson
 
 from sellerwatch.simulator.comparing import differences
-from sellerwatch.simulator.events import DELETED, Event, complaints, is_signed, read_event, signing_key
+from sellerwatch.simulator.events import DELETED, ReceivedEvent, complaints, is_signed, read_event, signing_key
 from sellerwatch.simulator.rng import dice
-from sellerwatch.simulator.wire import Answer, Fault, Request, json_answer, refusal
+from sellerwatch.simulator.wire import ConnectionFault, SimulatedAnswer, SimulatedRequest, json_answer, refusal
 from sellerwatch.simulator.world import World
 
 _HISTORY = 100_000
 _VIOLATIONS_KEPT = 1_000
-_DROPPED = Answer(0, fault=Fault.DROP)
+_DROPPED = SimulatedAnswer(0, fault=ConnectionFault.DROP)
 
 
-class Mode(Enum):
+class ServerMode(Enum):
     """How the server treats a request."""
 
     WELL = "well"
@@ -35,17 +35,17 @@ class Mode(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Behaviour:
+class ServerBehaviour:
     """A mode, for every request or by chance, for ever or for the next `requests` ones it strikes."""
 
-    mode: Mode = Mode.WELL
+    mode: ServerMode = ServerMode.WELL
     probability: float = 1.0
     requests: int | None = None
     retry_after: int = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class AppliedEvent:
     """An event that was applied, in the order of arrival; productData is in the catalogue."""
 
     sequence: int
@@ -94,12 +94,12 @@ class ProductServer:
         for each in self._secrets:
             signing_key(each)  # a bad secret is refused here, not with the first event
         self._rng = dice(seed, "product-server")
-        self._behaviour = Behaviour()
+        self._behaviour = ServerBehaviour()
         self._strikes_left: int | None = None
         self._products: dict[int, bytes] = {}
         self._versions: dict[int, int] = {}
         self._bodies: dict[str, bytes] = {}
-        self._events: deque[Received] = deque(maxlen=history)
+        self._events: deque[AppliedEvent] = deque(maxlen=history)
         self._sequence = 0
         self._requests: Counter[str] = Counter()
         self._types: Counter[str] = Counter()
@@ -108,32 +108,32 @@ class ProductServer:
         self.violations: list[Violation] = []
         """The first 1,000 rules broken; `stats` has the number of all."""
 
-    def behave(self, behaviour: Behaviour) -> None:
+    def behave(self, behaviour: ServerBehaviour) -> None:
         """Treat requests like this from now on."""
         self._behaviour = behaviour
         self._strikes_left = behaviour.requests
 
-    def answer(self, request: Request, now: float) -> Answer:
+    def answer(self, request: SimulatedRequest, now: float) -> SimulatedAnswer:
         """Answer a request that arrived at `now`."""
         if request.method != "POST":
             return refusal(405, "events are posted", (("allow", "POST"),))
         mode = self._mode()
         self._requests[mode.value] += 1
         match mode:
-            case Mode.DOWN:
+            case ServerMode.DOWN:
                 return _DROPPED
-            case Mode.HANG:
-                return Answer(0, fault=Fault.HANG)
-            case Mode.ERROR:
+            case ServerMode.HANG:
+                return SimulatedAnswer(0, fault=ConnectionFault.HANG)
+            case ServerMode.ERROR:
                 return refusal(500, "out of order")
-            case Mode.THROTTLE:
+            case ServerMode.THROTTLE:
                 return refusal(429, "too many events", (("retry-after", str(self._behaviour.retry_after)),))
-            case Mode.REDIRECT:
-                return Answer(302, headers=(("location", "/elsewhere"),))
+            case ServerMode.REDIRECT:
+                return SimulatedAnswer(302, headers=(("location", "/elsewhere"),))
         answer = self._receive(request, now)
-        if mode is Mode.DROP_AFTER:
+        if mode is ServerMode.DROP_AFTER:
             return _DROPPED
-        return refusal(500, "out of order") if mode is Mode.ERROR_AFTER else answer
+        return refusal(500, "out of order") if mode is ServerMode.ERROR_AFTER else answer
 
     def product(self, item_no: int) -> dict[str, Any] | None:
         """The productData held of an item; None when there is none."""
@@ -152,7 +152,7 @@ class ProductServer:
         """How many products are held."""
         return len(self._products)
 
-    def events(self, after: int = 0, limit: int | None = None) -> list[Received]:
+    def events(self, after: int = 0, limit: int | None = None) -> list[AppliedEvent]:
         """Events applied after this sequence number, oldest first, as far as they are still remembered."""
         found = [event for event in self._events if event.sequence > after]
         return found[:limit]
@@ -189,18 +189,18 @@ class ProductServer:
             "mode": self._behaviour.mode.value,
         }
 
-    def _mode(self) -> Mode:
+    def _mode(self) -> ServerMode:
         """How this request is treated."""
         behaviour = self._behaviour
-        if behaviour.mode is Mode.WELL or self._strikes_left == 0:
-            return Mode.WELL
+        if behaviour.mode is ServerMode.WELL or self._strikes_left == 0:
+            return ServerMode.WELL
         if behaviour.probability < 1 and self._rng.random() >= behaviour.probability:
-            return Mode.WELL
+            return ServerMode.WELL
         if self._strikes_left is not None:
             self._strikes_left -= 1
         return behaviour.mode
 
-    def _receive(self, request: Request, now: float) -> Answer:
+    def _receive(self, request: SimulatedRequest, now: float) -> SimulatedAnswer:
         key = request.headers.get("idempotency-key", "")
         if self._secrets and not is_signed(request.headers, request.body, self._secrets):
             self._violate(key, None, "the signature is missing or wrong")
@@ -221,21 +221,21 @@ class ProductServer:
         self._apply(event, now)
         return json_answer(200, {"received": True, "duplicate": False})
 
-    def _again(self, key: str, event: Event, same_body: bool) -> Answer:
+    def _again(self, key: str, event: ReceivedEvent, same_body: bool) -> SimulatedAnswer:
         if not same_body:
             self._violate(key, event.item_no, "the same Idempotency-Key with another body")
             return refusal(409, "the same Idempotency-Key with another body")
         self.duplicates += 1
         return json_answer(200, {"received": True, "duplicate": True})
 
-    def _apply(self, event: Event, now: float) -> None:
+    def _apply(self, event: ReceivedEvent, now: float) -> None:
         last = self._versions.get(event.item_no, 0)
         for rule in complaints(event, last, self.product(event.item_no)):
             self._violate(event.event_id, event.item_no, rule)
         self._sequence += 1
         self._types[event.event_type] += 1
         fields = (event.event_id, event.event_type, event.item_no, event.seller_id, event.version, event.occurred_at)
-        self._events.append(Received(self._sequence, *fields, changes=event.changes, received_at=now))
+        self._events.append(AppliedEvent(self._sequence, *fields, changes=event.changes, received_at=now))
         if event.version <= last:
             return
         self._versions[event.item_no] = event.version

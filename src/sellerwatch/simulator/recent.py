@@ -9,7 +9,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Recent(Generic[K, V]):
+class LruCache(Generic[K, V]):
     """Keeps the most recently used values, up to a total weight (a count, or bytes).
 
     `functools.lru_cache` counts entries only; a rendered detail may be 4 KB or 150 KB.

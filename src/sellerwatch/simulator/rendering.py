@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 
 from sellerwatch.simulator import words
-from sellerwatch.simulator.product import Option, Product
-from sellerwatch.simulator.recent import Recent
+from sellerwatch.simulator.product import SimulatedOption, SimulatedProduct
+from sellerwatch.simulator.recent import LruCache
 from sellerwatch.simulator.rng import dice
 
 _CACHE_BYTES = 256 * 1024 * 1024
@@ -73,7 +73,7 @@ class Renderer:
     def __init__(self, seed: int | str = 0, volatile: bool = True, cache_bytes: int = _CACHE_BYTES) -> None:
         self._volatile = volatile
         self._rng = dice(seed, "rendering")
-        self._pieces: Recent[tuple[str, int], tuple[int, tuple[bytes, ...]]] = Recent(cache_bytes)
+        self._pieces: LruCache[tuple[str, int], tuple[int, tuple[bytes, ...]]] = LruCache(cache_bytes)
         self._orders = [self._rng.sample(range(_MODULES), _MODULES) for _ in range(_ORDERS)]
         self._redesign: Redesign | None = None
         self._redesigned: Collection[str] | None = None
@@ -84,7 +84,7 @@ class Renderer:
         self._redesigned = sellers
         self._pieces.clear()
 
-    def list_page(self, count: int, products: Sequence[Product]) -> bytes:
+    def list_page(self, count: int, products: Sequence[SimulatedProduct]) -> bytes:
         """A page with these products, of a seller that has `count` of them."""
         entries = [self._entry(product) for product in products]
         if not self._volatile:
@@ -94,7 +94,7 @@ class Renderer:
         tails = [_like(not bits(4), bits(8), _SPACINGS[at % 2]) for at in range(len(entries))]
         return _PAGE % (count, b",".join(map(bytes.__add__, entries, tails)))
 
-    def detail(self, product: Product, *, without_info: bool = False) -> bytes:
+    def detail(self, product: SimulatedProduct, *, without_info: bool = False) -> bytes:
         """The detail, in an order of modules that is not fixed; `without_info` leaves its ProductInfoModule out."""
         stable = self._stable_modules(product)
         no = product.item_no
@@ -109,7 +109,7 @@ class Renderer:
         body = b",".join([modules[at] for at in order])
         return _DETAIL % (body, rng % 977, b"false" if rng % 9 else b"true", no, rng)
 
-    def options(self, product: Product) -> bytes:
+    def options(self, product: SimulatedProduct) -> bytes:
         """The options as a bare array, in an order that is not fixed."""
         pieces = self._option_pieces(product)
         if self._volatile and len(pieces) > 1:
@@ -120,19 +120,19 @@ class Renderer:
         """Every piece that is encoded stays: the size of its bodies each."""
         self._pieces.keep_all()
 
-    def prepare(self, product: Product) -> None:
+    def prepare(self, product: SimulatedProduct) -> None:
         """Encode the stable pieces of a product ahead of the first request for it."""
         self._entry(product)
         self._stable_modules(product)
         self._option_pieces(product)
 
-    def _entry(self, product: Product) -> bytes:
+    def _entry(self, product: SimulatedProduct) -> bytes:
         kept = self._pieces.get(("entry", product.item_no))
         if kept is not None and kept[0] == product.revision:
             return kept[1][0]
         return self._keep("entry", product, (orjson.dumps(_list_entry(product))[:-1],))[0]
 
-    def _stable_modules(self, product: Product) -> tuple[bytes, ...]:
+    def _stable_modules(self, product: SimulatedProduct) -> tuple[bytes, ...]:
         kept = self._pieces.get(("detail", product.item_no))
         if kept is not None and kept[0] == product.revision:
             return kept[1]
@@ -142,14 +142,14 @@ class Renderer:
         modules = (_banners(product), _module("ProductInfoModule", info), _shipping(product), _detail_info(product))
         return self._keep("detail", product, (*map(_encoded, modules), _TABS, _LAZY))
 
-    def _option_pieces(self, product: Product) -> tuple[bytes, ...]:
+    def _option_pieces(self, product: SimulatedProduct) -> tuple[bytes, ...]:
         kept = self._pieces.get(("options", product.item_no))
         if kept is not None and kept[0] == product.revision:
             return kept[1]
         pieces = tuple(_encoded(_option(product, option)) for option in product.options)
         return self._keep("options", product, pieces)
 
-    def _keep(self, kind: str, product: Product, pieces: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    def _keep(self, kind: str, product: SimulatedProduct, pieces: tuple[bytes, ...]) -> tuple[bytes, ...]:
         self._pieces.put((kind, product.item_no), (product.revision, pieces), sum(map(len, pieces)) + 256)
         return pieces
 
@@ -164,7 +164,7 @@ def _like(liked: bool, version: int, spacing: str) -> bytes:
     )
 
 
-def _volatile_modules(product: Product, rng: int) -> tuple[bytes, ...]:
+def _volatile_modules(product: SimulatedProduct, rng: int) -> tuple[bytes, ...]:
     """The modules that say nothing about the product itself; 30 bits of `rng` vary all of them."""
     price = product.prices.discount
     return (
@@ -176,7 +176,7 @@ def _volatile_modules(product: Product, rng: int) -> tuple[bytes, ...]:
     )
 
 
-def _list_entry(product: Product) -> dict[str, Any]:
+def _list_entry(product: SimulatedProduct) -> dict[str, Any]:
     """One item of a list page without its volatile end. Prices are text with thousands commas."""
     prices = product.prices
     return {
@@ -204,11 +204,11 @@ def _module(kind: str, data: object) -> dict[str, Any]:
     return {"type": kind, "data": data}
 
 
-def _banners(product: Product) -> dict[str, Any]:
+def _banners(product: SimulatedProduct) -> dict[str, Any]:
     return _module("ProductBannersModule", {"images": product.detail_images, "timesales": []})
 
 
-def _info(product: Product) -> dict[str, Any]:
+def _info(product: SimulatedProduct) -> dict[str, Any]:
     prices = product.prices
     info: dict[str, Any] = {
         "sellerNo": product.seller_no,
@@ -232,7 +232,7 @@ def _info(product: Product) -> dict[str, Any]:
     }
 
 
-def _shipping(product: Product) -> dict[str, Any]:
+def _shipping(product: SimulatedProduct) -> dict[str, Any]:
     shipping = product.shipping
     data: dict[str, Any] = {
         "shippingType": shipping.type,
@@ -245,7 +245,7 @@ def _shipping(product: Product) -> dict[str, Any]:
     return _module("ShippingModule", {"items": [_module("SHIPPING", data)]})
 
 
-def _detail_info(product: Product) -> dict[str, Any]:
+def _detail_info(product: SimulatedProduct) -> dict[str, Any]:
     data = {
         "itemNo": product.item_no,
         **_optional(product, "itemStatus", product.item_status),
@@ -256,7 +256,7 @@ def _detail_info(product: Product) -> dict[str, Any]:
     return _module("ProductDetailInfoModule", data)
 
 
-def _option(product: Product, option: Option) -> dict[str, Any]:
+def _option(product: SimulatedProduct, option: SimulatedOption) -> dict[str, Any]:
     return {
         "optionNo": option.option_no,
         "itemNo": product.item_no,
@@ -268,7 +268,7 @@ def _option(product: Product, option: Option) -> dict[str, Any]:
     }
 
 
-def _optional(product: Product, name: str, value: str | None) -> dict[str, str | None]:
+def _optional(product: SimulatedProduct, name: str, value: str | None) -> dict[str, str | None]:
     """A field of optional text. Nothing is said as null, as "" or by leaving it out, depending on the product."""
     if value:
         return {name: value}

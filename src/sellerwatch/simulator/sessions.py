@@ -11,7 +11,7 @@ _SCHEME = "Bearer "
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class SimulatedSession:
     token: str
     nid: str
     mustit_uid: str
@@ -26,18 +26,18 @@ class Session:
         return tuple(("set-cookie", f"{name}={value}; Max-Age={self.lifetime}; Path=/") for name, value in values)
 
 
-class Sessions:
+class SimulatedSessions:
     """Issues sessions and checks credentials. Several sessions of one User-Agent may live at once."""
 
     def __init__(self, seed: int | str = 0) -> None:
         self._rng = dice(seed, "sessions")
-        self._by_token: dict[str, Session] = {}
+        self._by_token: dict[str, SimulatedSession] = {}
         self.issued = 0
 
-    def issue(self, user_agent: str, now: float, lifetime: int) -> Session:
+    def issue(self, user_agent: str, now: float, lifetime: int) -> SimulatedSession:
         if len(self._by_token) > _SWEEP_ABOVE:
             self._by_token = {token: kept for token, kept in self._by_token.items() if kept.expires > now}
-        session = Session(
+        session = SimulatedSession(
             token=f"{self._rng.getrandbits(256):064x}",
             nid=str(UUID(int=self._rng.getrandbits(128), version=4)),
             mustit_uid=f"{int(now * 1000)}.{self._rng.randrange(1_000_000):06d}",

@@ -4,11 +4,11 @@ from collections.abc import Collection
 
 from sellerwatch.simulator.chaos import PROFILES
 from sellerwatch.simulator.control import CONTROL_PREFIX, Control
-from sellerwatch.simulator.limits import Limits
-from sellerwatch.simulator.marketplace import Marketplace
+from sellerwatch.simulator.limits import SimulatedLimits
+from sellerwatch.simulator.marketplace import SimulatedMarketplace
 from sellerwatch.simulator.product_server import Mismatch, ProductServer
 from sellerwatch.simulator.rng import dice
-from sellerwatch.simulator.wire import Answer, Request
+from sellerwatch.simulator.wire import SimulatedAnswer, SimulatedRequest
 from sellerwatch.simulator.world import World
 
 EVENTS_PATH = "/product-server/events"
@@ -42,13 +42,13 @@ class Simulator:
             raise ValueError(f"no chaos profile {profile!r}; there are {', '.join(PROFILES)}")
         if latency_ms is not None:
             day = day.with_latency(latency_ms)
-        limits = Limits(window_limit, window_seconds, requests_per_second)
+        limits = SimulatedLimits(window_limit, window_seconds, requests_per_second)
         self.world = World(seed, sellers, products, detail_kb)
-        self.marketplace = Marketplace(self.world, day, limits, seed, volatile)
+        self.marketplace = SimulatedMarketplace(self.world, day, limits, seed, volatile)
         self.product_server = ProductServer(secret, seed)
         self._control = Control(self.marketplace, self.product_server, latency_ms)
 
-    def answer(self, request: Request, now: float) -> Answer:
+    def answer(self, request: SimulatedRequest, now: float) -> SimulatedAnswer:
         """Answer a request that arrived at `now`: Unix seconds that never go back."""
         if request.path == EVENTS_PATH:
             return self.product_server.answer(request, now)

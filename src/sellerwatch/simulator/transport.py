@@ -11,16 +11,16 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from sellerwatch.kernel.clock import Clock
 from sellerwatch.marketplaces.ports import Reply, TransportFailed, TransportProblem
-from sellerwatch.simulator.wire import Answer, Fault, Request
+from sellerwatch.simulator.wire import ConnectionFault, SimulatedAnswer, SimulatedRequest
 
 READ_SECONDS = 10.0
 LARGEST_BODY = 5_000_000
 
 
-class Answers(Protocol):
+class AnswersRequests(Protocol):
     """A `Simulator`, its marketplace alone, or anything else that answers requests."""
 
-    def answer(self, request: Request, now: float) -> Answer: ...
+    def answer(self, request: SimulatedRequest, now: float) -> SimulatedAnswer: ...
 
 
 class SimulatedTransport:
@@ -32,7 +32,7 @@ class SimulatedTransport:
 
     def __init__(
         self,
-        simulator: Answers,
+        simulator: AnswersRequests,
         clock: Clock,
         read_seconds: float = READ_SECONDS,
         largest_body: int = LARGEST_BODY,
@@ -45,24 +45,24 @@ class SimulatedTransport:
 
     async def get(self, url: str, headers: Mapping[str, str]) -> Reply:
         answer = self._simulator.answer(_request(url, headers), self._epoch + self._clock.monotonic())
-        if answer.fault is Fault.HANG or answer.delay > self._read_seconds:
+        if answer.fault is ConnectionFault.HANG or answer.delay > self._read_seconds:
             await self._clock.sleep(self._read_seconds)
             raise TransportFailed(TransportProblem.TIMEOUT)
-        if answer.fault is Fault.REFUSE:
+        if answer.fault is ConnectionFault.REFUSE:
             await self._clock.sleep(0)
             raise TransportFailed(TransportProblem.UNREACHABLE, "connection refused")
         await self._clock.sleep(answer.delay)  # also for 0: others get a turn, as they would over a socket
-        if answer.fault is Fault.DROP:
+        if answer.fault is ConnectionFault.DROP:
             raise TransportFailed(TransportProblem.DROPPED, "before an answer")
         if len(answer.body) > self._largest_body:
             raise TransportFailed(TransportProblem.TOO_LARGE, f"more than {self._largest_body:,} bytes")
-        if answer.fault is Fault.CUT:
+        if answer.fault is ConnectionFault.CUT:
             raise TransportFailed(TransportProblem.DROPPED, "the body broke off or could not be decoded")
         described = (("content-type", answer.content_type), ("content-length", str(len(answer.body))))
         return Reply(answer.status, (*described, *answer.headers), answer.body)
 
 
-def _request(url: str, headers: Mapping[str, str]) -> Request:
+def _request(url: str, headers: Mapping[str, str]) -> SimulatedRequest:
     """The request as the HTTP server would have read it."""
     try:
         parts = urlsplit(url)
@@ -71,7 +71,7 @@ def _request(url: str, headers: Mapping[str, str]) -> Request:
         usable = False
     if not usable:
         raise TransportFailed(TransportProblem.UNREACHABLE, "the address or a header cannot be put into HTTP")
-    return Request(
+    return SimulatedRequest(
         "GET",
         unquote(parts.path or "/"),
         dict(parse_qsl(parts.query, keep_blank_values=True)),

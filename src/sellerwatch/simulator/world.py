@@ -10,8 +10,8 @@ from typing import Any
 
 from sellerwatch.simulator.changes import CHANGES
 from sellerwatch.simulator.generation import FIRST_ITEM_NO, generate
-from sellerwatch.simulator.product import Product, truth
-from sellerwatch.simulator.recent import Recent
+from sellerwatch.simulator.product import SimulatedProduct, truth
+from sellerwatch.simulator.recent import LruCache
 
 STRANGER = "stranger_0001"
 """A seller on nobody's list: its items turn up on a seller's pages when there is no second seller to take them from."""
@@ -69,10 +69,10 @@ class World:
         self._sellers = tuple(self._lists)
         self._end_of_initial = FIRST_ITEM_NO + sellers * products_per_seller
         self._next_item_no = self._end_of_initial
-        self._changed: dict[int, Product] = {}
+        self._changed: dict[int, SimulatedProduct] = {}
         self._newcomers: dict[int, str] = {}
         self._gone: set[int] = set()
-        self._at_hand: Recent[int, Product] = Recent(_PRODUCTS_AT_HAND)
+        self._at_hand: LruCache[int, SimulatedProduct] = LruCache(_PRODUCTS_AT_HAND)
 
     def _initial_items(self, seller: int) -> range:
         """Newest first, as the LATEST order has it."""
@@ -103,7 +103,7 @@ class World:
             return STRANGER
         return self._newcomers.get(item_no)
 
-    def product(self, item_no: int) -> Product | None:
+    def product(self, item_no: int) -> SimulatedProduct | None:
         """The product as it is now; None when it is gone or never was."""
         seller_id = self.seller_of(item_no)
         if seller_id is None or item_no in self._gone:
@@ -137,7 +137,7 @@ class World:
         others = [other for other in self._sellers if other != seller_id and self._lists[other]]
         return rng.choice(self._lists[rng.choice(others)]) if others else rng.choice(_STRANGER_ITEMS)
 
-    def put(self, product: Product) -> Product:
+    def put(self, product: SimulatedProduct) -> SimulatedProduct:
         """Make a product what the caller says it is. Returns it as kept, with its next revision."""
         current = self._existing(product.item_no)
         kept = replace(product, revision=current.revision + 1)
@@ -208,7 +208,7 @@ class World:
                 done.append(self.change(item_no, rng))
         return tuple(done)
 
-    def _existing(self, item_no: int) -> Product:
+    def _existing(self, item_no: int) -> SimulatedProduct:
         product = self.product(item_no)
         if product is None or product.seller_id == STRANGER:
             raise KeyError(f"no product {item_no} in this world")

@@ -17,7 +17,7 @@ import orjson
 
 from sellerwatch.adapters.aws.client import INVALID, MISSING, Aws, AwsUnavailable
 from sellerwatch.outbox.message import Message
-from sellerwatch.outbox.receipt import Receipt, Verdict
+from sellerwatch.outbox.receipt import DeliveryVerdict, Receipt
 from sellerwatch.schedules.schedule import Schedule, ScheduleEventType, ScheduleStatus
 
 PREFIX = "mustit-crawler-"
@@ -64,7 +64,7 @@ class Rule:
     target: dict[str, Any] | None = None
 
 
-class Difference(StrEnum):
+class RuleDifference(StrEnum):
     MISSING = "missing"
     EXTRA = "extra"
     EXPRESSION = "expression"
@@ -73,11 +73,11 @@ class Difference(StrEnum):
 
 
 @dataclass(frozen=True)
-class Drifted:
+class RuleMismatch:
     """A rule that is not as the database has it. `wanted` is None for one that no schedule has."""
 
     name: str
-    differences: tuple[Difference, ...]
+    differences: tuple[RuleDifference, ...]
     wanted: Rule | None
 
 
@@ -106,11 +106,11 @@ class EventBridge:
                 case ScheduleEventType.DEACTIVATED:
                     await self._disable(rule)
                 case other:
-                    return Receipt(Verdict.REFUSED, None, f"EventBridge has nothing for {other}")
+                    return Receipt(DeliveryVerdict.REFUSED, None, f"EventBridge has nothing for {other}")
         except AwsUnavailable as refusal:
-            verdict = Verdict.REFUSED if refusal.reason in INVALID else Verdict.RETRY
+            verdict = DeliveryVerdict.REFUSED if refusal.reason in INVALID else DeliveryVerdict.RETRY
             return Receipt(verdict, None, str(refusal))
-        return Receipt(Verdict.DELIVERED)
+        return Receipt(DeliveryVerdict.DELIVERED)
 
     async def put(self, rule: Rule) -> None:
         """As it should be, whatever it was: rule first, since a target needs one."""
@@ -156,7 +156,7 @@ class EventBridge:
             for schedule in schedules
         ]
 
-    async def mend(self, drifted: Drifted) -> None:
+    async def mend(self, drifted: RuleMismatch) -> None:
         if drifted.wanted is None:
             await self.remove(drifted.name)
         else:
@@ -188,21 +188,21 @@ def _is_on(schedule: Schedule) -> bool:
     return schedule.status is not ScheduleStatus.INACTIVE and schedule.next_run_at is not None
 
 
-def differences(wanted: Sequence[Rule], found: Sequence[Rule]) -> list[Drifted]:
+def differences(wanted: Sequence[Rule], found: Sequence[Rule]) -> list[RuleMismatch]:
     """What is not as it should be, in the order of names."""
     there = {rule.name: rule for rule in found}
-    drifted = [Drifted(rule.name, _between(rule, there.get(rule.name)), rule) for rule in wanted]
+    drifted = [RuleMismatch(rule.name, _between(rule, there.get(rule.name)), rule) for rule in wanted]
     names = {rule.name for rule in wanted}
-    drifted += [Drifted(name, (Difference.EXTRA,), None) for name in there if name not in names]
+    drifted += [RuleMismatch(name, (RuleDifference.EXTRA,), None) for name in there if name not in names]
     return sorted((one for one in drifted if one.differences), key=lambda one: one.name)
 
 
-def _between(wanted: Rule, found: Rule | None) -> tuple[Difference, ...]:
+def _between(wanted: Rule, found: Rule | None) -> tuple[RuleDifference, ...]:
     if found is None:
-        return (Difference.MISSING,)
+        return (RuleDifference.MISSING,)
     compared = {
-        Difference.EXPRESSION: wanted.expression == found.expression,
-        Difference.STATE: wanted.enabled == found.enabled,
-        Difference.TARGET: wanted.target == found.target,
+        RuleDifference.EXPRESSION: wanted.expression == found.expression,
+        RuleDifference.STATE: wanted.enabled == found.enabled,
+        RuleDifference.TARGET: wanted.target == found.target,
     }
     return tuple(difference for difference, same in compared.items() if not same)

@@ -37,12 +37,12 @@ _BODILESS = (204, 304)
 _ACCEPTED = "gzip, deflate"
 _GZIP_BITS = zlib.MAX_WBITS | 16
 
-Reader: TypeAlias = "Generator[None, bytes, Received]"
+Reader: TypeAlias = "Generator[None, bytes, ReceivedResponse]"
 
 
 @quick
 @dataclass(frozen=True, slots=True)
-class Received:
+class ReceivedResponse:
     """A whole answer. `stay` is for how many seconds the peer keeps the connection at least; None: it is done with."""
 
     reply: Reply
@@ -83,7 +83,7 @@ def read_answer(largest: int) -> Reader:
     coding = fields["content-encoding"]
     if coding and body:
         body = _unpacked(body, coding, largest)
-    return Received(Reply(status, headers, body), _stay(version, fields) if has_end else None)
+    return ReceivedResponse(Reply(status, headers, body), _stay(version, fields) if has_end else None)
 
 
 def _read_head(buffer: bytearray) -> Generator[None, bytes, tuple[int, int, list[tuple[str, str]]]]:

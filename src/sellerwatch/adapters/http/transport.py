@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Self, cast
 from urllib.parse import urlsplit
 
-from sellerwatch.adapters.http.http1 import Reader, Received, head_of, read_answer
+from sellerwatch.adapters.http.http1 import Reader, ReceivedResponse, head_of, read_answer
 from sellerwatch.marketplaces.ports import Reply, TransportFailed, TransportProblem
 
 LARGEST_BODY = 5_000_000
@@ -63,8 +63,8 @@ class HttpTransport:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._origins: dict[str, _Origin] = {}
         self._head_of = lru_cache(_HEADS_KEPT)(head_of)
-        self._open: set[_Connection] = set()
-        self._idle: list[_Connection] = []
+        self._open: set[_HttpConnection] = set()
+        self._idle: list[_HttpConnection] = []
         self._timer: asyncio.TimerHandle | None = None
         self._empty = asyncio.Event()
         self._closed = False
@@ -146,7 +146,7 @@ class HttpTransport:
         target = found[2].encode()
         return origin, target if target.startswith(b"/") else b"/" + target
 
-    def _kept(self, origin: _Origin, now: float) -> _Connection | None:
+    def _kept(self, origin: _Origin, now: float) -> _HttpConnection | None:
         """The connection to there that was used last, unless even that one is old."""
         for at in range(len(self._idle) - 1, -1, -1):
             connection = self._idle[at]
@@ -157,7 +157,7 @@ class HttpTransport:
                 connection.give_up()
         return None
 
-    async def _connected(self, origin: _Origin, loop: asyncio.AbstractEventLoop) -> _Connection:
+    async def _connected(self, origin: _Origin, loop: asyncio.AbstractEventLoop) -> _HttpConnection:
         self._refuse_when_closed()
         if len(self._open) >= self._limit and self._idle:
             self._idle.pop(0).give_up()  # of another host: those to here are all at work
@@ -165,7 +165,7 @@ class HttpTransport:
         try:
             async with asyncio.timeout(self._connect_seconds):
                 _, connection = await loop.create_connection(
-                    lambda: _Connection(origin, self, loop),
+                    lambda: _HttpConnection(origin, self, loop),
                     origin.name,
                     origin.port,
                     ssl=tls,
@@ -193,14 +193,14 @@ class HttpTransport:
     def reader(self) -> Reader:
         return read_answer(self._largest_body)
 
-    def opened(self, connection: _Connection) -> None:
+    def opened(self, connection: _HttpConnection) -> None:
         self._open.add(connection)
         self._empty.clear()
 
-    def freed(self, connection: _Connection) -> None:
+    def freed(self, connection: _HttpConnection) -> None:
         self._idle.append(connection)
 
-    def lost(self, connection: _Connection) -> None:
+    def lost(self, connection: _HttpConnection) -> None:
         self._open.discard(connection)
         if connection in self._idle:
             self._idle.remove(connection)
@@ -244,7 +244,7 @@ class _Origin:
         return cls(ascii_name.decode().strip("[]"), port or usual, host, is_tls)
 
 
-class _Connection(asyncio.Protocol):
+class _HttpConnection(asyncio.Protocol):
     """One connection: at most one request at a time, and the answer to it."""
 
     def __init__(self, origin: _Origin, owner: HttpTransport, loop: asyncio.AbstractEventLoop) -> None:
@@ -306,7 +306,7 @@ class _Connection(asyncio.Protocol):
         except TransportFailed as failed:
             self.give_up(failed)
 
-    def _take(self, received: Received) -> None:
+    def _take(self, received: ReceivedResponse) -> None:
         answer = self._answer
         self._reader = self._answer = None
         if received.stay is None or self._transport.is_closing():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from datetime import timedelta
 
-from sellerwatch.adapters.redis.server import RedisUnavailable, Script, Server
+from sellerwatch.adapters.redis.server import RedisServer, RedisUnavailable, Script
 from sellerwatch.kernel.leases import JobLeases
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ return 0
 
 
 class RedisLeases:
-    def __init__(self, server: Server, owner: str, behind: JobLeases) -> None:
+    def __init__(self, server: RedisServer, owner: str, behind: JobLeases) -> None:
         self._server = server
         self._owner = owner
         self._behind = behind

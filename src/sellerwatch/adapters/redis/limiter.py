@@ -19,7 +19,7 @@ from typing import Any
 
 from sellerwatch.adapters.redis.clock import RedisClock
 from sellerwatch.adapters.redis.scripts import ANSWER, BEGIN, FILL, KEYS, LOAD, RESERVE, SETTLE, STALE, WINDOW
-from sellerwatch.adapters.redis.server import RedisUnavailable, Script, Server
+from sellerwatch.adapters.redis.server import RedisServer, RedisUnavailable, Script
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.pool import LOOKAHEAD_US, VISITOR, Candidate, Grant, Lending, in_order, soonest_probe_us
 from sellerwatch.agents.ports import AgentsTx, CountedPermit, Permit, Reservation, Reserved
@@ -48,7 +48,7 @@ class RedisLimiter:
     looks_ahead = True
 
     def __init__(
-        self, server: Server, store: Store[AgentsTx], clock: RedisClock, worker_id: WorkerId, limits: Limits
+        self, server: RedisServer, store: Store[AgentsTx], clock: RedisClock, worker_id: WorkerId, limits: Limits
     ) -> None:
         self._server = server
         self._store = store

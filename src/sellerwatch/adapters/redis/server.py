@@ -53,7 +53,7 @@ class Script:
         self.sha = hashlib.sha1(lua.encode(), usedforsecurity=False).hexdigest()
 
 
-class Server:
+class RedisServer:
     """A few connections to one Redis. Its address is shown without user and password."""
 
     def __init__(self, url: str, *, patience: float = PATIENCE) -> None:

@@ -14,7 +14,7 @@ from sellerwatch.adapters.sql.tasks import SELECT, task_of
 from sellerwatch.crawling.task import Task
 from sellerwatch.kernel.failure import Blame, FailureCode
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId
-from sellerwatch.reports.dashboard import Asked, Freshness, Needs, Progress
+from sellerwatch.reports.dashboard import Asked, Freshness, Needs, RunProgress
 from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
 from sellerwatch.schedules.schedule import ScheduleStatus
 from sellerwatch.sellers.seller import SellerStatus
@@ -103,11 +103,11 @@ class SqlDashboard:
     def failures(self, since: datetime, limit: int) -> Mapping[Blame, int]:
         return Counter(blame for blame, _ in self._failed(since, limit))
 
-    def progress(self, execution_id: ExecutionId, limit: int) -> Sequence[Progress]:
+    def progress(self, execution_id: ExecutionId, limit: int) -> Sequence[RunProgress]:
         rows = self._db.rows(PROGRESS, {"execution_id": execution_id, "limit": limit})
         told = [(row[0], orjson.loads(row[1])) for row in reversed(rows) if row[1] is not None]
         return [
-            Progress(at, data["completedTasks"], data["failedTasks"], data["totalTasks"])
+            RunProgress(at, data["completedTasks"], data["failedTasks"], data["totalTasks"])
             for at, data in told
             if "completedTasks" in data and "totalTasks" in data
         ]

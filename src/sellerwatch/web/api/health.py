@@ -29,7 +29,7 @@ from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.errors import SellerwatchError
 from sellerwatch.reports.queries import read_marketplace_status, read_service_health
 from sellerwatch.reports.service_counts import ServiceHealth
-from sellerwatch.service.service import Role
+from sellerwatch.service.service import ProcessRole
 from sellerwatch.web.api.authorization import caller_of
 from sellerwatch.web.api.context import Parts, parts_of
 from sellerwatch.web.api.errors import refusals
@@ -182,7 +182,7 @@ def _worker(parts: Parts, health: ServiceHealth | None) -> Finding:
 
 def _scheduler(parts: Parts, health: ServiceHealth | None) -> Finding:
     """Our own scheduler by its last look, others by their heartbeats."""
-    if Role.SCHEDULER not in parts.service.roles:
+    if ProcessRole.SCHEDULER not in parts.service.roles:
         schedulers = 0 if health is None else health.schedulers
         return Finding("scheduler", schedulers > 0, details={"schedulers": schedulers})
     turned = parts.service.turns.get("start_due")

@@ -45,7 +45,7 @@ class TooManyCalls(TooManyRequests):
         return self.seconds
 
 
-class Allowance:
+class RateAllowance:
     """How often each client may still ask: a bucket that refills over a minute. Clients not heard of longest are
     forgotten first, which gives them a full bucket: the cap on memory is worth that."""
 
@@ -67,7 +67,7 @@ class Allowance:
 class Border:
     """The outermost layer: whatever happens inside, what leaves is an answer in our shape with our headers."""
 
-    def __init__(self, app: ASGIApp, allowance: Allowance) -> None:
+    def __init__(self, app: ASGIApp, allowance: RateAllowance) -> None:
         self._app = app
         self._allowance = allowance
 
