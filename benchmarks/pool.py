@@ -438,7 +438,7 @@ def day(sellers: int = 20, products: int = 1100, hours: float = 24, seed: int = 
     from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop, run_virtually
     from sellerwatch.schedules.interval import CrawlingInterval
     from sellerwatch.simulator.chaos import ChaosProfile
-    from sellerwatch.simulator.rng import dice
+    from sellerwatch.simulator.rng import seeded_rng
     from sellerwatch.simulator.simulator import Simulator
     from sellerwatch.simulator.world import MutationKind
 
@@ -454,7 +454,8 @@ def day(sellers: int = 20, products: int = 1100, hours: float = 24, seed: int = 
         async with _serving(simulator, clock, seed, every) as service:
             await clock.sleep(hours * 3600 * 0.45)
             changed = {
-                m.item_no for m in simulator.world.mutate(max(1, products // 5), dice(seed), {MutationKind.CHANGED: 1})
+                m.item_no
+                for m in simulator.world.mutate(max(1, products // 5), seeded_rng(seed), {MutationKind.CHANGED: 1})
             }
             moved, seen = clock.now(), len(simulator.product_server.events())
             await clock.sleep(hours * 3600 * 0.55)

@@ -118,7 +118,7 @@ def test_a_part_that_changed_is_kept_and_the_product_has_something_to_tell() -> 
 def test_the_facts_of_a_part_are_at_hand_for_its_event_whether_or_not_it_changed() -> None:
     product_batch = shelf_of(a_complete_product(detail_hash=detail().digest))
     absorb_part(product_batch, detail(), SELLER, LATER)
-    assert product_batch.said == {(ITEM, PartType.DETAIL): NormalizedPart.of(detail_facts())}
+    assert product_batch.normalized == {(ITEM, PartType.DETAIL): NormalizedPart.of(detail_facts())}
 
 
 @pytest.mark.parametrize("part", [detail(), options()], ids=["detail", "options"])
@@ -200,10 +200,10 @@ def test_what_a_list_said_is_at_hand_for_the_event_and_wanted_once() -> None:
     assert product is not None
     later = ProductBatch({ITEM: product}, entries=entries)
     later.recall(ITEM)
-    assert later.said == {(ITEM, PartType.MINISHOP): entry().said}
+    assert later.normalized == {(ITEM, PartType.MINISHOP): entry().normalized}
     again = ProductBatch({ITEM: product}, entries=entries)
     again.recall(ITEM)
-    assert again.said == {}
+    assert again.normalized == {}
 
 
 def test_what_another_list_said_since_is_not_taken_for_it() -> None:
@@ -213,7 +213,7 @@ def test_what_another_list_said_since_is_not_taken_for_it() -> None:
     newer = a_complete_product(minishop_hash=entry(tags=("new",)).digest)
     product_batch = ProductBatch({ITEM: newer}, entries=entries)
     product_batch.recall(ITEM)
-    assert product_batch.said == {}
+    assert product_batch.normalized == {}
 
 
 def test_no_more_is_remembered_than_there_is_room_for() -> None:

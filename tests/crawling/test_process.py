@@ -196,12 +196,12 @@ async def test_a_task_that_is_gone_from_the_table_is_passed_over(practice: Pract
 
 async def test_the_counts_equal_a_recount_after_every_step(inline_store: SqlStore) -> None:
     practice = await Practice(inline_store, products=6, page_size=4).open()
-    run, dice = await practice.start(), rng(4)
+    run, seeded_rng = await practice.start(), rng(4)
     for _ in range(200):
         taken = await practice.claim(5)
         if not taken:
             break
-        answers = [dice.choice([None, None, BROKEN, GONE, NONSENSE]) for _ in taken]
+        answers = [seeded_rng.choice([None, None, BROKEN, GONE, NONSENSE]) for _ in taken]
         await practice.absorb([practice.judged(each, answer) for each, answer in zip(taken, answers, strict=True)])
         await practice.recount(run)
         practice.clock.time += SECOND

@@ -22,7 +22,7 @@ from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop
 from sellerwatch.outbox.message import MessageStatus
 from sellerwatch.outbox.rules import DeliveryRules
 from sellerwatch.simulator.product_server import ServerMode
-from sellerwatch.simulator.rng import dice
+from sellerwatch.simulator.rng import seeded_rng
 
 #: Two failures open the circuit, so that a short story has all of it.
 RULES = DeliveryRules(
@@ -132,6 +132,6 @@ def test_killed_at_any_three_steps_of_delivery_everything_still_arrives(
     migrated_template: Path, mood: ServerMode
 ) -> None:
     steps = story(migrated_template, mood)
-    rng = dice("three deaths", mood.value)
+    rng = seeded_rng("three deaths", mood.value)
     for _ in range(25):
         story(migrated_template, mood, *rng.choices(range(1, len(steps) + 1), k=3))

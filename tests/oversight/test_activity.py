@@ -13,7 +13,7 @@ from sellerwatch.access.idempotency import KeyClaim
 from sellerwatch.access.logins import Failures
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.crawling.activity_feed import TellingAlerts, tell_progress
+from sellerwatch.crawling.activity_feed import RecordingAlerts, tell_progress
 from sellerwatch.kernel.activity import Activity
 from sellerwatch.oversight.alerts import Alert
 from sellerwatch.oversight.audit import AuditEntry
@@ -90,10 +90,10 @@ class Heard:
 
 async def test_an_alert_is_told_and_sent_and_what_cannot_be_told_is_sent_all_the_same(inline_store: SqlStore) -> None:
     heard, alert = Heard(), Alert("agent.blocked", "17", "Agent 17 is blocked.", NOW)
-    await TellingAlerts(inline_store, heard).send(alert)
+    await RecordingAlerts(inline_store, heard).send(alert)
     ((_, told),) = await inline_store.read(lambda tx: tx.activity.after(0, 10))
     assert told == Activity(NOW, "agent.blocked", "agent", "17", {"text": "Agent 17 is blocked."})
-    await TellingAlerts(Failing(), heard).send(alert)  # type: ignore[arg-type]
+    await RecordingAlerts(Failing(), heard).send(alert)  # type: ignore[arg-type]
     assert heard.alerts == [alert, alert]
 
 

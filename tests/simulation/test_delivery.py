@@ -18,7 +18,7 @@ from sellerwatch.outbox.receipt import Receipt
 from sellerwatch.schedules.schedule import ScheduleStatus
 from sellerwatch.sellers.commands import retry_schedule
 from sellerwatch.simulator.product_server import ServerBehaviour, ServerMode
-from sellerwatch.simulator.rng import dice
+from sellerwatch.simulator.rng import seeded_rng
 from sellerwatch.simulator.world import CHANGES_ONLY
 
 #: Longer than the tries of an event would last.
@@ -127,14 +127,14 @@ def test_old_events_and_tries_are_forgotten_but_never_what_the_next_change_is_a_
         sellers = await stage.register()
         async with stage.serving() as service:
             await stage.crawl_all(service, sellers)
-            stage.simulator.world.mutate(10, dice("changes"), CHANGES_ONLY)
+            stage.simulator.world.mutate(10, seeded_rng("changes"), CHANGES_ONLY)
             await stage.crawl_all(service, sellers)
             assert (await stage.count(EVENTS), await stage.count(TRIES)) == (30, 31)
         await stage.clock.sleep(DAY + HOUR)
         async with stage.serving() as service:
             await stage.clock.sleep(5)
             assert (await stage.count(EVENTS), await stage.count(TRIES)) == (20, 0)
-            stage.simulator.world.mutate(20, dice("more changes"), CHANGES_ONLY)
+            stage.simulator.world.mutate(20, seeded_rng("more changes"), CHANGES_ONLY)
             await stage.crawl_all(service, sellers)
         stage.check_world()
         assert await stage.count("SELECT MAX(version) FROM product_outbox") == 3

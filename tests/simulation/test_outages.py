@@ -43,7 +43,7 @@ from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.missed import starts_at
 from sellerwatch.service.service import Service
 from sellerwatch.simulator.chaos import FaultKind
-from sellerwatch.simulator.rng import dice
+from sellerwatch.simulator.rng import seeded_rng
 from sellerwatch.simulator.world import CHANGES_ONLY
 
 # Outages at the moment at which a run is due.
@@ -52,7 +52,7 @@ from sellerwatch.simulator.world import CHANGES_ONLY
 async def warm(stage: Stage, service: Service, sellers: list[SellerId]) -> None:
     """A first run of each seller, so that every identity has a token; then products change."""
     await stage.crawl_all(service, sellers)
-    stage.simulator.world.mutate(4, dice("outages"), CHANGES_ONLY)
+    stage.simulator.world.mutate(4, seeded_rng("outages"), CHANGES_ONLY)
 
 
 async def until_start(stage: Stage, seconds: float) -> None:

@@ -36,7 +36,7 @@ async def test_messages_are_listed_to_the_end_by_every_filter(office: Office, mo
         await do(office, lambda tx, message=waiting: tx.product_outbox.add(message))  # type: ignore[misc]
     everyone = (await office.viewer.get(PATH, size=100)).json["content"]
     assert [message["outboxId"] for message in everyone] == [outbox_id(n) for n in range(8, 0, -1)]
-    monkeypatch.setattr(paging, "MOST_LOOKED_AT", 3)
+    monkeypatch.setattr(paging, "MAX_ROWS_SCANNED", 3)
     before_all, after_all = (NOW + timedelta(days=days) for days in (-1, 1))
     queries = [
         ({}, range(8, 0, -1)),

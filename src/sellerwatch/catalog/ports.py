@@ -53,9 +53,9 @@ class ProductCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class ListStanding:
-    """The list of a run against the catalogue: `told` products had an event and are not deleted, `seen` were on the
-    list, `missing` had an event and were not."""
+class ListCounts:
+    """The list of a run compared with the catalogue: `told` products had an event and are not deleted, `seen` were on
+    the list, `missing` had an event and were not on the list."""
 
     told: int
     seen: int
@@ -73,7 +73,7 @@ class Products(Protocol):
         """Save only when and in which run these products were listed."""
         ...
 
-    def list_standing(self, seller_id: SellerId, execution_id: ExecutionId) -> ListStanding: ...
+    def list_counts(self, seller_id: SellerId, execution_id: ExecutionId) -> ListCounts: ...
 
     def missing(self, seller_id: SellerId, execution_id: ExecutionId) -> Sequence[Product]:
         """Return products that had an event, are not deleted, and are not on the list of this run."""

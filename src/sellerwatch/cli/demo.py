@@ -236,9 +236,7 @@ async def _trigger(service: Service, seller_id: SellerId) -> ExecutionId | None:
 
 async def _is_whole(service: Service, execution: Execution) -> bool:
     """Every task succeeded and every product the list promised was seen."""
-    standing = await service.store.read(
-        lambda tx: tx.products.list_standing(execution.seller_id, execution.execution_id)
-    )
+    standing = await service.store.read(lambda tx: tx.products.list_counts(execution.seller_id, execution.execution_id))
     return execution.all_succeeded and standing.seen >= (execution.list_total or 0)
 
 

@@ -1,4 +1,4 @@
-"""Everything one process needs to crawl and deliver."""
+"""Assemble everything one process needs to crawl and deliver."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 
-from sellerwatch.adapters.permit_mark import PermitMark
+from sellerwatch.adapters.permit_marker import PermitMarker
 from sellerwatch.adapters.sealing import AesGcmSealer
 from sellerwatch.adapters.sql.engine import (
     database_path,
@@ -27,7 +27,7 @@ from sellerwatch.compose.aws import open_aws
 from sellerwatch.compose.database import open_clock, open_store
 from sellerwatch.compose.keys import open_sealer
 from sellerwatch.compose.rules import crawl_rules, delivery_rules, tuning_in_force
-from sellerwatch.crawling.activity_feed import TellingAlerts
+from sellerwatch.crawling.activity_feed import RecordingAlerts
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.leases import EmbeddedLeases
 from sellerwatch.kernel.backoff import Backoff
@@ -66,7 +66,7 @@ async def open_service(
     roles: frozenset[ProcessRole] = EVERYTHING,
     schedules: bool = True,
 ) -> AsyncIterator[Service]:
-    """Everything one process needs to crawl and deliver; closed on the way out. What is passed in is not closed."""
+    """Open everything one process needs, and close it at the end. Parts that are passed in are not closed."""
     clock = clock or open_clock(settings)
     rng = rng or random.Random(os.urandom(16))  # noqa: S311 - ids and jitter, no secrets
     own_store = store or open_store(settings, clock=clock)
@@ -147,7 +147,7 @@ def _crawl(
         worker_id=worker_id,
         rules=crawl_rules(settings, marketplace),
         tuning=tuning_in_force(settings, {}),
-        alerts=AlertQueue(TellingAlerts(store, receiver_of_alerts(settings))),
+        alerts=AlertQueue(RecordingAlerts(store, receiver_of_alerts(settings))),
         circuit=Circuit(threshold=settings.circuit_failures, timeout=timedelta(seconds=settings.circuit_open_seconds)),
         start_retry=Backoff(
             first=settings.start_retry_seconds,
@@ -155,7 +155,7 @@ def _crawl(
             jitter=0.1,
         ),
         robots=robots,
-        mark=None if path is None else PermitMark(path),
+        mark=None if path is None else PermitMarker(path),
         months=SqlUsageLogPartitions(store.engine, store.writer) if is_mysql(store.engine) else None,
         suspension=timedelta(seconds=settings.agent_suspension_seconds),
         log_kept=timedelta(days=settings.usage_log_days),
@@ -178,7 +178,7 @@ def _robots(settings: Settings, transport: Transport, marketplace: MustitMarketp
 async def _network(
     settings: Settings, transport: Transport | None, receiver: Receiver | None
 ) -> AsyncIterator[tuple[Transport, Receiver | None]]:
-    """The HTTP adapters, made only where nothing else was passed in: aiohttp is for those who deliver."""
+    """Open the HTTP adapters that were not passed in: aiohttp is imported only to deliver."""
     if transport is not None:
         yield transport, receiver
         return
@@ -204,7 +204,7 @@ async def _network(
 
 @dataclass(frozen=True)
 class _Limiting:
-    """Who decides what may leave, by whose clock; and which servers that needs."""
+    """The limiter, its clock, and the servers it needs."""
 
     clock: Clock
     limiter: Limiter = field(default_factory=EmbeddedLimiter)
@@ -214,7 +214,8 @@ class _Limiting:
 
 @asynccontextmanager
 async def _limits(settings: Settings, store: SqlStore, clock: Clock, worker_id: WorkerId) -> AsyncIterator[_Limiting]:
-    """In the database, or in Redis: which must be there when a process starts, since nothing could leave without it."""
+    """Open the limiter in the database or in Redis. Redis must answer when a process starts: nothing leaves without
+    it."""
     if settings.redis_url is None:
         yield _Limiting(clock)
         return

@@ -13,8 +13,8 @@ from sellerwatch.catalog.absorb import EntryCache, ProductBatch
 from sellerwatch.catalog.announce import Announcer
 from sellerwatch.catalog.policies import NO_POLICIES, Policies
 from sellerwatch.catalog.product import PartType
-from sellerwatch.catalog.quarantine import Case, DriftRules, Tally
-from sellerwatch.catalog.removal import Brake
+from sellerwatch.catalog.quarantine import Case, DriftRules, ScreeningCounts
+from sellerwatch.catalog.removal import RemovalRules
 from sellerwatch.crawling.activity_feed import tell_progress
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.ports import CrawlTx, NoteKind
@@ -37,7 +37,7 @@ class CrawlRules:
     breaker: BreakerRules = field(default_factory=BreakerRules)
     marketplace_circuit: MarketplaceCircuitRules = field(default_factory=MarketplaceCircuitRules)
     drift: DriftRules = field(default_factory=DriftRules)
-    brake: Brake = field(default_factory=Brake)
+    removal_rules: RemovalRules = field(default_factory=RemovalRules)
     policies: Policies = NO_POLICIES
 
 
@@ -46,7 +46,7 @@ class RunState:
     """One run as the batch finds and changes it."""
 
     execution: Execution
-    tally: Tally
+    tally: ScreeningCounts
     cases: list[Case]
     added: int = 0
     completed: int = 0
@@ -178,7 +178,7 @@ class AbsorbBatch:
             product_batch.recall(item)
         stored = {product_id: dict(bodies) for product_id, bodies in product_batch.stored.items()}
         for part in PartType:
-            lacking = [products[item].product_id for item in items if (item, part) not in product_batch.said]
+            lacking = [products[item].product_id for item in items if (item, part) not in product_batch.normalized]
             wanted = [product_id for product_id in lacking if part not in stored.get(product_id, ())]
             for product_id, bodies in self.tx.bodies.latest_raws(wanted, part).items():
                 stored.setdefault(product_id, {}).update(bodies)
@@ -236,7 +236,7 @@ def _load(tx: CrawlTx, runs: Iterable[ExecutionId]) -> Iterator[RunState]:
         execution = tx.executions.get(execution_id)
         if execution is not None:
             notes = tx.run_notes.of(execution_id)
-            tally = Tally(
+            tally = ScreeningCounts(
                 judged={PartType(name): number for name, number in notes[NoteKind.JUDGED].items()},
                 changed=notes[NoteKind.CHANGED],
                 unreadable=notes[NoteKind.UNREADABLE],

@@ -228,7 +228,7 @@ def _must_be_read_again(batch: AbsorbBatch, result: JudgedResult) -> bool:
     """It was the same body as last time, but what was read from that is not known any more."""
     for part in result.parts:
         product = batch.product_batch.products.get(part.item_no)
-        if part.said is None and product is not None and product.hash_of(part.type) is None:
+        if part.normalized is None and product is not None and product.hash_of(part.type) is None:
             return True
     return False
 

@@ -41,7 +41,7 @@ def tell_progress(tx: CrawlTx, execution: Execution, now: datetime) -> None:
         tx.activity.add_unless_lately(told, AT_MOST_EVERY)
 
 
-class TellingAlerts:
+class RecordingAlerts:
     """Alerts on their way out, told to whoever watches too. That they cannot be told keeps none from being sent."""
 
     def __init__(self, store: Store[CrawlTx], alerts: Alerts) -> None:

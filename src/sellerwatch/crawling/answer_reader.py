@@ -49,7 +49,7 @@ class AnswerReader:
     def _with_unknown_fields(self, judged: JudgedResult, body: bytes) -> JudgedResult:
         """Note fields that are not in the contract, for some of the answers. A body that is equal to the last one was
         read, and searched or not, when it first came."""
-        was_read = bool(judged.parts) and judged.parts[0].said is not None
+        was_read = bool(judged.parts) and judged.parts[0].normalized is not None
         self._answers_read += was_read
         if not was_read or self._answers_read % UNKNOWN_FIELDS_EVERY != 1:
             return judged

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from sellerwatch.catalog.ports import ListStanding
+from sellerwatch.catalog.ports import ListCounts
 from sellerwatch.catalog.product import PartType, Product
 from sellerwatch.catalog.removal import LISTS_WITHOUT, Removal, RemovalReason
 from sellerwatch.crawling.absorb_batch import AbsorbBatch, CrawlRules, RunState
@@ -33,7 +33,7 @@ def end_list(batch: AbsorbBatch, run: RunState) -> None:
         return
     batch.write_products()
     total = execution.list_total or 0
-    standing = tx.products.list_standing(execution.seller_id, execution.execution_id)
+    standing = tx.products.list_counts(execution.seller_id, execution.execution_id)
     foreign = {*tx.run_notes.of(execution.execution_id)[NoteKind.FOREIGN], *map(str, run.foreign)}
     if standing.seen + len(foreign) < total:
         _read_again(batch, run, total)
@@ -43,7 +43,7 @@ def end_list(batch: AbsorbBatch, run: RunState) -> None:
 
 def hold_all(tx: CrawlTx, execution: Execution, ids: Iterator[str], now: datetime) -> tuple[Notice, ...]:
     """A seller that had products shows none at all: that is for a person to believe."""
-    standing = tx.products.list_standing(execution.seller_id, execution.execution_id)
+    standing = tx.products.list_counts(execution.seller_id, execution.execution_id)
     if not standing.missing:
         return ()
     return (_hold(tx, execution, RemovalReason.EMPTY_LIST, standing, ids, now),)
@@ -88,9 +88,9 @@ def _read_again(batch: AbsorbBatch, run: RunState, total: int) -> None:
         run.added += tx.tasks.add(again)
 
 
-def _judge_missing(batch: AbsorbBatch, run: RunState, standing: ListStanding, total: int) -> None:
+def _judge_missing(batch: AbsorbBatch, run: RunState, standing: ListCounts, total: int) -> None:
     tx, execution = batch.tx, run.execution
-    reason = batch.rules.brake.holds(standing.missing, standing.told, total)
+    reason = batch.rules.removal_rules.holds(standing.missing, standing.told, total)
     if reason is not None:
         batch.notices.append(_hold(tx, execution, reason, standing, batch.ids, batch.now))
         return
@@ -126,7 +126,7 @@ def _hold(
     tx: CrawlTx,
     execution: Execution,
     reason: RemovalReason,
-    standing: ListStanding,
+    standing: ListCounts,
     ids: Iterator[str],
     now: datetime,
 ) -> Notice:

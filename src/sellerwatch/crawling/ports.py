@@ -266,7 +266,7 @@ class Leases(Protocol):
     def last_finished(self, job: str) -> datetime | None: ...
 
 
-class Dues(Protocol):
+class DueTimes(Protocol):
     """When the next of each kind of work is due, for loops that sleep until then. None: there is none."""
 
     def start(self, now: datetime) -> datetime | None:
@@ -331,4 +331,4 @@ class CrawlTx(CatalogTx, PoolTx, AccessTx, Protocol):
     def leases(self) -> Leases: ...
 
     @property
-    def dues(self) -> Dues: ...
+    def dues(self) -> DueTimes: ...

@@ -168,7 +168,7 @@ def _differs(batch: AbsorbBatch, run: RunState, part: Part) -> bool:
         return False
     if product.seller_id != seller_id:
         return False
-    if part.said is not None and part.said.owner not in (None, seller_id):
+    if part.normalized is not None and part.normalized.owner not in (None, seller_id):
         return False
     known = product.hash_of(part.type)
     return known is not None and known != part.digest
@@ -183,8 +183,8 @@ def _suspect(batch: AbsorbBatch, part: Part, product: Product) -> _Suspect:
         except Unparsable:
             # Today's parser wants more than the one that read it: then everything about it is new.
             before = {}
-    changes = differences(before, part.said.read()) if part.said is not None else []
-    return _Suspect(part, changes, batch.rules.drift.telling(changes))
+    changes = differences(before, part.normalized.read()) if part.normalized is not None else []
+    return _Suspect(part, changes, batch.rules.drift.counted_fields(changes))
 
 
 def _suspect_again(batch: AbsorbBatch, held: HeldPart) -> _Suspect | None:

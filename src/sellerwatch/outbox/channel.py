@@ -49,8 +49,8 @@ class NothingToResume(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class SendAllowance:
-    """How many messages may be sent now. `check_at` is when to ask again if that is fewer than wanted; None: after the
-    next outcome."""
+    """How many messages may be sent now. `check_at` is when to ask again if that is fewer than wanted; None means after
+    the next outcome."""
 
     slots: int
     check_at: datetime | None = None

@@ -83,11 +83,11 @@ def record_and_claim(
     """Write outcomes, then claim: a message that arrived lets the next of its subject be claimed at once."""
     queue, before = tx.delivery_queue(kind), tx.channels.get(kind)
     judged, recorded = _record(tx, kind, before, outcomes, rules, now)
-    mine: Sequence[Message] = ()
+    already_claimed: Sequence[Message] = ()
     if capacity.known is not None:
         claimed = queue.claimed_by(capacity.worker_id)
-        mine = [message for message in claimed if message.outbox_id not in capacity.known][: capacity.slots]
-    wanted = capacity.slots - len(mine)
+        already_claimed = [message for message in claimed if message.outbox_id not in capacity.known][: capacity.slots]
+    wanted = capacity.slots - len(already_claimed)
     allowed = judged.allow(wanted, queue.count_sending, rules, now)
     sending = [message.send(capacity.worker_id) for message in queue.due(now, allowed.slots)]
     tx.outbox(kind).move(sending, now)
@@ -97,7 +97,7 @@ def record_and_claim(
     drained = len(sending) < allowed.slots
     return DeliveryStep(
         recorded=Recorded(recorded, channel.notices(before)),
-        claimed=[*mine, *sending],
+        claimed=[*already_claimed, *sending],
         queue_drained=drained,
         next_due=queue.next_due() if drained else None,
         check_at=allowed.check_at if allowed.slots < wanted and not drained else None,

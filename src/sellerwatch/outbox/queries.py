@@ -1,4 +1,4 @@
-"""What can be seen of the outbox: messages, attempts to deliver them, and both outboxes in numbers."""
+"""Queries over the outboxes: messages, delivery attempts, and counts."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from sellerwatch.oversight.audit import AuditEntry
 
 @dataclass(frozen=True)
 class AuditFilter:
-    """Which entries: what is given narrows it."""
+    """Which entries: every field that is given narrows it."""
 
     subject_type: str | None = None
     subject_id: str | None = None
@@ -24,7 +24,7 @@ class AuditFilter:
 
 
 class AuditTrail(Protocol):
-    """Append only: no verb changes or removes an entry."""
+    """Append-only: no method changes or removes an entry."""
 
     def record(self, entry: AuditEntry) -> None: ...
 

@@ -17,7 +17,7 @@ InForce = Callable[[Mapping[str, str]], Mapping[str, Any]]
 
 @dataclass(eq=False)
 class UnknownLimit(Invalid):
-    """No limit of that name; `known` is the nearest, or all there are."""
+    """There is no limit of that name; `known` are the nearest names, or all."""
 
     given: str
     known: tuple[str, ...]
@@ -40,7 +40,7 @@ class InvalidLimit(Invalid):
 
 
 def limit_name(given: str) -> str:
-    """A limit's name in any case, with or without the prefix of the environment."""
+    """Return a limit's name, given in any case, with or without the prefix of the environment."""
     name = given.strip().lower().replace("-", "_").removeprefix(PREFIX.lower())
     if name in TUNABLE:
         return name
@@ -51,7 +51,7 @@ def limit_name(given: str) -> str:
 
 
 def limit_checked(name: str, value: str, in_force: InForce) -> InForce:
-    """`in_force`, with a refusal in one sentence where the new value alone is at fault."""
+    """Return `in_force` with the new value; refuse it in one sentence where it alone is at fault."""
 
     def check(overrides: Mapping[str, str]) -> Mapping[str, Any]:
         try:

@@ -1,4 +1,4 @@
-"""Every setting there is, with its default and what it means."""
+"""Every setting, with its default and its description."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class Settings(BaseModel):
 
     @property
     def is_mysql(self) -> bool:
-        """Everything is kept on a server that other processes, on other machines, share."""
+        """Whether everything is stored at a server that processes on other machines share."""
         return self.database_url.startswith("mysql://")
 
 
@@ -175,13 +175,13 @@ IN_FILES = SECRETS | {"database_url", "redis_url"}
 
 
 def shown_value(name: str, value: object) -> object:
-    """A setting as it may be shown: secrets are hidden, and so is who logs in where with what."""
+    """Return a setting as it may be shown: secrets and credentials in addresses are hidden."""
     if name in SECRETS and value is not None:
         return "hidden"
     return without_credentials(name, value) if isinstance(value, str) else value
 
 
 def without_credentials(name: str, value: str) -> str:
-    """A password may hold a slash, where no path of the address could hold an @."""
+    """Return an address without user and password. A password may contain a slash, but no path contains an @."""
     pattern = r"//.*@" if name in IN_FILES else _CREDENTIALS
     return re.sub(pattern, "//hidden@", value)

@@ -1,4 +1,4 @@
-"""What can happen to a product: each change is a function from a product and rng to the changed product.
+"""Changes of a product: each is a function from a product and an rng to the changed product.
 
 A change that does not apply (no option to remove) returns the product as it was; the world then tries another.
 """
@@ -83,7 +83,7 @@ def recategorise(product: SimulatedProduct, rng: Random) -> SimulatedProduct:
 
 
 def _fresh_option_no(product: SimulatedProduct) -> int:
-    """A number this product never had: the upper half of its range, counted by revision."""
+    """Return an option number this product never had: the upper half of its range, counted by revision."""
     taken = {option.option_no for option in product.options}
     first = product.item_no * OPTION_NUMBERS_PER_ITEM + OPTION_NUMBERS_PER_ITEM // 2
     number = first + (product.revision + 1) % (OPTION_NUMBERS_PER_ITEM // 2)

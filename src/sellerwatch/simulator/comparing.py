@@ -18,9 +18,10 @@ class FieldDifference:
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[FieldDifference]:
-    """What is different, field by field: `prices.selling`, `options[4134224619].stock`, `options[4134224619]`, `tags`.
+    """Return the differences field by field: `prices.selling`, `options[4134224619].stock`, `options[4134224619]`,
+    `tags`.
 
-    Values may come from anybody: where a shape is not the expected one, the whole field is the difference.
+    Values may come from any source: where a shape is not the expected one, the whole field is the difference.
     """
     for name in {**before, **after}:
         old, new = before.get(name), after.get(name)
@@ -33,7 +34,7 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
 
 
 def value_at(product_data: Mapping[str, Any], field: str) -> Any:
-    """The value a change's field name points at; None when there is nothing there."""
+    """Return the value that a change's field name points at; None without one."""
     name, _, member = field.partition(".")
     if name.startswith("options[") and name.endswith("]"):
         options = _numbered(product_data.get("options")) or {}
@@ -47,7 +48,7 @@ def value_at(product_data: Mapping[str, Any], field: str) -> Any:
 
 
 def _same(old: Any, new: Any) -> bool:
-    """Equal as JSON: Python thinks that True is 1 and 1 is 1.0, a receiver does not."""
+    """Compare as JSON does: in Python True equals 1 and 1 equals 1.0, for a receiver they differ."""
     return type(old) is type(new) and bool(old == new)
 
 
@@ -68,7 +69,7 @@ def _options(old: dict[int, dict[str, Any]], new: dict[int, dict[str, Any]]) -> 
 
 
 def _numbered(options: Any) -> dict[int, dict[str, Any]] | None:
-    """Options by number; None when they are not a list of numbered objects, each number once."""
+    """Return options by number; None unless they are a list of numbered objects, each number once."""
     if not isinstance(options, list):
         return None
     if not all(isinstance(option, dict) and isinstance(option.get("optionNo"), int) for option in options):

@@ -1,4 +1,4 @@
-"""The simulator's own doors, for when it runs in another process: look at it, change the world, make it misbehave."""
+"""The simulator's control API, for when it runs in another process: inspect it, change products, cause faults."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from sellerwatch.simulator.chaos import PROFILES, FaultKind, Outage
 from sellerwatch.simulator.marketplace import SimulatedMarketplace
 from sellerwatch.simulator.product_server import ProductServer, ServerBehaviour, ServerMode
 from sellerwatch.simulator.rendering import Redesign
-from sellerwatch.simulator.rng import dice
+from sellerwatch.simulator.rng import seeded_rng
 from sellerwatch.simulator.wire import SimulatedAnswer, SimulatedRequest, json_answer, refusal
 from sellerwatch.simulator.world import LIFELIKE, MutationKind
 
@@ -28,9 +28,9 @@ class BadRequest(Exception):
 
 
 class Control:
-    """Answers requests under `/__simulator__/`. Nobody is asked for a password: keep it on loopback.
+    """Answers requests under `/__simulator__/`, without authentication: keep it on loopback.
 
-    | door | what it does |
+    | request | result |
     | --- | --- |
     | `GET stats` | counts of the marketplace and of the product server |
     | `GET sellers` | the sellers and how many products each has |
@@ -38,18 +38,18 @@ class Control:
     | `GET compare` | where the product server's catalogue is not the truth; `seller` for one seller |
     | `GET events?after=N` | events received after that sequence number, at most 1,000 |
     | `GET violations` | rules of event.md that were broken |
-    | `POST mutate?count=N&seed=S` | a lifelike mix of deeds on N products; `only=changed` for one kind |
+    | `POST mutate?count=N&seed=S` | a realistic mix of changes to N products; `only=changed` for one kind |
     | `POST profile?name=...` | another chaos profile |
     | `POST receiver?mode=...` | another mode of the product server; `probability`, `requests`, `retryAfter` |
-    | `POST warm` | every product rendered once and kept, so that no benchmark times that |
+    | `POST warm` | render every product once and keep it, so that no benchmark times that |
     | `POST outage?ailment=...` | let requests fail, `in` seconds from now, for `seconds`; see below |
     | `POST restart` | void every token; `in` seconds from now |
-    | `GET requests` | the log, counted by endpoint, identity and status; bounded by `since` and `until` |
+    | `GET requests` | the log, counted by endpoint, agent and status; bounded by `since` and `until` |
     | `POST redesign?on=true` | redesign the details; `seller` for one seller, `on=false` to take it back |
 
     The ailments of an outage are refused, error, unauthorised, storm (429) and without module. `endpoint`, `userAgent`
-    and `itemNo` narrow it down, and `ailment=none` ends every outage. These doors stay open while connections are
-    refused. `requests` also tells the time now, on the clock of `since` and `until`.
+    and `itemNo` narrow it down, and `ailment=none` ends every outage. The control API keeps answering while connections
+    are refused. `requests` also returns the present time, on the clock of `since` and `until`.
     """
 
     def __init__(
@@ -63,13 +63,13 @@ class Control:
         self._product_server = product_server
 
     def answer(self, request: SimulatedRequest, now: float) -> SimulatedAnswer:
-        door, _, rest = request.path.removeprefix(CONTROL_PREFIX).partition("/")
-        known = _DOORS.get(door)
+        command, _, rest = request.path.removeprefix(CONTROL_PREFIX).partition("/")
+        known = _COMMANDS.get(command)
         if known is None:
-            return refusal(404, f"no such door; there are {', '.join(_DOORS)}")
+            return refusal(404, f"no such command; there are {', '.join(_COMMANDS)}")
         method, action = known
         if request.method != method:
-            return refusal(405, f"{door} wants {method}", (("allow", method),))
+            return refusal(405, f"{command} needs {method}", (("allow", method),))
         try:
             self._now = now
             return action(self, request, rest)
@@ -106,9 +106,9 @@ class Control:
         count = _whole("count", request.query.get("count", ""))
         only = request.query.get("only")
         mix = {_member(MutationKind, "only", only): 1} if only else LIFELIKE
-        done = self._world.mutate(count, dice(request.query.get("seed", "0")), mix)
-        told = [{"deed": m.deed.value, "itemNo": m.item_no, "sellerId": m.seller_id, "how": m.how} for m in done]
-        return json_answer(200, {"done": told})
+        done = self._world.mutate(count, seeded_rng(request.query.get("seed", "0")), mix)
+        mutations = [{"deed": m.kind.value, "itemNo": m.item_no, "sellerId": m.seller_id, "how": m.how} for m in done]
+        return json_answer(200, {"done": mutations})
 
     def profile(self, request: SimulatedRequest, rest: str) -> SimulatedAnswer:
         name = request.query.get("name", "")
@@ -172,7 +172,7 @@ class Control:
         return json_answer(200, {"warm": True})
 
 
-_DOORS: dict[str, tuple[str, Action]] = {
+_COMMANDS: dict[str, tuple[str, Action]] = {
     "stats": ("GET", Control.stats),
     "sellers": ("GET", Control.sellers),
     "truth": ("GET", Control.truth),

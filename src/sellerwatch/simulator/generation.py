@@ -1,7 +1,7 @@
-"""Makes products out of a seed.
+"""Generate products from a seed.
 
-The same seed and item number always give the same product, in any process and in any order of asking: every choice
-comes from dice seeded with both.
+The same seed and item number always give the same product, in any process and in any order: every choice comes from an
+rng seeded with both.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from sellerwatch.simulator.product import (
     SimulatedProduct,
     SimulatedShipping,
 )
-from sellerwatch.simulator.rng import dice
+from sellerwatch.simulator.rng import seeded_rng
 
 FIRST_ITEM_NO = 900_000_001
 OPTION_NUMBERS_PER_ITEM = 1_000
@@ -34,12 +34,12 @@ _EDGE_CYCLE = 40
 
 
 def generate(seed: str, item_no: int, seller_id: str, seller_no: int, detail_kb: int | None) -> SimulatedProduct:
-    """The product as it is before anything changed it.
+    """Return the product before any change.
 
-    `detail_kb` fixes the size of its detail; None gives the sizes seen in the wild: 14 KB and up, one in 500 near 150.
+    `detail_kb` fixes the size of its detail; None gives the sizes seen in practice: 14 KB and up, one in 500 near 150.
     Below 3 KB the rest of the detail leaves no room, and the description shrinks to a paragraph.
     """
-    rng = dice(seed, item_no)
+    rng = seeded_rng(seed, item_no)
     ordinal = item_no - FIRST_ITEM_NO
     brand = rng.choice(words.BRANDS)
     categories = _categories(rng)
@@ -112,7 +112,7 @@ def _options(rng: Random, item_no: int, number: int) -> tuple[SimulatedOption, .
 
 
 def make_option(rng: Random, option_no: int) -> SimulatedOption:
-    """One option with everything but its number left to rng."""
+    """Return an option with random values."""
     guide = rng.choice(words.SIZE_GUIDES) if rng.random() < 0.5 else None
     return SimulatedOption(option_no, rng.choice(words.COLORS), rng.choice(words.SIZES), rng.randint(0, 5), guide)
 
@@ -174,7 +174,7 @@ def _with_same_images(product: SimulatedProduct) -> SimulatedProduct:
 
 
 def _with_many_options(product: SimulatedProduct) -> SimulatedProduct:
-    return product.with_options(_options(dice("many", product.item_no), product.item_no, 80))
+    return product.with_options(_options(seeded_rng("many", product.item_no), product.item_no, 80))
 
 
 EDGES: dict[int, Callable[[SimulatedProduct], SimulatedProduct]] = {

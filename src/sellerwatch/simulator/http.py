@@ -1,7 +1,7 @@
-"""A small HTTP/1.1 server for the simulator: keep-alive, delays, and the faults an `SimulatedAnswer` asks for.
+"""A small HTTP/1.1 server for the simulator: keep-alive, delays, and the faults that an answer asks for.
 
-Requests of one connection are answered strictly one after the other, as HTTP/1.1 wants it. It is made for loopback: no
-TLS, no compression, no time-outs against slow clients; do not put it on the open internet.
+Requests of one connection are answered strictly one after the other, as HTTP/1.1 requires. It is made for loopback: no
+TLS, no compression, no time-outs against slow clients. Do not expose it to a network.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".en
 
 @dataclass(frozen=True, slots=True)
 class SimulatorServer:
-    """A server that is listening."""
+    """A listening server."""
 
     host: str
     port: int
@@ -40,9 +40,9 @@ class SimulatorServer:
 
 @asynccontextmanager
 async def serve(handler: Handler, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[SimulatorServer]:
-    """Listen while the block runs; port 0 takes a free one. Raises OSError when the port is used.
+    """Listen while the block runs; port 0 takes a free one. Raise OSError when the port is used.
 
-    On the way out every connection is closed, also those with an answer under way.
+    At the end every connection is closed, also those with an answer in progress.
     """
     loop = asyncio.get_running_loop()
     epoch = time.time() - loop.time()
@@ -62,7 +62,7 @@ async def serve(handler: Handler, host: str = "127.0.0.1", port: int = 0) -> Asy
 
 
 class _TooLarge(Exception):
-    """A request beyond what this server takes."""
+    """A request that is too large for this server."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
@@ -70,7 +70,7 @@ class _TooLarge(Exception):
 
 
 class _SimulatorConnection(asyncio.Protocol):
-    """One client's connection. The methods named `on_...` are called by the parser."""
+    """One client's connection. The parser calls the methods named `on_...`."""
 
     def __init__(
         self, handler: Handler, loop: asyncio.AbstractEventLoop, epoch: float, connections: "set[_SimulatorConnection]"
@@ -170,7 +170,7 @@ class _SimulatorConnection(asyncio.Protocol):
             raise _TooLarge(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
     def _next(self) -> None:
-        """Answer what is waiting, unless an answer is under way or the client does not read."""
+        """Answer the next request, unless an answer is in progress or the client does not read."""
         while self._waiting and not self._busy and self._writable and not self._transport.is_closing():
             request, keep_alive, arrived = self._waiting.popleft()
             with_body = request.method != "HEAD"
@@ -217,7 +217,7 @@ class _SimulatorConnection(asyncio.Protocol):
             self._transport.close()
 
     def _refuse(self, status: int, message: str) -> None:
-        """Say why and hang up: after a broken request the parser cannot tell where the next one begins."""
+        """Answer why and close: after a broken request the parser cannot tell where the next one begins."""
         self._waiting.clear()
         if not self._transport.is_closing():
             self._send(refusal(status, message), keep_alive=False, with_body=True)

@@ -1,7 +1,7 @@
-"""A Mustit to practise on: it answers as marketplace-contract.md says, misbehaves as its profile says, and counts.
+"""A simulated Mustit: it answers as marketplace-contract.md says, fails as its profile says, and counts.
 
-It reads no clock and opens no socket: `answer` is told the time. Its own count of who exceeded the limits is the proof
-that a crawler's limiter works.
+It reads no clock and opens no socket: `answer` gets the time. Its own count of agents that exceeded the limits checks a
+crawler's limiter.
 """
 
 from bisect import insort
@@ -39,7 +39,7 @@ _LOGGED_REQUESTS = 100_000
 
 
 class LoggedRequest(NamedTuple):
-    """One request as the marketplace's log has it. `status` is 0 where the connection was refused or dropped."""
+    """One request in the marketplace's log. `status` is 0 where the connection was refused or dropped."""
 
     at: float
     endpoint: str
@@ -92,7 +92,7 @@ class SimulatedMarketplace:
         return replace(answer, delay=delay) if delay else answer
 
     def plan(self, outage: Outage) -> None:
-        """Let something go wrong from `outage.start` to `outage.end`."""
+        """Plan faults from `outage.start` to `outage.end`."""
         self.chaos.plan(outage)
 
     def restart(self, at: float) -> None:
@@ -100,9 +100,10 @@ class SimulatedMarketplace:
         insort(self._restarts, at)
 
     def requests(self, since: float = 0.0, until: float = inf) -> list[LoggedRequest]:
-        """The log from `since` on and before `until`, oldest first; it holds the last 100,000 requests.
+        """Return the log from `since` on and before `until`, oldest first; it holds the last 100,000 requests.
 
-        A refused connection is in it too: the marketplace never saw it, but it was attempted."""
+        A refused connection is included: the marketplace never saw it, but it was attempted.
+        """
         return [request for request in self._log if since <= request.at < until]
 
     def warm(self) -> None:
@@ -116,7 +117,7 @@ class SimulatedMarketplace:
                     self.renderer.prepare(product)
 
     def stats(self) -> dict[str, Any]:
-        """What was asked, answered and inflicted so far."""
+        """Return counts of requests, answers and faults."""
         most = {agent: judge.most for agent, judge in self._judges.items()}
         return {
             "requests": dict(self._requests),
@@ -149,7 +150,7 @@ class SimulatedMarketplace:
         return self._api(endpoint, key, request, now, trouble)
 
     def _session(self, request: SimulatedRequest, now: float, trouble: FaultKind) -> SimulatedAnswer:
-        """`GET /`: a new session. It counts in nobody's window, but it may fail like anything else."""
+        """Answer `GET /` with a new session. It counts in no window, but may fail like any request."""
         ailment = self.chaos.strike(now) if trouble is FaultKind.NONE else trouble
         if ailment in (FaultKind.ERROR, FaultKind.DROP, FaultKind.HTML):
             return self._instead(ailment)
@@ -159,7 +160,7 @@ class SimulatedMarketplace:
     def _api(
         self, endpoint: str, key: str, request: SimulatedRequest, now: float, trouble: FaultKind
     ) -> SimulatedAnswer:
-        """An API request: first the limits, then rng, then the credentials, then the question itself."""
+        """Answer an API request: check the limits, then draw faults, then check the credentials, then answer."""
         judge = self._judge(request.headers.get("user-agent", ""))
         verdict = judge.judge(now)
         if verdict is not LimitVerdict.WITHIN:
@@ -184,7 +185,7 @@ class SimulatedMarketplace:
         if answer.status != 200 or ailment not in (FaultKind.CUT, FaultKind.TRUNCATED):
             return answer
         self.chaos.count(ailment)
-        return _spoilt(answer, ailment)
+        return _with_fault(answer, ailment)
 
     def _judge(self, user_agent: str) -> RequestLimiter:
         judge = self._judges.get(user_agent)
@@ -194,14 +195,14 @@ class SimulatedMarketplace:
 
     def _stormy(self, judge: RequestLimiter, now: float) -> SimulatedAnswer:
         self.chaos.count(FaultKind.STORM)
-        said, until = self.chaos.retry_after(now)
-        if said is None:
+        retry_after, until = self.chaos.retry_after(now)
+        if retry_after is None:
             return refusal(429, "too many requests")
         judge.asked_for_quiet(now, until)
-        return refusal(429, "too many requests", (("retry-after", said),))
+        return refusal(429, "too many requests", (("retry-after", retry_after),))
 
     def _instead(self, ailment: FaultKind) -> SimulatedAnswer:
-        """What is sent instead of an answer."""
+        """Return the answer that replaces the real one."""
         self.chaos.count(ailment)
         if ailment is FaultKind.DROP:
             return _DROPPED
@@ -243,7 +244,7 @@ class SimulatedMarketplace:
 
 
 def _route(path: str) -> tuple[str, str]:
-    """The endpoint's name and the item number in the path, if there is one."""
+    """Return the endpoint's name and the item number in the path, if there is one."""
     if path.startswith(DETAIL_PREFIX) and path.endswith(DETAIL_SUFFIX):
         return "detail", path[len(DETAIL_PREFIX) : -len(DETAIL_SUFFIX)]
     if path.startswith(OPTIONS_PREFIX) and path.endswith(OPTIONS_SUFFIX):
@@ -254,12 +255,12 @@ def _route(path: str) -> tuple[str, str]:
 
 
 def _whole(text: str) -> int | None:
-    """A whole number from 0, of at most 18 digits; None for anything else."""
+    """Return a whole number from 0, of at most 18 digits; None for anything else."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
 
 
-def _spoilt(answer: SimulatedAnswer, ailment: FaultKind) -> SimulatedAnswer:
-    """A good answer after what happens to its body on the way."""
+def _with_fault(answer: SimulatedAnswer, ailment: FaultKind) -> SimulatedAnswer:
+    """Return a good answer with a fault in its body."""
     if ailment is FaultKind.CUT:
         return replace(answer, fault=ConnectionFault.CUT)
     return replace(answer, body=answer.body[: len(answer.body) * 3 // 5])

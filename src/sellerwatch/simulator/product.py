@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from sellerwatch.simulator.rng import dice
+from sellerwatch.simulator.rng import seeded_rng
 from sellerwatch.simulator.words import PARAGRAPHS
 
 _WHOLE_NUMBER = re.compile(r"[0-9]+")
@@ -32,7 +32,7 @@ class SimulatedCategory:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedPrices:
-    """What the customer pays is `discount`; the list shows it as `price`."""
+    """The customer pays `discount`; the list shows it as `price`."""
 
     normal: int
     selling: int
@@ -70,9 +70,9 @@ class SimulatedOption:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A description by its recipe: the text is made from `key` when asked for.
+    """A description by its recipe: the text is generated from `key` when it is needed.
 
-    Descriptions are nine tenths of a product; kept as text, 200,000 products would need 3 GB.
+    Descriptions are nine tenths of a product; stored as text, 200,000 products would need 3 GB.
     """
 
     key: str
@@ -80,7 +80,7 @@ class Description:
     """About how many bytes of UTF-8 the text has."""
 
     def html(self) -> str:
-        rng = dice(self.key)
+        rng = seeded_rng(self.key)
         blocks, average = _blocks()
         opening = f"<h2>{self.key}</h2>"
         return opening + "".join(rng.choices(blocks, k=max(1, (self.size - len(opening)) // average)))
@@ -88,7 +88,7 @@ class Description:
 
 @cache
 def _blocks() -> tuple[tuple[str, ...], int]:
-    """A few hundred distinct paragraphs, and their mean size in bytes."""
+    """Return a few hundred distinct paragraphs, and their mean size in bytes."""
     blocks = tuple(text.replace("{n}", str(n)) for n in range(1000, 1032) for text in PARAGRAPHS)
     return blocks, sum(len(block.encode()) for block in blocks) // len(blocks)
 
@@ -118,17 +118,17 @@ class SimulatedProduct:
 
     @property
     def list_name(self) -> str:
-        """The name on the list: for every tenth product another one than the detail's, whose word counts."""
+        """The name on the list. For every tenth product it differs from the detail's, which counts."""
         return self.name if self.item_no % 10 else f"{self.brand.name} {self.name[:30]}"
 
     def with_options(self, options: tuple[SimulatedOption, ...]) -> "SimulatedProduct":
-        """The product with these options, its stock being theirs."""
+        """Return the product with these options and the sum of their stock."""
         stock = sum(option.stock for option in options)
         return replace(self, options=options, stock=stock, sold_out=stock == 0)
 
 
 def truth(product: SimulatedProduct) -> dict[str, Any]:
-    """The `productData` of event.md for this product."""
+    """Return the `productData` of event.md for this product."""
     return {
         "itemNo": product.item_no,
         "sellerId": product.seller_id,

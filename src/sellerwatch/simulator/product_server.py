@@ -1,4 +1,4 @@
-"""A product server to practise on: it takes events, holds their sender to the rules of event.md, and can fail."""
+"""A simulated product server: it takes events, checks them against the rules of event.md, and can fail."""
 
 import zlib
 from collections import Counter, deque
@@ -12,7 +12,7 @@ import orjson
 
 from sellerwatch.simulator.comparing import differences
 from sellerwatch.simulator.events import DELETED, ReceivedEvent, complaints, is_signed, read_event, signing_key
-from sellerwatch.simulator.rng import dice
+from sellerwatch.simulator.rng import seeded_rng
 from sellerwatch.simulator.wire import ConnectionFault, SimulatedAnswer, SimulatedRequest, json_answer, refusal
 from sellerwatch.simulator.world import World
 
@@ -36,7 +36,7 @@ class ServerMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ServerBehaviour:
-    """A mode, for every request or by chance, for ever or for the next `requests` ones it strikes."""
+    """A mode, for every request or with a probability, for ever or for the next `requests` that it affects."""
 
     mode: ServerMode = ServerMode.WELL
     probability: float = 1.0
@@ -46,7 +46,7 @@ class ServerBehaviour:
 
 @dataclass(frozen=True, slots=True)
 class AppliedEvent:
-    """An event that was applied, in the order of arrival; productData is in the catalogue."""
+    """An event that was applied, in the order of arrival; its productData is in the catalogue."""
 
     sequence: int
     event_id: str
@@ -70,7 +70,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Where the catalogue is not the truth. A missing or a surplus item has the field `item`."""
+    """A difference between the catalogue and the truth. A missing or a surplus item has the field `item`."""
 
     item_no: int
     field: str
@@ -82,9 +82,10 @@ class ProductServer:
     """Receives events at any path.
 
     A duplicate (same Idempotency-Key and body) is acknowledged and not applied again. An event that breaks a rule is
-    recorded as a violation and applied all the same, so that one fault does not hide the next; only a version already
-    passed, a reused key and a bad signature or body change nothing.
-    Products are kept compressed (200,000 of 14 KB take some 400 MB), the last 100,000 events without productData.
+    recorded as a violation and applied all the same, so that one fault does not hide the next. Not applied are a
+    version that was passed already, a reused key, and a bad signature or body.
+
+    Products are compressed (200,000 of 14 KB take some 400 MB); the last 100,000 events are kept without productData.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class ProductServer:
         self._secrets = (secret,) if isinstance(secret, str) else tuple(secret or ())
         for each in self._secrets:
             signing_key(each)  # a bad secret is refused here, not with the first event
-        self._rng = dice(seed, "product-server")
+        self._rng = seeded_rng(seed, "product-server")
         self._behaviour = ServerBehaviour()
         self._strikes_left: int | None = None
         self._products: dict[int, bytes] = {}
@@ -109,7 +110,7 @@ class ProductServer:
         """The first 1,000 rules broken; `stats` has the number of all."""
 
     def behave(self, behaviour: ServerBehaviour) -> None:
-        """Treat requests like this from now on."""
+        """Handle requests in this way from now on."""
         self._behaviour = behaviour
         self._strikes_left = behaviour.requests
 
@@ -136,12 +137,12 @@ class ProductServer:
         return refusal(500, "out of order") if mode is ServerMode.ERROR_AFTER else answer
 
     def product(self, item_no: int) -> dict[str, Any] | None:
-        """The productData held of an item; None when there is none."""
+        """Return the stored productData of an item; None without one."""
         packed = self._products.get(item_no)
         return orjson.loads(zlib.decompress(packed)) if packed is not None else None
 
     def version(self, item_no: int) -> int:
-        """The version of the item's last event, deleted or not; 0 when there was none."""
+        """Return the version of the item's last event, deleted or not; 0 without one."""
         return self._versions.get(item_no, 0)
 
     def catalogue(self) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -149,18 +150,18 @@ class ProductServer:
             yield item_no, orjson.loads(zlib.decompress(packed))
 
     def __len__(self) -> int:
-        """How many products are held."""
+        """Return how many products are stored."""
         return len(self._products)
 
     def events(self, after: int = 0, limit: int | None = None) -> list[AppliedEvent]:
-        """Events applied after this sequence number, oldest first, as far as they are still remembered."""
+        """Return the events applied after this sequence number, oldest first, as far as they are kept."""
         found = [event for event in self._events if event.sequence > after]
         return found[:limit]
 
     def compare(self, world: World, sellers: Collection[str] | None = None) -> list[Mismatch]:
-        """Where the catalogue differs from the truth, field by field, for these sellers (None: all).
+        """Return the differences between the catalogue and the truth, field by field, for these sellers (None: all).
 
-        It makes the truth of every product, some 0.1 ms each: not for a server that must answer meanwhile.
+        It computes the truth of every product, some 0.1 ms each: not for a server that must answer meanwhile.
         """
         found: list[Mismatch] = []
         expected: set[int] = set()
@@ -178,7 +179,7 @@ class ProductServer:
         return sorted(found, key=lambda mismatch: (mismatch.item_no, mismatch.field))
 
     def stats(self) -> dict[str, Any]:
-        """What was received so far."""
+        """Return counts of what was received."""
         return {
             "requests": dict(self._requests),
             "events": self._sequence,
@@ -190,7 +191,7 @@ class ProductServer:
         }
 
     def _mode(self) -> ServerMode:
-        """How this request is treated."""
+        """Return how this request is handled."""
         behaviour = self._behaviour
         if behaviour.mode is ServerMode.WELL or self._strikes_left == 0:
             return ServerMode.WELL
@@ -215,9 +216,9 @@ class ProductServer:
         if known is not digest:
             return self._again(key, event, same_body=known == digest)
         for header in ("idempotency-key", "webhook-id"):
-            said = request.headers.get(header)
-            if said != event.event_id and (said is not None or header == "idempotency-key"):
-                self._violate(event.event_id, event.item_no, f"{header} is {said}")
+            sent_id = request.headers.get(header)
+            if sent_id != event.event_id and (sent_id is not None or header == "idempotency-key"):
+                self._violate(event.event_id, event.item_no, f"{header} is {sent_id}")
         self._apply(event, now)
         return json_answer(200, {"received": True, "duplicate": False})
 

@@ -1,4 +1,4 @@
-"""The simulator's product server as a receiver in process: no socket, so that delivery can run on virtual time."""
+"""The simulator's product server as a receiver in the same process, so that delivery can run on virtual time."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Bodies of the marketplace's three endpoints, as bytes.
 
-The simulator must never be the bottleneck of a benchmark, so a body is spliced: the expensive stable pieces of a
-product are encoded once per revision and kept, and the volatile bits are put between them on each call.
+The simulator must never be the bottleneck of a benchmark: the expensive stable pieces of a product are encoded once per
+revision and kept, and the volatile ones are put between them on each call.
 """
 
 from collections.abc import Collection, Sequence
@@ -13,7 +13,7 @@ import orjson
 from sellerwatch.simulator import words
 from sellerwatch.simulator.product import SimulatedOption, SimulatedProduct
 from sellerwatch.simulator.recent import LruCache
-from sellerwatch.simulator.rng import dice
+from sellerwatch.simulator.rng import seeded_rng
 
 _CACHE_BYTES = 256 * 1024 * 1024
 _ORDERS = 64
@@ -45,7 +45,7 @@ _INFO_START = b'{"type":"ProductInfoModule"'
 
 @dataclass(frozen=True, slots=True)
 class Redesign:
-    """A shop-side redesign of ProductInfoModule: fields under another name, and numbers that became text."""
+    """A redesign of ProductInfoModule by the shop: fields renamed, and numbers that became text."""
 
     renamed: dict[str, str] = field(default_factory=lambda: {"itemName": "productTitle", "sellingPrice": "salePrice"})
     as_text: tuple[str, ...] = ("stock",)
@@ -64,7 +64,7 @@ def without_module(detail: bytes, name: str = "ProductInfoModule") -> bytes:
 
 
 class Renderer:
-    """Renders products, with volatile fields varying on each call, or (`volatile=False`) not at all.
+    """Renders products, with volatile fields varying on each call, or (`volatile=False`) constant.
 
     Without volatility equal facts give equal bytes: a benchmark of unchanged recrawls needs that. A like, a banner or a
     review count is drawn from `seed` in the order of the calls, so the same calls give the same bytes in any process.
@@ -72,20 +72,20 @@ class Renderer:
 
     def __init__(self, seed: int | str = 0, volatile: bool = True, cache_bytes: int = _CACHE_BYTES) -> None:
         self._volatile = volatile
-        self._rng = dice(seed, "rendering")
+        self._rng = seeded_rng(seed, "rendering")
         self._pieces: LruCache[tuple[str, int], tuple[int, tuple[bytes, ...]]] = LruCache(cache_bytes)
         self._orders = [self._rng.sample(range(_MODULES), _MODULES) for _ in range(_ORDERS)]
         self._redesign: Redesign | None = None
         self._redesigned: Collection[str] | None = None
 
     def redesign(self, redesign: Redesign | None, sellers: Collection[str] | None = None) -> None:
-        """Redesign the details of these sellers (None: of all), or with None take the redesign back."""
+        """Redesign the details of these sellers (None: all); without a redesign, undo it."""
         self._redesign = redesign
         self._redesigned = sellers
         self._pieces.clear()
 
     def list_page(self, count: int, products: Sequence[SimulatedProduct]) -> bytes:
-        """A page with these products, of a seller that has `count` of them."""
+        """Return a page with these products, of a seller that has `count` of them."""
         entries = [self._entry(product) for product in products]
         if not self._volatile:
             tail = _like(False, 0, _SPACINGS[0])
@@ -95,7 +95,7 @@ class Renderer:
         return _PAGE % (count, b",".join(map(bytes.__add__, entries, tails)))
 
     def detail(self, product: SimulatedProduct, *, without_info: bool = False) -> bytes:
-        """The detail, in an order of modules that is not fixed; `without_info` leaves its ProductInfoModule out."""
+        """Return the detail, its modules in varying order; `without_info` leaves its ProductInfoModule out."""
         stable = self._stable_modules(product)
         no = product.item_no
         if without_info:
@@ -110,18 +110,18 @@ class Renderer:
         return _DETAIL % (body, rng % 977, b"false" if rng % 9 else b"true", no, rng)
 
     def options(self, product: SimulatedProduct) -> bytes:
-        """The options as a bare array, in an order that is not fixed."""
+        """Return the options as a bare array, in varying order."""
         pieces = self._option_pieces(product)
         if self._volatile and len(pieces) > 1:
             pieces = tuple(self._rng.sample(pieces, len(pieces)))
         return b"[%b]" % b",".join(pieces)
 
     def keep_all(self) -> None:
-        """Every piece that is encoded stays: the size of its bodies each."""
+        """Keep every encoded piece: the memory of all bodies."""
         self._pieces.keep_all()
 
     def prepare(self, product: SimulatedProduct) -> None:
-        """Encode the stable pieces of a product ahead of the first request for it."""
+        """Encode the stable pieces of a product before the first request for it."""
         self._entry(product)
         self._stable_modules(product)
         self._option_pieces(product)
@@ -155,7 +155,7 @@ class Renderer:
 
 
 def _like(liked: bool, version: int, spacing: str) -> bytes:
-    """The volatile end of a list entry."""
+    """Return the volatile end of a list entry."""
     return b',"likeStatus":%b,"likeImageUrl":"%b/%d.png","webSpacingInfo":"%b"}' % (
         b"true" if liked else b"false",
         _LIKE_IMAGE.encode(),
@@ -165,7 +165,7 @@ def _like(liked: bool, version: int, spacing: str) -> bytes:
 
 
 def _volatile_modules(product: SimulatedProduct, rng: int) -> tuple[bytes, ...]:
-    """The modules that say nothing about the product itself; 30 bits of `rng` vary all of them."""
+    """Return the modules that are not about the product itself; 30 bits of `rng` vary all of them."""
     price = product.prices.discount
     return (
         _SELLER % (product.seller_no, rng % 99_991, rng % 997, 90 + rng % 11),
@@ -177,7 +177,7 @@ def _volatile_modules(product: SimulatedProduct, rng: int) -> tuple[bytes, ...]:
 
 
 def _list_entry(product: SimulatedProduct) -> dict[str, Any]:
-    """One item of a list page without its volatile end. Prices are text with thousands commas."""
+    """Return a list entry without its volatile end. Prices are text with thousands commas."""
     prices = product.prices
     return {
         "itemNo": product.item_no,
@@ -196,7 +196,7 @@ def _list_entry(product: SimulatedProduct) -> dict[str, Any]:
 
 
 def _encoded(value: object) -> bytes:
-    """JSON to keep. It is copied, because orjson's own bytes hold on to a buffer several times their size."""
+    """Return JSON to keep. It is copied, because orjson's bytes hold a buffer several times their size."""
     return memoryview(orjson.dumps(value)).tobytes()
 
 
@@ -269,7 +269,7 @@ def _option(product: SimulatedProduct, option: SimulatedOption) -> dict[str, Any
 
 
 def _optional(product: SimulatedProduct, name: str, value: str | None) -> dict[str, str | None]:
-    """A field of optional text. Nothing is said as null, as "" or by leaving it out, depending on the product."""
+    """Return a field of optional text. An empty one is null, "" or left out, depending on the product."""
     if value:
         return {name: value}
     blanks: tuple[dict[str, str | None], ...] = ({name: None}, {name: ""}, {})

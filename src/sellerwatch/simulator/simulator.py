@@ -1,4 +1,5 @@
-"""The whole simulator: one world, the marketplace that shows it, the product server that should come to equal it."""
+"""The whole simulator: one world, the marketplace that shows it, and the product server that should come to equal
+it."""
 
 from collections.abc import Collection
 
@@ -7,7 +8,7 @@ from sellerwatch.simulator.control import CONTROL_PREFIX, Control
 from sellerwatch.simulator.limits import SimulatedLimits
 from sellerwatch.simulator.marketplace import SimulatedMarketplace
 from sellerwatch.simulator.product_server import Mismatch, ProductServer
-from sellerwatch.simulator.rng import dice
+from sellerwatch.simulator.rng import seeded_rng
 from sellerwatch.simulator.wire import SimulatedAnswer, SimulatedRequest
 from sellerwatch.simulator.world import World
 
@@ -16,7 +17,7 @@ EVENTS_PATH = "/product-server/events"
 
 class Simulator:
     """Everything at one address: the marketplace at `/`, the product server at `/product-server/events`, and the
-    simulator's own doors under `/__simulator__/`.
+    simulator's control API under `/__simulator__/`.
 
     Call `answer` in process, with a virtual time if you like, or serve it with `http.serve`. `products` is per seller.
     The same arguments and the same requests at the same times give the same answers.
@@ -57,9 +58,9 @@ class Simulator:
         return self.marketplace.answer(request, now)
 
     def mutate(self, count: int, seed: int | str = 0) -> int:
-        """Do a lifelike mix of things to `count` products; returns how many were touched."""
-        return len(self.world.mutate(count, dice(seed)))
+        """Apply a realistic mix of changes to `count` products; return how many were changed."""
+        return len(self.world.mutate(count, seeded_rng(seed)))
 
     def compare(self, sellers: Collection[str] | None = None) -> list[Mismatch]:
-        """Where the product server's catalogue is not the truth."""
+        """Return where the product server's catalogue differs from the truth."""
         return self.product_server.compare(self.world, sellers)

@@ -1,6 +1,6 @@
 """The simulator as a transport: no socket, no thread, so that a whole crawl runs on virtual time.
 
-It stands in for HTTP and passes the same contract suite (`tests/contracts/test_transport.py`).
+It replaces HTTP and passes the same contract suite (`tests/contracts/test_transport.py`).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class AnswersRequests(Protocol):
 class SimulatedTransport:
     """`Transport` into a simulator in the same process, whatever host an address names.
 
-    A request arrives at once; delays and the patience for a server that hangs are slept on the given clock. The
-    simulator is told a time that never goes back, as it wants it, even when the clock is set back.
+    A request arrives at once; delays, and the time-out for a server that hangs, are slept on the given clock. The
+    simulator gets a time that never goes back, even when the clock is set back.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class SimulatedTransport:
 
 
 def _request(url: str, headers: Mapping[str, str]) -> SimulatedRequest:
-    """The request as the HTTP server would have read it."""
+    """Return the request as the HTTP server would have read it."""
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname)

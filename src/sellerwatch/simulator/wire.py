@@ -13,7 +13,7 @@ import orjson
 
 
 class ConnectionFault(Enum):
-    """What is done to the connection instead of answering properly."""
+    """What happens to the connection instead of a proper answer."""
 
     NONE = "none"
     DROP = "drop"  # closed before one byte of the answer
@@ -35,7 +35,7 @@ class SimulatedRequest:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedAnswer:
-    """What to send back: after `delay` seconds, and subject to `fault`.
+    """An answer to send after `delay` seconds, subject to `fault`.
 
     Headers are pairs, not a mapping, because `set-cookie` comes three times.
     """
@@ -53,10 +53,10 @@ Handler = Callable[[SimulatedRequest, float], SimulatedAnswer]
 
 
 def json_answer(status: int, value: object, headers: tuple[tuple[str, str], ...] = ()) -> SimulatedAnswer:
-    """An answer whose body is `value` as JSON."""
+    """Return an answer whose body is `value` as JSON."""
     return SimulatedAnswer(status, orjson.dumps(value), headers)
 
 
 def refusal(status: int, message: str, headers: tuple[tuple[str, str], ...] = ()) -> SimulatedAnswer:
-    """An answer that says no, in the shape Mustit uses for its errors."""
+    """Return a refusal, in the shape of Mustit's errors."""
     return json_answer(status, {"status": status, "message": message}, headers)

@@ -175,7 +175,7 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         (BY_ROW, "COVERING INDEX product_raw_data__idx_product_id_data_type (product_id=?)"),
     ),
     "products of a seller seen in a run": (
-        lambda tx: tx.products.list_standing(SELLER, execution_id()),
+        lambda tx: tx.products.list_counts(SELLER, execution_id()),
         "INDEX products__idx_seller_id_is_complete (seller_id=?)",
     ),
     "runs that are at work": (

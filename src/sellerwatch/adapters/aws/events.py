@@ -1,6 +1,6 @@
-"""EventBridge as the scheduler: a rule for each seller, told through the scheduler's outbox, each call idempotent.
+"""EventBridge as the scheduler: one rule for each seller, changed through the scheduler outbox by idempotent calls.
 
-What a rule should be follows from its schedule alone, so it can always be told again, and compared (`differences`).
+A rule follows from its schedule alone, so it can be written again at any time, and compared (`differences`).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _HASHED = re.compile(r".*\.[0-9a-f]{16}")
 
 
 def rule_name(wanted: str) -> str:
-    """A name that EventBridge takes: the wanted one where it does, else its readable beginning and its hash. A wanted
-    name that looks like one with a hash gets one too, so that no two have the same."""
+    """Return a name that EventBridge accepts: the wanted one, else its readable beginning with its hash. A wanted name
+    that looks like one with a hash gets a hash too, so that names stay unique."""
     if len(wanted) <= LONGEST and _PLAIN.fullmatch(wanted) and not _HASHED.fullmatch(wanted):
         return wanted
     digest = hashlib.sha256(wanted.encode()).hexdigest()[:16]
@@ -55,7 +55,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule as it should be, or as it was found."""
+    """A rule, as it should be or as it was found."""
 
     name: str
     expression: str
@@ -74,7 +74,7 @@ class RuleDifference(StrEnum):
 
 @dataclass(frozen=True)
 class RuleMismatch:
-    """A rule that is not as the database has it. `wanted` is None for one that no schedule has."""
+    """A rule that differs from its schedule. `wanted` is None for a rule without a schedule."""
 
     name: str
     differences: tuple[RuleDifference, ...]
@@ -82,19 +82,19 @@ class RuleMismatch:
 
 
 class EventBridge:
-    """A receiver of the scheduler's outbox, and who compares and mends."""
+    """Receives the messages of the scheduler outbox, and compares and repairs rules."""
 
     def __init__(self, aws: Aws, target: Target) -> None:
         self._aws = aws
         self._target = target
 
     async def check(self) -> None:
-        """That it is there and lets us in."""
+        """Check that EventBridge answers and permits access."""
         await self._aws.call("events", "list_rules", NamePrefix=PREFIX, Limit=1)
 
     async def deliver(self, message: Message, now: datetime) -> Receipt:
-        told = orjson.loads(message.payload)
-        rule = Rule(rule_name(told["ruleName"]), told["scheduleExpression"], True, self._target.entry(told["input"]))
+        body = orjson.loads(message.payload)
+        rule = Rule(rule_name(body["ruleName"]), body["scheduleExpression"], True, self._target.entry(body["input"]))
         try:
             match message.event_type:
                 case ScheduleEventType.REGISTERED:
@@ -113,12 +113,12 @@ class EventBridge:
         return Receipt(DeliveryVerdict.DELIVERED)
 
     async def put(self, rule: Rule) -> None:
-        """As it should be, whatever it was: rule first, since a target needs one."""
+        """Write the rule and its target, whatever was there. The rule comes first: a target needs one."""
         await self._put_rule(rule)
         if rule.target is not None:
-            told = await self._aws.call("events", "put_targets", Rule=rule.name, Targets=[rule.target])
-            if told.get("FailedEntryCount"):
-                failed = told["FailedEntries"][0]
+            response = await self._aws.call("events", "put_targets", Rule=rule.name, Targets=[rule.target])
+            if response.get("FailedEntryCount"):
+                failed = response["FailedEntries"][0]
                 problem = f"it refused the target of {rule.name}: {failed.get('ErrorMessage', 'no reason given')}"
                 raise AwsUnavailable(service="EventBridge", problem=problem, reason=str(failed.get("ErrorCode", "")))
 
@@ -131,19 +131,19 @@ class EventBridge:
                 raise
 
     async def rules(self) -> list[Rule]:
-        """Ours, with their targets."""
+        """Return our rules with their targets."""
         found: list[Rule] = []
         given: dict[str, Any] = {"NamePrefix": PREFIX, "Limit": PAGE}
         while True:
-            told = await self._aws.call("events", "list_rules", **given)
-            for rule in told.get("Rules", ()):
+            response = await self._aws.call("events", "list_rules", **given)
+            for rule in response.get("Rules", ()):
                 targets = await self._aws.call("events", "list_targets_by_rule", Rule=rule["Name"])
                 target = next((one for one in targets.get("Targets", ()) if one.get("Id") == TARGET_ID), None)
                 expression = str(rule.get("ScheduleExpression", ""))
                 found.append(Rule(str(rule["Name"]), expression, rule.get("State") == "ENABLED", target))
-            if not told.get("NextToken"):
+            if not response.get("NextToken"):
                 return found
-            given["NextToken"] = told["NextToken"]
+            given["NextToken"] = response["NextToken"]
 
     def wanted(self, schedules: Iterable[Schedule]) -> list[Rule]:
         return [
@@ -184,12 +184,12 @@ class EventBridge:
 
 
 def _is_on(schedule: Schedule) -> bool:
-    """FAILED is on when it was meant to be: its next time says so."""
+    """Return whether a schedule's rule is enabled. A FAILED schedule's is, if it has a next run."""
     return schedule.status is not ScheduleStatus.INACTIVE and schedule.next_run_at is not None
 
 
 def differences(wanted: Sequence[Rule], found: Sequence[Rule]) -> list[RuleMismatch]:
-    """What is not as it should be, in the order of names."""
+    """Return the rules that differ, by name."""
     there = {rule.name: rule for rule in found}
     drifted = [RuleMismatch(rule.name, _between(rule, there.get(rule.name)), rule) for rule in wanted]
     names = {rule.name for rule in wanted}

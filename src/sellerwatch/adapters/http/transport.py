@@ -1,11 +1,11 @@
-"""Plain GETs over kept connections: an asyncio protocol of our own, because a library costs more than all the rest.
+"""GET requests over kept connections: our own asyncio protocol, because a library costs more than everything else.
 
-Every foreign error ends here: whatever asyncio, TLS or the operating system raise becomes a `TransportFailed`; its
-detail names the trouble and never repeats what was sent or received.
+Every error of asyncio, TLS or the operating system becomes a `TransportFailed`. Its detail never repeats what was sent
+or received.
 
-A request is written once. When a kept connection turns out to be closed, nobody can tell whether the server saw the
-request, and a second one would need a permit of its own: the failure is reported and the crawl decides. So that this
-stays rare, the connection used last is taken first, and none that has been still for longer than servers commonly wait.
+A request is written once. If a kept connection turns out to be closed, it is unknown whether the server saw the
+request, and a second one would need its own permit: so the failure is reported and the crawl decides. To keep this
+rare, the most recently used connection is taken first, and none that was idle for longer than servers usually allow.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _ADDRESS = re.compile(r"(https?://[^/?#\s]+)([!-\"$-~]*)(?:#.*)?", re.IGNORECASE
 
 
 class HttpTransport:
-    """`Transport` with connections kept alive, at most `limit` requests in flight.
+    """`Transport` with kept connections and at most `limit` requests in flight.
 
-    Waiting for a free place counts against no time-out: it is our own doing, and would be charged to the marketplace.
-    `read_seconds` bounds each pause of an answer, and with `connect_seconds` the whole request, so that a server that
-    drips a byte at a time is not waited for. Connecting is looking up the name, the connection itself, and TLS.
+    Waiting for a free slot counts against no time-out: it is our own doing, and the marketplace would be blamed for it.
+    `read_seconds` bounds each pause of an answer and, with `connect_seconds`, the whole request, so that a slow drip
+    ends. Connecting means looking up the name, opening the connection, and TLS.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class HttpTransport:
         await self.close()
 
     async def close(self) -> None:
-        """Close every connection; what is under way fails, and so does a `get` afterwards."""
+        """Close every connection. Requests in flight fail, and so does `get` afterwards."""
         self._closed = True
         for connection in tuple(self._open):
             connection.give_up(_closed())
@@ -89,7 +89,7 @@ class HttpTransport:
 
     @property
     def connections(self) -> int:
-        """How many are open, at work or kept."""
+        """Return how many connections are open, busy or idle."""
         return len(self._open)
 
     async def get(self, url: str, headers: Mapping[str, str]) -> Reply:
@@ -129,6 +129,7 @@ class HttpTransport:
                 raise
 
     def _call_next(self) -> None:
+        """Let the next waiting request go."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
@@ -136,7 +137,7 @@ class HttpTransport:
                 return
 
     def _split(self, url: str) -> tuple[_Origin, bytes]:
-        """Where to ask, and for what. An address goes out as it was made; only what follows a # stays here."""
+        """Return origin and target of a URL. The target is sent unchanged, without its fragment."""
         found = _ADDRESS(url)
         if found is None:
             raise _not_for_http()
@@ -222,7 +223,7 @@ class HttpTransport:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Origin:
-    """One place to connect to. `host` is how it is named in a request."""
+    """One server to connect to. `host` is its name in a request."""
 
     name: str
     port: int
@@ -245,7 +246,7 @@ class _Origin:
 
 
 class _HttpConnection(asyncio.Protocol):
-    """One connection: at most one request at a time, and the answer to it."""
+    """One connection: at most one request at a time, and its answer."""
 
     def __init__(self, origin: _Origin, owner: HttpTransport, loop: asyncio.AbstractEventLoop) -> None:
         self.origin = origin
@@ -336,7 +337,7 @@ def _not_for_http() -> TransportFailed:
 
 
 def _mapped(error: Exception) -> TransportFailed:
-    """Why there is no connection, in our words. Most particular first: the classes inherit from one another."""
+    """Return why a connection could not be opened. Subclasses come before their base classes."""
     match error:
         case TimeoutError():
             return TransportFailed(TransportProblem.TIMEOUT, "while connecting")
@@ -353,6 +354,6 @@ def _mapped(error: Exception) -> TransportFailed:
 
 
 def _mapped_loss(error: Exception) -> TransportFailed:
-    """Why a connection that we had is gone."""
-    said = error.strerror if isinstance(error, OSError) else None
-    return TransportFailed(TransportProblem.DROPPED, said or type(error).__name__)
+    """Return why an open connection was lost."""
+    reason = error.strerror if isinstance(error, OSError) else None
+    return TransportFailed(TransportProblem.DROPPED, reason or type(error).__name__)

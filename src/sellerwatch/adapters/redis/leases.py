@@ -1,8 +1,8 @@
 """Leases in Redis, in front of those in the database.
 
-The row stays the truth: a Redis that was emptied in the middle of a job lets nobody in whom the row keeps out. What
-Redis saves is the asking: of many processes that come for the same job or session at the same moment one goes on to the
-database, the others are told no by a server that is made for it. Without Redis every one of them asks the database.
+The database row decides: even an emptied Redis lets no second process in. Redis saves the requests to the database: of
+many processes that want the same job at the same moment, one goes on and the others are refused here. Without Redis
+each of them asks the database.
 """
 
 from __future__ import annotations

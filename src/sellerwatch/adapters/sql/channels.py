@@ -1,4 +1,4 @@
-"""The ways out of the outboxes, and every try that went along them, in SQL."""
+"""The channels of the outboxes and the log of delivery attempts, in SQL."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ FORGET = "DELETE FROM outbox_attempts WHERE id <= :last AND attempted_at < :befo
 
 
 class SqlChannels:
-    """Implements `outbox.ports.Channels`. A channel of which nothing was ever written flows."""
+    """Implements `outbox.ports.Channels`. A channel without a row is open for sending."""
 
     def __init__(self, db: Db) -> None:
         self._db = db

@@ -1,4 +1,4 @@
-"""Looks for people's pages in SQL: each statement is served by an index and reads a bounded number of rows."""
+"""Queries for the console's pages in SQL. Each uses an index and reads a bounded number of rows."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _BLAMES = {str(blame): blame for blame in Blame}
 
 
 class SqlDashboard:
-    """Implements `crawling.dashboard.DashboardQueries`."""
+    """Implements `reports.dashboard.DashboardQueries`."""
 
     def __init__(self, db: Db) -> None:
         self._db = db
@@ -105,10 +105,10 @@ class SqlDashboard:
 
     def progress(self, execution_id: ExecutionId, limit: int) -> Sequence[RunProgress]:
         rows = self._db.rows(PROGRESS, {"execution_id": execution_id, "limit": limit})
-        told = [(row[0], orjson.loads(row[1])) for row in reversed(rows) if row[1] is not None]
+        reports = [(row[0], orjson.loads(row[1])) for row in reversed(rows) if row[1] is not None]
         return [
             RunProgress(at, data["completedTasks"], data["failedTasks"], data["totalTasks"])
-            for at, data in told
+            for at, data in reports
             if "completedTasks" in data and "totalTasks" in data
         ]
 
@@ -127,7 +127,7 @@ class SqlDashboard:
         return None
 
     def _failed(self, since: datetime, limit: int) -> list[tuple[Blame, str | None]]:
-        """Blame and code; a blame that a newer version wrote counts as our own."""
+        """Return blame and code of failed tasks. A blame that only a newer version knows counts as our own."""
         rows = self._db.rows(FAILED_TASKS, {"since": since, "limit": limit})
         return [(_BLAMES.get(row[0], Blame.OURSELVES), row[1]) for row in rows]
 

@@ -64,7 +64,7 @@ class RateAllowance:
         return None if left >= 1 else (1 - left) * 60 / self._full
 
 
-class Border:
+class RequestGuard:
     """The outermost layer: whatever happens inside, what leaves is an answer in our shape with our headers."""
 
     def __init__(self, app: ASGIApp, allowance: RateAllowance) -> None:
