@@ -35,7 +35,7 @@ from sellerwatch.adapters.sql.migrate import upgrade
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.agents.lending import LendingTerms
+from sellerwatch.agents.lending import LendingRules
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.pool import lend
 from sellerwatch.agents.token import Token
@@ -244,7 +244,7 @@ class Week:
 def week(agents: int = 100, days: float = 7, seed: int = 1, limits: Limits | None = None) -> Week:
     """A worker that claims and answers as the real one does, and whose work never ends."""
     limits = limits or Limits()
-    terms = LendingTerms(limits, Host(concurrency=1000), BreakerRules())
+    terms = LendingRules(limits, Host(concurrency=1000), BreakerRules())
     rng, began = random.Random(seed), time.perf_counter()
     departures: dict[int, Count] = defaultdict(lambda: Count(limits))
     arrivals: dict[int, Count] = defaultdict(lambda: Count(limits))

@@ -15,7 +15,7 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
-from sellerwatch.adapters.permit_marker import PermitMarker
+from sellerwatch.adapters.permit_marker import PermitMarkerFile
 from sellerwatch.adapters.sealing import AesGcmSealer
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -223,7 +223,7 @@ def test_a_pool_that_is_blocked_says_the_rate_and_the_way_out(office: Office, no
 
 
 def test_a_restored_database_says_why_windows_are_full_and_until_when(office: Office) -> None:
-    PermitMarker(office.file).write(1000)
+    PermitMarkerFile(office.file).write(1000)
     told = office.json("agents", "status")["windowsFull"]
     assert "restored from an older copy: when a service starts" in told["why"]
 
@@ -238,7 +238,7 @@ def test_a_restored_database_says_why_windows_are_full_and_until_when(office: Of
     assert status["nextFreeAt"] == status["windowsFull"]["until"]
     assert status["budget"]["left"] == 0
     assert "Every window counts as full until" in office.said("agents", "status")
-    PermitMarker(office.file).write(0)
+    PermitMarkerFile(office.file).write(0)
     assert "window was made longer" in office.json("agents", "status")["windowsFull"]["why"]
 
 

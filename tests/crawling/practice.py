@@ -19,7 +19,7 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import Agent, Outcome
 from sellerwatch.agents.answers import Answer, AnswerKind
 from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.agents.lending import LendingTerms
+from sellerwatch.agents.lending import LendingRules
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.token import Token
 from sellerwatch.crawling.absorb_batch import CrawlRules
@@ -115,7 +115,7 @@ class Practice:
 
     async def claims(self, wanted: int = 50, worker: int = 1) -> Claims:
         moment, turn = at(self.now), self.turn
-        terms = LendingTerms(self.limits, self.host, self.rules.breaker)
+        terms = LendingRules(self.limits, self.host, self.rules.breaker)
         found = await self.store.transact(lambda tx: claim(tx, worker_id(worker), wanted, turn, moment, terms))
         self.turn += 1
         return found

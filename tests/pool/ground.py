@@ -25,7 +25,7 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import Agent, Outcome
 from sellerwatch.agents.answers import Answer, AnswerKind
 from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.agents.lending import LendingTerms
+from sellerwatch.agents.lending import LendingRules
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.maintenance import change_limits, recover_rested
 from sellerwatch.agents.marketplace_circuit import EndpointFailure, MarketplaceCircuitRules
@@ -198,7 +198,7 @@ class Ground:
     def claims(self, process: Process, wanted: int = 50) -> Claims:
         """A claim as it was answered; nothing has left yet."""
         at, turn = self.machine.moment(), self._turn
-        terms = LendingTerms(self.limits, Host(concurrency=1000), self.breaker)
+        terms = LendingRules(self.limits, Host(concurrency=1000), self.breaker)
         found: Claims = self.transact(
             lambda tx: claim(with_endless_work(tx), process.worker_id, wanted, turn, at, terms)
         )

@@ -19,7 +19,7 @@ from sellerwatch.adapters.redis.server import RedisServer
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.agents.lending import NOTHING, LendingTerms
+from sellerwatch.agents.lending import NOTHING, LendingRules
 from sellerwatch.agents.limiter import EmbeddedLimiter
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.ports import Limiter, Permit
@@ -66,8 +66,8 @@ class Process:
     turn: int = 0
 
     @property
-    def terms(self) -> LendingTerms:
-        return LendingTerms(self.limits, self.host, BreakerRules(min_percent=0), self.limiter)
+    def terms(self) -> LendingRules:
+        return LendingRules(self.limits, self.host, BreakerRules(min_percent=0), self.limiter)
 
     async def enter(self) -> Process:
         at = moment(self.clock)

@@ -13,7 +13,7 @@ from pathlib import Path
 log = logging.getLogger(__name__)
 
 
-class PermitMarker:
+class PermitMarkerFile:
     def __init__(self, database: Path) -> None:
         self._path = database.with_name(database.name + ".permits")
 

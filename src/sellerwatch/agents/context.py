@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
 from sellerwatch.agents.answers import Client
-from sellerwatch.agents.lending import LendingTerms
+from sellerwatch.agents.lending import LendingRules
 from sellerwatch.agents.outages import Observed
 from sellerwatch.agents.ports import AgentsTx, Permit, Sealer
 from sellerwatch.kernel.clock import Clock, moment
@@ -42,7 +42,7 @@ class PoolContext(Protocol):
     def worker_id(self) -> WorkerId: ...
 
     @property
-    def terms(self) -> LendingTerms: ...
+    def terms(self) -> LendingRules: ...
 
     @property
     def leases(self) -> JobLeases: ...

@@ -14,7 +14,7 @@ from sellerwatch.agents.answers import Answer, Session
 from sellerwatch.agents.context import PoolContext, end_unsent, record_answer
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.judgement import Verdict, failure_of, judge_answer
-from sellerwatch.agents.lending import NOTHING, LendingTerms, lend_visit
+from sellerwatch.agents.lending import NOTHING, LendingRules, lend_visit
 from sellerwatch.agents.marketplace_circuit import MarketplaceCircuitRules
 from sellerwatch.agents.outages import Observation, Observed, observe
 from sellerwatch.agents.pool import Candidate
@@ -208,7 +208,7 @@ async def _visit(context: PoolContext) -> _Visit:
     return _Visit(None)
 
 
-def _reserve(tx: AgentsTx, worker_id: WorkerId, terms: LendingTerms, ahead: Reservation, at: Moment) -> _Visit:
+def _reserve(tx: AgentsTx, worker_id: WorkerId, terms: LendingRules, ahead: Reservation, at: Moment) -> _Visit:
     circuit = tx.marketplace.circuits()[Endpoint.TOKEN]
     if circuit.room(at.now) == 0:
         return _Visit(None, is_barred=True)

@@ -128,7 +128,7 @@ class DriftRules:
 
 
 @dataclass
-class ScreeningCounts:
+class CheckCounts:
     """What the checks of a run have counted so far. Each batch adds to it; `added` is what it has to store."""
 
     judged: dict[PartType, int] = field(default_factory=dict)

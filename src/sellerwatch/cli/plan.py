@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sellerwatch.operations.ports import ServiceTx
     from sellerwatch.reports.dashboard import Freshness
     from sellerwatch.schedules.forecast import Budget, Finish
-    from sellerwatch.schedules.outlook import Rhythm
+    from sellerwatch.schedules.outlook import ExpectedRuns
 
 Agents = Annotated[
     int | None, typer.Option("--agents", min=1, max=100_000, help="As if so many agents were available and rested.")
@@ -36,7 +36,7 @@ class Planned:
     """A seller's next run, or the one that is going on. `ends` is None where that is not within a week."""
 
     seller: Freshness
-    rhythm: Rhythm
+    rhythm: ExpectedRuns
     is_going: bool
     starts: datetime
     requests: int

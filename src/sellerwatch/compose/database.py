@@ -9,7 +9,7 @@ from datetime import datetime
 
 from sqlalchemy import Engine
 
-from sellerwatch.adapters.permit_marker import PermitMarker
+from sellerwatch.adapters.permit_marker import PermitMarkerFile
 from sellerwatch.adapters.sql.engine import (
     DRIVER_ERRORS,
     answering,
@@ -76,7 +76,7 @@ def open_store(settings: Settings, *, clock: Clock | None = None, inline: bool =
 def lost_permits(settings: Settings, highest: int) -> bool:
     """Return whether the database has fewer permits than were assigned: it was restored from an older copy."""
     path = database_path(make_engine(settings.database_url))
-    return path is not None and PermitMarker(path).read() > highest
+    return path is not None and PermitMarkerFile(path).read() > highest
 
 
 class SharedClock:

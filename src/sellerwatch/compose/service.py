@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 
-from sellerwatch.adapters.permit_marker import PermitMarker
+from sellerwatch.adapters.permit_marker import PermitMarkerFile
 from sellerwatch.adapters.sealing import AesGcmSealer
 from sellerwatch.adapters.sql.engine import (
     database_path,
@@ -155,7 +155,7 @@ def _crawl(
             jitter=0.1,
         ),
         robots=robots,
-        mark=None if path is None else PermitMarker(path),
+        mark=None if path is None else PermitMarkerFile(path),
         months=SqlUsageLogPartitions(store.engine, store.writer) if is_mysql(store.engine) else None,
         suspension=timedelta(seconds=settings.agent_suspension_seconds),
         log_kept=timedelta(days=settings.usage_log_days),

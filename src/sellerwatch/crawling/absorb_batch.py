@@ -13,7 +13,7 @@ from sellerwatch.catalog.absorb import EntryCache, ProductBatch
 from sellerwatch.catalog.announce import Announcer
 from sellerwatch.catalog.policies import NO_POLICIES, Policies
 from sellerwatch.catalog.product import PartType
-from sellerwatch.catalog.quarantine import Case, DriftRules, ScreeningCounts
+from sellerwatch.catalog.quarantine import Case, CheckCounts, DriftRules
 from sellerwatch.catalog.removal import RemovalRules
 from sellerwatch.crawling.activity_feed import tell_progress
 from sellerwatch.crawling.execution import Execution
@@ -46,7 +46,7 @@ class RunState:
     """One run as the batch finds and changes it."""
 
     execution: Execution
-    tally: ScreeningCounts
+    tally: CheckCounts
     cases: list[Case]
     added: int = 0
     completed: int = 0
@@ -236,7 +236,7 @@ def _load(tx: CrawlTx, runs: Iterable[ExecutionId]) -> Iterator[RunState]:
         execution = tx.executions.get(execution_id)
         if execution is not None:
             notes = tx.run_notes.of(execution_id)
-            tally = ScreeningCounts(
+            tally = CheckCounts(
                 judged={PartType(name): number for name, number in notes[NoteKind.JUDGED].items()},
                 changed=notes[NoteKind.CHANGED],
                 unreadable=notes[NoteKind.UNREADABLE],

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from sellerwatch.agents.endpoints import Endpoint
-from sellerwatch.agents.lending import NOTHING, LendingTerms, Offer, lend_for, offer
+from sellerwatch.agents.lending import NOTHING, LendingRules, Offer, lend_for, offer
 from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit, next_probe
 from sellerwatch.agents.pool import Candidate
 from sellerwatch.agents.ports import Permit, Reservation
@@ -85,7 +85,7 @@ def claim(
     wanted: int,
     turn: int,
     at: Moment,
-    terms: LendingTerms,
+    terms: LendingRules,
     ahead: Reservation = NOTHING,
     named: Sequence[TaskId] | None = None,
 ) -> Claims:
@@ -118,10 +118,10 @@ def _claim(
     worker_id: WorkerId,
     wanted: int,
     at: Moment,
-    terms: LendingTerms,
+    terms: LendingRules,
     ahead: Reservation,
     runs: Sequence[ExecutionId],
-    rooms: Rooms,
+    rooms: ClaimLimits,
     named: Sequence[Task] | None,
     rechecks: Sequence[Task] = (),
 ) -> Claims:
@@ -160,7 +160,7 @@ def _claim(
     return Claims(taken, None, tokenless, len(offered.grants) < wanted, (*offered.notices, *notices))
 
 
-def _with_tokens_to_be_had(rooms: Rooms, offered: Offer) -> tuple[tuple[Candidate, ...], datetime | None]:
+def _with_tokens_to_be_had(rooms: ClaimLimits, offered: Offer) -> tuple[tuple[Candidate, ...], datetime | None]:
     """Agents that may be given a token now, and when to look again: while the token page is away, at its next probe."""
     tokens = rooms.circuits[Endpoint.TOKEN]
     if not offered.tokenless or tokens.room(rooms.now) != 0:
@@ -170,7 +170,7 @@ def _with_tokens_to_be_had(rooms: Rooms, offered: Offer) -> tuple[tuple[Candidat
 
 
 @dataclass(frozen=True, slots=True)
-class Rooms:
+class ClaimLimits:
     """How many tasks of each type may be claimed now, by the circuits of their endpoints; None: any number."""
 
     circuits: Mapping[Endpoint, MarketplaceCircuit]
@@ -216,9 +216,9 @@ class Rooms:
         return self.now if self.admits(task) else next_probe([self.circuits[task.endpoint]], self.now) or self.now
 
 
-def _rooms(tx: CrawlTx, now: datetime) -> Rooms:
+def _rooms(tx: CrawlTx, now: datetime) -> ClaimLimits:
     circuits = tx.marketplace.circuits()
-    return Rooms(circuits, {type_: circuits[ENDPOINTS[type_]].room(now) for type_ in TaskType}, now)
+    return ClaimLimits(circuits, {type_: circuits[ENDPOINTS[type_]].room(now) for type_ in TaskType}, now)
 
 
 def _runs(tx: CrawlTx) -> list[ExecutionId]:
@@ -235,7 +235,7 @@ def _rechecks(tx: CrawlTx) -> Sequence[TaskId]:
 
 
 def _start_probes(
-    tx: CrawlTx, tasks: Sequence[Task], rooms: Rooms, worker_id: WorkerId, terms: LendingTerms, now: datetime
+    tx: CrawlTx, tasks: Sequence[Task], rooms: ClaimLimits, worker_id: WorkerId, terms: LendingRules, now: datetime
 ) -> tuple[Sequence[Task], frozenset[TaskId]]:
     """Of an endpoint whose circuit is not closed one task finds out; its circuit waits for the answer. Another process
     may have sent a probe since the circuits were read: then those tasks are left."""
@@ -287,7 +287,7 @@ def _named(
     runs: Sequence[ExecutionId],
     rechecks: Sequence[TaskId],
     now: datetime,
-    rooms: Rooms,
+    rooms: ClaimLimits,
 ) -> tuple[list[Task], list[Task]]:
     """Those of these that are to be done now, in the order they were named, and those that are not. A message may come
     twice, late, or for a task that has long been done: its row knows."""
@@ -311,7 +311,9 @@ def _is_due(task: Task, now: datetime) -> bool:
     return task.may_start and task.available_at <= now
 
 
-def _next_ready(tx: CrawlTx, runs: Sequence[ExecutionId], rooms: Rooms, rechecks: Sequence[Task]) -> datetime | None:
+def _next_ready(
+    tx: CrawlTx, runs: Sequence[ExecutionId], rooms: ClaimLimits, rechecks: Sequence[Task]
+) -> datetime | None:
     """When a task of an endpoint that is asked comes due, or an endpoint may be asked again. A task that is due for a
     probe and was not taken failed before: its time has passed and is none to wake up at."""
     times = [tx.task_claims.next_ready(run, rooms.answering) for run in runs]
@@ -322,7 +324,7 @@ def _next_ready(tx: CrawlTx, runs: Sequence[ExecutionId], rooms: Rooms, rechecks
     return min((time for time in (*times, rooms.next_probe) if time is not None), default=None)
 
 
-def _ready(tx: CrawlTx, runs: Sequence[ExecutionId], wanted: int, now: datetime, rooms: Rooms) -> list[Task]:
+def _ready(tx: CrawlTx, runs: Sequence[ExecutionId], wanted: int, now: datetime, rooms: ClaimLimits) -> list[Task]:
     """Tasks that may be started: first the few of endpoints that are just being tried again, then all others."""
     found: list[Task] = []
     for type_, room in rooms.bounded:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from sellerwatch.agents.lending import NOTHING, LendingTerms
+from sellerwatch.agents.lending import NOTHING, LendingRules
 from sellerwatch.agents.sessions import Sessions
 from sellerwatch.crawling.claim import Claim, Claims, claim, survey
 from sellerwatch.crawling.claim_plan import ClaimPlan, Supply
@@ -54,7 +54,7 @@ class ClaimWithAbsorb:
     worker_id: WorkerId
     wanted: int
     rotation: int
-    terms: LendingTerms
+    terms: LendingRules
 
     def run(self, tx: CrawlTx, at: Moment) -> Claims:
         return claim(tx, self.worker_id, self.wanted, self.rotation, at, self.terms)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from sellerwatch.agents.circuit import Circuit
-from sellerwatch.agents.lending import LendingTerms
+from sellerwatch.agents.lending import LendingRules
 from sellerwatch.agents.limiter import EmbeddedLimiter
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.outages import Observed
@@ -105,8 +105,8 @@ class Crawl:
         return self.leased or EmbeddedLeases(self.store, self.clock, self.worker_id)
 
     @property
-    def terms(self) -> LendingTerms:
-        return LendingTerms(
+    def terms(self) -> LendingRules:
+        return LendingRules(
             self.limits, self.tuning.host, self.rules.breaker, self.limiter, self.rules.marketplace_circuit
         )
 

@@ -18,7 +18,7 @@ from sellerwatch.kernel.ids import ExecutionId, SellerId
 from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.kernel.wording import failure_text
 from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.schedules.missed import Tick, due_at, late_at, late_tick, tick
+from sellerwatch.schedules.missed import DueRun, due_at, late_at, late_tick, tick
 from sellerwatch.schedules.schedule import Schedule
 
 log = logging.getLogger(__name__)
@@ -178,7 +178,7 @@ async def note_started(crawl: Crawl, seller_id: SellerId) -> None:
     await crawl.store.transact(work)
 
 
-def _note_turn(tx: CrawlTx, schedule: Schedule, found: Tick, note: str | None, now: datetime) -> None:
+def _note_turn(tx: CrawlTx, schedule: Schedule, found: DueRun, note: str | None, now: datetime) -> None:
     """The next time, and on the trail whatever did not go as planned."""
     current = tx.schedules.get(schedule.schedule_id)
     if current is None or current.next_run_at != schedule.next_run_at:

@@ -13,7 +13,7 @@ from sellerwatch.kernel.failure import Blame
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.missed import starts_at
-from sellerwatch.schedules.outlook import Rhythm, requests_of
+from sellerwatch.schedules.outlook import ExpectedRuns, requests_of
 from sellerwatch.schedules.schedule import ScheduleStatus
 from sellerwatch.sellers.seller import SellerStatus
 
@@ -45,10 +45,10 @@ class Freshness:
     open_run: ExecutionId | None
     waiting_start: datetime | None = None
 
-    def rhythm(self, page_size: int, unread: int = 0) -> Rhythm:
+    def rhythm(self, page_size: int, unread: int = 0) -> ExpectedRuns:
         """What its runs will ask for; of a seller that was never read, as if it had `unread` products."""
         products = unread if self.fresh_as_of is None and not self.products else self.products
-        return Rhythm(self.seller_id, starts_at(self), self.interval.length, requests_of(products, page_size))
+        return ExpectedRuns(self.seller_id, starts_at(self), self.interval.length, requests_of(products, page_size))
 
     def age(self, now: datetime) -> float | None:
         """In intervals: 1 is one interval old; None where nothing was read yet."""
