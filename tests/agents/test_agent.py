@@ -36,7 +36,7 @@ def test_a_user_agent_that_no_header_can_carry_is_refused(text: str) -> None:
 def test_a_second_agent_of_the_same_string_is_a_conflict() -> None:
     error = AgentExists(user_agent="Mozilla/5.0")
     assert isinstance(error, Conflict)
-    assert str(error) == "There is an agent with that user-agent string already: Mozilla/5.0"
+    assert str(error) == "There is already an agent with this user-agent string: Mozilla/5.0"
 
 
 @pytest.mark.parametrize(

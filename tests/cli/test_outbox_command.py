@@ -276,11 +276,11 @@ def test_every_command_speaks_korean(several: Office) -> None:
 
     assert "상품 아웃박스" in said("list")
     assert "보류: 앞선 메시지가 최종 실패했습니다." in said("list")
-    assert "다시 보내기" in said("show", FIRST)
+    assert "재전송" in said("show", FIRST)
     assert "보낸 적이 없거나" in said("attempts", FIRST)
     assert "최종 실패한 메시지 뒤에서 1건 대기" in said("status")
-    assert "대상 3건의 메시지 3건을 버리게 됩니다." in said("discard", "--all-failed", "--dry-run")
-    assert "메시지 1건을 다시 보냅니다." in said("replay", FIRST)
+    assert "대상 3건의 메시지 3건을 폐기하게 됩니다." in said("discard", "--all-failed", "--dry-run")
+    assert "메시지 1건을 재전송합니다." in said("replay", FIRST)
     assert "일시 정지했습니다." in said("pause")
     assert "일시 정지(cli:" in said("status")
     assert "재개했습니다." in said("resume")
@@ -296,7 +296,7 @@ def test_discarding_many_asks_first(several: Office) -> None:
 
 @pytest.mark.parametrize("command", ["replay", "discard"])
 def test_which_messages_must_be_said_in_one_of_two_ways(held: Office, command: str) -> None:
-    assert "Say which messages" in refused(held("outbox", command), 2)
+    assert "No messages were chosen" in refused(held("outbox", command), 2)
     assert "not both" in refused(held("outbox", command, FIRST, "--all-failed"), 2)
     assert "no seller nobody" in refused(held("outbox", command, "--seller", "nobody"), 1)
 
@@ -311,7 +311,7 @@ def test_the_schedulers_failures_are_chosen_by_kind(office: Office) -> None:
 def test_a_pause_holds_until_it_is_resumed(office: Office) -> None:
     said = office.said("outbox", "pause", "--reason", "the product server is being moved")
     assert "sellerwatch outbox resume" in said
-    assert "is paused already" in refused(office("outbox", "pause"), 1)
+    assert "is already paused" in refused(office("outbox", "pause"), 1)
     assert office.json("outbox", "status")["content"][0]["isPaused"]
     resumed = office.json("outbox", "resume")
     assert (resumed["kind"], resumed["isPaused"], resumed["circuit"]) == ("product", False, "CLOSED")

@@ -50,7 +50,7 @@ def crawl(page: Page, seller: str) -> None:
 
 
 def known(stage: Stage, seller: str) -> None:
-    """A seller that is registered already."""
+    """A seller that is already registered."""
     draw, now = ReplayableIds(stage.service.crawl.ids), stage.service.crawl.clock.now()
     stage.do(
         lambda tx: register(tx, SellerId(seller), f"가게 {seller}", None, actor="test", ids=draw.replay(), now=now)
