@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Self
 
 from sellerwatch.kernel.errors import Conflict, Invalid, NotFound
-from sellerwatch.kernel.fast_values import altered
+from sellerwatch.kernel.fast_values import copy_with
 from sellerwatch.kernel.ids import UserAgentId
 from sellerwatch.kernel.lifecycle import Lifecycle
 
@@ -131,7 +131,7 @@ class Agent:
         health = min(HEALTHIEST, max(0, self.health_score + _HEALTH[outcome] * uses))
         success = uses if outcome is Outcome.SUCCESS else 0
         failure = uses if outcome.is_failure else 0
-        used = altered(
+        used = copy_with(
             self,
             health_score=health,
             usage_count=self.usage_count + uses,
@@ -175,21 +175,21 @@ class Agent:
         if self.status is AgentStatus.SUSPENDED and self.suspended_at == at:
             free = {"suspended_at": None, "suspended_until": None, "reason": None}
             return self._move("recover", now, **given_back, **free)
-        return altered(self, updated_at=now, **given_back)
+        return copy_with(self, updated_at=now, **given_back)
 
     def issue_refused(self, now: datetime) -> Agent:
         """The marketplace answered and gave no token. Three in a row block; an outage is no refusal."""
-        counted = altered(self, issue_failures=self.issue_failures + 1, updated_at=now)
+        counted = copy_with(self, issue_failures=self.issue_failures + 1, updated_at=now)
         may_block = AGENT_LIFE.allows(self.status, "block")
         spent = counted.issue_failures >= ISSUE_FAILURES and may_block
         return counted.block(now, f"no token in {ISSUE_FAILURES} tries") if spent else counted
 
     def issue_succeeded(self, now: datetime) -> Agent:
-        return altered(self, issue_failures=0, updated_at=now)
+        return copy_with(self, issue_failures=0, updated_at=now)
 
     def new_day(self, now: datetime) -> Agent:
-        return altered(self, requests_per_day=0, updated_at=now)
+        return copy_with(self, requests_per_day=0, updated_at=now)
 
     def _move(self, verb: str, now: datetime, **changed: object) -> Agent:
         status = AGENT_LIFE.after(self.status, verb, self.user_agent_id)
-        return altered(self, status=status, updated_at=now, **changed)
+        return copy_with(self, status=status, updated_at=now, **changed)

@@ -15,13 +15,13 @@ from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.marketplace_circuit import EndpointFailure, MarketplaceCircuit, MarketplaceCircuitRules
 from sellerwatch.agents.ports import AgentsTx
 from sellerwatch.kernel.failure import Failure
-from sellerwatch.kernel.fast_values import quick
+from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import TaskId
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.wording import failure_text
 
 
-@quick
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Observation:
     """One answer (or none) of an endpoint. `outage` is set where it was a network error or a server's own error."""

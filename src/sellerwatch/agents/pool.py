@@ -17,14 +17,14 @@ from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.token import Token
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment
-from sellerwatch.kernel.fast_values import quick
+from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import UserAgentId
 
 #: A departure this near is lent now and slept until; a later one is left for a later claim, which holds no slot.
 LOOKAHEAD_US = 20_000
 
 
-@quick
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """An AVAILABLE agent as the pool sees it. `row` is the agent's row, which permits refer to."""
@@ -63,7 +63,6 @@ VISITOR = Candidate(
 )
 
 
-@quick
 @dataclass(frozen=True, slots=True)
 class Grant:
     """Leave to make one request as this agent, not before `depart_us` by the boot's clock."""

@@ -21,14 +21,14 @@ from sellerwatch.agents.ports import AgentsTx, UsageEntry
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.failure import Failure
-from sellerwatch.kernel.fast_values import quick
+from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import TaskId, WorkerId
 from sellerwatch.kernel.notices import Notice
 
 SERVER_FAULT = 500
 
 
-@quick
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class RequestOutcome:
     """One request's end as far as its agent and the endpoint are concerned. `outage` is set where it was a network

@@ -13,12 +13,12 @@ from sellerwatch.catalog.facts import Facts, NormalizedPart
 from sellerwatch.catalog.ports import HistoryEntry, PartKey, RawPart, Reader
 from sellerwatch.catalog.product import ForeignProduct, PartType, Product
 from sellerwatch.catalog.quarantine import HeldPart
-from sellerwatch.kernel.fast_values import quick
+from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, SellerId
 from sellerwatch.outbox.message import Message
 
 
-@quick
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Part:
     """A part that was read: what it said, its digest and the body. Made before the transaction that absorbs it.

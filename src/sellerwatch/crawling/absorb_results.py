@@ -26,7 +26,7 @@ from sellerwatch.crawling.screening import close_overtaken, hold_unreadable, scr
 from sellerwatch.crawling.task import Purpose, RequestUrl, Task, TaskNote, TaskType
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.failure import Failure, FailureCode
-from sellerwatch.kernel.fast_values import altered
+from sellerwatch.kernel.fast_values import copy_with
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, TaskId, WorkerId
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.wording import failure_text
@@ -278,8 +278,8 @@ def _take_page(batch: AbsorbBatch, run: RunState, result: JudgedResult, task: Ta
             # The marketplace's own addresses, which its tests hold against the type.
             detail, option = RequestUrl(place.detail_url(part.item_no)), RequestUrl(place.option_url(part.item_no))
             item = part.item_no
-            run.follow_ups.append(altered(detail_task, task_id=TaskId(detail_id), request_url=detail, item_no=item))
-            run.follow_ups.append(altered(option_task, task_id=TaskId(option_id), request_url=option, item_no=item))
+            run.follow_ups.append(copy_with(detail_task, task_id=TaskId(detail_id), request_url=detail, item_no=item))
+            run.follow_ups.append(copy_with(option_task, task_id=TaskId(option_id), request_url=option, item_no=item))
     size, page = batch.rules.page_size, task.page_no or 0
     expected = (result.list_total or 0) - page * size
     is_believed = (page + 1) * size < batch.rules.max_list_total

@@ -20,7 +20,7 @@ from sellerwatch.catalog.product import PartType
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.task import ENDPOINTS, Task, TaskStatus, TaskType
 from sellerwatch.kernel.clock import Moment
-from sellerwatch.kernel.fast_values import quick
+from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import ExecutionId, TaskId, WorkerId
 from sellerwatch.kernel.notices import Notice
 
@@ -28,7 +28,7 @@ from sellerwatch.kernel.notices import Notice
 PROBES_LOOKED_AT = 10
 
 
-@quick
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Claim:
     """A task that is ours until its outcome is written, or our heartbeat lapses."""

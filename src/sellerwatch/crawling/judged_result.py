@@ -27,7 +27,7 @@ from sellerwatch.catalog.product import PartType
 from sellerwatch.crawling.claim import Claim
 from sellerwatch.crawling.task import Purpose, TaskType
 from sellerwatch.kernel.failure import Failure, FailureCode
-from sellerwatch.kernel.fast_values import quick
+from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import ItemNo
 from sellerwatch.marketplaces.ports import Marketplace
 
@@ -47,7 +47,7 @@ class UnreadableAnswer:
     hash: str
 
 
-@quick
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class JudgedResult:
     """What became of one claim, ready to be absorbed."""

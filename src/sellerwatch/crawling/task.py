@@ -11,7 +11,7 @@ from typing import Self
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.kernel.errors import Conflict, Invalid, NotFound
 from sellerwatch.kernel.failure import Failure, FailureCode
-from sellerwatch.kernel.fast_values import altered
+from sellerwatch.kernel.fast_values import copy_with
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, PlainText, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.lifecycle import Lifecycle
 
@@ -176,7 +176,7 @@ class Task:
     def publish_and_start(self, worker_id: WorkerId, now: datetime, agent_row: int | None = None) -> Task:
         """Both, with one copy: there is one of these for every request."""
         published = TASK_LIFE.after(self.status, "publish", self.task_id)
-        return altered(
+        return copy_with(
             self,
             status=TASK_LIFE.after(published, "start", self.task_id),
             published_at=now,
@@ -203,7 +203,7 @@ class Task:
         moved = self._move("retry", retry_count=self.retry_count + 1, failure=None, completed_at=None)
         if not self.can_retry(retries):
             raise RetriesSpent(task_id=self.task_id, retries=retries)
-        return altered(moved, available_at=not_before)
+        return copy_with(moved, available_at=not_before)
 
     def put_back(self, not_before: datetime, *, counts: bool = False) -> Task:
         """Not the task's fault (no budget, a shutdown, an outage): it waits until then and has lost nothing. `counts`:
@@ -215,18 +215,18 @@ class Task:
     def excuse(self, not_before: datetime) -> Task:
         """The marketplace was down: it waits until then, and whatever tries it had spent are given back."""
         back = self.put_back(not_before)
-        return altered(back, retry_count=0, requests_made=max(0, back.requests_made - self.retry_count))
+        return copy_with(back, retry_count=0, requests_made=max(0, back.requests_made - self.retry_count))
 
     def give_back(self, now: datetime) -> Task:
         """Its failures turned out to be the marketplace's: its tries are its own again, also if it had failed."""
         if self.status is TaskStatus.FAILED:
             return self.reopen(now)
-        return altered(self, retry_count=0, requests_made=max(0, self.requests_made - self.retry_count))
+        return copy_with(self, retry_count=0, requests_made=max(0, self.requests_made - self.retry_count))
 
     def lose_lease(self, now: datetime) -> Task:
         """Its worker vanished. A task that outlives too many workers may be what kills them: it fails as poison."""
         if self.lost_leases + 1 < LOST_LEASES:
-            return altered(self.put_back(now), lost_leases=self.lost_leases + 1)
+            return copy_with(self.put_back(now), lost_leases=self.lost_leases + 1)
         self.put_back(now)  # refuses what nobody holds, as above: `cancel` alone would take it
         return self.cancel(now, Failure.of(FailureCode.WORKER_LOST, now, times=LOST_LEASES))
 
@@ -263,4 +263,4 @@ class Task:
 
     def _move(self, verb: str, **changed: object) -> Task:
         status = TASK_LIFE.after(self.status, verb, self.task_id)
-        return altered(self, status=status, **changed)
+        return copy_with(self, status=status, **changed)
