@@ -68,6 +68,13 @@ FAST_VALUES = {
     "crawling/task.py",
     "outbox/message.py",
 }
+# What is recorded together with a change, in one place for each kind of change: a use case that writes the table itself
+# would leave out the activity.
+RECORDED_WITH = {
+    ".audit.record": "oversight/record_audit.py",
+    ".executions.add": "crawling/save_execution.py",
+    ".executions.save": "crawling/save_execution.py",
+}
 # The widest port: one with more methods is two.
 MOST_METHODS = 9
 
@@ -149,6 +156,19 @@ def deciding_by_counters(tree: ast.AST) -> Iterator[str]:
                     yield f"{inner.attr} decides on line {inner.lineno}"
 
 
+def making_activity(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and "Activity" in (alias.name for alias in node.names):
+            yield f"line {node.lineno} imports Activity"
+
+
+def writing_without_activity(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        for method in RECORDED_WITH if isinstance(node, ast.Call) else ():
+            if ast.unparse(node.func).endswith(method):
+                yield f"line {node.lineno} calls {method}"
+
+
 def using_fast_values(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").endswith("fast_values"):
@@ -212,6 +232,16 @@ def test_nobody_decides_by_anothers_counters() -> None:
     assert foreign == []
 
 
+def test_changes_are_recorded_in_one_place_together_with_their_activity() -> None:
+    assert across(writing_without_activity, SOURCE, tuple(RECORDED_WITH.values())) == []
+
+
+def test_adapters_record_no_activity_of_their_own() -> None:
+    adapters = [path for path in SOURCE if "adapters" in path.relative_to(PACKAGE).parts]
+    # This one stores and reads them.
+    assert across(making_activity, adapters, ("adapters/sql/activity.py",)) == []
+
+
 def test_fast_values_stay_on_the_path_of_a_request() -> None:
     found = {said.partition(":")[0] for said in across(using_fast_values, SOURCE)}
     assert found == FAST_VALUES
@@ -243,6 +273,9 @@ TEN_TABLES = TEN.replace("    def", "    @property\n    def")
         (shared_luck, "from random import choice"),
         (shared_luck, "import random\nluck = random.Random()"),
         (shared_luck, "import uuid\nuuid.uuid4()"),
+        (writing_without_activity, "batch.tx.executions.save(run)"),
+        (writing_without_activity, "tx.audit.record(entry)"),
+        (making_activity, "from sellerwatch.kernel.activity import Activity, ActivityLog"),
         (using_fast_values, "from sellerwatch.kernel.fast_values import fast_frozen"),
         (wide_ports, f"class Wide(Protocol):\n{TEN}"),
         (wide_ports, f"class Wide(Narrow, Protocol[T]):\n{TEN}"),

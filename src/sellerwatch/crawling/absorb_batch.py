@@ -15,9 +15,9 @@ from sellerwatch.catalog.policies import NO_POLICIES, Policies
 from sellerwatch.catalog.product import PartType
 from sellerwatch.catalog.quarantine import Case, DriftRules, Tally
 from sellerwatch.catalog.removal import Brake
-from sellerwatch.crawling.activity_feed import tell_progress
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.ports import CrawlTx, NoteKind
+from sellerwatch.crawling.save_execution import record_progress, save_execution
 from sellerwatch.crawling.task import Task
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, TaskId
 from sellerwatch.kernel.notices import Notice
@@ -48,6 +48,8 @@ class RunState:
     execution: Execution
     tally: Tally
     cases: list[Case]
+    #: As it was in the database.
+    loaded: Execution
     added: int = 0
     completed: int = 0
     failed: int = 0
@@ -227,8 +229,8 @@ class AbsorbBatch:
                 tx.run_notes.add(run.execution.execution_id, notes)
             execution = run.execution
             saved = execution.record(self.now, added=run.added, completed=run.completed, failed=run.failed)
-            tx.executions.save(saved)
-            tell_progress(tx, saved, self.now)
+            save_execution(tx, run.loaded, saved)
+            record_progress(tx, saved, self.now)
 
 
 def _load(tx: CrawlTx, runs: Iterable[ExecutionId]) -> Iterator[RunState]:
@@ -246,6 +248,7 @@ def _load(tx: CrawlTx, runs: Iterable[ExecutionId]) -> Iterator[RunState]:
                 execution,
                 tally,
                 cases,
+                loaded=execution,
                 was_paused=bool(notes[NoteKind.PAUSED]),
                 unread=dict(unread_task(name) for name in notes[NoteKind.UNREAD_TASK]),
                 rechecks={TaskId(name): None for name in notes[NoteKind.RECHECK]},

@@ -22,6 +22,7 @@ from sellerwatch.crawling.list_reconciliation import end_list, list_tasks
 from sellerwatch.crawling.outages import apply_outage
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.recheck import settle_rechecks
+from sellerwatch.crawling.save_execution import save_execution
 from sellerwatch.crawling.screening import close_overtaken, hold_unreadable, screen, settle_pending
 from sellerwatch.crawling.task import Purpose, RequestUrl, Task, TaskNote, TaskType
 from sellerwatch.kernel.clock import Moment
@@ -98,7 +99,7 @@ def abandon(tx: CrawlTx, result: JudgedResult, worker_id: WorkerId, problem: Fai
     if task is not None and task.is_held_by(worker_id, result.claim.task.attempt):
         tx.tasks.save([task.fail(problem, now)], now)
         if execution is not None:
-            tx.executions.save(execution.record(now, failed=1))
+            save_execution(tx, execution, execution.record(now, failed=1))
     tx.permits.answer([result.claim.permit.number], at)
 
 

@@ -10,6 +10,7 @@ from datetime import datetime
 from sellerwatch.agents.marketplace_circuit import EndpointFailure
 from sellerwatch.agents.outages import Observed
 from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.crawling.save_execution import save_execution
 from sellerwatch.crawling.task import Task, TaskStatus
 from sellerwatch.kernel.ids import ExecutionId, TaskId
 
@@ -49,7 +50,7 @@ def _reopen(tx: CrawlTx, execution_id: ExecutionId, tasks: Sequence[Task], now: 
         return
     deadline = execution.deadline_at
     reopened = execution.reopen_tasks(len(tasks))
-    tx.executions.save(reopened if execution.is_open else replace(reopened, deadline_at=deadline))
+    save_execution(tx, execution, reopened if execution.is_open else replace(reopened, deadline_at=deadline))
     tx.tasks.save([task.give_back(now) for task in tasks], now)
 
 
@@ -59,4 +60,4 @@ def extend_deadlines(tx: CrawlTx, since: datetime, now: datetime) -> None:
         # Locked, and as it is now: others count the ends of its tasks meanwhile.
         run = tx.executions.get(running.execution_id)
         if run is not None and run.is_open and run.deadline_at is not None and run.started_at is not None:
-            tx.executions.save(replace(run, deadline_at=run.deadline_at + (now - max(since, run.started_at))))
+            save_execution(tx, run, replace(run, deadline_at=run.deadline_at + (now - max(since, run.started_at))))

@@ -12,6 +12,7 @@ from sellerwatch.crawling.absorb_batch import CrawlRules
 from sellerwatch.crawling.absorb_results import end_failed, over_of
 from sellerwatch.crawling.execution import Execution, ExecutionNotFound
 from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.crawling.save_execution import save_execution
 from sellerwatch.crawling.task import Task, TaskStatus
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.errors import SellerwatchError
@@ -91,7 +92,7 @@ def cancel_execution(
     if execution is None:
         raise ExecutionNotFound(execution_id=execution_id)
     failed = execution.fail(reason, now)
-    tx.executions.save(failed)
+    save_execution(tx, execution, failed)
     waiting = tx.run_tasks.open_of(execution_id, (TaskStatus.WAITING, TaskStatus.PUBLISHED, TaskStatus.RETRY))
     end_failed(tx, [task.cancel(now, reason) for task in waiting], rules, ids, now)
     return tx.executions.get(execution_id) or failed
@@ -109,6 +110,6 @@ def reopen_tasks(tx: CrawlTx, tasks: Sequence[Task], now: datetime) -> int:
     for execution_id, reopened in sorted(by_run.items()):
         execution = tx.executions.get(execution_id)
         if execution is not None:
-            tx.executions.save(execution.reopen_tasks(len(reopened)))
+            save_execution(tx, execution, execution.reopen_tasks(len(reopened)))
         tx.tasks.save(reopened, now)
     return len(tasks)

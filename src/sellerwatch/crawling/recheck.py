@@ -25,6 +25,7 @@ from sellerwatch.crawling.task import Task, TaskStatus
 from sellerwatch.kernel.ids import ExecutionId, TaskId
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.oversight.record_audit import record_audit
 
 #: Tasks of a run that one re-check reads again.
 AT_ONCE = 3
@@ -89,7 +90,7 @@ def _resolve(batch: AbsorbBatch, run: RunState, problem: str) -> None:
         batch.tx.held_parts.free_case(case.case_id)
         run.cases.remove(case)
         shown = {"status": case.status}, {"status": resolved.status, "field": case.field}
-        batch.tx.audit.record(AuditEntry(batch.now, BY_ITSELF, "quarantine.resolve", "case", case.case_id, *shown))
+        record_audit(batch.tx, AuditEntry(batch.now, BY_ITSELF, "quarantine.resolve", "case", case.case_id, *shown))
 
 
 def _keep_paused(batch: AbsorbBatch, run: RunState) -> bool:

@@ -11,6 +11,7 @@ from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.execution import CrawlInProgress, Execution, ExecutionStatus
 from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.crawling.save_execution import save_execution
 from sellerwatch.crawling.trigger import start, trigger
 from sellerwatch.kernel.errors import SellerwatchError
 from sellerwatch.kernel.failure import Failure, FailureCode
@@ -18,6 +19,7 @@ from sellerwatch.kernel.ids import ExecutionId, SellerId
 from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.kernel.wording import failure_text
 from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.oversight.record_audit import record_audit
 from sellerwatch.schedules.missed import Tick, due_at, late_at, late_tick, tick
 from sellerwatch.schedules.schedule import Schedule
 
@@ -107,7 +109,7 @@ def _take(tx: CrawlTx, crawl: Crawl, execution: Execution, now: datetime) -> boo
         return False
     if current.next_start_at != execution.next_start_at or current.start_tries != execution.start_tries:
         return False
-    tx.executions.save(replace(current, next_start_at=now + crawl.start_taken))
+    save_execution(tx, current, replace(current, next_start_at=now + crawl.start_taken))
     return True
 
 
@@ -160,9 +162,9 @@ def _overtake(tx: CrawlTx, seller_id: SellerId, due: datetime, now: datetime) ->
         None if cause is None else cause.blame,
         detail="" if cause is None else failure_text(cause),
     )
-    tx.executions.save(waiting.fail(failure, now))
+    save_execution(tx, waiting, waiting.fail(failure, now))
     note = failure_text(failure)
-    tx.audit.record(AuditEntry(now, ACTOR, "crawl.overtaken", "execution", waiting.execution_id, note=note))
+    record_audit(tx, AuditEntry(now, ACTOR, "crawl.overtaken", "execution", waiting.execution_id, note=note))
     return waiting.execution_id
 
 
@@ -186,6 +188,6 @@ def _note_turn(tx: CrawlTx, schedule: Schedule, found: Tick, note: str | None, n
     tx.schedules.save(current.ran(found.next_run_at, now))
     if found.skipped:
         missed = f"{found.skipped} missed run(s) skipped, one caught up"
-        tx.audit.record(AuditEntry(now, ACTOR, "schedule.missed", "seller", schedule.seller_id, note=missed))
+        record_audit(tx, AuditEntry(now, ACTOR, "schedule.missed", "seller", schedule.seller_id, note=missed))
     if note:
-        tx.audit.record(AuditEntry(now, ACTOR, "schedule.skip", "seller", schedule.seller_id, note=note))
+        record_audit(tx, AuditEntry(now, ACTOR, "schedule.skip", "seller", schedule.seller_id, note=note))

@@ -21,12 +21,14 @@ from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.execution import CrawlInProgress, Execution, ExecutionStatus
 from sellerwatch.crawling.list_reconciliation import hold_all, list_tasks, pages_of
 from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.crawling.save_execution import add_execution, save_execution
 from sellerwatch.kernel.clock import moment
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import ExecutionId, ReplayableIds, SellerId
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.wording import failure_text
 from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.oversight.record_audit import record_audit
 from sellerwatch.schedules.schedule import Schedule
 from sellerwatch.sellers.seller import Seller, SellerNotFound
 
@@ -78,7 +80,7 @@ async def request_run(crawl: Crawl, seller_id: SellerId, actor: str, *, waits_fo
         execution_id = ExecutionId(next(draw.replay()))
         execution = Execution.create(execution_id, schedule.schedule_id, seller_id, now)
         # Should this process die while it asks, another one tries again then.
-        tx.executions.add(replace(execution, next_start_at=now + _retry_after(crawl, 1), started_by=actor))
+        add_execution(tx, replace(execution, next_start_at=now + _retry_after(crawl, 1), started_by=actor))
         return execution_id, None, gate.notices
 
     execution_id, refusal, notices = await crawl.store.transact(work)
@@ -115,13 +117,13 @@ def _start(
     seller_id, actor = execution.seller_id, execution.started_by or "scheduler"
     pages = pages_of(total, crawl.rules.page_size)
     started = replace(execution.start(pages, now), list_total=total, deadline_at=now + crawl.deadline)
-    tx.executions.save(started)
+    save_execution(tx, execution, started)
     tx.tasks.add(list_tasks(started.execution_id, seller_id, range(pages), ids, crawl.rules, now))
     seller = tx.sellers.get(seller_id)
     if seller is not None:
         tx.sellers.save(seller.update_total_product_count(total, now))
     after = {"executionId": started.execution_id, "products": total, "pages": pages}
-    tx.audit.record(AuditEntry(now, actor, "crawl.start", "seller", seller_id, after=after))
+    record_audit(tx, AuditEntry(now, actor, "crawl.start", "seller", seller_id, after=after))
     return pages, () if pages else hold_all(tx, started, ids, now)
 
 
@@ -140,13 +142,14 @@ async def _waits(crawl: Crawl, execution_id: ExecutionId, why: NotAsked) -> Trig
         if (probe := _next_probe(tx, now)) is not None:
             later = min(later, probe)
         waiting = execution.wait_to_start(why.failure, later, counts=counts)
-        tx.executions.save(waiting)
+        save_execution(tx, execution, waiting)
         seller_id, text = execution.seller_id, failure_text(why.failure)
         if counts and waiting.start_tries == 1:
-            tx.audit.record(
+            record_audit(
+                tx,
                 AuditEntry(
                     now, execution.started_by or "scheduler", "crawl.start_failed", "seller", seller_id, note=text
-                )
+                ),
             )
         if counts and waiting.start_tries == ALERT_AFTER:
             told = f"The run of {seller_id} could not be started in {ALERT_AFTER} tries; it is tried again. {text}"

@@ -26,6 +26,7 @@ from sellerwatch.kernel.views import About
 from sellerwatch.operations.catalog_changes import BATCH, announce_and_write, open_group
 from sellerwatch.operations.session import OperationSession, Progress, no_progress
 from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.oversight.record_audit import record_audit
 
 RELEASE = "release"
 
@@ -181,7 +182,7 @@ def _close(tx: CrawlTx, case: Case, verb: str, context: OperationContext) -> Cas
     tx.quarantine.save(decided)
     before, after = {"status": case.status}, {"status": decided.status, "field": case.field}
     action = f"quarantine.{verb}"
-    tx.audit.record(AuditEntry(context.now, context.actor, action, "case", case.case_id, before, after))
+    record_audit(tx, AuditEntry(context.now, context.actor, action, "case", case.case_id, before, after))
     open_run = tx.executions.open_of(case.seller_id)
     if open_run is not None:
         tx.run_notes.clear(open_run.execution_id, NoteKind.PAUSED)

@@ -11,6 +11,7 @@ from sellerwatch.kernel.errors import Conflict
 from sellerwatch.kernel.ids import OutboxId, ScheduleId, SellerId
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
 from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.oversight.record_audit import record_audit
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.missed import spread
 from sellerwatch.schedules.schedule import Schedule, ScheduleEvent, ScheduleEventType, ScheduleStatus
@@ -44,7 +45,7 @@ def register(
     tx.sellers.add(seller)
     tx.schedules.add(schedule)
     tx.scheduler_outbox.add(message_of(event, OutboxId(next(ids)), now))
-    tx.audit.record(AuditEntry(now, actor, "seller.register", "seller", seller_id, after=_shown(seller)))
+    record_audit(tx, AuditEntry(now, actor, "seller.register", "seller", seller_id, after=_shown(seller)))
     return seller
 
 
@@ -94,7 +95,7 @@ def _keep(
     tx.schedules.save(schedule)
     tx.scheduler_outbox.add(message_of(event, OutboxId(next(ids)), now))
     entry = AuditEntry(now, actor, action, "seller", after.seller_id, before=_shown(before), after=_shown(after))
-    tx.audit.record(entry)
+    record_audit(tx, entry)
     return after
 
 
@@ -113,7 +114,7 @@ def run_now(tx: SellersTx, seller_id: SellerId, *, actor: str, now: datetime) ->
     moved = schedule.ran(now - spread(schedule), now)
     tx.schedules.save(moved)
     shown = {"nextRunAt": schedule.next_run_at}, {"nextRunAt": moved.next_run_at}
-    tx.audit.record(AuditEntry(now, actor, "schedule.run_now", "seller", seller_id, *shown))
+    record_audit(tx, AuditEntry(now, actor, "schedule.run_now", "seller", seller_id, *shown))
     return moved
 
 
@@ -137,7 +138,7 @@ def retry_schedule(
     else:
         raise NothingToTell(seller_id=seller_id)
     note = f"{len(failed)} message(s) replayed" if failed else "told anew"
-    tx.audit.record(AuditEntry(now, actor, "schedule.retry", "seller", seller_id, note=note))
+    record_audit(tx, AuditEntry(now, actor, "schedule.retry", "seller", seller_id, note=note))
     return schedule, max(1, len(failed))
 
 
