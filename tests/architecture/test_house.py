@@ -164,9 +164,8 @@ def making_activity(tree: ast.AST) -> Iterator[str]:
 
 def writing_without_activity(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
-        for method in RECORDED_WITH if isinstance(node, ast.Call) else ():
-            if ast.unparse(node.func).endswith(method):
-                yield f"line {node.lineno} calls {method}"
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(tuple(RECORDED_WITH)):
+            yield f"line {node.lineno} calls {ast.unparse(node.func)}"
 
 
 def using_fast_values(tree: ast.AST) -> Iterator[str]:

@@ -101,6 +101,7 @@ class AbsorbLoop:
 
         with self._claim_ahead.plan.claiming() if along is not None else nullcontext():
             absorbed, claims = await crawl.store.transact(work)
+            self._entries.update(absorbed.entries)
             if along is not None and claims is not None:
                 mark_permits(crawl, claims)
                 self._claim_ahead.receive(claims, along.wanted)

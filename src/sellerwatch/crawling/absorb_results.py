@@ -8,13 +8,13 @@ delivery, a lost lease or a second run of the same transaction does nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from sellerwatch.agents.judgement import TaskEnd
 from sellerwatch.agents.outages import observe
 from sellerwatch.agents.record_outcomes import settle
-from sellerwatch.catalog.absorb import EntryCache, absorb_entry, absorb_part
+from sellerwatch.catalog.absorb import EntryCache, EntryChanges, absorb_entry, absorb_part
 from sellerwatch.catalog.product import ForeignProduct, PartType
 from sellerwatch.crawling.absorb_batch import AbsorbBatch, CrawlRules, RunState
 from sellerwatch.crawling.judged_result import JudgedResult
@@ -51,6 +51,8 @@ class Absorbed:
     events: int
     products: int
     notices: tuple[Notice, ...] = ()
+    #: For the cache of list entries, after the commit.
+    entries: EntryChanges = field(default_factory=EntryChanges, compare=False)
 
 
 def absorb(
@@ -88,6 +90,7 @@ def absorb(
         events=batch.events,
         products=batch.products,
         notices=(*observed.notices, *notices, *batch.notices),
+        entries=batch.product_batch.entry_changes,
     )
 
 

@@ -304,8 +304,13 @@ def test_removals_on_the_audit_trail_become_rows_of_their_own(migrated: Engine) 
 def test_who_started_a_run_is_taken_over_from_the_audit_trail(migrated: Engine) -> None:
     downgrade(migrated, "0008")
     written_by_an_earlier_version(migrated)
-    same = {"at": AT, "action": "crawl.start", "subject_type": "seller", "subject_id": "seller_1"}
-    rows = [
+    same: dict[str, str | None] = {
+        "at": AT,
+        "action": "crawl.start",
+        "subject_type": "seller",
+        "subject_id": "seller_1",
+    }
+    rows: list[dict[str, str | None]] = [
         same | {"actor": "cli:민지", "state_after": json.dumps({"executionId": "1", "products": 3})},
         same | {"actor": "scheduler", "state_after": None},
     ]
