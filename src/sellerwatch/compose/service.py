@@ -28,11 +28,10 @@ from sellerwatch.compose.database import open_clock, open_store
 from sellerwatch.compose.keys import open_sealer
 from sellerwatch.compose.rules import crawl_rules, delivery_rules, tuning_in_force
 from sellerwatch.crawling.context import Crawl
-from sellerwatch.crawling.leases import EmbeddedLeases
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock
 from sellerwatch.kernel.ids import Ids, ItemNo, SellerId, WorkerId
-from sellerwatch.kernel.leases import JobLeases
+from sellerwatch.kernel.leases import EmbeddedLeases, JobLeases
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
 from sellerwatch.marketplaces.mustit.urls import Urls
 from sellerwatch.marketplaces.ports import Transport

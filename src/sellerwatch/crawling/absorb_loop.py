@@ -12,11 +12,10 @@ from contextlib import nullcontext
 
 from sellerwatch.catalog.absorb import EntryCache
 from sellerwatch.crawling.absorb_results import Absorbed, abandon, absorb
-from sellerwatch.crawling.answer_reader import AnswerReader
 from sellerwatch.crawling.claim import Claims
 from sellerwatch.crawling.claim_ahead import REPAIR_PAUSE, ClaimAhead, ClaimWithAbsorb, mark_permits
 from sellerwatch.crawling.context import Crawl
-from sellerwatch.crawling.judged_result import JudgedResult
+from sellerwatch.crawling.judged_result import AnswerReader, JudgedResult
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.received_messages import ReceivedMessages
 from sellerwatch.crawling.worker_queues import ClaimQueue, ResultQueue

@@ -13,17 +13,16 @@ from sellerwatch.agents.lending import LendingTerms
 from sellerwatch.agents.limiter import EmbeddedLimiter
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.outages import Observed
+from sellerwatch.agents.pause_state import PauseState
 from sellerwatch.agents.ports import AgentsTx, Limiter, Permit, Sealer
 from sellerwatch.crawling.absorb_batch import CrawlRules
-from sellerwatch.crawling.leases import EmbeddedLeases
 from sellerwatch.crawling.outages import apply_outage
-from sellerwatch.crawling.pause_state import PauseState
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.queue import DeadLetters, EmbeddedQueue, Queue
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock
 from sellerwatch.kernel.ids import Ids, WorkerId
-from sellerwatch.kernel.leases import JobLeases
+from sellerwatch.kernel.leases import EmbeddedLeases, JobLeases
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.store import Store
 from sellerwatch.marketplaces.ports import Marketplace

@@ -15,6 +15,7 @@ from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.task import READY_STATES, Task, TaskStatus, TaskType
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
+from sellerwatch.kernel.leases import LeasesTx
 from sellerwatch.kernel.paging import Cursor, Page
 
 
@@ -256,16 +257,6 @@ class Workers(Protocol):
         ...
 
 
-class Leases(Protocol):
-    """What must be done by one process at a time."""
-
-    def take(self, job: str, owner: str, until: datetime, now: datetime) -> bool: ...
-
-    def finish(self, job: str, owner: str, now: datetime, error: str | None = None) -> None: ...
-
-    def last_finished(self, job: str) -> datetime | None: ...
-
-
 class Dues(Protocol):
     """When the next of each kind of work is due, for loops that sleep until then. None: there is none."""
 
@@ -302,7 +293,7 @@ class Dues(Protocol):
         ...
 
 
-class CrawlTx(CatalogTx, PoolTx, AccessTx, Protocol):
+class CrawlTx(CatalogTx, PoolTx, AccessTx, LeasesTx, Protocol):
     @property
     def tasks(self) -> Tasks: ...
 
@@ -326,9 +317,6 @@ class CrawlTx(CatalogTx, PoolTx, AccessTx, Protocol):
 
     @property
     def workers(self) -> Workers: ...
-
-    @property
-    def leases(self) -> Leases: ...
 
     @property
     def dues(self) -> Dues: ...

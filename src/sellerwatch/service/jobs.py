@@ -17,9 +17,7 @@ from sellerwatch.access.idempotency import KEPT as RESPONSES_KEPT
 from sellerwatch.access.logins import FORGOTTEN as LOGINS_KEPT
 from sellerwatch.agents.maintenance import BATCH, forget_old_usage, recover_rested
 from sellerwatch.agents.sessions import renew_due
-from sellerwatch.crawling.check_endpoints import check_endpoints, next_check
 from sellerwatch.crawling.context import Crawl
-from sellerwatch.crawling.dead_letters import sweep_dead_letters
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.publish import republish_lost
@@ -31,8 +29,10 @@ from sellerwatch.kernel.errors import Unavailable
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import OutboxId, ReplayableIds
 from sellerwatch.kernel.store import StoreFailed
+from sellerwatch.operations.dead_letters import sweep_dead_letters
 from sellerwatch.operations.quarantine import settle_ended
 from sellerwatch.outbox.message import OutboxKind
+from sellerwatch.service.check_endpoints import check_endpoints, next_check
 
 log = logging.getLogger(__name__)
 
