@@ -13,7 +13,8 @@ from sellerwatch.catalog.absorb import EntryCache, ProductBatch
 from sellerwatch.catalog.announce import Announcer
 from sellerwatch.catalog.policies import NO_POLICIES, Policies
 from sellerwatch.catalog.product import PartType
-from sellerwatch.catalog.quarantine import Case, DriftRules, Tally
+from sellerwatch.catalog.quarantine import DriftRules, Tally
+from sellerwatch.catalog.quarantine_check import CheckedRun, QuarantineCheck
 from sellerwatch.catalog.removal import Brake
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.ports import CrawlTx, NoteKind
@@ -42,12 +43,10 @@ class CrawlRules:
 
 
 @dataclass
-class RunState:
+class RunState(CheckedRun):
     """One run as the batch finds and changes it."""
 
     execution: Execution
-    tally: Tally
-    cases: list[Case]
     #: As it was in the database.
     loaded: Execution
     added: int = 0
@@ -103,6 +102,11 @@ class RunState:
     def forget_problem(self, problem: str) -> None:
         self.tally.forget_unreadable(problem)
         self._erase(NoteKind.UNREADABLE, problem)
+
+    def note_taken_in(self, items: Iterable[ItemNo]) -> None:
+        """Parts of these products that were held are in the catalogue: their events may be due."""
+        for item in items:
+            self.ended_items.setdefault(item, 0)
 
     def go_on(self) -> None:
         """Not paused any more."""
@@ -193,6 +197,13 @@ class AbsorbBatch:
             self.product_batch, tx.bodies, tx.product_outbox, tx.history, rules.marketplace, self.now, rules.policies
         )
 
+    @cached_property
+    def quarantine_check(self) -> QuarantineCheck:
+        rules = self.rules
+        return QuarantineCheck(
+            self.product_batch, self.tx, rules.marketplace, rules.drift, self.ids, self.now, self.notices
+        )
+
     def announce(self, item: ItemNo, execution_id: ExecutionId | None) -> None:
         outbox_id = OutboxId(next(self.ids))
         self.events += self.announcer.announce(self.product_batch.products[item], outbox_id, execution_id) is not None
@@ -245,9 +256,11 @@ def _load(tx: CrawlTx, runs: Iterable[ExecutionId]) -> Iterator[RunState]:
             )
             cases = list(tx.quarantine.open_cases(execution.seller_id))
             yield RunState(
-                execution,
+                execution.seller_id,
+                execution_id,
                 tally,
                 cases,
+                execution,
                 loaded=execution,
                 was_paused=bool(notes[NoteKind.PAUSED]),
                 unread=dict(unread_task(name) for name in notes[NoteKind.UNREAD_TASK]),

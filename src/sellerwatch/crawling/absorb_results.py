@@ -14,16 +14,15 @@ from datetime import datetime, timedelta
 from sellerwatch.agents.judgement import TaskEnd
 from sellerwatch.agents.outages import observe
 from sellerwatch.agents.record_outcomes import settle
-from sellerwatch.catalog.absorb import EntryCache, EntryChanges, absorb_entry, absorb_part
+from sellerwatch.catalog.absorb import EntryCache, EntryChanges, Part, absorb_entry, absorb_part
 from sellerwatch.catalog.product import ForeignProduct, PartType
 from sellerwatch.crawling.absorb_batch import AbsorbBatch, CrawlRules, RunState
 from sellerwatch.crawling.judged_result import JudgedResult
 from sellerwatch.crawling.list_reconciliation import end_list, list_tasks
 from sellerwatch.crawling.outages import apply_outage
 from sellerwatch.crawling.ports import CrawlTx
-from sellerwatch.crawling.recheck import settle_rechecks
+from sellerwatch.crawling.recheck import note_unreadable, settle_rechecks
 from sellerwatch.crawling.save_execution import save_execution
-from sellerwatch.crawling.screening import close_overtaken, hold_unreadable, screen, settle_pending
 from sellerwatch.crawling.task import Purpose, RequestUrl, Task, TaskNote, TaskType
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.failure import Failure, FailureCode
@@ -74,7 +73,7 @@ def absorb(
     runs = (result.claim.task.execution_id for result in ours)
     batch = AbsorbBatch.begin(tx, rules, ids, at.now, runs, _items(ours), entries)
     enough = {run: _judged_enough(batch, run) for run in batch.runs}
-    screen(batch, ours)
+    batch.quarantine_check.check(list(_parts(batch, ours)))
     for result in ours:
         _end_task(batch, result, result.claim.task, is_excused=result.claim.permit.number in observed.excused)
     for result in ours:
@@ -146,9 +145,9 @@ def _finish(batch: AbsorbBatch, enough: dict[ExecutionId, frozenset[PartType]]) 
         _remove_proved(batch, run)
         # Of a run that was ended from outside, what waits is left to the job that looks after those.
         settled = PartType if run.ends else _judged_enough(batch, execution_id) - enough[execution_id]
-        settle_pending(batch, run, settled)
+        run.note_taken_in(batch.quarantine_check.settle_pending(run, settled))
         if run.ends:
-            close_overtaken(batch, run)
+            batch.quarantine_check.close_overtaken(run)
         _announce_due(batch, run)
     batch.write()
 
@@ -167,6 +166,13 @@ def _items(results: Iterable[JudgedResult]) -> Iterator[ItemNo]:
             yield part.item_no
 
 
+def _parts(batch: AbsorbBatch, results: Iterable[JudgedResult]) -> Iterator[tuple[RunState, Part]]:
+    for result in results:
+        run = batch.runs.get(result.claim.task.execution_id)
+        if run is not None:
+            yield from ((run, part) for part in result.parts)
+
+
 def _end_task(batch: AbsorbBatch, result: JudgedResult, task: Task, *, is_excused: bool) -> None:
     run, now, retries = batch.runs.get(task.execution_id), batch.now, batch.rules.task_retries
     over = run is None or run.is_over
@@ -175,7 +181,7 @@ def _end_task(batch: AbsorbBatch, result: JudgedResult, task: Task, *, is_excuse
         batch.again += 1
         return
     if run is not None and result.unread is not None:
-        hold_unreadable(batch, run, task.task_id, result.unread)
+        note_unreadable(batch, run, task.task_id, result.unread)
     end, failure = _within_limit(result, task)
     if (end is TaskEnd.AGAIN and not over) or _must_be_read_again(batch, result):
         batch.tasks.append(task.put_back(now, counts=result.counts))

@@ -25,6 +25,7 @@ from sellerwatch.catalog.absorb import Part, read_part
 from sellerwatch.catalog.facts import body_hash
 from sellerwatch.catalog.ports import Unparsable
 from sellerwatch.catalog.product import PartType
+from sellerwatch.catalog.quarantine_check import UnreadableAnswer
 from sellerwatch.crawling.claim import Claim
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.task import Purpose, TaskType
@@ -53,18 +54,6 @@ class FetchResult:
     problem: str
     seconds: float
     at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class UnreadableAnswer:
-    """An answer that is JSON and does not match the contract; kept, so that a later parser can read it. A list page has
-    no `item_no`."""
-
-    part: PartType
-    item_no: ItemNo | None
-    problem: str
-    body: bytes
-    hash: str
 
 
 @fast_frozen

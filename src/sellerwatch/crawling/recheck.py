@@ -19,6 +19,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from sellerwatch.catalog.quarantine import CaseKind
+from sellerwatch.catalog.quarantine_check import UnreadableAnswer
 from sellerwatch.crawling.absorb_batch import AbsorbBatch, CrawlRules, RunState
 from sellerwatch.crawling.ports import CrawlTx, NoteKind
 from sellerwatch.crawling.task import Task, TaskStatus
@@ -43,6 +44,25 @@ def settle_rechecks(batch: AbsorbBatch, run: RunState) -> None:
         _go_on(batch, run)
     if run.is_paused and not run.rechecks:
         _plan(batch, run)
+
+
+def note_unreadable(batch: AbsorbBatch, run: RunState, task_id: TaskId, answer: UnreadableAnswer) -> None:
+    """Hold an answer that the parser cannot read, and count it; many of one kind pause the run. An answer that a
+    re-check finds as it was is not counted again."""
+    run.end_recheck(task_id)
+    if run.unread.get(task_id) != answer.kind:
+        run.tally.fail_to_read(answer.kind)
+        run.note_unread(task_id, answer.kind)
+    batch.quarantine_check.hold_unreadable(run, answer)
+    number = run.tally.unreadable.get(answer.kind, 0)
+    if number >= batch.rules.drift.unreadable and not run.is_paused and not run.is_over:
+        run.paused = f"{number} answers could not be read: {answer.problem}"
+        every = batch.rules.recheck_every.total_seconds()
+        text = (
+            f"The run of {run.seller_id} is paused: {run.paused}. A few of them are read again every {every:g} s, and"
+            " the run goes on by itself once they are readable. To decide now, release or drop its quarantine case."
+        )
+        batch.notices.append(Notice("run.paused", run.execution_id, text))
 
 
 def plan_missing(tx: CrawlTx, rules: CrawlRules, ids: Iterator[str], now: datetime) -> int:
