@@ -33,8 +33,8 @@ def some_claims(number: int, first: int = 1) -> list[Claim]:
     return [a_claim(first + each) for each in range(number)]
 
 
-def claims_of(taken: Sequence[Claim] = (), *, hungry: bool = False) -> Claims:
-    return Claims(tuple(taken), None, (), hungry)
+def claims_of(taken: Sequence[Claim] = (), *, lacks_agents: bool = False) -> Claims:
+    return Claims(tuple(taken), None, (), lacks_agents)
 
 
 def a_result(claim: Claim, answer: Answer = GONE) -> FetchResult:

@@ -209,7 +209,7 @@ class Ground:
     def claim(self, process: Process, wanted: int = 50) -> Claims:
         """Claim, and let every request leave at its time."""
         found = self.claims(process, wanted)
-        if found.hungry and self.issue_tokens(found) and not found.taken:
+        if found.lacks_agents and self.issue_tokens(found) and not found.taken:
             found = self.claims(process, wanted)
         self.depart(process, found.taken)
         return found

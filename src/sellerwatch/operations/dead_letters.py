@@ -109,7 +109,7 @@ async def list_dead_letters(session: OperationSession, dead_letters: DeadLetters
     box = _box(dead_letters)
     letters = await box.look(limit)
     await box.leave(letters)
-    views = await session.ask(explain_letters, letters) if letters else ()
+    views = await session.ask(_explain_letters, letters) if letters else ()
     return DeadLettersView(views, max(await box.count(), len(views)))
 
 
@@ -125,7 +125,7 @@ async def redrive_dead_letters(
     letters = await box.look(MOST_REDRIVEN)
     chosen = [letter for letter in letters if task_ids is None or letter.hint.task_id in task_ids]
     try:
-        result, settled = await session.run(redrive_letters, chosen, session.deadline, dry_run=dry_run)
+        result, settled = await session.run(_redrive_letters, chosen, session.deadline, dry_run=dry_run)
     except BaseException:
         await box.leave(letters)
         raise
@@ -135,26 +135,26 @@ async def redrive_dead_letters(
     return BulkResultView.of(result, session.language, dry_run=dry_run)
 
 
-def explain(tx: CrawlTx, letters: Sequence[DeadLetter]) -> list[Explained]:
+def _explain(tx: CrawlTx, letters: Sequence[DeadLetter]) -> list[Explained]:
     """Return each letter with its task."""
     named = [letter.hint.task_id for letter in letters if letter.hint.task_id is not None]
     found = tx.tasks.get_many(named) if named else {}
     return [Explained(each, None if each.hint.task_id is None else found.get(each.hint.task_id)) for each in letters]
 
 
-def explain_letters(tx: CrawlTx, context: OperationContext, letters: Sequence[DeadLetter]) -> Sequence[DeadLetterView]:
+def _explain_letters(tx: CrawlTx, context: OperationContext, letters: Sequence[DeadLetter]) -> Sequence[DeadLetterView]:
     """Return why each of these messages is a dead letter."""
-    return [DeadLetterView.of(each, context.language) for each in explain(tx, letters)]
+    return [DeadLetterView.of(each, context.language) for each in _explain(tx, letters)]
 
 
-def redrive_letters(
+def _redrive_letters(
     tx: CrawlTx, context: OperationContext, letters: Sequence[DeadLetter], deadline: timedelta, *, dry_run: bool = False
 ) -> tuple[BulkResult, Sequence[DeadLetter]]:
     """Have the tasks of dead letters done again. Return what became of each, and the letters to be removed: a letter
     whose task is refused stays."""
-    explained = explain(tx, letters)
+    explained = _explain(tx, letters)
     if not dry_run:
-        put_back_open(tx, explained, context.now)
+        _put_back_open(tx, explained, context.now)
     failed = [
         each.task.task_id for each in explained if each.task is not None and each.task.status is TaskStatus.FAILED
     ]
@@ -165,7 +165,7 @@ def redrive_letters(
     return BulkResult((*result.done, *others), result.refused), settled
 
 
-def put_back_open(tx: CrawlTx, explained: Sequence[Explained], now: datetime) -> int:
+def _put_back_open(tx: CrawlTx, explained: Sequence[Explained], now: datetime) -> int:
     """Put back tasks whose message is dead: they wait to be published again, at no cost to them. Return how many."""
     ids = [each.task.task_id for each in explained if each.task is not None]
     found = tx.tasks.get_many(ids).values() if ids else ()
@@ -185,8 +185,8 @@ async def sweep_dead_letters(crawl: Crawl) -> int:
     now = crawl.clock.now()
 
     def work(tx: CrawlTx) -> list[Explained]:
-        explained = explain(tx, letters)
-        put_back_open(tx, explained, now)
+        explained = _explain(tx, letters)
+        _put_back_open(tx, explained, now)
         return explained
 
     explained = await crawl.store.transact(work)
