@@ -17,7 +17,7 @@ from sellerwatch.kernel.ids import UserAgentId
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whom a request is made as. The token is opened only where the header is built, and only as this agent's."""
+    """The agent that a request is made as. Its token is decrypted only where the header is built, and only for it."""
 
     user_agent_id: UserAgentId
     user_agent: str

@@ -1,4 +1,4 @@
-"""Asking the marketplace one question: lend an identity, send, judge, settle. Workers do the same steps in batches.
+"""Ask the marketplace one question: lend an agent, send, judge, record. Workers do the same steps in batches.
 
 A rejected token is replaced once for the same question and agent; after a 429 or a failure another agent asks. What
 cannot be asked now says why and when to try again.
@@ -54,7 +54,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class NotAsked:
-    """No answer that can be used: why, and when it is worth asking again (None: nobody can tell)."""
+    """No answer that can be used: why, and when to ask again (None: not known)."""
 
     failure: Failure
     not_before: datetime | None = None
@@ -113,7 +113,7 @@ async def ask(context: PoolContext, question: Question, is_paused: Callable[[], 
 
 
 def identity_of(candidate: Candidate) -> Identity:
-    """Whom a request is made as; the pool lends nobody without a token."""
+    """Return the agent that a request is made as; the pool lends no agent without a token."""
     if candidate.token is None:
         raise ValueError(f"agent {candidate.user_agent_id} was lent without a token")
     return Identity(candidate.user_agent_id, candidate.user_agent, candidate.token)

@@ -50,8 +50,8 @@ class Reserved:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What is set aside before a transaction. `wait_us`: when that is nothing, how long until there may be something;
-    None when that is not known."""
+    """Slots that are set aside before a transaction. `wait_us`: without any, how long until there may be one; None when
+    that is not known."""
 
     reserved: tuple[Reserved, ...] = ()
     wait_us: int | None = None

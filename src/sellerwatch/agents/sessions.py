@@ -1,4 +1,4 @@
-"""Giving agents their tokens: opened when work waits for one, renewed before it expires, by one process at a time."""
+"""Issue tokens to agents: when work waits for one, and before one expires; one process at a time for each agent."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Sessions:
         self._not_before: dict[int, datetime] = {}
 
     def want(self, tokenless: Sequence[Candidate]) -> None:
-        """Work waits: see that some of these get a token."""
+        """Have tokens issued to some of these agents, because work waits."""
         now = self._context.clock.now()
         for candidate in tokenless:
             if len(self._opening) >= AT_ONCE:
@@ -84,7 +84,7 @@ class Sessions:
 
 @dataclass(frozen=True, slots=True)
 class _Visit:
-    """Leave to ask the token page once. `is_barred`: its circuit is open, or requests are paused."""
+    """Permission to ask the token page once. `is_barred`: its circuit is open, or requests are paused."""
 
     permit: Permit | None
     is_probe: bool = False

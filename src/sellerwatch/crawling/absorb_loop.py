@@ -26,7 +26,7 @@ from sellerwatch.kernel.store import StoreFailed
 
 log = logging.getLogger(__name__)
 
-#: Answers read before other work of the event loop has its turn. All are read before the transaction, so that no two
+#: Answers read before other work of the event loop runs. All are read before the transaction, so that no two
 #: threads compete for the interpreter.
 READ_AT_ONCE = 20
 

@@ -1,4 +1,4 @@
-"""How many tasks a worker claims, and when: the decision and what it goes by."""
+"""Decide how many tasks a worker claims, and when."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """What people and callers can do to runs and tasks. Each command is one transaction, and each change is on the audit
 trail.
 
-Several tasks are handled one by one: what is refused is returned beside what was done and keeps none of the others from
-being done.
+Several tasks are handled one by one: a refusal is returned with the result and does not stop the others.
 """
 
 from __future__ import annotations

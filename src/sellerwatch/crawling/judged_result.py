@@ -41,7 +41,7 @@ INTERNAL_ERROR = Verdict(TaskEnd.FAILED, Outcome.BLAMELESS, FailureCode.INTERNAL
 
 
 #: One of this many good answers is searched for fields that are not in the contract; searching all would cost more than
-#: reading them. A prime: details and options alternate, and each kind must have its turn.
+#: reading them. A prime: details and options alternate, and each kind has to be searched.
 UNKNOWN_FIELDS_EVERY = 17
 
 

@@ -23,8 +23,8 @@ def apply_outage(tx: CrawlTx, observed: Observed, in_hand: Set[TaskId], now: dat
 
 
 def give_back(tx: CrawlTx, failures: Sequence[EndpointFailure], in_hand: Set[TaskId], now: datetime) -> int:
-    """Tasks get back the tries that an outage took; one that had failed for it is to be done after all. Tasks in hand
-    are put back by the transaction that ends them."""
+    """Give tasks the retries back that an outage used, and reopen those that failed because of it. Tasks `in_hand` are
+    put back by the transaction that ends them. Return how many."""
     wanted = [failure.task_id for failure in failures if failure.task_id is not None]
     ids = [task_id for task_id in dict.fromkeys(wanted) if task_id not in in_hand]
     if not ids:
@@ -55,7 +55,7 @@ def _reopen(tx: CrawlTx, execution_id: ExecutionId, tasks: Sequence[Task], now: 
 
 
 def extend_deadlines(tx: CrawlTx, since: datetime, now: datetime) -> None:
-    """The time since then, in which some endpoint was away at any moment, does not count for the deadlines of runs."""
+    """Move the deadlines of runs by the time since then, in which one endpoint or another did not answer."""
     for running in tx.executions.running():
         # Locked, and as it is now: others count the ends of its tasks meanwhile.
         run = tx.executions.get(running.execution_id)

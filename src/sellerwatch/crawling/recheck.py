@@ -83,7 +83,7 @@ def plan_missing(tx: CrawlTx, rules: CrawlRules, ids: Iterator[str], now: dateti
 
 
 def stop_rechecks(tx: CrawlTx, execution_id: ExecutionId, now: datetime) -> None:
-    """A person decided the case: what was to be read again is an ordinary task of the run, and no longer waits."""
+    """End the re-checks of a run after an operator has decided: their tasks are ordinary tasks and no longer wait."""
     waiting = [TaskId(name) for name in tx.run_notes.of(execution_id)[NoteKind.RECHECK]]
     open_tasks = [task for task in tx.tasks.get_many(waiting).values() if task.may_start] if waiting else []
     # Due by every process's clock, not only by that of the command's host.
@@ -101,7 +101,7 @@ def recheck_at(tx: CrawlTx, notes: Mapping[NoteKind, Mapping[str, int]]) -> date
 
 
 def _resolve(batch: AbsorbBatch, run: RunState, problem: str) -> None:
-    """This kind of problem is over: close its case and reopen the tasks that failed because of it."""
+    """Close the case of a kind of problem that is over, and reopen the tasks that failed because of it."""
     _reopen_unread(batch, run, [task_id for task_id, unread in run.unread.items() if unread == problem])
     run.forget_problem(problem)
     for case in [c for c in run.cases if c.kind is CaseKind.UNREADABLE and c.field == problem]:
@@ -118,7 +118,7 @@ def _keep_paused(batch: AbsorbBatch, run: RunState) -> bool:
 
 
 def _go_on(batch: AbsorbBatch, run: RunState) -> None:
-    """Whatever else could not be read has another chance too."""
+    """Let the run go on, and reopen all tasks whose answer could not be read."""
     _reopen_unread(batch, run, list(run.unread))
     for problem in list(run.tally.unreadable):
         run.forget_problem(problem)
@@ -130,7 +130,7 @@ def _go_on(batch: AbsorbBatch, run: RunState) -> None:
 
 
 def _plan(batch: AbsorbBatch, run: RunState) -> None:
-    """Reopen those that failed longest ago, so that every unread task has its turn."""
+    """Reopen the tasks that failed longest ago, so that every unread task is tried in time."""
     numbers, most = Counter(run.unread.values()), batch.rules.drift.unreadable
     pausing = [task_id for task_id, problem in run.unread.items() if numbers[problem] >= most] or list(run.unread)
     found = [task for task in _tasks(batch, pausing) if task.status is TaskStatus.FAILED or task.may_start]

@@ -1,4 +1,4 @@
-"""Starting a run: ask the marketplace how many products the seller has, then make the run's list tasks.
+"""Start a run: ask the marketplace how many products the seller has, then make the run's list tasks.
 
 The execution is written first, PENDING and with the time of its next try, so that a start is never lost: not by an
 outage, not by a process that dies while it asks. The question is asked outside any transaction.
@@ -32,7 +32,7 @@ from sellerwatch.oversight.record_audit import record_audit
 from sellerwatch.schedules.schedule import Schedule
 from sellerwatch.sellers.seller import Seller, SellerNotFound
 
-#: Failed tries of a start after which a person is told.
+#: Failed tries of a start after which an alert is sent.
 ALERT_AFTER = 3
 #: Causes that are no failed try: nothing was asked.
 NOT_TRIED = frozenset(
@@ -47,8 +47,7 @@ NOT_TRIED = frozenset(
 
 @dataclass(frozen=True)
 class Triggered:
-    """What was started. `task_count` is the number of list pages, none for a seller without products; None while the
-    run waits to be started."""
+    """A run that was started. `task_count` is the number of its list pages; None while the run waits to be started."""
 
     execution_id: ExecutionId
     task_count: int | None
@@ -63,8 +62,8 @@ async def trigger(
 
 
 async def request_run(crawl: Crawl, seller_id: SellerId, actor: str, *, waits_for_pool: bool = False) -> ExecutionId:
-    """Write a PENDING execution: from now on the start is not lost. With the pool's breaker open it is refused, unless
-    it `waits_for_pool`."""
+    """Write a PENDING execution: from now on the start is not lost. Raise while the pool's breaker is open, unless it
+    `waits_for_pool`."""
     await crawl.store.read(lambda tx: _may_start(tx, seller_id))
     if crawl.robots is not None and not crawl.pause.everything:
         await crawl.robots.allow(crawl.clock.now())
@@ -152,8 +151,8 @@ async def _waits(crawl: Crawl, execution_id: ExecutionId, why: NotAsked) -> Trig
                 ),
             )
         if counts and waiting.start_tries == ALERT_AFTER:
-            told = f"The run of {seller_id} could not be started in {ALERT_AFTER} tries; it is tried again. {text}"
-            return (Notice("start.failing", seller_id, told),)
+            alert = f"The run of {seller_id} could not be started in {ALERT_AFTER} tries; it is tried again. {text}"
+            return (Notice("start.failing", seller_id, alert),)
         return ()
 
     crawl.tell(await crawl.store.transact(work))
@@ -161,8 +160,8 @@ async def _waits(crawl: Crawl, execution_id: ExecutionId, why: NotAsked) -> Trig
 
 
 def _next_probe(tx: CrawlTx, now: datetime) -> datetime | None:
-    """When an endpoint that a start needs, and that is away, is asked next; None while both answer. Whoever asks, a
-    start has no reason to wait longer."""
+    """Return when the next probe of an endpoint that a start needs is sent; None while both endpoints answer. A start
+    does not wait longer than that."""
     circuits = tx.marketplace.circuits()
     return next_probe((circuits[Endpoint.LIST], circuits[Endpoint.TOKEN]), now)
 
@@ -180,19 +179,19 @@ def _may_start(tx: CrawlTx, seller_id: SellerId) -> tuple[Seller, Schedule]:
 
 
 def _pending(tx: CrawlTx, execution_id: ExecutionId) -> Execution | None:
-    """The guard: it still waits to be started."""
+    """Return the execution if it still waits to be started: the guard."""
     execution = tx.executions.get(execution_id)
     return execution if execution is not None and execution.status is ExecutionStatus.PENDING else None
 
 
 def _retry_after(crawl: Crawl, tries: int, jitter: float = 0.0) -> timedelta:
-    """START_RETRY_SECONDS doubling to 900, shortened by up to a tenth so that not all sellers come at once."""
+    """Return the wait after a failed start: START_RETRY_SECONDS, doubling to 900, less up to 10 % jitter."""
     whole = min(crawl.start_retry.first * 2 ** min(tries - 1, 30), crawl.start_retry.longest)
     return timedelta(seconds=whole * (1 - crawl.start_retry.jitter * jitter))
 
 
 async def _ask_total(crawl: Crawl, seller_id: SellerId, *, is_check: bool) -> int | NotAsked:
-    """Page 0 of size 1 carries the total."""
+    """Ask for page 0 of size 1 of the list, which has the total."""
     question = Question(crawl.marketplace.list_url(seller_id, 0, 1), Endpoint.LIST, f"{seller_id}/total", is_check)
     answer = await ask(crawl, question, lambda: crawl.pause.stops(seller_id))
     if not isinstance(answer, Answer):

@@ -11,12 +11,12 @@ from sellerwatch.kernel.store import Store
 
 
 class JobLeases(Protocol):
-    """A lease that lapses: a process that dies in a job keeps the others from it for its length, not for ever."""
+    """Leases that lapse: a process that dies in a job keeps the others from it only until its lease ends."""
 
     async def take(self, job: str, length: timedelta) -> bool: ...
 
     async def finish(self, job: str, error: str | None = None) -> None:
-        """Done, or failed with this error; the next one may."""
+        """End the lease: the job is done, or failed with this error."""
         ...
 
 

@@ -53,8 +53,8 @@ Wait = Callable[[datetime | None], Coroutine[Any, Any, None]]
 
 
 class Role(StrEnum):
-    """What a process does, of which any number may run. WORKER crawls and delivers, SCHEDULER starts runs and does the
-    jobs (each once, wherever many run), API answers requests. One process that does everything is the default."""
+    """What a process does; any number of processes may run. WORKER crawls and delivers, SCHEDULER starts runs and does
+    the jobs (each once, wherever many run), API answers requests. One process that does everything is the default."""
 
     API = "api"
     WORKER = "worker"
@@ -93,9 +93,9 @@ class Service:
     tune: Callable[[Mapping[str, str]], Tuning]
     tending_interval: timedelta = timedelta(seconds=60)
     roles: frozenset[Role] = EVERYTHING
-    #: Whether sellers are crawled when they are due; a run in the foreground is nobody's turn.
+    #: Whether sellers are crawled when they are due; a run in the foreground is not scheduled.
     schedules: bool = True
-    #: Somebody else starts the runs: we only those that should have been long ago.
+    #: Another scheduler starts the runs; this one only those that are long overdue.
     late_only: bool = False
     #: Other servers this process needs, each with a question that raises when it is not well.
     outside: Mapping[str, Callable[[], Awaitable[object]]] = field(default_factory=dict)
@@ -103,9 +103,9 @@ class Service:
     #: Its servers were there and it is known to the others: from now on it waits for a server that goes away.
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     progress: Progress = field(default_factory=Progress)
-    #: When each job last came to its end, by the boot's clock: for whoever asks whether it still runs.
+    #: When each job last ended, by the boot's clock: the health check reads this.
     turns: dict[str, float] = field(default_factory=dict)
-    #: Runs that take longer to start than whoever asked for them waits.
+    #: Starts that take longer than their caller waits.
     starting: set[asyncio.Task[Any]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -128,7 +128,7 @@ class Service:
         return "service" if self.roles == EVERYTHING else "+".join(sorted(self.roles))
 
     def nudge(self) -> None:
-        """Something was registered or triggered: everybody looks now."""
+        """Let every loop look now, because something was registered or triggered."""
         self.worker.nudge()
         self._due.set()
         self._scheduling.nudge()
@@ -181,7 +181,7 @@ class Service:
         return loops
 
     async def _keep_publishing(self) -> None:
-        """Tasks that are due become messages: at once when we made some, else when somebody else may have."""
+        """Publish due tasks: at once after a batch was absorbed, else every few seconds."""
         said = ""
         while not self.stop.is_set():
             try:
@@ -203,8 +203,8 @@ class Service:
             loop.nudge()
 
     async def _keep(self, wake_up: WakeUp, job: Turn, wait: Wait | None = None) -> None:
-        """A job again and again, at the latest when it says that it is due; a failure is said once while it stays the
-        same, and tried again soon."""
+        """Run a job again and again, at the latest when it says that it is due. A failure is logged once while it stays
+        the same, and the job runs again soon."""
         said = ""
         while not self.stop.is_set():
             wake_up.begin()

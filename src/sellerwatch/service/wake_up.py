@@ -58,7 +58,7 @@ class WakeUp:
             pass
 
     async def _woken(self, until: datetime | None) -> bool:
-        """Whether somebody woke it before that time."""
+        """Return whether it was woken before that time."""
         seconds = None if until is None else (until - self._clock.now()).total_seconds()
         try:
             async with asyncio.timeout(seconds):
