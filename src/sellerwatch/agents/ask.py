@@ -21,7 +21,7 @@ from sellerwatch.agents.lending import NOTHING, Offer, lend_for, lendable, offer
 from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit, next_probe
 from sellerwatch.agents.pool import Candidate
 from sellerwatch.agents.ports import AgentsTx, Permit, Reservation
-from sellerwatch.agents.record_outcomes import RequestOutcome, settle_one
+from sellerwatch.agents.record_outcomes import RequestOutcome, record_outcome
 from sellerwatch.agents.sessions import open_session
 from sellerwatch.kernel.clock import Moment, moment
 from sellerwatch.kernel.failure import Failure, FailureCode
@@ -153,7 +153,7 @@ async def _send(
     )
     terms = context.terms
     await record_answer(
-        context, lambda tx: settle_one(tx, charge, context.worker_id, terms.breaker, terms.circuit, at), at.now
+        context, lambda tx: record_outcome(tx, charge, context.worker_id, terms.breaker, terms.circuit, at), at.now
     )
     await terms.limiter.answered([(candidate.row, permit.number)])
     return answer, verdict, failure

@@ -16,7 +16,7 @@ from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.pool_rules import PoolRules
 from sellerwatch.agents.ports import PoolTx, Sealer, StoredAgent
 from sellerwatch.agents.queries import AgentView, agent_view, find_agent, limits_in_force
-from sellerwatch.agents.record_outcomes import standing_notice
+from sellerwatch.agents.record_outcomes import status_notice
 from sellerwatch.agents.token import InvalidToken
 from sellerwatch.kernel.bulk import BulkResult, BulkResultView, handle_each, refused_views
 from sellerwatch.kernel.circuit import CircuitState
@@ -273,7 +273,7 @@ def _move(
         before, after = _audited(stored.agent, stored.circuit), _audited(moved, circuit)
         _record(tx, context, action, moved, before, after)
         if is_alert:
-            context.notices.append(standing_notice(moved))
+            context.notices.append(status_notice(moved))
         return moved
 
     return _each_agent(tx, context, names, move_one)

@@ -76,7 +76,7 @@ class RequestOutcome:
         return self.status is not None and self.status < SERVER_FAULT
 
 
-def settle(
+def record_outcomes(
     tx: AgentsTx,
     charges: Sequence[RequestOutcome],
     observed: Observed,
@@ -95,7 +95,7 @@ def settle(
     return charge_agents(tx, [c for c in charges if c.permit in unanswered], observed, worker_id, rules, at)
 
 
-def settle_one(
+def record_outcome(
     tx: AgentsTx,
     charge: RequestOutcome,
     worker_id: WorkerId,
@@ -132,15 +132,15 @@ def charge_agents(
         forgiven[failure.agent_row].append(failure)
     rows = list(dict.fromkeys((*by_row, *forgiven)))
     before = tx.agents.get_rows(rows)
-    after = {row: _used(agent, by_row[row], forgiven[row], at.now) for row, agent in before.items()}
+    after = {row: _charged(agent, by_row[row], forgiven[row], at.now) for row, agent in before.items()}
     tx.agents.save(after)
     _charge_circuits(tx, by_row, forgiven, at.now)
-    _settle_tokens(tx, charges)
-    tx.usage_log.add([_use(c) for c in charges])
-    return (*_standings(before, after), *_answer_probe(tx, charges, worker_id, rules, at.now))
+    _record_tokens(tx, charges)
+    tx.usage_log.add([_usage_entry(charge) for charge in charges])
+    return (*_status_notices(before, after), *_answer_probe(tx, charges, worker_id, rules, at.now))
 
 
-def _settle_tokens(tx: AgentsTx, charges: Sequence[RequestOutcome]) -> None:
+def _record_tokens(tx: AgentsTx, charges: Sequence[RequestOutcome]) -> None:
     """Drop tokens after a 429, reject those that were refused, and accept replacements that worked."""
     limited = [c.candidate.row for c in charges if c.drop_token and c.outcome is Outcome.TOO_MANY]
     if limited:
@@ -153,7 +153,9 @@ def _settle_tokens(tx: AgentsTx, charges: Sequence[RequestOutcome]) -> None:
         tx.tokens.accept([row for row in dict.fromkeys(accepted) if row is not None])
 
 
-def _used(agent: Agent, charges: Sequence[RequestOutcome], forgiven: Sequence[EndpointFailure], now: datetime) -> Agent:
+def _charged(
+    agent: Agent, charges: Sequence[RequestOutcome], forgiven: Sequence[EndpointFailure], now: datetime
+) -> Agent:
     good = [c for c in charges if c.outcome is Outcome.SUCCESS]
     if good:
         agent = agent.use(Outcome.SUCCESS, good[-1].at, good[-1].rest, uses=len(good))
@@ -195,12 +197,12 @@ def _moved(circuit: Circuit, charge: RequestOutcome, now: datetime) -> Circuit:
     return circuit.succeeded(now) if charge.outcome is Outcome.SUCCESS or charge.was_answered else circuit
 
 
-def _standings(before: dict[int, Agent], after: dict[int, Agent]) -> list[Notice]:
+def _status_notices(before: dict[int, Agent], after: dict[int, Agent]) -> list[Notice]:
     changed = [(after[row], agent.status) for row, agent in before.items() if after[row].status is not agent.status]
-    return [standing_notice(agent) for agent, _ in changed if agent.status is not AgentStatus.AVAILABLE]
+    return [status_notice(agent) for agent, _ in changed if agent.status is not AgentStatus.AVAILABLE]
 
 
-def standing_notice(agent: Agent) -> Notice:
+def status_notice(agent: Agent) -> Notice:
     word = agent.status.lower()
     until = f" until {agent.suspended_until:%H:%M:%S}" if agent.suspended_until else ""
     return Notice(
@@ -222,7 +224,7 @@ def _answer_probe(
     return [breaker_notice(moved.state)]
 
 
-def _use(charge: RequestOutcome) -> UsageEntry:
+def _usage_entry(charge: RequestOutcome) -> UsageEntry:
     return UsageEntry(
         charge.candidate.row,
         charge.candidate.token_row,

@@ -19,7 +19,7 @@ from sellerwatch.agents.marketplace_circuit import MarketplaceCircuitRules
 from sellerwatch.agents.outages import Observation, Observed, observe
 from sellerwatch.agents.pool import Candidate
 from sellerwatch.agents.ports import AgentsTx, Permit, Reservation
-from sellerwatch.agents.record_outcomes import standing_notice
+from sellerwatch.agents.record_outcomes import status_notice
 from sellerwatch.agents.token import Token
 from sellerwatch.kernel.clock import Moment, moment
 from sellerwatch.kernel.ids import UserAgentId, WorkerId
@@ -246,7 +246,7 @@ def _note_failure(tx: AgentsTx, visited: _Visited, rules: MarketplaceCircuitRule
     after: dict[int, Agent] = {found: agent.issue_refused(now) for found, agent in before.items()}
     tx.agents.save(after)
     blocked = [a for found, a in after.items() if a.status is AgentStatus.BLOCKED is not before[found].status]
-    notices: tuple[Notice, ...] = tuple(standing_notice(agent) for agent in blocked)
+    notices: tuple[Notice, ...] = tuple(status_notice(agent) for agent in blocked)
     return replace(observed, notices=(*observed.notices, *notices))
 
 

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from sellerwatch.agents.judgement import TaskEnd
 from sellerwatch.agents.outages import observe
-from sellerwatch.agents.record_outcomes import settle
+from sellerwatch.agents.record_outcomes import record_outcomes
 from sellerwatch.catalog.absorb import EntryCache, EntryChanges, Part, absorb_entry, absorb_part
 from sellerwatch.catalog.product import ForeignProduct, PartType
 from sellerwatch.crawling.absorb_batch import AbsorbBatch, CrawlRules, RunState
@@ -68,7 +68,9 @@ def absorb(
     tx.executions.hold({result.claim.task.execution_id for result in results})
     held = tx.task_claims.attempts_held(worker_id, [result.claim.task.task_id for result in results])
     ours = [each for each in results if held.get(each.claim.task.task_id) == each.claim.task.attempt]
-    observed = observe(tx, [each.charge.observation for each in ours], rules.marketplace_circuit, at.now)
+    outcomes = {each.claim.permit.number: each.request_outcome for each in results}
+    observations = [outcomes[each.claim.permit.number].observation for each in ours]
+    observed = observe(tx, observations, rules.marketplace_circuit, at.now)
     apply_outage(tx, observed, {each.claim.task.task_id for each in ours}, at.now)
     runs = (result.claim.task.execution_id for result in ours)
     batch = AbsorbBatch.begin(tx, rules, ids, at.now, runs, _items(ours), entries)
@@ -81,7 +83,7 @@ def absorb(
             tx.drift.note(result.claim.task.task_type, result.unknown, result.claim.task.item_no, at.now)
     _finish(batch, judged_before)
     # Last, because this locks agents, which all processes need, until the commit.
-    notices = settle(tx, [result.charge for result in results], observed, worker_id, rules.breaker, at)
+    notices = record_outcomes(tx, [*outcomes.values()], observed, worker_id, rules.breaker, at)
     return Absorbed(
         completed=sum(run.completed for run in batch.runs.values()),
         failed=sum(run.failed for run in batch.runs.values()),

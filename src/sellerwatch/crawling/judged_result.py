@@ -85,7 +85,7 @@ class JudgedResult:
         return self.verdict.counts
 
     @property
-    def charge(self) -> RequestOutcome:
+    def request_outcome(self) -> RequestOutcome:
         """Return what is recorded for the agent and the endpoint's circuit."""
         task, claim, verdict = self.claim.task, self.claim, self.verdict
         return RequestOutcome(
