@@ -19,7 +19,7 @@ from sellerwatch.catalog.product import ForeignProduct, PartType
 from sellerwatch.crawling.absorb_batch import AbsorbBatch, CrawlRules, RunState
 from sellerwatch.crawling.judged_result import JudgedResult
 from sellerwatch.crawling.list_reconciliation import end_list, list_tasks
-from sellerwatch.crawling.outages import apply_outage
+from sellerwatch.crawling.outage_effects import apply_outage
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.recheck import note_unreadable, settle_rechecks
 from sellerwatch.crawling.save_execution import save_execution

@@ -16,7 +16,7 @@ from sellerwatch.agents.outages import Observed
 from sellerwatch.agents.pause_state import PauseState
 from sellerwatch.agents.ports import AgentsTx, Limiter, Permit, Sealer
 from sellerwatch.crawling.absorb_batch import CrawlRules
-from sellerwatch.crawling.outages import apply_outage
+from sellerwatch.crawling.outage_effects import apply_outage
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.queue import DeadLetters, EmbeddedQueue, Queue
 from sellerwatch.kernel.backoff import Backoff
