@@ -39,7 +39,7 @@ STEPS: Mapping[str, set[str]] = {
     "apply_outage": {"crawling/absorb_results.py", "crawling/context.py"},
     "charge_agents": {"agents/record_outcomes.py"},
 }
-MODULES = ("lending", "judgement", "outages", "settle")
+MODULES = ("lending", "judgement", "outages", "record_outcomes")
 #: Requests leave from here only; the client's own module is where they are made.
 REQUESTS: Mapping[str, set[str]] = {
     ".marketplace.fetch": {"agents/ask.py", "crawling/fetch.py"},

@@ -15,7 +15,7 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import Outcome
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.outages import Observation, observe
-from sellerwatch.crawling.outages import apply_outage
+from sellerwatch.crawling.outage_effects import apply_outage
 from sellerwatch.crawling.task import TaskStatus, TaskType
 from sellerwatch.kernel.failure import Failure, FailureCode
 

@@ -1,4 +1,4 @@
-"""Asking the marketplace one question: lend an identity, send, judge, settle. Workers do the same steps in batches.
+"""Ask the marketplace one question: lend an agent, send, judge, record. Workers do the same steps in batches.
 
 A rejected token is replaced once for the same question and agent; after a 429 or a failure another agent asks. What
 cannot be asked now says why and when to try again.
@@ -21,7 +21,7 @@ from sellerwatch.agents.lending import NOTHING, Offer, lend_for, lendable, offer
 from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit, next_probe
 from sellerwatch.agents.pool import Candidate
 from sellerwatch.agents.ports import AgentsTx, Permit, Reservation
-from sellerwatch.agents.record_outcomes import RequestOutcome, settle_one
+from sellerwatch.agents.record_outcomes import RequestOutcome, record_outcome
 from sellerwatch.agents.sessions import open_session
 from sellerwatch.kernel.clock import Moment, moment
 from sellerwatch.kernel.failure import Failure, FailureCode
@@ -54,7 +54,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class NotAsked:
-    """No answer that can be used: why, and when it is worth asking again (None: nobody can tell)."""
+    """No answer that can be used: why, and when to ask again (None: not known)."""
 
     failure: Failure
     not_before: datetime | None = None
@@ -113,7 +113,7 @@ async def ask(context: PoolContext, question: Question, is_paused: Callable[[], 
 
 
 def identity_of(candidate: Candidate) -> Identity:
-    """Whom a request is made as; the pool lends nobody without a token."""
+    """Return the agent that a request is made as; the pool lends no agent without a token."""
     if candidate.token is None:
         raise ValueError(f"agent {candidate.user_agent_id} was lent without a token")
     return Identity(candidate.user_agent_id, candidate.user_agent, candidate.token)
@@ -153,7 +153,7 @@ async def _send(
     )
     terms = context.terms
     await record_answer(
-        context, lambda tx: settle_one(tx, charge, context.worker_id, terms.breaker, terms.circuit, at), at.now
+        context, lambda tx: record_outcome(tx, charge, context.worker_id, terms.breaker, terms.circuit, at), at.now
     )
     await terms.limiter.answered([(candidate.row, permit.number)])
     return answer, verdict, failure

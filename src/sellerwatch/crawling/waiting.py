@@ -1,6 +1,6 @@
 """Why an open run makes no progress: it waits for the marketplace, for the pool, or for a person. Read-only queries.
 
-Made from the present state when somebody looks, so it is never out of date and nothing has to be written for it.
+Computed from the present state at each query, so it is never out of date and nothing is stored for it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _look(tx: CrawlTx) -> _Marketplace:
 
 
 def _cause(tx: CrawlTx, run: Execution, marketplace: _Marketplace) -> Failure | None:
-    """A person's pause comes first: nothing else matters until it ends."""
+    """Return why a run waits. A pause by an operator comes first."""
     pause = marketplace.pauses.get(None) or marketplace.pauses.get(run.seller_id)
     if pause is not None:
         return Failure.of(FailureCode.MARKETPLACE_PAUSED, pause.paused_at)

@@ -122,7 +122,7 @@ class Failure:
 
     @property
     def blame(self) -> Blame:
-        """Whose fault it is: as the code says, unless this one was charged to somebody else."""
+        """Whose fault it is: as the code says, unless this failure has a blame of its own."""
         return self.blamed or BLAME[self.code]
 
     @property
