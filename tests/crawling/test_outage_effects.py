@@ -15,9 +15,12 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import Outcome
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.outages import Observation, observe
+from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.outages import apply_outage
+from sellerwatch.crawling.put_back import cancel_execution
 from sellerwatch.crawling.task import TaskStatus, TaskType
 from sellerwatch.kernel.failure import Failure, FailureCode
+from sellerwatch.kernel.ids import ReplayableIds
 
 
 @pytest.fixture(params=ENGINES)
@@ -154,3 +157,51 @@ async def test_a_claim_leaves_a_probe_about_a_product_that_failed_before_and_doe
     practice.clock.time = not_before
     (probe,) = await practice.claim()
     assert (probe.task.task_type, probe.is_endpoint_probe) == (TaskType.PRODUCT_DETAIL, True)
+
+
+async def test_an_outage_does_not_reopen_a_run_that_a_person_cancelled(practice: Practice) -> None:
+    run = await practice.start()
+    (page,) = await practice.claim()
+    await practice.answer(page)
+    details = [each for each in await practice.claim() if each.task.task_type is TaskType.PRODUCT_DETAIL]
+    for each in details[:2]:
+        practice.clock.time += SECOND
+        await practice.answer(each, BROKEN)
+    reason = Failure.of(FailureCode.CANCELLED, practice.now)
+    draw = ReplayableIds(practice.ids)
+    await practice.store.transact(
+        lambda tx: cancel_execution(tx, run, reason, practice.rules, draw.replay(), practice.now)
+    )
+
+    practice.clock.time += SECOND
+    await go_away(practice, Endpoint.DETAIL)
+    ended = await practice.run(run)
+    assert (ended.status, ended.failure) == (ExecutionStatus.FAILED, reason)
+    cancelled = [await practice.task(each.task.task_id) for each in details[:2]]
+    assert [task.status for task in cancelled] == [TaskStatus.FAILED] * 2
+
+
+@pytest.mark.parametrize(("code", "status"), [("SERVER_ERROR", TaskStatus.RETRY), ("WORKER_LOST", TaskStatus.FAILED)])
+async def test_an_outage_reopens_a_task_that_failed_for_it_and_no_other(
+    inline_store: SqlStore, code: str, status: TaskStatus
+) -> None:
+    practice = await Practice(inline_store).open()
+    await practice.start()
+    (page,) = await practice.claim()
+    await practice.answer(page)
+    detail = next(each for each in await practice.claim() if each.task.task_type is TaskType.PRODUCT_DETAIL)
+    await practice.answer(detail, BROKEN)
+    task = await practice.task(detail.task.task_id)
+    why = Failure.of(FailureCode(code), practice.now, status=503, times=3)
+    failed = replace(task.publish_and_start(worker_id(), practice.now).fail(why, practice.now), is_final=True)
+
+    def end(tx: Transaction) -> None:
+        tx.tasks.save([failed], practice.now)
+        execution = tx.executions.get(task.execution_id)
+        assert execution is not None
+        tx.executions.save(execution.record(practice.now, failed=1))
+
+    await practice.store.transact(end)
+    practice.clock.time += SECOND
+    await go_away(practice, Endpoint.DETAIL)
+    assert (await practice.task(task.task_id)).status is status
