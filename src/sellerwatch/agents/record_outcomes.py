@@ -25,8 +25,6 @@ from sellerwatch.kernel.fast_values import quick
 from sellerwatch.kernel.ids import TaskId, WorkerId
 from sellerwatch.kernel.notices import Notice
 
-SERVER_FAULT = 500
-
 
 @quick
 @dataclass(frozen=True, slots=True)
@@ -73,7 +71,7 @@ class RequestOutcome:
     @property
     def was_answered(self) -> bool:
         """The marketplace answered like one that is well, whatever it said."""
-        return self.status is not None and self.status < SERVER_FAULT
+        return self.status is not None and self.outage is None
 
 
 def settle(
