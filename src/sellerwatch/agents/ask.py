@@ -26,7 +26,6 @@ from sellerwatch.agents.sessions import open_session
 from sellerwatch.kernel.clock import Moment, moment
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.notices import Notice
-from sellerwatch.kernel.wording import failure_text
 
 #: Agents that are tried for one question: a 429 or a dropped connection may be one agent's trouble.
 MOST_AGENTS = 4
@@ -109,7 +108,7 @@ async def ask(context: PoolContext, question: Question, is_paused: Callable[[], 
             replaced.add(candidate.row)
             if await open_session(context, candidate.row, candidate.user_agent_id, candidate.user_agent):
                 only = candidate.row
-    return NotAsked(last or Failure.of(FailureCode.NO_SESSION, context.clock.now(), detail=""))
+    return NotAsked(last or Failure.of(FailureCode.NO_SESSION, context.clock.now()))
 
 
 def identity_of(candidate: Candidate) -> Identity:
@@ -180,10 +179,8 @@ async def _lend(
             return got.lent
         if got.shut is not None:
             code = FailureCode.NO_SESSION if tried else FailureCode.CIRCUIT_OPEN
-            why = got.shut.failure
-            detail = failure_text(why) if why is not None else ""
-            not_before = next_probe([got.shut], at.now)
-            return NotAsked(Failure.of(code, at.now, endpoint=got.shut.endpoint, detail=detail), not_before)
+            why = Failure.because(got.shut.failure, code, at.now, endpoint=got.shut.endpoint)
+            return NotAsked(why, next_probe([got.shut], at.now))
         offered = got.offered
         if offered is None:
             continue
@@ -213,7 +210,7 @@ def _refused(offered: Offer, refusal: PoolBreakerOpen, now: datetime) -> NotAske
 
 def _not_lent(offered: Offer, has_tried: bool, now: datetime) -> NotAsked:
     if has_tried and offered.not_before is None:
-        return NotAsked(Failure.of(FailureCode.NO_SESSION, now, detail="the token page gave none"))
+        return NotAsked(Failure.of(FailureCode.NO_SESSION, now))
     seconds = (offered.not_before - now).total_seconds() if offered.not_before else 0.0
     return NotAsked(Failure.of(FailureCode.NO_FREE_AGENT, now, seconds=round(max(seconds, 1.0), 1)), offered.not_before)
 

@@ -25,8 +25,6 @@ from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import TaskId, WorkerId
 from sellerwatch.kernel.notices import Notice
 
-SERVER_FAULT = 500
-
 
 @fast_frozen
 @dataclass(frozen=True, slots=True)
@@ -72,8 +70,8 @@ class RequestOutcome:
 
     @property
     def was_answered(self) -> bool:
-        """Whether the marketplace answered without a server error."""
-        return self.status is not None and self.status < SERVER_FAULT
+        """Whether the marketplace answered, with anything but its own error."""
+        return self.status is not None and self.outage is None
 
 
 def record_outcomes(

@@ -29,7 +29,6 @@ from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.fast_values import copy_with
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, TaskId, WorkerId
 from sellerwatch.kernel.notices import Notice
-from sellerwatch.kernel.wording import failure_text
 
 #: The limit of requests for one task in a run, whatever made them necessary.
 MOST_REQUESTS = 6
@@ -219,9 +218,8 @@ def _within_limit(result: JudgedResult, task: Task) -> tuple[TaskEnd, Failure]:
     is_spent = result.counts and task.requests_made >= MOST_REQUESTS
     if result.end not in (TaskEnd.AGAIN, TaskEnd.FAILED) or not is_spent:
         return result.end, failure
-    last = failure_text(failure)
-    return TaskEnd.FATAL, Failure.of(
-        FailureCode.REQUEST_LIMIT, result.at, failure.blame, requests=MOST_REQUESTS, detail=last
+    return TaskEnd.FATAL, Failure.because(
+        failure, FailureCode.REQUEST_LIMIT, result.at, failure.blame, requests=MOST_REQUESTS
     )
 
 

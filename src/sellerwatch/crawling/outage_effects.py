@@ -9,9 +9,11 @@ from datetime import datetime
 
 from sellerwatch.agents.marketplace_circuit import EndpointFailure
 from sellerwatch.agents.outages import Observed
+from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.save_execution import save_execution
 from sellerwatch.crawling.task import Task, TaskStatus
+from sellerwatch.kernel.failure import Blame
 from sellerwatch.kernel.ids import ExecutionId, TaskId
 
 
@@ -32,10 +34,11 @@ def give_back(tx: CrawlTx, failures: Sequence[EndpointFailure], in_hand: Set[Tas
     found = [task for task in tx.tasks.get_many(ids).values() if task.status in _REFUNDABLE]
     failed: dict[ExecutionId, list[Task]] = defaultdict(list)
     for task in tx.tasks.hold(found):
-        if task.status is TaskStatus.FAILED:
-            failed[task.execution_id].append(task)
-        else:
+        if task.status is not TaskStatus.FAILED:
             tx.tasks.save([task.give_back(now)], now)
+        elif task.failure is not None and task.failure.blame is Blame.MARKETPLACE:
+            # Not one that was cancelled, say, after it had failed.
+            failed[task.execution_id].append(task)
     for execution_id, tasks in sorted(failed.items()):
         _reopen(tx, execution_id, tasks, now)
     return len(found)
@@ -46,7 +49,10 @@ _REFUNDABLE = (TaskStatus.WAITING, TaskStatus.PUBLISHED, TaskStatus.RETRY, TaskS
 
 def _reopen(tx: CrawlTx, execution_id: ExecutionId, tasks: Sequence[Task], now: datetime) -> None:
     execution = tx.executions.get(execution_id)
-    if execution is None or (not execution.is_open and tx.executions.open_of(execution.seller_id) is not None):
+    if execution is None or execution.status is ExecutionStatus.FAILED:
+        # It was cancelled or had passed its deadline: it stays ended.
+        return
+    if not execution.is_open and tx.executions.open_of(execution.seller_id) is not None:
         return
     deadline = execution.deadline_at
     reopened = execution.reopen_tasks(len(tasks))

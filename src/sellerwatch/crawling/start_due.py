@@ -156,12 +156,7 @@ def _overtake(tx: CrawlTx, seller_id: SellerId, due: datetime, now: datetime) ->
     if waiting is None or waiting.status is not ExecutionStatus.PENDING or _is_of_this_time(waiting, due):
         return None
     cause = waiting.failure
-    failure = Failure.of(
-        FailureCode.OVERTAKEN,
-        now,
-        None if cause is None else cause.blame,
-        detail="" if cause is None else failure_text(cause),
-    )
+    failure = Failure.because(cause, FailureCode.OVERTAKEN, now, None if cause is None else cause.blame)
     save_execution(tx, waiting, waiting.fail(failure, now))
     note = failure_text(failure)
     record_audit(tx, AuditEntry(now, ACTOR, "crawl.overtaken", "execution", waiting.execution_id, note=note))
