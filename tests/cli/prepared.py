@@ -11,7 +11,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.builders import ITEM, NOW, SELLER, a_message, a_task, execution_id, ids, outbox_id, task_id, worker_id
+from tests.builders import (
+    ITEM,
+    NOW,
+    SELLER,
+    a_context,
+    a_message,
+    a_task,
+    execution_id,
+    ids,
+    outbox_id,
+    task_id,
+    worker_id,
+)
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -22,8 +34,7 @@ from sellerwatch.kernel.ids import ItemNo, ReplayableIds, SellerId
 from sellerwatch.outbox.message import Message
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.schedules.interval import CrawlingInterval
-from sellerwatch.sellers.commands import register
-from sellerwatch.sellers.seller import Seller
+from sellerwatch.sellers.commands import register_seller
 
 from .conftest import Run
 
@@ -79,9 +90,9 @@ class Office:
 
     def register(
         self, seller_id: SellerId = SELLER, name: str = NAME, interval: CrawlingInterval | None = None
-    ) -> Seller:
+    ) -> None:
         draw = ReplayableIds(ids(hash_of(seller_id)))
-        return self.do(lambda tx: register(tx, seller_id, name, interval, actor="test", ids=draw.replay(), now=NOW))
+        self.do(lambda tx: register_seller(tx, a_context(NOW, draw.replay()), seller_id, name, interval))
 
     def run_of(
         self,

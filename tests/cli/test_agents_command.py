@@ -361,7 +361,8 @@ def test_rekeyed_tokens_open_when_the_old_key_is_gone(office: Office, now: datet
     assert "2 tokens would be encrypted with the key new" in would.stdout
     assert office.trail() == []
     assert "2 tokens were encrypted with the key new" in office("agents", "rekey", TOKEN_KEYS=both).stdout
-    assert "All 2 tokens are already encrypted with the key new." in office("agents", "rekey", TOKEN_KEYS=keys(("new", NEW))).stdout
+    again = office("agents", "rekey", TOKEN_KEYS=keys(("new", NEW)))
+    assert "All 2 tokens are already encrypted with the key new." in again.stdout
     sealed = office.see(lambda tx: tx.tokens.sealed())
     assert [AesGcmSealer([("new", NEW)]).open(token, name) for _, name, token in sealed] == [
         f"{SECRET}-1",

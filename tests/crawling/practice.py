@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import orjson
-from tests.builders import DAY, HOUR, NOW, StoppedClock, a_token, at, ids, worker_id
+from tests.builders import DAY, HOUR, NOW, StoppedClock, a_context, a_token, at, ids, worker_id
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -29,13 +29,14 @@ from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.judged_result import JudgedResult, judge
 from sellerwatch.crawling.list_reconciliation import list_tasks, pages_of
 from sellerwatch.crawling.ports import WorkerInfo
+from sellerwatch.crawling.save_execution import add_execution
 from sellerwatch.crawling.task import Task, TaskStatus, TaskType
 from sellerwatch.kernel.ids import ExecutionId, Ids, ItemNo, ReplayableIds, SellerId, TaskId
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
 from sellerwatch.marketplaces.ports import Reply, TransportFailed, TransportProblem
 from sellerwatch.outbox.event import Event, read_event
 from sellerwatch.outbox.message import Message, OutboxKind
-from sellerwatch.sellers.commands import register
+from sellerwatch.sellers.commands import register_seller
 from sellerwatch.simulator.rendering import Renderer
 from sellerwatch.simulator.world import World
 
@@ -91,7 +92,7 @@ class Practice:
             for number in range(1, workers + 1):
                 tx.workers.enter(WorkerInfo(worker_id(number), "test", "here", number, now, now))
             for seller_id in (ONE, TWO):
-                register(tx, seller_id, f"Shop {seller_id}", None, actor="test", ids=drawn, now=now)
+                register_seller(tx, a_context(now, drawn), seller_id, f"Shop {seller_id}", None)
 
         await self.store.transact(work)
         return self
@@ -107,7 +108,8 @@ class Practice:
             assert schedule is not None
             pages = pages_of(stated, self.rules.page_size)
             run = Execution.create(ExecutionId(next(drawn)), schedule.schedule_id, seller_id, now)
-            tx.executions.add(replace(run.start(pages, now), list_total=stated, deadline_at=now + DAY))
+            begun = replace(run.start(pages, now), list_total=stated, deadline_at=now + DAY, started_by="test")
+            add_execution(tx, begun)
             tx.tasks.add(list_tasks(run.execution_id, seller_id, range(pages), drawn, self.rules, now))
             return run.execution_id
 

@@ -15,9 +15,10 @@ from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.ports import NoteKind
 from sellerwatch.crawling.task import TaskType
-from sellerwatch.crawling.waiting import causes_of_waiting, waiting_view
+from sellerwatch.crawling.waiting import causes_of_waiting
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.failure import Failure, FailureCode
+from sellerwatch.kernel.failure_view import WaitingView
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.operations import marketplace
 
@@ -67,12 +68,13 @@ async def test_a_run_waits_for_an_endpoint_that_is_away_and_that_it_needs(
     assert (found.code, found.at) == (FailureCode.CIRCUIT_OPEN, NOW)
     assert found.facts_by_name == {
         "endpoint": "options",
-        "detail": "The marketplace answered 503: an error on its side.",
+        "cause": "SERVER_ERROR",
+        "status": 503,
     }
-    shown = waiting_view(found, "en")
+    shown = WaitingView.of(found, "en")
     assert shown is not None
-    assert "options endpoint does not answer" in shown["message"]
-    assert "answered 503" in shown["message"]
+    assert "options endpoint does not answer" in shown.message
+    assert "answered 503" in shown.message
 
 
 async def test_a_run_waits_for_the_token_page_whatever_it_needs(inline_store: SqlStore) -> None:
@@ -110,15 +112,41 @@ async def test_a_run_that_was_not_started_says_why_its_last_try_did_not_succeed(
     assert await cause(inline_store, PENDING) == REFUSED
 
 
+async def test_a_start_says_that_the_list_is_away_although_its_last_try_failed_before(inline_store: SqlStore) -> None:
+    await keep(inline_store, PENDING)
+    await open_circuit(inline_store, Endpoint.LIST, NOW)
+    found = await cause(inline_store, PENDING)
+    assert found is not None
+    assert (found.code, found.facts_by_name["endpoint"]) == (FailureCode.CIRCUIT_OPEN, "list")
+
+
+@pytest.mark.parametrize("code", [FailureCode.NO_FREE_AGENT, FailureCode.NO_SESSION])
+async def test_a_start_that_found_no_agent_says_that_the_token_page_is_away(
+    inline_store: SqlStore, code: FailureCode
+) -> None:
+    run = an_execution(1).wait_to_start(Failure.of(code, NOW, seconds=1), NOW + MINUTE)
+    await keep(inline_store, run)
+    await open_circuit(inline_store, Endpoint.TOKEN, NOW)
+    found = await cause(inline_store, run)
+    assert found is not None
+    assert (found.code, found.facts_by_name["endpoint"]) == (FailureCode.CIRCUIT_OPEN, "token")
+
+
+async def test_a_start_whose_question_failed_does_not_wait_for_the_token_page(inline_store: SqlStore) -> None:
+    await keep(inline_store, PENDING)
+    await open_circuit(inline_store, Endpoint.TOKEN, NOW)
+    assert await cause(inline_store, PENDING) == REFUSED
+
+
 async def test_a_run_paused_by_unreadable_answers_says_which(inline_store: SqlStore) -> None:
     await keep(inline_store, RUNNING, TaskType.PRODUCT_DETAIL)
     await inline_store.transact(
         lambda tx: tx.run_notes.add(RUNNING.execution_id, {(NoteKind.PAUSED, "20 answers could not be read"): 1})
     )
-    shown = waiting_view(await cause(inline_store, RUNNING), "en")
+    shown = WaitingView.of(await cause(inline_store, RUNNING), "en")
     assert shown is not None
-    assert (shown["code"], shown["blame"]) == ("RUN_PAUSED", "PARSER")
-    assert shown["message"] == "The run is paused: 20 answers could not be read"
+    assert (shown.code, shown.blame) == ("RUN_PAUSED", "PARSER")
+    assert shown.message == "The run is paused: 20 answers could not be read"
 
 
 async def test_a_run_waits_while_the_pools_breaker_is_open(inline_store: SqlStore) -> None:

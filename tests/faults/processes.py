@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from tests.builders import a_context
+
 from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.clock import SystemClock
 from sellerwatch.kernel.ids import Ids, ReplayableIds, SellerId
-from sellerwatch.sellers.commands import register, run_now
+from sellerwatch.sellers.commands import register_seller, run_now
 from sellerwatch.simulator.rng import seeded_rng
 
 #: Nobody waits longer for anything here; a machine that is slow is not a fault.
@@ -176,9 +178,9 @@ def register_at(url: str, *sellers: str, due: bool = True) -> None:
     def work(tx: Transaction) -> None:
         ids = draw.replay()
         for seller_id in map(SellerId, sellers):
-            register(tx, seller_id, "상점", None, actor="test", ids=ids, now=now)
+            register_seller(tx, a_context(now, ids), seller_id, "상점", None)
             if due:
-                run_now(tx, seller_id, actor="test", now=now)
+                run_now(tx, a_context(now), seller_id)
 
     asyncio.run(store.transact(work))
     store.close()

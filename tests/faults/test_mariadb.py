@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
+from tests.builders import a_context
 from tests.conftest import migrated_database
 from tests.servers import MariaDb, running
 from tests.simulation.stage import settings_of, simulator_of
@@ -23,7 +24,7 @@ from sellerwatch.crawling.trigger import trigger
 from sellerwatch.kernel.clock import SystemClock
 from sellerwatch.kernel.ids import Ids, ReplayableIds, SellerId
 from sellerwatch.outbox.message import OutboxKind
-from sellerwatch.sellers.commands import register
+from sellerwatch.sellers.commands import register_seller
 from sellerwatch.service.service import Service
 from sellerwatch.settings.model import Settings
 from sellerwatch.simulator.receiver import SimulatedReceiver
@@ -70,7 +71,7 @@ async def begin(service: Service, sellers: list[SellerId]) -> None:
     def work(tx: Any) -> None:
         ids = draw.replay()
         for seller_id in sellers:
-            register(tx, seller_id, str(seller_id), None, actor="test", ids=ids, now=now)
+            register_seller(tx, a_context(now, ids), seller_id, str(seller_id), None)
 
     await crawl.store.transact(work)
     for seller_id in sellers:

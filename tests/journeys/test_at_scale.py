@@ -12,7 +12,7 @@ from urllib.request import urlopen
 
 import pytest
 from tests.aws import CREDENTIALS, emulator
-from tests.builders import ids
+from tests.builders import a_context, ids
 from tests.faults.processes import Program, SimulatorProcess, count, run, until
 from tests.servers import Aws, Redis, running
 
@@ -22,7 +22,7 @@ from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.kernel.clock import SystemClock
 from sellerwatch.kernel.ids import ReplayableIds, SellerId
-from sellerwatch.sellers.commands import register
+from sellerwatch.sellers.commands import register_seller
 
 SELLER = SellerId("seller_0001")
 TARGET = "arn:aws:events:us-east-1:000000000000:api-destination/trigger"
@@ -75,7 +75,7 @@ def prepared(settings: dict[str, object], database_file: Path, aws: Aws) -> dict
         await client.close()
         store = SqlStore(make_engine(f"sqlite:///{database_file}"), SystemClock(), InlineRunner(), InlineRunner())
         draw, now = ReplayableIds(ids()), SystemClock().now()
-        await store.transact(lambda tx: register(tx, SELLER, "x", None, actor="test", ids=draw.replay(), now=now))
+        await store.transact(lambda tx: register_seller(tx, a_context(now, draw.replay()), SELLER, "x", None))
         store.close()
 
     asyncio.run(prepare())

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
+from tests.builders import a_context
 from tests.journeys.browser import PHONE, Stage, grave_findings, latin_words, shot, staged
 
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -17,7 +18,7 @@ from sellerwatch.catalog.product import PartType
 from sellerwatch.catalog.quarantine import Case, CaseKind
 from sellerwatch.catalog.removal import Removal, RemovalReason
 from sellerwatch.kernel.ids import CaseId, RemovalId, ReplayableIds, SellerId
-from sellerwatch.sellers.commands import register
+from sellerwatch.sellers.commands import register_seller
 from sellerwatch.simulator.product_server import ServerBehaviour, ServerMode
 
 #: Words that are the same in every language, and what sellers are called here.
@@ -40,9 +41,9 @@ def stage(whole_stage: Stage) -> Iterator[Stage]:
 
 
 def crawl(page: Page, seller: str) -> None:
-    """Press “Run now” and watch it to its end; the page is never loaded again."""
+    """Press “Start run” and watch it to its end; the page is never loaded again."""
     page.goto(f"/sellers/{seller}")
-    page.get_by_role("button", name="Run now").click()
+    page.get_by_role("button", name="Start run").click()
     expect(page.get_by_role("heading", name=f"Run of {seller}")).to_be_visible()
     page.evaluate("window.stayed = true")
     expect(page.locator("#live .head .pill")).to_have_text("completed")
@@ -52,9 +53,7 @@ def crawl(page: Page, seller: str) -> None:
 def known(stage: Stage, seller: str) -> None:
     """A seller that is already registered."""
     draw, now = ReplayableIds(stage.service.crawl.ids), stage.service.crawl.clock.now()
-    stage.do(
-        lambda tx: register(tx, SellerId(seller), f"가게 {seller}", None, actor="test", ids=draw.replay(), now=now)
-    )
+    stage.do(lambda tx: register_seller(tx, a_context(now, draw.replay()), SellerId(seller), f"가게 {seller}", None))
 
 
 def test_the_first_log_in_chooses_a_password_of_its_own(stage: Stage) -> None:
@@ -66,9 +65,9 @@ def test_the_first_log_in_chooses_a_password_of_its_own(stage: Stage) -> None:
     page.get_by_label("Password").fill(stage.first_password)
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_role("heading", name="Choose a password")).to_be_visible()
-    page.get_by_label("Password you have").fill(stage.first_password)
+    page.get_by_label("Current password").fill(stage.first_password)
     page.get_by_label("New password").fill("a horse of my own")
-    page.get_by_role("button", name="Choose and log in").click()
+    page.get_by_role("button", name="Save and log in").click()
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()
     expect(page.locator(".who strong")).to_have_text("admin")
     expect(page.locator(".pulse")).to_have_text("live")
@@ -84,22 +83,22 @@ def test_a_seller_is_registered_run_and_watched_to_its_end(stage: Stage) -> None
     page.keyboard.press("g")
     page.keyboard.press("s")
     expect(page.get_by_role("heading", name="Sellers")).to_be_visible()
-    page.get_by_role("link", name="Register a seller").click()
+    page.get_by_role("link", name="Register seller").click()
     page.get_by_label("Seller id").fill("seller_0001")
     page.get_by_label("Name").fill("럭셔리하우스")
     page.get_by_label("Every").fill("6")
     page.get_by_label("Unit").select_option("HOURS")
-    page.get_by_role("button", name="Register a seller").click()
+    page.get_by_role("button", name="Register seller").click()
     expect(page.locator(".toast")).to_contain_text("Registered: 럭셔리하우스.")
     expect(page.get_by_text("every 6 hours")).to_be_visible()
-    page.get_by_role("button", name="Run now").click()
+    page.get_by_role("button", name="Start run").click()
     bar = page.locator("#live progress").first
     expect(page.locator("#live .head .pill")).to_have_text("running")
     page.evaluate("window.stayed = true")
     shot(page, "run-going")
     expect(page.locator("#live .head .pill")).to_have_text("completed")
     assert page.evaluate("window.stayed") is True
-    expect(page.locator("#progress-numbers")).to_have_text("121 of 121 tasks over (100.0 %)")
+    expect(page.locator("#progress-numbers")).to_have_text("121 of 121 tasks ended (100.0 %)")
     assert bar.evaluate("bar => bar.value === bar.max")
     shot(page, "run-over")
     page.goto("/products?seller=seller_0001")
@@ -144,21 +143,21 @@ def test_an_event_that_failed_is_replayed_after_a_look_at_what_will_happen(stage
     stage.simulator.product_server.behave(ServerBehaviour(ServerMode.ERROR, requests=2))
     crawl(page, "seller_0003")
     page.goto("/")
-    need = page.locator("#needs li", has_text="events failed for good")
-    expect(need.locator(".count")).to_have_text("2")
+    need = page.locator("#needs li", has_text="events could not be delivered")
+    expect(need).to_contain_text("2 events")
     shot(page, "needs-you")
     need.get_by_role("link").click()
     expect(page.locator("#table-messages tbody tr")).to_have_count(2)
-    page.get_by_role("link", name="Replay 2 failed").click()
+    page.get_by_role("link", name="Replay 2 failed messages").click()
     dialog = page.locator("#dialog")
-    expect(dialog).to_contain_text("2 messages about 2 subjects would be sent once more")
-    expect(dialog).to_contain_text("Of 1 seller.")
+    expect(dialog).to_contain_text("2 messages about 2 subjects would be sent again")
+    expect(dialog).to_contain_text("From 1 seller.")
     shot(page, "replay-preview")
-    dialog.get_by_role("button", name="Replay").click()
-    expect(page.locator(".toast")).to_contain_text("2 messages are on their way again.")
+    dialog.get_by_role("button", name="Replay messages").click()
+    expect(page.locator(".toast")).to_contain_text("2 messages are being sent again.")
     expect(page.locator("#state dl")).to_contain_text(re.compile(r"failed\s*0"))
     page.goto("/")
-    expect(page.locator("#needs")).not_to_contain_text("events failed for good")
+    expect(page.locator("#needs")).not_to_contain_text("could not be delivered")
 
 
 def test_an_agent_is_suspended_and_recovered(stage: Stage) -> None:
@@ -167,13 +166,13 @@ def test_an_agent_is_suspended_and_recovered(stage: Stage) -> None:
     page.goto("/agents")
     page.locator(".heat a", has_text="#42").click()
     expect(page.get_by_role("heading", name="Agent #42")).to_be_visible()
-    page.get_by_role("link", name="Suspend").click()
+    page.get_by_role("link", name="Suspend agent").click()
     dialog = page.locator("#dialog")
     expect(dialog).to_contain_text("99 of 100 agents stay available")
-    dialog.get_by_label("Hours of rest").fill("2")
+    dialog.get_by_label("Hours").fill("2")
     dialog.get_by_label("Reason").fill("looking into a complaint")
-    dialog.get_by_role("button", name="Suspend").click()
-    expect(page.locator(".toast")).to_contain_text("Agent #42 rests.")
+    dialog.get_by_role("button", name="Suspend agent").click()
+    expect(page.locator(".toast")).to_contain_text("Agent #42 was suspended.")
     expect(page.locator("#live .head .pill")).to_have_text("suspended")
     expect(page.locator(".problem")).to_contain_text("looking into a complaint")
     shot(page, "agent-suspended")
@@ -181,7 +180,7 @@ def test_an_agent_is_suspended_and_recovered(stage: Stage) -> None:
     expect(page.locator(".heat a.out")).to_contain_text("#42")
     shot(page, "agents")
     page.goto("/agents/42")
-    page.get_by_role("button", name="Recover").click()
+    page.get_by_role("button", name="Recover agent").click()
     expect(page.locator("#live .head .pill")).to_have_text("available")
     expect(page.locator("#table-audit tbody tr").first).to_contain_text("agent recovered")
 
@@ -197,9 +196,9 @@ def test_a_mass_removal_waits_until_it_is_confirmed(stage: Stage) -> None:
         world.vanish(item)
     crawl(page, "seller_0004")
     page.goto("/")
-    page.locator("#needs li", has_text="mass removals wait").get_by_role("link").click()
+    page.locator("#needs li", has_text="mass removal awaits review").get_by_role("link").click()
     page.locator("#table-removals tbody a").first.click()
-    expect(page.get_by_text("30 of 60 products were missing from a whole list.")).to_be_visible()
+    expect(page.get_by_text("30 of 60 products were missing from a complete list.")).to_be_visible()
     shot(page, "removal")
     page.get_by_role("link", name="Confirm removal").click()
     dialog = page.locator("#dialog")

@@ -126,8 +126,8 @@ class Registered:
     async def begin(self) -> None:
         def work(tx: Transaction) -> None:
             drawn = self._draw.replay()
-            seller_commands.register(tx, SELLER, "상점", None, actor="test", ids=drawn, now=NOW)
-            seller_commands.deactivate(tx, SELLER, actor="test", ids=drawn, now=NOW)
+            seller_commands.register_seller(tx, a_context(NOW, drawn), SELLER, "상점", None)
+            seller_commands.stop_crawling(tx, SELLER, a_context(NOW, drawn))
             (first,) = tx.delivery_queue(OutboxKind.SCHEDULER).due(NOW, 10)
             tx.scheduler_outbox.move([first.send(worker_id()).refuse("no such bus")], NOW)
             schedule = tx.schedules.of_seller(SELLER)
@@ -138,8 +138,8 @@ class Registered:
 
     async def retry(self) -> int:
         def work(tx: Transaction) -> int:
-            ids = self._more.replay()
-            return seller_commands.retry_schedule(tx, SELLER, actor=ME, ids=ids, now=LATER)[1]
+            context = a_context(LATER, self._more.replay(), ME)
+            return seller_commands.retry_schedule(tx, context, SELLER).messages
 
         return await self._store.transact(work)
 
@@ -185,6 +185,4 @@ async def test_where_the_messages_were_discarded_a_new_one_tells_how_the_schedul
 
 async def test_a_seller_that_nobody_knows_has_nothing_to_retry(inline_store: SqlStore) -> None:
     with pytest.raises(SellerNotFound):
-        await inline_store.transact(
-            lambda tx: seller_commands.retry_schedule(tx, SellerId("nobody"), actor=ME, ids=iter(()), now=NOW)
-        )
+        await inline_store.transact(lambda tx: seller_commands.retry_schedule(tx, a_context(), SellerId("nobody")))

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import orjson
 import pytest
-from tests.builders import DAY, HOUR, LATER, NOW, SELLER, ids, seller_id
+from tests.builders import DAY, HOUR, LATER, NOW, SELLER, a_context, ids, seller_id
 from tests.conftest import ENGINES
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.errors import IllegalMove
-from sellerwatch.kernel.ids import ReplayableIds
+from sellerwatch.kernel.ids import ReplayableIds, SellerId
+from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.outbox.message import Message
 from sellerwatch.schedules.interval import CrawlingInterval
+from sellerwatch.schedules.missed import starts_at
+from sellerwatch.schedules.queries import IntervalView
 from sellerwatch.schedules.schedule import Schedule, ScheduleStatus
-from sellerwatch.sellers import commands as verbs
+from sellerwatch.sellers import commands
+from sellerwatch.sellers.queries import SellerView
 from sellerwatch.sellers.seller import InvalidSellerName, Seller, SellerExists, SellerNotFound, SellerStatus
 
 
@@ -28,10 +33,16 @@ def on(request: pytest.FixtureRequest) -> str:
 
 
 HOURLY = CrawlingInterval.of_hours(1)
-ACTS: dict[str, Callable[..., Seller]] = {
-    "update_interval": lambda tx, seller, **rest: verbs.update_interval(tx, seller, HOURLY, **rest),
-    "activate": verbs.activate,
-    "deactivate": verbs.deactivate,
+
+
+def deactivate(tx: Transaction, context: OperationContext, seller_id: SellerId) -> Seller:
+    return commands.stop_crawling(tx, seller_id, context)[0]
+
+
+ACTS: dict[str, Callable[..., Any]] = {
+    "update_interval": lambda tx, context, seller: commands.change_interval(tx, context, seller, HOURLY),
+    "activate": commands.activate_seller,
+    "deactivate": deactivate,
 }
 
 
@@ -42,17 +53,13 @@ class Desk:
         self.store = store
         self.ids = ids(3)
 
-    async def do(self, act: Callable[..., Seller], *args: Any, now: Any = NOW) -> Seller:
+    async def do(self, act: Callable[..., Any], *args: Any, now: datetime = NOW) -> Any:
         draw = ReplayableIds(self.ids)
+        return await self.store.transact(lambda tx: act(tx, a_context(now, draw.replay(), "kim"), *args))
 
-        def work(tx: Transaction) -> Seller:
-            drawn: Iterator[str] = draw.replay()
-            return act(tx, *args, actor="kim", ids=drawn, now=now)
-
-        return await self.store.transact(work)
-
-    async def register(self, interval: CrawlingInterval | None = None, number: int = 1) -> Seller:
-        return await self.do(verbs.register, seller_id(number), " Shop ", interval)
+    async def register(self, interval: CrawlingInterval | None = None, number: int = 1) -> SellerView:
+        made: SellerView = await self.do(commands.register_seller, seller_id(number), " Shop ", interval)
+        return made
 
     async def seller(self) -> Seller | None:
         return await self.store.read(lambda tx: tx.sellers.get(SELLER))
@@ -82,7 +89,9 @@ async def test_a_registered_seller_is_active_and_kept(desk: Desk) -> None:
     seller = await desk.register()
     assert (seller.seller_id, seller.name, seller.status) == (SELLER, "Shop", SellerStatus.ACTIVE)
     assert (seller.total_product_count, seller.created_at) == (0, NOW)
-    assert await desk.seller() == seller
+    kept = await desk.seller()
+    assert kept is not None
+    assert (kept.name, kept.status) == ("Shop", SellerStatus.ACTIVE)
 
 
 async def test_its_schedule_is_active_and_the_first_run_is_due_one_interval_later(desk: Desk) -> None:
@@ -97,7 +106,7 @@ async def test_its_schedule_is_active_and_the_first_run_is_due_one_interval_late
 
 
 async def test_the_interval_can_be_given(desk: Desk) -> None:
-    assert (await desk.register(HOURLY)).interval == HOURLY
+    assert (await desk.register(HOURLY)).interval == IntervalView.of(HOURLY)
     assert (await desk.schedule()).next_run_at == NOW + HOUR
 
 
@@ -112,27 +121,29 @@ async def test_the_scheduler_is_told_and_the_trail_says_who_did_it(desk: Desk) -
 
 
 async def test_a_seller_is_registered_once_and_a_second_time_changes_nothing(desk: Desk) -> None:
-    first = await desk.register()
+    await desk.register()
+    first = await desk.seller()
     with pytest.raises(SellerExists):
-        await desk.do(verbs.register, SELLER, "Other", HOURLY, now=LATER)
+        await desk.do(commands.register_seller, SELLER, "Other", HOURLY, now=LATER)
     assert await desk.seller() == first
     assert len(await desk.told()) == len(await desk.trail()) == 1
 
 
 async def test_a_seller_without_a_name_leaves_nothing_behind(desk: Desk) -> None:
     with pytest.raises(InvalidSellerName):
-        await desk.do(verbs.register, SELLER, "  ", None)
+        await desk.do(commands.register_seller, SELLER, "  ", None)
     assert await desk.seller() is None
     assert await desk.trail() == []
 
 
 async def test_a_new_interval_counts_from_now_for_seller_and_schedule_alike(desk: Desk) -> None:
     await desk.register()
-    seller = await desk.do(verbs.update_interval, SELLER, HOURLY, now=LATER)
-    schedule = await desk.schedule()
+    changed = await desk.do(commands.change_interval, SELLER, HOURLY, now=LATER)
+    schedule, seller = await desk.schedule(), await desk.seller()
+    assert seller is not None
     assert seller.interval == schedule.interval == HOURLY
     assert (schedule.next_run_at, schedule.updated_at, seller.updated_at) == (LATER + HOUR, LATER, LATER)
-    assert await desk.seller() == seller
+    assert (changed.interval, changed.next_run_at) == (IntervalView.of(HOURLY), starts_at(schedule))
     [_, told] = await desk.told()
     assert told.event_type == "SCHEDULE_UPDATED"
     assert orjson.loads(told.payload)["scheduleExpression"] == "rate(1 hour)"
@@ -140,7 +151,7 @@ async def test_a_new_interval_counts_from_now_for_seller_and_schedule_alike(desk
 
 async def test_a_deactivated_seller_is_not_crawled(desk: Desk) -> None:
     await desk.register()
-    seller = await desk.do(verbs.deactivate, SELLER, now=LATER)
+    seller = await desk.do(deactivate, SELLER, now=LATER)
     schedule = await desk.schedule()
     assert (seller.status, schedule.status, schedule.next_run_at) == (
         SellerStatus.INACTIVE,
@@ -152,8 +163,8 @@ async def test_a_deactivated_seller_is_not_crawled(desk: Desk) -> None:
 
 async def test_an_activated_seller_runs_again_one_interval_later(desk: Desk) -> None:
     await desk.register()
-    await desk.do(verbs.deactivate, SELLER, now=NOW + HOUR)
-    seller = await desk.do(verbs.activate, SELLER, now=NOW + 2 * HOUR)
+    await desk.do(deactivate, SELLER, now=NOW + HOUR)
+    seller = await desk.do(commands.activate_seller, SELLER, now=NOW + 2 * HOUR)
     schedule = await desk.schedule()
     assert (seller.status, schedule.status) == (SellerStatus.ACTIVE, ScheduleStatus.ACTIVE)
     assert schedule.next_run_at == NOW + 2 * HOUR + DAY
@@ -192,7 +203,7 @@ async def test_a_seller_that_is_not_there_is_said_to_be_missing(desk: Desk, act:
 async def test_what_the_state_forbids_changes_nothing_and_tells_nobody(desk: Desk, before: str, act: str) -> None:
     await desk.register()
     if before == "INACTIVE":
-        await desk.do(verbs.deactivate, SELLER)
+        await desk.do(deactivate, SELLER)
     kept = (await desk.seller(), await desk.schedule(), await desk.told(), await desk.trail())
     with pytest.raises(IllegalMove) as refusal:
         await desk.do(ACTS[act], SELLER, now=LATER)
@@ -204,7 +215,7 @@ async def test_what_the_state_forbids_changes_nothing_and_tells_nobody(desk: Des
 async def test_a_schedule_whose_scheduler_could_not_be_told_does_not_lock_its_seller(desk: Desk, act: str) -> None:
     await desk.register()
     if act == "activate":
-        await desk.do(verbs.deactivate, SELLER)
+        await desk.do(deactivate, SELLER)
     schedule = await desk.schedule()
     await desk.store.transact(lambda tx: tx.schedules.save(replace(schedule, status=ScheduleStatus.FAILED)))
     await desk.do(ACTS[act], SELLER, now=LATER)
@@ -214,7 +225,7 @@ async def test_a_schedule_whose_scheduler_could_not_be_told_does_not_lock_its_se
 async def test_sellers_do_not_get_into_each_others_way(desk: Desk) -> None:
     await desk.register()
     await desk.register(number=2)
-    await desk.do(verbs.deactivate, seller_id(2), now=LATER)
+    await desk.do(deactivate, seller_id(2), now=LATER)
     seller = await desk.seller()
     assert seller is not None
     assert seller.is_active

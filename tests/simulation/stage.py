@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.builders import LATER
+from tests.builders import LATER, a_context
 
 from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
@@ -35,7 +35,7 @@ from sellerwatch.operations.session import OperationSession
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.outbox.ports import Receiver
 from sellerwatch.schedules.interval import CrawlingInterval
-from sellerwatch.sellers.commands import register
+from sellerwatch.sellers.commands import register_seller
 from sellerwatch.service.service import Service
 from sellerwatch.settings.load import load
 from sellerwatch.settings.model import Settings
@@ -172,7 +172,7 @@ class Stage:
         def work(tx: Transaction) -> None:
             ids = draw.replay()
             for seller_id in sellers:
-                register(tx, seller_id, f"상점 {seller_id}", every, actor="test", ids=ids, now=now)
+                register_seller(tx, a_context(now, ids), seller_id, f"상점 {seller_id}", every)
                 schedule = tx.schedules.of_seller(seller_id)
                 if schedule is not None and due is not None:
                     tx.schedules.save(schedule.ran(due, now))

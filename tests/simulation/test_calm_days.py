@@ -6,13 +6,14 @@ from datetime import timedelta
 from pathlib import Path
 
 from benchmarks.simulation import calm
+from tests.builders import a_context
 from tests.simulation.stage import Stage, play, settings_of
 
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.ids import ReplayableIds, SellerId
 from sellerwatch.schedules.interval import CrawlingInterval
-from sellerwatch.sellers.commands import register
+from sellerwatch.sellers.commands import register_seller
 
 DAILY = CrawlingInterval.of_days(1)
 HOUR = 3600.0
@@ -43,7 +44,7 @@ async def register_elsewhere(stage: Stage, seller_id: SellerId) -> None:
     draw, now = ReplayableIds(stage.ids), stage.clock.now()
 
     def work(tx: Transaction) -> None:
-        register(tx, seller_id, str(seller_id), DAILY, actor="test", ids=draw.replay(), now=now)
+        register_seller(tx, a_context(now, draw.replay()), seller_id, str(seller_id), DAILY)
         schedule = tx.schedules.of_seller(seller_id)
         assert schedule is not None
         tx.schedules.save(schedule.ran(now - timedelta(minutes=10), now))

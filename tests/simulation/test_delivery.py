@@ -85,7 +85,7 @@ def test_a_scheduler_that_cannot_be_told_fails_the_schedule_alerts_and_is_told_i
             draw, now = ReplayableIds(stage.ids), stage.clock.now()
 
             def retry(tx: Transaction) -> None:
-                retry_schedule(tx, seller_id, actor="test", ids=draw.replay(), now=now)
+                retry_schedule(tx, a_context(now, draw.replay()), seller_id)
 
             await stage.store.transact(retry)
             service.nudge()

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tests.builders import MINUTE, NOW, SELLER, a_message, execution_id, ids, outbox_id, product_id, task_id, worker_id
+from tests.builders import (
+    MINUTE,
+    NOW,
+    SELLER,
+    a_context,
+    a_message,
+    execution_id,
+    ids,
+    outbox_id,
+    product_id,
+    task_id,
+    worker_id,
+)
 from tests.cli.prepared import _run_of, task_number
 from tests.crawling.practice import ONE, TWO, Practice
 
@@ -15,7 +27,7 @@ from sellerwatch.crawling.execution import Execution
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import ReplayableIds, SellerId
 from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.sellers.commands import register
+from sellerwatch.sellers import commands
 
 from .caller import Api
 from .conftest import Office
@@ -43,7 +55,7 @@ async def see(office: Office, work: Callable[[Transaction], T]) -> T:
 
 async def register_seller(office: Office, seller_id: SellerId = SELLER, seed: int = 1) -> None:
     draw = ReplayableIds(ids(1000 + seed))
-    await do(office, lambda tx: register(tx, seller_id, NAME, None, actor="test", ids=draw.replay(), now=NOW))
+    await do(office, lambda tx: commands.register_seller(tx, a_context(NOW, draw.replay()), seller_id, NAME, None))
 
 
 async def run_of(

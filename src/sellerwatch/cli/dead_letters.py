@@ -13,8 +13,8 @@ from sellerwatch.cli.session import AsJson, CommandSession, DryRun, Limit, say
 from sellerwatch.kernel.ids import TaskId
 
 if TYPE_CHECKING:
-    from sellerwatch.crawling.dead_letters import DeadLetterView
     from sellerwatch.crawling.queue import DeadLetters
+    from sellerwatch.operations.dead_letters import DeadLetterView
 
 T = TypeVar("T")
 

@@ -1,8 +1,7 @@
 """What people and callers can do to runs and tasks. Each command is one transaction, and each change is on the audit
 trail.
 
-Several tasks are handled one by one: what is refused is returned beside what was done and keeps none of the others from
-being done.
+Several tasks are handled one by one: a refusal is returned with the result and does not stop the others.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from sellerwatch.crawling.ports import CrawlTx, TaskFilter
 from sellerwatch.crawling.put_back import cancel_execution as end_run
 from sellerwatch.crawling.put_back import reopen_tasks
 from sellerwatch.crawling.queries import TASKS, check_choice, find_execution, find_task
+from sellerwatch.crawling.save_execution import save_execution
 from sellerwatch.crawling.task import OPEN_STATES, Task, TaskNotFound, TaskStatus
 from sellerwatch.crawling.views import (
     CancelledExecutionView,
@@ -36,8 +36,8 @@ from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.paging import decode_cursor, encode_cursor
 from sellerwatch.kernel.wording import failure_text
 from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.sellers import commands as seller_commands
-from sellerwatch.sellers.seller import Seller, SellerNotFound
+from sellerwatch.oversight.record_audit import record_audit
+from sellerwatch.sellers.seller import SellerNotFound
 
 #: Failed tasks that one command reopens: a running service waits for the transaction.
 MOST_RETRIED = 500
@@ -81,8 +81,13 @@ def cancel_execution(
         ended = Cancelled(run, waiting, in_flight)
     else:
         ended = cancel(tx, execution_id, rules, actor=context.actor, ids=context.ids, now=context.now)
+    return cancelled_view(ended, context.language, dry_run=dry_run)
+
+
+def cancelled_view(ended: Cancelled, language: str, *, dry_run: bool) -> CancelledExecutionView:
+    """Return a run that was ended as people and callers see it."""
     return CancelledExecutionView(
-        **execution_fields(ended.execution, context.language),
+        **execution_fields(ended.execution, language),
         dry_run=dry_run,
         cancelled_tasks=ended.cancelled,
         tasks_in_flight=ended.in_flight,
@@ -105,22 +110,10 @@ def cancel(
     reason = Failure.of(code, now)
     after = end_run(tx, execution_id, reason, rules, ids, now)
     states = _execution_state(before), _execution_state(after)
-    tx.audit.record(
-        AuditEntry(now, actor, "execution.cancel", "execution", execution_id, *states, note=failure_text(reason))
+    record_audit(
+        tx, AuditEntry(now, actor, "execution.cancel", "execution", execution_id, *states, note=failure_text(reason))
     )
     return Cancelled(after, after.failed_tasks - before.failed_tasks, in_flight)
-
-
-def deactivate_seller(
-    tx: CrawlTx, seller_id: SellerId, rules: CrawlRules, *, actor: str, ids: Iterator[str], now: datetime
-) -> tuple[Seller, Cancelled | None]:
-    """Stop crawling a seller, and end its open run."""
-    seller = seller_commands.deactivate(tx, seller_id, actor=actor, ids=ids, now=now)
-    run = tx.executions.open_of(seller_id)
-    if run is None:
-        return seller, None
-    code = FailureCode.SELLER_DEACTIVATED
-    return seller, cancel(tx, run.execution_id, rules, actor=actor, ids=ids, now=now, code=code)
 
 
 def retry_execution(
@@ -137,8 +130,8 @@ def retry_execution(
         after = _reopen(tx, before, failed, deadline, context.now)
         states = _execution_state(before), _execution_state(after)
         note = f"{len(failed)} failed task(s) reopened"
-        tx.audit.record(
-            AuditEntry(context.now, context.actor, "execution.retry", "execution", execution_id, *states, note=note)
+        record_audit(
+            tx, AuditEntry(context.now, context.actor, "execution.retry", "execution", execution_id, *states, note=note)
         )
     return RetriedExecutionView(
         **execution_fields(after, context.language), dry_run=dry_run, reopened_tasks=len(failed)
@@ -213,7 +206,7 @@ def reopen_each(
             return
         again = _reopen(tx, run, [task], deadline, now)
         states = _task_state(task, run), _task_state(reopened, again)
-        tx.audit.record(AuditEntry(now, context.actor, "task.retry", "task", task_id, *states))
+        record_audit(tx, AuditEntry(now, context.actor, "task.retry", "task", task_id, *states))
 
     return handle_each(task_ids, retry)
 
@@ -258,10 +251,10 @@ def _check_reopening(tx: CrawlTx, run: Execution) -> None:
 def _reopen(tx: CrawlTx, run: Execution, tasks: Sequence[Task], deadline: timedelta, now: datetime) -> Execution:
     """Reopen failed tasks of one run. A run that had ended gets a deadline of its own, counted from now."""
     reopen_tasks(tx, tasks, now)
-    again = tx.executions.get(run.execution_id) or run
+    reopened = again = tx.executions.get(run.execution_id) or run
     if not run.is_open:
-        again = replace(again, deadline_at=now + deadline)
-        tx.executions.save(again)
+        again = replace(reopened, deadline_at=now + deadline)
+        save_execution(tx, reopened, again)
     return again
 
 

@@ -256,7 +256,8 @@ async def test_a_run_that_waits_to_start_shows_its_tries_its_cause_and_its_next_
     await waiting_run(console.office)
     for path in ("/", f"/executions/{execution_id()}", f"/why/run/{execution_id()}"):
         seen = await console.viewer.see(path)
-        for part in ("Attempts so far: 2.", "Next attempt:", "the marketplace", "cannot be reached (connection refused)."):
+        cause = "cannot be reached (connection refused)."
+        for part in ("Attempts so far: 2.", "Next attempt:", "the marketplace", cause):
             assert part in seen.words, (path, part)
         assert f'datetime="{stamp(NOW + MINUTE)}"' in seen.text
     listed = (await console.viewer.see("/executions")).words

@@ -68,7 +68,7 @@ class Parts:
             actor=actor,
             language=language,
             changed=self.service.nudge,
-            pauses_changed=self.service.heed_pauses,
+            pauses_changed=self.service.apply_pauses,
             alert=self._alert,
         )
 

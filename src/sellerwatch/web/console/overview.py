@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from sellerwatch.reports.dashboard import Freshness
 from sellerwatch.reports.overview import AttentionKind, ServiceStatusView, Severity, service_status
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Viewer
@@ -29,6 +26,7 @@ PAGES = {
     AttentionKind.SELLERS_PAUSED: "/#marketplace",
     AttentionKind.QUARANTINE_CASES: "/quarantine?status=OPEN",
     AttentionKind.HELD_REMOVALS: "/removals?status=HELD",
+    AttentionKind.FAILING_STARTS: "/executions?status=PENDING",
     AttentionKind.PAUSED_RUNS: "/executions?status=RUNNING",
     AttentionKind.FAILED_TASKS: "/tasks?status=FAILED",
     AttentionKind.LATE_SELLERS: "/sellers?fresh=late",
@@ -49,10 +47,6 @@ async def overview(visit: Viewer) -> Response:
         blames=_blames(service),
         endpoints=_endpoints(service),
     )
-
-
-def fresh_state(seller: Freshness, now: datetime) -> str:
-    return seller.state(now)
 
 
 def _sellers(status: ServiceStatusView) -> Table:
