@@ -37,7 +37,7 @@ STEPS: Mapping[str, set[str]] = {
     "lend_visit": {"agents/sessions.py"},
     "judge_answer": {"agents/ask.py", "agents/sessions.py", "crawling/judged_result.py", "crawling/fetch.py"},
     "observe": {"agents/sessions.py", "agents/record_outcomes.py", "crawling/absorb_results.py"},
-    "settle_one": {"agents/ask.py"},
+    "record_outcome": {"agents/ask.py"},
     # An outage that an answer begins or ends has its effects on runs in the same transaction.
     "record_answer": {"agents/ask.py", "agents/sessions.py"},
     "apply_outage": {"crawling/absorb_results.py", "crawling/context.py"},
