@@ -271,7 +271,7 @@ def week(agents: int = 100, days: float = 7, seed: int = 1, limits: Limits | Non
         if found.taken:
             last = found.taken[-1].permit.grant.depart_us
             heapq.heappush(under_way, (last + latency, [taken.permit.number for taken in found.taken]))
-            if not found.hungry:
+            if not found.lacks_agents:
                 continue
         wait = now + SECOND_US
         if found.not_before is not None:

@@ -12,9 +12,8 @@ from tests.servers import Redis, running
 from sellerwatch.adapters.redis.leases import PREFIX, RedisLeases
 from sellerwatch.adapters.redis.server import Server
 from sellerwatch.adapters.sql.store import SqlStore
-from sellerwatch.crawling.leases import EmbeddedLeases
 from sellerwatch.crawling.ports import WorkerInfo
-from sellerwatch.kernel.leases import JobLeases
+from sellerwatch.kernel.leases import EmbeddedLeases, JobLeases
 
 LONG = timedelta(minutes=5)
 

@@ -29,6 +29,7 @@ from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.judged_result import JudgedResult, judge
 from sellerwatch.crawling.list_reconciliation import list_tasks, pages_of
 from sellerwatch.crawling.ports import WorkerInfo
+from sellerwatch.crawling.save_execution import add_execution
 from sellerwatch.crawling.task import Task, TaskStatus, TaskType
 from sellerwatch.kernel.ids import ExecutionId, Ids, ItemNo, ReplayableIds, SellerId, TaskId
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
@@ -107,7 +108,8 @@ class Practice:
             assert schedule is not None
             pages = pages_of(stated, self.rules.page_size)
             run = Execution.create(ExecutionId(next(drawn)), schedule.schedule_id, seller_id, now)
-            tx.executions.add(replace(run.start(pages, now), list_total=stated, deadline_at=now + DAY))
+            begun = replace(run.start(pages, now), list_total=stated, deadline_at=now + DAY, started_by="test")
+            add_execution(tx, begun)
             tx.tasks.add(list_tasks(run.execution_id, seller_id, range(pages), drawn, self.rules, now))
             return run.execution_id
 

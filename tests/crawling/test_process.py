@@ -21,7 +21,7 @@ from sellerwatch.crawling.list_reconciliation import LIST_READINGS, pages_of
 from sellerwatch.crawling.put_back import cancel_execution
 from sellerwatch.crawling.task import Purpose, TaskNote, TaskStatus, TaskType
 from sellerwatch.kernel.failure import FailureCode
-from sellerwatch.kernel.fast_values import altered
+from sellerwatch.kernel.fast_values import copy_with
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ReplayableIds
 from sellerwatch.sellers.seller import SellerStatus
 
@@ -118,7 +118,7 @@ async def test_digests_of_an_earlier_build_tell_nothing_although_they_differ(pra
     def age(tx: Transaction) -> None:
         items = tx.products.of_items(practice.items())
         old = {"minishop_hash": "1" * 32, "detail_hash": "2" * 32, "option_hash": "3" * 32}
-        tx.products.save([altered(product, **old) for product in items.values()])
+        tx.products.save([copy_with(product, **old) for product in items.values()])
         tx.bodies.forget_body_hashes(practice.items())
 
     await practice.store.transact(age)

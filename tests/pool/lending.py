@@ -19,7 +19,7 @@ from sellerwatch.adapters.redis.server import Server
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.agents.lending import NOTHING, LendingTerms
+from sellerwatch.agents.lending import NOTHING, LendingTerms, lend_visit
 from sellerwatch.agents.limiter import EmbeddedLimiter
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.ports import Limiter, Permit
@@ -99,6 +99,15 @@ class Process:
 
     async def lent(self, wanted: int = 50) -> list[Permit]:
         return [taken.permit for taken in (await self.claim(wanted)).taken]
+
+    async def visit(self) -> list[Permit]:
+        """A permit for the token page, if there is one now."""
+        ahead = await self.limiter.reserve_visit(self.host) if self.limiter.looks_ahead else NOTHING
+        at, terms = moment(self.clock), self.terms
+        permit = await self.store.transact(lambda tx: lend_visit(tx, worker_id(self.number), terms, ahead, at))
+        permits = [] if permit is None else [permit]
+        await self.limiter.settle(ahead, permits)
+        return permits
 
     async def answer(self, permits: Sequence[Permit]) -> None:
         at, numbers = moment(self.clock), [permit.number for permit in permits]

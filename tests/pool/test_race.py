@@ -67,7 +67,7 @@ async def claim_all(store: SqlStore, number: int, wanted: int, named: Sequence[T
         at, turn = moment(clock), turn + 1
         try:
             claiming = partial(
-                claim, worker_id=worker_id(number), wanted=wanted, turn=turn, at=at, terms=TERMS, named=named
+                claim, worker_id=worker_id(number), wanted=wanted, rotation=turn, at=at, terms=TERMS, named=named
             )
             found = await store.transact(claiming)
         except StoreFailed:

@@ -45,7 +45,7 @@ class LendingTerms:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Who could be lent now. Without grants: `not_before` is when asking again is worth while (None: nobody can tell),
+    """What could be lent now. Without grants: `not_before` is when to ask again (None: not known),
     `refusal` is set where the pool's breaker is open. `tokenless` could work if they had a token."""
 
     gate: Gate
@@ -76,7 +76,7 @@ def offer(
     only: int | None = None,
     may_probe: bool = True,
 ) -> Offer:
-    """Up to `wanted` agents. The pool's breaker is asked first. `only`: that agent's row or nobody. `may_probe`: agents
+    """Up to `wanted` agents. The pool's breaker is asked first. `only`: no agent but that row. `may_probe`: agents
     whose circuit is open may be lent to find out; else they are lent only where there is no other."""
     gate = ask_gate(tx, terms.breaker, at.now)
     if gate.most == 0:

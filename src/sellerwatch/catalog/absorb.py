@@ -5,20 +5,21 @@ Works on one product at a time and on values alone; the caller loads and saves i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 
 from sellerwatch.catalog.facts import Facts, NormalizedPart
 from sellerwatch.catalog.ports import HistoryEntry, PartKey, RawPart, Reader
 from sellerwatch.catalog.product import ForeignProduct, PartType, Product
 from sellerwatch.catalog.quarantine import HeldPart
-from sellerwatch.kernel.fast_values import quick
+from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, SellerId
 from sellerwatch.outbox.message import Message
 
 
-@quick
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Part:
     """A part that was read: what it said, its digest and the body. Made before the transaction that absorbs it.
@@ -55,25 +56,43 @@ def read_part(reader: Reader, type_: PartType, item_no: ItemNo, body: bytes) -> 
     return reader.read_detail(body, item_no) if type_ is PartType.DETAIL else reader.read_options(body, item_no)
 
 
-class EntryCache:
-    """What list pages said of products whose event is still to come, so that it need not be read from its body again:
-    a product's list entry comes long before the rest of it.
+EntryKey = tuple[ItemNo, str]
 
-    One that is not here (too many, another process, a restart) is read again; the digest says which is meant.
+
+@dataclass(frozen=True)
+class EntryChanges:
+    """List entries that a transaction has `read`, and those that it has `used` and that are not needed again."""
+
+    read: Mapping[EntryKey, NormalizedPart] = field(default_factory=dict)
+    used: Collection[EntryKey] = ()
+
+
+class EntryCache:
+    """List entries of products whose event is still to come, by product and digest.
+
+    A product's list entry is read long before the rest of the product; without this it is read again from its body. A
+    transaction only looks entries up; what it returns is put in after its commit. When the cache is full, the entries
+    that were put in first are dropped.
     """
 
     MOST = 10_000
 
     def __init__(self) -> None:
-        self._said: dict[tuple[ItemNo, str], NormalizedPart] = {}
+        self._entries: dict[EntryKey, NormalizedPart] = {}
 
-    def keep(self, item_no: ItemNo, digest: str, said: NormalizedPart) -> None:
-        if len(self._said) < self.MOST:
-            self._said[item_no, digest] = said
+    def get(self, key: EntryKey) -> NormalizedPart | None:
+        return self._entries.get(key)
 
-    def take(self, item_no: ItemNo, digest: str | None) -> NormalizedPart | None:
-        """It is wanted once."""
-        return None if digest is None else self._said.pop((item_no, digest), None)
+    def update(self, changes: EntryChanges) -> None:
+        """Take over the changes of a transaction that is committed."""
+        for key in changes.used:
+            self._entries.pop(key, None)
+        for key, entry in changes.read.items():
+            if key not in changes.used:
+                self._entries.pop(key, None)
+                self._entries[key] = entry
+        for key in list(islice(self._entries, max(len(self._entries) - self.MOST, 0))):
+            del self._entries[key]
 
 
 @dataclass
@@ -93,17 +112,27 @@ class ProductBatch:
     messages: list[Message] = field(default_factory=list)
     listed: set[ItemNo] = field(default_factory=set)
     entries: EntryCache = field(default_factory=EntryCache)
+    entries_read: dict[EntryKey, NormalizedPart] = field(default_factory=dict)
+    entries_used: set[EntryKey] = field(default_factory=set)
 
     def put(self, product: Product, *, new: bool = False) -> None:
         self.products[product.item_no] = product
         (self.added if new else self.touched).add(product.item_no)
 
     def recall(self, item_no: ItemNo) -> None:
-        """Have at hand what the list said of a product, if it is remembered."""
-        if (item_no, PartType.MINISHOP) not in self.said:
-            said = self.entries.take(item_no, self.products[item_no].minishop_hash)
-            if said is not None:
-                self.said[item_no, PartType.MINISHOP] = said
+        """Have the list entry of a product at hand, if it is in the cache."""
+        digest = self.products[item_no].minishop_hash
+        if digest is None:
+            return
+        key = item_no, digest
+        self.entries_used.add(key)
+        if (item_no, PartType.MINISHOP) not in self.said and (entry := self.entries.get(key)) is not None:
+            self.said[item_no, PartType.MINISHOP] = entry
+
+    @property
+    def entry_changes(self) -> EntryChanges:
+        """Return what is put into the cache of entries after the commit."""
+        return EntryChanges(self.entries_read, self.entries_used)
 
     def take_messages(self) -> list[Message]:
         """Events to add; handed out once."""
@@ -167,7 +196,7 @@ def _keep(product_batch: ProductBatch, product: Product, part: Part, now: dateti
         if changed:
             product_batch.raws.append(RawPart(product.product_id, part.type, part.digest, part.body, now))
             if part.type is PartType.MINISHOP:
-                product_batch.entries.keep(part.item_no, part.digest, part.said)
+                product_batch.entries_read[part.item_no, part.digest] = part.said
         if part.body_hash is not None:
             product_batch.body_hashes[key] = part.body_hash
     if new or product is not before:

@@ -13,7 +13,7 @@ from sellerwatch.catalog.product import PartType, Product, ProductEvent, Product
 from sellerwatch.catalog.quarantine import Case, CaseStatus, HeldPart
 from sellerwatch.catalog.removal import Removal, RemovalStatus
 from sellerwatch.kernel.errors import Failed
-from sellerwatch.kernel.fast_values import quick
+from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import CaseId, ExecutionId, ItemNo, OutboxId, ProductId, RemovalId, SellerId
 from sellerwatch.kernel.paging import Cursor, Page
 from sellerwatch.sellers.ports import SellersTx
@@ -21,7 +21,7 @@ from sellerwatch.sellers.ports import SellersTx
 PartKey = tuple[ItemNo, PartType]
 
 
-@quick
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class RawPart:
     """A body to store. It is stored only when the part changed."""
@@ -140,7 +140,7 @@ class ProductBodies(Protocol):
     def forget_body_hashes(self, items: Sequence[ItemNo]) -> None: ...
 
 
-@quick
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
     """A state of a product, as its differences from the state before.

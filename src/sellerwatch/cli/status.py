@@ -30,6 +30,7 @@ COMMANDS = {
     "sellers_paused": "sellerwatch marketplace status",
     "quarantine_cases": "sellerwatch quarantine list --status OPEN",
     "held_removals": "sellerwatch removals list --status HELD",
+    "failing_starts": "sellerwatch executions list --status PENDING",
     "paused_runs": "sellerwatch executions list --status RUNNING",
     "failed_tasks": "sellerwatch tasks list --status FAILED",
     "late_sellers": "sellerwatch sellers list",

@@ -24,6 +24,7 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.adapters.sql.usage_log_partitions import Partition, partitions
 from sellerwatch.kernel.clock import EPOCH, SHARED, Clock, Moment, SystemClock, moment
 from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.oversight.record_audit import record_audit
 from sellerwatch.settings.load import load
 from sellerwatch.settings.model import Settings
 
@@ -172,4 +173,4 @@ def opened(settings: Settings, *, make: bool = False) -> Iterator[Engine]:
 
 def _note(engine: Engine, entry: AuditEntry) -> None:
     with engine.connect() as connection, connection.begin():
-        Transaction(connection).audit.record(entry)
+        record_audit(Transaction(connection), entry)

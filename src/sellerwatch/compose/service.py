@@ -27,13 +27,11 @@ from sellerwatch.compose.aws import open_aws
 from sellerwatch.compose.database import open_clock, open_store
 from sellerwatch.compose.keys import open_sealer
 from sellerwatch.compose.rules import crawl_rules, delivery_rules, pool_rules, tuning_in_force
-from sellerwatch.crawling.activity_feed import TellingAlerts
 from sellerwatch.crawling.context import Crawl
-from sellerwatch.crawling.leases import EmbeddedLeases
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock
 from sellerwatch.kernel.ids import Ids, ItemNo, SellerId, WorkerId
-from sellerwatch.kernel.leases import JobLeases
+from sellerwatch.kernel.leases import EmbeddedLeases, JobLeases
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
 from sellerwatch.marketplaces.mustit.urls import Urls
@@ -43,7 +41,7 @@ from sellerwatch.operations.session import OperationSession
 from sellerwatch.outbox.deliver import Delivery
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.outbox.ports import Receiver
-from sellerwatch.oversight.alerts import AlertQueue
+from sellerwatch.oversight.alerts import AlertQueue, RecordedAlerts
 from sellerwatch.schedules.embedded import EmbeddedScheduler
 from sellerwatch.schedules.scheduler_messages import heed
 from sellerwatch.service.service import EVERYTHING, Role, Service
@@ -146,7 +144,7 @@ def open_session(
         actor=actor,
         language=language,
         changed=service.nudge,
-        pauses_changed=service.heed_pauses,
+        pauses_changed=service.apply_pauses,
         alert=alert,
     )
 
@@ -175,7 +173,7 @@ def _crawl(
         worker_id=worker_id,
         rules=crawl_rules(settings, marketplace),
         tuning=tuning_in_force(settings, {}),
-        alerts=AlertQueue(TellingAlerts(store, receiver_of_alerts(settings))),
+        alerts=AlertQueue(RecordedAlerts(store, receiver_of_alerts(settings))),
         circuit=Circuit(threshold=settings.circuit_failures, timeout=timedelta(seconds=settings.circuit_open_seconds)),
         start_retry=Backoff(
             first=settings.start_retry_seconds,

@@ -14,11 +14,9 @@ from sellerwatch.agents.answers import Client
 from sellerwatch.catalog.facts import DetailFacts, ListFacts, OptionFacts
 from sellerwatch.catalog.product import PartType
 from sellerwatch.kernel.errors import Failed
-from sellerwatch.kernel.fast_values import quick
 from sellerwatch.kernel.ids import ItemNo, SellerId
 
 
-@quick
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What came back over the wire. Header names are lower case; a name may come more than once (`set-cookie`)."""
@@ -54,7 +52,6 @@ class Transport(Protocol):
     async def get(self, url: str, headers: Mapping[str, str]) -> Reply: ...
 
 
-@quick
 @dataclass(frozen=True, slots=True)
 class ListEntry:
     """One product on a list page: its facts, and its own entry as it came."""

@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from sellerwatch.kernel.activity import Activity
+from sellerwatch.kernel.store import Store
+from sellerwatch.oversight.ports import AuditTx
+
 log = logging.getLogger("sellerwatch.alerts")
 
 #: A receiver that hangs must not fill the memory: beyond this the oldest alert goes. All of them are in the log anyway.
@@ -36,6 +40,22 @@ class LogAlerts:
 
     async def send(self, alert: Alert) -> None:
         log.warning(alert.text, extra={"kind": alert.kind, "subject": alert.subject})
+
+
+class RecordedAlerts:
+    """Records each alert as activity and passes it on, also when it cannot be recorded."""
+
+    def __init__(self, store: Store[AuditTx], alerts: Alerts) -> None:
+        self._store, self._alerts = store, alerts
+
+    async def send(self, alert: Alert) -> None:
+        kind = alert.kind.partition(".")[0]
+        activity = Activity(alert.at, alert.kind, kind, alert.subject, {"text": alert.text})
+        try:
+            await self._store.transact(lambda tx: tx.activity.add(activity))
+        except Exception:
+            log.exception("an alert cannot be recorded as activity", extra={"kind": alert.kind})
+        await self._alerts.send(alert)
 
 
 class AlertQueue:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from sellerwatch.kernel.activity import ActivityLog
 from sellerwatch.kernel.paging import Cursor, Page
 from sellerwatch.oversight.audit import AuditEntry
 
@@ -42,3 +43,6 @@ class AuditTrail(Protocol):
 class AuditTx(Protocol):
     @property
     def audit(self) -> AuditTrail: ...
+
+    @property
+    def activity(self) -> ActivityLog: ...

@@ -122,10 +122,6 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         lambda tx: tx.dashboard.tasks_of_item(execution_id(), ITEM),
         f"INDEX {TASKS}uq_execution_id_item_no_task_type (execution_id=? AND item_no=?)",
     ),
-    "who started a run": (
-        lambda tx: tx.dashboard.audit_of_run(SELLER, execution_id()),
-        "INDEX audit__idx_subject_type_subject_id_id (subject_type=? AND subject_id=?)",
-    ),
     "how fresh some sellers are": (
         lambda tx: tx.dashboard.freshness([SELLER]),
         (

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
-from sellerwatch.kernel.fast_values import quick
 from sellerwatch.marketplaces.ports import Reply, TransportFailed, TransportProblem
 
 #: Status line and headers together, and likewise what may follow the last chunk.
@@ -40,7 +39,6 @@ _GZIP_BITS = zlib.MAX_WBITS | 16
 Reader: TypeAlias = "Generator[None, bytes, Received]"
 
 
-@quick
 @dataclass(frozen=True, slots=True)
 class Received:
     """A whole answer. `stay` is for how many seconds the peer keeps the connection at least; None: it is done with."""

@@ -7,10 +7,8 @@ from typing import Any
 
 import orjson
 
-from sellerwatch.adapters.sql.activity import SqlActivity
 from sellerwatch.adapters.sql.paging import Walk, walk
 from sellerwatch.adapters.sql.statements import AnyRow, Db
-from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.paging import Cursor, Page
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.oversight.ports import AuditFilter
@@ -46,13 +44,8 @@ def _found_by(asked: Collection[str]) -> tuple[str, ...]:
 class SqlAuditTrail:
     def __init__(self, db: Db) -> None:
         self._db = db
-        self._activity = SqlActivity(db)
 
     def record(self, entry: AuditEntry) -> None:
-        """Also told to whoever watches; of people who log in only the trail knows."""
-        if entry.subject_type != "user":
-            told = {"actor": entry.actor, "note": entry.note}
-            self._activity.add(Activity(entry.at, entry.action, entry.subject_type, entry.subject_id, told))
         self._db.run(
             RECORD,
             {

@@ -21,8 +21,6 @@ from sellerwatch.sellers.seller import SellerStatus
 
 #: Of many failed tasks so many are counted; a person reads "1000 or more".
 MOST_COUNTED = 1000
-#: Entries of a seller's trail that are searched for the start of a run.
-MOST_SEARCHED = 200
 
 # Of each seller its last run that was completed: the index by seller and time is read from its end.
 FRESHNESS = """
@@ -63,11 +61,6 @@ ORDER BY request_timestamp DESC LIMIT :limit
 """
 
 OF_ITEM = f"{SELECT} WHERE execution_id = :execution_id AND item_no = :item_no ORDER BY task_type"
-
-STARTS = """
-SELECT at, actor, state_after FROM audit WHERE subject_type = 'seller' AND subject_id = :seller_id
-ORDER BY id DESC LIMIT :limit
-"""
 
 
 _BLAMES = {str(blame): blame for blame in Blame}
@@ -119,12 +112,6 @@ class SqlDashboard:
     def tasks_of_item(self, execution_id: ExecutionId, item_no: ItemNo) -> Sequence[Task]:
         rows = self._db.rows(OF_ITEM, {"execution_id": execution_id, "item_no": item_no})
         return [task_of(row) for row in rows]
-
-    def audit_of_run(self, seller_id: SellerId, execution_id: ExecutionId) -> tuple[datetime, str] | None:
-        for at, actor, after in self._db.rows(STARTS, {"seller_id": seller_id, "limit": MOST_SEARCHED}):
-            if after is not None and execution_id in after:
-                return at, actor
-        return None
 
     def _failed(self, since: datetime, limit: int) -> list[tuple[Blame, str | None]]:
         """Blame and code; a blame that a newer version wrote counts as our own."""

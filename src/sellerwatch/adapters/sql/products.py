@@ -13,7 +13,7 @@ from sellerwatch.adapters.sql.paging import Walk, like, walk
 from sellerwatch.adapters.sql.statements import AnyRow, Db
 from sellerwatch.catalog.ports import ListStanding, PartKey, ProductCounts, RawPart, StoredBody
 from sellerwatch.catalog.product import PartType, Product, ProductState
-from sellerwatch.kernel.fast_values import made
+from sellerwatch.kernel.fast_values import make_with
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, SellerId
 from sellerwatch.kernel.paging import Cursor, Page
 
@@ -259,4 +259,4 @@ def _product(row: AnyRow) -> Product:
     for part in ("minishop", "detail", "option"):
         values[f"{part}_hash"] = values.pop(f"{part}_data_hash")
     values["is_changed"] = bool(values["is_changed"])
-    return made(Product, **values)
+    return make_with(Product, **values)

@@ -15,7 +15,7 @@ from sellerwatch.adapters.sql.statements import AnyRow, Db
 from sellerwatch.crawling.ports import TaskFilter
 from sellerwatch.crawling.task import OPEN_STATES, READY_STATES, Purpose, Task, TaskStatus, TaskType
 from sellerwatch.kernel.failure import Failure, failure_columns
-from sellerwatch.kernel.fast_values import made
+from sellerwatch.kernel.fast_values import make_with
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.paging import Cursor, Page
 
@@ -340,4 +340,4 @@ def task_of(row: AnyRow) -> Task:
     values["agent_row"] = values.pop("agent_id")
     values["failure"] = take_failure(values)
     values["is_final"] = values["status"] is TaskStatus.FAILED
-    return made(Task, **values)
+    return make_with(Task, **values)

@@ -186,7 +186,7 @@ def _scheduler(parts: Parts, health: ServiceHealth | None) -> Finding:
     if Role.SCHEDULER not in parts.service.roles:
         schedulers = 0 if health is None else health.schedulers
         return Finding("scheduler", schedulers > 0, details={"schedulers": schedulers})
-    turned = parts.service.turns.get("start_due")
+    turned = parts.service.last_ended.get("start_due")
     ago = None if turned is None else parts.clock.monotonic() - turned
     return Finding(
         "scheduler",
