@@ -13,6 +13,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import typer
+
+from sellerwatch.cli.main import COMMANDS, app
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src/sellerwatch"
@@ -322,13 +325,25 @@ def test_nothing_is_left_for_later_and_no_test_is_passed_over() -> None:
     assert found == []
 
 
-def test_the_command_line_imports_nothing_heavy_before_it_is_needed() -> None:
+@pytest.mark.parametrize(
+    ("option", "also_heavy"),
+    [("--version", ("pydantic",)), ("--help", ("pydantic",)), ("sellers --help", ())],
+)
+def test_the_command_line_imports_nothing_heavy_before_it_is_needed(option: str, also_heavy: tuple[str, ...]) -> None:
     heavy = ("aiohttp", "alembic", "sqlalchemy", "cryptography", "sellerwatch.simulator", "sellerwatch.adapters")
-    code = "import sys, sellerwatch.cli.main; print('\\n'.join(sys.modules))"
+    code = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr))\n"
+    code += f"from sellerwatch.cli.main import main; sys.argv[1:] = {option.split()}; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = done.stdout.split()
+    loaded = done.stderr.split()
     assert "sellerwatch.cli.main" in loaded
-    assert [name for name in loaded if name in heavy] == []
+    assert [name for name in loaded if name in (*heavy, *also_heavy)] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_line_of_a_command_in_the_help_is_that_of_the_command_itself(name: str) -> None:
+    command = typer.main.get_command(app).get_command(None, name)  # type: ignore[attr-defined]
+    said = " ".join(command.help.split("\b")[0].split())
+    assert said.partition(". ")[0].rstrip(".") == COMMANDS[name].summary.rstrip(".")
 
 
 def check_locks(root: Path) -> ModuleType:

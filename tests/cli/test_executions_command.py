@@ -257,3 +257,11 @@ def test_runs_are_shown_in_korean(office: Office) -> None:
     assert "판매자" in listed
     assert "3건 중 2건" in shown
     assert "다시 시도하려면" in shown
+
+
+def test_the_progress_of_a_run_is_shown_step_by_step(office: Office) -> None:
+    run = office.run_of()
+    (step,) = office.json("executions", "progress", run.execution_id)["content"]
+    assert (step["completedTasks"], step["failedTasks"]) == (0, 0)
+    assert "0 %" in office.said("executions", "progress", run.execution_id)
+    assert "execution" in refused(office("executions", "progress", execution_id(99)), 1)

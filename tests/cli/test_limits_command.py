@@ -54,12 +54,18 @@ def test_a_changed_limit_is_kept_audited_and_taken_over_by_a_running_service(off
     assert kept(office) == {"window_limit": "60"}
     assert tuning_in_force(load({}).settings, kept(office)).limits.window_limit == 60
     answer = office.json("limits", "set", "SELLERWATCH_WINDOW_LIMIT", " 40 ")
-    assert answer == {"name": "WINDOW_LIMIT", "before": 60, "after": 40, "takenOverWithinSeconds": 30.0}
+    changed = {"name": "WINDOW_LIMIT", "before": 60, "after": 40, "takenOverWithinSeconds": 30.0}
+    assert answer == changed | {"dryRun": False}
     newest, first = office.trail()
     assert (first.action, first.subject_type, first.subject_id) == ("limit.set", "setting", "WINDOW_LIMIT")
     assert (first.before, first.after) == ({"value": 80}, {"value": 60})
     assert (newest.before, newest.after) == ({"value": 60}, {"value": 40})
     assert "value 60 -> 40" in office.said("audit", "list", "--subject", "setting:WINDOW_LIMIT")
+
+
+def test_a_dry_run_says_what_a_limit_would_be_and_changes_nothing(office: Office) -> None:
+    assert "WINDOW_LIMIT would be 60; it is 80." in office.said("limits", "set", "WINDOW_LIMIT", "60", "--dry-run")
+    assert kept(office) == {}
 
 
 def test_a_limit_that_was_none_becomes_one_and_none_again(office: Office) -> None:

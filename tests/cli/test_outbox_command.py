@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -320,3 +321,11 @@ def test_a_pause_holds_until_it_is_resumed(office: Office) -> None:
     assert (paused.action, paused.note) == ("outbox.pause", "the product server is being moved")
     assert resume.action == "outbox.resume"
     assert "outbox product" in office.said("audit", "list", "--subject", "outbox")
+
+
+def test_delivery_times_are_shown_once_something_was_delivered(office: Office) -> None:
+    assert "No message was delivered yet." in office.said("outbox", "delivery-times")
+    sent = replace(a_message(1), status=MessageStatus.COMPLETED, sent_at=NOW + timedelta(seconds=2.5))
+    office.do(lambda tx: tx.product_outbox.add(sent))
+    assert office.said("outbox", "delivery-times").split()[-1] == "2.5"
+    assert [each["seconds"] for each in office.json("outbox", "delivery-times")["content"]] == [2.5]

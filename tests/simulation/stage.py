@@ -37,6 +37,7 @@ from sellerwatch.outbox.ports import Receiver
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.sellers.commands import register_seller
 from sellerwatch.service.service import Service
+from sellerwatch.settings.limits import TunableLimits
 from sellerwatch.settings.load import load
 from sellerwatch.settings.model import Settings
 from sellerwatch.simulator.receiver import SimulatedReceiver
@@ -142,6 +143,7 @@ class Stage:
             ids=self.ids,
             rules=crawl.rules,
             pool=pool_rules(self.settings),
+            limits=TunableLimits(self.settings),
             deadline=crawl.deadline,
             actor=actor,
             language="en",

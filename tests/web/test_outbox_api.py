@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from tests.builders import NOW, a_message, product_id
 
 from sellerwatch.adapters.sql import paging
-from sellerwatch.outbox.message import OutboxKind
+from sellerwatch.kernel.clock import stamp
+from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
 from sellerwatch.outbox.receipt import Attempt, DeliveryVerdict
 
 from .conftest import Office
@@ -179,3 +181,14 @@ async def test_what_is_not_there_or_not_allowed_is_refused(office: Office) -> No
     for cursor in BAD_CURSORS:
         assert (await office.viewer.get(PATH, cursor=cursor)).status == 400
     assert await everything(office) == before
+
+
+async def test_delivery_times_are_those_of_the_newest_delivered_messages(office: Office) -> None:
+    assert (await office.viewer.get(f"{PATH}/delivery-times")).json == {"content": []}
+    await do(office, lambda tx: tx.product_outbox.add(a_delivered_message()))
+    (found,) = (await office.viewer.get(f"{PATH}/delivery-times", kind="product")).json["content"]
+    assert (found["createdAt"], found["seconds"]) == (stamp(NOW), 2.5)
+
+
+def a_delivered_message() -> Message:
+    return replace(a_message(1), status=MessageStatus.COMPLETED, sent_at=NOW + timedelta(seconds=2.5))

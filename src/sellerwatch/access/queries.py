@@ -46,11 +46,6 @@ def show_user(tx: UsersTx, _: OperationContext, name: str) -> UserView:
     return UserView.of(find_user(tx, name))
 
 
-def get_user(tx: UsersTx, _: OperationContext, name: str) -> User | None:
-    """Return a user with the hash and the version, to check a credential."""
-    return tx.users.get(name)
-
-
 def find_user(tx: UsersTx, name: str) -> User:
     """Return a user, or raise `UserNotFound`."""
     user = tx.users.get(name)

@@ -45,7 +45,7 @@ class UnreadableAnswer:
     hash: str
 
     @property
-    def kind(self) -> str:
+    def kind_of_problem(self) -> str:
         """The kind of the parser's error: the same for every product."""
         return problem_kind(self.part, self.problem)
 
@@ -112,7 +112,7 @@ class QuarantineCheck:
         held = self.tx.held_parts.held([item]).get((item, answer.part)) if item is not None else None
         if held is not None and held.status is HeldStatus.DROPPED and held.hash == answer.hash:
             return
-        case = self._case_of(run, answer.part, CaseKind.UNREADABLE, answer.kind, item, ("", answer.problem))
+        case = self._case_of(run, answer.part, CaseKind.UNREADABLE, answer.kind_of_problem, item, ("", answer.problem))
         if item is not None:
             self.tx.held_parts.put([self._held(run, item, answer.part, answer.hash, answer.body, case)])
 

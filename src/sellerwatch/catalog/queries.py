@@ -111,11 +111,6 @@ def show_product(tx: CatalogTx, context: OperationContext, item_no: ItemNo, read
     )
 
 
-def product_exists(tx: CatalogTx, _: OperationContext, item_no: ItemNo) -> bool:
-    """Return whether there is a product with this item number."""
-    return item_no in tx.products.of_items([item_no])
-
-
 def product_history(
     tx: CatalogTx, _: OperationContext, item_no: ItemNo, limit: int | None = None
 ) -> ProductHistoryView:

@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -82,8 +83,8 @@ def language_setting() -> str:
 @cache
 def _language(_variables: tuple[tuple[str, str], ...], _folder: Path) -> str:
     """Settings are loaded once for the same variables and folder: a table asks for the language in each row."""
-    from sellerwatch.settings.faults import InvalidSettings  # noqa: PLC0415 - only who needs it pays for it
-    from sellerwatch.settings.load import load  # noqa: PLC0415 - only who needs it pays for it
+    from sellerwatch.settings.faults import InvalidSettings  # noqa: PLC0415 - `--help` does without Pydantic
+    from sellerwatch.settings.load import load  # noqa: PLC0415 - `--help` does without Pydantic
 
     try:
         return load(os.environ).settings.language
@@ -126,13 +127,16 @@ def print_facts(facts: Iterable[tuple[str, Any]]) -> None:
     out.print(table)
 
 
+def progress_bars() -> Progress:
+    """Return bars on standard error, hidden where that is no terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
+    return Progress(*columns, TimeElapsedColumn(), console=err, disable=not err.is_terminal)
+
+
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     """Show a bar on a terminal while the block runs; call what it yields with how much is done, and of how much."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
-    with Progress(*columns, TimeElapsedColumn(), console=err, disable=not err.is_terminal) as bars:
+    with progress_bars() as bars:
         bar = bars.add_task(what, total=None)
         yield lambda done, total: bars.update(bar, completed=done, total=total)
 

@@ -20,6 +20,6 @@ async def send_alerts(settings: Settings, alerts: Sequence[Alert]) -> None:
 def receiver_of_alerts(settings: Settings) -> Alerts:
     if settings.alert_webhook_url is None:
         return LogAlerts()
-    from sellerwatch.adapters.http.webhook import WebhookAlerts  # noqa: PLC0415
+    from sellerwatch.adapters.http.webhook import WebhookAlerts  # noqa: PLC0415 - aiohttp is for who uses it
 
     return WebhookAlerts(settings.alert_webhook_url)

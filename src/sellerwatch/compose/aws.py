@@ -43,12 +43,12 @@ async def open_aws(settings: Settings) -> AsyncIterator[AwsParts]:
     if settings.queue != "sqs" and settings.scheduler != "eventbridge":
         yield AwsParts()
         return
-    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415
+    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415 - aiobotocore is for who uses AWS
 
     client, found = Aws(settings.aws_endpoint_url), AwsParts()
     try:
         if settings.queue == "sqs":
-            from sellerwatch.adapters.aws.queue import (  # noqa: PLC0415
+            from sellerwatch.adapters.aws.queue import (  # noqa: PLC0415 - aiobotocore is for who uses AWS
                 SqsDeadLetters,
                 SqsQueue,
                 dead_queue,
@@ -61,7 +61,7 @@ async def open_aws(settings: Settings) -> AsyncIterator[AwsParts]:
             dead_letters = SqsDeadLetters(dead_queue(client, settings.sqs_dlq_name))
             found = replace(found, queue=queue, dead_letters=dead_letters, outside={"queue": queue.check})
         if settings.scheduler == "eventbridge":
-            from sellerwatch.adapters.aws.events import EventBridge  # noqa: PLC0415
+            from sellerwatch.adapters.aws.events import EventBridge  # noqa: PLC0415 - aiobotocore is for who uses AWS
 
             bridge = EventBridge(client, _target(settings))
             found = replace(found, scheduler=bridge, outside={**found.outside, "scheduler": bridge.check})
@@ -72,9 +72,9 @@ async def open_aws(settings: Settings) -> AsyncIterator[AwsParts]:
 
 async def set_up_aws(settings: Settings) -> AwsSetupView:
     """Create or change both queues as needed, check that EventBridge answers, and return what was done."""
-    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415
-    from sellerwatch.adapters.aws.events import EventBridge  # noqa: PLC0415
-    from sellerwatch.adapters.aws.queue import set_up  # noqa: PLC0415
+    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415 - aiobotocore is for who uses AWS
+    from sellerwatch.adapters.aws.events import EventBridge  # noqa: PLC0415 - aiobotocore is for who uses AWS
+    from sellerwatch.adapters.aws.queue import set_up  # noqa: PLC0415 - aiobotocore is for who uses AWS
 
     client, steps = Aws(settings.aws_endpoint_url), list[AwsSetupStep]()
     try:
@@ -91,8 +91,8 @@ async def set_up_aws(settings: Settings) -> AwsSetupView:
 
 async def reconcile_rules(settings: Settings, schedules: Sequence[Schedule], *, dry_run: bool) -> ReconciledRulesView:
     """Compare the rules with the schedules and change those that differ, unless it is a dry run."""
-    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415
-    from sellerwatch.adapters.aws.events import EventBridge, differences  # noqa: PLC0415
+    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415 - aiobotocore is for who uses AWS
+    from sellerwatch.adapters.aws.events import EventBridge, differences  # noqa: PLC0415 - aiobotocore is for who uses AWS
 
     client = Aws(settings.aws_endpoint_url)
     bridge = EventBridge(client, _target(settings))
@@ -113,8 +113,8 @@ async def open_dead_letters(settings: Settings) -> AsyncIterator[DeadLetters | N
     if settings.queue != "sqs":
         yield None
         return
-    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415
-    from sellerwatch.adapters.aws.queue import SqsDeadLetters, dead_queue  # noqa: PLC0415
+    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415 - aiobotocore is for who uses AWS
+    from sellerwatch.adapters.aws.queue import SqsDeadLetters, dead_queue  # noqa: PLC0415 - aiobotocore is for who uses AWS
 
     client = Aws(settings.aws_endpoint_url)
     try:
@@ -133,6 +133,6 @@ def rules_needed(settings: Settings) -> int:
 
 
 def _target(settings: Settings) -> Target:
-    from sellerwatch.adapters.aws.events import Target  # noqa: PLC0415
+    from sellerwatch.adapters.aws.events import Target  # noqa: PLC0415 - aiobotocore is for who uses AWS
 
     return Target(settings.eventbridge_target_arn or "", settings.eventbridge_role_arn)

@@ -48,7 +48,7 @@ def open_clock(settings: Settings) -> Clock:
     """Return the clock that all processes on this database share: the machine's, or the database server's."""
     if not settings.is_mysql:
         return SystemClock()
-    from sellerwatch.adapters.sql.server_clock import ServerClock  # noqa: PLC0415
+    from sellerwatch.adapters.sql.server_clock import ServerClock  # noqa: PLC0415 - with a MySQL server
 
     engine = make_engine(settings.database_url, connections=1)
     try:

@@ -49,6 +49,7 @@ def pool_rules(settings: Settings) -> PoolRules:
         breaker=breaker_rules(settings),
         suspension=timedelta(seconds=settings.agent_suspension_seconds),
         limits=lambda overrides: tuning_in_force(settings, overrides).limits,
+        host=lambda overrides: tuning_in_force(settings, overrides).host,
         is_restored=lambda highest: lost_permits(settings, highest),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -26,16 +26,18 @@ from sellerwatch.compose.alerts import receiver_of_alerts
 from sellerwatch.compose.aws import open_aws
 from sellerwatch.compose.database import open_clock, open_store
 from sellerwatch.compose.keys import open_sealer
-from sellerwatch.compose.rules import crawl_rules, delivery_rules, tuning_in_force
+from sellerwatch.compose.rules import crawl_rules, delivery_rules, pool_rules, tuning_in_force
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock
 from sellerwatch.kernel.ids import Ids, ItemNo, SellerId, WorkerId
 from sellerwatch.kernel.leases import EmbeddedLeases, JobLeases
+from sellerwatch.kernel.notices import Notice
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
 from sellerwatch.marketplaces.mustit.urls import Urls
 from sellerwatch.marketplaces.ports import Transport
 from sellerwatch.marketplaces.robots import Robots
+from sellerwatch.operations.session import OperationSession
 from sellerwatch.outbox.deliver import Delivery
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.outbox.ports import Receiver
@@ -43,6 +45,7 @@ from sellerwatch.oversight.alerts import AlertQueue, RecordedAlerts
 from sellerwatch.schedules.embedded import EmbeddedScheduler
 from sellerwatch.schedules.scheduler_messages import heed
 from sellerwatch.service.service import EVERYTHING, ProcessRole, Service
+from sellerwatch.settings.limits import TunableLimits
 from sellerwatch.settings.model import Settings
 
 #: Longest wait before a run that could not be started is tried again, in seconds.
@@ -121,6 +124,31 @@ async def open_service(
                 own_store.close()
 
 
+def open_session(
+    service: Service, settings: Settings, actor: str, language: str, origins: Mapping[str, str]
+) -> OperationSession:
+    """Return commands and queries of one person beside a service in this process, which notices changes at once."""
+    crawl = service.crawl
+
+    async def alert(notices: Sequence[Notice]) -> None:
+        crawl.tell(notices)
+
+    return OperationSession(
+        store=service.store,
+        clock=crawl.clock,
+        ids=crawl.ids,
+        rules=crawl.rules,
+        pool=pool_rules(settings),
+        limits=TunableLimits(settings, origins),
+        deadline=crawl.deadline,
+        actor=actor,
+        language=language,
+        changed=service.nudge,
+        pauses_changed=service.apply_pauses,
+        alert=alert,
+    )
+
+
 def _crawl(
     settings: Settings,
     store: SqlStore,
@@ -180,11 +208,11 @@ async def _network(
     if transport is not None:
         yield transport, receiver
         return
-    from sellerwatch.adapters.http.transport import HttpTransport  # noqa: PLC0415
+    from sellerwatch.adapters.http.transport import HttpTransport  # noqa: PLC0415 - aiohttp is for who delivers
 
     posting = None
     if receiver is None and settings.product_server_url is not None:
-        from sellerwatch.adapters.http.product_server import HttpReceiver  # noqa: PLC0415
+        from sellerwatch.adapters.http.product_server import HttpReceiver  # noqa: PLC0415 - aiohttp is for who delivers
 
         secret = settings.product_server_secret
         posting = HttpReceiver(
@@ -217,10 +245,10 @@ async def _limits(settings: Settings, store: SqlStore, clock: Clock, worker_id: 
     if settings.redis_url is None:
         yield _Limiting(clock)
         return
-    from sellerwatch.adapters.redis.clock import RedisClock  # noqa: PLC0415
-    from sellerwatch.adapters.redis.leases import RedisLeases  # noqa: PLC0415
-    from sellerwatch.adapters.redis.limiter import RedisLimiter  # noqa: PLC0415
-    from sellerwatch.adapters.redis.server import RedisServer  # noqa: PLC0415
+    from sellerwatch.adapters.redis.clock import RedisClock  # noqa: PLC0415 - with REDIS_URL
+    from sellerwatch.adapters.redis.leases import RedisLeases  # noqa: PLC0415 - with REDIS_URL
+    from sellerwatch.adapters.redis.limiter import RedisLimiter  # noqa: PLC0415 - with REDIS_URL
+    from sellerwatch.adapters.redis.server import RedisServer  # noqa: PLC0415 - with REDIS_URL
 
     server, shared = RedisServer(settings.redis_url), RedisClock(clock)
     try:

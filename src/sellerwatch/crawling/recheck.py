@@ -50,11 +50,11 @@ def note_unreadable(batch: AbsorbBatch, run: RunState, task_id: TaskId, answer: 
     """Hold an answer that the parser cannot read, and count it; many of one kind pause the run. An answer that a
     re-check finds as it was is not counted again."""
     run.end_recheck(task_id)
-    if run.unread.get(task_id) != answer.kind:
-        run.tally.fail_to_read(answer.kind)
-        run.note_unread(task_id, answer.kind)
+    if run.unread.get(task_id) != answer.kind_of_problem:
+        run.tally.fail_to_read(answer.kind_of_problem)
+        run.note_unread(task_id, answer.kind_of_problem)
     batch.quarantine_check.hold_unreadable(run, answer)
-    number = run.tally.unreadable.get(answer.kind, 0)
+    number = run.tally.unreadable.get(answer.kind_of_problem, 0)
     if number >= batch.rules.drift.unreadable and not run.is_paused and not run.is_over:
         run.paused = f"{number} answers could not be read: {answer.problem}"
         every = batch.rules.recheck_every.total_seconds()

@@ -24,7 +24,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sellerwatch.kernel.wording import error_text
+from sellerwatch.kernel.wording import Worded, error_text
 
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -49,6 +49,16 @@ class SellerwatchError(Exception):
         """Made again from its fields: an exception's own way knows positional arguments only."""
         given = {name: getattr(self, name) for name in getattr(self, "__dataclass_fields__", ())}
         return _made_again, (type(self), given)
+
+
+class ErrorSentence(Worded):
+    """The sentence of an error inside another one, without its full stop."""
+
+    def __init__(self, error: SellerwatchError) -> None:
+        self.error = error
+
+    def text(self, language: str = "en") -> str:
+        return error_text(self.error.code, self.error.facts, language).removesuffix(".")
 
 
 def _made_again(kind: type[SellerwatchError], given: dict[str, object]) -> SellerwatchError:

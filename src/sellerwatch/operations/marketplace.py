@@ -19,7 +19,7 @@ from sellerwatch.kernel.errors import Conflict
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.operations import OperationContext
-from sellerwatch.kernel.views import About, View
+from sellerwatch.kernel.views import About
 from sellerwatch.operations.session import OperationSession
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.oversight.record_audit import record_audit
@@ -59,14 +59,8 @@ class SellerNotPaused(Conflict):
 class ChangedPauseView(MarketplaceStatusView):
     """The status of the marketplace after a pause or its end."""
 
+    executions: Annotated[int, About("The open runs that the pause stops, or that go on after it.", 3)]
     dry_run: Annotated[bool, About("Nothing was changed: the status is shown as it would be.")]
-
-
-@dataclass(frozen=True)
-class PauseEffectView(View):
-    """The open runs that a pause stops, or that go on after it."""
-
-    executions: int
 
 
 async def pause_requests(session: OperationSession, seller_id: SellerId | None) -> ChangedPauseView:
@@ -85,12 +79,6 @@ async def resume_requests(session: OperationSession, seller_id: SellerId | None)
     return status
 
 
-def show_pause_effect(tx: CrawlTx, _: OperationContext, seller_id: SellerId | None) -> PauseEffectView:
-    """Count the open runs whose requests a pause of this seller, or of all requests, concerns."""
-    _must_exist(tx, seller_id)
-    return PauseEffectView(sum(seller_id in (None, run.seller_id) for run in tx.executions.running()))
-
-
 def pause(tx: CrawlTx, context: OperationContext, seller_id: SellerId | None) -> ChangedPauseView:
     """Stop requests to the marketplace until they are resumed, over restarts too. Requests under way finish, nothing is
     lost: tasks and starts wait, and the time does not count for the deadlines of runs."""
@@ -102,7 +90,7 @@ def pause(tx: CrawlTx, context: OperationContext, seller_id: SellerId | None) ->
         raise SellerAlreadyPaused(seller_id=seller_id, by=by)
     _record(tx, context, "marketplace.pause", seller_id, NOT_PAUSED, _audited(Pause(seller_id, now, actor)))
     context.notices.append(pause_notice(seller_id, actor, is_pause=True))
-    return _changed(tx, context)
+    return _changed(tx, context, seller_id)
 
 
 def resume(tx: CrawlTx, context: OperationContext, seller_id: SellerId | None) -> ChangedPauseView:
@@ -115,7 +103,7 @@ def resume(tx: CrawlTx, context: OperationContext, seller_id: SellerId | None) -
     _extend_deadlines(tx, found, context.now)
     _record(tx, context, "marketplace.resume", seller_id, _audited(found), NOT_PAUSED)
     context.notices.append(pause_notice(seller_id, context.actor, is_pause=False))
-    return _changed(tx, context)
+    return _changed(tx, context, seller_id)
 
 
 def pause_notice(seller_id: SellerId | None, actor: str, *, is_pause: bool) -> Notice:
@@ -125,8 +113,10 @@ def pause_notice(seller_id: SellerId | None, actor: str, *, is_pause: bool) -> N
     return Notice(f"marketplace.{verb}", seller_id or "marketplace", f"Requests {requests} were {verb} by {actor}.")
 
 
-def _changed(tx: CrawlTx, context: OperationContext) -> ChangedPauseView:
-    return ChangedPauseView(**vars(show_marketplace(tx, context)), dry_run=context.dry_run)
+def _changed(tx: CrawlTx, context: OperationContext, seller_id: SellerId | None) -> ChangedPauseView:
+    executions = sum(seller_id in (None, run.seller_id) for run in tx.executions.running())
+    status = vars(show_marketplace(tx, context))
+    return ChangedPauseView(**status, executions=executions, dry_run=context.dry_run)
 
 
 def _find(tx: CrawlTx, seller_id: SellerId | None) -> Pause | None:

@@ -72,6 +72,26 @@ class AttemptsView(View):
 
 
 @dataclass(frozen=True)
+class DeliveryTimeView(View):
+    """How long one message took from its change to the receiver."""
+
+    created_at: datetime
+    sent_at: datetime
+    seconds: Annotated[float, About(example=1.25)]
+
+    @classmethod
+    def of(cls, created_at: datetime, sent_at: datetime) -> DeliveryTimeView:
+        return cls(created_at, sent_at, round((sent_at - created_at).total_seconds(), 3))
+
+
+@dataclass(frozen=True)
+class DeliveryTimesView(View):
+    """The newest delivered messages, oldest first."""
+
+    content: Sequence[DeliveryTimeView]
+
+
+@dataclass(frozen=True)
 class ChannelCircuitView(View):
     """The circuit of the receiver: it is open while the receiver takes nothing."""
 
@@ -145,11 +165,9 @@ def outbox_status(tx: OutboxTx, context: OperationContext, has_receiver: bool) -
     return OutboxesView([_outbox_queries(tx, kind, context.now) for kind in OutboxKind], has_receiver)
 
 
-def delivery_times(
-    tx: OutboxTx, _: OperationContext, kind: OutboxKind, limit: int
-) -> Sequence[tuple[datetime, datetime]]:
-    """Return when the newest delivered messages were made and delivered, oldest first."""
-    return tx.outbox_queries(kind).deliveries(limit)
+def delivery_times(tx: OutboxTx, _: OperationContext, kind: OutboxKind, limit: int) -> DeliveryTimesView:
+    """Show how long the newest delivered messages took."""
+    return DeliveryTimesView([DeliveryTimeView.of(*times) for times in tx.outbox_queries(kind).deliveries(limit)])
 
 
 def find_message(tx: OutboxTx, outbox_id: OutboxId) -> tuple[OutboxKind, Message]:

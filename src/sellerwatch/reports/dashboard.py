@@ -45,7 +45,7 @@ class Freshness:
     open_run: ExecutionId | None
     waiting_start: datetime | None = None
 
-    def rhythm(self, page_size: int, unread: int = 0) -> ExpectedRuns:
+    def expected_runs(self, page_size: int, unread: int = 0) -> ExpectedRuns:
         """What its runs will ask for; of a seller that was never read, as if it had `unread` products."""
         products = unread if self.fresh_as_of is None and not self.products else self.products
         return ExpectedRuns(self.seller_id, starts_at(self), self.interval.length, requests_of(products, page_size))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import jwt
 from jwt.types import Options
 
-from sellerwatch.access.queries import get_user
+from sellerwatch.access.logins import get_user
 from sellerwatch.web.api.credentials import ALGORITHM, LONGEST_TOKEN, Caller, NotLoggedIn, TokenExpired
 
 if TYPE_CHECKING:

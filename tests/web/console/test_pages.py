@@ -152,7 +152,6 @@ QUESTIONS = (
     "/outbox/discard",
     "/outbox/pause",
     "/marketplace/pause",
-    "/marketplace/resume",
     f"/marketplace/pause?seller={ONE}",
     "/agents/1/suspend",
     "/agents/1/block",

@@ -209,8 +209,8 @@ def _run(
 ) -> None:
     """Run one step inside the caller's transaction; alembic records the revision in the same transaction."""
     from alembic.config import Config  # noqa: PLC0415 - see the module's word
-    from alembic.runtime.environment import EnvironmentContext  # noqa: PLC0415
-    from alembic.script import ScriptDirectory  # noqa: PLC0415
+    from alembic.runtime.environment import EnvironmentContext  # noqa: PLC0415 - see the module's word
+    from alembic.script import ScriptDirectory  # noqa: PLC0415 - see the module's word
 
     script = ScriptDirectory(str(migrations))
     steps = script._upgrade_revs if direction == "up" else script._downgrade_revs

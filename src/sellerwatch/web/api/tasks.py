@@ -73,7 +73,7 @@ async def retry_tasks(
     if body.task_ids is None:
         return await session.run(commands.retry_chosen_tasks, choice, cursor, session.deadline, dry_run=dry_run)
     if cursor is not None:
-        raise unreadable("cursor", "a cursor is for a choice, not for ids")
+        raise unreadable("cursor", "cursor_for_choice")
     task_ids = [TaskId.parse(task_id) for task_id in body.task_ids]
     return await session.run(commands.retry_tasks, task_ids, session.deadline, dry_run=dry_run)
 
