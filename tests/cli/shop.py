@@ -13,7 +13,7 @@ from tests.crawling.practice import ONE, TWO, Practice
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.catalog.product import Product
 from sellerwatch.kernel.ids import ExecutionId, ItemNo
-from sellerwatch.simulator.product import Product as Sold
+from sellerwatch.simulator.product import SimulatedProduct as Sold
 
 from .prepared import Office
 

@@ -72,7 +72,7 @@ def test_a_limit_that_was_none_becomes_one_and_none_again(office: Office) -> Non
     assert "is 20 now; it was not limited" in office.said("limits", "set", "HOST_REQUESTS_PER_SECOND", "20")
     assert "is not limited now; it was 20" in office.said("limits", "unset", "HOST_REQUESTS_PER_SECOND")
     assert kept(office) == {}
-    assert "nothing to unset" in refused(office("limits", "unset", "HOST_REQUESTS_PER_SECOND"), 1)
+    assert "nothing to undo" in refused(office("limits", "unset", "HOST_REQUESTS_PER_SECOND"), 1)
 
 
 def test_a_longer_window_says_that_it_counts_as_full_for_a_while(office: Office) -> None:
@@ -83,10 +83,10 @@ def test_a_longer_window_says_that_it_counts_as_full_for_a_while(office: Office)
 @pytest.mark.parametrize(
     ("name", "value", "sentence"),
     [
-        ("WINDOW_LIMT", "60", "There is no limit 'WINDOW_LIMT'; write WINDOW_LIMIT."),
-        ("zzz", "60", "There is no limit 'zzz'; write WINDOW_LIMIT, "),
-        ("PORT", "60", "PORT cannot be changed while it runs: set SELLERWATCH_PORT and start the service again."),
-        ("TOKEN_KEYS", "x", "TOKEN_KEYS cannot be changed while it runs"),
+        ("WINDOW_LIMT", "60", "There is no limit 'WINDOW_LIMT'; the limits are WINDOW_LIMIT."),
+        ("zzz", "60", "There is no limit 'zzz'; the limits are WINDOW_LIMIT, "),
+        ("PORT", "60", "PORT cannot be changed at run time: set SELLERWATCH_PORT and restart the service."),
+        ("TOKEN_KEYS", "x", "TOKEN_KEYS cannot be changed at run time"),
         ("WINDOW_LIMIT", "0", "WINDOW_LIMIT cannot be '0': input should be greater than 0."),
         ("WINDOW_LIMIT", "many", "WINDOW_LIMIT cannot be 'many': input should be a valid integer"),
         ("WINDOW_LIMIT", "", "WINDOW_LIMIT cannot be ''"),

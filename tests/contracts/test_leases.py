@@ -10,11 +10,10 @@ from tests.builders import NOW, StoppedClock, worker_id
 from tests.servers import Redis, running
 
 from sellerwatch.adapters.redis.leases import PREFIX, RedisLeases
-from sellerwatch.adapters.redis.server import Server
+from sellerwatch.adapters.redis.server import RedisServer
 from sellerwatch.adapters.sql.store import SqlStore
-from sellerwatch.crawling.leases import EmbeddedLeases
 from sellerwatch.crawling.ports import WorkerInfo
-from sellerwatch.kernel.leases import JobLeases
+from sellerwatch.kernel.leases import EmbeddedLeases, JobLeases
 
 LONG = timedelta(minutes=5)
 
@@ -29,7 +28,7 @@ def redis() -> Iterator[Redis]:
 class Desk:
     """Two processes on one database and one clock."""
 
-    def __init__(self, store: SqlStore, server: Server | None) -> None:
+    def __init__(self, store: SqlStore, server: RedisServer | None) -> None:
         self.clock, self.store, self.server = StoppedClock(NOW), store, server
         self.one, self.two = self._leases(1), self._leases(2)
 
@@ -48,7 +47,7 @@ class Desk:
 
 @pytest.fixture(params=["embedded", "redis"])
 async def desk(request: pytest.FixtureRequest, inline_store: SqlStore, redis: Redis) -> AsyncIterator[Desk]:
-    server = Server(redis.url, patience=0.3)
+    server = RedisServer(redis.url, patience=0.3)
     await server.ask("FLUSHALL")
     yield Desk(inline_store, server if request.param == "redis" else None)
     await server.close()
@@ -114,7 +113,7 @@ async def test_an_emptied_redis_lets_nobody_in_whom_the_row_keeps_out(desk: Desk
 async def test_without_redis_the_rows_decide_alone(inline_store: SqlStore) -> None:
     with running(Redis) as server:
         assert isinstance(server, Redis)
-        desk = Desk(inline_store, Server(server.url, patience=0.3))
+        desk = Desk(inline_store, RedisServer(server.url, patience=0.3))
         assert await desk.one.take("job", LONG)
         server.freeze()
         assert not await desk.two.take("job", LONG)

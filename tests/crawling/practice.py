@@ -19,7 +19,7 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import Agent, Outcome
 from sellerwatch.agents.answers import Answer, AnswerKind
 from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.agents.lending import LendingTerms
+from sellerwatch.agents.lending import LendingRules
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.token import Token
 from sellerwatch.crawling.absorb_batch import CrawlRules
@@ -29,6 +29,7 @@ from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.judged_result import JudgedResult, judge
 from sellerwatch.crawling.list_reconciliation import list_tasks, pages_of
 from sellerwatch.crawling.ports import WorkerInfo
+from sellerwatch.crawling.save_execution import add_execution
 from sellerwatch.crawling.task import Task, TaskStatus, TaskType
 from sellerwatch.kernel.ids import ExecutionId, Ids, ItemNo, ReplayableIds, SellerId, TaskId
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
@@ -107,7 +108,8 @@ class Practice:
             assert schedule is not None
             pages = pages_of(stated, self.rules.page_size)
             run = Execution.create(ExecutionId(next(drawn)), schedule.schedule_id, seller_id, now)
-            tx.executions.add(replace(run.start(pages, now), list_total=stated, deadline_at=now + DAY))
+            begun = replace(run.start(pages, now), list_total=stated, deadline_at=now + DAY, started_by="test")
+            add_execution(tx, begun)
             tx.tasks.add(list_tasks(run.execution_id, seller_id, range(pages), drawn, self.rules, now))
             return run.execution_id
 
@@ -115,7 +117,7 @@ class Practice:
 
     async def claims(self, wanted: int = 50, worker: int = 1) -> Claims:
         moment, turn = at(self.now), self.turn
-        terms = LendingTerms(self.limits, self.host, self.rules.breaker)
+        terms = LendingRules(self.limits, self.host, self.rules.breaker)
         found = await self.store.transact(lambda tx: claim(tx, worker_id(worker), wanted, turn, moment, terms))
         self.turn += 1
         return found

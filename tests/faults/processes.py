@@ -25,7 +25,7 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.clock import SystemClock
 from sellerwatch.kernel.ids import Ids, ReplayableIds, SellerId
 from sellerwatch.sellers.commands import register_seller, run_now
-from sellerwatch.simulator.rng import dice
+from sellerwatch.simulator.rng import seeded_rng
 
 #: Nobody waits longer for anything here; a machine that is slow is not a fault.
 PATIENCE = 150.0
@@ -172,7 +172,7 @@ class SimulatorProcess(Program):
 def register_at(url: str, *sellers: str, due: bool = True) -> None:
     """As `sellers add --crawl-now` does it, without a process for each."""
     clock = SystemClock()
-    draw, now = ReplayableIds(Ids(clock, dice(*sellers))), clock.now()
+    draw, now = ReplayableIds(Ids(clock, seeded_rng(*sellers))), clock.now()
     store = SqlStore(make_engine(url), clock, InlineRunner(), InlineRunner())
 
     def work(tx: Transaction) -> None:

@@ -230,7 +230,7 @@ class Stage:
         return MOST_RUNS
 
     async def _is_seen_whole(self, run: Execution) -> bool:
-        standing = await self.store.read(lambda tx: tx.products.list_standing(run.seller_id, run.execution_id))
+        standing = await self.store.read(lambda tx: tx.products.list_counts(run.seller_id, run.execution_id))
         return standing.seen >= (run.list_total or 0)
 
     async def settle(self, service: Service | None = None) -> None:

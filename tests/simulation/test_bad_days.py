@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.simulation.stage import MOST_RUNS, Stage, play, settings_of
 
-from sellerwatch.simulator.product_server import Behaviour, Mode
-from sellerwatch.simulator.rng import dice
+from sellerwatch.simulator.product_server import ServerBehaviour, ServerMode
+from sellerwatch.simulator.rng import seeded_rng
 from sellerwatch.simulator.world import MutationKind
 
 #: Everything but removals: those are another story.
@@ -61,7 +61,7 @@ def test_whatever_changes_between_runs_arrives_in_order_and_once(
 ) -> None:
     async def story(stage: Stage) -> None:
         sellers = await stage.register()
-        rng = dice(seed, "changes")
+        rng = seeded_rng(seed, "changes")
         async with stage.serving() as service:
             await stage.crawl_all(service, sellers)
             for _ in range(2):
@@ -76,7 +76,7 @@ def test_whatever_changes_between_runs_arrives_in_order_and_once(
 def test_changes_in_the_middle_of_a_run_arrive_by_the_next_one(migrated_template: Path) -> None:
     async def story(stage: Stage) -> None:
         sellers = await stage.register()
-        rng = dice("changes while reading")
+        rng = seeded_rng("changes while reading")
         async with stage.serving() as service:
             for _ in range(3):
                 for seller_id in sellers:
@@ -92,14 +92,14 @@ def test_changes_in_the_middle_of_a_run_arrive_by_the_next_one(migrated_template
     play(migrated_template, story, settings=settings_of(PAGE_SIZE=10), profile="slow", sellers=1, products=25)
 
 
-@pytest.mark.parametrize("mode", [mode for mode in Mode if mode is not Mode.WELL])
+@pytest.mark.parametrize("mode", [mode for mode in ServerMode if mode is not ServerMode.WELL])
 def test_a_product_server_that_misbehaves_gets_everything_in_the_end_and_in_order(
-    migrated_template: Path, mode: Mode
+    migrated_template: Path, mode: ServerMode
 ) -> None:
     async def story(stage: Stage) -> None:
         sellers = await stage.register()
-        rng = dice(mode.value)
-        stage.simulator.product_server.behave(Behaviour(mode, probability=0.5, requests=60))
+        rng = seeded_rng(mode.value)
+        stage.simulator.product_server.behave(ServerBehaviour(mode, probability=0.5, requests=60))
         async with stage.serving() as service:
             for _ in range(3):
                 await stage.crawl_all(service, sellers)

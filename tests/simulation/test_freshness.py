@@ -12,8 +12,8 @@ from sellerwatch.kernel.failure import FailureCode
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.reports.freshness import FreshnessState, FreshnessView, freshness_views
 from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
-from sellerwatch.simulator.chaos import Ailment
-from sellerwatch.simulator.product_server import Behaviour, Mode
+from sellerwatch.simulator.chaos import FaultKind
+from sellerwatch.simulator.product_server import ServerBehaviour, ServerMode
 
 HOURLY = CrawlingInterval(1, IntervalUnit.HOURS)
 ALERTS = "SELECT kind, subject_id FROM activity WHERE kind IN ('seller.late', 'seller.fresh') ORDER BY id"
@@ -47,7 +47,7 @@ def test_sellers_are_never_read_then_fresh_then_late_for_as_long_as_the_marketpl
             assert await states(stage) == {FreshnessState.FRESH}
             assert {each.fresh_share for each in (await fresh(stage)).values()} == {1.0}
             assert await alerts(stage) == []
-            plan(stage, Ailment.ERROR, 3 * HOUR)
+            plan(stage, FaultKind.ERROR, 3 * HOUR)
             await stage.clock.sleep(2.5 * HOUR)
             assert await states(stage) == {FreshnessState.LATE}
             assert await causes(stage) == {FailureCode.CIRCUIT_OPEN}
@@ -63,7 +63,7 @@ def test_sellers_are_never_read_then_fresh_then_late_for_as_long_as_the_marketpl
 def test_sellers_are_late_while_events_wait_for_more_than_a_minute(migrated_template: Path) -> None:
     async def story(stage: Stage) -> None:
         await stage.register(every=HOURLY, due=stage.clock.now())
-        stage.simulator.product_server.behave(Behaviour(Mode.DOWN))
+        stage.simulator.product_server.behave(ServerBehaviour(ServerMode.DOWN))
         async with stage.serving(schedules=True):
             await stage.clock.sleep(10 * MINUTE)
             found = await fresh(stage)
@@ -71,7 +71,7 @@ def test_sellers_are_late_while_events_wait_for_more_than_a_minute(migrated_temp
                 (FreshnessState.LATE, 1.0, 20)
             }
             assert await causes(stage) == {FailureCode.RECEIVER_AWAY}
-            stage.simulator.product_server.behave(Behaviour())
+            stage.simulator.product_server.behave(ServerBehaviour())
             await stage.clock.sleep(10 * MINUTE)
             assert await states(stage) == {FreshnessState.FRESH}
             assert [kind for kind, _ in await alerts(stage)] == ["seller.late"] * 2 + ["seller.fresh"] * 2
@@ -83,7 +83,7 @@ def test_products_whose_parts_could_not_be_read_make_a_seller_incomplete(migrate
     async def story(stage: Stage) -> None:
         await stage.register(every=HOURLY, due=stage.clock.now())
         product = stage.simulator.world.listing(stage.sellers[0])[0]
-        plan(stage, Ailment.WITHOUT_MODULE, 3 * HOUR, endpoint="detail", item_no=product)
+        plan(stage, FaultKind.WITHOUT_MODULE, 3 * HOUR, endpoint="detail", item_no=product)
         async with stage.serving(schedules=True):
             await stage.clock.sleep(30 * MINUTE)
             one, other = (await fresh(stage)).values()

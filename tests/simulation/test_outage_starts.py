@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from tests.builders import a_context
 from tests.simulation.outages import (
     AGENTS,
+    HOUR,
     MINUTE,
     calm_settings,
     causes,
@@ -21,11 +23,12 @@ from tests.simulation.stage import Stage, play
 
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.crawling.execution import ExecutionStatus
-from sellerwatch.crawling.trigger import start
+from sellerwatch.crawling.trigger import start, trigger
+from sellerwatch.kernel.failure import FailureCode
 from sellerwatch.kernel.ids import ReplayableIds, SellerId
 from sellerwatch.marketplaces.ports import Reply, Transport
 from sellerwatch.operations.sellers import deactivate_seller
-from sellerwatch.simulator.chaos import Ailment
+from sellerwatch.simulator.chaos import PROFILES, FaultKind
 
 
 class ListBroken:
@@ -46,7 +49,7 @@ def test_a_start_follows_as_soon_as_the_list_answers_again(migrated_template: Pa
         (seller_id,) = await stage.register()
         async with stage.serving() as service:
             await stage.crawl_all(service, [seller_id])
-            plan(stage, Ailment.REFUSED, 5 * MINUTE)
+            plan(stage, FaultKind.REFUSED, 5 * MINUTE)
             await stage.start(service, seller_id)
             await stage.clock.sleep(4 * MINUTE)
             (waiting,) = [run for run in await stage.executions() if run.is_open]
@@ -71,7 +74,7 @@ def test_a_list_that_no_active_seller_needs_is_checked_all_the_same(migrated_tem
         (seller_id,) = await stage.register()
         async with stage.serving() as service:
             await stage.crawl_all(service, [seller_id])
-            plan(stage, Ailment.REFUSED, 5 * MINUTE)
+            plan(stage, FaultKind.REFUSED, 5 * MINUTE)
             await stage.start(service, seller_id)
             await stage.clock.sleep(2 * MINUTE)
             assert (await look(stage)).open_endpoints == {Endpoint.LIST}
@@ -109,7 +112,7 @@ def test_a_command_beside_which_no_job_runs_sends_the_probe_itself(migrated_temp
         async with stage.serving() as service:
             await stage.crawl_all(service, [seller_id])
         async with stage.service() as service:
-            plan(stage, Ailment.REFUSED, MINUTE)
+            plan(stage, FaultKind.REFUSED, MINUTE)
             run = await stage.start(service, seller_id)
             await start(service.crawl, run, seller_id)
             assert (await look(stage)).open_endpoints == {Endpoint.LIST}
@@ -120,3 +123,42 @@ def test_a_command_beside_which_no_job_runs_sends_the_probe_itself(migrated_temp
             assert started.task_count == 1
 
     play(migrated_template, story, settings=calm_settings(), sellers=1, products=5)
+
+
+def test_a_start_that_finds_no_free_slot_is_queued_and_is_no_failed_try(migrated_template: Path) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.leave_agents(1)
+        first, second = await stage.register()
+        async with stage.serving() as service:
+            await stage.crawl_all(service, [first])
+            queued = await trigger(service.crawl, second, "test")
+            assert queued.task_count is None
+            (waiting,) = [run for run in await stage.executions() if run.is_open]
+            assert (waiting.status, waiting.start_tries) == (ExecutionStatus.PENDING, 0)
+            assert waiting.failure is not None
+            assert waiting.failure.code is FailureCode.NO_FREE_AGENT
+            await until_over(stage, service, 2)
+            await check_afterwards(stage, 2)
+
+    # The total, a page, and two parts of a product.
+    play(migrated_template, story, settings=calm_settings(WINDOW_LIMIT=4), sellers=2, products=1)
+
+
+def test_the_third_failed_try_of_a_start_alerts_once(migrated_template: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def story(stage: Stage) -> None:
+        (seller_id,) = await stage.register()
+        stage.simulator.marketplace.chaos.become(PROFILES["inflated"])
+        async with stage.serving() as service:
+            await stage.start(service, seller_id)
+            await stage.clock.sleep(HOUR)
+            (run,) = await stage.executions()
+            assert run.start_tries > 3
+            assert "could not be started in 3 tries" in "".join(alerts())
+            stage.simulator.marketplace.chaos.become(PROFILES["calm"])
+            await until_over(stage, service, 1)
+
+    def alerts() -> list[str]:
+        return [record.message for record in caplog.records if record.name == "sellerwatch.alerts"]
+
+    play(migrated_template, story, settings=calm_settings(), sellers=1, products=1)
+    assert len(alerts()) == 1

@@ -36,7 +36,7 @@ from sellerwatch.crawling.put_back import cancel_execution
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import ReplayableIds
 from sellerwatch.service.service import Service
-from sellerwatch.simulator.chaos import Ailment
+from sellerwatch.simulator.chaos import FaultKind
 
 #: The longest time between two probes, and a moment for the run to go on.
 LONGEST_PROBE_WAIT = timedelta(minutes=11)
@@ -45,7 +45,7 @@ LONGEST_PROBE_WAIT = timedelta(minutes=11)
 def break_details(stage: Stage, items: Sequence[int]) -> None:
     """The details of these products are answered 500 for ever."""
     for item_no in items:
-        plan(stage, Ailment.ERROR, 1000 * HOUR, endpoint="detail", item_no=item_no)
+        plan(stage, FaultKind.ERROR, 1000 * HOUR, endpoint="detail", item_no=item_no)
 
 
 async def check_only_broken(stage: Stage, items: Sequence[int]) -> None:
@@ -105,7 +105,7 @@ def test_broken_products_and_an_outage_end_in_a_run_with_those_failures_alone(
         async with stage.serving() as service:
             break_details(stage, broken)
             await begin_runs(stage, service, [seller_id], asked=20)
-            outage = plan(stage, Ailment.REFUSED, MINUTE)
+            outage = plan(stage, FaultKind.REFUSED, MINUTE)
             await stage.clock.sleep(MINUTE - 1)
             assert await stage.count(FAILED_TASKS) == 0
             check_cost(stage, outage)
@@ -123,7 +123,7 @@ def test_a_token_page_that_is_away_for_longer_than_the_deadline_ends_no_run(migr
             await begin_runs(stage, service, sellers, asked=10)
             stage.simulator.marketplace.restart(now(stage))
             before = commits(stage)
-            outage = plan(stage, Ailment.ERROR, 3 * HOUR, endpoint="session")
+            outage = plan(stage, FaultKind.ERROR, 3 * HOUR, endpoint="session")
             await stage.clock.sleep(3 * HOUR - 1)
             (run,) = await stage.executions()
             assert run.deadline_at is not None
@@ -149,7 +149,7 @@ def test_an_outage_with_a_start_that_waits_keeps_the_deadline_of_the_run_and_sta
         going, other = await stage.register()
         async with stage.serving() as service:
             await begin_runs(stage, service, [going], asked=30)
-            before, outage = commits(stage), plan(stage, Ailment.REFUSED, 1700)
+            before, outage = commits(stage), plan(stage, FaultKind.REFUSED, 1700)
             await stage.clock.sleep(5)
             await stage.start(service, other)
             service.nudge()
@@ -180,9 +180,9 @@ def test_circuits_close_after_an_outage_in_which_the_only_run_was_cancelled(
             await begin_runs(stage, service, sellers, asked=15)
             if ailment == "token page":
                 stage.simulator.marketplace.restart(now(stage))
-                plan(stage, Ailment.ERROR, MINUTE, endpoint="session")
+                plan(stage, FaultKind.ERROR, MINUTE, endpoint="session")
             else:
-                plan(stage, Ailment.REFUSED, MINUTE)
+                plan(stage, FaultKind.REFUSED, MINUTE)
             await stage.clock.sleep(30)
             assert (await look(stage)).open_endpoints
             await cancel(stage, service)
@@ -204,7 +204,7 @@ def test_an_outage_at_the_end_of_a_run_has_no_effect_on_an_error_a_day_later(mig
             await begin_runs(stage, service, [seller_id], asked=1)
             while await stage.count(OPEN_TASKS) > 2:
                 await stage.clock.sleep(0.01)
-            plan(stage, Ailment.REFUSED, MINUTE)
+            plan(stage, FaultKind.REFUSED, MINUTE)
             await stage.clock.sleep(20 * HOUR)
             break_details(stage, broken)
             opened: set[Endpoint] = set()

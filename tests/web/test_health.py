@@ -13,7 +13,7 @@ from tests.builders import a_message, worker_id
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.crawling.ports import CrawlTx, WorkerInfo
-from sellerwatch.service.service import Role
+from sellerwatch.service.service import ProcessRole
 from sellerwatch.web.api.app import make_app
 
 from .caller import Api
@@ -87,7 +87,7 @@ async def test_a_worker_that_is_silent_is_down(office: Office) -> None:
 
 
 async def test_an_api_is_ready_without_any_worker(office: Office) -> None:
-    service = replace(office.service, roles=frozenset({Role.API}))
+    service = replace(office.service, roles=frozenset({ProcessRole.API}))
     api = Api(make_app(replace(office.parts, service=service)))
     assert down((await api.get("/actuator/health")).json) == {"worker"}
     ready = await api.get("/actuator/health/readiness")
@@ -113,7 +113,7 @@ async def test_a_scheduler_that_does_not_turn_is_down(office: Office) -> None:
     service = replace(office.service, schedules=True)
     api = Api(make_app(replace(office.parts, service=service)))
     assert down((await api.get("/actuator/health/readiness")).json) == {"scheduler"}
-    service.turns["start_due"] = office.clock.monotonic()
+    service.last_ended["start_due"] = office.clock.monotonic()
     assert (await api.get("/actuator/health/readiness")).status == 200
     office.clock.time += timedelta(seconds=31)
     assert "scheduler" in down((await api.get("/actuator/health/readiness")).json)

@@ -78,6 +78,14 @@ async def test_sellers_that_no_process_crawls_need_attention_once(office: Office
     assert (needed["kind"], needed["severity"], needed["sentence"]) == ("no_worker", "error", "No process crawls")
 
 
+async def test_a_run_that_could_not_be_started_needs_attention(office: Office) -> None:
+    await register_seller(office)
+    await at_work(office)
+    await waiting_run(office)
+    (needed,) = (await office.viewer.get(STATUS)).json["attention"]
+    assert (needed["kind"], needed["severity"], needed["count"]) == ("failing_starts", "error", 1)
+
+
 async def test_a_paused_run_needs_attention(office: Office) -> None:
     await register_seller(office)
     await at_work(office)

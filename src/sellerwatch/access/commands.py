@@ -10,6 +10,7 @@ from sellerwatch.access.queries import UserView, find_user
 from sellerwatch.access.users import VERSIONS_BEGIN, Role, User, UserExists
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.oversight.record_audit import record_audit
 
 
 def add_user(
@@ -74,7 +75,7 @@ def _change(
 def _record(
     tx: UsersTx, context: OperationContext, action: str, name: str, before: User | None, after: User | None
 ) -> None:
-    tx.audit.record(AuditEntry(context.now, context.actor, action, "user", name, _state(before), _state(after)))
+    record_audit(tx, AuditEntry(context.now, context.actor, action, "user", name, _state(before), _state(after)))
 
 
 def _state(user: User | None) -> dict[str, Any] | None:

@@ -23,6 +23,7 @@ from sellerwatch.access.users import FIRST, Role, User
 from sellerwatch.kernel.errors import Forbidden, TooManyRequests, Unauthenticated
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.oversight.record_audit import record_audit
 
 #: After this time without a failure the count starts again.
 FORGOTTEN = timedelta(days=1)
@@ -157,7 +158,7 @@ def record_failed_login(tx: UsersTx, context: OperationContext, attempt: LoginAt
 
 
 def _record(tx: UsersTx, context: OperationContext, actor: str, action: str, name: str, attempt: LoginAttempt) -> None:
-    tx.audit.record(AuditEntry(context.now, actor, action, "user", name, note=attempt.address))
+    record_audit(tx, AuditEntry(context.now, actor, action, "user", name, note=attempt.address))
 
 
 def _key(kind: str, value: str) -> bytes:

@@ -1,4 +1,4 @@
-"""What can be seen of users."""
+"""Queries over users."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sellerwatch.kernel.views import About, View
 
 @dataclass(frozen=True)
 class UserView(View):
-    """Somebody who can log in."""
+    """A person who can log in."""
 
     name: Annotated[str, About(example="minji")]
     role: Annotated[Role, About("Admins change things, viewers read.", "viewer")]

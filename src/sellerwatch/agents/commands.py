@@ -17,7 +17,7 @@ from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.pool_rules import PoolRules
 from sellerwatch.agents.ports import PoolTx, Sealer, StoredAgent
 from sellerwatch.agents.queries import AgentView, agent_view, find_agent, limits_in_force
-from sellerwatch.agents.record_outcomes import standing_notice
+from sellerwatch.agents.record_outcomes import status_notice
 from sellerwatch.agents.token import InvalidToken
 from sellerwatch.kernel.bulk import BulkResult, BulkResultView, handle_each, refused_views
 from sellerwatch.kernel.circuit import CircuitState
@@ -26,6 +26,7 @@ from sellerwatch.kernel.ids import UserAgentId
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import About, View
 from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.oversight.record_audit import record_audit
 
 #: A request that was under way when its agent was removed is answered within this time.
 UNDER_WAY = timedelta(minutes=1)
@@ -226,7 +227,7 @@ def rekey_tokens(tx: PoolTx, context: OperationContext, sealer: Sealer) -> Rekey
         tx.tokens.reseal(token_row, anew)
     if resealed:
         after = {"keyId": key_id, "resealed": resealed, "unopened": len(unopened)}
-        tx.audit.record(AuditEntry(context.now, context.actor, "agent.rekey", "agent", "all", after=after))
+        record_audit(tx, AuditEntry(context.now, context.actor, "agent.rekey", "agent", "all", after=after))
     return RekeyedView(context.dry_run, key_id, resealed, current, unopened)
 
 
@@ -259,7 +260,7 @@ def _changed_limit(
     tx: PoolTx, context: OperationContext, action: str, name: str, limits: LimitSettings, values: tuple[Any, Any]
 ) -> ChangedLimitView:
     before, after = ({"value": value} for value in values)
-    tx.audit.record(AuditEntry(context.now, context.actor, action, "setting", name.upper(), before, after))
+    record_audit(tx, AuditEntry(context.now, context.actor, action, "setting", name.upper(), before, after))
     return ChangedLimitView(name.upper(), *values, limits.taken_over_within, context.dry_run)
 
 
@@ -281,7 +282,7 @@ def _move(
         before, after = _audited(stored.agent, stored.circuit), _audited(moved, circuit)
         _record(tx, context, action, moved, before, after)
         if is_alert:
-            context.notices.append(standing_notice(moved))
+            context.notices.append(status_notice(moved))
         return moved
 
     return _each_agent(tx, context, names, move_one)
@@ -332,7 +333,7 @@ def _record(
     before: Mapping[str, Any] | None,
     after: Mapping[str, Any] | None,
 ) -> None:
-    tx.audit.record(AuditEntry(context.now, context.actor, action, "agent", agent.user_agent_id, before, after))
+    record_audit(tx, AuditEntry(context.now, context.actor, action, "agent", agent.user_agent_id, before, after))
 
 
 def _audited(agent: Agent, circuit: Circuit | None = None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What can be seen of products."""
+"""Queries over products."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ MOST_BODIES = 1000
 
 @dataclass(frozen=True)
 class ProductFilter:
-    """Which products: what is given narrows it. `search` is a part of the name."""
+    """Which products: every field that is given narrows it. `search` is a part of the name."""
 
     seller_id: SellerId | None = None
     state: ProductState | None = None

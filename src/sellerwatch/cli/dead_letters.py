@@ -16,8 +16,8 @@ from sellerwatch.operations.dead_letters import list_dead_letters, redrive_dead_
 
 if TYPE_CHECKING:
     from sellerwatch.cli.database_session import CommandSession
-    from sellerwatch.crawling.dead_letters import DeadLetterView
     from sellerwatch.crawling.queue import DeadLetters
+    from sellerwatch.operations.dead_letters import DeadLetterView
 
 T = TypeVar("T")
 

@@ -45,7 +45,7 @@ PAUSE_BETWEEN_ROUNDS = 15.0
 
 
 @dataclass(frozen=True)
-class Plan:
+class DemoPlan:
     """What the demo was asked to do."""
 
     sellers: int
@@ -91,13 +91,13 @@ def demo(
         raise UnknownProfile(given=profile, known=tuple(PROFILES))
     configure("error", None)
     endless = 1_000_000
-    plan = Plan(
+    plan = DemoPlan(
         sellers, products, rounds or (1 if once else endless), changes, once or rounds is not None, seed, profile
     )
     raise typer.Exit(run_on_uvloop(_demo(plan, as_json)))
 
 
-async def _demo(plan: Plan, as_json: bool) -> int:
+async def _demo(plan: DemoPlan, as_json: bool) -> int:
 
     simulator = Simulator(
         seed=plan.seed,
@@ -132,7 +132,7 @@ async def _demo(plan: Plan, as_json: bool) -> int:
 
 
 @asynccontextmanager
-async def _api(plan: Plan, service: Service, loaded: Loaded) -> AsyncIterator[Serving | None]:
+async def _api(plan: DemoPlan, service: Service, loaded: Loaded) -> AsyncIterator[Serving | None]:
     """The console and the API of a demo that stays up, on the usual port or, where that is taken, on any. The first
     password needs no changing: it ends with the demo."""
     if plan.once:
@@ -152,7 +152,7 @@ async def _api(plan: Plan, service: Service, loaded: Loaded) -> AsyncIterator[Se
 
 
 async def _rounds(
-    plan: Plan,
+    plan: DemoPlan,
     service: Service,
     session: OperationSession,
     running: asyncio.Task[None],
@@ -193,7 +193,7 @@ async def _rounds(
     }
 
 
-def _let_the_world_change(simulator: Simulator, plan: Plan, round_: int) -> None:
+def _let_the_world_change(simulator: Simulator, plan: DemoPlan, round_: int) -> None:
     """Prices, stock, texts and options change, products appear and vanish."""
     rng = random.Random(f"{plan.seed}/{round_}")  # noqa: S311 - practice data
     simulator.world.mutate(plan.changes, rng)

@@ -20,7 +20,7 @@ from rich.text import Text
 from sellerwatch.kernel.errors import SellerwatchError
 from sellerwatch.kernel.views import View, view_json
 from sellerwatch.kernel.wording import error_text
-from sellerwatch.texts import say
+from sellerwatch.texts import fill, say, template
 
 #: Standard output: what was asked for. Standard error: everything said beside it.
 #: Into a pipe or a file nothing is folded at 80 columns: a line there is a record.
@@ -56,8 +56,11 @@ _COLOURS = {
 
 
 def print_error(error: SellerwatchError) -> None:
-    """One sentence on standard error, in the language of the setting LANGUAGE."""
-    print_refusal(error_text(error.code, error.facts, language_setting()))
+    """Print the sentence of an error, and what to do next, in the language of the setting LANGUAGE."""
+    language = language_setting()
+    advice = template("cli_advice", error.code, language)
+    sentence = error_text(error.code, error.facts, language)
+    print_refusal(sentence if advice is None else f"{sentence} {fill(advice, error.facts)}")
 
 
 def print_refusal(sentence: str) -> None:

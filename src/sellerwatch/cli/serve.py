@@ -24,7 +24,7 @@ from sellerwatch.kernel.wording import failure_text
 from sellerwatch.logs import configure
 from sellerwatch.operations.session import OperationSession
 from sellerwatch.sellers.queries import show_schedule
-from sellerwatch.service.service import EVERYTHING, Role, Service
+from sellerwatch.service.service import EVERYTHING, ProcessRole, Service
 from sellerwatch.settings.load import Loaded, load
 from sellerwatch.settings.model import Settings
 
@@ -56,7 +56,7 @@ def api() -> None:
     sellerwatch api
     """
 
-    run_on_uvloop(_serve(_loaded(), frozenset({Role.API})))
+    run_on_uvloop(_serve(_loaded(), frozenset({ProcessRole.API})))
 
 
 def worker() -> None:
@@ -66,7 +66,7 @@ def worker() -> None:
     sellerwatch worker
     """
 
-    run_on_uvloop(_serve(_loaded(), frozenset({Role.WORKER})))
+    run_on_uvloop(_serve(_loaded(), frozenset({ProcessRole.WORKER})))
 
 
 def scheduler() -> None:
@@ -76,7 +76,7 @@ def scheduler() -> None:
     sellerwatch scheduler
     """
 
-    run_on_uvloop(_serve(_loaded(), frozenset({Role.SCHEDULER})))
+    run_on_uvloop(_serve(_loaded(), frozenset({ProcessRole.SCHEDULER})))
 
 
 def crawl(
@@ -105,14 +105,14 @@ def _loaded(*, quiet: bool = False) -> Loaded:
     return loaded
 
 
-async def _serve(loaded: Loaded, roles: frozenset[Role]) -> None:
+async def _serve(loaded: Loaded, roles: frozenset[ProcessRole]) -> None:
 
     log, settings = logging.getLogger("sellerwatch"), loaded.settings
     async with AsyncExitStack() as opened:
         service = await opened.enter_async_context(open_service(settings, roles=roles))
         stop_on_signals(service.stop.set)
         where = {"role": service.role, "marketplace": settings.marketplace_url}
-        if Role.API in roles:
+        if ProcessRole.API in roles:
             from sellerwatch.web.serve import api_of  # noqa: PLC0415 - FastAPI: only roles with an API hold it
 
             serving = await opened.enter_async_context(api_of(service, settings, origins=loaded.origins))

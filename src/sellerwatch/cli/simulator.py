@@ -15,7 +15,7 @@ from sellerwatch.cli.output import err, print_facts, print_json
 from sellerwatch.cli.texts import Texts
 from sellerwatch.kernel.errors import Failed, Invalid
 from sellerwatch.simulator.chaos import PROFILES
-from sellerwatch.simulator.http import Server, serve
+from sellerwatch.simulator.http import SimulatorServer, serve
 from sellerwatch.simulator.simulator import EVENTS_PATH, Simulator
 
 HELP = """Run the practice marketplace, and the product server beside it, on one port.
@@ -77,7 +77,7 @@ def simulator(
         secret=secret,
     )
 
-    def announce(server: Server) -> None:
+    def announce(server: SimulatorServer) -> None:
         facts = {
             "marketplace": server.url,
             "product_server": server.url + EVENTS_PATH,

@@ -60,6 +60,8 @@ def _start(found: TraceView, text: Texts) -> list[Step]:
     if schedule is not None:
         due = f"{found.seller_id}: {text(f'every.{schedule.interval.unit}', n=schedule.interval.amount)}"
     by = unknown if started is None else f"{text('why.started_by')} {started.actor}"
+    if run is not None and run.status == "PENDING":
+        by = text("why.not_started")
     shown: str | None = text("why.no_run")
     if run is not None:
         done = text("execution.numbers", done=run.ended_tasks, total=run.total_tasks_created, rate=run.progress_rate)

@@ -110,7 +110,7 @@ def follow_runs(tx: CrawlTx, _: OperationContext, execution_ids: Sequence[Execut
 def saw_everything(tx: CrawlTx, _: OperationContext, execution_id: ExecutionId) -> bool:
     """Return whether every task of a run succeeded and it saw as many products as the list stated."""
     run = find_execution(tx, execution_id)
-    seen = tx.products.list_standing(run.seller_id, execution_id).seen
+    seen = tx.products.list_counts(run.seller_id, execution_id).seen
     return run.all_succeeded and seen >= (run.list_total or 0)
 
 

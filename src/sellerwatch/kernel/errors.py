@@ -3,8 +3,8 @@
 SellerwatchError                  code + facts; the sentence comes from the wording catalogue
 ├── Invalid                       the input itself is wrong; nothing was changed            400, exit 2
 ├── NotFound                      what was named does not exist                             404, exit 1
-├── Unauthenticated               nobody knows who asks                                     401
-├── Forbidden                     whoever asks may not                                      403
+├── Unauthenticated               the caller is not known                                   401
+├── Forbidden                     the caller is not allowed                                 403
 ├── TooLarge                      more than is taken                                        413
 ├── TooManyRequests               too often; carries when to come back                      429
 ├── Conflict                      a rule forbids it in the present state                    409, exit 1
@@ -30,7 +30,7 @@ _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class SellerwatchError(Exception):
-    """The root: anything the program says no to on purpose. What is not one of these is a bug."""
+    """The root of all errors that are raised on purpose. Any other error is a bug."""
 
     code: ClassVar[str] = "ERROR"
 
@@ -66,7 +66,7 @@ def _made_again(kind: type[SellerwatchError], given: dict[str, object]) -> Selle
 
 
 class Invalid(SellerwatchError):
-    """The input is wrong by itself, whatever the state."""
+    """The input is wrong, whatever the state is."""
 
 
 class NotFound(SellerwatchError):
@@ -96,7 +96,7 @@ class Conflict(SellerwatchError):
 
 
 class Unavailable(SellerwatchError):
-    """Refused for now. `retry_after` (seconds) is there when somebody knows it."""
+    """Refused for now. `retry_after` is in seconds, where that is known."""
 
     retry_after: float | None = None
 

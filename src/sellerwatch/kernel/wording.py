@@ -52,9 +52,14 @@ LIST_WORDS = {"en": (" or ", "nothing"), "ko": (" 또는 ", "없음")}
 
 
 def failure_text(failure: Failure, language: str = "en") -> str:
-    """Return the sentence for a failure."""
-    text = template("failures", failure.code, language) or ""
-    return text.format_map(defaultdict(lambda: "?", without_full_stops(text, failure.facts_by_name))).rstrip()
+    """Return the sentence for a failure, with that of its cause in it."""
+    facts: dict[str, object] = {**failure.facts_by_name}
+    sentence = ""
+    for code in reversed((failure.code, *failure.causes)):
+        facts["cause"] = sentence
+        text = template("failures", code, language) or ""
+        sentence = text.format_map(defaultdict(lambda: "?", without_full_stops(text, facts))).rstrip()
+    return sentence
 
 
 def without_full_stops(text: str, facts: Mapping[str, Any]) -> dict[str, Any]:

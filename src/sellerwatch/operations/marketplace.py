@@ -13,6 +13,7 @@ from sellerwatch.agents.marketplace_status import MarketplaceStatusView, show_ma
 from sellerwatch.agents.ports import Pause
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.crawling.save_execution import save_execution
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.errors import Conflict
 from sellerwatch.kernel.ids import SellerId
@@ -21,6 +22,7 @@ from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import About
 from sellerwatch.operations.session import OperationSession
 from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.oversight.record_audit import record_audit
 from sellerwatch.sellers.seller import SellerNotFound
 
 NOT_PAUSED: dict[str, Any] = {"isPaused": False}
@@ -140,7 +142,7 @@ def _extend_deadlines(tx: CrawlTx, ended: Pause, now: datetime) -> None:
         others = [each.paused_at for each in pauses if each.seller_id in (None, run.seller_id)]
         waited = min([now, *outages, *others]) - max(ended.paused_at, _began(current))
         if waited > timedelta(0):
-            tx.executions.save(replace(current, deadline_at=current.deadline_at + waited))
+            save_execution(tx, current, replace(current, deadline_at=current.deadline_at + waited))
 
 
 def _began(run: Execution) -> datetime:
@@ -156,7 +158,7 @@ def _record(
     after: dict[str, Any],
 ) -> None:
     subject = ("marketplace", "requests") if seller_id is None else ("seller", seller_id)
-    tx.audit.record(AuditEntry(context.now, context.actor, action, *subject, before, after))
+    record_audit(tx, AuditEntry(context.now, context.actor, action, *subject, before, after))
 
 
 def _audited(pause: Pause) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The one way from a surface (API, command line, console) to commands and queries."""
+"""Run commands and queries for a surface: API, command line or console."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be seen of the outbox: messages, attempts to deliver them, and both outboxes in numbers."""
+"""Queries over the outboxes: messages, delivery attempts, and counts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sellerwatch.kernel.views import About, CursorPageView, View
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import Message, MessageNotFound, MessageStatus, OutboxKind
 from sellerwatch.outbox.ports import MessageFilter, OutboxTx
-from sellerwatch.outbox.receipt import Attempt, Verdict
+from sellerwatch.outbox.receipt import Attempt, DeliveryVerdict
 
 AN_ID = "0198c0de-0000-7000-8005-000000000001"
 
@@ -60,7 +60,7 @@ class AttemptView(View):
     at: datetime
     duration_ms: int | None
     http_status_code: int | None
-    verdict: Annotated[Verdict, About(example="DELIVERED")]
+    verdict: Annotated[DeliveryVerdict, About(example="DELIVERED")]
     is_counted: Annotated[bool, About("False where the receiver was away: the attempt costs the message nothing.")]
     answer: Annotated[str | None, About("The beginning of the answer, or why there was none.")]
 

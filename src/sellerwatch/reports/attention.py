@@ -74,7 +74,7 @@ def _entry(finding: Finding, language: str) -> AttentionView:
 _OUTBOX_STATUS = ("sellerwatch outbox status", "GET /api/v1/outbox/status", "/outbox")
 _RESUME = ("sellerwatch marketplace resume", "POST /api/v1/marketplace/resume", "/#marketplace")
 _MARKETPLACE = ("sellerwatch marketplace status", "GET /api/v1/marketplace/status", "/#marketplace")
-_PLAN = ("sellerwatch plan", "GET /api/v1/status", "/schedules")
+_PLAN = ("sellerwatch plan", "GET /api/v1/plan", "/schedules")
 _AGENTS = ("sellerwatch agents status", "GET /api/v1/user-agents/status", "/agents")
 
 #: What helps with each kind: a command, a route, a page.
@@ -87,7 +87,7 @@ ACTIONS: Mapping[AttentionKind, Sequence[tuple[str, str, str]]] = {
         ("sellerwatch outbox resume", "POST /api/v1/outbox/resume", "/outbox"),
     ],
     AttentionKind.ENDPOINTS_AWAY: [_MARKETPLACE],
-    AttentionKind.POOL_BREAKER: [_AGENTS, ("sellerwatch agents add", "POST /api/v1/user-agents", "/agents")],
+    AttentionKind.POOL_BREAKER: [_AGENTS, ("sellerwatch agents add", "POST /api/v1/agents", "/agents")],
     AttentionKind.FAILED_EVENTS: [
         ("sellerwatch outbox list --status FAILED", "GET /api/v1/outbox?status=FAILED", "/outbox?status=FAILED"),
         ("sellerwatch outbox replay", "POST /api/v1/outbox/replay", "/outbox?status=FAILED"),
@@ -95,7 +95,7 @@ ACTIONS: Mapping[AttentionKind, Sequence[tuple[str, str, str]]] = {
     ],
     AttentionKind.STUCK_EVENTS: [_OUTBOX_STATUS],
     AttentionKind.FAILED_SCHEDULES: [("sellerwatch schedules list", "GET /api/v1/schedules", "/schedules#failed")],
-    AttentionKind.FAILED_STARTS: [
+    AttentionKind.FAILING_STARTS: [
         ("sellerwatch executions list --status PENDING", "GET /api/v1/executions?status=PENDING", "/executions"),
         _MARKETPLACE,
     ],
@@ -129,14 +129,14 @@ ACTIONS: Mapping[AttentionKind, Sequence[tuple[str, str, str]]] = {
     AttentionKind.HELD_REMOVALS: [
         ("sellerwatch removals list --status HELD", "GET /api/v1/removals?status=HELD", "/removals?status=HELD"),
     ],
-    AttentionKind.BUDGET_TOO_SMALL: [_PLAN, ("sellerwatch agents add", "POST /api/v1/user-agents", "/agents")],
+    AttentionKind.BUDGET_TOO_SMALL: [_PLAN, ("sellerwatch agents add", "POST /api/v1/agents", "/agents")],
     AttentionKind.LATE_SELLERS: [("sellerwatch sellers list", "GET /api/v1/sellers", "/sellers?fresh=late")],
     AttentionKind.BLOCKED_AGENTS: [
         (
             "sellerwatch agents list --status BLOCKED",
-            "GET /api/v1/user-agents?status=BLOCKED",
+            "GET /api/v1/agents?status=BLOCKED",
             "/agents?status=BLOCKED",
         ),
-        ("sellerwatch agents unblock", "POST /api/v1/user-agents/unblock", "/agents?status=BLOCKED"),
+        ("sellerwatch agents unblock", "POST /api/v1/agents/unblock", "/agents?status=BLOCKED"),
     ],
 }

@@ -15,7 +15,7 @@ from sellerwatch.kernel.views import About, NumberedPageView, View
 from sellerwatch.reports.dashboard import SellerTimes
 from sellerwatch.reports.ports import ReportsTx
 from sellerwatch.schedules.forecast import DAY, Budget, Finish, agents_needed, finishes
-from sellerwatch.schedules.outlook import Due, Rhythm
+from sellerwatch.schedules.outlook import Due, ExpectedRuns
 from sellerwatch.schedules.queries import IntervalView
 
 
@@ -35,7 +35,7 @@ class PlannedRunView(View):
 
     @classmethod
     def of(
-        cls, seller: SellerTimes, rhythm: Rhythm, finish: Finish, now: datetime, *, is_going: bool
+        cls, seller: SellerTimes, expected: ExpectedRuns, finish: Finish, now: datetime, *, is_going: bool
     ) -> PlannedRunView:
         starts_at = max(finish.run.at, now)
         return cls(
@@ -47,7 +47,7 @@ class PlannedRunView(View):
             requests=finish.run.requests,
             starts_at=starts_at,
             ends_at=finish.at,
-            is_late=finish.at is None or finish.at > starts_at + rhythm.interval,
+            is_late=finish.at is None or finish.at > starts_at + expected.interval,
         )
 
 
@@ -85,13 +85,13 @@ def show_plan(
     else:
         budget = Budget.of_so_many(agents, limits, host)
     sellers = tx.dashboard.freshness()
-    rhythms = {seller.seller_id: seller.rhythm(page_size, products) for seller in sellers}
+    expected_runs = {seller.seller_id: seller.expected_runs(page_size, products) for seller in sellers}
     going = {run.seller_id: run for run in tx.executions.running()}
-    next_runs = _next_runs(rhythms, going, budget, context.now)
+    next_runs = _next_runs(expected_runs, going, budget, context.now)
     runs = [
         PlannedRunView.of(
             seller,
-            rhythms[seller.seller_id],
+            expected_runs[seller.seller_id],
             next_runs[seller.seller_id],
             context.now,
             is_going=seller.seller_id in going,
@@ -100,7 +100,7 @@ def show_plan(
         if seller.seller_id in next_runs
     ]
     runs.sort(key=lambda run: (run.starts_at, run.seller_id))
-    per_day = [each.requests * (DAY / each.interval) for each in rhythms.values() if each.next_run_at is not None]
+    per_day = [each.requests * (DAY / each.interval) for each in expected_runs.values() if each.next_run_at is not None]
     asked, allowed, late = round(sum(per_day)), budget.within(DAY), sum(run.is_late for run in runs)
     counted = NumberedPageView.of(runs[page * size : (page + 1) * size], page, size, len(runs))
     return PlanView(
@@ -116,22 +116,22 @@ def show_plan(
 
 
 def _next_runs(
-    rhythms: Mapping[SellerId, Rhythm], going: Mapping[SellerId, Execution], budget: Budget, now: datetime
+    expected_runs: Mapping[SellerId, ExpectedRuns], going: Mapping[SellerId, Execution], budget: Budget, now: datetime
 ) -> Mapping[SellerId, Finish]:
     """Return for each seller the run that is going on or the next one, and when it would end.
 
     All runs of the coming day are simulated together, because each uses budget that the others then lack. A run that
     starts later is simulated alone.
     """
-    runs = [run for rhythm in rhythms.values() for run in rhythm.starts(now, now + DAY)]
+    runs = [run for expected in expected_runs.values() for run in expected.starts(now, now + DAY)]
     for seller_id, execution in going.items():
-        left = max(rhythms[seller_id].requests, execution.total_tasks_created) - execution.ended
+        left = max(expected_runs[seller_id].requests, execution.total_tasks_created) - execution.ended
         runs.append(Due(execution.started_at or now, seller_id, max(1, left)))
     first: dict[SellerId, Finish] = {}
     for finish in sorted(finishes(runs, budget, now), key=lambda finish: finish.run.at):
         first.setdefault(finish.run.seller_id, finish)
-    for rhythm in rhythms.values():
-        if rhythm.seller_id not in first and rhythm.next_run_at is not None:
-            run = Due(rhythm.next_run_at, rhythm.seller_id, rhythm.requests)
-            first[rhythm.seller_id] = finishes([run], budget.rested(), run.at)[0]
+    for expected in expected_runs.values():
+        if expected.seller_id not in first and expected.next_run_at is not None:
+            run = Due(expected.next_run_at, expected.seller_id, expected.requests)
+            first[expected.seller_id] = finishes([run], budget.rested(), run.at)[0]
     return first

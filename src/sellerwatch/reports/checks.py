@@ -43,7 +43,7 @@ class AttentionKind(StrEnum):
     FAILED_EVENTS = "failed_events"
     STUCK_EVENTS = "stuck_events"
     FAILED_SCHEDULES = "failed_schedules"
-    FAILED_STARTS = "failed_starts"
+    FAILING_STARTS = "failing_starts"
     FAILED_RUNS = "failed_runs"
     DEAD_LETTERS = "dead_letters"
     LOST_WORKERS = "lost_workers"
@@ -232,7 +232,7 @@ def _starts(look: ServiceLook) -> Iterator[Finding]:
     """Starts that are tried again, and those that were given up since the seller's last complete run."""
     given_up = {run.seller_id: run.failure for run in _failed_since(look) if run.started_at is None and run.failure}
     waiting = {run.seller_id: run.failure for run in look.waiting_starts if run.failure is not None}
-    yield from _by_cause(AttentionKind.FAILED_STARTS, given_up | waiting)
+    yield from _by_cause(AttentionKind.FAILING_STARTS, given_up | waiting)
 
 
 def _failed_since(look: ServiceLook) -> Iterator[Execution]:

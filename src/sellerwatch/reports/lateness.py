@@ -23,7 +23,7 @@ from sellerwatch.reports.freshness import (
 )
 from sellerwatch.reports.ports import ReportsTx
 from sellerwatch.schedules.forecast import DAY, Budget, finishes
-from sellerwatch.schedules.outlook import Due, Rhythm
+from sellerwatch.schedules.outlook import Due, ExpectedRuns
 
 #: How often sellers are looked at while something happens.
 MINUTE = timedelta(minutes=1)
@@ -76,7 +76,7 @@ def plan_run_times(tx: ReportsTx, at: Moment, limits: Limits, host: Host, page_s
     if not agents:
         return {}
     budget = Budget.of_so_many(agents, limits, host)
-    rhythms = [seller.rhythm(page_size) for seller in tx.dashboard.freshness()]
+    rhythms = [seller.expected_runs(page_size) for seller in tx.dashboard.freshness()]
     runs = [run for rhythm in rhythms for run in rhythm.starts(at.now, at.now + DAY)]
     planned: dict[SellerId, timedelta] = {}
     for finish in finishes(runs, budget, at.now):
@@ -85,7 +85,7 @@ def plan_run_times(tx: ReportsTx, at: Moment, limits: Limits, host: Host, page_s
     return {rhythm.seller_id: _bounded(rhythm, planned, budget, at.now) for rhythm in rhythms}
 
 
-def _bounded(rhythm: Rhythm, planned: dict[SellerId, timedelta], budget: Budget, now: datetime) -> timedelta:
+def _bounded(rhythm: ExpectedRuns, planned: dict[SellerId, timedelta], budget: Budget, now: datetime) -> timedelta:
     """A run that does not start within a day is played through by itself; no run is planned to take longer than its
     interval."""
     length = planned.get(rhythm.seller_id)

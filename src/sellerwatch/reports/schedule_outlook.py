@@ -78,7 +78,7 @@ def schedule_outlook(tx: ReportsTx, context: OperationContext, pool: PoolRules, 
     agents = tx.pool_report.standings(context.moment, limits)
     room, sellers = Budget.of(agents, limits, host).within(HOUR), tx.dashboard.freshness()
     end = context.now + (HOURS + 1) * HOUR
-    runs = [run for seller in sellers for run in seller.rhythm(page_size).starts(context.now, end)]
+    runs = [run for seller in sellers for run in seller.expected_runs(page_size).starts(context.now, end)]
     hours = coming_day(runs, room, context.now)
     by_start = sorted(sellers, key=lambda seller: (starts_at(seller) is None, starts_at(seller) or context.now))
     return ScheduleOutlookView(

@@ -107,7 +107,7 @@ class ServiceLook:
     @property
     def requests_per_day(self) -> float:
         """What the schedules ask for in the long run, as `plan` counts it."""
-        rhythms = [seller.rhythm(self.surroundings.page_size) for seller in self.sellers]
+        rhythms = [seller.expected_runs(self.surroundings.page_size) for seller in self.sellers]
         return sum(each.requests * (DAY / each.interval) for each in rhythms if each.next_run_at is not None)
 
     @property

@@ -17,7 +17,7 @@ from sellerwatch.texts import say
 
 @dataclass(eq=False)
 class UnknownLimit(Invalid):
-    """No limit of that name; `known` is the nearest, or all there are."""
+    """There is no limit of that name; `known` are the nearest names, or all."""
 
     given: str
     known: tuple[str, ...]
@@ -65,7 +65,7 @@ class TunableLimits:
         return min(self.settings.tending_interval_seconds, self.settings.visibility_seconds)
 
     def find(self, given: str) -> str:
-        """Return the name for one in any case, with or without the prefix of the environment."""
+        """Return the name of a limit, given in any case, with or without the prefix of the environment."""
         name = given.strip().lower().replace("-", "_").removeprefix(PREFIX.lower())
         if name in TUNABLE:
             return name

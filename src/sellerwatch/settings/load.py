@@ -1,7 +1,7 @@
-"""Reads all sources of settings and validates them together: all that is wrong is said at once, before anything starts.
+"""Read all sources of settings and validate them together: all faults are reported at once, before anything starts.
 
 Precedence: run-time override (kept in the database), environment, file, default. A secret can be given as `NAME_FILE`.
-Where each value came from is kept, so that a person who wonders can be told.
+The source of each value is kept, so that it can be shown.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ CONFIG = "CONFIG"
 
 @dataclass(frozen=True)
 class Loaded:
-    """Settings in force and where each came from: `override`, `environment`, `file` or `default`."""
+    """Settings in force and the source of each: `override`, `environment`, `file` or `default`."""
 
     settings: Settings
     origins: Mapping[str, str] = field(default_factory=dict)
 
 
 def load(environment: Mapping[str, str], overrides: Mapping[str, str] | None = None) -> Loaded:
-    """Read all sources, or raise `InvalidSettings` with every fault there is."""
+    """Read all sources, or raise `InvalidSettings` with every fault."""
     faults: list[Fault] = []
     layers = (
         ("file", _from_file(environment, faults)),
@@ -52,7 +52,7 @@ def load(environment: Mapping[str, str], overrides: Mapping[str, str] | None = N
 
 
 def tuned(settings: Settings, overrides: Mapping[str, str]) -> Settings:
-    """The settings with limits changed at run time, or `InvalidSettings` with every fault there is."""
+    """Return the settings with limits changed at run time, or raise `InvalidSettings` with every fault."""
     faults: list[Fault] = []
     changed = _validated(settings.model_dump() | dict(overrides), faults)
     if changed is None:
@@ -101,7 +101,7 @@ def _from_environment(environment: Mapping[str, str], faults: list[Fault]) -> di
 
 
 def _why(error: OSError | ValueError) -> object:
-    """Never the text of the file: it may be a secret."""
+    """Return why a file cannot be read, without its text: it may be a secret."""
     if isinstance(error, UnicodeDecodeError):
         return Problem("not_utf8")
     return (error.strerror if isinstance(error, OSError) else None) or Problem("not_a_path")

@@ -1,4 +1,4 @@
-"""The types of settings: what a single value may be, and one sentence about one that may not."""
+"""The types of settings: what a value may be, and one sentence about a value that is not allowed."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _password(secret: SecretStr) -> SecretStr:
 
 
 def _sayable(text: str) -> str:
-    """An environment may hold what is no text; whoever words the refusal cannot carry that."""
+    """Refuse a value that is not text: an environment may contain bytes that no message could quote."""
     return text.encode("utf-8", "replace").decode()
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from sellerwatch.adapters.sql.history import LONGEST_FIELD, read_changes
-from sellerwatch.adapters.sql.paging import Walk, walk
+from sellerwatch.adapters.sql.paging import PageQuery, read_page
 from sellerwatch.adapters.sql.statements import AnyRow, Db
 from sellerwatch.catalog.changes import ChangeFilter, FoundProducts, ListedChange
 from sellerwatch.catalog.differences import ChangeKind
@@ -53,7 +53,7 @@ class SqlChanges:
         self._db = db
 
     def page(self, choice: ChangeFilter, cursor: Cursor | None, limit: int) -> Page[ListedChange]:
-        return walk(self._db, _way(choice), ROW, _listed, cursor=cursor, limit=limit)
+        return read_page(self._db, _way(choice), ROW, _listed, cursor=cursor, limit=limit)
 
     def found_by(self, execution_id: ExecutionId) -> FoundProducts:
         given = {"execution_id": execution_id}
@@ -68,7 +68,7 @@ class SqlChanges:
         return [ItemNo(row[0]) for row in self._db.rows(ITEMS, {"execution_id": execution_id}, kinds=kinds)]
 
 
-def _way(choice: ChangeFilter) -> Walk:
+def _way(choice: ChangeFilter) -> PageQuery:
     """Go by the index of the run or of the seller; what neither serves is looked at row by row."""
     kinds = {f"kind_{number}": str(kind) for number, kind in enumerate(choice.kinds)}
     asked = {
@@ -82,12 +82,12 @@ def _way(choice: ChangeFilter) -> Walk:
     given: dict[str, Any] = {**_values(choice), **kinds}
     if choice.execution_id is not None:
         found_by = ["execution_id", *(["kind"] if len(kinds) == 1 else [])]
-        return Walk("changes", given, [only.pop(name) for name in found_by], only)
+        return PageQuery("changes", given, [only.pop(name) for name in found_by], only)
     if choice.seller_id is not None:
         found_by = ["seller_id", *(["kind"] if len(kinds) == 1 else []), "created_at"]
         within = [only.pop(name) for name in found_by if name in only]
-        return Walk("changes", given, within, only, by_time=True)
-    return Walk("changes", given, (), only, since=choice.since)
+        return PageQuery("changes", given, within, only, by_time=True)
+    return PageQuery("changes", given, (), only, since=choice.since)
 
 
 def _values(choice: ChangeFilter) -> dict[str, Any]:

@@ -1,7 +1,5 @@
-"""Products' histories in SQL, as zstd-compressed JSON: a list of changes, or of a creation the whole product.
-
-The rows of the feed of changes (`changes.py`) are written with them.
-"""
+"""The history of products in SQL, as JSON compressed with zstd: a list of changes, or the whole product at its
+creation. The rows of the feed of changes (`changes.py`) are written with it."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from sellerwatch.compose.surroundings import surroundings_of
 from sellerwatch.kernel.errors import Unavailable
 from sellerwatch.operations.session import OperationSession
 from sellerwatch.reports.service_look import Surroundings
-from sellerwatch.service.service import Role
+from sellerwatch.service.service import ProcessRole
 
 if TYPE_CHECKING:
     from sellerwatch.kernel.clock import Clock
@@ -68,8 +68,8 @@ class Parts:
         return surroundings_of(
             self.settings,
             has_receiver=service.deliveries[0].has_receiver,
-            is_worker=in_memory and Role.WORKER in service.roles,
-            is_scheduler=in_memory and Role.SCHEDULER in service.roles,
+            is_worker=in_memory and ProcessRole.WORKER in service.roles,
+            is_scheduler=in_memory and ProcessRole.SCHEDULER in service.roles,
             dead_letters=count,
         )
 

@@ -28,7 +28,7 @@ from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.errors import SellerwatchError
 from sellerwatch.reports.checks import ServicePart, service_part_names
 from sellerwatch.reports.queries import read_service_parts
-from sellerwatch.service.service import Role
+from sellerwatch.service.service import ProcessRole
 from sellerwatch.web.api.authorization import caller_of
 from sellerwatch.web.api.context import Parts, parts_of
 from sellerwatch.web.api.errors import refusals
@@ -189,10 +189,10 @@ def _schema(current: str | None) -> Finding:
 def _own_loops(parts: Parts) -> Iterator[Finding]:
     """The loops that this process runs: it has begun, and its scheduler has looked at the schedule lately."""
     service = parts.service
-    if Role.WORKER in service.roles:
+    if ProcessRole.WORKER in service.roles:
         yield Finding("worker", service.begun.is_set() and not service.stop.is_set())
-    if Role.SCHEDULER in service.roles and service.schedules and service.store.commits is None:
-        turned = service.turns.get("start_due")
+    if ProcessRole.SCHEDULER in service.roles and service.schedules and service.store.commits is None:
+        turned = service.last_ended.get("start_due")
         ago = None if turned is None else parts.clock.monotonic() - turned
         is_up = ago is not None and ago < SCHEDULER_SILENT
         yield Finding("scheduler", is_up, {"lastTurnSecondsAgo": None if ago is None else round(ago, 1)})

@@ -9,7 +9,6 @@ from pydantic import Field, StrictBool, StrictStr
 
 from sellerwatch.crawling import commands, queries
 from sellerwatch.crawling.commands import MOST_RETRIED
-from sellerwatch.crawling.dead_letters import DeadLettersView
 from sellerwatch.crawling.ports import TaskFilter
 from sellerwatch.crawling.task import TaskStatus, TaskType
 from sellerwatch.crawling.views import A_TASK_ID, RetriedTasksView, RetriedTaskView, TaskView
@@ -17,6 +16,7 @@ from sellerwatch.kernel.bulk import BulkResultView
 from sellerwatch.kernel.ids import ExecutionId, TaskId
 from sellerwatch.kernel.views import CursorPageView
 from sellerwatch.operations import dead_letters
+from sellerwatch.operations.dead_letters import DeadLettersView
 from sellerwatch.web.api.authorization import AdminSession, ViewerSession
 from sellerwatch.web.api.context import parts_of
 from sellerwatch.web.api.cursors import CursorParameter, DryRun, SellerFilter, one_way, seller_of, unreadable

@@ -21,7 +21,7 @@ from sellerwatch.web import sessions
 from sellerwatch.web.api.context import Parts, parts_of
 from sellerwatch.web.api.credentials import Caller
 from sellerwatch.web.console.texts import say
-from sellerwatch.web.sessions import Session
+from sellerwatch.web.sessions import ConsoleSession
 
 LANGUAGE, THEME, FLASH = "sellerwatch_language", "sellerwatch_theme", "sellerwatch_flash"
 THEMES = ("auto", "light", "dark")
@@ -50,7 +50,7 @@ class Visit:
     theme: str
     now: datetime
     form: Mapping[str, str] = field(default_factory=dict)
-    session: Session | None = None
+    session: ConsoleSession | None = None
     caller: Caller | None = None
 
     def t(self, key: str, **facts: object) -> str:

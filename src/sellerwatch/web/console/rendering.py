@@ -249,7 +249,7 @@ def _flash_of(visit: Visit) -> tuple[str, str] | None:
     return (str(tone), str(text)) if tone in ("ok", "bad") else None
 
 
-def put_session(visit: Visit, response: Response, session: sessions.Session) -> None:
+def put_session(visit: Visit, response: Response, session: sessions.ConsoleSession) -> None:
     seconds = int((session.expires_at - visit.now).total_seconds())
     sealed = sessions.seal(visit.parts, session)
     safe = _is_safe(visit)
