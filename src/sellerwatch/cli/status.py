@@ -11,7 +11,7 @@ from sellerwatch.cli.executions import FAMILY, cause_text
 from sellerwatch.cli.output import print_facts, print_table, print_view
 from sellerwatch.cli.session import AsJson, say
 from sellerwatch.cli.texts import Texts
-from sellerwatch.compose.surroundings import surroundings_of
+from sellerwatch.compose.check_context import check_context_of
 from sellerwatch.reports.overview import service_status
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def status(as_json: AsJson = False) -> None:
     sellerwatch status
     """
     with session.command_session() as at:
-        found, text = at.ask(service_status, surroundings_of(at.settings)), at.texts(FAMILY)
+        found, text = at.ask(service_status, check_context_of(at.settings)), at.texts(FAMILY)
     if as_json:
         print_view(found)
         return

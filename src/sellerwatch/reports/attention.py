@@ -12,7 +12,7 @@ from sellerwatch.kernel.views import About, View
 from sellerwatch.kernel.wording import failure_text
 from sellerwatch.reports.checks import AttentionKind, Finding, Severity, run_checks
 from sellerwatch.reports.ports import ReportsTx
-from sellerwatch.reports.service_look import ServiceLook, Surroundings
+from sellerwatch.reports.service_state import CheckContext, ServiceState
 from sellerwatch.texts import say
 
 #: Sellers that are named.
@@ -48,12 +48,12 @@ class AttentionListView(View):
     content: Sequence[AttentionView]
 
 
-def list_attention(tx: ReportsTx, context: OperationContext, surroundings: Surroundings) -> AttentionListView:
+def list_attention(tx: ReportsTx, context: OperationContext, check_context: CheckContext) -> AttentionListView:
     """List everything that needs a person, worst first."""
-    return AttentionListView(attention(ServiceLook(tx, context, surroundings)))
+    return AttentionListView(attention(ServiceState(tx, context, check_context)))
 
 
-def attention(look: ServiceLook) -> list[AttentionView]:
+def attention(look: ServiceState) -> list[AttentionView]:
     """Return an entry for each finding."""
     return [_entry(finding, look.context.language) for finding in run_checks(look)]
 

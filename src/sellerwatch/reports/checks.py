@@ -18,7 +18,7 @@ from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.failure import Blame, Failure, FailureCode
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.reports.freshness import FreshnessState
-from sellerwatch.reports.service_look import ServiceLook
+from sellerwatch.reports.service_state import ServiceState
 
 #: Share of the tasks of a run that may fail.
 FAILED_SHARE = 0.05
@@ -96,13 +96,13 @@ class Check:
     it finds. `part` is the part of the service that is down with it, for health: by `is_down`, else by any finding."""
 
     looks_at: str
-    find: Callable[[ServiceLook], Iterator[Finding]]
+    find: Callable[[ServiceState], Iterator[Finding]]
     explains: frozenset[FailureCode] = frozenset()
     blames: frozenset[Blame] = frozenset()
     part: str | None = None
-    is_down: Callable[[ServiceLook], bool] | None = None
+    is_down: Callable[[ServiceState], bool] | None = None
     #: What health shows about the part, also while all is well.
-    details: Callable[[ServiceLook], Mapping[str, object]] = field(default=lambda _: {})
+    details: Callable[[ServiceState], Mapping[str, object]] = field(default=lambda _: {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class ServicePart:
     details: Mapping[str, object]
 
 
-def service_parts(look: ServiceLook) -> list[ServicePart]:
+def service_parts(look: ServiceState) -> list[ServicePart]:
     """Return the parts of the service that checks are about, up or down."""
     return [
         ServicePart(
@@ -132,7 +132,7 @@ def service_part_names() -> list[str]:
     return [check.part for check in CHECKS if check.part is not None]
 
 
-def run_checks(look: ServiceLook) -> list[Finding]:
+def run_checks(look: ServiceState) -> list[Finding]:
     """Return everything that is wrong, worst first: one finding for each cause."""
     found: list[Finding] = []
     codes: set[FailureCode] = set()
@@ -165,77 +165,77 @@ def _by_cause(kind: AttentionKind, causes: Mapping[SellerId, Failure]) -> Iterat
         yield Finding(kind, len(mine), newest, [seller_id for seller_id, _ in mine])
 
 
-def _disk(look: ServiceLook) -> Iterator[Finding]:
-    left = look.surroundings.disk_left
+def _disk(look: ServiceState) -> Iterator[Finding]:
+    left = look.check_context.disk_left
     yield from _some(AttentionKind.DISK_FULL, int(left is not None and left < LEAST_DISK))
 
 
-def _workers(look: ServiceLook) -> Iterator[Finding]:
+def _workers(look: ServiceState) -> Iterator[Finding]:
     yield from _some(AttentionKind.NO_WORKER, int(look.has_sellers and not look.has_worker))
 
 
-def _schedulers(look: ServiceLook) -> Iterator[Finding]:
+def _schedulers(look: ServiceState) -> Iterator[Finding]:
     """Where no process is at work at all, that is one cause."""
     lacks = look.has_sellers and look.has_worker and not look.has_scheduler
     yield from _some(AttentionKind.NO_SCHEDULER, int(lacks))
 
 
-def _receiver(look: ServiceLook) -> Iterator[Finding]:
+def _receiver(look: ServiceState) -> Iterator[Finding]:
     yield from _some(AttentionKind.RECEIVER_AWAY, int(look.channel.state is not CircuitState.CLOSED))
 
 
-def _endpoints(look: ServiceLook) -> Iterator[Finding]:
+def _endpoints(look: ServiceState) -> Iterator[Finding]:
     yield from _some(AttentionKind.ENDPOINTS_AWAY, len(look.marketplace.away))
 
 
-def _pool(look: ServiceLook) -> Iterator[Finding]:
-    breaker = look.tx.circuits.breaker().look(*look.tx.agents.tally(), look.surroundings.pool.breaker, look.now)
+def _pool(look: ServiceState) -> Iterator[Finding]:
+    breaker = look.tx.circuits.breaker().look(*look.tx.agents.tally(), look.check_context.pool.breaker, look.now)
     yield from _some(AttentionKind.POOL_BREAKER, int(breaker.state is not CircuitState.CLOSED))
 
 
-def _pauses(look: ServiceLook) -> Iterator[Finding]:
+def _pauses(look: ServiceState) -> Iterator[Finding]:
     yield from _some(AttentionKind.MARKETPLACE_PAUSED, int(look.marketplace.is_paused))
     yield from _some(AttentionKind.SELLERS_PAUSED, len(look.marketplace.seller_pauses))
 
 
-def _undelivered(look: ServiceLook) -> int:
+def _undelivered(look: ServiceState) -> int:
     """Events that wait for more than a minute, without those that failed for good."""
     return max(0, sum(each.undelivered for each in look.freshness.values()) - look.needs.failed_events)
 
 
-def _no_receiver(look: ServiceLook) -> Iterator[Finding]:
-    if not look.surroundings.has_receiver:
+def _no_receiver(look: ServiceState) -> Iterator[Finding]:
+    if not look.check_context.has_receiver:
         yield from _some(AttentionKind.NO_RECEIVER, _undelivered(look))
 
 
-def _is_stuck(look: ServiceLook) -> bool:
+def _is_stuck(look: ServiceState) -> bool:
     """An event that is due is not sent for long. Without a receiver, or paused, events wait, which is no error."""
     due = look.health.oldest_due
-    return look.surroundings.has_receiver and due is not None and look.now - due > look.surroundings.longest_lag
+    return look.check_context.has_receiver and due is not None and look.now - due > look.check_context.longest_lag
 
 
-def _stuck_events(look: ServiceLook) -> Iterator[Finding]:
+def _stuck_events(look: ServiceState) -> Iterator[Finding]:
     is_explained = look.channel.is_paused or look.channel.state is not CircuitState.CLOSED
     yield from _some(AttentionKind.STUCK_EVENTS, _undelivered(look) if _is_stuck(look) and not is_explained else 0)
 
 
-def _paused_runs(look: ServiceLook) -> Iterator[Finding]:
+def _paused_runs(look: ServiceState) -> Iterator[Finding]:
     yield from _some(AttentionKind.PAUSED_RUNS, look.needs.paused_runs)
 
 
-def _cases(look: ServiceLook) -> Iterator[Finding]:
+def _cases(look: ServiceState) -> Iterator[Finding]:
     """A case that pauses its run is the run's."""
     yield from _some(AttentionKind.QUARANTINE_CASES, look.needs.open_cases)
 
 
-def _starts(look: ServiceLook) -> Iterator[Finding]:
+def _starts(look: ServiceState) -> Iterator[Finding]:
     """Starts that are tried again, and those that were given up since the seller's last complete run."""
     given_up = {run.seller_id: run.failure for run in _failed_since(look) if run.started_at is None and run.failure}
     waiting = {run.seller_id: run.failure for run in look.waiting_starts if run.failure is not None}
     yield from _by_cause(AttentionKind.FAILING_STARTS, given_up | waiting)
 
 
-def _failed_since(look: ServiceLook) -> Iterator[Execution]:
+def _failed_since(look: ServiceState) -> Iterator[Execution]:
     """The newest failed run of each active seller, where no run has completed or is open since."""
     known = {each.seller_id: each.timing for each in look.freshness.values()}
     seen: set[SellerId] = set()
@@ -249,7 +249,7 @@ def _failed_since(look: ServiceLook) -> Iterator[Execution]:
             yield run
 
 
-def _runs(look: ServiceLook) -> Iterator[Finding]:
+def _runs(look: ServiceState) -> Iterator[Finding]:
     """Last runs of which more than 5 % of the tasks failed, or that failed as a whole."""
     causes: dict[SellerId, Failure] = {}
     for each in look.freshness.values():
@@ -264,39 +264,39 @@ def _runs(look: ServiceLook) -> Iterator[Finding]:
     yield from _by_cause(AttentionKind.FAILED_RUNS, causes)
 
 
-def _late(look: ServiceLook) -> Iterator[Finding]:
+def _late(look: ServiceState) -> Iterator[Finding]:
     late = {each.seller_id for each in look.freshness.values() if each.state is FreshnessState.LATE}
     yield from _by_cause(AttentionKind.LATE_SELLERS, {s: cause for s, cause in look.causes.items() if s in late})
 
 
-def _budget(look: ServiceLook) -> Iterator[Finding]:
+def _budget(look: ServiceState) -> Iterator[Finding]:
     yield from _some(AttentionKind.BUDGET_TOO_SMALL, int(look.requests_per_day > look.requests_allowed))
 
 
-def _blocked(look: ServiceLook) -> Iterator[Finding]:
+def _blocked(look: ServiceState) -> Iterator[Finding]:
     blocked = sum(each.agent.status is AgentStatus.BLOCKED for each in look.agents)
     yield from _some(AttentionKind.BLOCKED_AGENTS, blocked)
 
 
-def _disk_details(look: ServiceLook) -> Mapping[str, object]:
-    return {"freeBytes": look.surroundings.disk_left, "neededBytes": LEAST_DISK}
+def _disk_details(look: ServiceState) -> Mapping[str, object]:
+    return {"freeBytes": look.check_context.disk_left, "neededBytes": LEAST_DISK}
 
 
-def _worker_details(look: ServiceLook) -> Mapping[str, object]:
+def _worker_details(look: ServiceState) -> Mapping[str, object]:
     return {
         "workers": look.health.workers,
         "lastBeatAt": look.health.beat_at,
-        "silentAfterSeconds": look.surroundings.silent_after.total_seconds(),
+        "silentAfterSeconds": look.check_context.silent_after.total_seconds(),
     }
 
 
-def _outbox_details(look: ServiceLook) -> Mapping[str, object]:
+def _outbox_details(look: ServiceState) -> Mapping[str, object]:
     due = look.health.oldest_due
     lag = 0.0 if due is None else max(0.0, (look.now - due).total_seconds())
-    return {"lagSeconds": round(lag, 1), "receiver": look.surroundings.has_receiver}
+    return {"lagSeconds": round(lag, 1), "receiver": look.check_context.has_receiver}
 
 
-def _marketplace_details(look: ServiceLook) -> Mapping[str, object]:
+def _marketplace_details(look: ServiceState) -> Mapping[str, object]:
     found = look.marketplace
     return {
         "state": "PAUSED" if found.is_paused else "OPEN" if found.away else "CLOSED",
@@ -388,7 +388,7 @@ CHECKS: Sequence[Check] = (
     Check("the last run of each seller", _runs),
     Check(
         "the queue's dead letters",
-        lambda look: _some(AttentionKind.DEAD_LETTERS, look.surroundings.dead_letters or 0),
+        lambda look: _some(AttentionKind.DEAD_LETTERS, look.check_context.dead_letters or 0),
         explains=frozenset({FailureCode.WORKER_LOST}),
     ),
     Check("tasks whose workers vanished", lambda look: _some(AttentionKind.LOST_WORKERS, look.needs.lost_tasks)),

@@ -34,7 +34,7 @@ JUST_AFTER = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True)
-class Look:
+class LatenessChanges:
     """What a look at all sellers found: what is to be kept of those that changed, and what operators are told."""
 
     changed: Sequence[Lateness]
@@ -53,7 +53,7 @@ def next_look(tx: FreshnessTx, last: datetime | None, now: datetime) -> datetime
     return None if check_at is None else max(check_at + JUST_AFTER, last + MINUTE)
 
 
-def look_at_sellers(tx: FreshnessTx, now: datetime) -> Look:
+def look_at_sellers(tx: FreshnessTx, now: datetime) -> LatenessChanges:
     """Return what changed since the last look."""
     found = freshness_of(tx, now)
     causes = causes_of(tx, found.values(), now)
@@ -65,7 +65,7 @@ def look_at_sellers(tx: FreshnessTx, now: datetime) -> Look:
             changed.append(Lateness(seller.seller_id, late_since, seller.late_at))
         if (late_since is None) is not (timing.late_since is None):
             notices.append(_notice(seller, cause, is_late=late_since is not None))
-    return Look(changed, notices)
+    return LatenessChanges(changed, notices)
 
 
 def plan_run_times(tx: ReportsTx, at: Moment, limits: Limits, host: Host, page_size: int) -> dict[SellerId, timedelta]:

@@ -22,7 +22,7 @@ from sellerwatch.reports.attention import AttentionView, attention
 from sellerwatch.reports.dashboard import SellerTimes
 from sellerwatch.reports.freshness import FreshnessState, FreshnessView, SellerFreshness
 from sellerwatch.reports.ports import ReportsTx
-from sellerwatch.reports.service_look import ServiceLook, Surroundings
+from sellerwatch.reports.service_state import CheckContext, ServiceState
 from sellerwatch.schedules.missed import starts_at
 from sellerwatch.schedules.queries import IntervalView
 
@@ -103,10 +103,10 @@ class ServiceStatusView(View):
     failures: Annotated[Sequence[BlameCountView], About("Of the last 24 hours, the most frequent first.")]
 
 
-def service_status(tx: ReportsTx, context: OperationContext, surroundings: Surroundings) -> ServiceStatusView:
+def service_status(tx: ReportsTx, context: OperationContext, check_context: CheckContext) -> ServiceStatusView:
     """Show what runs, what is stuck and why, and what needs a person."""
-    now, language, look = context.now, context.language, ServiceLook(tx, context, surroundings)
-    has_receiver = surroundings.has_receiver
+    now, language, look = context.now, context.language, ServiceState(tx, context, check_context)
+    has_receiver = check_context.has_receiver
     outboxes = outbox_status(tx, context, has_receiver).content
     running = tx.executions.running()
     return ServiceStatusView(
@@ -117,7 +117,7 @@ def service_status(tx: ReportsTx, context: OperationContext, surroundings: Surro
         runs=_runs(tx, running[:MOST_RUNS], language),
         pending_runs=_runs(tx, look.waiting_starts[:MOST_RUNS], language),
         marketplace=MarketplaceStatusView.of(look.marketplace, language),
-        pool=pool_status(tx, context, surroundings.pool),
+        pool=pool_status(tx, context, check_context.pool),
         outbox=next(each for each in outboxes if each.kind is OutboxKind.PRODUCT),
         has_receiver=has_receiver,
         sellers=_totals(look.freshness.values()),
@@ -144,7 +144,7 @@ def _runs(tx: ReportsTx, runs: Sequence[Execution], language: str) -> list[Liste
     return [ListedExecutionView.of_waiting(run, causes.get(run.execution_id), language) for run in runs]
 
 
-def _stalest(look: ServiceLook) -> list[SellerTimes]:
+def _stalest(look: ServiceState) -> list[SellerTimes]:
     def staleness(seller: SellerTimes) -> tuple[int, float, str]:
         found = look.freshness[seller.seller_id]
         age = timedelta(0) if found.oldest_at is None else look.now - found.oldest_at
@@ -153,7 +153,7 @@ def _stalest(look: ServiceLook) -> list[SellerTimes]:
     return sorted(look.sellers, key=staleness)
 
 
-def _failures(look: ServiceLook) -> list[BlameCountView]:
+def _failures(look: ServiceState) -> list[BlameCountView]:
     """Count failed tasks of the last 24 hours, and failed events, by whose fault they are."""
     blames = Counter(look.tx.dashboard.failures(look.now - DAY, MOST_FAILURES))
     if look.needs.failed_events:

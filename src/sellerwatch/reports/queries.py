@@ -20,7 +20,7 @@ from sellerwatch.reports.day_metrics import all_buckets
 from sellerwatch.reports.freshness import FreshnessState, freshness_of
 from sellerwatch.reports.ports import ReportsTx
 from sellerwatch.reports.service_counts import ServiceCounts
-from sellerwatch.reports.service_look import ServiceLook, Surroundings
+from sellerwatch.reports.service_state import CheckContext, ServiceState
 
 #: Steps of a run that are read for its progress.
 MOST_STEPS = 4000
@@ -86,10 +86,10 @@ def read_metrics(tx: ReportsTx, context: OperationContext, pool: PoolRules, zone
 
 
 def read_service_parts(
-    tx: ReportsTx, context: OperationContext, surroundings: Surroundings
+    tx: ReportsTx, context: OperationContext, check_context: CheckContext
 ) -> tuple[str | None, list[ServicePart]]:
     """Return the schema's revision and the parts of the service, up or down."""
-    look = ServiceLook(tx, context, surroundings)
+    look = ServiceState(tx, context, check_context)
     return look.health.revision, service_parts(look)
 
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, cast
 from fastapi import Request
 
 from sellerwatch.access.passwords import PasswordHasher
+from sellerwatch.compose.check_context import check_context_of
 from sellerwatch.compose.keys import open_passwords
 from sellerwatch.compose.service import open_session
-from sellerwatch.compose.surroundings import surroundings_of
 from sellerwatch.kernel.errors import Unavailable
 from sellerwatch.operations.session import OperationSession
-from sellerwatch.reports.service_look import Surroundings
+from sellerwatch.reports.service_state import CheckContext
 from sellerwatch.service.service import ProcessRole
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Parts:
         """Return a session whose commands do not wake the service: for requests that anybody may send."""
         return replace(self.session(actor, language), changed=_wake_nothing)
 
-    async def surroundings(self) -> Surroundings:
+    async def check_context(self) -> CheckContext:
         """Return what checks go by that is not in the database. A queue that cannot be asked has no letters to show."""
         service, letters = self.service, self.service.crawl.dead_letters
         in_memory = service.store.commits is not None
@@ -65,7 +65,7 @@ class Parts:
             with suppress(Unavailable, TimeoutError):
                 async with asyncio.timeout(QUEUE_TIMEOUT):
                     count = await letters.count()
-        return surroundings_of(
+        return check_context_of(
             self.settings,
             has_receiver=service.deliveries[0].has_receiver,
             is_worker=in_memory and ProcessRole.WORKER in service.roles,

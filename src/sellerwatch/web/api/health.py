@@ -61,7 +61,7 @@ class Health(ResponseModel):
 
 
 @dataclass(frozen=True)
-class Finding:
+class PartHealth:
     """The state of one part."""
 
     name: str
@@ -99,7 +99,7 @@ async def liveness() -> Health:
     return Health(status=Status.UP)
 
 
-async def _answer(request: Request, response: Response, find: Callable[[Parts], Awaitable[list[Finding]]]) -> Health:
+async def _answer(request: Request, response: Response, find: Callable[[Parts], Awaitable[list[PartHealth]]]) -> Health:
     has_token = await caller_of(request) is not None
     found = await find(parts_of(request))
     is_up = all(finding.up for finding in found)
@@ -114,7 +114,7 @@ async def _answer(request: Request, response: Response, find: Callable[[Parts], 
     )
 
 
-async def find_all(parts: Parts) -> list[Finding]:
+async def find_all(parts: Parts) -> list[PartHealth]:
     """Check every part of the service; nothing is cached."""
     found, outside = await asyncio.gather(
         _service(parts),
@@ -122,24 +122,26 @@ async def find_all(parts: Parts) -> list[Finding]:
     )
     revision, service = found
     ours = [
-        Finding("database", service is not None),
+        PartHealth("database", service is not None),
         _schema(revision),
         *map(_part, service if service is not None else _unread(parts)),
     ]
     return _joined([*ours, *_own_loops(parts), *outside])
 
 
-async def find_own(parts: Parts) -> list[Finding]:
+async def find_own(parts: Parts) -> list[PartHealth]:
     """Check what this process needs for its own role."""
     revision, service = await _service(parts)
     disk = [part for part in service or () if part.name == "disk"]
-    return _joined([Finding("database", service is not None), _schema(revision), *map(_part, disk), *_own_loops(parts)])
+    return _joined(
+        [PartHealth("database", service is not None), _schema(revision), *map(_part, disk), *_own_loops(parts)]
+    )
 
 
 async def _service(parts: Parts) -> tuple[str | None, list[ServicePart] | None]:
     session = parts.session("health", "en")
-    surroundings = await parts.surroundings()
-    found = await _read(session.ask(read_service_parts, surroundings), "the database")
+    check_context = await parts.check_context()
+    found = await _read(session.ask(read_service_parts, check_context), "the database")
     if found is None:
         return None, None
     revision, service = found
@@ -156,20 +158,20 @@ def _is_shown(parts: Parts, name: str) -> bool:
     return name != "scheduler" or parts.service.schedules
 
 
-def _joined(findings: Iterable[Finding]) -> list[Finding]:
+def _joined(findings: Iterable[PartHealth]) -> list[PartHealth]:
     """A part that is looked at in several places is up when it is up in all of them."""
-    by_name: dict[str, Finding] = {}
+    by_name: dict[str, PartHealth] = {}
     for one in findings:
         other = by_name.get(one.name)
         by_name[one.name] = (
-            one if other is None else Finding(one.name, one.up and other.up, {**other.details, **one.details})
+            one if other is None else PartHealth(one.name, one.up and other.up, {**other.details, **one.details})
         )
     return list(by_name.values())
 
 
-def _part(part: ServicePart) -> Finding:
+def _part(part: ServicePart) -> PartHealth:
     shown = {name: stamp(value) if isinstance(value, datetime) else value for name, value in part.details.items()}
-    return Finding(part.name, part.is_up, shown)
+    return PartHealth(part.name, part.is_up, shown)
 
 
 async def _read(answer: Coroutine[Any, Any, T], what: str) -> T | None:
@@ -181,24 +183,24 @@ async def _read(answer: Coroutine[Any, Any, T], what: str) -> T | None:
         return None
 
 
-def _schema(current: str | None) -> Finding:
+def _schema(current: str | None) -> PartHealth:
     head = schema_head()
-    return Finding("schema", current == head, {"current": current, "needed": head})
+    return PartHealth("schema", current == head, {"current": current, "needed": head})
 
 
-def _own_loops(parts: Parts) -> Iterator[Finding]:
+def _own_loops(parts: Parts) -> Iterator[PartHealth]:
     """The loops that this process runs: it has begun, and its scheduler has looked at the schedule lately."""
     service = parts.service
     if ProcessRole.WORKER in service.roles:
-        yield Finding("worker", service.begun.is_set() and not service.stop.is_set())
+        yield PartHealth("worker", service.begun.is_set() and not service.stop.is_set())
     if ProcessRole.SCHEDULER in service.roles and service.schedules and service.store.commits is None:
         turned = service.last_ended.get("start_due")
         ago = None if turned is None else parts.clock.monotonic() - turned
         is_up = ago is not None and ago < SCHEDULER_SILENT
-        yield Finding("scheduler", is_up, {"lastTurnSecondsAgo": None if ago is None else round(ago, 1)})
+        yield PartHealth("scheduler", is_up, {"lastTurnSecondsAgo": None if ago is None else round(ago, 1)})
 
 
-async def _outside(name: str, check: Callable[[], Awaitable[object]]) -> Finding:
+async def _outside(name: str, check: Callable[[], Awaitable[object]]) -> PartHealth:
     """Check another server. Without it the API answers, but less work is done."""
     try:
         async with asyncio.timeout(TIMEOUT):
@@ -206,8 +208,8 @@ async def _outside(name: str, check: Callable[[], Awaitable[object]]) -> Finding
     except (SellerwatchError, TimeoutError) as refusal:
         problem = str(refusal) or f"no answer within {TIMEOUT:g} s"
         log.warning("health: a server cannot be used", extra={"part": name, "problem": problem})
-        return Finding(name, up=False, details={"problem": problem})
-    return Finding(name, up=True)
+        return PartHealth(name, up=False, details={"problem": problem})
+    return PartHealth(name, up=True)
 
 
 def _status(up: bool) -> Status:

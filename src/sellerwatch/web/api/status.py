@@ -17,10 +17,10 @@ attention_router = APIRouter(prefix="/attention", tags=["status"], route_class=V
 @router.get("")
 async def show_status(session: ViewerSession, request: Request) -> ServiceStatusView:
     """The whole service at one moment: runs, marketplace, pool, outbox, sellers, and what needs a person."""
-    return await session.ask(service_status, await parts_of(request).surroundings())
+    return await session.ask(service_status, await parts_of(request).check_context())
 
 
 @attention_router.get("")
 async def show_attention(session: ViewerSession, request: Request) -> AttentionListView:
     """Everything that needs a person: one entry for each cause, worst first, with what helps."""
-    return await session.ask(list_attention, await parts_of(request).surroundings())
+    return await session.ask(list_attention, await parts_of(request).check_context())

@@ -19,7 +19,7 @@ TONES = {Severity.ERROR: "bad", Severity.WARNING: "warn"}
 
 @router.get("/")
 async def overview(visit: Viewer) -> Response:
-    service = await visit.operations.ask(service_status, await visit.parts.surroundings())
+    service = await visit.operations.ask(service_status, await visit.parts.check_context())
     return show(
         visit,
         "overview.html",

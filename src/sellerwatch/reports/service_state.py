@@ -30,7 +30,7 @@ MOST_FAILED_RUNS = 1000
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class CheckContext:
     """What checks go by that is not in the database: settings, and what the process that looks can see."""
 
     pool: PoolRules
@@ -50,11 +50,11 @@ class Surroundings:
     dead_letters: int | None = None
 
 
-class ServiceLook:
+class ServiceState:
     """The service at one moment."""
 
-    def __init__(self, tx: ReportsTx, context: OperationContext, surroundings: Surroundings) -> None:
-        self.tx, self.context, self.surroundings = tx, context, surroundings
+    def __init__(self, tx: ReportsTx, context: OperationContext, check_context: CheckContext) -> None:
+        self.tx, self.context, self.check_context = tx, context, check_context
 
     @property
     def now(self) -> datetime:
@@ -62,7 +62,7 @@ class ServiceLook:
 
     @cached_property
     def health(self) -> ServiceHealth:
-        return self.tx.counts.service_health(self.now, self.surroundings.silent_after)
+        return self.tx.counts.service_health(self.now, self.check_context.silent_after)
 
     @cached_property
     def needs(self) -> Needs:
@@ -107,14 +107,14 @@ class ServiceLook:
     @property
     def requests_per_day(self) -> float:
         """What the schedules ask for in the long run, as `plan` counts it."""
-        rhythms = [seller.expected_runs(self.surroundings.page_size) for seller in self.sellers]
+        rhythms = [seller.expected_runs(self.check_context.page_size) for seller in self.sellers]
         return sum(each.requests * (DAY / each.interval) for each in rhythms if each.next_run_at is not None)
 
     @property
     def requests_allowed(self) -> int:
         """What all agents that are not blocked may ask in a day."""
         able = sum(each.agent.status is not AgentStatus.BLOCKED for each in self.agents)
-        return Budget.of_so_many(able, self._limits, self.surroundings.pool.host(self.tx.overrides.all())).within(DAY)
+        return Budget.of_so_many(able, self._limits, self.check_context.pool.host(self.tx.overrides.all())).within(DAY)
 
     @property
     def has_sellers(self) -> bool:
@@ -122,12 +122,12 @@ class ServiceLook:
 
     @property
     def has_worker(self) -> bool:
-        return self.surroundings.is_worker or self.health.workers > 0
+        return self.check_context.is_worker or self.health.workers > 0
 
     @property
     def has_scheduler(self) -> bool:
-        return self.surroundings.is_scheduler or self.health.schedulers > 0
+        return self.check_context.is_scheduler or self.health.schedulers > 0
 
     @cached_property
     def _limits(self) -> Limits:
-        return self.surroundings.pool.limits(self.tx.overrides.all())
+        return self.check_context.pool.limits(self.tx.overrides.all())
