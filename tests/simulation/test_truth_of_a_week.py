@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from tests.simulation.outages import HOUR, MINUTE, calm_settings, plan
@@ -15,6 +17,7 @@ from tests.simulation.stage import Stage, play
 from sellerwatch.catalog.changes import ChangeFilter
 from sellerwatch.compose.check_context import check_context_of
 from sellerwatch.reports.attention import AttentionView, list_attention
+from sellerwatch.reports.day_metrics import span
 from sellerwatch.reports.freshness import FreshnessState, freshness_views
 from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
 from sellerwatch.service.service import Service
@@ -95,7 +98,7 @@ def test_a_random_week_with_faults_is_shown_as_the_logs_have_it(migrated_templat
         events = stage.simulator.product_server.events()
         # Every change found was told, one event for each product and run, so both logs have the same changes.
         assert await shown_changes(stage) == field_changes(events)
-        per_run = defaultdict(Counter[str])
+        per_run: dict[str, Counter[str]] = defaultdict(Counter)
         for run in await stage.executions():
             if not run.is_open and run.new_products is not None:
                 per_run[run.seller_id].update(
@@ -106,8 +109,24 @@ def test_a_random_week_with_faults_is_shown_as_the_logs_have_it(migrated_templat
             names = {"new": "PRODUCT_CREATED", "gone": "PRODUCT_DELETED", "changed": "PRODUCT_UPDATED"}
             assert {name: per_run[seller_id][name] for name in names} == {n: told[t] for n, t in names.items()}
         assert FreshnessState.FRESH in fresh_seen
+        await check_days(stage)
 
     play(migrated_template, story, settings=calm_settings(), sellers=2, products=20, seed=seed)
+
+
+async def check_days(stage: Stage) -> None:
+    """Each day that is kept has the requests that the marketplace and the events that the receiver logged on it."""
+    first = dt.date(2000, 1, 1)
+    kept = await stage.store.read(lambda tx: tx.kept_days.between(None, first, dt.date(2100, 1, 1)))
+    dates = sorted({day.day for day in kept})
+    assert len(dates) >= 7
+    for date in dates:
+        since, until = (day.timestamp() for day in span(date, ZoneInfo("UTC")))
+        log = stage.simulator.marketplace.requests(since, until)
+        asked = sum(request.endpoint in ("list", "detail", "options") for request in log)
+        arrived = sum(since <= event.received_at < until for event in stage.simulator.product_server.events())
+        of_day = [day for day in kept if day.day == date]
+        assert (sum(day.requests for day in of_day), sum(day.delivered_events for day in of_day)) == (asked, arrived)
 
 
 async def check_freshness(stage: Stage) -> set[FreshnessState]:
