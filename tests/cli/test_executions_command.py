@@ -14,6 +14,7 @@ from sellerwatch.catalog.ports import RawPart
 from sellerwatch.catalog.product import PartType
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.task import TaskStatus, TaskType
+from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import ItemNo, SellerId
@@ -261,7 +262,10 @@ def test_runs_are_shown_in_korean(office: Office) -> None:
 
 def test_the_progress_of_a_run_is_shown_step_by_step(office: Office) -> None:
     run = office.run_of()
-    (step,) = office.json("executions", "progress", run.execution_id)["content"]
-    assert (step["completedTasks"], step["failedTasks"]) == (0, 0)
-    assert "0 %" in office.said("executions", "progress", run.execution_id)
+    assert "No progress is kept" in office.said("executions", "progress", run.execution_id)
+    counts = {"completedTasks": 3, "failedTasks": 1, "totalTasks": 8}
+    step = Activity(NOW, "execution.progress", "execution", run.execution_id, counts)
+    office.do(lambda tx: tx.activity.add(step))
+    assert office.json("executions", "progress", run.execution_id)["content"] == [{"at": stamp(NOW), **counts}]
+    assert "50 %" in office.said("executions", "progress", run.execution_id)
     assert "execution" in refused(office("executions", "progress", execution_id(99)), 1)
