@@ -14,7 +14,7 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.schedules.interval import CrawlingInterval
-from sellerwatch.schedules.missed import LONGEST_SPREAD
+from sellerwatch.schedules.next_run import LONGEST_SPREAD
 
 from .conftest import Run, refused
 from .prepared import NOW, SELLER, Office
