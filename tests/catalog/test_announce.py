@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.builders import MINUTE, NOW, execution_id, ids, worker_id
-from tests.crawling.practice import ONE, a_marketplace
+from tests.crawling.crawl_world import ONE, a_marketplace
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction

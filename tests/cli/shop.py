@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from tests.builders import ids
-from tests.crawling.practice import ONE, TWO, Practice
+from tests.crawling.crawl_world import ONE, TWO, CrawlWorld
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.catalog.product import Product
@@ -28,11 +28,11 @@ class Shop:
     """The office, and the world it crawls. Time does not go by unless a crawl needs it."""
 
     office: Office
-    practice: Practice
+    practice: CrawlWorld
 
     @classmethod
     def open(cls, office: Office, products: int = 3) -> Shop:
-        practice = Practice(office.store, products=products)
+        practice = CrawlWorld(office.store, products=products)
         asyncio.run(practice.open(agents=12))
         return cls(office, practice)
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from tests.builders import a_grant, a_task, ids, rng, worker_id
-from tests.crawling.practice import NoNetwork, Practice
+from tests.crawling.crawl_world import CrawlWorld, NoNetwork
 
 from sellerwatch.adapters.sealing import AesGcmSealer
 from sellerwatch.agents.answers import Answer, AnswerKind, Identity
@@ -59,7 +59,7 @@ class ScriptedMarketplace(MustitMarketplace):
         return await self._answer(url)
 
 
-def a_crawl(practice: Practice, marketplace: MustitMarketplace | None = None, concurrency: int = 2) -> Crawl:
+def a_crawl(practice: CrawlWorld, marketplace: MustitMarketplace | None = None, concurrency: int = 2) -> Crawl:
     return Crawl(
         store=practice.store,
         marketplace=marketplace or practice.market,

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from benchmarks.pool import at_once, with_endless_work
 from tests.builders import NOW, StoppedClock, a_token, ids
-from tests.crawling.practice import a_marketplace
+from tests.crawling.crawl_world import a_marketplace
 
 from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from tests.builders import MINUTE, NOW, SELLER, a_message, execution_id, ids, outbox_id, product_id, task_id, worker_id
 from tests.cli.prepared import _run_of, task_number
-from tests.crawling.practice import ONE, TWO, Practice
+from tests.crawling.crawl_world import ONE, TWO, CrawlWorld
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -85,13 +85,13 @@ async def failed_messages(office: Office, number: int, first: int = 1) -> None:
     await do(office, work)
 
 
-async def practice_of(office: Office, products: int = 3) -> Practice:
+async def practice_of(office: Office, products: int = 3) -> CrawlWorld:
     store = office.service.crawl.store
     assert isinstance(store, SqlStore)
-    return await Practice(store, products=products).open(agents=12)
+    return await CrawlWorld(store, products=products).open(agents=12)
 
 
-async def crawled(office: Office, products: int = 3) -> Practice:
+async def crawled(office: Office, products: int = 3) -> CrawlWorld:
     """A seller's products, read and told once."""
     practice = await practice_of(office, products)
     await practice.crawl(ONE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.crawling.practice import Practice
+from tests.crawling.crawl_world import CrawlWorld
 
 from sellerwatch.kernel.ids import ItemNo
 from sellerwatch.operations.catalog_changes import BATCH
@@ -30,7 +30,7 @@ async def renamed(office: Office, products: int = PRODUCTS) -> str:
     return str(case["caseId"])
 
 
-async def gone(office: Office, products: int = 30, leaving: int = GONE) -> tuple[Practice, str]:
+async def gone(office: Office, products: int = 30, leaving: int = GONE) -> tuple[CrawlWorld, str]:
     """Most products of the seller left its list at once."""
     practice = await crawled(office, products)
     for item in sorted(practice.items())[:leaving]:
