@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.builders import worker_id
+from tests.builders import ITEM, MINUTE, NOW, SELLER, a_failure, a_task, execution_id, rng, worker_id
 
 from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
@@ -20,25 +20,30 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import Agent
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.ports import WorkerInfo
-from sellerwatch.crawling.task import Task, TaskStatus
+from sellerwatch.crawling.task import Task, TaskStatus, TaskType
 from sellerwatch.kernel.clock import Clock
+from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import ExecutionId, Ids, ItemNo, ReplayableIds, SellerId, TaskId
 from sellerwatch.kernel.store import Commits
 from sellerwatch.outbox.message import Message
+from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.schedule import Schedule
 from sellerwatch.sellers.commands import register
 
 T = TypeVar("T")
 
+#: What the failed tasks of `add_run` failed of.
+ANSWERED_503 = a_failure()
+
 
 class StoreWorld:
     """A store, the time and the ids of a test."""
 
-    def __init__(self, store: SqlStore, clock: Clock, ids: Ids) -> None:
+    def __init__(self, store: SqlStore, clock: Clock, ids: Ids | None = None) -> None:
         self.store = store
         self.clock = clock
-        self.ids = ids
+        self.ids = ids or Ids(clock, rng())
 
     @property
     def now(self) -> datetime:
@@ -55,20 +60,70 @@ class StoreWorld:
     async def read(self, work: Callable[[Transaction], T]) -> T:
         return await self.store.read(work)
 
+    async def command(self, act: Callable[..., T], *args: Any, actor: str = "test", now: datetime | None = None) -> T:
+        """One command, as it is given by a person."""
+        at = now or self.now
+        return await self.transact_with_ids(lambda tx, ids: act(tx, *args, actor=actor, ids=ids, now=at))
+
     async def register(
-        self, sellers: Iterable[SellerId], name: str = "상점", every: CrawlingInterval | None = None
+        self,
+        sellers: Iterable[SellerId],
+        name: str | None = None,
+        *,
+        every: CrawlingInterval | None = None,
+        due: datetime | None = None,
     ) -> None:
+        """`due` sets when the scheduler is to start them."""
         now, registered = self.now, list(sellers)
 
         def work(tx: Transaction, ids: Iterator[str]) -> None:
             for seller_id in registered:
-                register(tx, seller_id, f"{name} {seller_id}", every, actor="test", ids=ids, now=now)
+                register(tx, seller_id, name or f"상점 {seller_id}", every, actor="test", ids=ids, now=now)
+                schedule = tx.schedules.of_seller(seller_id)
+                if schedule is not None and due is not None:
+                    tx.schedules.save(schedule.ran(due, now))
 
         await self.transact_with_ids(work)
 
     async def enter_worker(self, number: int = 1) -> None:
         now = self.now
         await self.transact(lambda tx: enter_worker(tx, number, now))
+
+    async def add_run(
+        self,
+        number: int = 1,
+        seller_id: SellerId = SELLER,
+        *,
+        done: int = 0,
+        failed: int = 0,
+        waiting: int = 0,
+        going: int = 0,
+    ) -> Execution:
+        """A run of a registered seller with so many tasks in each state; the tasks are numbered in that order."""
+        return await self.transact(lambda tx: _add_run(tx, seller_id, number, (done, failed, waiting, going)))
+
+    async def add_waiting_run(self, number: int = 1, seller_id: SellerId = SELLER) -> None:
+        """A run that could not be started twice and waits for its next try."""
+        refused = Failure.of(FailureCode.UNREACHABLE, NOW, detail="connection refused")
+        schedule = await self.schedule(seller_id)
+        run = Execution.create(execution_id(number), schedule.schedule_id, seller_id, NOW)
+        run = run.wait_to_start(refused, NOW).wait_to_start(refused, NOW + MINUTE)
+        await self.transact(lambda tx: tx.executions.add(run))
+
+    async def add_failed_messages(self, *messages: Message) -> None:
+        """Events the receiver refused for good."""
+        refused = [message.send(worker_id()).refuse("answered 422: 상품명이 너무 깁니다") for message in messages]
+
+        def work(tx: Transaction) -> None:
+            tx.product_outbox.add_all(messages)
+            tx.product_outbox.move(refused, NOW)
+
+        await self.transact(work)
+
+    async def audit_trail(self, actor: str = "") -> list[AuditEntry]:
+        """Entries of actors that begin so, newest first."""
+        entries = await self.read(lambda tx: tx.audit.newest(limit=1000))
+        return [entry for entry in entries if entry.actor.startswith(actor)]
 
     async def schedule(self, seller_id: SellerId) -> Schedule:
         return await self._found(lambda tx: tx.schedules.of_seller(seller_id))
@@ -143,3 +198,34 @@ def keep_agents(tx: Transaction, number: int) -> None:
 def all_rows(tx: Transaction) -> dict[str, list[tuple[Any, ...]]]:
     tables = [row[0] for row in tx.db.rows("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
     return {name: [tuple(row) for row in tx.db.rows(f"SELECT * FROM {name}")] for name in tables}  # noqa: S608
+
+
+def task_number(run: int = 1) -> int:
+    """The number of the first task of a run that `add_run` made."""
+    return run * 1000
+
+
+def _add_run(tx: Transaction, seller_id: SellerId, number: int, counts: tuple[int, int, int, int]) -> Execution:
+    schedule = tx.schedules.of_seller(seller_id)
+    assert schedule is not None
+    done, failed, waiting, _ = counts
+    run = Execution.create(execution_id(number), schedule.schedule_id, seller_id, NOW).start(sum(counts), NOW)
+    run = run.record(NOW, completed=done, failed=failed)
+    tx.executions.add(run)
+    made = [_detail_task(run, task_number(number) + place) for place in range(sum(counts))]
+    tx.tasks.add(made)
+    moved = [_started(task).complete(NOW) for task in made[:done]]
+    moved += [_started(task).fail(ANSWERED_503, NOW) for task in made[done : done + failed]]
+    moved += [_started(task) for task in made[done + failed + waiting :]]
+    tx.tasks.save(moved, NOW)
+    return run
+
+
+def _detail_task(run: Execution, number: int) -> Task:
+    item_no = ItemNo(ITEM + number)
+    task_type = TaskType.PRODUCT_DETAIL
+    return a_task(number, task_type, execution_id=run.execution_id, seller_id=run.seller_id, item_no=item_no)
+
+
+def _started(task: Task) -> Task:
+    return task.publish(NOW).start(worker_id(), NOW)

@@ -108,4 +108,4 @@ async def test_the_last_event_says_what_holds_it_and_held_parts_are_named(practi
     assert found.last_event == last
     assert found.held == [HeldPartView.of(held)]
     assert [stored.part for stored in found.stored_parts] == ["list", "detail", "options"]
-    assert found.seller_name == f"Shop {ONE}"
+    assert found.seller_name == f"상점 {ONE}"

@@ -89,7 +89,7 @@ class CrawlWorld(StoreWorld):
                 enter_worker(tx, number, now)
 
         await self.transact(work)
-        await self.register((ONE, TWO), "Shop")
+        await self.register((ONE, TWO))
         return self
 
     async def start(self, seller_id: SellerId = ONE, *, total: int | None = None) -> ExecutionId:

@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from tests.world import StoreWorld
+
 from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
-from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.clock import SystemClock
-from sellerwatch.kernel.ids import Ids, ReplayableIds, SellerId
-from sellerwatch.sellers.commands import register, run_now
+from sellerwatch.kernel.ids import Ids, SellerId
+from sellerwatch.sellers.commands import run_now
 from sellerwatch.simulator.rng import dice
 
 #: Nobody waits longer for anything here; a machine that is slow is not a fault.
@@ -170,18 +171,13 @@ class SimulatorProcess(Program):
 def register_at(url: str, *sellers: str, due: bool = True) -> None:
     """As `sellers add --crawl-now` does it, without a process for each."""
     clock = SystemClock()
-    draw, now = ReplayableIds(Ids(clock, dice(*sellers))), clock.now()
     store = SqlStore(make_engine(url), clock, InlineRunner(), InlineRunner())
-
-    def work(tx: Transaction) -> None:
-        ids = draw.replay()
-        for seller_id in map(SellerId, sellers):
-            register(tx, seller_id, "상점", None, actor="test", ids=ids, now=now)
-            if due:
-                run_now(tx, seller_id, actor="test", now=now)
-
-    asyncio.run(store.transact(work))
-    store.close()
+    world = StoreWorld(store, clock, Ids(clock, dice(*sellers)))
+    names, now = list(map(SellerId, sellers)), world.now
+    asyncio.run(world.register(names))
+    if due:
+        asyncio.run(world.transact(lambda tx: [run_now(tx, name, actor="test", now=now) for name in names]))
+    world.store.close()
 
 
 def count(database: Path, sql: str) -> int:

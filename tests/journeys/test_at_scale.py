@@ -12,17 +12,12 @@ from urllib.request import urlopen
 
 import pytest
 from tests.aws import CREDENTIALS, emulator
-from tests.builders import ids
-from tests.faults.processes import Program, SimulatorProcess, count, run, until
+from tests.faults.processes import Program, SimulatorProcess, count, register_at, run, until
 from tests.servers import Aws, Redis, running
 
 from sellerwatch.adapters.aws import client as aws_client
 from sellerwatch.adapters.aws.queue import set_up
-from sellerwatch.adapters.sql.engine import make_engine
-from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
-from sellerwatch.kernel.clock import SystemClock
-from sellerwatch.kernel.ids import ReplayableIds, SellerId
-from sellerwatch.sellers.commands import register
+from sellerwatch.kernel.ids import SellerId
 
 SELLER = SellerId("seller_0001")
 TARGET = "arn:aws:events:us-east-1:000000000000:api-destination/trigger"
@@ -73,12 +68,9 @@ def prepared(settings: dict[str, object], database_file: Path, aws: Aws) -> dict
         client = aws_client.Aws(aws.url)
         await set_up(client, str(settings["SQS_QUEUE_NAME"]), str(settings["SQS_DLQ_NAME"]), 3)
         await client.close()
-        store = SqlStore(make_engine(f"sqlite:///{database_file}"), SystemClock(), InlineRunner(), InlineRunner())
-        draw, now = ReplayableIds(ids()), SystemClock().now()
-        await store.transact(lambda tx: register(tx, SELLER, "x", None, actor="test", ids=draw.replay(), now=now))
-        store.close()
 
     asyncio.run(prepare())
+    register_at(f"sqlite:///{database_file}", SELLER, due=False)
     return settings
 
 

@@ -7,7 +7,7 @@ import random
 from dataclasses import replace
 
 from tests.builders import a_message, worker_id
-from tests.outbox.practice import SECRET, Practice, Running
+from tests.outbox.delivery_world import SECRET, DeliveryWorld, Running
 
 from sellerwatch.adapters.http.product_server import HttpReceiver
 from sellerwatch.adapters.sql.store import SqlStore
@@ -26,7 +26,7 @@ RULES = DeliveryRules(backoff=Backoff(0.05, 0.2), opened=Backoff(0.05, 0.1))
 
 
 async def test_every_event_arrives_over_a_shaky_wire(store: SqlStore) -> None:
-    practice = Practice(store)
+    practice = DeliveryWorld(store)
     practice.loop.close()
     for _ in range(3):
         await practice.tell(*range(1, 101))

@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from tests.simulation.stage import Stage, play
+from tests.simulation.service_world import ServiceWorld, play
 
 from sellerwatch.crawling.start_due import note_started, start_due
 
 
 def test_what_another_scheduler_starts_is_not_started_again_and_what_it_forgets_is(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         now = stage.clock.now()
-        (seller_id,) = await stage.register(due=now)
+        (seller_id,) = await stage.register_all(due=now)
         async with stage.service() as service:
             await stage.clock.sleep(3600)
             assert (await start_due(service.crawl, late_only=True)).runs == 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.simulation.stage import MOST_RUNS, Stage, play, settings_of
+from tests.simulated_service import settings_of
+from tests.simulation.service_world import MOST_RUNS, ServiceWorld, play
 
 from sellerwatch.simulator.product_server import Behaviour, Mode
 from sellerwatch.simulator.rng import dice
@@ -17,8 +18,8 @@ WITHOUT_REMOVALS = {MutationKind.CHANGED: 80, MutationKind.APPEARED: 12, Mutatio
 
 @pytest.mark.parametrize("profile", ["calm", "flaky", "hostile"])
 def test_within_five_runs_the_catalogue_is_the_truth(migrated_template: Path, profile: str) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             assert await stage.crawl_all(service, sellers) <= MOST_RUNS
             stage.check_world()
@@ -31,8 +32,8 @@ def test_within_five_runs_the_catalogue_is_the_truth(migrated_template: Path, pr
     "profile", ["storm", "expiring", "shifting", "foreign", "html", "truncated", "drops", "errors", "slow"]
 )
 def test_a_single_kind_of_trouble_is_lived_with(migrated_template: Path, profile: str) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await stage.crawl_all(service, sellers)
             stage.check_world()
@@ -42,8 +43,8 @@ def test_a_single_kind_of_trouble_is_lived_with(migrated_template: Path, profile
 
 
 def test_a_second_run_with_nothing_changed_delivers_nothing(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await stage.crawl_all(service, sellers)
             told = len(stage.simulator.product_server.events())
@@ -59,8 +60,8 @@ def test_a_second_run_with_nothing_changed_delivers_nothing(migrated_template: P
 def test_whatever_changes_between_runs_arrives_in_order_and_once(
     migrated_template: Path, seed: int, profile: str
 ) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         rng = dice(seed, "changes")
         async with stage.serving() as service:
             await stage.crawl_all(service, sellers)
@@ -74,8 +75,8 @@ def test_whatever_changes_between_runs_arrives_in_order_and_once(
 
 
 def test_changes_in_the_middle_of_a_run_arrive_by_the_next_one(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         rng = dice("changes while reading")
         async with stage.serving() as service:
             for _ in range(3):
@@ -96,8 +97,8 @@ def test_changes_in_the_middle_of_a_run_arrive_by_the_next_one(migrated_template
 def test_a_product_server_that_misbehaves_gets_everything_in_the_end_and_in_order(
     migrated_template: Path, mode: Mode
 ) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         rng = dice(mode.value)
         stage.simulator.product_server.behave(Behaviour(mode, probability=0.5, requests=60))
         async with stage.serving() as service:
@@ -111,8 +112,8 @@ def test_a_product_server_that_misbehaves_gets_everything_in_the_end_and_in_orde
 
 
 def test_a_seller_without_products_is_a_run_that_completes_at_once(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             (run,) = await stage.crawl(service, sellers)
         assert (run.total_tasks_created, run.all_succeeded) == (0, True)

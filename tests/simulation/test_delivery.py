@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from tests.builders import a_context
-from tests.simulation.stage import Stage, play, settings_of
+from tests.simulated_service import settings_of
+from tests.simulation.service_world import ServiceWorld, play
 
-from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.kernel.ids import ReplayableIds, SellerId
+from sellerwatch.kernel.ids import SellerId
 from sellerwatch.outbox.commands import pause, resume
 from sellerwatch.outbox.message import Message, OutboxKind
 from sellerwatch.outbox.receipt import Receipt
@@ -32,8 +32,8 @@ TRIES = "SELECT COUNT(*) FROM outbox_attempts"
 def test_while_the_product_server_is_away_crawls_go_on_and_afterwards_everything_arrives(
     migrated_template: Path, mode: Mode
 ) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         server = stage.simulator.product_server
         async with stage.serving() as service:
             server.behave(Behaviour(mode, retry_after=30))
@@ -64,7 +64,7 @@ class Moody:
         return Receipt.of_answer(200, b"")
 
 
-async def status_of(stage: Stage, seller_id: SellerId) -> ScheduleStatus:
+async def status_of(stage: ServiceWorld, seller_id: SellerId) -> ScheduleStatus:
     schedule = await stage.store.read(lambda tx: tx.schedules.of_seller(seller_id))
     assert schedule is not None
     return schedule.status
@@ -73,8 +73,8 @@ async def status_of(stage: Stage, seller_id: SellerId) -> ScheduleStatus:
 def test_a_scheduler_that_cannot_be_told_fails_the_schedule_alerts_and_is_told_in_order_on_retry(
     migrated_template: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story(stage: Stage) -> None:
-        (seller_id,) = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        (seller_id,) = await stage.register_all()
         scheduler = Moody()
         async with stage.serving(scheduler=scheduler) as service:
             await stage.clock.sleep(2)
@@ -82,12 +82,7 @@ def test_a_scheduler_that_cannot_be_told_fails_the_schedule_alerts_and_is_told_i
             scheduler.mended = True
             await stage.clock.sleep(OUTAGE)
             assert await status_of(stage, seller_id) is ScheduleStatus.FAILED, "it does not end by itself"
-            draw, now = ReplayableIds(stage.ids), stage.clock.now()
-
-            def retry(tx: Transaction) -> None:
-                retry_schedule(tx, seller_id, actor="test", ids=draw.replay(), now=now)
-
-            await stage.store.transact(retry)
+            await stage.command(retry_schedule, seller_id)
             service.nudge()
             await stage.clock.sleep(2)
             assert await status_of(stage, seller_id) is ScheduleStatus.ACTIVE
@@ -101,8 +96,8 @@ def test_a_scheduler_that_cannot_be_told_fails_the_schedule_alerts_and_is_told_i
 
 
 def test_a_pause_by_another_process_stops_delivery_until_it_ends(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         server = stage.simulator.product_server
         async with stage.serving() as service:
             now = stage.clock.now()
@@ -123,8 +118,8 @@ def test_a_pause_by_another_process_stops_delivery_until_it_ends(migrated_templa
 def test_old_events_and_tries_are_forgotten_but_never_what_the_next_change_is_a_change_of(
     migrated_template: Path,
 ) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await stage.crawl_all(service, sellers)
             stage.simulator.world.mutate(10, dice("changes"), CHANGES_ONLY)

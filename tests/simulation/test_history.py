@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.simulated_service import settings_of
 from tests.simulation.altered import Altered
-from tests.simulation.stage import Stage, play, settings_of
+from tests.simulation.service_world import ServiceWorld, play
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.catalog.differences import replay
@@ -34,7 +35,7 @@ def replayed(tx: Transaction) -> dict[ItemNo, tuple[dict[str, Any], int, bool]]:
     return states
 
 
-async def check_history(stage: Stage) -> None:
+async def check_history(stage: ServiceWorld) -> None:
     def work(tx: Transaction) -> None:
         for item, (state, version, gone) in replayed(tx).items():
             product = tx.products.of_items([item])[item]
@@ -56,8 +57,8 @@ STEP = st.tuples(st.sampled_from([*CHANGES, "vanish", "appear", "bump", "crawl"]
 def test_for_any_changes_the_receiver_has_the_truth_and_the_history_replays_to_it(
     migrated_template: Path, steps: list[tuple[str, int]], seed: int
 ) -> None:
-    async def story(stage: Stage) -> None:
-        sellers, rng, world = await stage.register(), Random(seed), stage.simulator.world
+    async def story(stage: ServiceWorld) -> None:
+        sellers, rng, world = await stage.register_all(), Random(seed), stage.simulator.world
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
             for what, which in [*steps, ("crawl", 0)]:
@@ -79,7 +80,7 @@ def test_for_any_changes_the_receiver_has_the_truth_and_the_history_replays_to_i
     play(migrated_template, story, settings=settings_of(PAGE_SIZE=4), sellers=1, products=9)
 
 
-def _change(stage: Stage, item: int, rng: Random, how: str) -> None:
+def _change(stage: ServiceWorld, item: int, rng: Random, how: str) -> None:
     try:
         stage.simulator.world.change(item, rng, how)
     except ValueError:
@@ -88,8 +89,8 @@ def _change(stage: Stage, item: int, rng: Random, how: str) -> None:
 
 @pytest.mark.parametrize("profile", ["calm", "flaky"])
 def test_a_shop_that_lives_for_six_runs_is_followed_exactly(migrated_template: Path, profile: str) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await stage.crawl_all(service, sellers)
             for number in range(6):
@@ -102,8 +103,8 @@ def test_a_shop_that_lives_for_six_runs_is_followed_exactly(migrated_template: P
 
 
 def test_a_recrawl_with_everything_volatile_varying_tells_nothing(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
             for item in list(stage.simulator.world.listing(sellers[0]))[::3]:
@@ -117,8 +118,8 @@ def test_a_recrawl_with_everything_volatile_varying_tells_nothing(migrated_templ
 
 
 def test_equal_bodies_are_not_read_again_but_a_product_that_returns_is(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         door = stage.transport = Altered(stage.transport)
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
@@ -140,8 +141,8 @@ def test_equal_bodies_are_not_read_again_but_a_product_that_returns_is(migrated_
 
 
 def test_bodies_past_their_time_go_once_a_day_and_the_newest_of_each_part_stays(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
             for number in range(3):

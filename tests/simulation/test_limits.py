@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import event
-from tests.simulation.stage import Stage, play, settings_of
+from tests.simulated_service import settings_of
+from tests.simulation.service_world import ServiceWorld, play
 
 DEFAULT_LIMITS = {"WINDOW_LIMIT": 80, "WINDOW_SECONDS": 3600, "REQUESTS_PER_SECOND": 1}
 
 
 def test_a_hundred_agents_at_the_default_limits_crawl_a_seller_without_one_going_over(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await stage.crawl_all(service, sellers)
             stage.check_world()
@@ -25,9 +26,9 @@ def test_a_hundred_agents_at_the_default_limits_crawl_a_seller_without_one_going
 
 
 def test_a_few_agents_take_hours_and_stay_within_their_budget(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(3)
-        sellers = await stage.register()
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             (run,) = await stage.crawl(service, sellers)
             stage.check_world()
@@ -47,9 +48,9 @@ def test_a_few_agents_take_hours_and_stay_within_their_budget(migrated_template:
 def test_other_limits_are_kept_just_as_well(
     migrated_template: Path, limit: int, seconds: float, per_second: float
 ) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(4)
-        sellers = await stage.register()
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await stage.crawl_all(service, sellers)
             stage.check_world()
@@ -61,9 +62,9 @@ def test_other_limits_are_kept_just_as_well(
 
 
 def test_an_agent_that_may_ask_often_keeps_its_rate_when_it_is_asked_for_more(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(1)
-        sellers = await stage.register()
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await stage.crawl_all(service, sellers)
             stage.check_world()
@@ -74,9 +75,9 @@ def test_an_agent_that_may_ask_often_keeps_its_rate_when_it_is_asked_for_more(mi
 
 
 def test_two_services_on_one_database_share_one_budget(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(4)
-        first, second = await stage.register()
+        first, second = await stage.register_all()
         async with stage.serving() as one, stage.serving() as other:
             await stage.start(one, first)
             await stage.start(other, second)
@@ -91,7 +92,7 @@ def test_two_services_on_one_database_share_one_budget(migrated_template: Path) 
 
 
 def test_where_everything_is_under_way_nobody_asks_for_more_with_every_answer(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         commits, requests = await commits_of_a_recrawl(stage)
         sessions = stage.simulator.marketplace.stats()["tokens_issued"]
         # Answers come one by one: each is absorbed, and most of those that are bring nothing new to claim. A session
@@ -103,7 +104,7 @@ def test_where_everything_is_under_way_nobody_asks_for_more_with_every_answer(mi
 
 
 def test_what_comes_next_is_claimed_where_what_came_back_is_absorbed(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         commits, requests = await commits_of_a_recrawl(stage)
         # Ten groups or so, and what a run begins and ends with; each with a claim of its own would be fifteen more.
         assert requests == 2002
@@ -114,9 +115,9 @@ def test_what_comes_next_is_claimed_where_what_came_back_is_absorbed(migrated_te
     play(migrated_template, story, settings=settings, sellers=1, products=1000, latency_ms=20)
 
 
-async def commits_of_a_recrawl(stage: Stage) -> tuple[int, int]:
+async def commits_of_a_recrawl(stage: ServiceWorld) -> tuple[int, int]:
     """Transactions and requests of a crawl that finds nothing new."""
-    sellers, commits = await stage.register(), list[object]()
+    sellers, commits = await stage.register_all(), list[object]()
     async with stage.serving() as service:
         await stage.crawl_all(service, sellers)
         event.listen(stage.store.engine, "commit", commits.append)

@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.simulated_service import settings_of
 from tests.simulation.doors import Life, MortalReceiver, MortalStore, MortalTransport, ShakyStore
-from tests.simulation.stage import Stage, play, settings_of
+from tests.simulation.service_world import ServiceWorld, play
 
-from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.crawling.put_back import cancel_execution
-from sellerwatch.kernel.failure import Failure, FailureCode
-from sellerwatch.kernel.ids import ReplayableIds
+from sellerwatch.kernel.failure import FailureCode
 
 
-async def vanish(stage: Stage, seconds: float) -> None:
+async def vanish(stage: ServiceWorld, seconds: float) -> None:
     """A service that works for so long and is then gone without a word; one beside it loses nothing of its own."""
     life, family = Life(), dict[asyncio.Task[Any], None]()
 
@@ -46,8 +44,8 @@ async def vanish(stage: Stage, seconds: float) -> None:
 
 @pytest.mark.parametrize("seconds", [0.3, 1.1, 2.3])
 def test_what_a_vanished_worker_held_is_done_by_the_next_one(migrated_template: Path, seconds: float) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         async with stage.service() as service:
             for seller_id in sellers:
                 await stage.start(service, seller_id)
@@ -63,8 +61,8 @@ def test_what_a_vanished_worker_held_is_done_by_the_next_one(migrated_template: 
 
 
 def test_a_worker_that_lives_takes_over_from_one_that_vanished_beside_it(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             for seller_id in sellers:
                 await stage.start(service, seller_id)
@@ -81,8 +79,8 @@ def test_a_worker_that_lives_takes_over_from_one_that_vanished_beside_it(migrate
 def test_after_an_outage_of_the_database_the_service_goes_on(
     migrated_template: Path, begins: float, seconds: float
 ) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         async with stage.service() as service:
             for seller_id in sellers:
                 await stage.start(service, seller_id)
@@ -105,18 +103,13 @@ def test_after_an_outage_of_the_database_the_service_goes_on(
 
 @pytest.mark.parametrize("profile", ["slow", "storm", "errors"])
 def test_a_run_ended_from_outside_leaves_no_task_open(migrated_template: Path, profile: str) -> None:
-    async def story(stage: Stage) -> None:
-        (seller_id,) = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        (seller_id,) = await stage.register_all()
         async with stage.serving() as service:
             run = await stage.start(service, seller_id)
             assert run is not None
             await stage.clock.sleep(2.5)
-            draw, now, rules = ReplayableIds(stage.ids), stage.clock.now(), service.crawl.rules
-
-            def cancel(tx: Transaction) -> None:
-                cancel_execution(tx, run, Failure.of(FailureCode.CANCELLED, now), rules, draw.replay(), now)
-
-            await stage.store.transact(cancel)
+            await stage.cancel(service.crawl.rules, run)
             await stage.clock.sleep(60)
             await stage.check_books()
             assert await stage.crawl_all(service, [seller_id])
@@ -128,17 +121,14 @@ def test_a_run_ended_from_outside_leaves_no_task_open(migrated_template: Path, p
 
 
 def test_a_run_ended_from_outside_whose_worker_vanishes_leaves_no_task_open(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        (seller_id,) = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        (seller_id,) = await stage.register_all()
         async with stage.service() as service:
             run = await stage.start(service, seller_id)
             rules = service.crawl.rules
         assert run is not None
         await vanish(stage, 1.5)
-        draw, now = ReplayableIds(stage.ids), stage.clock.now()
-        await stage.store.transact(
-            lambda tx: cancel_execution(tx, run, Failure.of(FailureCode.CANCELLED, now), rules, draw.replay(), now)
-        )
+        await stage.cancel(rules, run)
         async with stage.serving() as service:
             await stage.clock.sleep(60)
             await stage.check_books()
@@ -149,8 +139,8 @@ def test_a_run_ended_from_outside_whose_worker_vanishes_leaves_no_task_open(migr
 
 
 def test_a_run_past_its_deadline_fails_and_the_next_one_can_start(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        (seller_id,) = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        (seller_id,) = await stage.register_all()
         async with stage.serving() as service:
             await stage.start(service, seller_id)
             await stage.clock.sleep(30)

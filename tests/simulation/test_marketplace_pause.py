@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from tests.builders import a_context
-from tests.simulation.stage import Stage, play, settings_of
+from tests.simulated_service import settings_of
+from tests.simulation.service_world import ServiceWorld, play
 
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.kernel.failure import FailureCode
@@ -19,21 +20,21 @@ HEEDED = 1.0
 SLOW = {"REQUESTS_PER_SECOND": 1, "MAX_CONCURRENCY": 8}
 
 
-def asked(stage: Stage, since: float) -> list[str]:
+def asked(stage: ServiceWorld, since: float) -> list[str]:
     return [request.endpoint for request in stage.simulator.marketplace.requests(since)]
 
 
-def now(stage: Stage) -> float:
+def now(stage: ServiceWorld) -> float:
     return stage.clock.now().timestamp()
 
 
-async def pause_all(stage: Stage, seller_id: SellerId | None = None) -> None:
+async def pause_all(stage: ServiceWorld, seller_id: SellerId | None = None) -> None:
     """As a command does it, or another process: only the database is told."""
     at = stage.clock.now()
     await stage.store.transact(lambda tx: pause(tx, a_context(at), seller_id))
 
 
-async def resume_all(stage: Stage, seller_id: SellerId | None = None) -> None:
+async def resume_all(stage: ServiceWorld, seller_id: SellerId | None = None) -> None:
     at = stage.clock.now()
     await stage.store.transact(lambda tx: resume(tx, a_context(at), seller_id))
 
@@ -43,9 +44,9 @@ def test_a_pause_of_everything_stops_all_requests_within_a_second_and_loses_noth
     migrated_template: Path, after: float
 ) -> None:
     # The host's rate is low, so that token pages, questions and tasks all wait for their turn when the pause comes.
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(10)
-        sellers = await stage.register()
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await stage.start(service, sellers[0])
             service.nudge()
@@ -75,9 +76,9 @@ def test_a_pause_of_everything_stops_all_requests_within_a_second_and_loses_noth
 
 
 def test_a_pause_that_comes_while_a_start_waits_for_its_turn_stops_the_question_too(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(10)
-        sellers = await stage.register()
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             # The token page takes the host's only turn in 4 s; the question for the total waits for the next.
             await stage.start(service, sellers[0])
@@ -99,9 +100,9 @@ def test_a_pause_that_comes_while_a_start_waits_for_its_turn_stops_the_question_
 
 
 def test_a_paused_seller_waits_and_the_others_are_crawled(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(10)
-        first, second = await stage.register()
+        first, second = await stage.register_all()
         async with stage.serving() as service:
             await stage.start(service, first)
             await stage.start(service, second)
@@ -122,9 +123,9 @@ def test_a_paused_seller_waits_and_the_others_are_crawled(migrated_template: Pat
 def test_a_pause_that_comes_while_agents_wait_for_the_token_page_stops_those_visits_too(
     migrated_template: Path,
 ) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(10)
-        (seller_id,) = await stage.register()
+        (seller_id,) = await stage.register_all()
         async with stage.serving() as service:
             await stage.start(service, seller_id)
             service.nudge()

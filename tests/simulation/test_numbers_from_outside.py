@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from tests.simulated_service import settings_of
 from tests.simulation.altered import Altered
-from tests.simulation.stage import Stage, play, settings_of
+from tests.simulation.service_world import ServiceWorld, play
 
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.trigger import trigger
@@ -15,11 +16,11 @@ from sellerwatch.kernel.wording import failure_text
 from sellerwatch.simulator.chaos import PROFILES
 
 
-async def _run(stage: Stage) -> Execution:
+async def _run(stage: ServiceWorld) -> Execution:
     return (await stage.executions())[-1]
 
 
-async def _errors(stage: Stage) -> list[str]:
+async def _errors(stage: ServiceWorld) -> list[str]:
     run = await _run(stage)
     failures = await stage.store.read(lambda tx: tx.run_tasks.failures(run.execution_id, 10))
     return [failure_text(failure) for failure, _ in failures]
@@ -28,8 +29,8 @@ async def _errors(stage: Stage) -> list[str]:
 def test_a_list_page_that_states_a_huge_total_in_mid_run_fails_alone_and_makes_no_task(
     migrated_template: Path,
 ) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
             before = len(stage.simulator.product_server.events())
@@ -54,8 +55,8 @@ def test_a_list_page_that_states_a_huge_total_in_mid_run_fails_alone_and_makes_n
 
 
 def test_a_page_with_more_entries_than_were_asked_for_is_unreadable(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         door = stage.transport = Altered(stage.transport)
 
         def longer(number: int, page: Any) -> Any:
@@ -74,8 +75,8 @@ def test_a_page_with_more_entries_than_were_asked_for_is_unreadable(migrated_tem
 
 
 def test_a_start_with_a_huge_total_makes_no_task(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         stage.simulator.marketplace.chaos.become(PROFILES["inflated"])
         async with stage.serving() as service:
             assert (await trigger(service.crawl, sellers[0], "test")).task_count is None
@@ -89,8 +90,8 @@ def test_a_start_with_a_huge_total_makes_no_task(migrated_template: Path) -> Non
 
 
 def test_a_list_that_never_ends_is_followed_only_as_far_as_a_list_may_be_long(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         door = stage.transport = Altered(stage.transport)
         first: list[Any] = []
 

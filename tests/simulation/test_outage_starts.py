@@ -16,13 +16,13 @@ from tests.simulation.outages import (
     plan,
     until_over,
 )
-from tests.simulation.stage import Stage, play
+from tests.simulation.service_world import ServiceWorld, play
 
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.crawling.commands import deactivate_seller
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.trigger import start
-from sellerwatch.kernel.ids import ReplayableIds, SellerId
+from sellerwatch.kernel.ids import SellerId
 from sellerwatch.marketplaces.ports import Reply, Transport
 from sellerwatch.simulator.chaos import Ailment
 
@@ -40,9 +40,9 @@ class ListBroken:
 
 def test_a_start_follows_as_soon_as_the_list_answers_again(migrated_template: Path) -> None:
     # However long its own back-off is.
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        (seller_id,) = await stage.register()
+        (seller_id,) = await stage.register_all()
         async with stage.serving() as service:
             await stage.crawl_all(service, [seller_id])
             plan(stage, Ailment.REFUSED, 5 * MINUTE)
@@ -65,19 +65,16 @@ def test_a_start_follows_as_soon_as_the_list_answers_again(migrated_template: Pa
 
 
 def test_a_list_that_no_active_seller_needs_is_checked_all_the_same(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        (seller_id,) = await stage.register()
+        (seller_id,) = await stage.register_all()
         async with stage.serving() as service:
             await stage.crawl_all(service, [seller_id])
             plan(stage, Ailment.REFUSED, 5 * MINUTE)
             await stage.start(service, seller_id)
             await stage.clock.sleep(2 * MINUTE)
             assert (await look(stage)).open_endpoints == {Endpoint.LIST}
-            now, rules, draw = stage.clock.now(), service.crawl.rules, ReplayableIds(service.crawl.ids)
-            await stage.store.transact(
-                lambda tx: deactivate_seller(tx, seller_id, rules, actor="test", ids=draw.replay(), now=now)
-            )
+            await stage.command(deactivate_seller, seller_id, service.crawl.rules)
             await stage.clock.sleep(15 * MINUTE)
             assert (await look(stage)).open_endpoints == set()
 
@@ -85,9 +82,9 @@ def test_a_list_that_no_active_seller_needs_is_checked_all_the_same(migrated_tem
 
 
 def test_a_seller_whose_list_is_always_answered_500_holds_up_no_other_seller_for_long(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        broken, well = await stage.register()
+        broken, well = await stage.register_all()
         stage.transport = ListBroken(stage.transport, broken)
         async with stage.serving() as service:
             await stage.start(service, broken)
@@ -102,9 +99,9 @@ def test_a_seller_whose_list_is_always_answered_500_holds_up_no_other_seller_for
 
 
 def test_a_command_beside_which_no_job_runs_sends_the_probe_itself(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        (seller_id,) = await stage.register()
+        (seller_id,) = await stage.register_all()
         async with stage.serving() as service:
             await stage.crawl_all(service, [seller_id])
         async with stage.service() as service:

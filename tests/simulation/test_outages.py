@@ -30,8 +30,8 @@ from tests.simulation.outages import (
     until_asked,
     until_over,
 )
-from tests.simulation.pool_doors import agents, all_available, breaker
-from tests.simulation.stage import Stage, play
+from tests.simulation.pool_doors import all_available, breaker
+from tests.simulation.service_world import ServiceWorld, play
 
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.agents.endpoints import Endpoint
@@ -49,13 +49,13 @@ from sellerwatch.simulator.world import CHANGES_ONLY
 # Outages at the moment at which a run is due.
 
 
-async def warm(stage: Stage, service: Service, sellers: list[SellerId]) -> None:
+async def warm(stage: ServiceWorld, service: Service, sellers: list[SellerId]) -> None:
     """A first run of each seller, so that every identity has a token; then products change."""
     await stage.crawl_all(service, sellers)
     stage.simulator.world.mutate(4, dice("outages"), CHANGES_ONLY)
 
 
-async def until_start(stage: Stage, seconds: float) -> None:
+async def until_start(stage: ServiceWorld, seconds: float) -> None:
     """Until this long before the first start of a seller."""
     first = min(start for start in map(starts_at, await schedules(stage)) if start is not None)
     await stage.clock.sleep((first - stage.clock.now()).total_seconds() - seconds)
@@ -69,10 +69,10 @@ async def until_start(stage: Stage, seconds: float) -> None:
 def test_a_run_due_in_an_outage_waits_as_pending_and_starts_when_the_marketplace_is_back(
     migrated_template: Path, has_tokens: bool, seconds: float
 ) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
         due = stage.clock.now() + timedelta(seconds=300)
-        sellers = await stage.register(every=DAILY, due=due)
+        sellers = await stage.register_all(every=DAILY, due=due)
         async with stage.serving(schedules=True) as service:
             if has_tokens:
                 await warm(stage, service, sellers)
@@ -111,10 +111,10 @@ def test_a_run_due_in_an_outage_waits_as_pending_and_starts_when_the_marketplace
 
 @pytest.mark.parametrize("has_tokens", [True, False], ids=["with tokens", "without a token"])
 def test_connections_refused_for_45_ms_when_a_run_is_due_cost_no_run(migrated_template: Path, has_tokens: bool) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
         due = stage.clock.now() + timedelta(seconds=300)
-        sellers = await stage.register(every=DAILY, due=due)
+        sellers = await stage.register_all(every=DAILY, due=due)
         async with stage.serving(schedules=True) as service:
             if has_tokens:
                 await warm(stage, service, sellers)
@@ -145,9 +145,9 @@ def test_a_run_that_is_still_waiting_at_its_next_due_time_is_overtaken_by_one_ne
     migrated_template: Path,
 ) -> None:
     # Only the next due time of the same seller ends a start that waits: there is always one that will run.
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        await stage.register(every=CrawlingInterval.of_hours(1), due=stage.clock.now() + timedelta(seconds=60))
+        await stage.register_all(every=CrawlingInterval.of_hours(1), due=stage.clock.now() + timedelta(seconds=60))
         async with stage.serving(schedules=True) as service:
             await stage.clock.sleep(50)
             plan(stage, Ailment.REFUSED, 2.5 * HOUR)
@@ -171,9 +171,9 @@ def test_a_run_that_is_still_waiting_at_its_next_due_time_is_overtaken_by_one_ne
 @pytest.mark.parametrize("is_away", [False, True], ids=["calm", "in an outage"])
 def test_two_schedulers_that_see_the_same_due_time_start_each_run_once(migrated_template: Path, is_away: bool) -> None:
     # What one of them is just starting is no earlier run that could not be started.
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        await stage.register(every=DAILY, due=stage.clock.now() + timedelta(seconds=60))
+        await stage.register_all(every=DAILY, due=stage.clock.now() + timedelta(seconds=60))
         other = SqlStore(stage.store.engine, stage.clock, InlineRunner(), InlineRunner())
         async with stage.serving(schedules=True) as service, stage.serving(schedules=True, store=other):
             if is_away:
@@ -192,9 +192,9 @@ def test_two_schedulers_that_see_the_same_due_time_start_each_run_once(migrated_
 def test_a_marketplace_that_voided_all_tokens_costs_each_identity_one_new_token_and_nothing_else(
     migrated_template: Path,
 ) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        sellers = await stage.register()
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await begin_runs(stage, service, sellers, asked=20)
             restarted = now(stage)
@@ -214,9 +214,9 @@ def test_a_marketplace_that_voided_all_tokens_costs_each_identity_one_new_token_
 
 
 def test_a_start_whose_tokens_are_all_void_gets_a_new_one_for_the_same_question(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        (seller_id,) = await stage.register()
+        (seller_id,) = await stage.register_all()
         async with stage.serving() as service:
             await stage.crawl_all(service, [seller_id])
             for number in range(2, 7):
@@ -236,9 +236,9 @@ def test_a_start_whose_tokens_are_all_void_gets_a_new_one_for_the_same_question(
 
 def test_a_start_that_got_a_new_token_and_finds_no_free_slot_waits_for_one(migrated_template: Path) -> None:
     # The rejected token was replaced, so it is neither a failed try nor the cause any more.
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(1)
-        (seller_id,) = await stage.register()
+        (seller_id,) = await stage.register_all()
         async with stage.serving() as service:
             await stage.start(service, seller_id)
             stage.simulator.marketplace.restart(now(stage))
@@ -260,15 +260,15 @@ def test_a_start_that_got_a_new_token_and_finds_no_free_slot_waits_for_one(migra
 def test_an_identity_that_is_answered_401_with_fresh_tokens_too_loses_health_and_nobody_else_does(
     migrated_template: Path, identities: int, products: int
 ) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(identities)
-        sellers = await stage.register()
-        banned = (await agents(stage))[0].user_agent
+        sellers = await stage.register_all()
+        banned = (await stage.agents())[0].user_agent
         plan(stage, Ailment.UNAUTHORISED, 1000 * HOUR, user_agent=banned)
         async with stage.serving() as service:
 
             async def is_charged() -> bool:
-                (one,) = [agent for agent in await agents(stage) if agent.user_agent == banned]
+                (one,) = [agent for agent in await stage.agents() if agent.user_agent == banned]
                 return one.health_score < 100 or one.status.value != "AVAILABLE"
 
             runs = 0
@@ -294,9 +294,9 @@ def test_an_identity_that_is_answered_401_with_fresh_tokens_too_loses_health_and
 def test_an_outage_in_the_middle_of_a_run_fails_no_task_and_costs_a_handful_of_requests(
     migrated_template: Path, seconds: float
 ) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        sellers = await stage.register()
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await begin_runs(stage, service, sellers, asked=30)
             assert await stage.count(OPEN_TASKS) > 20
@@ -324,9 +324,9 @@ def test_an_outage_in_the_middle_of_a_run_fails_no_task_and_costs_a_handful_of_r
 
 
 def test_an_outage_of_the_options_alone_stops_the_options_alone(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        sellers = await stage.register()
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await begin_runs(stage, service, sellers, asked=10)
             outage = plan(stage, Ailment.ERROR, HOUR, endpoint="options")
@@ -354,9 +354,9 @@ def test_an_outage_of_the_options_alone_stops_the_options_alone(migrated_templat
 
 
 def test_an_outage_of_the_token_page_alone_costs_no_task(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        sellers = await stage.register()
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await begin_runs(stage, service, sellers, asked=10)
             stage.simulator.marketplace.restart(now(stage))
@@ -380,9 +380,9 @@ def test_an_outage_of_the_token_page_alone_costs_no_task(migrated_template: Path
 @pytest.mark.parametrize("products", [1, 2])
 def test_the_last_products_of_a_run_do_not_fail_in_an_outage_either(migrated_template: Path, products: int) -> None:
     # Too few to tell an outage from broken products by their number alone.
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        (seller_id,) = await stage.register()
+        (seller_id,) = await stage.register_all()
         async with stage.serving() as service:
             await stage.start(service, seller_id)
             service.nudge()
@@ -405,9 +405,9 @@ def test_the_last_products_of_a_run_do_not_fail_in_an_outage_either(migrated_tem
 def test_one_product_that_is_always_answered_500_fails_after_its_tries_and_opens_no_circuit(
     migrated_template: Path,
 ) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        (seller_id,) = await stage.register()
+        (seller_id,) = await stage.register_all()
         item_no = stage.simulator.world.listing(seller_id)[3]
         outage = plan(stage, Ailment.ERROR, 1000 * HOUR, endpoint="detail", item_no=item_no)
         async with stage.serving() as service:
@@ -440,9 +440,9 @@ def test_one_bad_product_that_nobody_else_asks_beside_ends_within_minutes(
 ) -> None:
     """Its tries are spent when the rest of the run is over: another product is asked to tell it from an outage."""
 
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        (seller_id,) = await stage.register()
+        (seller_id,) = await stage.register_all()
         item_no = stage.simulator.world.listing(seller_id)[0]
         plan(stage, Ailment.ERROR, 1000 * HOUR, endpoint=endpoint, item_no=item_no)
         async with stage.serving() as service:
@@ -462,9 +462,9 @@ def test_one_bad_product_that_nobody_else_asks_beside_ends_within_minutes(
 
 def test_429_for_everybody_for_an_hour_opens_the_pool_breaker_and_no_task_fails(migrated_template: Path) -> None:
     # Ten tasks and ten identities: each task meets far more refusals than it may make requests of its own.
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        sellers = await stage.register()
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await begin_runs(stage, service, sellers, asked=2)
             outage = plan(stage, Ailment.STORM, HOUR)
@@ -489,9 +489,9 @@ def test_429_for_everybody_for_an_hour_opens_the_pool_breaker_and_no_task_fails(
 
 
 def test_a_run_due_while_everybody_is_answered_429_starts_when_that_is_over(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        await stage.register(every=DAILY, due=stage.clock.now() + timedelta(seconds=60))
+        await stage.register_all(every=DAILY, due=stage.clock.now() + timedelta(seconds=60))
         async with stage.serving(schedules=True) as service:
             await stage.clock.sleep(50)
             plan(stage, Ailment.STORM, HOUR)
@@ -510,9 +510,9 @@ def test_a_run_due_while_everybody_is_answered_429_starts_when_that_is_over(migr
 def test_details_without_their_main_module_for_ten_minutes_end_in_a_run_without_a_failure(
     migrated_template: Path,
 ) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        sellers = await stage.register()
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await stage.crawl_all(service, sellers)
             events = len(stage.simulator.product_server.events())

@@ -27,14 +27,10 @@ from tests.simulation.outages import (
     plan,
     until_over,
 )
-from tests.simulation.stage import Stage, play
+from tests.simulation.service_world import ServiceWorld, play
 
-from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.crawling.execution import ExecutionStatus
-from sellerwatch.crawling.put_back import cancel_execution
-from sellerwatch.kernel.failure import Failure, FailureCode
-from sellerwatch.kernel.ids import ReplayableIds
 from sellerwatch.service.service import Service
 from sellerwatch.simulator.chaos import Ailment
 
@@ -42,13 +38,13 @@ from sellerwatch.simulator.chaos import Ailment
 LONGEST_PROBE_WAIT = timedelta(minutes=11)
 
 
-def break_details(stage: Stage, items: Sequence[int]) -> None:
+def break_details(stage: ServiceWorld, items: Sequence[int]) -> None:
     """The details of these products are answered 500 for ever."""
     for item_no in items:
         plan(stage, Ailment.ERROR, 1000 * HOUR, endpoint="detail", item_no=item_no)
 
 
-async def check_only_broken(stage: Stage, items: Sequence[int]) -> None:
+async def check_only_broken(stage: ServiceWorld, items: Sequence[int]) -> None:
     """Each broken product failed for its own sake; everything else is as after a calm day."""
     seen = await look(stage)
     assert seen.run_states == {ExecutionStatus.COMPLETED: len(seen.runs)}
@@ -59,30 +55,23 @@ async def check_only_broken(stage: Stage, items: Sequence[int]) -> None:
     await check_health(stage)
 
 
-def commits(stage: Stage) -> int:
+def commits(stage: ServiceWorld) -> int:
     assert stage.store.commits is not None
     return stage.store.commits.number
 
 
-async def cancel(stage: Stage, service: Service) -> None:
+async def cancel(stage: ServiceWorld, service: Service) -> None:
     """End every run, as an operator does."""
-    now, rules, draw = stage.clock.now(), service.crawl.rules, ReplayableIds(service.crawl.ids)
     runs = [run.execution_id for run in await stage.executions() if run.is_open]
-
-    def work(tx: Transaction) -> None:
-        ids = draw.replay()
-        for run in runs:
-            cancel_execution(tx, run, Failure.of(FailureCode.CANCELLED, now), rules, ids, now)
-
-    await stage.store.transact(work)
+    await stage.cancel(service.crawl.rules, *runs)
 
 
 @pytest.mark.parametrize("number", [2, 5, 12])
 def test_broken_products_that_are_all_that_is_left_fail_and_the_run_ends(migrated_template: Path, number: int) -> None:
     # Five failures in a row over five products look like an outage: a product that was answered before tells.
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        (seller_id,) = await stage.register()
+        (seller_id,) = await stage.register_all()
         broken = stage.simulator.world.listing(seller_id)[:number]
         break_details(stage, broken)
         async with stage.serving() as service:
@@ -98,9 +87,9 @@ def test_broken_products_that_are_all_that_is_left_fail_and_the_run_ends(migrate
 def test_broken_products_and_an_outage_end_in_a_run_with_those_failures_alone(
     migrated_template: Path, number: int
 ) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        (seller_id,) = await stage.register()
+        (seller_id,) = await stage.register_all()
         broken = stage.simulator.world.listing(seller_id)[-number:]
         async with stage.serving() as service:
             break_details(stage, broken)
@@ -116,9 +105,9 @@ def test_broken_products_and_an_outage_end_in_a_run_with_those_failures_alone(
 
 
 def test_a_token_page_that_is_away_for_longer_than_the_deadline_ends_no_run(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        sellers = await stage.register()
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await begin_runs(stage, service, sellers, asked=10)
             stage.simulator.marketplace.restart(now(stage))
@@ -144,9 +133,9 @@ def test_an_outage_with_a_start_that_waits_keeps_the_deadline_of_the_run_and_sta
     migrated_template: Path,
 ) -> None:
     # The list's circuit is closed by a question, not by a task; it is the last of all.
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        going, other = await stage.register()
+        going, other = await stage.register_all()
         async with stage.serving() as service:
             await begin_runs(stage, service, [going], asked=30)
             before, outage = commits(stage), plan(stage, Ailment.REFUSED, 1700)
@@ -173,9 +162,9 @@ def test_an_outage_with_a_start_that_waits_keeps_the_deadline_of_the_run_and_sta
 def test_circuits_close_after_an_outage_in_which_the_only_run_was_cancelled(
     migrated_template: Path, ailment: str
 ) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        sellers = await stage.register()
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await begin_runs(stage, service, sellers, asked=15)
             if ailment == "token page":
@@ -196,9 +185,9 @@ def test_circuits_close_after_an_outage_in_which_the_only_run_was_cancelled(
 
 
 def test_an_outage_at_the_end_of_a_run_has_no_effect_on_an_error_a_day_later(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        (seller_id,) = await stage.register()
+        (seller_id,) = await stage.register_all()
         broken = stage.simulator.world.listing(seller_id)[:1]
         async with stage.serving() as service:
             await begin_runs(stage, service, [seller_id], asked=1)

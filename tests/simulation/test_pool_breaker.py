@@ -7,8 +7,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from tests.simulated_service import settings_of
 from tests.simulation.pool_doors import block, breaker, everyone, is_api, meddling, statuses, unblock
-from tests.simulation.stage import Stage, play, settings_of
+from tests.simulation.service_world import ServiceWorld, play
 
 from sellerwatch.agents.breaker import PoolBreakerOpen
 from sellerwatch.crawling.execution import ExecutionStatus
@@ -24,9 +25,9 @@ SLOW = {"REQUESTS_PER_SECOND": 1}
 def test_with_everybody_blocked_a_trigger_is_refused_with_the_rate_and_works_after_unblocking(
     migrated_template: Path,
 ) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(10)
-        sellers = await stage.register()
+        sellers = await stage.register_all()
         await block(stage)
         async with stage.serving() as service:
             with pytest.raises(PoolBreakerOpen) as refusal:
@@ -47,9 +48,9 @@ def test_with_everybody_blocked_a_trigger_is_refused_with_the_rate_and_works_aft
 
 
 def test_with_nobody_configured_it_says_so(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(0)
-        (seller_id,) = await stage.register()
+        (seller_id,) = await stage.register_all()
         async with stage.serving() as service:
             with pytest.raises(PoolBreakerOpen) as refusal:
                 await trigger(service.crawl, seller_id, "test")
@@ -60,9 +61,9 @@ def test_with_nobody_configured_it_says_so(migrated_template: Path) -> None:
 
 
 def test_a_run_whose_agents_are_blocked_under_way_waits_and_goes_on(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(5)
-        (seller_id,) = await stage.register()
+        (seller_id,) = await stage.register_all()
         async with stage.serving() as service:
             run = await stage.start(service, seller_id)
             assert run is not None
@@ -87,9 +88,9 @@ def test_a_run_whose_agents_are_blocked_under_way_waits_and_goes_on(migrated_tem
 
 def test_one_agent_of_ten_finds_out_and_carries_on_alone(migrated_template: Path) -> None:
     # Nine are blocked for ever. Ten minutes of refusing, then one request; its success lets the one work.
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(10)
-        sellers = await stage.register()
+        sellers = await stage.register_all()
         await block(stage, but=1)
         async with stage.serving() as service:
             with pytest.raises(PoolBreakerOpen):
@@ -110,10 +111,10 @@ def test_one_agent_of_ten_finds_out_and_carries_on_alone(migrated_template: Path
 
 
 def test_a_probe_that_fails_keeps_it_shut_and_costs_one_request(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(10)
         door = meddling(stage, lambda path, agent: None)
-        (seller_id,) = await stage.register()
+        (seller_id,) = await stage.register_all()
         async with stage.serving() as service:
             await stage.start(service, seller_id)
             await stage.clock.sleep(5)
@@ -136,10 +137,10 @@ def test_a_probe_that_fails_keeps_it_shut_and_costs_one_request(migrated_templat
 
 
 def test_a_pool_that_was_suspended_to_the_last_one_comes_back_without_a_hand(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(5)
         door = meddling(stage, lambda path, agent: None)
-        (seller_id,) = await stage.register()
+        (seller_id,) = await stage.register_all()
         async with stage.serving() as service:
             await stage.start(service, seller_id)
             await stage.clock.sleep(4)
@@ -158,9 +159,9 @@ def test_a_pool_that_was_suspended_to_the_last_one_comes_back_without_a_hand(mig
 
 
 def test_a_due_run_waits_while_the_breaker_is_open(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(5)
-        await stage.register(every=CrawlingInterval.of_days(1), due=stage.clock.now())
+        await stage.register_all(every=CrawlingInterval.of_days(1), due=stage.clock.now())
         await block(stage)
         async with stage.serving(schedules=True) as service:
             await stage.clock.sleep(350)
@@ -179,9 +180,9 @@ def test_a_due_run_waits_while_the_breaker_is_open(migrated_template: Path) -> N
 def test_every_change_of_the_breaker_is_told_and_kept(
     migrated_template: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(10)
-        sellers = await stage.register()
+        sellers = await stage.register_all()
         await block(stage, but=1)
         async with stage.serving() as service:
             with pytest.raises(PoolBreakerOpen):

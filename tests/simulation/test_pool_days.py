@@ -9,8 +9,9 @@ from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
-from tests.simulation.pool_doors import agents, all_available, everyone, is_api, meddling, statuses
-from tests.simulation.stage import Stage, play, settings_of
+from tests.simulated_service import settings_of
+from tests.simulation.pool_doors import all_available, everyone, is_api, meddling, statuses
+from tests.simulation.service_world import ServiceWorld, play
 
 from sellerwatch.agents.agent import AgentStatus
 from sellerwatch.kernel.circuit import CircuitState
@@ -22,9 +23,9 @@ SETTINGS = {"AGENT_SUSPENSION_SECONDS": REST, "CIRCUIT_OPEN_SECONDS": 60, "BREAK
 
 
 def test_a_pool_hit_by_a_storm_of_429s_is_whole_again_by_itself(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(12)
-        sellers = await stage.register()
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             worst = 12
             started = [await stage.start(service, seller_id) for seller_id in sellers]
@@ -39,7 +40,7 @@ def test_a_pool_hit_by_a_storm_of_429s_is_whole_again_by_itself(migrated_templat
             await stage.crawl_all(service, sellers)
             stage.check_world()
         await stage.check_books()
-        assert all(agent.health_score >= 70 for agent in await agents(stage))
+        assert all(agent.health_score >= 70 for agent in await stage.agents())
         assert await stage.count("SELECT COUNT(*) FROM crawler_tasks WHERE status = 'FAILED'") == 0
 
     settings = settings_of(**SETTINGS | {"REQUESTS_PER_SECOND": 2})
@@ -47,10 +48,10 @@ def test_a_pool_hit_by_a_storm_of_429s_is_whole_again_by_itself(migrated_templat
 
 
 def test_a_storm_of_server_errors_ruins_nobody(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(10)
         door = meddling(stage, lambda path, agent: None)
-        (seller_id,) = await stage.register()
+        (seller_id,) = await stage.register_all()
         async with stage.serving() as service:
             await stage.start(service, seller_id)
             await stage.clock.sleep(5)
@@ -61,7 +62,7 @@ def test_a_storm_of_server_errors_ruins_nobody(migrated_template: Path) -> None:
             met = Counter(agent for at, path, agent in door.asked if is_api(path) and at > began)
             assert sum(met.values()) <= 40, "an endpoint that is down is asked by a probe at a time"
             assert await statuses(stage) == {"AVAILABLE": 10}
-            assert min(agent.health_score for agent in await agents(stage)) >= 90
+            assert min(agent.health_score for agent in await stage.agents()) >= 90
             assert {one.circuit.state for one in await everyone(stage)} == {CircuitState.CLOSED}
             await stage.settle(service)
         await stage.check_books()
@@ -72,11 +73,11 @@ def test_a_storm_of_server_errors_ruins_nobody(migrated_template: Path) -> None:
 
 @pytest.mark.parametrize("status", [429, 500, 403])
 def test_a_single_bad_agent_is_set_aside_while_the_others_go_on(migrated_template: Path, status: int) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(8)
-        bad = (await agents(stage))[0].user_agent
+        bad = (await stage.agents())[0].user_agent
         door = meddling(stage, lambda path, agent: Reply(status, (), b"") if agent == bad and is_api(path) else None)
-        sellers = await stage.register()
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             (run,) = await stage.crawl(service, sellers)
             assert run.failed_tasks == 0
@@ -95,15 +96,15 @@ def test_a_single_bad_agent_is_set_aside_while_the_others_go_on(migrated_templat
 
 
 def test_agents_suspended_together_do_not_come_back_together(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(20)
         door = meddling(stage, lambda path, agent: None)
-        (seller_id,) = await stage.register()
+        (seller_id,) = await stage.register_all()
         async with stage.serving() as service:
             await stage.start(service, seller_id)
             door.meddle = lambda path, agent: Reply(429, (), b"") if is_api(path) else None
             await stage.clock.sleep(30)
-            ends = [agent.suspended_until for agent in await agents(stage) if agent.suspended_until is not None]
+            ends = [agent.suspended_until for agent in await stage.agents() if agent.suspended_until is not None]
             assert len(ends) > 10
             assert len({end.replace(microsecond=0) for end in ends}) > len(ends) // 2
 
@@ -150,9 +151,9 @@ DAY = 86_400.0
 def test_whatever_retry_after_says_is_handled_and_bounded(
     migrated_template: Path, said: Callable[[object], str | None], least: float, most: float
 ) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(3)
-        bad = (await agents(stage))[0].user_agent
+        bad = (await stage.agents())[0].user_agent
         asked: list[float] = []
 
         def meddle(path: str, agent: str) -> Reply | None:
@@ -163,11 +164,11 @@ def test_whatever_retry_after_says_is_handled_and_bounded(
             return Reply(429, () if text is None else (("retry-after", text),), b"")
 
         meddling(stage, meddle)
-        sellers = await stage.register()
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             (run,) = await stage.crawl(service, sellers)
             assert run.failed_tasks == 0, "a 429 costs no task anything"
-            agent = (await agents(stage))[0]
+            agent = (await stage.agents())[0]
             assert agent.status is AgentStatus.SUSPENDED
             assert agent.suspended_at is not None
             assert agent.suspended_until is not None

@@ -10,7 +10,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.simulation.stage import Stage, play, settings_of
+from tests.simulated_service import settings_of
+from tests.simulation.service_world import ServiceWorld, play
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import AgentStatus
@@ -50,15 +51,15 @@ class FrontDoor:
         return Reply(self._status, (), b"no")
 
 
-async def first_agent(stage: Stage) -> tuple[int, str, str]:
+async def first_agent(stage: ServiceWorld) -> tuple[int, str, str]:
     return await stage.store.read(
         lambda tx: next((one.row, one.agent.user_agent_id, one.agent.user_agent) for one in tx.pool_report.agents())
     )
 
 
 def test_after_a_restored_database_every_window_counts_as_full_for_one_window(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        (seller_id,) = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        (seller_id,) = await stage.register_all()
         mark = Remembered(10_000)
         async with stage.service() as made:
             crawl = replace(made.crawl, mark=mark)
@@ -83,8 +84,8 @@ def test_after_a_restored_database_every_window_counts_as_full_for_one_window(mi
 def test_with_every_agent_blocked_crawling_is_refused_nothing_is_lost_and_unblocking_is_enough(
     migrated_template: Path,
 ) -> None:
-    async def story(stage: Stage) -> None:
-        one, other = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        one, other = await stage.register_all()
         async with stage.serving() as service:
             await stage.start(service, one)
             now = stage.clock.now()
@@ -112,7 +113,7 @@ def test_with_every_agent_blocked_crawling_is_refused_nothing_is_lost_and_unbloc
 
 
 def test_a_token_is_renewed_before_it_expires(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         row, agent_id, user_agent = await first_agent(stage)
         async with stage.service() as service:
             assert await open_session(service.crawl, row, agent_id, user_agent)  # type: ignore[arg-type]
@@ -130,7 +131,7 @@ def test_a_token_is_renewed_before_it_expires(migrated_template: Path) -> None:
 
 
 def test_one_process_at_a_time_opens_a_session_for_an_agent(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         row, agent_id, user_agent = await first_agent(stage)
         async with stage.service() as one, stage.service() as other:
             opened = await asyncio.gather(
@@ -145,8 +146,8 @@ def test_one_process_at_a_time_opens_a_session_for_an_agent(migrated_template: P
 def test_runs_that_four_processes_start_at_once_in_a_cold_pool_wait_for_one_anothers_sessions(
     migrated_template: Path,
 ) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         async with AsyncExitStack() as stack:
             services = [await stack.enter_async_context(stage.service()) for _ in sellers]
             started = zip(services, sellers, strict=True)
@@ -162,7 +163,7 @@ def test_runs_that_four_processes_start_at_once_in_a_cold_pool_wait_for_one_anot
 def test_three_answered_refusals_block_an_agent_and_an_outage_does_not(
     migrated_template: Path, status: int, standing: AgentStatus
 ) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         row, agent_id, user_agent = await first_agent(stage)
         async with stage.service(transport=FrontDoor(status)) as service:
             for _ in range(3):
@@ -174,7 +175,7 @@ def test_three_answered_refusals_block_an_agent_and_an_outage_does_not(
 
 
 def test_a_job_runs_once_where_two_services_share_a_database_and_its_failure_is_kept(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         ran: list[str] = []
 
         async def job(crawl: Crawl) -> str:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.simulated_service import settings_of
 from tests.simulation.altered import Altered
-from tests.simulation.stage import Stage, play, settings_of
+from tests.simulation.service_world import ServiceWorld, play
 
 from sellerwatch.catalog.removal import RemovalReason, RemovalStatus
 from sellerwatch.kernel.errors import IllegalMove
@@ -22,11 +23,11 @@ from sellerwatch.service.service import Service
 PAGES = settings_of(PAGE_SIZE=10)
 
 
-def told(stage: Stage, event_type: str) -> list[int]:
+def told(stage: ServiceWorld, event_type: str) -> list[int]:
     return [e.item_no for e in stage.simulator.product_server.events() if e.event_type == event_type]
 
 
-def items(stage: Stage) -> list[int]:
+def items(stage: ServiceWorld) -> list[int]:
     return list(stage.simulator.world.listing(stage.sellers[0]))
 
 
@@ -40,7 +41,7 @@ def without(*gone: int, short: bool = True) -> Callable[[int, Any], Any]:
     return change
 
 
-async def decide(stage: Stage, service: Service, verb: str) -> RemovalId:
+async def decide(stage: ServiceWorld, service: Service, verb: str) -> RemovalId:
     """Confirm or refuse the one removal that is held."""
     page = await stage.store.read(
         lambda tx: tx.removals.page(seller_id=None, status=RemovalStatus.HELD, cursor=None, limit=10)
@@ -54,14 +55,14 @@ async def decide(stage: Stage, service: Service, verb: str) -> RemovalId:
     return removal.removal_id
 
 
-async def removals(stage: Stage) -> list[tuple[RemovalReason, RemovalStatus, int]]:
+async def removals(stage: ServiceWorld) -> list[tuple[RemovalReason, RemovalStatus, int]]:
     page = await stage.store.read(lambda tx: tx.removals.page(seller_id=None, status=None, cursor=None, limit=10))
     return [(removal.reason, removal.status, removal.missing) for removal in page.content]
 
 
 def test_a_product_that_is_gone_is_proved_by_its_detail_and_told_in_the_same_run(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
             gone = items(stage)[7]
@@ -84,8 +85,8 @@ def test_a_product_that_is_gone_is_proved_by_its_detail_and_told_in_the_same_run
 
 
 def test_a_product_that_comes_back_is_created_again_at_the_next_version(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         door = stage.transport = Altered(stage.transport)
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
@@ -103,8 +104,8 @@ def test_a_product_that_comes_back_is_created_again_at_the_next_version(migrated
 
 
 def test_one_that_is_off_the_list_but_still_answers_is_gone_after_two_complete_lists(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         door = stage.transport = Altered(stage.transport)
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
@@ -120,8 +121,8 @@ def test_one_that_is_off_the_list_but_still_answers_is_gone_after_two_complete_l
 
 
 def test_one_that_is_seen_in_between_begins_anew(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         door = stage.transport = Altered(stage.transport)
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
@@ -168,8 +169,8 @@ def a_page_of_another_shape(number: int, page: Any) -> Any:
 def test_a_list_that_was_not_read_whole_removes_nothing(
     migrated_template: Path, lists: Callable[[int, Any], Any]
 ) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         door = stage.transport = Altered(stage.transport)
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
@@ -189,8 +190,8 @@ def test_a_list_that_was_not_read_whole_removes_nothing(
 def test_a_total_that_is_too_small_hides_nothing_as_pages_are_read_until_one_is_not_full(
     migrated_template: Path,
 ) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         door = stage.transport = Altered(stage.transport)
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
@@ -204,8 +205,8 @@ def test_a_total_that_is_too_small_hides_nothing_as_pages_are_read_until_one_is_
 
 
 def test_an_item_that_moves_to_a_page_already_read_is_not_lost_and_not_removed(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         door = stage.transport = Altered(stage.transport)
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
@@ -227,8 +228,8 @@ def test_an_item_that_moves_to_a_page_already_read_is_not_lost_and_not_removed(m
 
 
 def test_items_of_other_sellers_on_a_list_are_explained_and_hinder_no_removal(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         door = stage.transport = Altered(stage.transport)
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
@@ -253,8 +254,8 @@ def test_items_of_other_sellers_on_a_list_are_explained_and_hinder_no_removal(mi
 
 
 def test_many_at_once_are_held_until_a_person_confirms_them(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
             gone = items(stage)[:12]
@@ -277,8 +278,8 @@ def test_many_at_once_are_held_until_a_person_confirms_them(migrated_template: P
 
 
 def test_refused_ones_stay_and_one_that_is_seen_again_drops_out(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         door = stage.transport = Altered(stage.transport)
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
@@ -299,8 +300,8 @@ def test_refused_ones_stay_and_one_that_is_seen_again_drops_out(migrated_templat
 
 @pytest.mark.parametrize("products", [3, 40])
 def test_an_empty_list_is_held_whatever_the_number(migrated_template: Path, products: int) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
             for item in items(stage):
@@ -317,8 +318,8 @@ def test_an_empty_list_is_held_whatever_the_number(migrated_template: Path, prod
 
 
 def test_ten_products_or_a_fifth_may_go_by_themselves(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
             for item in items(stage)[:10]:

@@ -7,8 +7,9 @@ from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 
+from tests.simulated_service import settings_of
 from tests.simulation.doors import ShakyStore
-from tests.simulation.stage import Stage, play, settings_of
+from tests.simulation.service_world import ServiceWorld, play
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.crawling.execution import ExecutionStatus
@@ -23,12 +24,12 @@ HOUR = 3600.0
 SPREAD = 301.0
 
 
-async def schedules(stage: Stage) -> list[Schedule]:
+async def schedules(stage: ServiceWorld) -> list[Schedule]:
     found, _ = await stage.store.read(lambda tx: tx.schedules.page(offset=0, limit=100))
     return list(found)
 
 
-def runs(stage: Stage, number: int) -> Callable[[], Awaitable[bool]]:
+def runs(stage: ServiceWorld, number: int) -> Callable[[], Awaitable[bool]]:
     """Whether so many runs are over."""
 
     async def are_over() -> bool:
@@ -40,8 +41,8 @@ def runs(stage: Stage, number: int) -> Callable[[], Awaitable[bool]]:
 def test_the_first_run_comes_one_interval_after_the_registration_and_the_next_ones_in_its_rhythm(
     migrated_template: Path,
 ) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.register(every=HOURLY)
+    async def story(stage: ServiceWorld) -> None:
+        await stage.register_all(every=HOURLY)
         registered = stage.clock.now()
         (schedule,) = await schedules(stage)
         for number in (1, 2):
@@ -61,8 +62,8 @@ def test_the_first_run_comes_one_interval_after_the_registration_and_the_next_on
 
 
 def test_start_times_of_sellers_registered_together_are_spread(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.register(every=HOURLY)
+    async def story(stage: ServiceWorld) -> None:
+        await stage.register_all(every=HOURLY)
         times = {s.seller_id: (s.next_run_at, spread(s)) for s in await schedules(stage)}
         await stage.clock.sleep(HOUR - 1)
         async with stage.serving(schedules=True) as service:
@@ -83,8 +84,8 @@ def test_start_times_of_sellers_registered_together_are_spread(migrated_template
 
 
 def test_runs_missed_during_a_stop_are_caught_up_once_and_the_rest_is_noted(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.register(every=HOURLY)
+    async def story(stage: ServiceWorld) -> None:
+        await stage.register_all(every=HOURLY)
         registered = stage.clock.now()
         await stage.clock.sleep(5.5 * HOUR)
         async with stage.serving(schedules=True) as service:
@@ -99,8 +100,8 @@ def test_runs_missed_during_a_stop_are_caught_up_once_and_the_rest_is_noted(migr
 
 
 def test_a_run_longer_than_its_interval_makes_the_next_one_pass_and_that_is_noted(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        (seller_id,) = await stage.register(every=HOURLY)
+    async def story(stage: ServiceWorld) -> None:
+        (seller_id,) = await stage.register_all(every=HOURLY)
         async with stage.service() as service:
             going = await stage.start(service, seller_id)
         await stage.clock.sleep(HOUR + SPREAD)
@@ -119,9 +120,9 @@ def test_a_run_longer_than_its_interval_makes_the_next_one_pass_and_that_is_note
 
 
 def test_without_budget_a_due_run_waits_and_starts_when_there_is_some(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(2)
-        await stage.register(due=stage.clock.now())
+        await stage.register_all(due=stage.clock.now())
         await stage.clock.sleep(SPREAD)
         now = stage.clock.now()
 
@@ -148,8 +149,8 @@ def test_without_budget_a_due_run_waits_and_starts_when_there_is_some(migrated_t
 def test_a_marketplace_that_does_not_say_the_total_is_asked_again_until_the_next_run_is_due(
     migrated_template: Path,
 ) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.register(due=stage.clock.now())
+    async def story(stage: ServiceWorld) -> None:
+        await stage.register_all(due=stage.clock.now())
         await stage.clock.sleep(SPREAD)
         async with stage.serving(schedules=True):
             await stage.clock.sleep(120)
@@ -176,8 +177,8 @@ def test_a_marketplace_that_does_not_say_the_total_is_asked_again_until_the_next
 
 
 def test_a_database_that_fails_while_a_run_is_started_does_not_cost_the_run(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.register(due=stage.clock.now())
+    async def story(stage: ServiceWorld) -> None:
+        await stage.register_all(due=stage.clock.now())
         await stage.clock.sleep(SPREAD)
         calls = iter(range(1, 1_000_000))
         store = ShakyStore(stage.store, stage.clock, lambda: 10 <= next(calls) <= 12)

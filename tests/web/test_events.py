@@ -15,7 +15,7 @@ from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.kernel.activity import Activity
 from sellerwatch.web.api import events
 
-from .conftest import Office
+from .api_world import ApiWorld
 from .served import Served, post, served, watching
 
 
@@ -75,7 +75,7 @@ async def test_a_number_that_does_not_fit_is_told_as_a_gap(api: Served, forgotte
     assert kinds == (["gap", "old", "new"] if forgotten else ["gap", "new"])
 
 
-async def test_a_watcher_that_is_too_slow_is_let_go_with_a_gap(office: Office) -> None:
+async def test_a_watcher_that_is_too_slow_is_let_go_with_a_gap(office: ApiWorld) -> None:
     """Nothing is kept for it beyond its measure, and nobody else waits for it."""
     stream = events.Stream(office.parts)
     slow, quick = events.Watcher(0), events.Watcher(0)
@@ -86,7 +86,7 @@ async def test_a_watcher_that_is_too_slow_is_let_go_with_a_gap(office: Office) -
         for n in range(total):
             tx.activity.add(Activity(office.clock.now(), "test", "test", str(n)))  # type: ignore[attr-defined]
 
-    await office.service.crawl.store.transact(work)
+    await office.transact(work)
     taken = 0
     while await stream.look():
         while not quick.waiting.empty():
@@ -139,12 +139,12 @@ async def test_a_watcher_that_goes_is_forgotten(api: Served) -> None:
 
 
 @pytest.mark.parametrize("number", ["x", "-1", "1.5", "9" * 30])
-async def test_a_last_number_that_is_none_is_refused(office: Office, number: str) -> None:
+async def test_a_last_number_that_is_none_is_refused(office: ApiWorld, number: str) -> None:
     refused = await office.viewer.ask("GET", "/api/v1/events", headers={"last-event-id": number})
     assert refused.status == 400
 
 
-async def test_only_so_many_watch_at_once(office: Office) -> None:
+async def test_only_so_many_watch_at_once(office: ApiWorld) -> None:
     stream = events.Stream(office.parts)
     stream._watchers.update(events.Watcher(0) for _ in range(events.MOST_STREAMS))
     with pytest.raises(events.TooManyStreams):
