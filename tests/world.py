@@ -158,6 +158,12 @@ class StoreWorld:
 
         return await self.read(work)
 
+    async def schedule_messages(self, seller_id: SellerId) -> list[Message]:
+        """What the scheduler is told of this seller, oldest first."""
+        schedule = await self.schedule(seller_id)
+        found = await self.read(lambda tx: tx.scheduler_outbox.latest_of(schedule.schedule_id, 100))
+        return list(found)[::-1]
+
     async def count(self, sql: str, **values: Any) -> int:
         return await self.read(lambda tx: int(tx.db.value(sql, values)))
 

@@ -11,8 +11,8 @@ from datetime import timedelta
 import pytest
 from tests.agents.outages import answer_503
 from tests.builders import MINUTE, NOW, SELLER, execution_id, outbox_id, task_id
-from tests.cli.prepared import task_number
 from tests.web.api_world import ONE, TWO, UNKNOWN_ID
+from tests.world import task_number
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.endpoints import Endpoint
