@@ -47,14 +47,17 @@ class Checkout:
     settings: dict[str, str]
     names: dict[str, str] = field(default_factory=dict)
 
-    def start(self, words: Sequence[str], **more: Any) -> subprocess.Popen[str]:
+    def start(
+        self, words: Sequence[str], *, code: str = "", variables: dict[str, str] | None = None, **more: Any
+    ) -> subprocess.Popen[str]:
+        """Start the program; `code` is run in its place, with the same arguments."""
         # Hundreds of processes are started: none compiles everything anew.
         left_out = ("SELLERWATCH_", "PYTHONDONTWRITEBYTECODE")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
         ours = {f"SELLERWATCH_{name}": value for name, value in self.settings.items()}
         fixed = {"PYTHONPATH": str(self.source / "src"), "LOGNAME": "recorder", "NO_COLOR": "1", "COLUMNS": "400"}
-        command = [sys.executable, "-m", "sellerwatch", *words]
-        env = kept | ours | fixed | {"TERM": "dumb", "PYTHONIOENCODING": "utf-8"}
+        command = [sys.executable, *(("-c", code) if code else ("-m", "sellerwatch")), *words]
+        env = kept | ours | fixed | {"TERM": "dumb", "PYTHONIOENCODING": "utf-8"} | (variables or {})
         return subprocess.Popen(command, cwd=self.folder, env=env, text=True, encoding="utf-8", **more)
 
     def run(self, words: Sequence[str]) -> tuple[int, str, str]:
