@@ -50,7 +50,7 @@ class TwoProcesses:
 async def processes(
     request: pytest.FixtureRequest, inline_store: SqlStore, redis: Redis
 ) -> AsyncIterator[TwoProcesses]:
-    server = Server(redis.url, patience=0.3)
+    server = Server(redis.url)
     await server.ask("FLUSHALL")
     yield TwoProcesses(inline_store, server if request.param == "redis" else None)
     await server.close()
@@ -115,7 +115,7 @@ async def test_an_emptied_redis_lets_nobody_in_whom_the_row_keeps_out(processes:
 async def test_without_redis_the_rows_decide_alone(inline_store: SqlStore) -> None:
     with running(Redis) as server:
         assert isinstance(server, Redis)
-        processes = TwoProcesses(inline_store, Server(server.url, patience=0.3))
+        processes = TwoProcesses(inline_store, Server(server.url, patience=2))
         assert await processes.one.take("job", LONG)
         server.freeze()
         assert not await processes.two.take("job", LONG)

@@ -6,7 +6,8 @@ import asyncio
 from datetime import timedelta
 
 from tests.crawling.crawl_world import ONE, CrawlWorld
-from tests.crawling.worker_parts import a_crawl, a_plan, claims_of, some_claims, until
+from tests.crawling.worker_parts import a_crawl, a_plan, claims_of, some_claims
+from tests.waiting import until
 
 from sellerwatch.crawling.claim_ahead import AGENT_WAIT, AGENT_WAIT_UNKNOWN, AT_ONCE, DRAINED_WAIT, ClaimAhead
 from sellerwatch.crawling.claim_plan import Supply

@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 
 from tests.builders import NOW, task_id
 from tests.crawling.crawl_world import TOO_MANY, CrawlWorld
-from tests.crawling.worker_parts import OK, ScriptedMarketplace, a_claim, a_crawl, a_plan, some_claims, until
+from tests.crawling.worker_parts import OK, ScriptedMarketplace, a_claim, a_crawl, a_plan, some_claims
+from tests.waiting import until
 
 from sellerwatch.agents.answers import Answer
 from sellerwatch.crawling.claim_ahead import ClaimAhead

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any
@@ -75,12 +74,3 @@ def a_crawl(practice: CrawlWorld, marketplace: MustitMarketplace | None = None, 
 
 def a_plan(claims: ClaimQueue, results: ResultQueue, *, can_claim_with_absorb: bool = True) -> ClaimPlan:
     return ClaimPlan(claims, results, can_claim_with_absorb=can_claim_with_absorb)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Let other tasks run until the condition holds."""
-    for _ in range(1000):
-        if condition():
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("the condition never held")

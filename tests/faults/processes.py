@@ -9,14 +9,13 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from contextlib import closing, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from tests.waiting import PATIENCE, wait_until
 from tests.world import StoreWorld
 
 from sellerwatch.adapters.sql.engine import make_engine
@@ -27,7 +26,6 @@ from sellerwatch.sellers.commands import run_now
 from sellerwatch.simulator.rng import dice
 
 #: Nobody waits longer for anything here; a machine that is slow is not a fault.
-PATIENCE = 150.0
 LIMITS = {"WINDOW_LIMIT": 80, "WINDOW_SECONDS": 10, "REQUESTS_PER_SECOND": 30}
 
 
@@ -36,13 +34,6 @@ def environment(**settings: object) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SELLERWATCH_")}
     ours = {f"SELLERWATCH_{name}": str(value) for name, value in ({"PORT": 0} | settings).items()}
     return kept | ours | {"NO_COLOR": "1", "PYTHONIOENCODING": "utf-8", "COLUMNS": "160"}
-
-
-def until(happened: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not happened():
-        assert time.monotonic() < deadline, f"never happened: {what}"
-        time.sleep(0.03)
 
 
 class Program:
@@ -82,7 +73,7 @@ class Program:
         return self.process.poll() is None
 
     def until_it_says(self, words: str) -> None:
-        until(lambda: words in self.said or words in self.complained or not self.is_alive, f"it says {words!r}")
+        wait_until(lambda: words in self.said or words in self.complained or not self.is_alive, f"it says {words!r}")
         assert self.is_alive, self.complained
 
     def kill(self) -> None:
@@ -120,7 +111,7 @@ class SimulatorProcess(Program):
             part for name, value in LIMITS.items() for part in (f"--{name.lower().replace('_', '-')}", str(value))
         ]
         super().__init__(folder, "simulator", "--port", "0", "--json", *limits, *arguments)
-        until(lambda: self.said.rstrip().endswith("}") or not self.is_alive, "the simulator listens")
+        wait_until(lambda: self.said.rstrip().endswith("}") or not self.is_alive, "the simulator listens")
         facts = json.loads(self.said)
         self.marketplace: str = facts["marketplace"]
         self.product_server: str = facts["product_server"]

@@ -36,7 +36,7 @@ def redis() -> Iterator[Redis]:
 
 @pytest.fixture
 async def server(redis: Redis) -> AsyncIterator[Server]:
-    made = Server(redis.url, patience=0.3)
+    made = Server(redis.url)
     yield made
     await made.close()
 

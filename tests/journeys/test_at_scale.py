@@ -12,8 +12,9 @@ from urllib.request import urlopen
 
 import pytest
 from tests.aws import CREDENTIALS, emulator
-from tests.faults.processes import Program, SimulatorProcess, count, register_at, run, until
+from tests.faults.processes import Program, SimulatorProcess, count, register_at, run
 from tests.servers import Aws, Redis, running
+from tests.waiting import wait_until
 
 from sellerwatch.adapters.aws import client as aws_client
 from sellerwatch.adapters.aws.queue import set_up
@@ -93,10 +94,10 @@ def test_redis_restarted_empty_and_frozen_in_mid_crawl_costs_time_and_nothing_el
     tmp_path: Path, database_file: Path, simulator: SimulatorProcess, redis: Redis, prepared: dict[str, object]
 ) -> None:
     with Program(tmp_path, "crawl", SELLER, "--json", **prepared) as crawl:
-        until(lambda: count(database_file, DONE) > 5 or not crawl.is_alive, "it crawls")
+        wait_until(lambda: count(database_file, DONE) > 5 or not crawl.is_alive, "it crawls")
         redis.kill()
         redis.start()
-        until(lambda: count(database_file, DONE) > 30 or not crawl.is_alive, "it goes on")
+        wait_until(lambda: count(database_file, DONE) > 30 or not crawl.is_alive, "it goes on")
         redis.freeze()
         time.sleep(0.5)
         redis.thaw()
@@ -111,7 +112,7 @@ def test_killed_in_mid_crawl_another_process_finishes_it(
 ) -> None:
     """Messages come again, late and twice: their rows know."""
     with Program(tmp_path, "crawl", SELLER, **prepared) as killed:
-        until(lambda: count(database_file, DONE) > 5 or not killed.is_alive, "it crawls")
+        wait_until(lambda: count(database_file, DONE) > 5 or not killed.is_alive, "it crawls")
         killed.kill()
     done = run(tmp_path, "crawl", SELLER, "--json", **prepared)
     assert done.returncode == 0, done.stderr
@@ -131,13 +132,13 @@ def test_health_names_the_server_that_is_away_and_the_rest_goes_on(
         redis.kill()
         assert {name for name, up in health(address).items() if not up} == {"redis"}
         redis.start()
-        until(lambda: health(address)["redis"], "it is well again")
+        wait_until(lambda: health(address)["redis"], "it is well again")
         assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"] not in served.complained + served.said
 
 
 def health(address: str) -> dict[str, bool]:
     try:
-        with urlopen(f"{address}/actuator/health", timeout=20) as answer:  # noqa: S310 - our own
+        with urlopen(f"{address}/actuator/health", timeout=60) as answer:  # noqa: S310 - our own
             body = json.load(answer)
     except HTTPError as down:
         body = json.load(down)

@@ -34,7 +34,7 @@ async def test_every_event_arrives_over_a_shaky_wire(store: SqlStore) -> None:
     async with serve(practice.simulator.answer) as server:
         receiver = HttpReceiver(server.url + EVENTS_PATH, SECRET)
         delivery = Delivery(store, receiver, SystemClock(), random.Random(0), worker_id(), RULES)
-        async with Running(delivery), asyncio.timeout(30):
+        async with Running(delivery), asyncio.timeout(60):
             while await delivery.pending():
                 await SystemClock().sleep(0.05)
         await receiver.close()
