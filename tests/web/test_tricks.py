@@ -184,7 +184,8 @@ async def test_a_host_that_plays_tricks_changes_no_answer(office: ApiWorld, host
     assert reply.status == 200
     refused = await office.viewer.ask("GET", "/api/v1/nothing", headers={"host": host})
     assert (refused.status, refused.json["path"]) == (404, "/api/v1/nothing")
-    assert host not in refused.body.decode() or not host
+    if host:
+        assert host not in refused.body.decode()
 
 
 async def test_every_answer_carries_the_safe_headers(office: ApiWorld) -> None:

@@ -94,10 +94,7 @@ async def test_names_are_shown_as_text_whatever_is_in_them(console: Console) -> 
         assert "<script>alert" not in page.text
         assert "<img" not in page.text
         assert "49" not in page.words.split()
-    assert (
-        wicked in (await console.viewer.see("/sellers")).words.replace("&quot;", '"')
-        or "alert(1)" in (await console.viewer.see("/sellers")).words
-    )
+    assert "<script>alert(1)</script>" in (await console.viewer.see("/sellers")).words
 
 
 async def test_every_page_has_a_policy_without_inline_script_or_style(console: Console) -> None:
