@@ -445,8 +445,10 @@ async def served(url: str, database: Path) -> None:
     """The service as `serve` runs it, crawling one seller while the API is served beside it; on the second core."""
     from sellerwatch.compose.service import open_service
     from sellerwatch.crawling.trigger import trigger
+    from sellerwatch.kernel.clock import moment
     from sellerwatch.kernel.ids import ReplayableIds, SellerId
-    from sellerwatch.sellers.commands import register
+    from sellerwatch.kernel.operations import OperationContext
+    from sellerwatch.sellers.commands import register_seller
     from sellerwatch.settings.load import load
     from sellerwatch.web.api.credentials import Role
     from sellerwatch.web.serve import api_of, credentials_of
@@ -457,9 +459,9 @@ async def served(url: str, database: Path) -> None:
         crawl, seller = service.crawl, SellerId(SELLER)
         token = credentials_of(settings).issue("bench", Role.VIEWER, timedelta(hours=1), crawl.clock.now())
         running = asyncio.create_task(service.run())
-        draw, now = ReplayableIds(crawl.ids), crawl.clock.now()
+        draw, now = ReplayableIds(crawl.ids), moment(crawl.clock)
         await crawl.store.transact(
-            lambda tx: register(tx, seller, "bench", None, actor="bench", ids=draw.replay(), now=now)
+            lambda tx: register_seller(tx, OperationContext("bench", now, draw.replay()), seller, "bench", None)
         )
         print(json.dumps([serving.address, token]), flush=True)
         # Whoever started us says when.

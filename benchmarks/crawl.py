@@ -44,8 +44,10 @@ async def ours(url: str, database: Path, phases: Sequence[str], changed: tuple[i
     from sellerwatch.cli.running import at_work
     from sellerwatch.compose.service import open_service
     from sellerwatch.crawling.trigger import trigger
+    from sellerwatch.kernel.clock import moment
     from sellerwatch.kernel.ids import ReplayableIds, SellerId
-    from sellerwatch.sellers.commands import register
+    from sellerwatch.kernel.operations import OperationContext
+    from sellerwatch.sellers.commands import register_seller
     from sellerwatch.settings.load import load
 
     values = {"DATABASE_URL": f"sqlite:///{database}", "MARKETPLACE_URL": url} | RAISED
@@ -55,9 +57,9 @@ async def ours(url: str, database: Path, phases: Sequence[str], changed: tuple[i
         crawl = service.crawl
         # What a service does once, when it starts, is no part of a crawl; signing in is.
         await asyncio.sleep(SETTLING)
-        draw, now, seller = ReplayableIds(crawl.ids), crawl.clock.now(), SellerId(job.SELLER)
+        draw, now, seller = ReplayableIds(crawl.ids), moment(crawl.clock), SellerId(job.SELLER)
         await crawl.store.transact(
-            lambda tx: register(tx, seller, "bench", None, actor="bench", ids=draw.replay(), now=now)
+            lambda tx: register_seller(tx, OperationContext("bench", now, draw.replay()), seller, "bench", None)
         )
         each, seed = changed
         for phase in phases:

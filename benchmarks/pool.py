@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -497,9 +497,11 @@ def _counts(tx: Any) -> dict[str, int]:
 async def _serving(simulator: Any, clock: Any, seed: int, every: Any) -> AsyncIterator[Any]:
     """The service as `serve` runs it, at default settings, every seller due now and then at its interval."""
     from sellerwatch.compose.service import open_service
+    from sellerwatch.kernel.clock import moment
     from sellerwatch.kernel.ids import Ids, ReplayableIds
+    from sellerwatch.kernel.operations import OperationContext
     from sellerwatch.kernel.store import Commits
-    from sellerwatch.sellers.commands import register
+    from sellerwatch.sellers.commands import register_seller
     from sellerwatch.settings.load import load
     from sellerwatch.simulator.receiver import SimulatedReceiver
     from sellerwatch.simulator.transport import SimulatedTransport
@@ -510,15 +512,15 @@ async def _serving(simulator: Any, clock: Any, seed: int, every: Any) -> AsyncIt
     upgrade(engine, START)
     store = SqlStore(engine, clock, InlineRunner(), InlineRunner(), commits=Commits())
     rng = random.Random(seed)
-    draw, now = ReplayableIds(Ids(clock, rng)), clock.now()
+    draw, now = ReplayableIds(Ids(clock, rng)), moment(clock)
 
     def enter(tx: Transaction) -> None:
-        ids: Iterator[str] = draw.replay()
+        context = OperationContext("bench", now, draw.replay())
         for name in simulator.world.sellers:
-            register(tx, SellerId(name), name, every, actor="bench", ids=ids, now=now)
+            register_seller(tx, context, SellerId(name), name, every)
             schedule = tx.schedules.of_seller(SellerId(name))
             assert schedule is not None
-            tx.schedules.save(schedule.ran(now, now))
+            tx.schedules.save(schedule.ran(now.now, now.now))
 
     await store.transact(enter)
     transport, receiver = SimulatedTransport(simulator, clock), SimulatedReceiver(simulator, clock)

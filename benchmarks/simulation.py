@@ -26,11 +26,13 @@ from sellerwatch.adapters.sql.migrate import upgrade
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.compose.service import open_service
+from sellerwatch.kernel.clock import moment
 from sellerwatch.kernel.ids import Ids, ReplayableIds, SellerId
+from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.store import Commits
 from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop, run_virtually
 from sellerwatch.schedules.interval import CrawlingInterval
-from sellerwatch.sellers.commands import register
+from sellerwatch.sellers.commands import register_seller
 from sellerwatch.settings.load import load
 from sellerwatch.simulator.receiver import SimulatedReceiver
 from sellerwatch.simulator.simulator import Simulator
@@ -95,18 +97,18 @@ class CountingLoop(VirtualLoop):
 
 
 async def _enter(store: SqlStore, clock: VirtualClock, simulator: Simulator, agents: int, hours: int) -> None:
-    draw, now = ReplayableIds(Ids(clock, random.Random(1))), clock.now()
+    draw, now = ReplayableIds(Ids(clock, random.Random(1))), moment(clock)
     every = CrawlingInterval.of_hours(hours) if hours < 24 else CrawlingInterval.of_days(hours // 24)
 
     def work(tx: Transaction) -> None:
-        ids = draw.replay()
+        context = OperationContext("bench", now, draw.replay())
         for one in tx.pool_report.agents()[agents:]:
             tx.agents.remove(one.row)
         for name in simulator.world.sellers:
-            register(tx, SellerId(name), name, every, actor="bench", ids=ids, now=now)
+            register_seller(tx, context, SellerId(name), name, every)
             schedule = tx.schedules.of_seller(SellerId(name))
             assert schedule is not None
-            tx.schedules.save(schedule.ran(now, now))
+            tx.schedules.save(schedule.ran(now.now, now.now))
 
     await store.transact(work)
 

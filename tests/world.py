@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.builders import ITEM, MINUTE, NOW, SELLER, a_failure, a_task, execution_id, rng, worker_id
+from tests.builders import ITEM, MINUTE, NOW, SELLER, a_context, a_failure, a_task, execution_id, rng, worker_id
 
 from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
@@ -29,7 +29,7 @@ from sellerwatch.outbox.message import Message
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.schedule import Schedule
-from sellerwatch.sellers.commands import register
+from sellerwatch.sellers.commands import register_seller
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class StoreWorld:
     async def command(self, act: Callable[..., T], *args: Any, actor: str = "test", now: datetime | None = None) -> T:
         """One command, as it is given by a person."""
         at = now or self.now
-        return await self.transact_with_ids(lambda tx, ids: act(tx, *args, actor=actor, ids=ids, now=at))
+        return await self.transact_with_ids(lambda tx, ids: act(tx, a_context(at, ids, actor), *args))
 
     async def register(
         self,
@@ -78,7 +78,7 @@ class StoreWorld:
 
         def work(tx: Transaction, ids: Iterator[str]) -> None:
             for seller_id in registered:
-                register(tx, seller_id, name or f"상점 {seller_id}", every, actor="test", ids=ids, now=now)
+                register_seller(tx, a_context(now, ids), seller_id, name or f"상점 {seller_id}", every)
                 schedule = tx.schedules.of_seller(seller_id)
                 if schedule is not None and due is not None:
                     tx.schedules.save(schedule.ran(due, now))

@@ -11,7 +11,10 @@ PACKAGE = Path(__file__).parents[2] / "src/sellerwatch"
 SURFACES = {"api": "web/api", "cli": "cli", "console": "web/console"}
 
 #: What a surface does not offer, and why.
-REASONS: dict[tuple[str, str], str] = {}
+REASONS: dict[tuple[str, str], str] = {
+    ("list_schedules", "console"): "the page lists schedules by next start, beside the coming day: schedule_outlook",
+    ("show_schedule", "console"): "a seller's page shows its schedule: show_seller",
+}
 
 
 def operations() -> dict[str, str]:

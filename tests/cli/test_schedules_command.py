@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from tests.builders import worker_id
@@ -76,7 +76,28 @@ def test_what_the_scheduler_would_not_take_is_told_once_more(office: CliWorld) -
         tx.schedules.save(schedule.fail(NOW))
 
     office.do(fail)
+    before = office.everything()
+    assert office.json("schedules", "retry", SELLER, "--dry-run")["messages"] == 1
+    assert office.everything() == before
     assert office.json("schedules", "show", SELLER)["status"] == "FAILED"
-    assert "1 message(s) wait to be told" in office.said("schedules", "retry", SELLER)
+    assert "1 message waits to be sent to the scheduler" in office.said("schedules", "retry", SELLER)
     (entry,) = office.trail()
     assert (entry.action, entry.subject_id) == ("schedule.retry", SELLER)
+
+
+def test_the_next_run_is_made_due_at_once_and_a_dry_run_changes_nothing(office: CliWorld) -> None:
+    office.register()
+    before = office.everything()
+    would = office.json("schedules", "run-now", SELLER, "--dry-run")
+    assert (would["sellerId"], would["dryRun"]) == (SELLER, True)
+    assert office.everything() == before
+    assert f"The next run of {SELLER} is due now" in office.said("schedules", "run-now", SELLER)
+    assert datetime.fromisoformat(office.json("schedules", "show", SELLER)["nextRunAt"]) <= datetime.now(UTC)
+    office.said("sellers", "deactivate", SELLER)
+    assert "INACTIVE" in refused(office("schedules", "run-now", SELLER), 1)
+
+
+def test_schedules_are_shown_in_korean(office: CliWorld) -> None:
+    office.register()
+    assert "1일마다" in office("schedules", "list", LANGUAGE="ko").stdout
+    assert "다음 실행" in office("schedules", "show", SELLER, LANGUAGE="ko").stdout

@@ -69,6 +69,7 @@ def test_the_answer_is_the_sellers_as_the_api_gives_it(office: CliWorld) -> None
         "crawlingIntervalDays": 1,
         "interval": {"amount": 1, "unit": "DAYS"},
         "totalProductCount": 0,
+        "dryRun": False,
     }
 
 
@@ -272,7 +273,7 @@ def test_deactivating_ends_the_run_that_is_going_what_waits_is_cancelled_what_is
     office.register()
     office.run_of(done=1, waiting=2, going=1)
     said = office.said("sellers", "deactivate", SELLER)
-    assert "2 waiting task(s) cancelled, 1 in flight finish" in said
+    assert "2 waiting tasks cancelled, 1 in flight finish" in said
     run = office.see(lambda tx: tx.executions.get(execution_id()))
     assert run is not None
     assert (run.status, run.completed_tasks, run.failed_tasks) == (ExecutionStatus.FAILED, 1, 2)
@@ -284,6 +285,59 @@ def test_deactivating_ends_the_run_that_is_going_what_waits_is_cancelled_what_is
         task_id(first + 3): TaskStatus.IN_PROGRESS,
     }
     assert {entry.action for entry in office.trail()} == {"seller.deactivate", "execution.cancel"}
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [("add", ("--name", NAME, "--crawl-now")), ("interval", ("--every", "6h")), ("deactivate", ())],
+)
+def test_a_dry_run_shows_what_would_be_done_and_changes_nothing(
+    office: CliWorld, command: str, options: tuple[str, ...]
+) -> None:
+    seller = "seller_new" if command == "add" else SELLER
+    office.register()
+    office.run_of(waiting=2, going=1)
+    before = office.everything()
+    shown = office.json("sellers", command, seller, *options, "--dry-run")
+    assert (shown["sellerId"], shown["dryRun"]) == (seller, True)
+    if command == "deactivate":
+        ended = shown["endedExecution"]
+        assert (ended["executionId"], ended["cancelledTasks"], ended["tasksInFlight"]) == (execution_id(), 2, 1)
+    assert "Nothing was changed." in office.said("sellers", command, seller, *options, "--dry-run")
+    assert office.everything() == before
+    assert office("sellers", "activate", SELLER, "--dry-run").returncode == 1
+
+
+def test_the_list_is_narrowed_by_a_part_of_the_name_and_by_freshness(office: CliWorld) -> None:
+    office.register()
+    office.register(SellerId("seller_2"), "CrawledProducts 2")
+    office.said("sellers", "deactivate", "seller_2")
+    for options, found in (
+        (("--search", "shop"), ["seller_2"]),
+        (("--freshness", "off"), ["seller_2"]),
+        (("--freshness", "fresh"), []),
+    ):
+        page = office.json("sellers", "list", *options)
+        assert [seller["sellerId"] for seller in page["content"]] == found
+        assert page["totalElements"] == len(found)
+    assert "No seller matches" in office.said("sellers", "list", "--freshness", "fresh")
+
+
+def test_show_says_what_waits_for_a_person(office: CliWorld) -> None:
+    office.register()
+    office.said("marketplace", "pause", "--seller", SELLER)
+    shown = office.json("sellers", "show", SELLER)
+    assert (shown["pause"]["sellerId"], shown["isEverythingPaused"]) == (SELLER, False)
+    assert (shown["openCases"], shown["heldRemovalId"]) == (0, None)
+    assert f"by {shown['pause']['pausedBy']}" in office.said("sellers", "show", SELLER)
+
+
+def test_sellers_are_shown_in_korean(office: CliWorld) -> None:
+    assert "판매자를 등록했습니다" in office("sellers", "add", SELLER, "--name", NAME, LANGUAGE="ko").stdout
+    shown = office("sellers", "show", SELLER, LANGUAGE="ko").stdout
+    for words in ("다음 실행", "1일마다", "아직 수집하지 않았습니다"):
+        assert words in shown
+    assert "더는 수집하지 않습니다" in office("sellers", "deactivate", SELLER, LANGUAGE="ko").stdout
 
 
 def test_the_database_is_made_on_the_way(run: Run, tmp_path: Path) -> None:

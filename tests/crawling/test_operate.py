@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -43,6 +42,7 @@ from sellerwatch.kernel.failure import FailureCode
 from sellerwatch.kernel.ids import ReplayableIds
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
+from sellerwatch.operations.sellers import deactivate_seller
 from sellerwatch.outbox import commands as outbox_commands
 from sellerwatch.outbox.commands import MessageAction
 from sellerwatch.schedules.missed import spread, tick
@@ -145,12 +145,9 @@ async def test_deactivating_a_seller_and_ending_its_run_is_all_or_nothing(
 ) -> None:
     await inline_store.transact(lambda tx: keep(tx, a_run(total=1), a_task(1)))
 
-    def too_few_ids() -> Iterator[str]:
-        yield from ()
-
     def work(tx: Transaction) -> None:
         with pytest.raises(StopIteration):
-            commands.deactivate_seller(tx, SELLER, rules, actor=ME, ids=too_few_ids(), now=LATER)
+            deactivate_seller(tx, a_context(LATER), SELLER, rules)
         raise LookupError
 
     with pytest.raises(LookupError):
@@ -170,7 +167,9 @@ async def test_run_now_is_due_at_this_very_moment_and_the_rhythm_goes_on_from_he
         tx.schedules.add(a_schedule(number))
 
     await inline_store.transact(register)
-    moved = await inline_store.transact(lambda tx: seller_commands.run_now(tx, seller_id(number), actor=ME, now=LATER))
+    await inline_store.transact(lambda tx: seller_commands.run_now(tx, a_context(LATER), seller_id(number)))
+    moved = await inline_store.read(lambda tx: tx.schedules.of_seller(seller_id(number)))
+    assert moved is not None
     turn = tick(moved, LATER)
     assert turn is not None
     assert (turn.skipped, turn.next_run_at) == (0, LATER - spread(moved) + DAY)
@@ -183,10 +182,10 @@ async def test_run_now_is_for_active_sellers_there_are(inline_store: SqlStore) -
         tx.schedules.add(a_schedule(next_run_at=None))
 
     with pytest.raises(SellerNotFound):
-        await inline_store.transact(lambda tx: seller_commands.run_now(tx, SELLER, actor=ME, now=LATER))
+        await inline_store.transact(lambda tx: seller_commands.run_now(tx, a_context(LATER), SELLER))
     await inline_store.transact(rest)
     with pytest.raises(SellerInactive):
-        await inline_store.transact(lambda tx: seller_commands.run_now(tx, SELLER, actor=ME, now=LATER))
+        await inline_store.transact(lambda tx: seller_commands.run_now(tx, a_context(LATER), SELLER))
 
 
 async def test_a_retried_run_is_not_past_its_deadline(inline_store: SqlStore) -> None:

@@ -15,9 +15,10 @@ from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.ports import NoteKind
 from sellerwatch.crawling.task import TaskType
-from sellerwatch.crawling.waiting import causes_of_waiting, waiting_view
+from sellerwatch.crawling.waiting import causes_of_waiting
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.failure import Failure, FailureCode
+from sellerwatch.kernel.failure_view import WaitingView
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.operations import marketplace
 
@@ -69,10 +70,10 @@ async def test_a_run_waits_for_an_endpoint_that_is_away_and_that_it_needs(
         "endpoint": "options",
         "detail": "The marketplace answered 503: an error on its side.",
     }
-    shown = waiting_view(found, "en")
+    shown = WaitingView.of(found, "en")
     assert shown is not None
-    assert "options endpoint does not answer" in shown["message"]
-    assert "answered 503" in shown["message"]
+    assert "options endpoint does not answer" in shown.message
+    assert "answered 503" in shown.message
 
 
 async def test_a_run_waits_for_the_token_page_whatever_it_needs(inline_store: SqlStore) -> None:
@@ -115,10 +116,10 @@ async def test_a_run_paused_by_unreadable_answers_says_which(inline_store: SqlSt
     await inline_store.transact(
         lambda tx: tx.run_notes.add(RUNNING.execution_id, {(NoteKind.PAUSED, "20 answers could not be read"): 1})
     )
-    shown = waiting_view(await cause(inline_store, RUNNING), "en")
+    shown = WaitingView.of(await cause(inline_store, RUNNING), "en")
     assert shown is not None
-    assert (shown["code"], shown["blame"]) == ("RUN_PAUSED", "PARSER")
-    assert shown["message"] == "The run is paused: 20 answers could not be read"
+    assert (shown.code, shown.blame) == ("RUN_PAUSED", "PARSER")
+    assert shown.message == "The run is paused: 20 answers could not be read"
 
 
 async def test_a_run_waits_while_the_pools_breaker_is_open(inline_store: SqlStore) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from tests.builders import a_context
 from tests.waiting import PATIENCE, wait_until
 from tests.world import StoreWorld
 
@@ -167,7 +168,7 @@ def register_at(url: str, *sellers: str, due: bool = True) -> None:
     names, now = list(map(SellerId, sellers)), world.now
     asyncio.run(world.register(names))
     if due:
-        asyncio.run(world.transact(lambda tx: [run_now(tx, name, actor="test", now=now) for name in names]))
+        asyncio.run(world.transact(lambda tx: [run_now(tx, a_context(now), name) for name in names]))
     world.store.close()
 
 

@@ -135,7 +135,7 @@ class FailingScheduleWorld(StoreWorld):
 
     async def begin(self) -> None:
         await self.register([SELLER])
-        await self.command(seller_commands.deactivate, SELLER)
+        await self.transact_with_ids(lambda tx, ids: seller_commands.stop_crawling(tx, SELLER, a_context(NOW, ids)))
 
         def work(tx: Transaction) -> None:
             (first,) = tx.delivery_queue(OutboxKind.SCHEDULER).due(NOW, 10)
@@ -147,8 +147,7 @@ class FailingScheduleWorld(StoreWorld):
         await self.transact(work)
 
     async def retry(self) -> int:
-        _, number = await self.command(seller_commands.retry_schedule, SELLER, actor=ME, now=LATER)
-        return int(number)
+        return (await self.command(seller_commands.retry_schedule, SELLER, actor=ME, now=LATER)).messages
 
     async def statuses(self) -> list[tuple[str, str]]:
         return [(message.event_type, message.status) for message in await self.schedule_messages(SELLER)]
@@ -186,6 +185,4 @@ async def test_where_the_messages_were_discarded_a_new_one_tells_how_the_schedul
 
 async def test_a_seller_that_nobody_knows_has_nothing_to_retry(inline_store: SqlStore) -> None:
     with pytest.raises(SellerNotFound):
-        await inline_store.transact(
-            lambda tx: seller_commands.retry_schedule(tx, SellerId("nobody"), actor=ME, ids=iter(()), now=NOW)
-        )
+        await inline_store.transact(lambda tx: seller_commands.retry_schedule(tx, a_context(), SellerId("nobody")))

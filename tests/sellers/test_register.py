@@ -14,10 +14,16 @@ from tests.conftest import ENGINES
 from tests.world import StoreWorld
 
 from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.errors import IllegalMove
+from sellerwatch.kernel.ids import SellerId
+from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.schedules.interval import CrawlingInterval
+from sellerwatch.schedules.missed import starts_at
+from sellerwatch.schedules.queries import IntervalView
 from sellerwatch.schedules.schedule import ScheduleStatus
-from sellerwatch.sellers import commands as verbs
+from sellerwatch.sellers import commands
+from sellerwatch.sellers.queries import SellerView
 from sellerwatch.sellers.seller import InvalidSellerName, Seller, SellerExists, SellerNotFound, SellerStatus
 
 
@@ -27,21 +33,28 @@ def on(request: pytest.FixtureRequest) -> str:
 
 
 HOURLY = CrawlingInterval.of_hours(1)
-ACTS: dict[str, Callable[..., Seller]] = {
-    "update_interval": lambda tx, seller, **rest: verbs.update_interval(tx, seller, HOURLY, **rest),
-    "activate": verbs.activate,
-    "deactivate": verbs.deactivate,
+
+
+def deactivate(tx: Transaction, context: OperationContext, seller_id: SellerId) -> Seller:
+    return commands.stop_crawling(tx, seller_id, context)[0]
+
+
+ACTS: dict[str, Callable[..., Any]] = {
+    "update_interval": lambda tx, context, seller: commands.change_interval(tx, context, seller, HOURLY),
+    "activate": commands.activate_seller,
+    "deactivate": deactivate,
 }
 
 
 class SellerWorld(StoreWorld):
     """One seller and the commands of an operator."""
 
-    async def do(self, act: Callable[..., Seller], *args: Any, now: datetime = NOW) -> Seller:
+    async def do(self, act: Callable[..., Any], *args: Any, now: datetime = NOW) -> Any:
         return await self.command(act, *args, actor="kim", now=now)
 
-    async def register_one(self, interval: CrawlingInterval | None = None, number: int = 1) -> Seller:
-        return await self.do(verbs.register, seller_id(number), " Shop ", interval)
+    async def register_one(self, interval: CrawlingInterval | None = None, number: int = 1) -> SellerView:
+        made: SellerView = await self.do(commands.register_seller, seller_id(number), " Shop ", interval)
+        return made
 
     async def seller(self) -> Seller | None:
         return await self.read(lambda tx: tx.sellers.get(SELLER))
@@ -67,7 +80,9 @@ async def test_a_registered_seller_is_active_and_kept(world: SellerWorld) -> Non
     seller = await world.register_one()
     assert (seller.seller_id, seller.name, seller.status) == (SELLER, "Shop", SellerStatus.ACTIVE)
     assert (seller.total_product_count, seller.created_at) == (0, NOW)
-    assert await world.seller() == seller
+    kept = await world.seller()
+    assert kept is not None
+    assert (kept.name, kept.status) == ("Shop", SellerStatus.ACTIVE)
 
 
 async def test_its_schedule_is_active_and_the_first_run_is_due_one_interval_later(world: SellerWorld) -> None:
@@ -82,7 +97,7 @@ async def test_its_schedule_is_active_and_the_first_run_is_due_one_interval_late
 
 
 async def test_the_interval_can_be_given(world: SellerWorld) -> None:
-    assert (await world.register_one(HOURLY)).interval == HOURLY
+    assert (await world.register_one(HOURLY)).interval == IntervalView.of(HOURLY)
     assert (await world.schedule(SELLER)).next_run_at == NOW + HOUR
 
 
@@ -97,27 +112,29 @@ async def test_the_scheduler_is_told_and_the_trail_says_who_did_it(world: Seller
 
 
 async def test_a_seller_is_registered_once_and_a_second_time_changes_nothing(world: SellerWorld) -> None:
-    first = await world.register_one()
+    await world.register_one()
+    first = await world.seller()
     with pytest.raises(SellerExists):
-        await world.do(verbs.register, SELLER, "Other", HOURLY, now=LATER)
+        await world.do(commands.register_seller, SELLER, "Other", HOURLY, now=LATER)
     assert await world.seller() == first
     assert len(await world.schedule_messages(SELLER)) == len(await world.trail()) == 1
 
 
 async def test_a_seller_without_a_name_leaves_nothing_behind(world: SellerWorld) -> None:
     with pytest.raises(InvalidSellerName):
-        await world.do(verbs.register, SELLER, "  ", None)
+        await world.do(commands.register_seller, SELLER, "  ", None)
     assert await world.seller() is None
     assert await world.trail() == []
 
 
 async def test_a_new_interval_counts_from_now_for_seller_and_schedule_alike(world: SellerWorld) -> None:
     await world.register_one()
-    seller = await world.do(verbs.update_interval, SELLER, HOURLY, now=LATER)
-    schedule = await world.schedule(SELLER)
+    changed = await world.do(commands.change_interval, SELLER, HOURLY, now=LATER)
+    schedule, seller = await world.schedule(SELLER), await world.seller()
+    assert seller is not None
     assert seller.interval == schedule.interval == HOURLY
     assert (schedule.next_run_at, schedule.updated_at, seller.updated_at) == (LATER + HOUR, LATER, LATER)
-    assert await world.seller() == seller
+    assert (changed.interval, changed.next_run_at) == (IntervalView.of(HOURLY), starts_at(schedule))
     [_, told] = await world.schedule_messages(SELLER)
     assert told.event_type == "SCHEDULE_UPDATED"
     assert orjson.loads(told.payload)["scheduleExpression"] == "rate(1 hour)"
@@ -125,7 +142,7 @@ async def test_a_new_interval_counts_from_now_for_seller_and_schedule_alike(worl
 
 async def test_a_deactivated_seller_is_not_crawled(world: SellerWorld) -> None:
     await world.register_one()
-    seller = await world.do(verbs.deactivate, SELLER, now=LATER)
+    seller = await world.do(deactivate, SELLER, now=LATER)
     schedule = await world.schedule(SELLER)
     assert (seller.status, schedule.status, schedule.next_run_at) == (
         SellerStatus.INACTIVE,
@@ -137,8 +154,8 @@ async def test_a_deactivated_seller_is_not_crawled(world: SellerWorld) -> None:
 
 async def test_an_activated_seller_runs_again_one_interval_later(world: SellerWorld) -> None:
     await world.register_one()
-    await world.do(verbs.deactivate, SELLER, now=NOW + HOUR)
-    seller = await world.do(verbs.activate, SELLER, now=NOW + 2 * HOUR)
+    await world.do(deactivate, SELLER, now=NOW + HOUR)
+    seller = await world.do(commands.activate_seller, SELLER, now=NOW + 2 * HOUR)
     schedule = await world.schedule(SELLER)
     assert (seller.status, schedule.status) == (SellerStatus.ACTIVE, ScheduleStatus.ACTIVE)
     assert schedule.next_run_at == NOW + 2 * HOUR + DAY
@@ -179,7 +196,7 @@ async def test_what_the_state_forbids_changes_nothing_and_tells_nobody(
 ) -> None:
     await world.register_one()
     if before == "INACTIVE":
-        await world.do(verbs.deactivate, SELLER)
+        await world.do(deactivate, SELLER)
     kept = await world.everything()
     with pytest.raises(IllegalMove) as refusal:
         await world.do(ACTS[act], SELLER, now=LATER)
@@ -193,7 +210,7 @@ async def test_a_schedule_whose_scheduler_could_not_be_told_does_not_lock_its_se
 ) -> None:
     await world.register_one()
     if act == "activate":
-        await world.do(verbs.deactivate, SELLER)
+        await world.do(deactivate, SELLER)
     schedule = await world.schedule(SELLER)
     await world.store.transact(lambda tx: tx.schedules.save(replace(schedule, status=ScheduleStatus.FAILED)))
     await world.do(ACTS[act], SELLER, now=LATER)
@@ -205,7 +222,7 @@ async def test_a_schedule_whose_scheduler_could_not_be_told_does_not_lock_its_se
 async def test_sellers_do_not_get_into_each_others_way(world: SellerWorld) -> None:
     await world.register_one()
     await world.register_one(number=2)
-    await world.do(verbs.deactivate, seller_id(2), now=LATER)
+    await world.do(deactivate, seller_id(2), now=LATER)
     seller = await world.seller()
     assert seller is not None
     assert seller.is_active

@@ -7,6 +7,7 @@ the threads are missing, so that one seed gives one history and an hour costs a 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -259,3 +260,23 @@ def play(
             store.close()
 
     return run_virtually(told(), loop=loop)
+
+
+def simulated(
+    *, settings: Settings | None = None, **world: Any
+) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:
+    """Make a test of one story: it gets a `ServiceWorld` of its own, on virtual time. Other keywords are the
+    simulator's."""
+
+    def decorate(story: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+        _, *others = inspect.signature(story).parameters.values()
+
+        def test(migrated_template: Path, **given: Any) -> None:
+            play(migrated_template, lambda stage: story(stage, **given), settings=settings, **world)
+
+        template = inspect.Parameter("migrated_template", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        test.__signature__ = inspect.Signature([template, *others])  # type: ignore[attr-defined]
+        test.__name__, test.__doc__, test.__module__ = story.__name__, story.__doc__, story.__module__
+        return test
+
+    return decorate

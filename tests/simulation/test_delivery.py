@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.builders import a_context
 from tests.simulated_service import settings_of
-from tests.simulation.service_world import ServiceWorld, play
+from tests.simulation.service_world import ServiceWorld, play, simulated
 
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.outbox.commands import pause, resume
@@ -29,25 +29,23 @@ TRIES = "SELECT COUNT(*) FROM outbox_attempts"
 
 
 @pytest.mark.parametrize("mode", [Mode.DOWN, Mode.ERROR_AFTER, Mode.THROTTLE])
-def test_while_the_product_server_is_away_crawls_go_on_and_afterwards_everything_arrives(
-    migrated_template: Path, mode: Mode
+@simulated(sellers=2, products=30)
+async def test_while_the_product_server_is_away_crawls_go_on_and_afterwards_everything_arrives(
+    stage: ServiceWorld, mode: Mode
 ) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        sellers = await stage.register_all()
-        server = stage.simulator.product_server
-        async with stage.serving() as service:
-            server.behave(Behaviour(mode, retry_after=30))
-            for seller_id in sellers:
-                await stage.start(service, seller_id)
-            await stage.clock.sleep(OUTAGE)
-            assert [run.is_open for run in await stage.executions()] == [False, False]
-            assert await stage.count("SELECT COUNT(*) FROM product_outbox WHERE status = 'FAILED'") == 0
-            server.behave(Behaviour(Mode.WELL))
-            await stage.settle(service)
-        stage.check_world()
-        assert len(server.events()) == 60
-
-    play(migrated_template, story, sellers=2, products=30)
+    sellers = await stage.register_all()
+    server = stage.simulator.product_server
+    async with stage.serving() as service:
+        server.behave(Behaviour(mode, retry_after=30))
+        for seller_id in sellers:
+            await stage.start(service, seller_id)
+        await stage.clock.sleep(OUTAGE)
+        assert [run.is_open for run in await stage.executions()] == [False, False]
+        assert await stage.count("SELECT COUNT(*) FROM product_outbox WHERE status = 'FAILED'") == 0
+        server.behave(Behaviour(Mode.WELL))
+        await stage.settle(service)
+    stage.check_world()
+    assert len(server.events()) == 60
 
 
 class Moody:
@@ -95,43 +93,39 @@ def test_a_scheduler_that_cannot_be_told_fails_the_schedule_alerts_and_is_told_i
     assert "sellerwatch schedules retry seller_0001" in alert.getMessage()
 
 
-def test_a_pause_by_another_process_stops_delivery_until_it_ends(migrated_template: Path) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        sellers = await stage.register_all()
-        server = stage.simulator.product_server
-        async with stage.serving() as service:
-            now = stage.clock.now()
-            await stage.store.transact(lambda tx: pause(tx, a_context(now), OutboxKind.PRODUCT, None))
-            for seller_id in sellers:
-                await stage.start(service, seller_id)
-            await stage.clock.sleep(OUTAGE)
-            assert server.events() == []
-            later = stage.clock.now()
-            await stage.store.transact(lambda tx: resume(tx, a_context(later), OutboxKind.PRODUCT))
-            await stage.clock.sleep(10)
-            assert len(server.events()) == 20
-        stage.check_world()
-
-    play(migrated_template, story, sellers=1, products=20)
+@simulated(sellers=1, products=20)
+async def test_a_pause_by_another_process_stops_delivery_until_it_ends(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    server = stage.simulator.product_server
+    async with stage.serving() as service:
+        now = stage.clock.now()
+        await stage.store.transact(lambda tx: pause(tx, a_context(now), OutboxKind.PRODUCT, None))
+        for seller_id in sellers:
+            await stage.start(service, seller_id)
+        await stage.clock.sleep(OUTAGE)
+        assert server.events() == []
+        later = stage.clock.now()
+        await stage.store.transact(lambda tx: resume(tx, a_context(later), OutboxKind.PRODUCT))
+        await stage.clock.sleep(10)
+        assert len(server.events()) == 20
+    stage.check_world()
 
 
-def test_old_events_and_tries_are_forgotten_but_never_what_the_next_change_is_a_change_of(
-    migrated_template: Path,
+@simulated(settings=settings_of(OUTBOX_KEPT_DAYS=1), sellers=1, products=20)
+async def test_old_events_and_tries_are_forgotten_but_never_what_the_next_change_is_a_change_of(
+    stage: ServiceWorld,
 ) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        sellers = await stage.register_all()
-        async with stage.serving() as service:
-            await stage.crawl_all(service, sellers)
-            stage.simulator.world.mutate(10, dice("changes"), CHANGES_ONLY)
-            await stage.crawl_all(service, sellers)
-            assert (await stage.count(EVENTS), await stage.count(TRIES)) == (30, 31)
-        await stage.clock.sleep(DAY + HOUR)
-        async with stage.serving() as service:
-            await stage.clock.sleep(5)
-            assert (await stage.count(EVENTS), await stage.count(TRIES)) == (20, 0)
-            stage.simulator.world.mutate(20, dice("more changes"), CHANGES_ONLY)
-            await stage.crawl_all(service, sellers)
-        stage.check_world()
-        assert await stage.count("SELECT MAX(version) FROM product_outbox") == 3
-
-    play(migrated_template, story, settings=settings_of(OUTBOX_KEPT_DAYS=1), sellers=1, products=20)
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.crawl_all(service, sellers)
+        stage.simulator.world.mutate(10, dice("changes"), CHANGES_ONLY)
+        await stage.crawl_all(service, sellers)
+        assert (await stage.count(EVENTS), await stage.count(TRIES)) == (30, 31)
+    await stage.clock.sleep(DAY + HOUR)
+    async with stage.serving() as service:
+        await stage.clock.sleep(5)
+        assert (await stage.count(EVENTS), await stage.count(TRIES)) == (20, 0)
+        stage.simulator.world.mutate(20, dice("more changes"), CHANGES_ONLY)
+        await stage.crawl_all(service, sellers)
+    stage.check_world()
+    assert await stage.count("SELECT MAX(version) FROM product_outbox") == 3

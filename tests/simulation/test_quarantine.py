@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.simulated_service import settings_of
 from tests.simulation.altered import Altered, described_by, info_of
-from tests.simulation.service_world import ServiceWorld, play
+from tests.simulation.service_world import ServiceWorld, play, simulated
 
 from sellerwatch.catalog.facts import DetailFacts
 from sellerwatch.catalog.quarantine import Case, CaseKind, CaseStatus
@@ -108,26 +108,24 @@ def test_a_redesign_makes_no_event_pauses_the_run_and_other_sellers_go_on(migrat
     play(migrated_template, story, sellers=2, products=60)
 
 
-def test_releasing_after_the_parser_has_learnt_the_new_names_restores_order(migrated_template: Path) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        sellers = await stage.register_all()
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            stage.simulator.marketplace.renderer.redesign(Redesign(as_text=()))
-            changed = stage.simulator.world.listing(sellers[0])[2]
-            stage.simulator.world.change(changed, stage.rng, "reprice")
-            await stage.crawl(service, sellers)
-            case = await open_case(stage)
-            still = await release(stage, service, case)
-            assert (still.taken, still.unreadable, still.status) == (0, 8, CaseStatus.OPEN)
-            before = events(stage)
-            released = await release(stage, service, case, retaught(service))
-            assert (released.taken, released.unreadable, released.status) == (8, 0, CaseStatus.RELEASED)
-            await stage.settle(service)
-            assert [e.item_no for e in stage.simulator.product_server.events(before)] == [changed]
-            stage.check_world()
-
-    play(migrated_template, story, sellers=1, products=8)
+@simulated(sellers=1, products=8)
+async def test_releasing_after_the_parser_has_learnt_the_new_names_restores_order(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.crawl(service, sellers)
+        stage.simulator.marketplace.renderer.redesign(Redesign(as_text=()))
+        changed = stage.simulator.world.listing(sellers[0])[2]
+        stage.simulator.world.change(changed, stage.rng, "reprice")
+        await stage.crawl(service, sellers)
+        case = await open_case(stage)
+        still = await release(stage, service, case)
+        assert (still.taken, still.unreadable, still.status) == (0, 8, CaseStatus.OPEN)
+        before = events(stage)
+        released = await release(stage, service, case, retaught(service))
+        assert (released.taken, released.unreadable, released.status) == (8, 0, CaseStatus.RELEASED)
+        await stage.settle(service)
+        assert [e.item_no for e in stage.simulator.product_server.events(before)] == [changed]
+        stage.check_world()
 
 
 def test_a_field_that_changes_everywhere_is_held_with_a_sample_and_leaves_the_products_alone(
@@ -168,50 +166,46 @@ def test_a_field_that_changes_everywhere_is_held_with_a_sample_and_leaves_the_pr
 
 
 @pytest.mark.parametrize("verb", ["release", "drop"])
-def test_what_a_person_decides_stays_decided(migrated_template: Path, verb: str) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        sellers = await stage.register_all()
-        door = stage.transport = Altered(stage.transport)
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            door.details = described_by("<p>새 설명</p>")
-            await stage.crawl(service, sellers)
-            before, case = events(stage), await open_case(stage)
-            if verb == "release":
-                released = await release(stage, service, case)
-                assert released.taken == released.events == 120
-                await stage.settle(service)
-                assert events(stage) == before + 120
-            else:
-                assert await drop(stage, service, case) == 120
-            await stage.crawl(service, sellers)
-            assert await cases(stage, CaseStatus.OPEN) == []
-            assert events(stage) == before + (120 if verb == "release" else 0)
-            told = stage.simulator.product_server.product(stage.simulator.world.listing(sellers[0])[0])
-            assert told is not None
-            assert (told["descriptionHtml"] == "<p>새 설명</p>") is (verb == "release")
-            # A change of another field of a dropped body is a new body: it is told.
-            item = stage.simulator.world.listing(sellers[0])[5]
-            stage.simulator.world.change(item, stage.rng, "reprice")
-            await stage.crawl(service, sellers)
-            assert stage.simulator.product_server.events()[-1].item_no == item
-
-    play(migrated_template, story, sellers=1, products=120)
+@simulated(sellers=1, products=120)
+async def test_what_a_person_decides_stays_decided(stage: ServiceWorld, verb: str) -> None:
+    sellers = await stage.register_all()
+    door = stage.transport = Altered(stage.transport)
+    async with stage.serving() as service:
+        await stage.crawl(service, sellers)
+        door.details = described_by("<p>새 설명</p>")
+        await stage.crawl(service, sellers)
+        before, case = events(stage), await open_case(stage)
+        if verb == "release":
+            released = await release(stage, service, case)
+            assert released.taken == released.events == 120
+            await stage.settle(service)
+            assert events(stage) == before + 120
+        else:
+            assert await drop(stage, service, case) == 120
+        await stage.crawl(service, sellers)
+        assert await cases(stage, CaseStatus.OPEN) == []
+        assert events(stage) == before + (120 if verb == "release" else 0)
+        told = stage.simulator.product_server.product(stage.simulator.world.listing(sellers[0])[0])
+        assert told is not None
+        assert (told["descriptionHtml"] == "<p>새 설명</p>") is (verb == "release")
+        # A change of another field of a dropped body is a new body: it is told.
+        item = stage.simulator.world.listing(sellers[0])[5]
+        stage.simulator.world.change(item, stage.rng, "reprice")
+        await stage.crawl(service, sellers)
+        assert stage.simulator.product_server.events()[-1].item_no == item
 
 
 @pytest.mark.parametrize("how", ["reprice", "restock"])
-def test_all_prices_or_stocks_may_change_overnight(migrated_template: Path, how: str) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        sellers = await stage.register_all()
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            for item in list(stage.simulator.world.listing(sellers[0])):
-                stage.simulator.world.change(item, stage.rng, how)
-            await stage.crawl(service, sellers)
-            assert await cases(stage) == []
-            stage.check_world()
-
-    play(migrated_template, story, sellers=1, products=60)
+@simulated(sellers=1, products=60)
+async def test_all_prices_or_stocks_may_change_overnight(stage: ServiceWorld, how: str) -> None:
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.crawl(service, sellers)
+        for item in list(stage.simulator.world.listing(sellers[0])):
+            stage.simulator.world.change(item, stage.rng, how)
+        await stage.crawl(service, sellers)
+        assert await cases(stage) == []
+        stage.check_world()
 
 
 @pytest.mark.parametrize("products", [10, 80])
@@ -246,7 +240,9 @@ def test_a_run_that_is_cut_short_still_has_what_it_found_judged(migrated_templat
             run = await stage.start(service, sellers[0])
             assert run is not None
             await stage.until(lambda: _pending(stage))
-            await stage.command(cancel, run, service.crawl.rules)
+            await stage.transact_with_ids(
+                lambda tx, ids: cancel(tx, run, service.crawl.rules, actor="kim", ids=ids, now=stage.now)
+            )
             await stage.clock.sleep(400)
             assert await stage.count("SELECT COUNT(*) FROM held_parts WHERE status = 'PENDING'") == 0
             assert events(stage) > before
@@ -290,19 +286,17 @@ def test_one_answer_of_another_shape_is_held_and_overtaken_by_the_next_good_one(
     play(migrated_template, story, sellers=1, products=10)
 
 
-def test_a_new_products_unreadable_detail_is_taken_in_by_a_release(migrated_template: Path) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        sellers = await stage.register_all()
-        stage.simulator.marketplace.renderer.redesign(Redesign(as_text=()))
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            assert events(stage) == 0
-            await release(stage, service, await open_case(stage), retaught(service))
-            await stage.settle(service)
-            assert events(stage) == 6
-            stage.check_world()
-
-    play(migrated_template, story, sellers=1, products=6)
+@simulated(sellers=1, products=6)
+async def test_a_new_products_unreadable_detail_is_taken_in_by_a_release(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    stage.simulator.marketplace.renderer.redesign(Redesign(as_text=()))
+    async with stage.serving() as service:
+        await stage.crawl(service, sellers)
+        assert events(stage) == 0
+        await release(stage, service, await open_case(stage), retaught(service))
+        await stage.settle(service)
+        assert events(stage) == 6
+        stage.check_world()
 
 
 def test_fields_the_contract_does_not_have_are_in_the_drift_report(migrated_template: Path) -> None:
@@ -325,19 +319,18 @@ def test_fields_the_contract_does_not_have_are_in_the_drift_report(migrated_temp
     play(migrated_template, story, sellers=1, products=40)
 
 
-def test_a_body_equal_to_the_last_one_is_not_stored_again_and_a_policy_keeps_its_peace(migrated_template: Path) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        sellers = await stage.register_all()
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            bodies = await stage.count("SELECT COUNT(*) FROM product_raw_data")
-            before = events(stage)
-            await stage.crawl(service, sellers)
-            assert await stage.count("SELECT COUNT(*) FROM product_raw_data") == bodies
-            for item in list(stage.simulator.world.listing(sellers[0])):
-                stage.simulator.world.change(item, stage.rng, "reprice")
-            await stage.crawl(service, sellers)
-            assert events(stage) == before, "prices are ignored"
-
-    settings = settings_of(FIELD_POLICIES="prices=ignore, stock=ignore, soldOut=ignore")
-    play(migrated_template, story, settings=settings, sellers=1, products=10)
+@simulated(settings=settings_of(FIELD_POLICIES="prices=ignore, stock=ignore, soldOut=ignore"), sellers=1, products=10)
+async def test_a_body_equal_to_the_last_one_is_not_stored_again_and_a_policy_keeps_its_peace(
+    stage: ServiceWorld,
+) -> None:
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.crawl(service, sellers)
+        bodies = await stage.count("SELECT COUNT(*) FROM product_raw_data")
+        before = events(stage)
+        await stage.crawl(service, sellers)
+        assert await stage.count("SELECT COUNT(*) FROM product_raw_data") == bodies
+        for item in list(stage.simulator.world.listing(sellers[0])):
+            stage.simulator.world.change(item, stage.rng, "reprice")
+        await stage.crawl(service, sellers)
+        assert events(stage) == before, "prices are ignored"

@@ -11,7 +11,7 @@ import pytest
 from tests.builders import a_context
 from tests.simulated_service import settings_of
 from tests.simulation.altered import Altered, described_by, info_of
-from tests.simulation.service_world import ServiceWorld, play
+from tests.simulation.service_world import ServiceWorld, play, simulated
 from tests.simulation.test_losses import vanish
 
 from sellerwatch.catalog.quarantine import Case, CaseKind, CaseStatus
@@ -113,40 +113,36 @@ def test_a_run_without_readable_details_for_ten_minutes_heals_and_is_right(
     play(migrated_template, story, sellers=1, products=products)
 
 
-def test_the_first_run_of_a_seller_heals_too(migrated_template: Path) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        sellers = await stage.register_all()
-        async with stage.serving() as service:
-            await pause(stage, service, sellers[0])
-            assert stage.simulator.product_server.events() == []
-            be_well(stage)
-            await stage.settle(service)
-            assert (await newest(stage)).all_succeeded
-            assert len(stage.simulator.product_server.events()) == 40
-            stage.check_world()
-
-    play(migrated_template, story, sellers=1, products=40)
+@simulated(sellers=1, products=40)
+async def test_the_first_run_of_a_seller_heals_too(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await pause(stage, service, sellers[0])
+        assert stage.simulator.product_server.events() == []
+        be_well(stage)
+        await stage.settle(service)
+        assert (await newest(stage)).all_succeeded
+        assert len(stage.simulator.product_server.events()) == 40
+        stage.check_world()
 
 
-def test_a_run_that_stays_unreadable_stays_paused_and_costs_three_requests_a_period(migrated_template: Path) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        sellers = await stage.register_all()
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            before = len(stage.simulator.product_server.events())
-            await pause(stage, service, sellers[0])
-            spent, periods = asked(stage), 20
-            await stage.clock.sleep(periods * PERIOD)
-            assert await is_paused(stage)
-            assert 3 * (periods - 1) <= asked(stage) - spent <= 3 * (periods + 1)
-            (case,) = await cases(stage)
-            assert case.status is CaseStatus.OPEN
-            assert len(stage.simulator.product_server.events()) == before
-            tried = "SELECT COUNT(*) FROM crawler_tasks WHERE task_type = 'PRODUCT_DETAIL' AND attempt > 1"
-            assert await stage.count(tried) >= 10, "every unread product has its turn"
-            await stage.check_books()
-
-    play(migrated_template, story, sellers=1, products=40)
+@simulated(sellers=1, products=40)
+async def test_a_run_that_stays_unreadable_stays_paused_and_costs_three_requests_a_period(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.crawl(service, sellers)
+        before = len(stage.simulator.product_server.events())
+        await pause(stage, service, sellers[0])
+        spent, periods = asked(stage), 20
+        await stage.clock.sleep(periods * PERIOD)
+        assert await is_paused(stage)
+        assert 3 * (periods - 1) <= asked(stage) - spent <= 3 * (periods + 1)
+        (case,) = await cases(stage)
+        assert case.status is CaseStatus.OPEN
+        assert len(stage.simulator.product_server.events()) == before
+        tried = "SELECT COUNT(*) FROM crawler_tasks WHERE task_type = 'PRODUCT_DETAIL' AND attempt > 1"
+        assert await stage.count(tried) >= 10, "every unread product has its turn"
+        await stage.check_books()
 
 
 def test_a_case_about_changed_values_stays_for_a_person(migrated_template: Path) -> None:
@@ -178,28 +174,26 @@ def test_a_case_about_changed_values_stays_for_a_person(migrated_template: Path)
     play(migrated_template, story, sellers=1, products=70)
 
 
-def test_unreadable_list_pages_heal_and_no_product_is_taken_for_gone(migrated_template: Path) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        sellers = await stage.register_all()
-        door = stage.transport = Altered(stage.transport)
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            before = len(stage.simulator.product_server.events())
-            door.lists = lambda _, page: {"total": page["count"], "items": page["items"]}
-            await stage.start(service, sellers[0])
-            service.nudge()
-            await stage.until(lambda: is_paused(stage), service)
-            await stage.clock.sleep(TEN_MINUTES)
-            assert await is_paused(stage)
-            door.stop()
-            await stage.settle(service)
-            run = await newest(stage)
-            assert (run.all_succeeded, run.list_total) == (True, 24)
-            assert len(stage.simulator.product_server.events()) == before
-            assert await stage.count("SELECT COUNT(*) FROM removals") == 0
-            stage.check_world()
-
-    play(migrated_template, story, settings=settings_of(PAGE_SIZE=2), sellers=1, products=24)
+@simulated(settings=settings_of(PAGE_SIZE=2), sellers=1, products=24)
+async def test_unreadable_list_pages_heal_and_no_product_is_taken_for_gone(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    door = stage.transport = Altered(stage.transport)
+    async with stage.serving() as service:
+        await stage.crawl(service, sellers)
+        before = len(stage.simulator.product_server.events())
+        door.lists = lambda _, page: {"total": page["count"], "items": page["items"]}
+        await stage.start(service, sellers[0])
+        service.nudge()
+        await stage.until(lambda: is_paused(stage), service)
+        await stage.clock.sleep(TEN_MINUTES)
+        assert await is_paused(stage)
+        door.stop()
+        await stage.settle(service)
+        run = await newest(stage)
+        assert (run.all_succeeded, run.list_total) == (True, 24)
+        assert len(stage.simulator.product_server.events()) == before
+        assert await stage.count("SELECT COUNT(*) FROM removals") == 0
+        stage.check_world()
 
 
 def test_products_that_stay_odd_do_not_keep_the_others_from_healing(migrated_template: Path) -> None:
@@ -265,71 +259,64 @@ def test_two_kinds_of_problem_heal_one_after_the_other(migrated_template: Path) 
 
 
 @pytest.mark.parametrize("seconds", [60.0, 300.5, 301.0, 305.0])
-def test_a_killed_process_loses_no_recheck(migrated_template: Path, seconds: float) -> None:
+@simulated(sellers=1, products=30)
+async def test_a_killed_process_loses_no_recheck(stage: ServiceWorld, seconds: float) -> None:
     """Killed while the run is paused, and while the answers of its first re-check are on their way."""
+    sellers = await stage.register_all()
+    stage.simulator.marketplace.chaos.become(PROFILES["moduleless"].with_latency(800))
+    async with stage.service() as service:
+        await stage.start(service, sellers[0])
+    await vanish(stage, seconds)
+    assert await is_paused(stage)
+    be_well(stage)
+    async with stage.serving() as service:
+        await stage.settle(service)
+        assert (await newest(stage)).all_succeeded
+        stage.check_world()
+    await stage.check_books()
 
-    async def story(stage: ServiceWorld) -> None:
-        sellers = await stage.register_all()
-        stage.simulator.marketplace.chaos.become(PROFILES["moduleless"].with_latency(800))
-        async with stage.service() as service:
-            await stage.start(service, sellers[0])
-        await vanish(stage, seconds)
-        assert await is_paused(stage)
-        be_well(stage)
-        async with stage.serving() as service:
-            await stage.settle(service)
-            assert (await newest(stage)).all_succeeded
-            stage.check_world()
+
+@simulated(settings=settings_of(RUN_DEADLINE_SECONDS=3600), sellers=1, products=30)
+async def test_a_run_whose_deadline_passes_while_it_is_paused_fails_as_before(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await pause(stage, service, sellers[0])
+        await stage.clock.sleep(2 * 3600)
+        run = await newest(stage)
+        assert run.status is ExecutionStatus.FAILED
+        spent = asked(stage)
+        await stage.clock.sleep(3600)
+        assert asked(stage) == spent, "a run that is over is not re-checked"
         await stage.check_books()
 
-    play(migrated_template, story, sellers=1, products=30)
+
+@simulated(sellers=1, products=30)
+async def test_a_cancelled_run_that_is_retried_is_rechecked_again(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await pause(stage, service, sellers[0])
+        run, rules, deadline = await newest(stage), service.crawl.rules, service.crawl.deadline
+        await stage.transact_with_ids(
+            lambda tx, ids: cancel(tx, run.execution_id, rules, actor="kim", ids=ids, now=stage.now)
+        )
+        be_well(stage)
+        await stage.clock.sleep(60)
+        again = stage.clock.now()
+        await stage.store.transact(lambda tx: retry_execution(tx, a_context(again), run.execution_id, deadline))
+        await stage.settle(service)
+        assert (await newest(stage)).all_succeeded
+        stage.check_world()
 
 
-def test_a_run_whose_deadline_passes_while_it_is_paused_fails_as_before(migrated_template: Path) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        sellers = await stage.register_all()
-        async with stage.serving() as service:
-            await pause(stage, service, sellers[0])
-            await stage.clock.sleep(2 * 3600)
-            run = await newest(stage)
-            assert run.status is ExecutionStatus.FAILED
-            spent = asked(stage)
-            await stage.clock.sleep(3600)
-            assert asked(stage) == spent, "a run that is over is not re-checked"
-            await stage.check_books()
-
-    play(migrated_template, story, settings=settings_of(RUN_DEADLINE_SECONDS=3600), sellers=1, products=30)
-
-
-def test_a_cancelled_run_that_is_retried_is_rechecked_again(migrated_template: Path) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        sellers = await stage.register_all()
-        async with stage.serving() as service:
-            await pause(stage, service, sellers[0])
-            run, rules, deadline = await newest(stage), service.crawl.rules, service.crawl.deadline
-            await stage.command(cancel, run.execution_id, rules)
-            be_well(stage)
-            await stage.clock.sleep(60)
-            again = stage.clock.now()
-            await stage.store.transact(lambda tx: retry_execution(tx, a_context(again), run.execution_id, deadline))
-            await stage.settle(service)
-            assert (await newest(stage)).all_succeeded
-            stage.check_world()
-
-    play(migrated_template, story, sellers=1, products=30)
-
-
-def test_a_period_of_one_second_is_kept(migrated_template: Path) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        sellers = await stage.register_all()
-        async with stage.serving() as service:
-            await pause(stage, service, sellers[0])
-            spent = asked(stage)
-            await stage.clock.sleep(20)
-            assert 3 * 8 <= asked(stage) - spent <= 3 * 21
-            be_well(stage)
-            await stage.settle(service)
-            assert (await newest(stage)).all_succeeded
-            stage.check_world()
-
-    play(migrated_template, story, settings=settings_of(QUARANTINE_RECHECK_SECONDS=1), sellers=1, products=30)
+@simulated(settings=settings_of(QUARANTINE_RECHECK_SECONDS=1), sellers=1, products=30)
+async def test_a_period_of_one_second_is_kept(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await pause(stage, service, sellers[0])
+        spent = asked(stage)
+        await stage.clock.sleep(20)
+        assert 3 * 8 <= asked(stage) - spent <= 3 * 21
+        be_well(stage)
+        await stage.settle(service)
+        assert (await newest(stage)).all_succeeded
+        stage.check_world()

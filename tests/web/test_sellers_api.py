@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.agents.outages import open_circuit
-from tests.builders import MINUTE, NOW, execution_id
+from tests.builders import MINUTE, NOW, SELLER, execution_id
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.agents.endpoints import Endpoint
@@ -32,16 +32,21 @@ async def test_a_seller_is_registered_and_found_again(office: ApiWorld) -> None:
         "crawlingIntervalDays": 1,
         "interval": {"amount": 1, "unit": "DAYS"},
         "totalProductCount": 0,
+        "nextRunAt": made["nextRunAt"],
         "createdAt": made["createdAt"],
         "updatedAt": made["createdAt"],
+        "dryRun": False,
     }
+    assert made.pop("dryRun") is False
     assert made["createdAt"] == NOW.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     found = (await office.viewer.get("/api/v1/sellers/seller_0001")).json
     assert {name: found[name] for name in made} == made
     assert (found["schedule"]["status"], found["lastExecution"], found["productsPresent"]) == ("ACTIVE", None, 0)
+    assert found["schedule"]["expression"] == found["schedule"]["scheduleExpression"] == "rate(1 day)"
+    assert found["products"] == {"present": 0, "complete": 0, "deleted": 0}
     page = (await office.viewer.get("/api/v1/sellers", status="ACTIVE")).json
     assert page == {
-        "content": [made | {"openExecution": None}],
+        "content": [made | {"openExecution": None, "freshness": {"state": "never", "freshAsOf": None}}],
         "page": 0,
         "size": 20,
         "totalElements": 1,
@@ -169,5 +174,45 @@ async def test_the_internal_endpoint_takes_only_its_keys(office: ApiWorld, key: 
 
 async def test_what_was_done_through_the_api_names_its_caller_on_the_trail(office: ApiWorld) -> None:
     await register(office)
-    trail = await office.read(lambda tx: tx.audit.newest(limit=10))
+    trail = await office.service.crawl.store.read(lambda tx: tx.audit.newest(limit=10))
     assert "api:admin@practice" in {entry.actor for entry in trail}
+
+
+async def test_a_dry_run_answers_what_would_be_and_changes_nothing(office: ApiWorld) -> None:
+    await office.register_seller()
+    await office.add_run(done=1, waiting=1)
+    before, dry = await office.all_rows(), {"dryRun": "true"}
+    made = await office.admin.post("/api/v1/sellers", {"sellerId": "other", "name": "x", "crawlNow": True}, **dry)
+    assert (made.status, made.json["sellerId"], made.json["dryRun"]) == (201, "other", True)
+    seller = f"/api/v1/sellers/{SELLER}"
+    changed = await office.admin.ask("PATCH", f"{seller}/interval", {"crawlingIntervalDays": 7}, query=dry)
+    assert (changed.json["crawlingIntervalDays"], changed.json["dryRun"]) == (7, True)
+    off = (await office.admin.post(f"{seller}/deactivate", **dry)).json
+    assert (off["status"], off["nextRunAt"], off["dryRun"]) == ("INACTIVE", None, True)
+    assert (off["endedExecution"]["executionId"], off["endedExecution"]["cancelledTasks"]) == (execution_id(), 1)
+    assert (await office.admin.post(f"{seller}/activate", **dry)).status == 409
+    due = (await office.admin.post(f"/api/v1/schedules/{SELLER}/run-now", **dry)).json
+    assert (due["nextRunAt"], due["dryRun"]) == (stamp(NOW), True)
+    assert await office.all_rows() == before
+
+
+async def test_deactivating_answers_the_run_that_was_ended(office: ApiWorld) -> None:
+    await office.register_seller()
+    await office.add_run(done=1, waiting=1)
+    ended = (await office.admin.post(f"/api/v1/sellers/{SELLER}/deactivate")).json["endedExecution"]
+    assert (ended["status"], ended["failure"]["code"]) == ("FAILED", "SELLER_DEACTIVATED")
+
+
+async def test_sellers_are_found_by_name_and_freshness_in_pages(office: ApiWorld) -> None:
+    for number in range(3):
+        await register(office, sellerId=f"s{number}", name=f"Shop {number}")
+    await office.admin.post("/api/v1/sellers/s1/deactivate")
+    never = (await office.viewer.get("/api/v1/sellers", freshness="never", page=1, size=1)).json
+    assert ([s["sellerId"] for s in never["content"]], never["totalElements"], never["totalPages"]) == (["s2"], 2, 2)
+    assert [s["sellerId"] for s in (await office.viewer.get("/api/v1/sellers", search="p 1")).json["content"]] == ["s1"]
+
+
+async def test_a_query_parameter_that_sellers_do_not_have_is_refused(office: ApiWorld) -> None:
+    for path in ("/api/v1/sellers", "/api/v1/schedules"):
+        refused = await office.viewer.get(path, sort="name")
+        assert (refused.status, refused.json["errorCode"]) == (400, "INVALID_REQUEST")

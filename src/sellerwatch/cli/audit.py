@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import orjson
 import typer
 
 from sellerwatch.cli import session
+from sellerwatch.cli.executions import print_next
 from sellerwatch.cli.output import print_facts, print_table, print_view
 from sellerwatch.cli.session import AsJson, CursorOption, Limit
 from sellerwatch.oversight import queries
 from sellerwatch.oversight.ports import AuditFilter
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from sellerwatch.oversight.queries import AuditEntryView
+from sellerwatch.oversight.queries import AuditEntryView
 
 app = typer.Typer(no_args_is_help=True, help="Read the audit trail.")
+
+TEXTS = "cli_audit"
 
 #: What an entry can be about; a subject that is none of these is taken as an id.
 SUBJECT_TYPES = (
@@ -57,22 +57,21 @@ def list_(
     subject_type, subject_id = _subject(subject)
     who = None if actor is None else session.text(actor)
     chosen = AuditFilter(subject_type, subject_id, who)
-    page = session.ask(queries.list_audit, chosen, cursor, limit)
+    with session.command_session() as at:
+        page, text = at.ask(queries.list_audit, chosen, cursor, limit), at.texts(TEXTS)
     if as_json:
         print_view(page, limit=limit)
         return
-    filtered = subject is not None or actor is not None
     print_table(
-        "Audit trail",
-        ("entry", "at (UTC)", "actor", "action", "subject", "what changed"),
+        text("list.title"),
+        text.columns("entry", "at", "actor", "action", "subject", "changed"),
         [
             (e.entry_id, e.at, e.actor, e.action, f"{e.subject_type} {e.subject_id}", _what_changed(e))
             for e in page.content
         ],
-        empty="Nothing like that is on the trail. All of it: sellerwatch audit list"
-        if filtered
-        else "Nothing is on the trail yet: every change made by a person or the scheduler will be.",
+        empty=text("list.empty" if chosen == AuditFilter() else "list.none_found"),
     )
+    print_next(page.next, text)
 
 
 @app.command()
@@ -85,22 +84,22 @@ def show(
     \b
     sellerwatch audit show 42
     """
-    found = session.ask(queries.show_audit_entry, entry)
+    with session.command_session() as at:
+        found, text = at.ask(queries.show_audit_entry, entry), at.texts(TEXTS)
     if as_json:
         print_view(found)
         return
-    print_facts(
-        [
-            ("entry", found.entry_id),
-            ("at (UTC)", found.at),
-            ("actor", found.actor),
-            ("action", found.action),
-            ("subject", f"{found.subject_type} {found.subject_id}"),
-            ("before", None if found.before is None else _shown(found.before)),
-            ("after", None if found.after is None else _shown(found.after)),
-            ("note", found.note),
-        ]
-    )
+    facts = {
+        "entry": found.entry_id,
+        "at": found.at,
+        "actor": found.actor,
+        "action": found.action,
+        "subject": f"{found.subject_type} {found.subject_id}",
+        "before": None if found.before is None else _shown(found.before),
+        "after": None if found.after is None else _shown(found.after),
+        "note": found.note,
+    }
+    print_facts((text(f"fact.{name}"), value) for name, value in facts.items())
 
 
 def _subject(given: str | None) -> tuple[str | None, str | None]:

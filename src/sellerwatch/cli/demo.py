@@ -190,17 +190,19 @@ def _let_the_world_change(simulator: Simulator, plan: Plan, round_: int) -> None
 
 
 async def _register(service: Service, names: list[str]) -> list[SellerId]:
+    from sellerwatch.kernel.clock import moment  # noqa: PLC0415
     from sellerwatch.kernel.ids import ReplayableIds, SellerId  # noqa: PLC0415
-    from sellerwatch.sellers.commands import register  # noqa: PLC0415
+    from sellerwatch.kernel.operations import OperationContext  # noqa: PLC0415
+    from sellerwatch.sellers.commands import register_seller  # noqa: PLC0415
 
-    crawl, now = service.crawl, service.crawl.clock.now()
+    crawl, now = service.crawl, moment(service.crawl.clock)
     draw = ReplayableIds(crawl.ids)
     ids = [SellerId(name) for name in names]
 
     def work(tx: SellersTx) -> None:
-        fresh = draw.replay()
+        context = OperationContext("demo", now, draw.replay())
         for number, seller_id in enumerate(ids, 1):
-            register(tx, seller_id, f"연습 판매자 {number}", None, actor="demo", ids=fresh, now=now)
+            register_seller(tx, context, seller_id, f"연습 판매자 {number}", None)
 
     await crawl.store.transact(work)
     return ids

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,12 +13,9 @@ from sellerwatch.cli.output import print_facts, print_table, print_view
 from sellerwatch.cli.session import AsJson, CursorOption, DryRun, Limit, say
 from sellerwatch.cli.texts import Texts
 from sellerwatch.crawling import queries
-from sellerwatch.crawling.execution import Execution, ExecutionStatus
-from sellerwatch.crawling.views import ExecutionDetailView, ExecutionView, ListedExecutionView
-from sellerwatch.kernel.failure import Failure
-from sellerwatch.kernel.failure_view import WaitingView
+from sellerwatch.crawling.execution import ExecutionStatus
+from sellerwatch.crawling.views import ExecutionDetailView, ListedExecutionView, OpenExecutionView
 from sellerwatch.kernel.ids import ExecutionId, SellerId
-from sellerwatch.kernel.views import view_json
 
 app = typer.Typer(no_args_is_help=True, help="Look at runs, cancel them, try again what failed in them.")
 
@@ -166,7 +163,7 @@ def print_next(cursor: str | None, text: Texts) -> None:
         say(text("more", cursor=cursor), "dim")
 
 
-def cause_text(run: ListedExecutionView, now: datetime, text: Texts) -> str | None:
+def cause_text(run: ListedExecutionView | OpenExecutionView, now: datetime, text: Texts) -> str | None:
     """Return why a run failed or waits; for a run that waits to start, also when it is tried next."""
     cause = session.short(run.cause)
     if run.next_start_at is None:
@@ -216,27 +213,3 @@ def _print_notes(run: ExecutionDetailView, now: datetime, text: Texts) -> None:
     if run.recheck_at is not None:
         say(text("run.recheck", when=text.when(run.recheck_at, now)), "yellow")
     say(text("run.decide", seller=run.seller_id), "yellow")
-
-
-#: For `sellerwatch sellers` and lists with a seller filter, until they show views.
-Waiting = Mapping[ExecutionId, Failure]
-
-
-def execution_json(run: Execution, language: str) -> dict[str, Any]:
-    shown: dict[str, Any] = view_json(ExecutionView.of(run, language))
-    return shown
-
-
-def waiting_json(cause: Failure | None, language: str) -> dict[str, Any]:
-    return {"waiting": view_json(WaitingView.of(cause, language))}
-
-
-def print_executions(
-    title: str, runs: Sequence[Execution], waiting: Waiting, now: datetime, language: str, *, empty: str
-) -> None:
-    views = [ListedExecutionView.of_waiting(run, waiting.get(run.execution_id), language) for run in runs]
-    print_runs(title, views, now, Texts(FAMILY, language), empty=empty)
-
-
-def cause_of(run: Execution, waiting: Failure | None, now: datetime, language: str) -> str | None:
-    return cause_text(ListedExecutionView.of_waiting(run, waiting, language), now, Texts(FAMILY, language))

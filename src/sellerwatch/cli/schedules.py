@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
-
 import typer
 
 from sellerwatch.cli import session
-from sellerwatch.cli.output import ago, print_facts, print_json, print_table
-from sellerwatch.cli.session import AsJson, Desk, Page, Size, say, stamp
+from sellerwatch.cli.output import print_facts, print_table, print_view
+from sellerwatch.cli.sellers import TEXTS, SellerArgument, every_text, start_text
+from sellerwatch.cli.session import AsJson, DryRun, Page, Size, say
 from sellerwatch.kernel.ids import SellerId
-from sellerwatch.schedules.missed import next_starts, starts_at
-from sellerwatch.schedules.schedule import Schedule
-from sellerwatch.sellers.seller import SellerNotFound
+from sellerwatch.schedules.queries import list_schedules
+from sellerwatch.sellers import commands, queries
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sellerwatch.operations.ports import ServiceTx
-
-app = typer.Typer(no_args_is_help=True, help="Look at when sellers are crawled; tell the scheduler once more.")
+app = typer.Typer(no_args_is_help=True, help="Show when sellers are crawled next; start a run early; retry messages.")
 
 
 @app.command("list")
@@ -31,110 +23,96 @@ def list_(page: Page = 0, size: Size = 20, as_json: AsJson = False) -> None:
     sellerwatch schedules list
     sellerwatch schedules list --page 1 --size 50 --json
     """
-
-    def work(tx: ServiceTx, at: Desk) -> tuple[Sequence[Schedule], int, datetime]:
-        return *tx.schedules.page(offset=page * size, limit=size), at.now
-
-    schedules, total, now = session.look(work)
+    with session.command_session() as at:
+        found, now, text = at.ask(list_schedules, page, size), at.now, at.texts(TEXTS)
     if as_json:
-        print_json(session.page_of([schedule_json(schedule) for schedule in schedules], page, size, total))
+        print_view(found)
         return
-    nothing = "No schedules yet: each seller has one. Register one: sellerwatch sellers add SELLER_ID --name NAME"
-    if total:
-        nothing = f"Page {page} is empty: there are {total} schedules. Begin with: sellerwatch schedules list"
+    nothing = text("schedules.empty")
+    if found.total_elements:
+        nothing = text("schedules.beyond", page=str(page), n=found.total_elements)
     print_table(
-        f"Schedules ({total})",
-        ("seller", "status", "interval", "next run", "exactly (UTC)"),
-        [(s.seller_id, s.status, s.interval, _distance(s, now), starts_at(s)) for s in schedules],
+        text("schedules.title", n=found.total_elements),
+        text.columns("seller", "status", "interval", "next", "exactly"),
+        [
+            (
+                each.seller_id,
+                each.status,
+                every_text(each.interval, text),
+                start_text(each.next_run_at, now, text),
+                each.next_run_at,
+            )
+            for each in found.content
+        ],
         empty=nothing,
     )
-    if (page + 1) * size < total and schedules:
-        say(f"More: sellerwatch schedules list --page {page + 1}", "dim")
+    if page + 1 < found.total_pages:
+        say(text("schedules.more", page=str(page + 1)), "dim")
 
 
 @app.command()
-def show(
-    seller: Annotated[str, typer.Argument(metavar="SELLER_ID", help="The marketplace's own id of the seller.")],
-    as_json: AsJson = False,
-) -> None:
-    """Show a seller's schedule and its next five times.
+def show(seller: SellerArgument, as_json: AsJson = False) -> None:
+    """Show a seller's schedule and its next five starts.
 
     \b
     sellerwatch schedules show seller_12345
     """
     seller_id = SellerId.parse(seller)
-
-    def work(tx: ServiceTx, at: Desk) -> tuple[Schedule, datetime]:
-        schedule = tx.schedules.of_seller(seller_id)
-        if schedule is None:
-            raise SellerNotFound(seller_id=seller_id)
-        return schedule, at.now
-
-    schedule, now = session.look(work)
+    with session.command_session() as at:
+        found, now, text = at.ask(queries.show_schedule, seller_id), at.now, at.texts(TEXTS)
     if as_json:
-        print_json(schedule_json(schedule))
+        print_view(found)
         return
     print_facts(
         [
-            ("seller", schedule.seller_id),
-            ("status", schedule.status),
-            ("interval", schedule.interval),
-            ("rule", schedule.rule),
-            ("expression", schedule.expression),
-            ("schedule", schedule.schedule_id),
-            ("updated", f"{schedule.updated_at:%Y-%m-%d %H:%M:%S} UTC"),
+            (text("fact.seller"), found.seller_id),
+            (text("fact.status"), found.status),
+            (text("fact.interval"), every_text(found.interval, text)),
+            (text("fact.rule"), found.schedule_rule),
+            (text("fact.expression"), found.schedule_expression),
+            (text("fact.schedule"), found.schedule_id),
+            (text("fact.changed"), text.when(found.updated_at, now)),
         ]
     )
     print_table(
-        "Next runs",
-        ("in", "exactly (UTC)"),
-        [(ago(time, now) if time > now else "now", time) for time in next_starts(schedule)],
-        empty=f"No run is due: the seller is not crawled. Begin again: sellerwatch sellers activate {seller_id}",
+        text("schedules.starts"),
+        text.columns("next", "exactly"),
+        [(start_text(start, now, text), start) for start in found.next_starts],
+        empty=text("schedules.no_start", seller=seller_id),
     )
 
 
+@app.command("run-now")
+def run_now(seller: SellerArgument, dry_run: DryRun = False, as_json: AsJson = False) -> None:
+    """Make the next run due at once: a running scheduler starts it within seconds. The runs after it count from now.
+
+    \b
+    sellerwatch schedules run-now seller_12345
+    """
+    seller_id = SellerId.parse(seller)
+    with session.command_session(dry_run=dry_run) as at:
+        changed, text = at.run(commands.run_now, seller_id), at.texts(TEXTS)
+    if as_json:
+        print_view(changed)
+        return
+    if dry_run:
+        say(text("dry_run"), "dim")
+    say(text("run_now.done", seller=seller_id), "green")
+
+
 @app.command()
-def retry(
-    seller: Annotated[str, typer.Argument(metavar="SELLER_ID", help="The marketplace's own id of the seller.")],
-    as_json: AsJson = False,
-) -> None:
-    """Tell the scheduler once more what it would not take; a FAILED schedule is mended when it has.
+def retry(seller: SellerArgument, dry_run: DryRun = False, as_json: AsJson = False) -> None:
+    """Send the scheduler once more the messages that it did not take. A FAILED schedule is FAILED until it has them.
 
     \b
     sellerwatch schedules retry seller_12345
     """
     seller_id = SellerId.parse(seller)
-
-    def work(tx: ServiceTx, at: Desk) -> tuple[Schedule, int]:
-        from sellerwatch.sellers.commands import retry_schedule  # noqa: PLC0415
-
-        return retry_schedule(tx, seller_id, actor=at.actor, ids=at.ids, now=at.now)
-
-    schedule, messages = session.change(work)
+    with session.command_session(dry_run=dry_run) as at:
+        retried, text = at.run(commands.retry_schedule, seller_id), at.texts(TEXTS)
     if as_json:
-        print_json({"sellerId": seller_id, "status": schedule.status, "messages": messages})
+        print_view(retried)
         return
-    say(f"{messages} message(s) wait to be told; a running `sellerwatch serve` does it within a minute.", "green")
-
-
-def schedule_json(schedule: Schedule) -> dict[str, Any]:
-    """The fields of the API's ScheduleResponse."""
-    return {
-        "scheduleId": schedule.schedule_id,
-        "sellerId": schedule.seller_id,
-        "status": schedule.status,
-        "interval": {"amount": schedule.interval.amount, "unit": schedule.interval.unit},
-        "scheduleRule": schedule.rule,
-        "scheduleExpression": schedule.expression,
-        "nextRunAt": stamp(starts_at(schedule)),
-        "nextStarts": [stamp(time) for time in next_starts(schedule)],
-        "createdAt": stamp(schedule.created_at),
-        "updatedAt": stamp(schedule.updated_at),
-    }
-
-
-def _distance(schedule: Schedule, now: datetime) -> str | None:
-    start = starts_at(schedule)
-    if start is None:
-        return None
-    return ago(start, now) if start > now else "now"
+    if dry_run:
+        say(text("dry_run"), "dim")
+    say(text("retry.done", n=retried.messages), "green")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVa
 import typer
 from rich.text import Text
 
-from sellerwatch.cli.output import out, print_error, print_json, print_refusal, print_view
+from sellerwatch.cli.output import out, print_refusal, print_view
 from sellerwatch.cli.texts import Texts
 from sellerwatch.kernel import clock
 from sellerwatch.kernel.clock import Clock, Moment
@@ -29,7 +29,7 @@ from sellerwatch.kernel.ids import Ids, ReplayableIds
 
 if TYPE_CHECKING:
     from sellerwatch.crawling.absorb_batch import CrawlRules
-    from sellerwatch.kernel.bulk import BulkResult, BulkResultView
+    from sellerwatch.kernel.bulk import BulkResultView
     from sellerwatch.kernel.notices import Notice
     from sellerwatch.kernel.operations import OperationContext
     from sellerwatch.kernel.store import Store
@@ -305,21 +305,3 @@ def report_bulk(view: BulkResultView, sentence: str, *, as_json: bool, **more: A
             print_refusal(refused.message)
     if view.refused:
         raise typer.Exit(3 if view.done else 1)
-
-
-def report(handled: BulkResult, sentence: str, *, as_json: bool) -> None:
-    """What became of several ids. One that was asked for alone and refused is an error like any other; exit code 3 when
-    a part was refused, 1 when all were.
-    """
-    if not handled.done and len(handled.refused) == 1:
-        raise handled.refused[0].error
-    if as_json:
-        refused = [{"id": r.id, "errorCode": r.error.code, "message": str(r.error)} for r in handled.refused]
-        print_json({"done": list(handled.done), "refused": refused})
-    else:
-        if handled.done:
-            say(sentence, "green")
-        for r in handled.refused:
-            print_error(r.error)
-    if handled.refused:
-        raise typer.Exit(3 if handled.done else 1)

@@ -36,8 +36,7 @@ from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.paging import decode_cursor, encode_cursor
 from sellerwatch.kernel.wording import failure_text
 from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.sellers import commands as seller_commands
-from sellerwatch.sellers.seller import Seller, SellerNotFound
+from sellerwatch.sellers.seller import SellerNotFound
 
 #: Failed tasks that one command reopens: a running service waits for the transaction.
 MOST_RETRIED = 500
@@ -81,8 +80,13 @@ def cancel_execution(
         ended = Cancelled(run, waiting, in_flight)
     else:
         ended = cancel(tx, execution_id, rules, actor=context.actor, ids=context.ids, now=context.now)
+    return cancelled_view(ended, context.language, dry_run=dry_run)
+
+
+def cancelled_view(ended: Cancelled, language: str, *, dry_run: bool) -> CancelledExecutionView:
+    """Return a run that was ended as people and callers see it."""
     return CancelledExecutionView(
-        **execution_fields(ended.execution, context.language),
+        **execution_fields(ended.execution, language),
         dry_run=dry_run,
         cancelled_tasks=ended.cancelled,
         tasks_in_flight=ended.in_flight,
@@ -109,18 +113,6 @@ def cancel(
         AuditEntry(now, actor, "execution.cancel", "execution", execution_id, *states, note=failure_text(reason))
     )
     return Cancelled(after, after.failed_tasks - before.failed_tasks, in_flight)
-
-
-def deactivate_seller(
-    tx: CrawlTx, seller_id: SellerId, rules: CrawlRules, *, actor: str, ids: Iterator[str], now: datetime
-) -> tuple[Seller, Cancelled | None]:
-    """Stop crawling a seller, and end its open run."""
-    seller = seller_commands.deactivate(tx, seller_id, actor=actor, ids=ids, now=now)
-    run = tx.executions.open_of(seller_id)
-    if run is None:
-        return seller, None
-    code = FailureCode.SELLER_DEACTIVATED
-    return seller, cancel(tx, run.execution_id, rules, actor=actor, ids=ids, now=now, code=code)
 
 
 def retry_execution(

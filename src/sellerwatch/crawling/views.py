@@ -12,6 +12,7 @@ from sellerwatch.crawling.task import Purpose, Task, TaskStatus, TaskType
 from sellerwatch.kernel.bulk import BulkResultView
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.failure_view import FailureCountView, FailureView, WaitingView, error_message, note_view
+from sellerwatch.kernel.ids import ExecutionId
 from sellerwatch.kernel.views import About, View
 
 AN_EXECUTION_ID = "0198c0de-0000-7000-8002-000000000001"
@@ -82,6 +83,47 @@ class ListedExecutionView(ExecutionView):
     def cause(self) -> str | None:
         """Why it waits or failed, as a sentence."""
         return self.error_message if self.waiting is None else self.waiting.message
+
+
+@dataclass(frozen=True)
+class OpenExecutionView(View):
+    """The run of a seller that is in progress, or that waits to be started (PENDING)."""
+
+    execution_id: Annotated[str, About(example=AN_EXECUTION_ID)]
+    status: ExecutionStatus
+    progress_rate: Annotated[float, About(example=42.5)]
+    start_tries: Annotated[int, About("Tries to start it that did not succeed.")]
+    next_start_at: Annotated[datetime | None, About("When a PENDING run is tried again.")]
+    waiting: Annotated[WaitingView | None, About("Why it makes no progress.")]
+
+    @classmethod
+    def of(cls, run: Execution, cause: Failure | None, language: str) -> OpenExecutionView:
+        return cls(
+            execution_id=run.execution_id,
+            status=run.status,
+            progress_rate=round(run.progress_rate, 2),
+            start_tries=run.start_tries,
+            next_start_at=run.next_start_at,
+            waiting=WaitingView.of(cause, language),
+        )
+
+    @property
+    def cause(self) -> str | None:
+        """Why it waits, as a sentence."""
+        return None if self.waiting is None else self.waiting.message
+
+
+@dataclass(frozen=True)
+class StartedExecutionView(View):
+    """A run that was started. `taskCount` is the number of its list pages; null while it waits to be started."""
+
+    execution_id: Annotated[str, About(example=AN_EXECUTION_ID)]
+    task_count: int | None
+    status: ExecutionStatus
+
+    @classmethod
+    def of(cls, execution_id: ExecutionId, task_count: int | None) -> StartedExecutionView:
+        return cls(execution_id, task_count, ExecutionStatus.PENDING if task_count is None else ExecutionStatus.RUNNING)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit
@@ -40,18 +39,6 @@ def causes_of_waiting(tx: CrawlTx, runs: Iterable[Execution]) -> dict[ExecutionI
     marketplace = _look(tx)
     causes = ((run.execution_id, _cause(tx, run, marketplace)) for run in open_runs)
     return {execution_id: cause for execution_id, cause in causes if cause is not None}
-
-
-def waiting_view(cause: Failure | None, language: str) -> dict[str, Any] | None:
-    """Return the cause as the API and `--json` show it."""
-    if cause is None:
-        return None
-    return {
-        "code": cause.code,
-        "blame": cause.blame,
-        "facts": cause.facts_by_name,
-        "message": failure_text(cause, language),
-    }
 
 
 def _look(tx: CrawlTx) -> _Marketplace:

@@ -1,146 +1,172 @@
-"""What can be done with a seller. Each is one transaction over seller, schedule, scheduler outbox and audit trail."""
+"""What people and callers can do with sellers and their schedules. Each command is one transaction over the seller, its
+schedule, the scheduler outbox and the audit trail. Deactivating also ends a run: `operations/sellers.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 from sellerwatch.kernel.errors import Conflict
 from sellerwatch.kernel.ids import OutboxId, ScheduleId, SellerId
+from sellerwatch.kernel.operations import OperationContext
+from sellerwatch.kernel.views import About
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.missed import spread
+from sellerwatch.schedules.queries import ScheduleView
 from sellerwatch.schedules.schedule import Schedule, ScheduleEvent, ScheduleEventType, ScheduleStatus
 from sellerwatch.schedules.scheduler_messages import message_of
 from sellerwatch.sellers.ports import SellersTx
-from sellerwatch.sellers.seller import Seller, SellerExists, SellerNotFound
+from sellerwatch.sellers.queries import SellerView, find_seller
+from sellerwatch.sellers.seller import Seller, SellerExists
 
 
 @dataclass(eq=False)
 class NothingToTell(Conflict):
-    """The scheduler knows of this seller what there is to know, or is on its way to know it."""
+    """The scheduler has every message about this seller, or a message is on its way to it."""
 
     seller_id: str
 
 
-def register(
+@dataclass(frozen=True)
+class ChangedSellerView(SellerView):
+    """A seller after a change. With `dryRun` nothing was changed: it is shown as it would be."""
+
+    dry_run: bool
+
+
+@dataclass(frozen=True)
+class ChangedScheduleView(ScheduleView):
+    """A schedule after a change. With `dryRun` nothing was changed: it is shown as it would be."""
+
+    dry_run: bool
+
+
+@dataclass(frozen=True)
+class RetriedScheduleView(ChangedScheduleView):
+    messages: Annotated[int, About("Messages that wait to be sent to the scheduler.")]
+
+
+def register_seller(
     tx: SellersTx,
+    context: OperationContext,
     seller_id: SellerId,
     name: str,
     interval: CrawlingInterval | None,
     *,
-    actor: str,
-    ids: Iterator[str],
-    now: datetime,
-) -> Seller:
-    """A new seller with its schedule. The first run is due one interval later."""
+    crawl_now: bool = False,
+) -> ChangedSellerView:
+    """Register a seller with its schedule. Its first run is due one interval later, or at once with `crawl_now`."""
     if tx.sellers.get(seller_id) is not None:
         raise SellerExists(seller_id=seller_id)
-    seller = Seller.register(seller_id, name, interval, now)
-    schedule, event = Schedule.create(ScheduleId(next(ids)), seller_id, seller.interval, now)
+    seller = Seller.register(seller_id, name, interval, context.now)
+    schedule, event = Schedule.create(ScheduleId(next(context.ids)), seller_id, seller.interval, context.now)
     tx.sellers.add(seller)
     tx.schedules.add(schedule)
-    tx.scheduler_outbox.add(message_of(event, OutboxId(next(ids)), now))
-    tx.audit.record(AuditEntry(now, actor, "seller.register", "seller", seller_id, after=_shown(seller)))
-    return seller
+    _tell_scheduler(tx, context, event)
+    _record(tx, context, "seller.register", seller_id, None, _audited(seller))
+    if crawl_now:
+        schedule = _make_due(tx, context, schedule)
+    return ChangedSellerView.of(seller, schedule, dry_run=context.dry_run)
 
 
-def update_interval(
-    tx: SellersTx, seller_id: SellerId, interval: CrawlingInterval, *, actor: str, ids: Iterator[str], now: datetime
-) -> Seller:
-    seller, schedule = _found(tx, seller_id)
-    changed = seller.update_interval(interval, now)
-    moved, event = schedule.update_interval(interval, now)
-    return _keep(tx, "seller.update_interval", seller, changed, moved, event, actor, ids, now)
+def change_interval(
+    tx: SellersTx, context: OperationContext, seller_id: SellerId, interval: CrawlingInterval
+) -> ChangedSellerView:
+    """Change how often an ACTIVE seller is crawled. The next run is one interval from now."""
+    seller, schedule = find_seller(tx, seller_id)
+    changed = seller.update_interval(interval, context.now)
+    moved, event = schedule.update_interval(interval, context.now)
+    _save(tx, context, "seller.update_interval", seller, changed, event)
+    return ChangedSellerView.of(changed, moved, dry_run=context.dry_run)
 
 
-def activate(tx: SellersTx, seller_id: SellerId, *, actor: str, ids: Iterator[str], now: datetime) -> Seller:
-    seller, schedule = _found(tx, seller_id)
-    changed = seller.activate(now)
-    moved, event = schedule.activate(now)
-    return _keep(tx, "seller.activate", seller, changed, moved, event, actor, ids, now)
+def activate_seller(tx: SellersTx, context: OperationContext, seller_id: SellerId) -> ChangedSellerView:
+    """Crawl a seller again. Its next run is one interval from now."""
+    seller, schedule = find_seller(tx, seller_id)
+    changed = seller.activate(context.now)
+    moved, event = schedule.activate(context.now)
+    _save(tx, context, "seller.activate", seller, changed, event)
+    return ChangedSellerView.of(changed, moved, dry_run=context.dry_run)
 
 
-def deactivate(tx: SellersTx, seller_id: SellerId, *, actor: str, ids: Iterator[str], now: datetime) -> Seller:
-    """Not crawled any more. Ending a run that is going is the caller's (`crawling.put_back`), in one transaction."""
-    seller, schedule = _found(tx, seller_id)
-    changed = seller.deactivate(now)
-    moved, event = schedule.deactivate(now)
-    return _keep(tx, "seller.deactivate", seller, changed, moved, event, actor, ids, now)
+def stop_crawling(tx: SellersTx, seller_id: SellerId, context: OperationContext) -> tuple[Seller, Schedule]:
+    """Deactivate a seller and its schedule; the part of `deactivate_seller` that is about no run."""
+    seller, schedule = find_seller(tx, seller_id)
+    changed = seller.deactivate(context.now)
+    moved, event = schedule.deactivate(context.now)
+    _save(tx, context, "seller.deactivate", seller, changed, event)
+    return changed, moved
 
 
-def _found(tx: SellersTx, seller_id: SellerId) -> tuple[Seller, Schedule]:
-    seller, schedule = tx.sellers.get(seller_id), tx.schedules.of_seller(seller_id)
-    if seller is None or schedule is None:
-        raise SellerNotFound(seller_id=seller_id)
-    return seller, schedule
-
-
-def _keep(
-    tx: SellersTx,
-    action: str,
-    before: Seller,
-    after: Seller,
-    schedule: Schedule,
-    event: ScheduleEvent,
-    actor: str,
-    ids: Iterator[str],
-    now: datetime,
-) -> Seller:
-    tx.sellers.save(after)
-    tx.schedules.save(schedule)
-    tx.scheduler_outbox.add(message_of(event, OutboxId(next(ids)), now))
-    entry = AuditEntry(now, actor, action, "seller", after.seller_id, before=_shown(before), after=_shown(after))
-    tx.audit.record(entry)
-    return after
-
-
-def _shown(seller: Seller) -> dict[str, Any]:
-    return {"name": seller.name, "status": seller.status, "interval": seller.interval.expression}
-
-
-def run_now(tx: SellersTx, seller_id: SellerId, *, actor: str, now: datetime) -> Schedule:
-    """Make the seller's next run due at once: the scheduler starts it at its next turn, and the rhythm goes on from
-    here. Set back by the seller's own spread, which would otherwise let it wait for minutes.
-    """
-    seller, schedule = tx.sellers.get(seller_id), tx.schedules.of_seller(seller_id)
-    if seller is None or schedule is None:
-        raise SellerNotFound(seller_id=seller_id)
+def run_now(tx: SellersTx, context: OperationContext, seller_id: SellerId) -> ChangedScheduleView:
+    """Make the next run of an ACTIVE seller due at once; the runs after it count from now."""
+    seller, schedule = find_seller(tx, seller_id)
     seller.must_be_active()
-    moved = schedule.ran(now - spread(schedule), now)
-    tx.schedules.save(moved)
-    shown = {"nextRunAt": schedule.next_run_at}, {"nextRunAt": moved.next_run_at}
-    tx.audit.record(AuditEntry(now, actor, "schedule.run_now", "seller", seller_id, *shown))
-    return moved
+    return ChangedScheduleView.of(_make_due(tx, context, schedule), dry_run=context.dry_run)
 
 
-def retry_schedule(
-    tx: SellersTx, seller_id: SellerId, *, actor: str, ids: Iterator[str], now: datetime
-) -> tuple[Schedule, int]:
-    """Tell the scheduler once more what it would not take, in order; says how many messages that are. Where they were
-    discarded, a new one tells it how the schedule stands. FAILED ends when the scheduler has taken it."""
-    schedule = tx.schedules.of_seller(seller_id)
-    if schedule is None:
-        raise SellerNotFound(seller_id=seller_id)
+def retry_schedule(tx: SellersTx, context: OperationContext, seller_id: SellerId) -> RetriedScheduleView:
+    """Send the scheduler once more, in order, the messages that it did not take. Where they were discarded, a new one
+    says how the schedule is. FAILED ends when the scheduler has taken them."""
+    _, schedule = find_seller(tx, seller_id)
     failed = tx.outbox_queries(OutboxKind.SCHEDULER).failed_of(schedule.schedule_id)
     if failed:
         messages = tx.scheduler_outbox.get_many(failed)
-        tx.scheduler_outbox.move([message.replay(now) for message in messages], now)
-        tx.scheduler_outbox.release_held([schedule.schedule_id], now)
+        tx.scheduler_outbox.move([message.replay(context.now) for message in messages], context.now)
+        tx.scheduler_outbox.release_held([schedule.schedule_id], context.now)
     elif schedule.status is ScheduleStatus.FAILED and not _is_being_told(tx, schedule):
         is_off = schedule.next_run_at is None
-        event = ScheduleEvent(ScheduleEventType.DEACTIVATED if is_off else ScheduleEventType.REGISTERED, schedule)
-        tx.scheduler_outbox.add(message_of(event, OutboxId(next(ids)), now))
+        event_type = ScheduleEventType.DEACTIVATED if is_off else ScheduleEventType.REGISTERED
+        _tell_scheduler(tx, context, ScheduleEvent(event_type, schedule))
     else:
         raise NothingToTell(seller_id=seller_id)
     note = f"{len(failed)} message(s) replayed" if failed else "told anew"
-    tx.audit.record(AuditEntry(now, actor, "schedule.retry", "seller", seller_id, note=note))
-    return schedule, max(1, len(failed))
+    _record(tx, context, "schedule.retry", seller_id, note=note)
+    return RetriedScheduleView.of(schedule, dry_run=context.dry_run, messages=max(1, len(failed)))
+
+
+def _make_due(tx: SellersTx, context: OperationContext, schedule: Schedule) -> Schedule:
+    """Set the next run back by the seller's own spread, which would otherwise delay it by minutes."""
+    moved = schedule.ran(context.now - spread(schedule), context.now)
+    tx.schedules.save(moved)
+    before, after = {"nextRunAt": schedule.next_run_at}, {"nextRunAt": moved.next_run_at}
+    _record(tx, context, "schedule.run_now", schedule.seller_id, before, after)
+    return moved
 
 
 def _is_being_told(tx: SellersTx, schedule: Schedule) -> bool:
     newest = tx.scheduler_outbox.latest_of(schedule.schedule_id, 1)
     return any(message.status in (MessageStatus.WAITING, MessageStatus.SENDING) for message in newest)
+
+
+def _save(
+    tx: SellersTx, context: OperationContext, action: str, before: Seller, after: Seller, event: ScheduleEvent
+) -> None:
+    tx.sellers.save(after)
+    tx.schedules.save(event.schedule)
+    _tell_scheduler(tx, context, event)
+    _record(tx, context, action, after.seller_id, _audited(before), _audited(after))
+
+
+def _tell_scheduler(tx: SellersTx, context: OperationContext, event: ScheduleEvent) -> None:
+    tx.scheduler_outbox.add(message_of(event, OutboxId(next(context.ids)), context.now))
+
+
+def _record(
+    tx: SellersTx,
+    context: OperationContext,
+    action: str,
+    seller_id: SellerId,
+    before: dict[str, Any] | None = None,
+    after: dict[str, Any] | None = None,
+    note: str | None = None,
+) -> None:
+    tx.audit.record(AuditEntry(context.now, context.actor, action, "seller", seller_id, before, after, note=note))
+
+
+def _audited(seller: Seller) -> dict[str, Any]:
+    """Return what the audit trail has of a seller before and after a change."""
+    return {"name": seller.name, "status": seller.status, "interval": seller.interval.expression}

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from sellerwatch.reports.dashboard import Freshness
 from sellerwatch.reports.overview import AttentionKind, ServiceStatusView, Severity, service_status
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Viewer
@@ -49,10 +46,6 @@ async def overview(visit: Viewer) -> Response:
         blames=_blames(service),
         endpoints=_endpoints(service),
     )
-
-
-def fresh_state(seller: Freshness, now: datetime) -> str:
-    return seller.state(now)
 
 
 def _sellers(status: ServiceStatusView) -> Table:

@@ -14,8 +14,7 @@ from fastapi import Depends, Request
 
 from sellerwatch.access.users import Role
 from sellerwatch.kernel.errors import Forbidden, Unauthenticated
-from sellerwatch.kernel.failure import Failure
-from sellerwatch.kernel.wording import error_text, failure_text, note_text
+from sellerwatch.kernel.wording import error_text
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.operations.session import OperationSession
 from sellerwatch.texts import LANGUAGES
@@ -63,14 +62,6 @@ class Visit:
     def refusal(self, error: Any) -> str:
         return error_text(error.code, error.facts, self.language)
 
-    def failure(self, failure: Failure | None) -> str | None:
-        """The sentence for a failure."""
-        return None if failure is None else failure_text(failure, self.language)
-
-    def note(self, note: str | None) -> str | None:
-        """The sentence for what a completed task left out."""
-        return None if note is None else note_text(note, self.language)
-
     @property
     def path(self) -> str:
         return str(self.request.scope["path"])
@@ -91,10 +82,6 @@ class Visit:
     def operations(self) -> OperationSession:
         """Commands and queries for this person."""
         return self.parts.session(self.actor, self.language)
-
-    def place(self, name: str) -> str | None:
-        """A list's cursor, where one is given."""
-        return self.asked(name) or None
 
     def link(self, **changed: str | None) -> str:
         """This page with other parameters."""

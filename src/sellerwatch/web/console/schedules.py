@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
 from sellerwatch.compose.rules import tuning_in_force
-from sellerwatch.kernel.clock import moment
 from sellerwatch.kernel.ids import SellerId
-from sellerwatch.operations.ports import ServiceTx
-from sellerwatch.reports.dashboard import Freshness
-from sellerwatch.schedules.forecast import Budget
-from sellerwatch.schedules.missed import starts_at
-from sellerwatch.schedules.outlook import HOUR, HOURS, coming_day, requests_of
-from sellerwatch.schedules.schedule import Schedule, ScheduleStatus
-from sellerwatch.sellers.commands import retry_schedule, run_now
-from sellerwatch.web.api.context import Desk
+from sellerwatch.reports.schedule_outlook import PlannedSellerView, schedule_outlook
+from sellerwatch.schedules.schedule import ScheduleStatus
+from sellerwatch.sellers import commands
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Admin, Viewer
 from sellerwatch.web.console.rendering import PageRoute, go, show
@@ -26,71 +20,55 @@ from sellerwatch.web.console.tables import Filter, Table, seller_page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
+COLUMNS = ("seller", "status", "interval", "next", "requests", "read")
+
 
 @router.get("/schedules")
 async def schedules(visit: Viewer) -> Response:
-    at, status, page = moment(visit.parts.clock), visit.asked("status"), number_of(visit.asked("page"))
-
-    def work(tx: ServiceTx) -> tuple[Sequence[Freshness], Budget]:
-        tuning = tuning_in_force(visit.parts.settings, tx.overrides.all())
-        standings = tx.pool_report.standings(at, tuning.limits)
-        return tx.dashboard.freshness(), Budget.of(standings, tuning.limits, tuning.host)
-
-    sellers, budget = await visit.read(work)
-    room, end = budget.within(HOUR), at.now + (HOURS + 1) * HOUR
-    rhythms = [one.rhythm(visit.parts.settings.page_size) for one in sellers]
-    hours = coming_day([run for rhythm in rhythms for run in rhythm.starts(at.now, end)], room, at.now)
-    shown = [one for one in sellers if not status or one.schedule == status]
+    status, page, session = visit.asked("status"), number_of(visit.asked("page")), visit.operations
+    tuning_of = partial(tuning_in_force, visit.parts.settings)
+    outlook = await session.ask(schedule_outlook, tuning_of, session.rules.page_size)
+    chosen = [seller for seller in outlook.sellers if not status or seller.schedule_status == status]
+    begin, end = page * visit.rows, (page + 1) * visit.rows
     table = Table(
         "schedules",
-        ("col.seller", "col.status", "col.interval", "col.next", "col.requests", "col.read"),
-        [
-            (
-                tables.text(one.name, seller_page(one.seller_id)),
-                tables.text(None) if one.schedule is None else tables.pill(one.schedule),
-                tables.said(f"every.{one.interval.unit}", n=one.interval.amount),
-                tables.when(starts_at(one)),
-                tables.number(requests_of(one.products, visit.parts.settings.page_size)),
-                tables.when(one.fresh_as_of),
-            )
-            for one in sorted(shown, key=lambda one: (starts_at(one) is None, starts_at(one) or at.now))[
-                page * visit.rows : (page + 1) * visit.rows
-            ]
-        ],
+        [f"col.{name}" for name in COLUMNS],
+        [_row(seller) for seller in chosen[begin:end]],
         "schedules.none_found" if status else "schedules.empty",
-        next=visit.link(page=str(page + 1)) if (page + 1) * visit.rows < len(shown) else None,
+        next=visit.link(page=str(page + 1)) if end < len(chosen) else None,
         caption="nav.schedules",
     )
     return show(
         visit,
         "schedules.html",
-        hours=hours,
-        room=room,
-        asked=sum(hour.asked for hour in hours),
-        left=hours[-1].over,
-        failed=[one for one in sellers if one.schedule is ScheduleStatus.FAILED],
+        outlook=outlook,
+        failed=[seller for seller in outlook.sellers if seller.schedule_status is ScheduleStatus.FAILED],
         table=table,
         fields=[Filter("status", "col.status", status, [(s, f"status.{s}") for s in ScheduleStatus])],
-        now=at.now,
+    )
+
+
+def _row(seller: PlannedSellerView) -> tuple[tables.Cell, ...]:
+    status = seller.schedule_status
+    return (
+        tables.text(seller.name, seller_page(seller.seller_id)),
+        tables.text(None) if status is None else tables.pill(status),
+        tables.said(f"every.{seller.interval.unit}", n=seller.interval.amount),
+        tables.when(seller.next_run_at),
+        tables.number(seller.requests),
+        tables.when(seller.fresh_as_of),
     )
 
 
 @router.post("/schedules/{seller_id}/retry")
 async def retry(seller_id: str, visit: Admin) -> Response:
     wanted = SellerId.parse(seller_id)
-
-    def work(tx: ServiceTx, desk: Desk) -> int:
-        return retry_schedule(tx, wanted, actor=desk.actor, ids=desk.ids, now=desk.now)[1]
-
-    return go(visit, seller_page(wanted), "schedules.retried", n=await visit.change(work))
+    retried = await visit.operations.run(commands.retry_schedule, wanted)
+    return go(visit, seller_page(wanted), "schedules.retried", n=retried.messages)
 
 
 @router.post("/schedules/{seller_id}/run-now")
-async def run_schedule_now(seller_id: str, visit: Admin) -> Response:
+async def run_now(seller_id: str, visit: Admin) -> Response:
     wanted = SellerId.parse(seller_id)
-
-    def work(tx: ServiceTx, desk: Desk) -> Schedule:
-        return run_now(tx, wanted, actor=desk.actor, now=desk.now)
-
-    await visit.change(work)
+    await visit.operations.run(commands.run_now, wanted)
     return go(visit, seller_page(wanted), "schedules.due")

@@ -2,58 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from sellerwatch.agents.marketplace_status import marketplace_status
-from sellerwatch.agents.ports import Pause
-from sellerwatch.catalog.ports import ProductCounts
-from sellerwatch.catalog.product import Product
-from sellerwatch.catalog.queries import last_event_data
-from sellerwatch.crawling.commands import Cancelled, deactivate_seller
-from sellerwatch.crawling.execution import Execution
-from sellerwatch.crawling.waiting import causes_of_waiting
+from sellerwatch.catalog.product_views import ProductView
+from sellerwatch.catalog.queries import ProductFilter, list_products
+from sellerwatch.crawling.views import ListedExecutionView
 from sellerwatch.kernel.errors import SellerwatchError
-from sellerwatch.kernel.failure import Failure
-from sellerwatch.kernel.ids import ExecutionId, SellerId
+from sellerwatch.kernel.ids import SellerId
 from sellerwatch.kernel.store import StoreFailed
-from sellerwatch.operations.ports import ServiceTx
-from sellerwatch.reports.dashboard import Freshness
+from sellerwatch.operations import sellers as operations
+from sellerwatch.operations.sellers import ListedSellerView, SellerDetailView
+from sellerwatch.reports.dashboard import FreshnessState
 from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
-from sellerwatch.schedules.missed import next_starts, starts_at
-from sellerwatch.schedules.schedule import Schedule
-from sellerwatch.sellers import commands as seller_commands
-from sellerwatch.sellers.commands import run_now
-from sellerwatch.sellers.seller import Seller, SellerNotFound, SellerStatus
-from sellerwatch.web.api.context import Desk
+from sellerwatch.sellers import commands
+from sellerwatch.sellers.seller import SellerStatus
 from sellerwatch.web.api.errors import status_of
 from sellerwatch.web.api.run_start import start_run
 from sellerwatch.web.console import tables
-from sellerwatch.web.console.overview import fresh_state
-from sellerwatch.web.console.page_request import Admin, Viewer, Visit
+from sellerwatch.web.console.page_request import Admin, Viewer
 from sellerwatch.web.console.rendering import PageRoute, go, show
+from sellerwatch.web.console.run_tables import runs_table
 from sellerwatch.web.console.tables import Chart, Confirm, Filter, Table, seller_page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
-MOST_RUNS = 60
-MOST_PRODUCTS = 10
-#: Sellers looked at where a list is narrowed by how fresh they are, which no index knows.
-MOST_SELLERS = 5000
-COLUMNS = (
-    "col.seller",
-    "col.name",
-    "col.status",
-    "col.freshness",
-    "col.read",
-    "col.interval",
-    "col.next",
-    "col.products",
-    "col.waits",
-)
+#: Runs of the chart, and those of them and the products that are listed.
+MOST_RUNS, MOST_LISTED = 60, 10
+COLUMNS = ("seller", "name", "status", "freshness", "read", "interval", "next", "products", "waits")
 
 
 def number_of(text: str, otherwise: int = 0) -> int:
@@ -65,30 +43,21 @@ def number_of(text: str, otherwise: int = 0) -> int:
 async def sellers(visit: Viewer) -> Response:
     search, status, fresh = visit.asked("search"), visit.asked("status"), visit.asked("fresh")
     wanted = SellerStatus(status) if status in list(SellerStatus) else None
+    freshness = FreshnessState(fresh) if fresh in list(FreshnessState) else None
     page = number_of(visit.asked("page"))
-
-    def work(tx: ServiceTx) -> tuple[list[Freshness], bool, Mapping[ExecutionId, Failure]]:
-        size = MOST_SELLERS if fresh else visit.rows
-        found, total = tx.sellers.page(
-            status=wanted, offset=0 if fresh else page * size, limit=size, search=search or None
-        )
-        known = tx.dashboard.freshness([seller.seller_id for seller in found])
-        kept = [one for one in known if not fresh or fresh_state(one, visit.now) == fresh]
-        return kept, not fresh and (page + 1) * size < total, _waiting(tx, kept)
-
-    found, more, waiting = await visit.read(work)
+    found = await visit.operations.ask(operations.list_sellers, wanted, page, visit.rows, search or None, freshness)
     table = Table(
         "sellers",
-        COLUMNS,
-        [_row(seller, visit, waiting) for seller in found],
+        [f"col.{name}" for name in COLUMNS],
+        [_row(seller) for seller in found.content],
         "sellers.none_found" if search or status or fresh else "sellers.empty",
-        next=visit.link(page=str(page + 1)) if more else None,
+        next=visit.link(page=str(page + 1)) if page + 1 < found.total_pages else None,
         caption="nav.sellers",
     )
     fields = [
         Filter("search", "filter.search", search),
         Filter("status", "col.status", status, [(s, f"status.{s}") for s in SellerStatus]),
-        Filter("fresh", "col.freshness", fresh, [(s, f"fresh.{s}") for s in ("fresh", "late", "never", "off")]),
+        Filter("fresh", "col.freshness", fresh, [(s, f"fresh.{s}") for s in FreshnessState]),
     ]
     return show(
         visit,
@@ -102,24 +71,17 @@ async def sellers(visit: Viewer) -> Response:
     )
 
 
-def _waiting(tx: ServiceTx, sellers: Sequence[Freshness]) -> Mapping[ExecutionId, Failure]:
-    """Why the open runs of these sellers make no progress."""
-    runs = [tx.executions.get(seller.open_run) for seller in sellers if seller.open_run is not None]
-    return causes_of_waiting(tx, [run for run in runs if run is not None])
-
-
-def _row(seller: Freshness, visit: Visit, waiting: Mapping[ExecutionId, Failure]) -> Sequence[tables.Cell]:
-    now, cause = visit.now, None if seller.open_run is None else waiting.get(seller.open_run)
+def _row(seller: ListedSellerView) -> Sequence[tables.Cell]:
     return (
         tables.text(seller.seller_id, seller_page(seller.seller_id)),
         tables.text(seller.name),
         tables.pill(seller.status),
-        tables.pill(fresh_state(seller, now), "fresh"),
-        tables.when(seller.fresh_as_of),
+        tables.pill(seller.freshness.state, "fresh"),
+        tables.when(seller.freshness.fresh_as_of),
         tables.said(f"every.{seller.interval.unit}", n=seller.interval.amount),
-        tables.when(starts_at(seller)),
-        tables.number(seller.products),
-        tables.sentence(visit.failure(cause)),
+        tables.when(seller.next_run_at),
+        tables.number(seller.total_product_count),
+        tables.sentence(None if seller.open_execution is None else seller.open_execution.cause),
     )
 
 
@@ -132,18 +94,13 @@ async def register_form(visit: Admin) -> Response:
 async def register_seller(visit: Admin) -> Response:
     given = visit.form
     try:
-        seller_id = SellerId.parse(given.get("seller_id", "").strip())
-        interval = CrawlingInterval.parse(number_of(given.get("amount", "")), given.get("unit", ""))
-
-        def work(tx: ServiceTx, desk: Desk) -> Seller:
-            made = seller_commands.register(
-                tx, seller_id, given.get("name", ""), interval, actor=desk.actor, ids=desk.ids, now=desk.now
-            )
-            if given.get("crawl_now"):
-                run_now(tx, seller_id, actor=desk.actor, now=desk.now)
-            return made
-
-        made = await visit.change(work)
+        made = await visit.operations.run(
+            commands.register_seller,
+            SellerId.parse(given.get("seller_id", "").strip()),
+            given.get("name", ""),
+            CrawlingInterval.parse(number_of(given.get("amount", "")), given.get("unit", "")),
+            crawl_now=bool(given.get("crawl_now")),
+        )
     except StoreFailed:
         raise
     except SellerwatchError as error:
@@ -152,144 +109,56 @@ async def register_seller(visit: Admin) -> Response:
     return go(visit, seller_page(made.seller_id), "sellers.registered", name=made.name)
 
 
-@dataclass(frozen=True)
-class Seen:
-    seller: Seller
-    freshness: Freshness
-    schedule: Schedule | None
-    runs: Sequence[Execution]
-    waiting: Mapping[ExecutionId, Failure]
-    counts: ProductCounts
-    products: Sequence[tuple[Product, str | None]]
-    held: str | None
-    cases: int
-    pause: Pause | None
-    is_everything_paused: bool
-
-
-def _look(tx: ServiceTx, seller_id: SellerId) -> Seen:
-    seller = tx.sellers.get(seller_id)
-    if seller is None:
-        raise SellerNotFound(seller_id=seller_id)
-    held, marketplace = tx.removals.held_of(seller_id), marketplace_status(tx)
-    runs = tx.execution_queries.newest(seller_id=seller_id, status=None, limit=MOST_RUNS)
-    shown = tx.product_queries.page(seller_id=seller_id, state=None, cursor=None, limit=MOST_PRODUCTS).content
-    return Seen(
-        seller=seller,
-        freshness=tx.dashboard.freshness([seller_id])[0],
-        schedule=tx.schedules.of_seller(seller_id),
-        runs=runs,
-        waiting=causes_of_waiting(tx, runs),
-        counts=tx.product_queries.counts(seller_id),
-        products=[(product, last_event_data(tx, product).get("name")) for product in shown],
-        held=None if held is None else held.removal_id,
-        cases=len(tx.quarantine.open_cases(seller_id)),
-        pause=marketplace.pause_of(seller_id),
-        is_everything_paused=marketplace.is_paused,
-    )
-
-
 @router.get("/sellers/{seller_id}")
-async def show_seller(seller_id: str, visit: Viewer) -> Response:
-    wanted = SellerId.parse(seller_id)
-    seen = await visit.read(lambda tx: _look(tx, wanted))
+async def seller_details(seller_id: str, visit: Viewer) -> Response:
+    wanted, session = SellerId.parse(seller_id), visit.operations
+    seller = await session.ask(operations.show_seller, wanted, MOST_RUNS)
+    products = await session.ask(list_products, ProductFilter(wanted), None, MOST_LISTED)
+    more = f"/executions?seller={wanted}" if len(seller.executions) > MOST_LISTED else None
     return show(
         visit,
         "seller.html",
-        seen=seen,
-        state=fresh_state(seen.freshness, visit.now),
-        starts=[] if seen.schedule is None else next_starts(seen.schedule),
-        runs=runs_table(
-            visit, seen.runs[:10], seen.waiting, f"/executions?seller={wanted}" if len(seen.runs) > 10 else None
-        ),
-        history=_history(seen.runs),
-        products=_products(seen, wanted),
+        seller=seller,
+        runs=runs_table(seller.executions[:MOST_LISTED], more),
+        history=_history(seller.executions),
+        products=_products(seller, products.content),
     )
 
 
-def runs_table(
-    visit: Visit,
-    runs: Sequence[Execution],
-    waiting: Mapping[ExecutionId, Failure],
-    next_: str | None = None,
-    empty: str = "executions.empty",
-) -> Table:
-    return Table(
-        "executions",
-        (
-            "col.run",
-            "col.seller",
-            "col.status",
-            "col.progress",
-            "col.failures",
-            "col.products",
-            "col.began",
-            "col.took",
-            "col.cause",
-            "col.next_try",
-        ),
-        [
-            (
-                tables.code(run.execution_id, f"/executions/{run.execution_id}"),
-                tables.text(run.seller_id, seller_page(run.seller_id)),
-                tables.pill(run.status),
-                tables.bar(run.ended, run.total_tasks_created),
-                tables.number(run.failed_tasks),
-                tables.number(run.list_total),
-                tables.when(run.started_at or run.created_at),
-                took(run),
-                tables.sentence(visit.failure(waiting.get(run.execution_id) or run.failure)),
-                tables.when(run.next_start_at),
-            )
-            for run in runs
-        ],
-        empty,
-        next=next_,
-        caption="nav.executions",
-    )
-
-
-def took(run: Execution) -> tables.Cell:
-    if run.started_at is None or run.completed_at is None:
-        return tables.text(None)
-    return tables.said("seconds", n=round((run.completed_at - run.started_at).total_seconds(), 1))
-
-
-def _history(runs: Sequence[Execution]) -> Chart:
-    ended = [run for run in reversed(runs) if run.started_at is not None and run.completed_at is not None]
+def _history(runs: Sequence[ListedExecutionView]) -> Chart:
+    """Return a chart of the runs that ended: how long each took, and how many of its tasks failed."""
+    ended = [
+        (run.started_at, round(run.took_seconds, 1), float(run.failed_tasks))
+        for run in reversed(runs)
+        if run.started_at is not None and run.took_seconds is not None
+    ]
     return Chart(
         "history",
         "seller.history",
-        [run.started_at.timestamp() for run in ended if run.started_at],
+        [started_at.timestamp() for started_at, _, _ in ended],
         [
-            ("chart.seconds", "accent", [_seconds(run) for run in ended]),
-            ("chart.failed", "bad", [float(run.failed_tasks) for run in ended]),
+            ("chart.seconds", "accent", [seconds for _, seconds, _ in ended]),
+            ("chart.failed", "bad", [failed for _, _, failed in ended]),
         ],
     )
 
 
-def _seconds(run: Execution) -> float | None:
-    if run.started_at is None or run.completed_at is None:
-        return None
-    return round((run.completed_at - run.started_at).total_seconds(), 1)
-
-
-def _products(seen: Seen, seller_id: SellerId) -> Table:
+def _products(seller: SellerDetailView, products: Sequence[ProductView]) -> Table:
     return Table(
         "products",
         ("col.item", "col.name", "col.status", "col.version", "col.updated"),
         [
             (
                 tables.text(product.item_no, f"/products/{product.item_no}"),
-                tables.text(name),
+                tables.text(product.name),
                 tables.pill(product.state),
                 tables.number(product.version),
                 tables.when(product.updated_at),
             )
-            for product, name in seen.products
+            for product in products
         ],
         "seller.no_products",
-        next=f"/products?seller={seller_id}" if seen.counts.present > len(seen.products) else None,
+        next=f"/products?seller={seller.seller_id}" if seller.products.present > len(products) else None,
         caption="nav.products",
     )
 
@@ -298,99 +167,72 @@ def _products(seen: Seen, seller_id: SellerId) -> Table:
 async def crawl_now(seller_id: str, visit: Admin) -> Response:
     """Start a run and go to watch it."""
     started = await start_run(visit.parts, SellerId.parse(seller_id), visit.actor)
+    page = f"/executions/{started.execution_id}"
     if started.task_count is None:
-        return go(visit, f"/executions/{started.execution_id}", "sellers.queued")
-    return go(visit, f"/executions/{started.execution_id}", "sellers.started", n=started.task_count)
+        return go(visit, page, "sellers.queued")
+    return go(visit, page, "sellers.started", n=started.task_count)
 
 
 @router.post("/sellers/{seller_id}/activate")
 async def activate(seller_id: str, visit: Admin) -> Response:
     wanted = SellerId.parse(seller_id)
-
-    def work(tx: ServiceTx, desk: Desk) -> Seller:
-        return seller_commands.activate(tx, wanted, actor=desk.actor, ids=desk.ids, now=desk.now)
-
-    await visit.change(work)
+    await visit.operations.run(commands.activate_seller, wanted)
     return go(visit, seller_page(wanted), "sellers.activated", seller=wanted)
 
 
 @router.get("/sellers/{seller_id}/deactivate")
 async def confirm_deactivate(seller_id: str, visit: Admin) -> Response:
-    wanted = SellerId.parse(seller_id)
-
-    def work(tx: ServiceTx) -> tuple[Seller, Execution | None, ProductCounts]:
-        seller = tx.sellers.get(wanted)
-        if seller is None:
-            raise SellerNotFound(seller_id=wanted)
-        return seller, tx.executions.open_of(wanted), tx.product_queries.counts(wanted)
-
-    seller, going, counts = await visit.read(work)
-    left = 0 if going is None else going.total_tasks_created - going.ended
-    return _confirm(
-        visit,
-        Confirm(
-            "deactivate.title",
-            seller_page(wanted, "/deactivate"),
-            "deactivate.button",
-            [
-                ("deactivate.what", {"seller": seller.name}),
-                ("deactivate.run" if going else "deactivate.no_run", {"n": left}),
-                ("deactivate.products", {"n": counts.present}),
-            ],
-            seller_page(wanted),
-            facts={"seller": wanted},
-        ),
+    wanted, session = SellerId.parse(seller_id), visit.operations
+    seller = await session.ask(operations.show_seller, wanted)
+    would = await session.with_dry_run(True).run(operations.deactivate_seller, wanted, session.rules)
+    run = would.ended_execution
+    left = 0 if run is None else run.cancelled_tasks + run.tasks_in_flight
+    confirm = Confirm(
+        "deactivate.title",
+        seller_page(wanted, "/deactivate"),
+        "deactivate.button",
+        [
+            ("deactivate.what", {"seller": seller.name}),
+            ("deactivate.no_run" if run is None else "deactivate.run", {"n": left}),
+            ("deactivate.products", {"n": seller.products.present}),
+        ],
+        seller_page(wanted),
+        facts={"seller": wanted},
     )
+    return show(visit, "confirm.html", confirm=confirm)
 
 
 @router.post("/sellers/{seller_id}/deactivate")
 async def deactivate(seller_id: str, visit: Admin) -> Response:
-    wanted, rules = SellerId.parse(seller_id), visit.parts.service.crawl.rules
-
-    def work(tx: ServiceTx, desk: Desk) -> tuple[Seller, Cancelled | None]:
-        return deactivate_seller(tx, wanted, rules, actor=desk.actor, ids=desk.ids, now=desk.now)
-
-    _, ended = await visit.change(work)
-    return go(
-        visit, seller_page(wanted), "sellers.deactivated", seller=wanted, n=0 if ended is None else ended.cancelled
-    )
+    wanted, session = SellerId.parse(seller_id), visit.operations
+    done = await session.run(operations.deactivate_seller, wanted, session.rules)
+    cancelled = 0 if done.ended_execution is None else done.ended_execution.cancelled_tasks
+    return go(visit, seller_page(wanted), "sellers.deactivated", seller=wanted, n=cancelled)
 
 
 @router.get("/sellers/{seller_id}/interval")
 async def interval_form(seller_id: str, visit: Admin) -> Response:
     wanted = SellerId.parse(seller_id)
-    seller = await visit.read(lambda tx: tx.sellers.get(wanted))
-    if seller is None:
-        raise SellerNotFound(seller_id=wanted)
-    return _confirm(
-        visit,
-        Confirm(
-            "interval.title",
-            seller_page(wanted, "/interval"),
-            "interval.button",
-            [("interval.what", {})],
-            seller_page(wanted),
-            fields=[
-                Filter("amount", "interval.amount", str(seller.interval.amount), kind="number"),
-                Filter("unit", "interval.unit", seller.interval.unit, [(u, f"unit.{u}") for u in IntervalUnit]),
-            ],
-            danger=False,
-            facts={"seller": wanted},
-        ),
+    seller = await visit.operations.ask(operations.show_seller, wanted)
+    confirm = Confirm(
+        "interval.title",
+        seller_page(wanted, "/interval"),
+        "interval.button",
+        [("interval.what", {})],
+        seller_page(wanted),
+        fields=[
+            Filter("amount", "interval.amount", str(seller.interval.amount), kind="number"),
+            Filter("unit", "interval.unit", seller.interval.unit, [(u, f"unit.{u}") for u in IntervalUnit]),
+        ],
+        danger=False,
+        facts={"seller": wanted},
     )
+    return show(visit, "confirm.html", confirm=confirm)
 
 
 @router.post("/sellers/{seller_id}/interval")
 async def change_interval(seller_id: str, visit: Admin) -> Response:
     wanted = SellerId.parse(seller_id)
     interval = CrawlingInterval.parse(number_of(visit.form.get("amount", "")), visit.form.get("unit", ""))
-
-    def work(tx: ServiceTx, desk: Desk) -> Seller:
-        return seller_commands.update_interval(tx, wanted, interval, actor=desk.actor, ids=desk.ids, now=desk.now)
-
-    await visit.change(work)
+    await visit.operations.run(commands.change_interval, wanted, interval)
     return go(visit, seller_page(wanted), "sellers.interval_changed", seller=wanted)
-
-
-def _confirm(visit: Visit, confirm: Confirm) -> Response:
-    return show(visit, "confirm.html", confirm=confirm)
