@@ -109,6 +109,15 @@ class ExecutionMachine(RuleBasedStateMachine):
         self.tasks[at[pick % len(at)]] = failed
         self.run = self.run.fail_task(self.now)
 
+    @precondition(lambda self: self.run.status is ExecutionStatus.RUNNING)
+    @rule(pick=PICK)
+    def a_task_fails_with_its_last_try(self, pick: int) -> None:
+        """Random failures alone seldom spend all tries."""
+        at = self.indexes(TaskStatus.WAITING, TaskStatus.RETRY)
+        if at:
+            self.tasks[at[pick % len(at)]] = self.start_of(self.tasks[at[pick % len(at)]]).fail(a_failure(), self.now)
+            self.run = self.run.fail_task(self.now)
+
     @rule(pick=PICK)
     def a_running_task_is_put_back(self, pick: int) -> None:
         at = self.indexes(TaskStatus.IN_PROGRESS)

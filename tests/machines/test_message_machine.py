@@ -56,6 +56,12 @@ class MessageMachine(RuleBasedStateMachine):
             self.message = failed.retry() if failed.can_retry() else failed
             assert failed.can_retry() == (failed.retry_count < self.most)
 
+    @rule(verb=st.sampled_from(["complete", "put_back", "refuse", "lose_lease"]))
+    def a_try_ends(self, verb: str) -> None:
+        """Random verbs alone seldom send and end."""
+        self.any_verb("send")
+        self.any_verb(verb)
+
     @rule(verb=st.sampled_from(VERBS))
     def any_verb(self, verb: str) -> None:
         before = self.message

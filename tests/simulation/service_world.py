@@ -271,11 +271,14 @@ def simulated(
     def decorate(story: Callable[..., Awaitable[None]]) -> Callable[..., None]:
         _, *others = inspect.signature(story).parameters.values()
 
-        def test(migrated_template: Path, **given: Any) -> None:
-            play(migrated_template, lambda stage: story(stage, **given), settings=settings, **world)
-
         template = inspect.Parameter("migrated_template", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        test.__signature__ = inspect.Signature([template, *others])  # type: ignore[attr-defined]
+        signature = inspect.Signature([template, *others])
+
+        def test(*args: Any, **given: Any) -> None:
+            migrated_template, *values = signature.bind(*args, **given).args
+            play(migrated_template, lambda stage: story(stage, *values), settings=settings, **world)
+
+        test.__signature__ = signature  # type: ignore[attr-defined]
         test.__name__, test.__doc__, test.__module__ = story.__name__, story.__doc__, story.__module__
         return test
 
