@@ -391,7 +391,7 @@ async def lists(database: Path, tasks: int, products: int, calls: int = CALLS) -
 
 async def console(database: Path, tasks: int, products: int, calls: int = CALLS) -> list[PageMeasured]:
     from sellerwatch.access.commands import add_user
-    from sellerwatch.access.queries import get_user
+    from sellerwatch.access.logins import get_user
     from sellerwatch.access.users import Role
     from sellerwatch.compose.service import open_service
     from sellerwatch.settings.load import load

@@ -73,14 +73,14 @@ class Market:
     changed: list[set[int]] = field(default_factory=list)
 
     def truth(self) -> Any:
-        from sellerwatch.simulator.rng import dice
+        from sellerwatch.simulator.rng import seeded_rng
         from sellerwatch.simulator.simulator import Simulator
         from sellerwatch.simulator.world import CHANGES_ONLY
 
         simulator = Simulator(
             seed="0", sellers=1, products=self.products, detail_kb=self.detail_kb, volatile=not self.is_steady
         )
-        done = [simulator.world.mutate(number, dice(seed), CHANGES_ONLY) for number, seed in self.changes]
+        done = [simulator.world.mutate(number, seeded_rng(seed), CHANGES_ONLY) for number, seed in self.changes]
         self.changed = [{mutation.item_no for mutation in mutations} for mutations in done]
         return simulator.marketplace
 

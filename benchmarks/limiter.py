@@ -23,7 +23,7 @@ from tests.servers import Redis, running
 from sellerwatch.adapters.redis.clock import RedisClock
 from sellerwatch.adapters.redis.limiter import RedisLimiter
 from sellerwatch.adapters.redis.scripts import BEGIN, KEYS, WINDOW
-from sellerwatch.adapters.redis.server import Script, Server
+from sellerwatch.adapters.redis.server import RedisServer, Script
 from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.agents.limits import Host, Limits
@@ -45,7 +45,7 @@ async def rate(seconds: float, each: int, once: Callable[[], Awaitable[int]]) ->
 
 
 async def measured(url: str, agents: int, seconds: float) -> dict[str, float]:
-    server, clock = Server(url), RedisClock(SystemClock())
+    server, clock = RedisServer(url), RedisClock(SystemClock())
     store = SqlStore(make_engine("sqlite://"), clock, InlineRunner(), InlineRunner())
     limits = Limits(1_000_000, timedelta(hours=1), 1_000_000, timedelta(0))
     limiter = RedisLimiter(server, store, clock, WORKER, limits)

@@ -63,12 +63,12 @@ async def receive() -> None:
     import orjson
 
     from sellerwatch.simulator.http import serve
-    from sellerwatch.simulator.wire import Answer, Request, json_answer
+    from sellerwatch.simulator.wire import SimulatedAnswer, SimulatedRequest, json_answer
 
     versions: dict[int, int] = {}
     counts = {"events": 0, "wrong": 0}
 
-    def answer(request: Request, now: float) -> Answer:
+    def answer(request: SimulatedRequest, now: float) -> SimulatedAnswer:
         if request.path == "/stats":
             told = json_answer(200, counts)
             versions.clear()
@@ -78,7 +78,7 @@ async def receive() -> None:
         counts["events"] += 1
         counts["wrong"] += event["version"] != versions.get(event["itemNo"], 0) + 1
         versions[event["itemNo"]] = event["version"]
-        return Answer(200, b"ok")
+        return SimulatedAnswer(200, b"ok")
 
     async with serve(answer) as server:
         print(server.url, flush=True)

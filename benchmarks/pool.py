@@ -35,7 +35,7 @@ from sellerwatch.adapters.sql.migrate import upgrade
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.agents.lending import LendingTerms
+from sellerwatch.agents.lending import LendingRules
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.pool import lend
 from sellerwatch.agents.token import Token
@@ -244,7 +244,7 @@ class Week:
 def week(agents: int = 100, days: float = 7, seed: int = 1, limits: Limits | None = None) -> Week:
     """A worker that claims and answers as the real one does, and whose work never ends."""
     limits = limits or Limits()
-    terms = LendingTerms(limits, Host(concurrency=1000), BreakerRules())
+    terms = LendingRules(limits, Host(concurrency=1000), BreakerRules())
     rng, began = random.Random(seed), time.perf_counter()
     departures: dict[int, Count] = defaultdict(lambda: Count(limits))
     arrivals: dict[int, Count] = defaultdict(lambda: Count(limits))
@@ -271,7 +271,7 @@ def week(agents: int = 100, days: float = 7, seed: int = 1, limits: Limits | Non
         if found.taken:
             last = found.taken[-1].permit.grant.depart_us
             heapq.heappush(under_way, (last + latency, [taken.permit.number for taken in found.taken]))
-            if not found.hungry:
+            if not found.lacks_agents:
                 continue
         wait = now + SECOND_US
         if found.not_before is not None:
@@ -437,8 +437,8 @@ def day(sellers: int = 20, products: int = 1100, hours: float = 24, seed: int = 
     """Every seller twice, half of the time apart; in between, when the first runs are over, products change."""
     from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop, run_virtually
     from sellerwatch.schedules.interval import CrawlingInterval
-    from sellerwatch.simulator.chaos import Profile
-    from sellerwatch.simulator.rng import dice
+    from sellerwatch.simulator.chaos import ChaosProfile
+    from sellerwatch.simulator.rng import seeded_rng
     from sellerwatch.simulator.simulator import Simulator
     from sellerwatch.simulator.world import MutationKind
 
@@ -446,7 +446,7 @@ def day(sellers: int = 20, products: int = 1100, hours: float = 24, seed: int = 
     clock = VirtualClock(loop)
     simulator = Simulator(seed=seed, sellers=sellers, products=products, detail_kb=1, volatile=False)
     simulator.marketplace.chaos.become(
-        Profile(latency_ms=120, jitter_ms=80, error=0.010, drop=0.005, truncated=0.003, html=0.002)
+        ChaosProfile(latency_ms=120, jitter_ms=80, error=0.010, drop=0.005, truncated=0.003, html=0.002)
     )
     every = CrawlingInterval.of_hours(max(1, int(hours / 2)))
 
@@ -454,7 +454,8 @@ def day(sellers: int = 20, products: int = 1100, hours: float = 24, seed: int = 
         async with _serving(simulator, clock, seed, every) as service:
             await clock.sleep(hours * 3600 * 0.45)
             changed = {
-                m.item_no for m in simulator.world.mutate(max(1, products // 5), dice(seed), {MutationKind.CHANGED: 1})
+                m.item_no
+                for m in simulator.world.mutate(max(1, products // 5), seeded_rng(seed), {MutationKind.CHANGED: 1})
             }
             moved, seen = clock.now(), len(simulator.product_server.events())
             await clock.sleep(hours * 3600 * 0.55)

@@ -33,7 +33,7 @@ from sellerwatch.cli.running import at_work
 from sellerwatch.compose.service import open_service
 from sellerwatch.crawling.trigger import trigger
 from sellerwatch.kernel.ids import SellerId
-from sellerwatch.service.service import Role
+from sellerwatch.service.service import ProcessRole
 from sellerwatch.settings.load import load
 
 LEAST = 1.8
@@ -102,7 +102,7 @@ async def start_runs(settings: dict[str, object], sellers: Sequence[str]) -> Non
             await trigger(service.crawl, SellerId(seller), "bench")
 
     async with (
-        open_service(given, roles=frozenset({Role.SCHEDULER}), schedules=False) as service,
+        open_service(given, roles=frozenset({ProcessRole.SCHEDULER}), schedules=False) as service,
         at_work(service),
     ):
         await service.begun.wait()

@@ -22,13 +22,13 @@ FEATURES = ("sellers", "schedules", "crawling", "catalog", "outbox", "agents", "
 
 SENTENCES = {
     "seller": "A seller of the marketplace; only an ACTIVE one is crawled, and its schedule goes with it.",
-    "schedule": "When a seller is crawled; FAILED means that the scheduler could not be told, and ends when it was.",
+    "schedule": "When a seller is crawled; FAILED: the scheduler's rule could not be changed; it ends when it was.",
     "execution": "One run of one seller; it completes when every task has ended, failures or not.",
     "task": "One request to be made for a run; FAILED is final once its retries are spent.",
     "product": "A product of a seller; its state is derived from the parts that were seen and from its removal.",
     "quarantine case": "Parts of a seller's products that look wrong and wait for a person.",
     "removal": "Many products of a seller that are gone at once, and wait for a person.",
-    "message": "Something that somebody outside must be told; FAILED stays once its tries are spent.",
+    "message": "An event to deliver. FAILED without tries left stays until an operator replays or discards it.",
     "agent": "A user-agent identity; a suspended one recovers by time alone, a blocked one by a person.",
     "circuit": "Stops asking where asking keeps failing; one request through a half-open one decides.",
 }

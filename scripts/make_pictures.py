@@ -179,7 +179,7 @@ def _look(page: Page, password: str) -> None:
     page.locator("#versions-title").scroll_into_view_if_needed()
     _keep(page, "product")
     page.get_by_role("button", name="한국어").click()
-    page.get_by_role("button", name="어둡게").click()
+    page.get_by_role("button", name="다크").click()
     page.get_by_role("link", name="왜?").first.click()
     expect(page.locator(".pulse")).to_have_text("실시간")
     _keep(page, "why")

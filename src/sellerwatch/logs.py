@@ -1,7 +1,7 @@
 """Structured logs: one event a line, as JSON for machines or aligned and coloured for people.
 
-The program logs through the standard library (`logging.getLogger(__name__)`, facts in `extra`); this module is the one
-place that says how a line looks. Values under a secret's name are hidden whatever put them there.
+The program logs through the standard library (`logging.getLogger(__name__)`, facts in `extra`); only this module
+decides what a line looks like. Values under the name of a secret are hidden.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _QUIET = ("aiohttp", "alembic", "asyncio")
 
 
 def configure(level: str = "info", form: Literal["console", "json"] | None = None) -> None:
-    """Standard error only: standard output belongs to what a command prints. May be called again."""
+    """Set up logging on standard error; standard output is for what a command prints. May be called again."""
     if form is None:
         form = "console" if sys.stderr.isatty() else "json"
     shared: list[Processor] = [
@@ -56,7 +56,7 @@ def _hide_secrets(_: object, __: str, event: EventDict) -> EventDict:
 
 
 def _safe(name: str, value: Any) -> Any:
-    """Looks into mappings too: a request's headers are logged as one fact."""
+    """Return a value without secrets. Mappings are searched too: a request's headers are logged as one fact."""
     if _SECRET.search(name) and value is not None:
         return "hidden"
     if isinstance(value, Mapping):

@@ -36,7 +36,7 @@ def test_a_user_agent_that_no_header_can_carry_is_refused(text: str) -> None:
 def test_a_second_agent_of_the_same_string_is_a_conflict() -> None:
     error = AgentExists(user_agent="Mozilla/5.0")
     assert isinstance(error, Conflict)
-    assert str(error) == "There is an agent with that user-agent string already: Mozilla/5.0"
+    assert str(error) == "There is already an agent with this user-agent string: Mozilla/5.0"
 
 
 @pytest.mark.parametrize(
@@ -225,3 +225,17 @@ def test_circuit_failures_are_429_charged_5xx_and_network_errors_and_refused_fre
     outcome: Outcome, counts: bool
 ) -> None:
     assert outcome.is_circuit_failure is counts
+
+
+def test_a_failure_that_was_the_marketplaces_is_given_back_with_the_freedom_it_cost() -> None:
+    agent = an_agent(health_score=35).use(Outcome.SERVER_ERROR, NOW, REST)
+    assert (agent.status, agent.health_score, agent.failure_count) == (SUSPENDED, 25, 1)
+    forgiven = agent.forgive(Outcome.SERVER_ERROR, NOW, LATER)
+    assert (forgiven.status, forgiven.health_score, forgiven.failure_count) == (AVAILABLE, 35, 0)
+    assert (forgiven.suspended_at, forgiven.suspended_until, forgiven.reason) == (None, None, None)
+
+
+def test_a_suspension_for_another_reason_outlasts_what_is_given_back() -> None:
+    agent = an_agent().use(Outcome.SERVER_ERROR, NOW, REST).use(Outcome.TOO_MANY, NOW + MINUTE, REST)
+    forgiven = agent.forgive(Outcome.SERVER_ERROR, NOW, LATER)
+    assert (forgiven.status, forgiven.health_score, forgiven.failure_count) == (SUSPENDED, 80, 1)

@@ -9,19 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 import yaml
 
-from sellerwatch.cli.main import app
+from sellerwatch.cli.main import COMMANDS
 from sellerwatch.settings.model import Settings
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs/examples"
 PREFIX = "SELLERWATCH_"
-
-
-def commands() -> set[str]:
-    return set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 
 
 def check_settings(names: Iterator[str]) -> None:
@@ -52,7 +47,7 @@ def test_the_image_copies_what_is_there_and_what_its_context_lets_in() -> None:
 def test_the_image_runs_a_command_of_ours_as_nobody_special() -> None:
     said = dict(dockerfile())
     assert json.loads(said["ENTRYPOINT"]) == ["sellerwatch"]
-    assert json.loads(said["CMD"])[0] in commands()
+    assert json.loads(said["CMD"])[0] in COMMANDS
     assert said["USER"] != "root"
     check_settings(word.partition("=")[0] for word in said["ENV"].split())
 
@@ -62,7 +57,7 @@ def test_compose_runs_commands_of_ours_with_settings_and_secrets_there_are() -> 
     ours = {name: service for name, service in page["services"].items() if "build" in service}
     assert {"api", "worker", "scheduler", "migrate"} <= ours.keys()
     for service in ours.values():
-        assert service["command"][0] in commands()
+        assert service["command"][0] in COMMANDS
         check_settings(iter(service["environment"]))
         assert set(service["secrets"]) <= page["secrets"].keys()
         assert service.get("depends_on", {}).keys() <= page["services"].keys()
@@ -84,7 +79,7 @@ def test_kubernetes_runs_commands_of_ours(kind: str) -> None:
         template = manifest["spec"]["template"]
         assert labels.items() <= template.get("metadata", {}).get("labels", {}).items()
         for container in template["spec"]["containers"]:
-            assert container["args"][0] in commands()
+            assert container["args"][0] in COMMANDS
             given = [next(iter(source.values()))["name"] for source in container["envFrom"]]
             assert given == ["sellerwatch", "sellerwatch"]
 

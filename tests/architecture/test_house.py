@@ -13,6 +13,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import typer
+
+from sellerwatch.cli.main import COMMANDS, app
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src/sellerwatch"
@@ -48,6 +51,35 @@ COUNTERS = {
     "total_tasks_created": {"crawling/execution.py"},
     "request_count": {"agents/agent.py"},
 }
+
+# On the path of every request, where docs/decisions/0017 measures what a cheap value saves.
+FAST_VALUES = {
+    "adapters/sql/products.py",
+    "adapters/sql/tasks.py",
+    "agents/agent.py",
+    "agents/answers.py",
+    "agents/outages.py",
+    "agents/pool.py",
+    "agents/record_outcomes.py",
+    "catalog/absorb.py",
+    "catalog/facts.py",
+    "catalog/ports.py",
+    "catalog/product.py",
+    "crawling/absorb_results.py",
+    "crawling/claim.py",
+    "crawling/judged_result.py",
+    "crawling/task.py",
+    "outbox/message.py",
+}
+# What is recorded together with a change, in one place for each kind of change: a use case that writes the table itself
+# would leave out the activity.
+RECORDED_WITH = {
+    ".audit.record": "oversight/record_audit.py",
+    ".executions.add": "crawling/save_execution.py",
+    ".executions.save": "crawling/save_execution.py",
+}
+# The widest port: one with more methods is two.
+MOST_METHODS = 9
 
 Rule = Callable[[ast.AST], Iterator[str]]
 
@@ -127,6 +159,35 @@ def deciding_by_counters(tree: ast.AST) -> Iterator[str]:
                     yield f"{inner.attr} decides on line {inner.lineno}"
 
 
+def making_activity(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and "Activity" in (alias.name for alias in node.names):
+            yield f"line {node.lineno} imports Activity"
+
+
+def writing_without_activity(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(tuple(RECORDED_WITH)):
+            yield f"line {node.lineno} calls {ast.unparse(node.func)}"
+
+
+def using_fast_values(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").endswith("fast_values"):
+            yield f"line {node.lineno} imports fast_values"
+
+
+def wide_ports(tree: ast.AST) -> Iterator[str]:
+    """Protocols with too many methods. One of nothing but properties hands things over (a transaction its tables, a
+    context its parts) and does nothing itself: it has no halves."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and any(ast.unparse(each).startswith("Protocol") for each in node.bases):
+            members = [each for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+            methods = [each for each in members if [ast.unparse(mark) for mark in each.decorator_list] != ["property"]]
+            if methods and len(members) > MOST_METHODS:
+                yield f"{node.name} has {len(members)} methods"
+
+
 def names_of_modules(paths: list[Path]) -> list[str]:
     """Modules and folders named after a layer instead of a part of the business."""
     found = []
@@ -173,6 +234,29 @@ def test_nobody_decides_by_anothers_counters() -> None:
     assert foreign == []
 
 
+def test_changes_are_recorded_in_one_place_together_with_their_activity() -> None:
+    assert across(writing_without_activity, SOURCE, tuple(RECORDED_WITH.values())) == []
+
+
+def test_adapters_record_no_activity_of_their_own() -> None:
+    adapters = [path for path in SOURCE if "adapters" in path.relative_to(PACKAGE).parts]
+    # This one stores and reads them.
+    assert across(making_activity, adapters, ("adapters/sql/activity.py",)) == []
+
+
+def test_fast_values_stay_on_the_path_of_a_request() -> None:
+    found = {said.partition(":")[0] for said in across(using_fast_values, SOURCE)}
+    assert found == FAST_VALUES
+
+
+def test_no_port_has_more_than_nine_methods() -> None:
+    assert across(wide_ports, SOURCE, ("adapters/", "simulator/")) == []
+
+
+TEN = "\n".join(f"    def method{number}(self) -> None: ..." for number in range(10))
+TEN_TABLES = TEN.replace("    def", "    @property\n    def")
+
+
 @pytest.mark.parametrize(
     ("rule", "plant"),
     [
@@ -191,6 +275,13 @@ def test_nobody_decides_by_anothers_counters() -> None:
         (shared_luck, "from random import choice"),
         (shared_luck, "import random\nluck = random.Random()"),
         (shared_luck, "import uuid\nuuid.uuid4()"),
+        (writing_without_activity, "batch.tx.executions.save(run)"),
+        (writing_without_activity, "tx.audit.record(entry)"),
+        (making_activity, "from sellerwatch.kernel.activity import Activity, ActivityLog"),
+        (using_fast_values, "from sellerwatch.kernel.fast_values import fast_frozen"),
+        (wide_ports, f"class Wide(Protocol):\n{TEN}"),
+        (wide_ports, f"class Wide(Narrow, Protocol[T]):\n{TEN}"),
+        (wide_ports, f"class Wide(Protocol):\n{TEN_TABLES}\n    def act(self) -> None: ..."),
         (deciding_by_counters, "if task.retry_count < 3: ..."),
         (deciding_by_counters, "done = run.completed_tasks == run.total_tasks_created"),
         (deciding_by_counters, "x = 1 if not agent.request_count else 2"),
@@ -207,6 +298,8 @@ def test_a_plant_is_caught(rule: Rule, plant: str) -> None:
         (mocking, "def test(monkeypatch): monkeypatch.setattr(module, 'ATTEMPTS', 2)"),
         (reading_time, "clock.now(); await clock.sleep(1); clock.monotonic()"),
         (shared_luck, "import random\nluck = random.Random(7)\nluck.random()"),
+        (wide_ports, f"class Transaction(Protocol):\n{TEN_TABLES}"),
+        (wide_ports, f"class Wide:\n{TEN}"),
         (deciding_by_counters, "row = {'retry_count': task.retry_count}"),
     ],
 )
@@ -232,13 +325,25 @@ def test_nothing_is_left_for_later_and_no_test_is_passed_over() -> None:
     assert found == []
 
 
-def test_the_command_line_imports_nothing_heavy_before_it_is_needed() -> None:
+@pytest.mark.parametrize(
+    ("option", "also_heavy"),
+    [("--version", ("pydantic",)), ("--help", ("pydantic",)), ("sellers --help", ())],
+)
+def test_the_command_line_imports_nothing_heavy_before_it_is_needed(option: str, also_heavy: tuple[str, ...]) -> None:
     heavy = ("aiohttp", "alembic", "sqlalchemy", "cryptography", "sellerwatch.simulator", "sellerwatch.adapters")
-    code = "import sys, sellerwatch.cli.main; print('\\n'.join(sys.modules))"
+    code = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr))\n"
+    code += f"from sellerwatch.cli.main import main; sys.argv[1:] = {option.split()}; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = done.stdout.split()
+    loaded = done.stderr.split()
     assert "sellerwatch.cli.main" in loaded
-    assert [name for name in loaded if name in heavy] == []
+    assert [name for name in loaded if name in (*heavy, *also_heavy)] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_line_of_a_command_in_the_help_is_that_of_the_command_itself(name: str) -> None:
+    command = typer.main.get_command(app).get_command(None, name)  # type: ignore[attr-defined]
+    said = " ".join(command.help.split("\b")[0].split())
+    assert said.partition(". ")[0].rstrip(".") == COMMANDS[name].summary.rstrip(".")
 
 
 def check_locks(root: Path) -> ModuleType:

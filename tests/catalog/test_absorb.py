@@ -18,7 +18,7 @@ from tests.builders import (
     seller_id,
 )
 
-from sellerwatch.catalog.absorb import EntryCache, Part, ProductBatch, absorb_entry, absorb_part
+from sellerwatch.catalog.absorb import EntryCache, EntryChanges, Part, ProductBatch, absorb_entry, absorb_part
 from sellerwatch.catalog.facts import NormalizedPart
 from sellerwatch.catalog.product import ForeignProduct, PartType, Product, ProductEvent
 from sellerwatch.kernel.ids import ItemNo, SellerId
@@ -118,7 +118,7 @@ def test_a_part_that_changed_is_kept_and_the_product_has_something_to_tell() -> 
 def test_the_facts_of_a_part_are_at_hand_for_its_event_whether_or_not_it_changed() -> None:
     product_batch = shelf_of(a_complete_product(detail_hash=detail().digest))
     absorb_part(product_batch, detail(), SELLER, LATER)
-    assert product_batch.said == {(ITEM, PartType.DETAIL): NormalizedPart.of(detail_facts())}
+    assert product_batch.normalized == {(ITEM, PartType.DETAIL): NormalizedPart.of(detail_facts())}
 
 
 @pytest.mark.parametrize("part", [detail(), options()], ids=["detail", "options"])
@@ -190,35 +190,62 @@ def test_what_is_written_stands_in_a_fixed_order() -> None:
     assert [product.item_no % 10 for product in saved] == [1, 2, 3]
 
 
-# What list pages said, until it is told.
+# List entries, kept until the event of their product.
 
 
-def test_what_a_list_said_is_at_hand_for_the_event_and_wanted_once() -> None:
-    entries = EntryCache()
+def read_list(entries: EntryCache, part: Part) -> tuple[ProductBatch, Product]:
     page = ProductBatch({}, entries=entries)
-    product = absorb_entry(page, entry(), product_id(9), SELLER, execution_id(), LATER)
+    product = absorb_entry(page, part, product_id(9), SELLER, execution_id(), LATER)
     assert product is not None
-    later = ProductBatch({ITEM: product}, entries=entries)
-    later.recall(ITEM)
-    assert later.said == {(ITEM, PartType.MINISHOP): entry().said}
-    again = ProductBatch({ITEM: product}, entries=entries)
-    again.recall(ITEM)
-    assert again.said == {}
+    return page, product
 
 
-def test_what_another_list_said_since_is_not_taken_for_it() -> None:
+def recalled(entries: EntryCache, product: Product) -> ProductBatch:
+    batch = ProductBatch({ITEM: product}, entries=entries)
+    batch.recall(ITEM)
+    return batch
+
+
+def test_a_list_entry_is_at_hand_for_the_event_once() -> None:
     entries = EntryCache()
-    old = absorb_entry(ProductBatch({}, entries=entries), entry(), product_id(9), SELLER, execution_id(), LATER)
-    assert old is not None
+    page, product = read_list(entries, entry())
+    entries.update(page.entry_changes)
+    later = recalled(entries, product)
+    assert later.normalized == {(ITEM, PartType.MINISHOP): entry().normalized}
+    entries.update(later.entry_changes)
+    assert recalled(entries, product).normalized == {}
+
+
+def test_the_cache_of_entries_changes_only_after_the_commit() -> None:
+    entries = EntryCache()
+    page, product = read_list(entries, entry())
+    assert recalled(entries, product).normalized == {}
+    entries.update(page.entry_changes)
+    # The first of two runs is rolled back: the second finds what the first one found.
+    assert recalled(entries, product).normalized == recalled(entries, product).normalized != {}
+
+
+def test_an_older_list_entry_is_not_taken_for_the_present_one() -> None:
+    entries = EntryCache()
+    page, _ = read_list(entries, entry())
+    entries.update(page.entry_changes)
     newer = a_complete_product(minishop_hash=entry(tags=("new",)).digest)
-    product_batch = ProductBatch({ITEM: newer}, entries=entries)
-    product_batch.recall(ITEM)
-    assert product_batch.said == {}
+    assert recalled(entries, newer).normalized == {}
 
 
-def test_no_more_is_remembered_than_there_is_room_for() -> None:
+def test_an_entry_read_and_used_in_one_batch_is_not_kept() -> None:
+    entries = EntryCache()
+    page, product = read_list(entries, entry())
+    page.recall(ITEM)
+    entries.update(page.entry_changes)
+    assert recalled(entries, product).normalized == {}
+
+
+def test_a_full_cache_drops_the_entries_used_least_recently() -> None:
     entries, said = EntryCache(), NormalizedPart.of(list_facts())
-    for number in range(EntryCache.MOST + 1):
-        entries.keep(ItemNo(number + 1), "d", said)
-    assert entries.take(ItemNo(EntryCache.MOST), "d") == said
-    assert entries.take(ItemNo(EntryCache.MOST + 1), "d") is None
+    for number in range(EntryCache.MOST):
+        entries.update(EntryChanges({(ItemNo(number + 1), "d"): said}))
+    entries.update(EntryChanges({(ItemNo(1), "d"): said}))
+    entries.update(EntryChanges({(ItemNo(EntryCache.MOST + 1), "d"): said}))
+    kept = [number for number in (1, 2, 3, EntryCache.MOST + 1) if entries.get((ItemNo(number), "d")) is not None]
+    assert kept == [1, 3, EntryCache.MOST + 1]

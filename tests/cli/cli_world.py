@@ -23,7 +23,7 @@ from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.sellers.seller import Seller
-from sellerwatch.simulator.product import Product as SimulatedProduct
+from sellerwatch.simulator.product import SimulatedProduct
 
 T = TypeVar("T")
 #: A command with its settings as keywords.

@@ -14,7 +14,7 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
-from sellerwatch.adapters.permit_mark import PermitMark
+from sellerwatch.adapters.permit_marker import PermitMarkerFile
 from sellerwatch.adapters.sealing import AesGcmSealer
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.circuit import Circuit
@@ -164,7 +164,7 @@ def test_show_says_what_an_agent_did_in_the_last_hour_and_what_became_of_it(offi
     assert [event["eventType"] for event in shown["circuitEvents"]] == ["STATE_CHANGE", "FAILURE"]
     assert [entry["action"] for entry in shown["audit"]] == ["agent.suspend"]
     said = office.said("agents", "show", "#7")
-    for part in ("4 requests, 3 succeeded, 1 met a 429, 150 ms each", "checking [it]", "in 2 h", "agent.suspend"):
+    for part in ("4 requests, 3 succeeded, 1 answered 429, 150 ms each", "checking [it]", "in 2 h", "agent.suspend"):
         assert part in said
     assert "It made no request in the last hour." in office.said("agents", "show", "8")
 
@@ -216,7 +216,7 @@ def test_a_pool_that_is_blocked_says_the_rate_and_the_way_out(office: CliWorld, 
 
 
 def test_a_restored_database_says_why_windows_are_full_and_until_when(office: CliWorld) -> None:
-    PermitMark(office.file).write(1000)
+    PermitMarkerFile(office.file).write(1000)
     told = office.json("agents", "status")["windowsFull"]
     assert "restored from an older copy: when a service starts" in told["why"]
 
@@ -231,7 +231,7 @@ def test_a_restored_database_says_why_windows_are_full_and_until_when(office: Cl
     assert status["nextFreeAt"] == status["windowsFull"]["until"]
     assert status["budget"]["left"] == 0
     assert "Every window counts as full until" in office.said("agents", "status")
-    PermitMark(office.file).write(0)
+    PermitMarkerFile(office.file).write(0)
     assert "window was made longer" in office.json("agents", "status")["windowsFull"]["why"]
 
 
@@ -290,7 +290,7 @@ def test_a_dry_run_shows_what_would_be_done_and_changes_nothing(
 
 def test_what_is_printed_is_in_the_language_of_the_setting(office: CliWorld, now: datetime) -> None:
     office.do(lambda tx: open_circuit(tx, 2, now))
-    assert "연속 실패 3회로 회로가 열림" in office("agents", "list", LANGUAGE="ko").stdout
+    assert "연속 실패 3회로 서킷이 열림" in office("agents", "list", LANGUAGE="ko").stdout
     assert "사용 가능" in office("agents", "status", LANGUAGE="ko").stdout
     assert "최근 1시간 동안 요청이 없습니다." in office("agents", "show", "7", LANGUAGE="ko").stdout
     assert "까지 SUSPENDED" in office("agents", "suspend", "7", LANGUAGE="ko").stdout
@@ -306,7 +306,7 @@ def test_a_rest_is_a_number_and_a_unit(office: CliWorld, now: datetime, given: s
 
 @pytest.mark.parametrize("given", ["", "2", "h", "0s", "366d", "999999999d", "-1h", "1w"])
 def test_what_is_no_rest_is_bad_usage(office: CliWorld, given: str) -> None:
-    assert "is not a time" in refused(office("agents", "suspend", "7", "--for", given), 2)
+    assert "is not a length of time" in refused(office("agents", "suspend", "7", "--for", given), 2)
     assert office.trail() == []
 
 
@@ -339,7 +339,7 @@ def test_an_unknown_agent_is_one_sentence_and_a_name_that_is_none_is_bad_usage(o
 
 def test_a_rotated_token_is_gone_and_only_its_dates_are_on_the_trail(office: CliWorld, now: datetime) -> None:
     give_token(office, 1, now)
-    assert "was thrown away" in office.said("agents", "rotate", "1")
+    assert "was discarded" in office.said("agents", "rotate", "1")
     assert office.json("agents", "show", "1")["token"] is None
     assert "has no token" in refused(office("agents", "rotate", "1"), 1)
     (entry,) = office.trail()
@@ -351,10 +351,11 @@ def test_rekeyed_tokens_open_when_the_old_key_is_gone(office: CliWorld, now: dat
         give_token(office, row, now)
     both = keys(("new", NEW), ("old", OLD))
     would = office("agents", "rekey", "--dry-run", TOKEN_KEYS=both)
-    assert "2 tokens would be sealed with the key new" in would.stdout
+    assert "2 tokens would be encrypted with the key new" in would.stdout
     assert office.trail() == []
-    assert "2 tokens were sealed with the key new" in office("agents", "rekey", TOKEN_KEYS=both).stdout
-    assert "All 2 tokens have the key new already." in office("agents", "rekey", TOKEN_KEYS=keys(("new", NEW))).stdout
+    assert "2 tokens were encrypted with the key new" in office("agents", "rekey", TOKEN_KEYS=both).stdout
+    again = office("agents", "rekey", TOKEN_KEYS=keys(("new", NEW)))
+    assert "All 2 tokens are already encrypted with the key new." in again.stdout
     sealed = office.see(lambda tx: tx.tokens.sealed())
     assert [AesGcmSealer([("new", NEW)]).open(token, name) for _, name, token in sealed] == [
         f"{SECRET}-1",
@@ -375,7 +376,7 @@ def test_a_token_that_no_key_opens_is_named_and_left_alone(office: CliWorld, now
 
 
 def test_without_tokens_there_is_nothing_to_seal(office: CliWorld) -> None:
-    assert "nothing to seal" in office.said("agents", "rekey")
+    assert "nothing to encrypt" in office.said("agents", "rekey")
 
 
 # Telling others

@@ -73,7 +73,7 @@ def test_one_entry_is_shown_by_its_number(office: CliWorld) -> None:
     assert office.json("audit", "show", number) == entry
     assert "seller.register" in office.said("audit", "show", number)
     refused = office("audit", "show", "99")
-    assert (refused.returncode, refused.stderr) == (1, "error: There is no entry 99 on the audit trail.\n")
+    assert (refused.returncode, refused.stderr) == (1, "error: There is no entry 99 in the audit trail.\n")
 
 
 def test_a_search_that_finds_nothing_says_how_to_see_everything(office: CliWorld) -> None:

@@ -61,11 +61,11 @@ def test_a_password_and_a_role_are_changed_and_a_person_removed(office: CliWorld
 @pytest.mark.parametrize(
     ("arguments", "given", "said"),
     [
-        (("add", "a b", "--role", "admin"), PASSWORD, "no name for a user"),
+        (("add", "a b", "--role", "admin"), PASSWORD, "not a valid user name"),
         (("add", "minji", "--role", "admin"), "short", "12 to 200"),
         (("add", "minji", "--role", "admin"), "", "No password was given"),
         (("password", "nobody"), PASSWORD, "There is no user nobody"),
-        (("add", "minji", "--role", "root"), PASSWORD, "it is admin or viewer"),
+        (("add", "minji", "--role", "root"), PASSWORD, "it must be admin or viewer"),
     ],
 )
 def test_what_is_refused_changes_nothing(office: CliWorld, arguments: tuple[str, ...], given: str, said: str) -> None:

@@ -70,7 +70,7 @@ def test_upgrading_makes_the_database_once_and_the_audit_trail_says_who_did_it(r
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"The schema went from nothing to {HEAD}.\n"
     again = run_cold("db", "upgrade")
-    assert (again.returncode, again.stdout) == (0, f"The schema is at {HEAD} already; nothing to do.\n")
+    assert (again.returncode, again.stdout) == (0, f"The schema is already at {HEAD}; nothing to do.\n")
     ((actor, action, subject, note),) = ask(
         tmp_path / "sellerwatch.db", "SELECT actor, action, subject_type || ' ' || subject_id, note FROM audit"
     )

@@ -12,6 +12,7 @@ from sellerwatch.catalog.ports import RawPart
 from sellerwatch.catalog.product import PartType
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.task import TaskStatus, TaskType
+from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import ItemNo, SellerId
@@ -160,7 +161,7 @@ def test_cancelling_asks_first_and_no_answer_is_no(office: CliWorld) -> None:
 def test_a_run_that_is_over_cannot_be_cancelled_and_nothing_changes(office: CliWorld) -> None:
     office.run_of(done=1)
     before = office.everything()
-    assert "COMPLETED already" in refused(office("executions", "cancel", execution_id()), 1)
+    assert "already COMPLETED" in refused(office("executions", "cancel", execution_id()), 1)
     assert office.everything() == before
 
 
@@ -212,14 +213,14 @@ def test_retrying_reopens_every_failed_task_with_a_new_deadline_and_is_on_the_tr
 def test_a_run_without_failed_tasks_has_nothing_to_retry(office: CliWorld) -> None:
     office.run_of(done=2)
     before = office.everything()
-    assert "nothing to try again" in refused(office("executions", "retry", execution_id()), 1)
+    assert "nothing to retry" in refused(office("executions", "retry", execution_id()), 1)
     assert office.everything() == before
 
 
 def test_a_cancelled_run_can_be_taken_up_again(office: CliWorld) -> None:
     office.run_of(done=1, waiting=2)
     office.said("executions", "cancel", execution_id(), "--yes")
-    assert "2 failed tasks are to be done again" in office.said("executions", "retry", execution_id())
+    assert "2 failed tasks are retried" in office.said("executions", "retry", execution_id())
     run = office.see(lambda tx: tx.executions.open_of(SELLER))
     assert run is not None
     assert (run.status, run.failed_tasks, run.failure) == (ExecutionStatus.RUNNING, 0, None)
@@ -254,3 +255,14 @@ def test_runs_are_shown_in_korean(office: CliWorld) -> None:
     assert "판매자" in listed
     assert "3건 중 2건" in shown
     assert "다시 시도하려면" in shown
+
+
+def test_the_progress_of_a_run_is_shown_step_by_step(office: CliWorld) -> None:
+    run = office.run_of()
+    assert "No progress is kept" in office.said("executions", "progress", run.execution_id)
+    counts = {"completedTasks": 3, "failedTasks": 1, "totalTasks": 8}
+    step = Activity(NOW, "execution.progress", "execution", run.execution_id, counts)
+    office.do(lambda tx: tx.activity.add(step))
+    assert office.json("executions", "progress", run.execution_id)["content"] == [{"at": stamp(NOW), **counts}]
+    assert "50 %" in office.said("executions", "progress", run.execution_id)
+    assert "execution" in refused(office("executions", "progress", execution_id(99)), 1)

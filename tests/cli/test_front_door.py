@@ -97,4 +97,4 @@ def test_a_refusal_is_said_in_the_language_of_the_setting(run: Run) -> None:
 def test_wrong_settings_are_said_in_the_language_that_was_asked_for(run: Run) -> None:
     done = run("sellers", "list", LANGUAGE="ko", PORT="x")
     assert done.returncode == 2
-    assert done.stderr.startswith("오류: 설정에 잘못된 곳이 1군데 있습니다.")
+    assert done.stderr.startswith("오류: 설정에 잘못된 항목이 1개 있습니다.")

@@ -50,7 +50,8 @@ def test_a_changed_limit_is_kept_audited_and_taken_over_by_a_running_service(off
     assert kept(office) == {"window_limit": "60"}
     assert tuning_in_force(load({}).settings, kept(office)).limits.window_limit == 60
     answer = office.json("limits", "set", "SELLERWATCH_WINDOW_LIMIT", " 40 ")
-    assert answer == {"name": "WINDOW_LIMIT", "before": 60, "after": 40, "takenOverWithinSeconds": 30.0}
+    changed = {"name": "WINDOW_LIMIT", "before": 60, "after": 40, "takenOverWithinSeconds": 30.0}
+    assert answer == changed | {"dryRun": False}
     newest, first = office.trail()
     assert (first.action, first.subject_type, first.subject_id) == ("limit.set", "setting", "WINDOW_LIMIT")
     assert (first.before, first.after) == ({"value": 80}, {"value": 60})
@@ -58,11 +59,16 @@ def test_a_changed_limit_is_kept_audited_and_taken_over_by_a_running_service(off
     assert "value 60 -> 40" in office.said("audit", "list", "--subject", "setting:WINDOW_LIMIT")
 
 
+def test_a_dry_run_says_what_a_limit_would_be_and_changes_nothing(office: CliWorld) -> None:
+    assert "WINDOW_LIMIT would be 60; it is 80." in office.said("limits", "set", "WINDOW_LIMIT", "60", "--dry-run")
+    assert kept(office) == {}
+
+
 def test_a_limit_that_was_none_becomes_one_and_none_again(office: CliWorld) -> None:
     assert "is 20 now; it was not limited" in office.said("limits", "set", "HOST_REQUESTS_PER_SECOND", "20")
     assert "is not limited now; it was 20" in office.said("limits", "unset", "HOST_REQUESTS_PER_SECOND")
     assert kept(office) == {}
-    assert "nothing to unset" in refused(office("limits", "unset", "HOST_REQUESTS_PER_SECOND"), 1)
+    assert "nothing to undo" in refused(office("limits", "unset", "HOST_REQUESTS_PER_SECOND"), 1)
 
 
 def test_a_longer_window_says_that_it_counts_as_full_for_a_while(office: CliWorld) -> None:
@@ -73,10 +79,10 @@ def test_a_longer_window_says_that_it_counts_as_full_for_a_while(office: CliWorl
 @pytest.mark.parametrize(
     ("name", "value", "sentence"),
     [
-        ("WINDOW_LIMT", "60", "There is no limit 'WINDOW_LIMT'; write WINDOW_LIMIT."),
-        ("zzz", "60", "There is no limit 'zzz'; write WINDOW_LIMIT, "),
-        ("PORT", "60", "PORT cannot be changed while it runs: set SELLERWATCH_PORT and start the service again."),
-        ("TOKEN_KEYS", "x", "TOKEN_KEYS cannot be changed while it runs"),
+        ("WINDOW_LIMT", "60", "There is no limit 'WINDOW_LIMT'; the limits are WINDOW_LIMIT."),
+        ("zzz", "60", "There is no limit 'zzz'; the limits are WINDOW_LIMIT, "),
+        ("PORT", "60", "PORT cannot be changed at run time: set SELLERWATCH_PORT and restart the service."),
+        ("TOKEN_KEYS", "x", "TOKEN_KEYS cannot be changed at run time"),
         ("WINDOW_LIMIT", "0", "WINDOW_LIMIT cannot be '0': input should be greater than 0."),
         ("WINDOW_LIMIT", "many", "WINDOW_LIMIT cannot be 'many': input should be a valid integer"),
         ("WINDOW_LIMIT", "", "WINDOW_LIMIT cannot be ''"),

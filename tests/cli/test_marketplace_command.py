@@ -14,7 +14,7 @@ from .conftest import refused
 
 def test_a_pause_of_everything_holds_until_it_is_resumed(office: CliWorld) -> None:
     assert "sellerwatch marketplace resume" in office.said("marketplace", "pause")
-    assert "are paused already, by cli:" in refused(office("marketplace", "pause"), 1)
+    assert "are already paused, by cli:" in refused(office("marketplace", "pause"), 1)
     found = office.json("marketplace", "status")
     assert (found["paused"], found["pausedBy"].startswith("cli:")) == (True, True)
     assert "All requests are paused by cli:" in office.said("marketplace", "status")
@@ -28,7 +28,7 @@ def test_a_pause_of_everything_holds_until_it_is_resumed(office: CliWorld) -> No
 def test_a_seller_is_paused_and_resumed_alone(office: CliWorld) -> None:
     office.register()
     assert f"resume --seller {SELLER}" in office.said("marketplace", "pause", "--seller", SELLER)
-    assert f"seller {SELLER} are paused already" in refused(office("marketplace", "pause", "--seller", SELLER), 1)
+    assert f"seller {SELLER} are already paused" in refused(office("marketplace", "pause", "--seller", SELLER), 1)
     found = office.json("marketplace", "status")
     assert (found["paused"], [each["sellerId"] for each in found["sellers"]]) == (False, [SELLER])
     assert f"Requests for {SELLER} are paused by cli:" in office.said("marketplace", "status")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.builders import LATER, NOW, a_message, product_id, schedule_id, worker_id
@@ -10,7 +11,7 @@ from tests.builders import LATER, NOW, a_message, product_id, schedule_id, worke
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
-from sellerwatch.outbox.receipt import Attempt, Verdict
+from sellerwatch.outbox.receipt import Attempt, DeliveryVerdict
 
 from .cli_world import SELLER, CliWorld, outbox_id
 from .conftest import refused
@@ -184,8 +185,8 @@ def test_status_says_why_nothing_is_sent(office: CliWorld, channel: Channel, sai
 
 def test_attempts_are_listed_newest_first_with_what_the_receiver_said(held: CliWorld) -> None:
     tries = [
-        Attempt(FIRST, 1, NOW, 5000, None, Verdict.RETRY, False, "no answer within 5 s"),
-        Attempt(FIRST, 1, LATER, 12, 422, Verdict.REFUSED, True, "상품명이 너무 깁니다 [🧵]"),
+        Attempt(FIRST, 1, NOW, 5000, None, DeliveryVerdict.RETRY, False, "no answer within 5 s"),
+        Attempt(FIRST, 1, LATER, 12, 422, DeliveryVerdict.REFUSED, True, "상품명이 너무 깁니다 [🧵]"),
     ]
     held.do(lambda tx: tx.attempts.add(PRODUCT, tries))
     newest, oldest = held.json("outbox", "attempts", FIRST)["content"]
@@ -269,11 +270,11 @@ def test_every_command_speaks_korean(several: CliWorld) -> None:
 
     assert "상품 아웃박스" in said("list")
     assert "보류: 앞선 메시지가 최종 실패했습니다." in said("list")
-    assert "다시 보내기" in said("show", FIRST)
+    assert "재전송" in said("show", FIRST)
     assert "보낸 적이 없거나" in said("attempts", FIRST)
     assert "최종 실패한 메시지 뒤에서 1건 대기" in said("status")
-    assert "대상 3건의 메시지 3건을 버리게 됩니다." in said("discard", "--all-failed", "--dry-run")
-    assert "메시지 1건을 다시 보냅니다." in said("replay", FIRST)
+    assert "대상 3건의 메시지 3건을 폐기하게 됩니다." in said("discard", "--all-failed", "--dry-run")
+    assert "메시지 1건을 재전송합니다." in said("replay", FIRST)
     assert "일시 정지했습니다." in said("pause")
     assert "일시 정지(cli:" in said("status")
     assert "재개했습니다." in said("resume")
@@ -289,7 +290,7 @@ def test_discarding_many_asks_first(several: CliWorld) -> None:
 
 @pytest.mark.parametrize("command", ["replay", "discard"])
 def test_which_messages_must_be_said_in_one_of_two_ways(held: CliWorld, command: str) -> None:
-    assert "Say which messages" in refused(held("outbox", command), 2)
+    assert "No messages were chosen" in refused(held("outbox", command), 2)
     assert "not both" in refused(held("outbox", command, FIRST, "--all-failed"), 2)
     assert "no seller nobody" in refused(held("outbox", command, "--seller", "nobody"), 1)
 
@@ -304,7 +305,7 @@ def test_the_schedulers_failures_are_chosen_by_kind(office: CliWorld) -> None:
 def test_a_pause_holds_until_it_is_resumed(office: CliWorld) -> None:
     said = office.said("outbox", "pause", "--reason", "the product server is being moved")
     assert "sellerwatch outbox resume" in said
-    assert "is paused already" in refused(office("outbox", "pause"), 1)
+    assert "is already paused" in refused(office("outbox", "pause"), 1)
     assert office.json("outbox", "status")["content"][0]["isPaused"]
     resumed = office.json("outbox", "resume")
     assert (resumed["kind"], resumed["isPaused"], resumed["circuit"]) == ("product", False, "CLOSED")
@@ -313,3 +314,11 @@ def test_a_pause_holds_until_it_is_resumed(office: CliWorld) -> None:
     assert (paused.action, paused.note) == ("outbox.pause", "the product server is being moved")
     assert resume.action == "outbox.resume"
     assert "outbox product" in office.said("audit", "list", "--subject", "outbox")
+
+
+def test_delivery_times_are_shown_once_something_was_delivered(office: CliWorld) -> None:
+    assert "No message was delivered yet." in office.said("outbox", "delivery-times")
+    sent = replace(a_message(1), status=MessageStatus.COMPLETED, sent_at=NOW + timedelta(seconds=2.5))
+    office.do(lambda tx: tx.product_outbox.add(sent))
+    assert office.said("outbox", "delivery-times").split()[-1] == "2.5"
+    assert [each["seconds"] for each in office.json("outbox", "delivery-times")["content"]] == [2.5]

@@ -96,3 +96,10 @@ def test_a_run_in_a_month_is_played_through_by_itself(office: CliWorld) -> None:
 def test_nonsense_is_bad_usage(office: CliWorld) -> None:
     for wrong in (("--agents", "0"), ("--products", "-1"), ("--agents", "x")):
         assert office("plan", *wrong).returncode == 2
+
+
+def test_the_plan_speaks_the_language_of_the_setting(office: CliWorld) -> None:
+    office.register(interval=CrawlingInterval.of_hours(6))
+    said = office("plan", "--products", "300", LANGUAGE="ko").stdout
+    assert "예산 안에 들어갑니다. 판매자 1곳이 하루 2,408건을 요청합니다." in said
+    assert "아직 수집 전" in said

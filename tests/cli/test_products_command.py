@@ -70,7 +70,7 @@ def test_a_product_is_found_by_a_piece_of_its_name(crawled: CrawledProducts) -> 
         found = office.json("products", "list", "--search", piece)["content"]
         assert [product["itemNo"] for product in found] == [first]
     assert office.json("products", "list", "--search", "%")["content"] == []
-    assert "No product is like that" in office.said("products", "list", "--search", "없는 이름")
+    assert "No product matches" in office.said("products", "list", "--search", "없는 이름")
 
 
 def test_show_says_what_is_known_and_what_became_of_the_last_event(crawled: CrawledProducts) -> None:
@@ -104,7 +104,7 @@ def test_a_product_of_which_little_is_known_is_shown_as_far_as_it_is(shop: Crawl
     assert "it is INCOMPLETE" in shop.office.said("products", "history", str(lone.item_no))
     assert "it is INCOMPLETE" in shop.office.said("products", "diff", str(lone.item_no))
     assert "no version 1" in refused(shop.office("products", "diff", str(lone.item_no), "--to", "1"), 1)
-    assert "no such body" in refused(shop.office("products", "raw", str(lone.item_no)), 1)
+    assert "no such stored body" in refused(shop.office("products", "raw", str(lone.item_no)), 1)
 
 
 def test_a_body_that_todays_parser_cannot_read_shows_what_was_told(crawled: CrawledProducts) -> None:
@@ -119,7 +119,7 @@ def test_a_body_that_todays_parser_cannot_read_shows_what_was_told(crawled: Craw
 
 @pytest.mark.parametrize("command", ["show", "history", "diff", "raw"])
 def test_an_unknown_item_is_one_sentence_and_no_number_is_bad_usage(office: CliWorld, command: str) -> None:
-    assert "There is no product 7; `sellerwatch products list`" in refused(office("products", command, "7"), 1)
+    assert "There is no product 7. `sellerwatch products list`" in refused(office("products", command, "7"), 1)
     for given in ("x", "-0", "0", "1.5", "٣", "9" * 40, str(2**63)):
         assert "positive whole number" in refused(office("products", command, "--", given), 2)
 
@@ -174,7 +174,7 @@ def test_long_texts_and_lists_are_shown_where_they_differ(crawled: CrawledProduc
         assert line in said.splitlines()
     crawled.change(item, tags=("한정 🎁", "세일"))
     crawled.crawl()
-    assert "the same in another order" in crawled.office.said("products", "diff", str(item))
+    assert "same values in another order" in crawled.office.said("products", "diff", str(item))
 
 
 def test_raw_gives_the_bytes_as_they_came(crawled: CrawledProducts) -> None:

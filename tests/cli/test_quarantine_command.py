@@ -46,7 +46,7 @@ def case_of(shop: CrawledProducts) -> str:
 
 
 def test_an_empty_quarantine_says_so(office: CliWorld) -> None:
-    assert "Nothing is in quarantine" in office.said("quarantine", "list")
+    assert "Nothing is or was in quarantine" in office.said("quarantine", "list")
     assert office.json("quarantine", "list") == {"content": [], "next": None, "limit": 20}
     assert "No unknown field" in office.said("quarantine", "drift")
     assert office.json("quarantine", "drift") == {"content": []}
@@ -197,7 +197,7 @@ def test_the_run_shows_what_it_judged_and_which_fields_changed(renamed: CrawledP
 
 @pytest.mark.parametrize("command", ["show", "release", "drop"])
 def test_an_unknown_case_is_one_sentence_and_no_uuid_is_bad_usage(office: CliWorld, command: str) -> None:
-    assert f"There is no quarantine case {NOBODYS}; " in refused(office("quarantine", command, NOBODYS), 1)
+    assert f"There is no quarantine case {NOBODYS}. " in refused(office("quarantine", command, NOBODYS), 1)
     assert "UUID" in refused(office("quarantine", command, "x"), 2)
 
 

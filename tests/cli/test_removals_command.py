@@ -39,7 +39,7 @@ def held(shop: CrawledProducts) -> str:
 
 
 def test_with_nothing_held_the_list_says_so(office: CliWorld) -> None:
-    assert "No removal is held" in office.said("removals", "list")
+    assert "No removal is or was held" in office.said("removals", "list")
     assert office.json("removals", "list") == {"content": [], "next": None, "limit": 20}
 
 
@@ -124,5 +124,5 @@ def test_refused_products_stay_and_are_asked_about_again(shop: CrawledProducts, 
 
 @pytest.mark.parametrize("command", ["show", "confirm", "refuse"])
 def test_an_unknown_removal_is_one_sentence_and_no_uuid_is_bad_usage(office: CliWorld, command: str) -> None:
-    assert f"There is no removal {NOBODYS}; " in refused(office("removals", command, NOBODYS), 1)
+    assert f"There is no removal {NOBODYS}. " in refused(office("removals", command, NOBODYS), 1)
     assert "UUID" in refused(office("removals", command, "x"), 2)

@@ -107,7 +107,7 @@ def test_a_seller_that_is_registered_already_is_refused_and_nothing_changes(offi
     office.register()
     before = office.everything()
     done = office("sellers", "add", SELLER, "--name", "another", "--every", "2d", "--crawl-now")
-    assert refused(done, 1) == f"The seller {SELLER} is registered already."
+    assert refused(done, 1) == f"The seller {SELLER} is already registered."
     assert office.everything() == before
 
 
@@ -149,7 +149,7 @@ def test_a_name_that_is_no_text_is_bad_usage_in_one_sentence(database_file: Path
         timeout=60,
         check=False,
     )
-    assert refused(done, 2).endswith("is not text in UTF-8.")
+    assert refused(done, 2).endswith("is not UTF-8 text.")
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_a_name_that_is_no_text_is_bad_usage_in_one_sentence(database_file: Path
 def test_an_unknown_seller_is_one_sentence(office: CliWorld, arguments: tuple[str, ...]) -> None:
     command, *options = arguments
     said = refused(office("sellers", command, "없는판매자", *options), 1)
-    assert said == "There is no seller 없는판매자; `sellerwatch sellers list` shows those there are."
+    assert said == "There is no seller 없는판매자. `sellerwatch sellers list` lists all sellers."
 
 
 def test_the_list_shows_names_as_they_are_and_can_be_narrowed_to_a_state(office: CliWorld) -> None:

@@ -51,12 +51,12 @@ def test_a_used_port_is_one_sentence(run: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         said = refused(run("simulator", "--port", str(port), "--products", "1"), 1)
-    assert said == f"127.0.0.1:{port} is in use already; stop what listens there, or choose another port."
+    assert said == f"127.0.0.1:{port} is already in use; stop the program that listens there, or choose another port."
 
 
 def test_an_address_that_is_not_ours_is_one_sentence(run: Run) -> None:
     said = refused(run("simulator", "--host", "192.0.2.1", "--port", "0", "--products", "1"), 1)
-    assert said.startswith("192.0.2.1:0 cannot be listened on: ")
+    assert said.startswith("Cannot listen on 192.0.2.1:0: ")
 
 
 def test_an_unknown_profile_is_answered_with_those_there_are(run: Run) -> None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from tests.builders import NOW, SELLER
+
+from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.cli.status import COMMANDS
+from sellerwatch.crawling.execution import Execution
+from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.reports.overview import AttentionKind
 
 from .cli_world import CliWorld, execution_id, outbox_id, task_id, task_number
@@ -49,6 +54,19 @@ def test_why_traces_a_task_and_an_event(office: CliWorld) -> None:
     assert "answered 503" in said
     assert office.json("why", outbox_id())["kind"] == "event"
     assert "이벤트" in office("why", outbox_id(), LANGUAGE="ko").stdout
+
+
+def test_why_says_of_a_run_that_waits_to_be_started_that_it_is_tried_again(office: CliWorld) -> None:
+    office.register()
+
+    def work(tx: Transaction) -> None:
+        schedule = tx.schedules.of_seller(SELLER)
+        assert schedule is not None
+        run = Execution.create(execution_id(), schedule.schedule_id, SELLER, NOW)
+        tx.executions.add(run.wait_to_start(Failure.of(FailureCode.TOO_MANY_REQUESTS, NOW), NOW))
+
+    office.do(work)
+    assert "Not yet: it is tried again." in office.said("why", execution_id())
 
 
 def test_an_id_that_names_nothing_is_one_sentence(office: CliWorld) -> None:

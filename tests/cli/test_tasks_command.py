@@ -117,7 +117,7 @@ def test_where_some_cannot_be_retried_the_others_are_and_the_exit_code_says_so(o
     office.run_of(done=1, failed=2, waiting=1)
     done = office("tasks", "retry", DONE, FAILED, task_id(9))
     assert done.returncode == 3
-    assert "1 task is to be done again" in done.stdout
+    assert "1 task is retried" in done.stdout
     not_failed, unknown = done.stderr.splitlines()
     assert not_failed == f"error: The task {DONE} is COMPLETED; to reopen it must be FAILED."
     assert unknown == f"error: There is no task {task_id(9)}."
@@ -157,7 +157,7 @@ def test_a_choice_of_failed_tasks_is_counted_first_and_then_retried(office: CliW
     before = office.everything()
     numbers = office.json("tasks", "retry", "--all-failed", "--dry-run")
     assert (numbers["tasks"], numbers["bySeller"], numbers["dryRun"]) == (3, {SELLER: 2, other: 1}, True)
-    assert "3 tasks would be done again" in office.said("tasks", "retry", "--all-failed", "--dry-run")
+    assert "3 tasks would be retried" in office.said("tasks", "retry", "--all-failed", "--dry-run")
     assert office.everything() == before
     done = office.json("tasks", "retry", "--seller", SELLER)
     assert (done["done"], done["next"]) == ([FAILED_TOO, FAILED], None)

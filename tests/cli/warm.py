@@ -19,12 +19,12 @@ from sellerwatch.cli.session import command_session
 
 for name in ("alembic.command", "sellerwatch.compose.service", "sellerwatch.simulator.simulator", "uvloop"):
     importlib.import_module(name)
-for where in COMMANDS.values():
-    importlib.import_module(f"sellerwatch.cli.{where.partition(':')[0]}")
+for command in COMMANDS.values():
+    importlib.import_module(f"sellerwatch.cli.{command.place.partition(':')[0]}")
 program()
 os.environ["SELLERWATCH_DATABASE_URL"] = "sqlite://"
 with command_session() as first:
-    first.look(lambda tx, at: at.now)
+    assert first.operations.deadline
 gc.freeze()
 
 

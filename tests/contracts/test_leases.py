@@ -11,10 +11,9 @@ from tests.servers import Redis, running
 from tests.world import enter_worker
 
 from sellerwatch.adapters.redis.leases import PREFIX, RedisLeases
-from sellerwatch.adapters.redis.server import Server
+from sellerwatch.adapters.redis.server import RedisServer
 from sellerwatch.adapters.sql.store import SqlStore
-from sellerwatch.crawling.leases import EmbeddedLeases
-from sellerwatch.kernel.leases import JobLeases
+from sellerwatch.kernel.leases import EmbeddedLeases, JobLeases
 
 LONG = timedelta(minutes=5)
 
@@ -29,7 +28,7 @@ def redis() -> Iterator[Redis]:
 class TwoProcesses:
     """Two processes on one database and one clock."""
 
-    def __init__(self, store: SqlStore, server: Server | None) -> None:
+    def __init__(self, store: SqlStore, server: RedisServer | None) -> None:
         self.clock, self.store, self.server = StoppedClock(NOW), store, server
         self.one, self.two = self._leases(1), self._leases(2)
 
@@ -50,7 +49,7 @@ class TwoProcesses:
 async def processes(
     request: pytest.FixtureRequest, inline_store: SqlStore, redis: Redis
 ) -> AsyncIterator[TwoProcesses]:
-    server = Server(redis.url)
+    server = RedisServer(redis.url)
     await server.ask("FLUSHALL")
     yield TwoProcesses(inline_store, server if request.param == "redis" else None)
     await server.close()
@@ -115,7 +114,7 @@ async def test_an_emptied_redis_lets_nobody_in_whom_the_row_keeps_out(processes:
 async def test_without_redis_the_rows_decide_alone(inline_store: SqlStore) -> None:
     with running(Redis) as server:
         assert isinstance(server, Redis)
-        processes = TwoProcesses(inline_store, Server(server.url, patience=2))
+        processes = TwoProcesses(inline_store, RedisServer(server.url, patience=2))
         assert await processes.one.take("job", LONG)
         server.freeze()
         assert not await processes.two.take("job", LONG)

@@ -14,7 +14,7 @@ from tests.builders import worker_id
 from tests.pool.lending import LIMITS, SLOW, Door, Process, a_ground, by_row, embedded, with_redis
 from tests.servers import Redis, running
 
-from sellerwatch.adapters.redis.server import Server
+from sellerwatch.adapters.redis.server import RedisServer
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.limits import Host, Limits
@@ -48,7 +48,7 @@ class Kind:
 @pytest.fixture(params=["embedded", "redis"])
 async def kind(request: pytest.FixtureRequest, database_file: Path, redis: Redis) -> AsyncIterator[Kind]:
     store = a_ground(database_file, AGENTS)
-    server = Server(redis.url)
+    server = RedisServer(redis.url)
     await server.ask("FLUSHALL")
     starts: dict[str, Callable[[int, Limits, Host], Awaitable[Process]]] = {
         "embedded": lambda number, limits, host: embedded(store, number, limits, host),
@@ -155,6 +155,36 @@ async def test_the_hosts_own_limits_hold_over_all_processes(kind: Kind) -> None:
     assert len(await second.lent(9)) == 3
 
 
+async def test_visits_to_the_token_page_count_in_the_hosts_concurrency(kind: Kind) -> None:
+    narrow = Host(concurrency=3)
+    first, second = await kind.process(1, host=narrow), await kind.process(2, host=narrow)
+    visits = await first.visit() + await second.visit()
+    assert len(visits) == 2
+    assert await first.lent(9) == [], "tasks leave the last slot to single questions"
+    assert len(await second.visit()) == 1
+    assert await first.visit() == []
+    await first.answer(visits)
+    assert len(await second.lent(9)) == 1
+
+
+async def test_visits_to_the_token_page_count_in_the_hosts_rate(kind: Kind) -> None:
+    process = await kind.process(host=Host(concurrency=100, per_second=50))
+    permits = []
+    for _ in range(5):
+        permits += await process.visit() + await process.lent(1)
+        await asyncio.sleep(0.02)
+    rows = {permit.grant.candidate.row for permit in permits}
+    assert len(rows) >= 2, "visits and requests"
+    departures = sorted(permit.grant.depart_us for permit in permits)
+    assert all(later - sooner >= 20_000 for sooner, later in pairwise(departures))
+
+
+async def test_a_visit_takes_nothing_from_the_windows_of_the_agents(kind: Kind) -> None:
+    process = await kind.process()
+    await process.answer(await process.visit())
+    assert await drained(process) == MOST
+
+
 async def test_the_hosts_rate_spaces_all_departures(kind: Kind) -> None:
     process = await kind.process(host=Host(concurrency=100, per_second=250))
     permits = []
@@ -202,7 +232,7 @@ async def test_going_over_to_the_other_limiter_opens_no_window(kind: Kind, redis
     """Nobody knows how two clocks stand to one another: what was lent by one counts as answered now by the other."""
     process = await kind.process(1)
     await process.answer(await process.lent(MOST))
-    server = Server(redis.url)
+    server = RedisServer(redis.url)
     other = await (embedded(kind.store, 2) if kind.name == "redis" else with_redis(server, kind.store, 2))
     assert await other.lent() == []
     await server.close()

@@ -16,7 +16,7 @@ from tests.servers import Redis, running
 from sellerwatch.adapters.redis.clock import RedisClock
 from sellerwatch.adapters.redis.limiter import RedisLimiter
 from sellerwatch.adapters.redis.scripts import BEGIN, KEYS, LOAD, WINDOW
-from sellerwatch.adapters.redis.server import Server
+from sellerwatch.adapters.redis.server import RedisServer
 from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.agents.limits import Host, Limits
@@ -107,7 +107,7 @@ def embedded(pool: Mapping[int, AgentDetails], wanted: int, limits: Limits, host
 async def in_redis(
     url: str, pool: Mapping[int, AgentDetails], wanted: int, limits: Limits, host: Host
 ) -> list[tuple[int, int]]:
-    server, clock = Server(url), RedisClock(SystemClock())
+    server, clock = RedisServer(url), RedisClock(SystemClock())
     store = SqlStore(make_engine("sqlite://"), clock, InlineRunner(), InlineRunner())
     limiter = RedisLimiter(server, store, clock, worker_id(), limits)
     try:

@@ -18,7 +18,6 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.crawling.claim import Claim
 from sellerwatch.crawling.claim_ahead import claim_with_permits
 from sellerwatch.crawling.context import Crawl, Tuning
-from sellerwatch.crawling.dead_letters import sweep_dead_letters
 from sellerwatch.crawling.ports import NoteKind
 from sellerwatch.crawling.publish import publish_due, republish_lost
 from sellerwatch.crawling.put_back import put_back_lost
@@ -26,6 +25,7 @@ from sellerwatch.crawling.queue import EmbeddedQueue, Hint
 from sellerwatch.crawling.task import TaskStatus
 from sellerwatch.kernel.clock import moment
 from sellerwatch.kernel.ids import TaskId
+from sellerwatch.operations.dead_letters import sweep_dead_letters
 
 
 @pytest.fixture(scope="module")

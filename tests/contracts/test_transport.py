@@ -13,7 +13,7 @@ from sellerwatch.marketplaces.ports import Reply, Transport, TransportFailed, Tr
 from sellerwatch.simulator.http import serve
 from sellerwatch.simulator.simulator import Simulator
 from sellerwatch.simulator.transport import SimulatedTransport
-from sellerwatch.simulator.wire import Answer, Fault, Request
+from sellerwatch.simulator.wire import ConnectionFault, SimulatedAnswer, SimulatedRequest
 
 READ_SECONDS = 0.2
 LARGEST_BODY = 1_000
@@ -23,10 +23,10 @@ LARGEST_BODY = 1_000
 class Scripted:
     """Answers as told, and remembers what it was asked."""
 
-    next: Answer = field(default_factory=lambda: Answer(200, b"{}"))
-    asked: list[Request] = field(default_factory=list)
+    next: SimulatedAnswer = field(default_factory=lambda: SimulatedAnswer(200, b"{}"))
+    asked: list[SimulatedRequest] = field(default_factory=list)
 
-    def answer(self, request: Request, now: float) -> Answer:
+    def answer(self, request: SimulatedRequest, now: float) -> SimulatedAnswer:
         self.asked.append(request)
         return self.next
 
@@ -61,13 +61,13 @@ async def wire(request: pytest.FixtureRequest) -> AsyncIterator[Wire]:
 
 
 async def test_status_and_body_come_back_as_they_were_sent(wire: Wire) -> None:
-    wire.far.next = Answer(418, "차".encode())
+    wire.far.next = SimulatedAnswer(418, "차".encode())
     reply = await wire.get()
     assert (reply.status, reply.body) == (418, "차".encode())
 
 
 async def test_header_names_are_lower_case_and_a_name_may_come_twice(wire: Wire) -> None:
-    wire.far.next = Answer(200, headers=(("set-cookie", "a=1"), ("set-cookie", "b=2"), ("retry-after", "3")))
+    wire.far.next = SimulatedAnswer(200, headers=(("set-cookie", "a=1"), ("set-cookie", "b=2"), ("retry-after", "3")))
     reply = await wire.get()
     assert [value for name, value in reply.headers if name == "set-cookie"] == ["a=1", "b=2"]
     assert reply.header("retry-after") == "3"
@@ -84,14 +84,14 @@ async def test_path_query_and_headers_arrive_as_they_were_given(wire: Wire) -> N
 
 
 async def test_a_redirect_is_not_followed(wire: Wire) -> None:
-    wire.far.next = Answer(302, headers=(("location", "/elsewhere"),))
+    wire.far.next = SimulatedAnswer(302, headers=(("location", "/elsewhere"),))
     reply = await wire.get()
     assert (reply.status, reply.header("location")) == (302, "/elsewhere")
     assert len(wire.far.asked) == 1
 
 
 async def test_cookies_of_one_answer_are_not_sent_with_the_next_request(wire: Wire) -> None:
-    wire.far.next = Answer(200, headers=(("set-cookie", "token=secret; Path=/"),))
+    wire.far.next = SimulatedAnswer(200, headers=(("set-cookie", "token=secret; Path=/"),))
     await wire.get()
     await wire.get()
     assert "cookie" not in wire.far.asked[1].headers
@@ -99,57 +99,57 @@ async def test_cookies_of_one_answer_are_not_sent_with_the_next_request(wire: Wi
 
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])
 async def test_an_unwelcome_status_is_a_reply_and_no_failure(wire: Wire, status: int) -> None:
-    wire.far.next = Answer(status)
+    wire.far.next = SimulatedAnswer(status)
     assert (await wire.get()).status == status
 
 
-@pytest.mark.parametrize("fault", [Fault.DROP, Fault.CUT])
-async def test_a_connection_that_breaks_is_dropped(wire: Wire, fault: Fault) -> None:
-    wire.far.next = Answer(200, b'{"whole": "body"}', fault=fault)
+@pytest.mark.parametrize("fault", [ConnectionFault.DROP, ConnectionFault.CUT])
+async def test_a_connection_that_breaks_is_dropped(wire: Wire, fault: ConnectionFault) -> None:
+    wire.far.next = SimulatedAnswer(200, b'{"whole": "body"}', fault=fault)
     assert (await wire.failing()).problem is TransportProblem.DROPPED
 
 
 async def test_a_connection_that_is_refused_is_a_failure_of_the_network(wire: Wire) -> None:
     # The simulator's HTTP server has accepted the connection by then, so that it can only reset it.
-    wire.far.next = Answer(0, fault=Fault.REFUSE)
+    wire.far.next = SimulatedAnswer(0, fault=ConnectionFault.REFUSE)
     assert (await wire.failing()).problem in (TransportProblem.UNREACHABLE, TransportProblem.DROPPED)
 
 
 async def test_a_request_is_put_on_the_wire_once_even_when_a_kept_connection_drops(wire: Wire) -> None:
     """aiohttp would send it again by itself, and nobody's budget would have counted that."""
     await wire.get()
-    wire.far.next = Answer(200, fault=Fault.DROP)
+    wire.far.next = SimulatedAnswer(200, fault=ConnectionFault.DROP)
     await wire.failing()
     assert len(wire.far.asked) == 2
 
 
 async def test_a_server_that_hangs_is_given_up(wire: Wire) -> None:
-    wire.far.next = Answer(200, fault=Fault.HANG)
+    wire.far.next = SimulatedAnswer(200, fault=ConnectionFault.HANG)
     assert (await wire.failing()).problem is TransportProblem.TIMEOUT
 
 
 async def test_an_answer_that_comes_too_late_is_given_up(wire: Wire) -> None:
-    wire.far.next = Answer(200, delay=3 * READ_SECONDS)
+    wire.far.next = SimulatedAnswer(200, delay=3 * READ_SECONDS)
     assert (await wire.failing()).problem is TransportProblem.TIMEOUT
 
 
 async def test_an_answer_that_takes_its_time_is_waited_for(wire: Wire) -> None:
-    wire.far.next = Answer(200, b"[]", delay=READ_SECONDS / 10)
+    wire.far.next = SimulatedAnswer(200, b"[]", delay=READ_SECONDS / 10)
     assert (await wire.get()).body == b"[]"
 
 
 async def test_a_body_of_the_largest_size_is_read_and_one_byte_more_is_not(wire: Wire) -> None:
-    wire.far.next = Answer(200, b"x" * LARGEST_BODY)
+    wire.far.next = SimulatedAnswer(200, b"x" * LARGEST_BODY)
     assert len((await wire.get()).body) == LARGEST_BODY
-    wire.far.next = Answer(200, b"x" * (LARGEST_BODY + 1))
+    wire.far.next = SimulatedAnswer(200, b"x" * (LARGEST_BODY + 1))
     failed = await wire.failing()
     assert (failed.problem, failed.detail) == (TransportProblem.TOO_LARGE, "more than 1,000 bytes")
 
 
 async def test_after_a_failure_the_next_request_works(wire: Wire) -> None:
-    wire.far.next = Answer(200, b"x" * (LARGEST_BODY + 1))
+    wire.far.next = SimulatedAnswer(200, b"x" * (LARGEST_BODY + 1))
     await wire.failing()
-    wire.far.next = Answer(200, b"fine")
+    wire.far.next = SimulatedAnswer(200, b"fine")
     assert (await wire.get()).body == b"fine"
 
 

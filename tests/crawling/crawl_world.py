@@ -20,7 +20,7 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import Outcome
 from sellerwatch.agents.answers import Answer, AnswerKind
 from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.agents.lending import LendingTerms
+from sellerwatch.agents.lending import LendingRules
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.token import Token
 from sellerwatch.crawling.absorb_batch import CrawlRules
@@ -30,6 +30,7 @@ from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.judged_result import JudgedResult, judge
 from sellerwatch.crawling.list_reconciliation import list_tasks, pages_of
 from sellerwatch.crawling.put_back import cancel_execution
+from sellerwatch.crawling.save_execution import add_execution
 from sellerwatch.crawling.task import Task, TaskStatus, TaskType
 from sellerwatch.kernel.failure import FailureCode
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId
@@ -100,7 +101,8 @@ class CrawlWorld(StoreWorld):
         def work(tx: Transaction, ids: Iterator[str]) -> ExecutionId:
             pages = pages_of(stated, self.rules.page_size)
             run = Execution.create(ExecutionId(next(ids)), schedule.schedule_id, seller_id, now)
-            tx.executions.add(replace(run.start(pages, now), list_total=stated, deadline_at=now + DAY))
+            begun = replace(run.start(pages, now), list_total=stated, deadline_at=now + DAY, started_by="test")
+            add_execution(tx, begun)
             tx.tasks.add(list_tasks(run.execution_id, seller_id, range(pages), ids, self.rules, now))
             return run.execution_id
 
@@ -112,7 +114,7 @@ class CrawlWorld(StoreWorld):
 
     async def claims(self, wanted: int = 50, worker: int = 1) -> Claims:
         moment, turn = at(self.now), self.turn
-        terms = LendingTerms(self.limits, self.host, self.rules.breaker)
+        terms = LendingRules(self.limits, self.host, self.rules.breaker)
         found = await self.transact(lambda tx: claim(tx, worker_id(worker), wanted, turn, moment, terms))
         self.turn += 1
         return found

@@ -66,7 +66,7 @@ async def test_a_claimed_task_is_not_claimed_twice(practice: CrawlWorld) -> None
 
 async def test_without_work_nothing_is_lent_and_nobody_is_hungry(practice: CrawlWorld) -> None:
     claims = await practice.claims()
-    assert (claims.taken, claims.not_before, claims.tokenless, claims.hungry) == ((), None, (), False)
+    assert (claims.taken, claims.not_before, claims.tokenless, claims.lacks_agents) == ((), None, (), False)
     assert await used(practice) == 0
 
 
@@ -89,7 +89,7 @@ async def test_without_a_permit_no_task_is_touched_and_the_time_of_the_next_is_n
     assert len(await practice.claim()) == 3, "one for each agent"
     before = await practice.tasks(run)
     claims = await practice.claims()
-    assert (claims.taken, claims.hungry) == ((), True)
+    assert (claims.taken, claims.lacks_agents) == ((), True)
     assert claims.not_before == practice.now + timedelta(microseconds=ONE_A_SECOND.spacing_us)
     assert await practice.tasks(run) == before
 
@@ -98,7 +98,7 @@ async def test_agents_without_a_token_are_named_so_that_they_get_one(practice: C
     await practice.start()
     await practice.store.transact(lambda tx: tx.tokens.drop([1, 2, 3]))
     claims = await practice.claims()
-    assert (claims.taken, claims.hungry, claims.not_before) == ((), True, None)
+    assert (claims.taken, claims.lacks_agents, claims.not_before) == ((), True, None)
     assert sorted(candidate.row for candidate in claims.tokenless) == [1, 2, 3]
 
 
@@ -139,7 +139,7 @@ async def test_a_task_is_not_taken_before_its_time(practice: CrawlWorld) -> None
     [task], later = await practice.tasks(run), practice.now + MINUTE
     await practice.store.transact(lambda tx: tx.tasks.save([replace(task, available_at=later)], later))
     claims = await practice.claims()
-    assert (claims.taken, claims.not_before, claims.hungry) == ((), later, False)
+    assert (claims.taken, claims.not_before, claims.lacks_agents) == ((), later, False)
     practice.clock.time = later - timedelta(microseconds=1)
     assert await practice.claim() == ()
     practice.clock.time = later
@@ -222,4 +222,4 @@ async def test_a_token_that_has_expired_lends_nothing(practice: CrawlWorld) -> N
     await practice.start()
     practice.clock.time += 2 * DAY
     claims = await practice.claims()
-    assert (claims.taken, len(claims.tokenless), claims.hungry) == ((), 3, True)
+    assert (claims.taken, len(claims.tokenless), claims.lacks_agents) == ((), 3, True)

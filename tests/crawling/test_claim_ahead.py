@@ -86,7 +86,7 @@ async def test_claims_that_come_after_the_stop_are_not_queued(practice: CrawlWor
 
 async def test_without_an_agent_the_next_look_has_a_longest_wait(practice: CrawlWorld) -> None:
     claimer, now = Claimer(practice), practice.now
-    lacking = claims_of(hungry=True)
+    lacking = claims_of(lacks_agents=True)
     is_shared = practice.store.commits is None
     unknown = DRAINED_WAIT if is_shared else AGENT_WAIT_UNKNOWN
     assert claimer.claim_ahead._next_look(lacking, now) == now + unknown

@@ -116,7 +116,7 @@ def test_after_the_stop_nothing_is_claimed(plan: ClaimPlan) -> None:
 
 
 @pytest.mark.parametrize(
-    ("taken", "hungry", "only_named", "supply"),
+    ("taken", "lacks_agents", "only_named", "supply"),
     [
         (3, False, False, Supply.MORE_AVAILABLE),
         (2, False, False, Supply.DRAINED),
@@ -125,9 +125,9 @@ def test_after_the_stop_nothing_is_claimed(plan: ClaimPlan) -> None:
     ],
 )
 def test_a_claim_of_three_shows_how_much_is_ready(
-    plan: ClaimPlan, taken: int, hungry: bool, only_named: bool, supply: Supply
+    plan: ClaimPlan, taken: int, lacks_agents: bool, only_named: bool, supply: Supply
 ) -> None:
-    plan.note(claims_of(some_claims(taken), hungry=hungry), 3, only_named=only_named)
+    plan.note(claims_of(some_claims(taken), lacks_agents=lacks_agents), 3, only_named=only_named)
     assert (plan.supply, plan.rotation) == (supply, 1)
 
 

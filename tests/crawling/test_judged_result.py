@@ -105,8 +105,8 @@ def test_a_detail_and_options_bring_one_part_with_the_body_as_it_came(task_type:
     assert (ending.end, ending.verdict.agent, ending.list_total) == (TaskEnd.DONE, Outcome.SUCCESS, None)
     [read] = ending.parts
     assert (read.type, read.item_no, read.body) == (part, ITEM, BODIES[task_type])
-    assert read.said is not None
-    assert read.digest == read.said.digest, "hashed before the transaction"
+    assert read.normalized is not None
+    assert read.digest == read.normalized.digest, "hashed before the transaction"
 
 
 @pytest.mark.parametrize("task_type", TaskType)

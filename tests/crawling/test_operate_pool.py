@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -25,7 +24,7 @@ from sellerwatch.agents.agent_status import AgentDetails, UnavailableCause, next
 from sellerwatch.agents.breaker import BreakerRules
 from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.commands import AddedAgentView, ChangedAgentsView, NotOverridden, RekeyedView, RemovedLately
-from sellerwatch.agents.limits import Limits
+from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.pool import Grant
 from sellerwatch.agents.pool_rules import PoolRules
 from sellerwatch.agents.ports import Permit, StoredAgent, UsageEntry
@@ -35,6 +34,8 @@ from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.errors import Invalid
 from sellerwatch.kernel.ids import ReplayableIds, UserAgentId
 from sellerwatch.kernel.operations import OperationContext
+from sellerwatch.settings.limits import TunableLimits
+from sellerwatch.settings.load import load
 
 
 @pytest.fixture(params=ENGINES)
@@ -59,7 +60,7 @@ def context(after: timedelta = timedelta(0)) -> OperationContext:
 
 
 def rules(limits: Limits = LIMITS) -> PoolRules:
-    return PoolRules(BreakerRules(), HOUR, lambda _: limits, lambda _: False)
+    return PoolRules(BreakerRules(), HOUR, lambda _: limits, lambda _: Host(), lambda _: False)
 
 
 def names(*given: int | str) -> list[str]:
@@ -312,29 +313,29 @@ async def test_nothing_of_a_token_is_in_a_repr_a_log_line_or_a_traceback(
 # The limits
 
 
-def in_force(overrides: Mapping[str, str]) -> Mapping[str, Any]:
-    """Limits of a program that knows two, and refuses what is no number."""
-    if not all(value.isdecimal() for value in overrides.values()):
-        raise InvalidAgentName(given="x")
-    return {"window_limit": 80, "max_concurrency": 100} | {name: int(value) for name, value in overrides.items()}
+LIMITS_SET = TunableLimits(load({}).settings)
 
 
 async def test_a_changed_limit_is_kept_with_before_and_after(inline_store: SqlStore) -> None:
     async def set_to(value: str) -> tuple[Any, Any]:
-        return await inline_store.transact(
-            lambda tx: commands.set_limit(tx, "window_limit", value, in_force, actor=ME, now=NOW)
+        changed = await inline_store.transact(
+            lambda tx: commands.set_limit(tx, context(), LIMITS_SET, "window-limit", value)
         )
+        return changed.before, changed.after
 
     assert await set_to("60") == (80, 60)
     assert await set_to("40") == (60, 40)
     assert await inline_store.read(lambda tx: tx.overrides.all()) == {"window_limit": "40"}
     with pytest.raises(Invalid):
         await set_to("many")
-    assert await inline_store.transact(
-        lambda tx: commands.unset_limit(tx, "window_limit", in_force, actor=ME, now=NOW)
-    ) == (40, 80)
+
+    def unset(tx: Transaction) -> tuple[Any, Any]:
+        changed = commands.unset_limit(tx, context(), LIMITS_SET, "WINDOW_LIMIT")
+        return changed.before, changed.after
+
+    assert await inline_store.transact(unset) == (40, 80)
     with pytest.raises(NotOverridden):
-        await inline_store.transact(lambda tx: commands.unset_limit(tx, "window_limit", in_force, actor=ME, now=NOW))
+        await inline_store.transact(unset)
     entries = await inline_store.read(lambda tx: tx.audit.newest(limit=10, subject_type="setting"))
     assert [(e.action, e.subject_id, e.before, e.after) for e in reversed(entries)] == [
         ("limit.set", "WINDOW_LIMIT", {"value": 80}, {"value": 60}),
@@ -346,9 +347,11 @@ async def test_a_changed_limit_is_kept_with_before_and_after(inline_store: SqlSt
 async def test_a_limit_that_has_become_wrong_can_be_mended_and_taken_back(inline_store: SqlStore) -> None:
     def work(tx: Transaction) -> None:
         tx.overrides.set("window_limit", "broken", ME, NOW)
-        assert commands.set_limit(tx, "window_limit", "60", in_force, actor=ME, now=NOW) == (80, 60)
+        mended = commands.set_limit(tx, context(), LIMITS_SET, "WINDOW_LIMIT", "60")
+        assert (mended.before, mended.after) == (80, 60)
         tx.overrides.set("window_limit", "broken", ME, NOW)
-        assert commands.unset_limit(tx, "window_limit", in_force, actor=ME, now=NOW) == (80, 80)
+        unset = commands.unset_limit(tx, context(), LIMITS_SET, "WINDOW_LIMIT")
+        assert (unset.before, unset.after) == (80, 80)
 
     await inline_store.transact(work)
 

@@ -12,12 +12,19 @@ from tests.crawling.crawl_world import BROKEN, CrawlWorld
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.agents.agent import Outcome
+from sellerwatch.agents.agent import AgentStatus, Outcome
+from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.endpoints import Endpoint
+from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.outages import Observation, observe
-from sellerwatch.crawling.outages import apply_outage
+from sellerwatch.crawling.claim import Claim
+from sellerwatch.crawling.execution import ExecutionStatus
+from sellerwatch.crawling.outage_effects import apply_outage
+from sellerwatch.crawling.put_back import cancel_execution
 from sellerwatch.crawling.task import TaskStatus, TaskType
+from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.failure import Failure, FailureCode
+from sellerwatch.kernel.ids import ReplayableIds
 
 
 @pytest.fixture(params=ENGINES)
@@ -154,3 +161,88 @@ async def test_a_claim_leaves_a_probe_about_a_product_that_failed_before_and_doe
     practice.clock.time = not_before
     (probe,) = await practice.claim()
     assert (probe.task.task_type, probe.is_endpoint_probe) == (TaskType.PRODUCT_DETAIL, True)
+
+
+async def test_an_outage_does_not_reopen_a_run_that_a_person_cancelled(practice: CrawlWorld) -> None:
+    run = await practice.start()
+    (page,) = await practice.claim()
+    await practice.answer(page)
+    details = [each for each in await practice.claim() if each.task.task_type is TaskType.PRODUCT_DETAIL]
+    for each in details[:2]:
+        practice.clock.time += SECOND
+        await practice.answer(each, BROKEN)
+    reason = Failure.of(FailureCode.CANCELLED, practice.now)
+    draw = ReplayableIds(practice.ids)
+    await practice.store.transact(
+        lambda tx: cancel_execution(tx, run, reason, practice.rules, draw.replay(), practice.now)
+    )
+
+    practice.clock.time += SECOND
+    await go_away(practice, Endpoint.DETAIL)
+    ended = await practice.run(run)
+    assert (ended.status, ended.failure) == (ExecutionStatus.FAILED, reason)
+    cancelled = [await practice.task(each.task.task_id) for each in details[:2]]
+    assert [task.status for task in cancelled] == [TaskStatus.FAILED] * 2
+
+
+@pytest.mark.parametrize(("code", "status"), [("SERVER_ERROR", TaskStatus.RETRY), ("WORKER_LOST", TaskStatus.FAILED)])
+async def test_an_outage_reopens_a_task_that_failed_for_it_and_no_other(
+    inline_store: SqlStore, code: str, status: TaskStatus
+) -> None:
+    practice = await CrawlWorld(inline_store).open()
+    await practice.start()
+    (page,) = await practice.claim()
+    await practice.answer(page)
+    detail = next(each for each in await practice.claim() if each.task.task_type is TaskType.PRODUCT_DETAIL)
+    await practice.answer(detail, BROKEN)
+    task = await practice.task(detail.task.task_id)
+    why = Failure.of(FailureCode(code), practice.now, status=503, times=3)
+    failed = replace(task.publish_and_start(worker_id(), practice.now).fail(why, practice.now), is_final=True)
+
+    def end(tx: Transaction) -> None:
+        tx.tasks.save([failed], practice.now)
+        execution = tx.executions.get(task.execution_id)
+        assert execution is not None
+        tx.executions.save(execution.record(practice.now, failed=1))
+
+    await practice.store.transact(end)
+    practice.clock.time += SECOND
+    await go_away(practice, Endpoint.DETAIL)
+    assert (await practice.task(task.task_id)).status is status
+
+
+async def test_an_outage_gives_agents_back_their_health_their_freedom_and_their_circuit(inline_store: SqlStore) -> None:
+    practice = await CrawlWorld(inline_store, products=9, limits=Limits(per_second=1, margin=timedelta(0))).open()
+    await practice.start()
+    (page,) = await practice.claim()
+    await practice.answer(page)
+    details: dict[int, Claim] = {}
+    while len(details) < 3:
+        practice.clock.time += SECOND
+        for each in await practice.claim():
+            if each.task.task_type is TaskType.PRODUCT_DETAIL:
+                details[each.candidate.row] = each
+    ill = replace(await practice.agent(1), health_score=35)
+
+    def make_ill(tx: Transaction) -> None:
+        tx.agents.save({1: ill})
+        circuits = tx.circuits.get_rows([1])
+        tx.circuits.save(circuits, {1: replace(circuits[1], failure_count=2)}, practice.now)
+
+    await practice.store.transact(make_ill)
+    for row in (1, 2):
+        practice.clock.time += SECOND
+        await practice.answer(details[row], BROKEN)
+    assert (await practice.agent(1)).status is AgentStatus.SUSPENDED
+    assert (await circuit_of(practice, 1)).state is CircuitState.OPEN
+    practice.clock.time += SECOND
+    await practice.answer(details[3], BROKEN)
+
+    agent, circuit = await practice.agent(1), await circuit_of(practice, 1)
+    assert (agent.status, agent.health_score) == (AgentStatus.AVAILABLE, 35)
+    assert (circuit.state, circuit.failure_count) == (CircuitState.CLOSED, 2)
+    assert [(await practice.agent(row)).health_score for row in (2, 3)] == [100, 100]
+
+
+async def circuit_of(practice: CrawlWorld, row: int) -> Circuit:
+    return (await practice.store.read(lambda tx: tx.circuits.get_rows([row])))[row]

@@ -20,7 +20,7 @@ from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.list_reconciliation import LIST_READINGS, pages_of
 from sellerwatch.crawling.task import Purpose, TaskNote, TaskStatus, TaskType
 from sellerwatch.kernel.failure import FailureCode
-from sellerwatch.kernel.fast_values import altered
+from sellerwatch.kernel.fast_values import copy_with
 from sellerwatch.kernel.ids import ItemNo
 from sellerwatch.sellers.seller import SellerStatus
 
@@ -110,7 +110,7 @@ async def test_digests_of_an_earlier_build_tell_nothing_although_they_differ(pra
     def age(tx: Transaction) -> None:
         items = tx.products.of_items(practice.items())
         old = {"minishop_hash": "1" * 32, "detail_hash": "2" * 32, "option_hash": "3" * 32}
-        tx.products.save([altered(product, **old) for product in items.values()])
+        tx.products.save([copy_with(product, **old) for product in items.values()])
         tx.bodies.forget_body_hashes(practice.items())
 
     await practice.store.transact(age)
@@ -188,12 +188,12 @@ async def test_a_task_that_is_gone_from_the_table_is_passed_over(practice: Crawl
 
 async def test_the_counts_equal_a_recount_after_every_step(inline_store: SqlStore) -> None:
     practice = await CrawlWorld(inline_store, products=6, page_size=4).open()
-    run, dice = await practice.start(), rng(4)
+    run, seeded_rng = await practice.start(), rng(4)
     for _ in range(200):
         taken = await practice.claim(5)
         if not taken:
             break
-        answers = [dice.choice([None, None, BROKEN, GONE, NONSENSE]) for _ in taken]
+        answers = [seeded_rng.choice([None, None, BROKEN, GONE, NONSENSE]) for _ in taken]
         await practice.absorb([practice.judged(each, answer) for each, answer in zip(taken, answers, strict=True)])
         await practice.recount(run)
         practice.clock.time += SECOND

@@ -20,7 +20,7 @@ FAILED = NOW + MINUTE
 BACK = NOW + 2 * MINUTE
 LATER = NOW + 3 * MINUTE
 NEXT_TRY = NOW + HOUR
-NO_SESSION = Failure.of(FailureCode.NO_SESSION, FAILED, detail="")
+NO_SESSION = Failure.of(FailureCode.NO_SESSION, FAILED)
 
 
 @pytest.fixture(params=ENGINES)

@@ -68,7 +68,8 @@ async def test_a_run_waits_for_an_endpoint_that_is_away_and_that_it_needs(
     assert (found.code, found.at) == (FailureCode.CIRCUIT_OPEN, NOW)
     assert found.facts_by_name == {
         "endpoint": "options",
-        "detail": "The marketplace answered 503: an error on its side.",
+        "cause": "SERVER_ERROR",
+        "status": 503,
     }
     shown = WaitingView.of(found, "en")
     assert shown is not None
@@ -108,6 +109,32 @@ async def test_a_pause_is_said_before_anything_else(
 
 async def test_a_run_that_was_not_started_says_why_its_last_try_did_not_succeed(inline_store: SqlStore) -> None:
     await keep(inline_store, PENDING)
+    assert await cause(inline_store, PENDING) == REFUSED
+
+
+async def test_a_start_says_that_the_list_is_away_although_its_last_try_failed_before(inline_store: SqlStore) -> None:
+    await keep(inline_store, PENDING)
+    await open_circuit(inline_store, Endpoint.LIST, NOW)
+    found = await cause(inline_store, PENDING)
+    assert found is not None
+    assert (found.code, found.facts_by_name["endpoint"]) == (FailureCode.CIRCUIT_OPEN, "list")
+
+
+@pytest.mark.parametrize("code", [FailureCode.NO_FREE_AGENT, FailureCode.NO_SESSION])
+async def test_a_start_that_found_no_agent_says_that_the_token_page_is_away(
+    inline_store: SqlStore, code: FailureCode
+) -> None:
+    run = an_execution(1).wait_to_start(Failure.of(code, NOW, seconds=1), NOW + MINUTE)
+    await keep(inline_store, run)
+    await open_circuit(inline_store, Endpoint.TOKEN, NOW)
+    found = await cause(inline_store, run)
+    assert found is not None
+    assert (found.code, found.facts_by_name["endpoint"]) == (FailureCode.CIRCUIT_OPEN, "token")
+
+
+async def test_a_start_whose_question_failed_does_not_wait_for_the_token_page(inline_store: SqlStore) -> None:
+    await keep(inline_store, PENDING)
+    await open_circuit(inline_store, Endpoint.TOKEN, NOW)
     assert await cause(inline_store, PENDING) == REFUSED
 
 

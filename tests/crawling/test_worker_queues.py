@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from tests.crawling.worker_parts import a_claim, a_result, judged, some_claims
 
-from sellerwatch.crawling.judged_result import JudgedResult
+from sellerwatch.crawling.judged_result import FetchResult, JudgedResult
 from sellerwatch.crawling.task import TaskType
-from sellerwatch.crawling.worker_queues import BATCH_SIZE, RESULT_BUFFER, ClaimQueue, FetchResult, ResultQueue
+from sellerwatch.crawling.worker_queues import BATCH_SIZE, RESULT_BUFFER, ClaimQueue, ResultQueue
 
 
 def test_claims_are_started_in_the_order_they_came() -> None:

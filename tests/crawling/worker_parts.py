@@ -15,9 +15,9 @@ from sellerwatch.agents.ports import Permit
 from sellerwatch.crawling.claim import Claim, Claims
 from sellerwatch.crawling.claim_plan import ClaimPlan
 from sellerwatch.crawling.context import Crawl, Tuning
-from sellerwatch.crawling.judged_result import JudgedResult, judge
+from sellerwatch.crawling.judged_result import FetchResult, JudgedResult, judge
 from sellerwatch.crawling.task import TaskType
-from sellerwatch.crawling.worker_queues import ClaimQueue, FetchResult, ResultQueue
+from sellerwatch.crawling.worker_queues import ClaimQueue, ResultQueue
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
 
 OK = Answer(AnswerKind.OK, 200, b"{}")
@@ -32,8 +32,8 @@ def some_claims(number: int, first: int = 1) -> list[Claim]:
     return [a_claim(first + each) for each in range(number)]
 
 
-def claims_of(taken: Sequence[Claim] = (), *, hungry: bool = False) -> Claims:
-    return Claims(tuple(taken), None, (), hungry)
+def claims_of(taken: Sequence[Claim] = (), *, lacks_agents: bool = False) -> Claims:
+    return Claims(tuple(taken), None, (), lacks_agents)
 
 
 def a_result(claim: Claim, answer: Answer = GONE) -> FetchResult:

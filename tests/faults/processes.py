@@ -24,7 +24,7 @@ from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.kernel.clock import SystemClock
 from sellerwatch.kernel.ids import Ids, SellerId
 from sellerwatch.sellers.commands import run_now
-from sellerwatch.simulator.rng import dice
+from sellerwatch.simulator.rng import seeded_rng
 
 #: Nobody waits longer for anything here; a machine that is slow is not a fault.
 LIMITS = {"WINDOW_LIMIT": 80, "WINDOW_SECONDS": 10, "REQUESTS_PER_SECOND": 30}
@@ -164,7 +164,7 @@ def register_at(url: str, *sellers: str, due: bool = True) -> None:
     """As `sellers add --crawl-now` does it, without a process for each."""
     clock = SystemClock()
     store = SqlStore(make_engine(url), clock, InlineRunner(), InlineRunner())
-    world = StoreWorld(store, clock, Ids(clock, dice(*sellers)))
+    world = StoreWorld(store, clock, Ids(clock, seeded_rng(*sellers)))
     names, now = list(map(SellerId, sellers)), world.now
     asyncio.run(world.register(names))
     if due:

@@ -21,8 +21,8 @@ from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop
 from sellerwatch.outbox.message import MessageStatus
 from sellerwatch.outbox.rules import DeliveryRules
-from sellerwatch.simulator.product_server import Mode
-from sellerwatch.simulator.rng import dice
+from sellerwatch.simulator.product_server import ServerMode
+from sellerwatch.simulator.rng import seeded_rng
 
 #: Two failures open the circuit, so that a short story has all of it.
 RULES = DeliveryRules(
@@ -33,7 +33,14 @@ RULES = DeliveryRules(
     opened=Backoff(5, 20),
     patience=timedelta(seconds=25),
 )
-MOODS = [Mode.WELL, Mode.ERROR, Mode.ERROR_AFTER, Mode.DROP_AFTER, Mode.HANG, Mode.THROTTLE]
+MOODS = [
+    ServerMode.WELL,
+    ServerMode.ERROR,
+    ServerMode.ERROR_AFTER,
+    ServerMode.DROP_AFTER,
+    ServerMode.HANG,
+    ServerMode.THROTTLE,
+]
 #: More than any story needs: whoever waits longer waits for ever.
 PATIENCE = 24 * 3600.0
 
@@ -77,7 +84,7 @@ async def live(practice: DeliveryWorld, life: Life) -> None:
         assert trouble is None or isinstance(trouble, Killed), trouble
 
 
-def story(template: Path, mood: Mode, *ends: int) -> list[str]:
+def story(template: Path, mood: ServerMode, *ends: int) -> list[str]:
     """Lives that end at these steps, one after the other, and a last one that is let live; returns its steps."""
     loop = VirtualLoop(LATER)
     store = store_in_memory(template, VirtualClock(loop))
@@ -107,7 +114,7 @@ def story(template: Path, mood: Mode, *ends: int) -> list[str]:
 
 @pytest.mark.parametrize("mood", MOODS)
 def test_killed_at_any_step_of_delivery_everything_arrives_once_and_in_order(
-    migrated_template: Path, mood: Mode
+    migrated_template: Path, mood: ServerMode
 ) -> None:
     steps = story(migrated_template, mood)
     assert set(steps) == {f"{when} a {kind}" for when in ("before", "after") for kind in ("transaction", "delivery")}
@@ -120,9 +127,11 @@ def test_killed_at_any_step_of_delivery_everything_arrives_once_and_in_order(
     assert harmed == []
 
 
-@pytest.mark.parametrize("mood", [Mode.ERROR_AFTER, Mode.THROTTLE])
-def test_killed_at_any_three_steps_of_delivery_everything_still_arrives(migrated_template: Path, mood: Mode) -> None:
+@pytest.mark.parametrize("mood", [ServerMode.ERROR_AFTER, ServerMode.THROTTLE])
+def test_killed_at_any_three_steps_of_delivery_everything_still_arrives(
+    migrated_template: Path, mood: ServerMode
+) -> None:
     steps = story(migrated_template, mood)
-    rng = dice("three deaths", mood.value)
+    rng = seeded_rng("three deaths", mood.value)
     for _ in range(25):
         story(migrated_template, mood, *rng.choices(range(1, len(steps) + 1), k=3))

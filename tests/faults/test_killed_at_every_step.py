@@ -20,7 +20,7 @@ from tests.simulation.service_world import ServiceWorld, play
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.outbox.message import OutboxKind
-from sellerwatch.simulator.rng import dice
+from sellerwatch.simulator.rng import seeded_rng
 from sellerwatch.simulator.world import CHANGES_ONLY
 
 #: A pool so small that a request too many would be one over the budget.
@@ -75,7 +75,7 @@ async def begin(stage: ServiceWorld, crawled: bool = False) -> None:
         async with stage.serving() as service:
             await stage.crawl_all(service, sellers)
         world = stage.simulator.world
-        changed = {mutation.item_no for mutation in world.mutate(3, dice("changes"), CHANGES_ONLY)}
+        changed = {mutation.item_no for mutation in world.mutate(3, seeded_rng("changes"), CHANGES_ONLY)}
         (gone,) = set(world.listing(sellers[0])) - changed
         world.vanish(gone)
         now = stage.clock.now()
@@ -153,6 +153,6 @@ def test_killed_at_any_step_a_crawl_is_completed_by_the_next_start(
 
 def test_killed_at_any_two_steps_a_crawl_is_still_completed(migrated_template: Path) -> None:
     steps = steps_of(migrated_template, crawled=False)
-    rng = dice("two deaths")
+    rng = seeded_rng("two deaths")
     walk: list[tuple[int, ...]] = [tuple(rng.choices(range(1, len(steps) + 1), k=2)) for _ in range(40)]
     assert died_of(migrated_template, walk, steps, crawled=False) == []

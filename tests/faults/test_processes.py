@@ -12,7 +12,7 @@ import pytest
 from tests.faults.processes import Program, SimulatorProcess, count, is_settled, register_at, run
 from tests.waiting import wait_until
 
-from sellerwatch.simulator.rng import dice
+from sellerwatch.simulator.rng import seeded_rng
 
 HELD = "SELECT COUNT(*) FROM crawler_tasks WHERE status = 'IN_PROGRESS'"
 UNANSWERED = "SELECT COUNT(*) FROM permits WHERE answered_at IS NULL"
@@ -33,7 +33,7 @@ def register(database: Path, *sellers: str, due: bool = True) -> None:
 def test_a_service_killed_again_and_again_completes_its_runs_when_it_is_let_live(
     tmp_path: Path, database_file: Path
 ) -> None:
-    rng = dice("kill -9")
+    rng = seeded_rng("kill -9")
     with simulating(tmp_path, "--sellers", "2", "--products", "250", "--latency-ms", "100") as simulator:
         settings = simulator.settings(database_file)
         register(database_file, "seller_0001", "seller_0002")

@@ -14,7 +14,7 @@ from tests.pool.lending import LIMITS, Door, Process, a_ground, embedded, with_r
 from tests.servers import Redis, running
 
 from sellerwatch.adapters.redis.scripts import KEYS
-from sellerwatch.adapters.redis.server import RedisEvicts, RedisUnavailable, Server
+from sellerwatch.adapters.redis.server import RedisEvicts, RedisServer, RedisUnavailable
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.ports import Permit
@@ -35,8 +35,8 @@ def redis() -> Iterator[Redis]:
 
 
 @pytest.fixture
-async def server(redis: Redis) -> AsyncIterator[Server]:
-    made = Server(redis.url)
+async def server(redis: Redis) -> AsyncIterator[RedisServer]:
+    made = RedisServer(redis.url)
     yield made
     await made.close()
 
@@ -57,7 +57,7 @@ async def lent_in_all(process: Process) -> int:
 
 
 async def test_an_emptied_redis_is_filled_from_the_database_before_anything_is_lent(
-    server: Server, store: SqlStore
+    server: RedisServer, store: SqlStore
 ) -> None:
     process = await with_redis(server, store, 1, LONG)
     answered, under_way = await process.lent(4), await process.lent(3)
@@ -68,7 +68,7 @@ async def test_an_emptied_redis_is_filled_from_the_database_before_anything_is_l
     assert await process.lent() == []
 
 
-async def test_two_processes_that_fill_it_at_once_fill_it_once(server: Server, store: SqlStore) -> None:
+async def test_two_processes_that_fill_it_at_once_fill_it_once(server: RedisServer, store: SqlStore) -> None:
     first, second = await with_redis(server, store, 1, LONG), await with_redis(server, store, 2, LONG)
     lent = len(await first.lent(4)) + len(await second.lent(4))
     await server.ask("FLUSHALL")
@@ -77,7 +77,7 @@ async def test_two_processes_that_fill_it_at_once_fill_it_once(server: Server, s
 
 
 async def test_a_claim_that_committed_while_redis_was_emptied_is_known_before_it_leaves(
-    server: Server, store: SqlStore
+    server: RedisServer, store: SqlStore
 ) -> None:
     first, second = await with_redis(server, store, 1, LONG), await with_redis(server, store, 2, LONG)
     candidates = await store.read(lambda tx: tx.agents.candidates(moment(first.clock)))
@@ -96,7 +96,7 @@ async def test_a_claim_that_committed_while_redis_was_emptied_is_known_before_it
 
 
 async def test_restarted_empty_again_and_again_in_mid_run_it_never_lends_too_many(
-    redis: Redis, server: Server, store: SqlStore
+    redis: Redis, server: RedisServer, store: SqlStore
 ) -> None:
     door = Door(LIMITS)
     processes = [await with_redis(server, store, number) for number in (1, 2)]
@@ -116,7 +116,7 @@ async def test_restarted_empty_again_and_again_in_mid_run_it_never_lends_too_man
 
 
 async def test_while_it_is_frozen_nothing_leaves_and_then_it_goes_on(
-    redis: Redis, server: Server, store: SqlStore
+    redis: Redis, server: RedisServer, store: SqlStore
 ) -> None:
     door = Door(LIMITS)
     process = await with_redis(server, store, 1)
@@ -130,7 +130,7 @@ async def test_while_it_is_frozen_nothing_leaves_and_then_it_goes_on(
 
 
 async def test_an_answer_that_could_not_be_told_is_told_with_the_next(
-    redis: Redis, server: Server, store: SqlStore
+    redis: Redis, server: RedisServer, store: SqlStore
 ) -> None:
     process = await with_redis(server, store, 1)
     permits = await process.lent(MOST)
@@ -142,14 +142,16 @@ async def test_an_answer_that_could_not_be_told_is_told_with_the_next(
     assert len(await process.lent(MOST)) == MOST
 
 
-async def test_there_is_no_falling_back_to_the_embedded_limiter(redis: Redis, server: Server, store: SqlStore) -> None:
+async def test_there_is_no_falling_back_to_the_embedded_limiter(
+    redis: Redis, server: RedisServer, store: SqlStore
+) -> None:
     process = await with_redis(server, store, 1)
     redis.kill()
     with pytest.raises(RedisUnavailable, match="nobody answers there"):
         await process.lent()
 
 
-async def test_what_redis_forgot_by_half_the_books_still_know(server: Server, store: SqlStore) -> None:
+async def test_what_redis_forgot_by_half_the_books_still_know(server: RedisServer, store: SqlStore) -> None:
     """Keys that somebody deleted while the epoch stayed: the claim's transaction looks at the database once more."""
     process = await with_redis(server, store, 1, LONG)
     await process.answer(await process.lent(MOST))
@@ -157,13 +159,15 @@ async def test_what_redis_forgot_by_half_the_books_still_know(server: Server, st
     assert await process.lent() == []
 
 
-async def test_what_was_lent_embedded_meanwhile_is_known_at_the_next_start(server: Server, store: SqlStore) -> None:
+async def test_what_was_lent_embedded_meanwhile_is_known_at_the_next_start(
+    server: RedisServer, store: SqlStore
+) -> None:
     await (await with_redis(server, store, 1, LONG)).lent(2)
     await (await embedded(store, 2, LONG)).lent(5)
     assert await lent_in_all(await with_redis(server, store, 3, LONG)) == MOST - 7
 
 
-async def test_a_clock_of_redis_that_is_set_forward_opens_no_window(server: Server, store: SqlStore) -> None:
+async def test_a_clock_of_redis_that_is_set_forward_opens_no_window(server: RedisServer, store: SqlStore) -> None:
     process = await with_redis(server, store, 1)
     await process.answer(await process.lent(MOST))
     # As if all so far had been said an hour later than it is.
@@ -175,7 +179,7 @@ async def test_a_clock_of_redis_that_is_set_forward_opens_no_window(server: Serv
     assert await process.lent() == []
 
 
-async def test_nothing_of_the_limiter_has_a_time_to_live(server: Server, store: SqlStore) -> None:
+async def test_nothing_of_the_limiter_has_a_time_to_live(server: RedisServer, store: SqlStore) -> None:
     process = await with_redis(server, store, 1)
     await process.answer(await process.lent(4))
     keys = await server.ask("KEYS", "*")
@@ -183,7 +187,7 @@ async def test_nothing_of_the_limiter_has_a_time_to_live(server: Server, store: 
     assert {await server.ask("TTL", key) for key in keys} == {-1}
 
 
-async def test_a_server_that_may_evict_our_keys_is_refused(server: Server) -> None:
+async def test_a_server_that_may_evict_our_keys_is_refused(server: RedisServer) -> None:
     await server.ask("CONFIG", "SET", "maxmemory", "100mb")
     await server.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     with pytest.raises(RedisEvicts, match="noeviction"):
@@ -191,9 +195,11 @@ async def test_a_server_that_may_evict_our_keys_is_refused(server: Server) -> No
 
 
 @pytest.mark.parametrize("user", ["", ":wr0ng-s3cret@"])
-async def test_wrong_credentials_are_one_sentence_without_the_password(redis: Redis, server: Server, user: str) -> None:
+async def test_wrong_credentials_are_one_sentence_without_the_password(
+    redis: Redis, server: RedisServer, user: str
+) -> None:
     await server.ask("CONFIG", "SET", "requirepass", "right")
-    other = Server(redis.url.replace("//", f"//{user}"))
+    other = RedisServer(redis.url.replace("//", f"//{user}"))
     with pytest.raises(RedisUnavailable, match="wants the right user and password") as refused:
         await other.check()
     assert "wr0ng" not in f"{refused.value}{refused.value!r}{other!r}{refused.value.__cause__!r}"

@@ -17,7 +17,7 @@ from sellerwatch.catalog.product import PartType
 from sellerwatch.catalog.quarantine import Case, CaseKind
 from sellerwatch.catalog.removal import Removal, RemovalReason
 from sellerwatch.kernel.ids import CaseId, RemovalId, SellerId
-from sellerwatch.simulator.product_server import Behaviour, Mode
+from sellerwatch.simulator.product_server import ServerBehaviour, ServerMode
 
 #: Words that are the same in every language, and what sellers are called here.
 NAMES = {"seller", "Sellerwatch", "English", "CSV", "JSON", "HTTP", "ID", "UTC"}
@@ -33,15 +33,15 @@ def whole_stage(migrated_template: Path, tmp_path_factory: pytest.TempPathFactor
 def stage(whole_stage: ConsoleInBrowser) -> Iterator[ConsoleInBrowser]:
     """No journey leaves a complaint of the browser behind: no script that failed, nothing the policy kept out."""
     whole_stage.wrongs.clear()
-    whole_stage.simulator.product_server.behave(Behaviour())
+    whole_stage.simulator.product_server.behave(ServerBehaviour())
     yield whole_stage
     assert whole_stage.wrongs == []
 
 
 def crawl(page: Page, seller: str) -> None:
-    """Press “Run now” and watch it to its end; the page is never loaded again."""
+    """Press “Start run” and watch it to its end; the page is never loaded again."""
     page.goto(f"/sellers/{seller}")
-    page.get_by_role("button", name="Run now").click()
+    page.get_by_role("button", name="Start run").click()
     expect(page.get_by_role("heading", name=f"Run of {seller}")).to_be_visible()
     page.evaluate("window.stayed = true")
     expect(page.locator("#live .head .pill")).to_have_text("completed")
@@ -62,9 +62,9 @@ def test_the_first_log_in_chooses_a_password_of_its_own(stage: ConsoleInBrowser)
     page.get_by_label("Password").fill(stage.first_password)
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_role("heading", name="Choose a password")).to_be_visible()
-    page.get_by_label("Password you have").fill(stage.first_password)
+    page.get_by_label("Current password").fill(stage.first_password)
     page.get_by_label("New password").fill("a horse of my own")
-    page.get_by_role("button", name="Choose and log in").click()
+    page.get_by_role("button", name="Save and log in").click()
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()
     expect(page.locator(".who strong")).to_have_text("admin")
     expect(page.locator(".pulse")).to_have_text("live")
@@ -80,15 +80,15 @@ def test_a_seller_is_registered_run_and_watched_to_its_end(stage: ConsoleInBrows
     page.keyboard.press("g")
     page.keyboard.press("s")
     expect(page.get_by_role("heading", name="Sellers")).to_be_visible()
-    page.get_by_role("link", name="Register a seller").click()
+    page.get_by_role("link", name="Register seller").click()
     page.get_by_label("Seller id").fill("seller_0001")
     page.get_by_label("Name").fill("럭셔리하우스")
     page.get_by_label("Every").fill("6")
     page.get_by_label("Unit").select_option("HOURS")
-    page.get_by_role("button", name="Register a seller").click()
+    page.get_by_role("button", name="Register seller").click()
     expect(page.locator(".toast")).to_contain_text("Registered: 럭셔리하우스.")
     expect(page.get_by_text("every 6 hours")).to_be_visible()
-    page.get_by_role("button", name="Run now").click()
+    page.get_by_role("button", name="Start run").click()
     bar = page.locator("#live progress").first
     expect(page.locator("#live .head .pill")).to_have_text("running")
     page.evaluate("window.stayed = true")
@@ -137,7 +137,7 @@ def test_an_event_that_failed_is_replayed_after_a_look_at_what_will_happen(stage
     page = stage.page()
     stage.log_in(page)
     known(stage, "seller_0003")
-    stage.simulator.product_server.behave(Behaviour(Mode.ERROR, requests=2))
+    stage.simulator.product_server.behave(ServerBehaviour(ServerMode.ERROR, requests=2))
     crawl(page, "seller_0003")
     page.goto("/")
     need = page.locator("#needs li", has_text="events could not be delivered")
@@ -145,13 +145,13 @@ def test_an_event_that_failed_is_replayed_after_a_look_at_what_will_happen(stage
     shot(page, "needs-you")
     need.get_by_role("link").click()
     expect(page.locator("#table-messages tbody tr")).to_have_count(2)
-    page.get_by_role("link", name="Replay 2 failed").click()
+    page.get_by_role("link", name="Replay 2 failed messages").click()
     dialog = page.locator("#dialog")
-    expect(dialog).to_contain_text("2 messages about 2 subjects would be sent once more")
-    expect(dialog).to_contain_text("Of 1 seller.")
+    expect(dialog).to_contain_text("2 messages about 2 subjects would be sent again")
+    expect(dialog).to_contain_text("From 1 seller.")
     shot(page, "replay-preview")
-    dialog.get_by_role("button", name="Replay").click()
-    expect(page.locator(".toast")).to_contain_text("2 messages are on their way again.")
+    dialog.get_by_role("button", name="Replay messages").click()
+    expect(page.locator(".toast")).to_contain_text("2 messages are being sent again.")
     expect(page.locator("#state dl")).to_contain_text(re.compile(r"failed\s*0"))
     page.goto("/")
     expect(page.locator("#needs")).not_to_contain_text("could not be delivered")
@@ -163,13 +163,13 @@ def test_an_agent_is_suspended_and_recovered(stage: ConsoleInBrowser) -> None:
     page.goto("/agents")
     page.locator(".heat a", has_text="#42").click()
     expect(page.get_by_role("heading", name="Agent #42")).to_be_visible()
-    page.get_by_role("link", name="Suspend").click()
+    page.get_by_role("link", name="Suspend agent").click()
     dialog = page.locator("#dialog")
     expect(dialog).to_contain_text("99 of 100 agents stay available")
-    dialog.get_by_label("Hours of rest").fill("2")
+    dialog.get_by_label("Hours").fill("2")
     dialog.get_by_label("Reason").fill("looking into a complaint")
-    dialog.get_by_role("button", name="Suspend").click()
-    expect(page.locator(".toast")).to_contain_text("Agent #42 rests.")
+    dialog.get_by_role("button", name="Suspend agent").click()
+    expect(page.locator(".toast")).to_contain_text("Agent #42 was suspended.")
     expect(page.locator("#live .head .pill")).to_have_text("suspended")
     expect(page.locator(".problem")).to_contain_text("looking into a complaint")
     shot(page, "agent-suspended")
@@ -177,7 +177,7 @@ def test_an_agent_is_suspended_and_recovered(stage: ConsoleInBrowser) -> None:
     expect(page.locator(".heat a.out")).to_contain_text("#42")
     shot(page, "agents")
     page.goto("/agents/42")
-    page.get_by_role("button", name="Recover").click()
+    page.get_by_role("button", name="Recover agent").click()
     expect(page.locator("#live .head .pill")).to_have_text("available")
     expect(page.locator("#table-audit tbody tr").first).to_contain_text("agent recovered")
 

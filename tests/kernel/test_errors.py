@@ -199,7 +199,7 @@ def test_the_code_is_the_class_name_in_capitals(error: type[SellerwatchError], c
 def test_an_error_says_its_sentence_from_its_facts() -> None:
     error = SellerNotFound(seller_id="seller_1")
     assert error.facts == {"seller_id": "seller_1"}
-    assert str(error) == "There is no seller seller_1; `sellerwatch sellers list` shows those there are."
+    assert str(error) == "There is no seller seller_1."
 
 
 def test_an_error_without_fields_has_no_facts() -> None:

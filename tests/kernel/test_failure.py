@@ -61,6 +61,23 @@ def test_a_failure_can_be_charged_to_another_than_its_code_says() -> None:
     assert Failure.of(FailureCode.SERVER_ERROR, NOW, Blame.MARKETPLACE, status=503) == UNWELL
 
 
+@pytest.mark.parametrize(("language", "script"), [("en", re.compile("[가-힣]")), ("ko", re.compile("[A-Za-z]{7}"))])
+def test_the_sentence_of_a_cause_is_in_the_language_of_the_whole(language: str, script: re.Pattern[str]) -> None:
+    away = Failure.because(UNWELL, FailureCode.CIRCUIT_OPEN, NOW, endpoint="list")
+    overtaken = Failure.because(away, FailureCode.OVERTAKEN, NOW, away.blame)
+    sentence = failure_text(overtaken, language)
+    assert failure_text(away, language) in sentence
+    assert failure_text(UNWELL, language) in sentence
+    assert not script.search(sentence), sentence
+    assert overtaken.facts_by_name == {"cause": "CIRCUIT_OPEN/SERVER_ERROR", "endpoint": "list", "status": 503}
+
+
+def test_a_failure_whose_cause_is_not_known_has_a_whole_sentence() -> None:
+    assert failure_text(Failure.because(None, FailureCode.OVERTAKEN, NOW)) == (
+        "It could not be started before the next run was due."
+    )
+
+
 def test_facts_from_outside_are_cut_to_a_bounded_length() -> None:
     made = Failure.of(FailureCode.UNREACHABLE, NOW, detail="x" * 10_000)
     assert made.facts_by_name == {"detail": "x" * LONGEST_FACT}
@@ -71,6 +88,7 @@ def test_facts_from_outside_are_cut_to_a_bounded_length() -> None:
     [
         UNWELL,
         Failure.of(FailureCode.CANCELLED, NOW),
+        Failure.because(UNWELL, FailureCode.REQUEST_LIMIT, NOW, requests=6),
         Failure.of(FailureCode.INTERNAL, NOW, Blame.PARSER, detail="값 'x' {y} 🧥"),
     ],
 )

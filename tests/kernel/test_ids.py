@@ -117,7 +117,7 @@ def test_what_is_no_canonical_uuid_is_no_id(text: str) -> None:
     assert isinstance(refusal.value, Invalid)
     assert refusal.value.code == "INVALID_ID"
     assert refusal.value.facts == {"kind": "TaskId", "given": text}
-    assert str(refusal.value).startswith(f"'{text}' is not an id of the kind TaskId")
+    assert str(refusal.value).startswith(f"'{text}' is not a valid TaskId")
 
 
 @pytest.mark.parametrize("text", ["seller_12345", "x", "셀러", "a b", "x" * 100])

@@ -13,7 +13,7 @@ from sellerwatch.agents.answers import AnswerKind, Identity, Session
 from sellerwatch.catalog.ports import Unparsable
 from sellerwatch.kernel.ids import ItemNo, SellerId
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
-from sellerwatch.simulator.chaos import Profile, Storms
+from sellerwatch.simulator.chaos import ChaosProfile, Storms
 from sellerwatch.simulator.simulator import Simulator
 from sellerwatch.simulator.transport import SimulatedTransport
 
@@ -49,7 +49,7 @@ class Market:
         return self.clock.now()
 
     def suffer(self, **profile: object) -> None:
-        self.simulator.marketplace.chaos.become(Profile(**profile))  # type: ignore[arg-type]
+        self.simulator.marketplace.chaos.become(ChaosProfile(**profile))  # type: ignore[arg-type]
 
 
 @pytest.fixture

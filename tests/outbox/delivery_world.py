@@ -26,7 +26,7 @@ from sellerwatch.outbox.message import Message, OutboxKind
 from sellerwatch.outbox.ports import OutboxTx, Receiver
 from sellerwatch.outbox.receipt import Receipt
 from sellerwatch.outbox.rules import DeliveryRules
-from sellerwatch.simulator.product_server import Behaviour, Mode
+from sellerwatch.simulator.product_server import ServerBehaviour, ServerMode
 from sellerwatch.simulator.receiver import SimulatedReceiver
 from sellerwatch.simulator.simulator import Simulator
 
@@ -140,8 +140,8 @@ class DeliveryWorld(StoreWorld):
             version=version,
         )
 
-    def behave(self, mode: Mode, *, requests: int | None = None, probability: float = 1.0, wait: int = 1) -> None:
-        self.server.behave(Behaviour(mode, probability, requests, wait))
+    def behave(self, mode: ServerMode, *, requests: int | None = None, probability: float = 1.0, wait: int = 1) -> None:
+        self.server.behave(ServerBehaviour(mode, probability, requests, wait))
 
     async def messages(self) -> list[Message]:
         def work(tx: Transaction) -> list[Message]:

@@ -13,7 +13,7 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.outbox.deliver import Delivery
 from sellerwatch.outbox.message import MessageStatus
 from sellerwatch.outbox.rules import DeliveryRules
-from sellerwatch.simulator.product_server import Mode
+from sellerwatch.simulator.product_server import ServerMode
 
 COMPLETED, FAILED, WAITING, SENDING = (
     MessageStatus.COMPLETED,
@@ -57,8 +57,20 @@ def test_an_event_that_arrived_is_completed_and_stamped(practice: DeliveryWorld)
     practice.play(scenario())
 
 
-@pytest.mark.parametrize("mode", [Mode.DOWN, Mode.ERROR, Mode.ERROR_AFTER, Mode.DROP_AFTER, Mode.HANG, Mode.REDIRECT])
-def test_a_receiver_that_fails_for_a_while_gets_everything_in_the_end(practice: DeliveryWorld, mode: Mode) -> None:
+@pytest.mark.parametrize(
+    "mode",
+    [
+        ServerMode.DOWN,
+        ServerMode.ERROR,
+        ServerMode.ERROR_AFTER,
+        ServerMode.DROP_AFTER,
+        ServerMode.HANG,
+        ServerMode.REDIRECT,
+    ],
+)
+def test_a_receiver_that_fails_for_a_while_gets_everything_in_the_end(
+    practice: DeliveryWorld, mode: ServerMode
+) -> None:
     async def scenario() -> None:
         for _ in range(2):
             await practice.tell(*range(1, 31))
@@ -76,7 +88,7 @@ def test_a_receiver_that_fails_by_chance_gets_everything_with_the_help_of_an_ope
     async def scenario() -> None:
         for _ in range(3):
             await practice.tell(*range(1, 41))
-        practice.behave(Mode.ERROR_AFTER, probability=0.5)
+        practice.behave(ServerMode.ERROR_AFTER, probability=0.5)
         delivery = await practice.delivery()
         async with Running(delivery):
             await practice.until_empty(delivery)
@@ -91,7 +103,7 @@ def test_a_receiver_that_fails_by_chance_gets_everything_with_the_help_of_an_ope
 def test_the_tries_of_an_event_are_five_and_lie_a_back_off_apart(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         await practice.tell(1)
-        practice.behave(Mode.ERROR)
+        practice.behave(ServerMode.ERROR)
         delivery = await practice.delivery()
         async with Running(delivery):
             await practice.until_empty(delivery)
@@ -236,7 +248,7 @@ def test_one_seed_gives_one_history(inline_store: SqlStore) -> None:
             await other.store.transact(work)
             for _ in range(2):
                 await other.tell(*range(1, 61))
-            other.behave(Mode.ERROR_AFTER, probability=0.4)
+            other.behave(ServerMode.ERROR_AFTER, probability=0.4)
             delivery = await other.delivery()
             async with Running(delivery):
                 await other.until_empty(delivery)

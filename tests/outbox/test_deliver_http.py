@@ -15,12 +15,12 @@ from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import SystemClock
 from sellerwatch.outbox.deliver import Delivery
 from sellerwatch.outbox.message import Message, MessageStatus
-from sellerwatch.outbox.receipt import Verdict
+from sellerwatch.outbox.receipt import DeliveryVerdict
 from sellerwatch.outbox.rules import DeliveryRules
 from sellerwatch.simulator.http import serve
-from sellerwatch.simulator.product_server import Mode
+from sellerwatch.simulator.product_server import ServerMode
 from sellerwatch.simulator.simulator import EVENTS_PATH
-from sellerwatch.simulator.wire import Answer, Request
+from sellerwatch.simulator.wire import SimulatedAnswer, SimulatedRequest
 
 RULES = DeliveryRules(backoff=Backoff(0.05, 0.2), opened=Backoff(0.05, 0.1))
 
@@ -30,7 +30,7 @@ async def test_every_event_arrives_over_a_shaky_wire(store: SqlStore) -> None:
     practice.loop.close()
     for _ in range(3):
         await practice.tell(*range(1, 101))
-    practice.behave(Mode.DROP_AFTER, requests=40)
+    practice.behave(ServerMode.DROP_AFTER, requests=40)
     async with serve(practice.simulator.answer) as server:
         receiver = HttpReceiver(server.url + EVENTS_PATH, SECRET)
         delivery = Delivery(store, receiver, SystemClock(), random.Random(0), worker_id(), RULES)
@@ -50,11 +50,11 @@ def large(body: str) -> Message:
 class FixedReceiver:
     """A receiver over real sockets that answers as it is told and keeps the last body."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: SimulatedAnswer) -> None:
         self.answer = answer
         self.body = b""
 
-    def __call__(self, request: Request, now: float) -> Answer:
+    def __call__(self, request: SimulatedRequest, now: float) -> SimulatedAnswer:
         self.body = request.body
         return self.answer
 
@@ -76,7 +76,7 @@ async def deliver(store: SqlStore, url: str, message: Message, rules: DeliveryRu
 async def test_an_event_of_five_megabytes_in_korean_with_emoji_arrives_byte_for_byte(store: SqlStore) -> None:
     body = '{"x":"' + "가나다 🧵" * 400_000 + '"}'
     assert len(body.encode()) > 5_000_000
-    server_side = FixedReceiver(Answer(200, "고마워요 🙏".encode()))
+    server_side = FixedReceiver(SimulatedAnswer(200, "고마워요 🙏".encode()))
     async with serve(server_side) as server:
         message = await deliver(store, server.url, large(body))
     assert message.status is MessageStatus.COMPLETED
@@ -86,14 +86,14 @@ async def test_an_event_of_five_megabytes_in_korean_with_emoji_arrives_byte_for_
 
 
 async def test_an_error_text_of_a_megabyte_is_kept_in_part_in_the_message_and_in_its_try(store: SqlStore) -> None:
-    async with serve(FixedReceiver(Answer(422, "잘못된 값 💥\n".encode() * 60_000))) as server:
+    async with serve(FixedReceiver(SimulatedAnswer(422, "잘못된 값 💥\n".encode() * 60_000))) as server:
         message = await deliver(store, server.url, large("{}"))
     assert message.status is MessageStatus.FAILED
     assert message.error_message is not None
     assert message.error_message.startswith("answered 422: 잘못된 값 💥\n잘못된 값")
     assert len(message.error_message) <= 520
     (attempt,) = await store.read(lambda tx: tx.attempts.of(message.outbox_id, 10))
-    assert (attempt.status, attempt.verdict, len(attempt.answer)) == (422, Verdict.REFUSED, 500)
+    assert (attempt.status, attempt.verdict, len(attempt.answer)) == (422, DeliveryVerdict.REFUSED, 500)
 
 
 async def test_an_address_that_does_not_resolve_fails_tries_and_never_the_sender(store: SqlStore) -> None:
@@ -103,4 +103,4 @@ async def test_an_address_that_does_not_resolve_fails_tries_and_never_the_sender
     assert message.error_message is not None
     assert message.error_message.startswith("no connection")
     tries = await store.read(lambda tx: tx.attempts.of(message.outbox_id, 10))
-    assert [(t.status, t.verdict) for t in tries] == [(None, Verdict.RETRY)] * 2
+    assert [(t.status, t.verdict) for t in tries] == [(None, DeliveryVerdict.RETRY)] * 2

@@ -22,7 +22,7 @@ from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop
 from sellerwatch.outbox.message import MessageStatus
 from sellerwatch.outbox.rules import DeliveryRules
-from sellerwatch.simulator.product_server import Mode
+from sellerwatch.simulator.product_server import ServerMode
 
 T = TypeVar("T")
 
@@ -59,8 +59,10 @@ class Life(RuleBasedStateMachine):
         if self.running:
             self.running.delivery.nudge()
 
-    @rule(mode=st.sampled_from(list(Mode)), probability=st.sampled_from([0.3, 1.0]), wait=st.sampled_from([1, 700]))
-    def change_the_receivers_mood(self, mode: Mode, probability: float, wait: int) -> None:
+    @rule(
+        mode=st.sampled_from(list(ServerMode)), probability=st.sampled_from([0.3, 1.0]), wait=st.sampled_from([1, 700])
+    )
+    def change_the_receivers_mood(self, mode: ServerMode, probability: float, wait: int) -> None:
         self.practice.behave(mode, probability=probability, wait=wait)
 
     @rule(latency=st.sampled_from([0.0, 0.05, 3.0, 40.0]))
@@ -114,7 +116,7 @@ class Life(RuleBasedStateMachine):
         if not hasattr(self, "practice"):
             return
         try:
-            self.practice.behave(Mode.WELL)
+            self.practice.behave(ServerMode.WELL)
             self.practice.wire.latency = 0.05
             self.do(self._finish())
             self.practice.check_everything_arrived()

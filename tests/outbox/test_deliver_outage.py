@@ -16,9 +16,9 @@ from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.ids import OutboxId
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.outbox.message import Message, MessageStatus
-from sellerwatch.outbox.receipt import Attempt, Receipt, Verdict
+from sellerwatch.outbox.receipt import Attempt, DeliveryVerdict, Receipt
 from sellerwatch.outbox.rules import DeliveryRules
-from sellerwatch.simulator.product_server import Mode
+from sellerwatch.simulator.product_server import ServerMode
 from sellerwatch.simulator.receiver import SimulatedReceiver
 
 HOUR = 3600.0
@@ -48,8 +48,10 @@ def most_at_once(practice: DeliveryWorld, since: datetime) -> list[int]:
     return rounds
 
 
-@pytest.mark.parametrize("mode", [Mode.DOWN, Mode.ERROR, Mode.HANG, Mode.DROP_AFTER, Mode.ERROR_AFTER])
-def test_an_hour_of_outage_needs_nobody_and_costs_no_event_its_tries(practice: DeliveryWorld, mode: Mode) -> None:
+@pytest.mark.parametrize(
+    "mode", [ServerMode.DOWN, ServerMode.ERROR, ServerMode.HANG, ServerMode.DROP_AFTER, ServerMode.ERROR_AFTER]
+)
+def test_an_hour_of_outage_needs_nobody_and_costs_no_event_its_tries(practice: DeliveryWorld, mode: ServerMode) -> None:
     async def scenario() -> None:
         for _ in range(2):
             await practice.tell(*range(1, 101))
@@ -63,7 +65,7 @@ def test_an_hour_of_outage_needs_nobody_and_costs_no_event_its_tries(practice: D
             assert sum(m.retry_count for m in messages) == 5, "only the failures that opened the circuit count"
             assert (await practice.channel()).state in (CircuitState.OPEN, CircuitState.HALF_OPEN)
             assert len(practice.wire.sent) < 50, "an hour of asking again and again"
-            practice.behave(Mode.WELL)
+            practice.behave(ServerMode.WELL)
             await practice.until_empty(delivery, longest=400)
         assert (delivery.delivered, delivery.failed) == (200, 0)
         assert [notice.kind for notice in heard] == ["receiver.down", "receiver.up"]
@@ -76,11 +78,11 @@ def test_an_hour_of_outage_needs_nobody_and_costs_no_event_its_tries(practice: D
 def test_what_comes_back_comes_in_a_ramp_and_not_as_a_flood(practice: DeliveryWorld) -> None:
     async def scenario() -> datetime:
         await practice.tell(*range(1, 201))
-        practice.behave(Mode.DOWN)
+        practice.behave(ServerMode.DOWN)
         delivery = await practice.delivery()
         async with Running(delivery):
             await practice.clock.sleep(HOUR / 4)
-            practice.behave(Mode.WELL)
+            practice.behave(ServerMode.WELL)
             back = practice.clock.now()
             await practice.until_empty(delivery)
         return back
@@ -94,7 +96,7 @@ def test_what_comes_back_comes_in_a_ramp_and_not_as_a_flood(practice: DeliveryWo
 def test_a_rest_that_the_receiver_asks_for_is_kept_by_all_events_and_costs_none_a_try(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         await practice.tell(*range(1, 31))
-        practice.behave(Mode.THROTTLE, requests=22, wait=600)
+        practice.behave(ServerMode.THROTTLE, requests=22, wait=600)
         delivery = await practice.delivery()
         async with Running(delivery):
             await practice.until_empty(delivery)
@@ -118,7 +120,7 @@ def test_a_rest_of_no_time_or_of_far_too_much_stops_nobody_for_long(practice: De
             practice.simulator, practice.clock, (SECRET,), longest_wait=timedelta(hours=1)
         )
         await practice.tell(*range(1, 31))
-        practice.behave(Mode.THROTTLE, requests=3, wait=wait)
+        practice.behave(ServerMode.THROTTLE, requests=3, wait=wait)
         delivery = await practice.delivery()
         async with Running(delivery):
             await practice.until_empty(delivery, longest=1.2 * HOUR)
@@ -142,14 +144,14 @@ class Poisoned:
 def test_an_event_that_its_receiver_breaks_on_keeps_no_other_from_finding_out(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         (bad,) = await practice.tell(1)
-        practice.behave(Mode.DOWN)
+        practice.behave(ServerMode.DOWN)
         delivery = await practice.delivery()
         delivery._receiver = Poisoned(practice, 1)
         async with Running(delivery):
             await practice.tell(*range(2, 40))
             delivery.nudge()
             await practice.clock.sleep(HOUR)
-            practice.behave(Mode.WELL)
+            practice.behave(ServerMode.WELL)
             await practice.until_empty(delivery)
             statuses = {m.outbox_id: m.status for m in await practice.messages()}
             assert statuses.pop(bad) is MessageStatus.FAILED
@@ -161,7 +163,7 @@ def test_an_event_that_its_receiver_breaks_on_keeps_no_other_from_finding_out(pr
 def test_a_restart_in_the_middle_of_an_outage_goes_on_where_the_circuit_stood(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         await practice.tell(*range(1, 60))
-        practice.behave(Mode.DOWN)
+        practice.behave(ServerMode.DOWN)
         for crashes in (False, True, False):
             running = Running(await practice.delivery())
             async with running:
@@ -170,7 +172,7 @@ def test_a_restart_in_the_middle_of_an_outage_goes_on_where_the_circuit_stood(pr
                     await running.crash()
         sent = len(practice.wire.sent)
         assert sent < 45, "a restart is no reason to ask again and again"
-        practice.behave(Mode.WELL)
+        practice.behave(ServerMode.WELL)
         last = await practice.delivery()
         async with Running(last):
             while await last.pending():
@@ -185,13 +187,13 @@ def test_a_restart_in_the_middle_of_an_outage_goes_on_where_the_circuit_stood(pr
 def test_a_probe_whose_sender_was_killed_gets_a_successor(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         await practice.tell(*range(1, 30))
-        practice.behave(Mode.DOWN)
+        practice.behave(ServerMode.DOWN)
         running = Running(await practice.delivery())
         async with running:
             while (await practice.channel()).state is not CircuitState.HALF_OPEN:
                 await practice.clock.sleep(0.01)
             await running.crash()
-        practice.behave(Mode.WELL)
+        practice.behave(ServerMode.WELL)
         other = await practice.delivery()
         async with Running(other):
             await practice.clock.sleep(40)
@@ -206,14 +208,14 @@ def test_a_probe_whose_sender_was_killed_gets_a_successor(practice: DeliveryWorl
 def test_two_processes_go_by_one_circuit(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         await practice.tell(*range(1, 101))
-        practice.behave(Mode.DOWN)
+        practice.behave(ServerMode.DOWN)
         one, two = await practice.delivery(), await practice.delivery()
         async with Running(one), Running(two):
             await practice.clock.sleep(HOUR)
             messages = await practice.messages()
             assert sum(m.retry_count for m in messages) == 5
             assert len(practice.wire.sent) < 70
-            practice.behave(Mode.WELL)
+            practice.behave(ServerMode.WELL)
             await practice.until_empty(one, longest=600)
 
     practice.play(scenario())
@@ -278,7 +280,7 @@ def test_no_more_leave_in_a_second_than_the_rate_allows_over_all_processes(
 def test_every_try_is_a_row_with_its_time_its_length_and_the_beginning_of_the_answer(practice: DeliveryWorld) -> None:
     async def scenario() -> list[Attempt]:
         (told,) = await practice.tell(1)
-        practice.behave(Mode.ERROR, requests=2)
+        practice.behave(ServerMode.ERROR, requests=2)
         delivery = await practice.delivery(DeliveryRules(backoff=Backoff(30, 3600, jitter=0)))
         async with Running(delivery):
             await practice.until_empty(delivery)
@@ -288,9 +290,9 @@ def test_every_try_is_a_row_with_its_time_its_length_and_the_beginning_of_the_an
     sent = [request.at for request in practice.wire.sent]
     assert [first.at, second.at, third.at] == sent
     assert [a.try_number for a in (first, second, third)] == [1, 2, 3]
-    assert (first.status, first.verdict, first.is_counted) == (500, Verdict.RETRY, True)
+    assert (first.status, first.verdict, first.is_counted) == (500, DeliveryVerdict.RETRY, True)
     assert first.answer == '{"status":500,"message":"out of order"}'
-    assert (third.status, third.verdict) == (200, Verdict.DELIVERED)
+    assert (third.status, third.verdict) == (200, DeliveryVerdict.DELIVERED)
     assert third.answer == '{"received":true,"duplicate":false}'
     assert [a.duration_ms for a in (first, second, third)] == [50, 50, 50]
 
@@ -298,7 +300,7 @@ def test_every_try_is_a_row_with_its_time_its_length_and_the_beginning_of_the_an
 def test_tries_that_do_not_count_are_rows_too_and_say_so(practice: DeliveryWorld) -> None:
     async def scenario() -> tuple[list[Attempt], int]:
         ids = await practice.tell(*range(1, 31))
-        practice.behave(Mode.DOWN)
+        practice.behave(ServerMode.DOWN)
         delivery = await practice.delivery()
         async with Running(delivery):
             await practice.clock.sleep(300)
@@ -337,7 +339,7 @@ def test_an_answer_that_is_written_twice_counts_once(practice: DeliveryWorld) ->
 
     async def scenario() -> None:
         ids = await practice.tell(*range(1, 5))
-        practice.behave(Mode.DOWN)
+        practice.behave(ServerMode.DOWN)
         delivery = await practice.delivery(store=Forgetful(practice.store))  # type: ignore[arg-type]
         async with Running(delivery):
             await practice.clock.sleep(10)

@@ -20,7 +20,7 @@ from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
 from sellerwatch.outbox.ports import Outbox
 from sellerwatch.outbox.receipt import Receipt
 from sellerwatch.outbox.rules import DeliveryRules
-from sellerwatch.simulator.product_server import Mode
+from sellerwatch.simulator.product_server import ServerMode
 
 COMPLETED, FAILED, WAITING, SENDING = (
     MessageStatus.COMPLETED,
@@ -313,7 +313,7 @@ def test_two_senders_share_one_outbox_without_sending_anything_twice(practice: D
     async def scenario() -> None:
         for _ in range(3):
             await practice.tell(*range(1, 61))
-        practice.behave(Mode.ERROR, requests=20, probability=0.3)
+        practice.behave(ServerMode.ERROR, requests=20, probability=0.3)
         one, two = await practice.delivery(), await practice.delivery()
         async with Running(one), Running(two):
             await practice.until_empty(one)

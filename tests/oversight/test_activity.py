@@ -14,10 +14,11 @@ from sellerwatch.access.idempotency import KeyClaim
 from sellerwatch.access.logins import Failures
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.crawling.activity_feed import TellingAlerts, tell_progress
+from sellerwatch.crawling.save_execution import add_execution, record_progress, save_execution
 from sellerwatch.kernel.activity import Activity
-from sellerwatch.oversight.alerts import Alert
+from sellerwatch.oversight.alerts import Alert, RecordedAlerts
 from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.oversight.record_audit import record_audit
 from sellerwatch.service.jobs import forget_traces, recover
 
 
@@ -37,10 +38,10 @@ async def kinds(store: SqlStore) -> list[str]:
 
 async def test_a_run_is_told_when_it_begins_and_ends_and_not_in_between(inline_store: SqlStore) -> None:
     run = an_execution().start(2, NOW)
-    await inline_store.transact(lambda tx: tx.executions.add(run))
+    await inline_store.transact(lambda tx: add_execution(tx, run))
     half = run.record(NOW, completed=1)
-    await inline_store.transact(lambda tx: tx.executions.save(half))
-    await inline_store.transact(lambda tx: tx.executions.save(half.record(NOW + SECOND, failed=1)))
+    await inline_store.transact(lambda tx: save_execution(tx, run, half))
+    await inline_store.transact(lambda tx: save_execution(tx, half, half.record(NOW + SECOND, failed=1)))
     rows = await inline_store.read(lambda tx: tx.activity.after(0, 10))
     assert [activity.kind for _, activity in rows] == ["execution.running", "execution.completed"]
     assert rows[1][1].data == {
@@ -59,7 +60,7 @@ async def test_progress_is_told_once_a_second_for_each_run(inline_store: SqlStor
         for tenth in range(25):
             for number in (1, 2):
                 run = an_execution(number).start(100, NOW)
-                tell_progress(tx, run, NOW + tenth * SECOND / 10)
+                record_progress(tx, run, NOW + tenth * SECOND / 10)
 
     await inline_store.transact(work)
     rows = await inline_store.read(lambda tx: tx.activity.after(0, 1000))
@@ -69,8 +70,8 @@ async def test_progress_is_told_once_a_second_for_each_run(inline_store: SqlStor
 
 async def test_what_people_do_is_told_but_not_who_logs_in(inline_store: SqlStore) -> None:
     def work(tx: Transaction) -> None:
-        tx.audit.record(AuditEntry(NOW, "cli:minji", "limit.set", "setting", "WINDOW_LIMIT", {"value": 1}))
-        tx.audit.record(AuditEntry(NOW, "api:minji", "user.login", "user", "minji"))
+        record_audit(tx, AuditEntry(NOW, "cli:minji", "limit.set", "setting", "WINDOW_LIMIT", {"value": 1}))
+        record_audit(tx, AuditEntry(NOW, "api:minji", "user.login", "user", "minji"))
 
     await inline_store.transact(work)
     assert await kinds(inline_store) == ["limit.set"]
@@ -91,10 +92,10 @@ class Heard:
 
 async def test_an_alert_is_told_and_sent_and_what_cannot_be_told_is_sent_all_the_same(inline_store: SqlStore) -> None:
     heard, alert = Heard(), Alert("agent.blocked", "17", "Agent 17 is blocked.", NOW)
-    await TellingAlerts(inline_store, heard).send(alert)
+    await RecordedAlerts(inline_store, heard).send(alert)
     ((_, told),) = await inline_store.read(lambda tx: tx.activity.after(0, 10))
     assert told == Activity(NOW, "agent.blocked", "agent", "17", {"text": "Agent 17 is blocked."})
-    await TellingAlerts(Failing(), heard).send(alert)  # type: ignore[arg-type]
+    await RecordedAlerts(Failing(), heard).send(alert)  # type: ignore[arg-type]
     assert heard.alerts == [alert, alert]
 
 

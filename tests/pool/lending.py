@@ -15,11 +15,11 @@ from tests.builders import worker_id
 
 from sellerwatch.adapters.redis.clock import RedisClock
 from sellerwatch.adapters.redis.limiter import RedisLimiter
-from sellerwatch.adapters.redis.server import Server
+from sellerwatch.adapters.redis.server import RedisServer
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.agents.lending import NOTHING, LendingTerms
+from sellerwatch.agents.lending import NOTHING, LendingRules, lend_visit
 from sellerwatch.agents.limiter import EmbeddedLimiter
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.ports import Limiter, Permit
@@ -66,8 +66,8 @@ class Process:
     turn: int = 0
 
     @property
-    def terms(self) -> LendingTerms:
-        return LendingTerms(self.limits, self.host, BreakerRules(min_percent=0), self.limiter)
+    def terms(self) -> LendingRules:
+        return LendingRules(self.limits, self.host, BreakerRules(min_percent=0), self.limiter)
 
     async def enter(self) -> Process:
         at = moment(self.clock)
@@ -99,6 +99,15 @@ class Process:
 
     async def lent(self, wanted: int = 50) -> list[Permit]:
         return [taken.permit for taken in (await self.claim(wanted)).taken]
+
+    async def visit(self) -> list[Permit]:
+        """A permit for the token page, if there is one now."""
+        ahead = await self.limiter.reserve_visit(self.host) if self.limiter.looks_ahead else NOTHING
+        at, terms = moment(self.clock), self.terms
+        permit = await self.store.transact(lambda tx: lend_visit(tx, worker_id(self.number), terms, ahead, at))
+        permits = [] if permit is None else [permit]
+        await self.limiter.settle(ahead, permits)
+        return permits
 
     async def answer(self, permits: Sequence[Permit]) -> None:
         at, numbers = moment(self.clock), [permit.number for permit in permits]
@@ -141,7 +150,7 @@ async def embedded(store: SqlStore, number: int, limits: Limits = LIMITS, host: 
 
 
 async def with_redis(
-    server: Server, store: SqlStore, number: int, limits: Limits = LIMITS, host: Host = SLOW
+    server: RedisServer, store: SqlStore, number: int, limits: Limits = LIMITS, host: Host = SLOW
 ) -> Process:
     clock = RedisClock(SystemClock())
     limiter = RedisLimiter(server, store, clock, worker_id(number), limits)

@@ -25,12 +25,12 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import Agent, Outcome
 from sellerwatch.agents.answers import Answer, AnswerKind
 from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.agents.lending import LendingTerms
+from sellerwatch.agents.lending import LendingRules
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.maintenance import change_limits, recover_rested
 from sellerwatch.agents.marketplace_circuit import EndpointFailure, MarketplaceCircuitRules
 from sellerwatch.agents.outages import observe
-from sellerwatch.agents.record_outcomes import settle
+from sellerwatch.agents.record_outcomes import record_outcomes
 from sellerwatch.agents.token import Token
 from sellerwatch.crawling.absorb_batch import CrawlRules
 from sellerwatch.crawling.claim import Claim, Claims, claim
@@ -198,7 +198,7 @@ class PoolWorld:
     def claims(self, process: Process, wanted: int = 50) -> Claims:
         """A claim as it was answered; nothing has left yet."""
         at, turn = self.computer.moment(), self._turn
-        terms = LendingTerms(self.limits, Host(concurrency=1000), self.breaker)
+        terms = LendingRules(self.limits, Host(concurrency=1000), self.breaker)
         found: Claims = self.transact(
             lambda tx: claim(with_endless_work(tx), process.worker_id, wanted, turn, at, terms)
         )
@@ -209,7 +209,7 @@ class PoolWorld:
     def claim(self, process: Process, wanted: int = 50) -> Claims:
         """Claim, and let every request leave at its time."""
         found = self.claims(process, wanted)
-        if found.hungry and self.issue_tokens(found) and not found.taken:
+        if found.lacks_agents and self.issue_tokens(found) and not found.taken:
             found = self.claims(process, wanted)
         self.depart(process, found.taken)
         return found
@@ -237,13 +237,13 @@ class PoolWorld:
         at = self.computer.moment()
         endings = [judge(request.claim, answer, self.market, 0.1, at.now) for request in requests]
         rest = max(REST, answer.wait or REST)
-        charges = [replace(ending, rest=rest).charge for ending in endings]
+        charges = [replace(ending, rest=rest).request_outcome for ending in endings]
         given_back = tuple(EndpointFailure(row, "", None, outcome, at.now, permit=0) for row, outcome in forgiven)
 
         def work(tx: Transaction) -> tuple[Notice, ...]:
             observed = observe(tx, [one.observation for one in charges], MarketplaceCircuitRules(), at.now)
             seen = replace(observed, forgiven=(*observed.forgiven, *given_back))
-            return settle(tx, charges, seen, process.worker_id, self.breaker, at)
+            return record_outcomes(tx, charges, seen, process.worker_id, self.breaker, at)
 
         self.notices += self.transact(work)
         for request in requests:

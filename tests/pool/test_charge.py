@@ -242,7 +242,7 @@ def test_with_nobody_available_nothing_is_claimed_and_the_time_to_look_again_is_
     suspend_all(world)
     opened = world.computer.wall
     found = world.claim(process)
-    assert (found.taken, found.hungry, found.not_before) == ((), True, opened + REST)
+    assert (found.taken, found.lacks_agents, found.not_before) == ((), True, opened + REST)
     assert [notice.kind for notice in found.notices] == ["breaker.open"]
     assert "0 of 3" in found.notices[0].text
     world.computer.passes(1)
@@ -325,6 +325,6 @@ def test_nobody_configured_is_said_as_such(migrated_template: Path) -> None:
     world = PoolWorld(small_pool(migrated_template, 0), Computer(), limits=LIMITS)
     process = world.start()
     found = world.claim(process)
-    assert (found.taken, found.hungry) == ((), True)
+    assert (found.taken, found.lacks_agents) == ((), True)
     assert "0 of 0" in found.notices[0].text
     world.close()

@@ -21,7 +21,7 @@ from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore, ThreadRunner
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.agents.lending import LendingTerms
+from sellerwatch.agents.lending import LendingRules
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.crawling.claim import claim
 from sellerwatch.kernel.clock import SystemClock, moment
@@ -30,7 +30,7 @@ from sellerwatch.kernel.store import StoreFailed
 
 AGENTS = 5
 LIMITS = Limits(window_limit=12, per_second=200, margin=timedelta(0))
-TERMS = LendingTerms(LIMITS, Host(concurrency=1000), BreakerRules(min_percent=0))
+TERMS = LendingRules(LIMITS, Host(concurrency=1000), BreakerRules(min_percent=0))
 #: A slot: the agent's row, when its request may leave, and the task it is for.
 Slot = tuple[int, int, str]
 
@@ -67,7 +67,7 @@ async def claim_all(store: SqlStore, number: int, wanted: int, named: Sequence[T
         at, turn = moment(clock), turn + 1
         try:
             claiming = partial(
-                claim, worker_id=worker_id(number), wanted=wanted, turn=turn, at=at, terms=TERMS, named=named
+                claim, worker_id=worker_id(number), wanted=wanted, rotation=turn, at=at, terms=TERMS, named=named
             )
             found = await store.transact(claiming)
         except StoreFailed:

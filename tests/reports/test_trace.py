@@ -42,6 +42,8 @@ async def test_a_product_is_traced_from_its_schedule_to_the_receivers_answer(inl
     assert found.seller_name is not None
     assert found.schedule is not None
     assert found.execution is not None
+    assert found.started is not None
+    assert (found.started.at, found.started.actor) == (found.execution.started_at, "test")
     assert [each.task.status for each in found.tasks] == [TaskStatus.COMPLETED] * 2
     for each in found.tasks:
         assert each.user_agent is not None

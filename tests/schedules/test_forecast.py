@@ -12,7 +12,7 @@ from tests.builders import HOUR, SELLER
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.schedules.forecast import DAY, LONGEST, Budget, agents_needed, finishes
-from sellerwatch.schedules.outlook import Due, Rhythm
+from sellerwatch.schedules.outlook import Due, ExpectedRuns
 
 NOW = datetime.fromisoformat("2026-11-15T06:00:00+00:00")
 MINUTE = timedelta(minutes=1)
@@ -66,7 +66,7 @@ def test_as_many_agents_are_needed_as_a_day_takes() -> None:
 
 
 def test_a_rhythm_starts_what_is_overdue_once_and_is_kept() -> None:
-    rhythm = Rhythm(SELLER, NOW - 5 * HOUR, 6 * HOUR, 10)
+    rhythm = ExpectedRuns(SELLER, NOW - 5 * HOUR, 6 * HOUR, 10)
     assert [run.at - NOW for run in rhythm.starts(NOW, NOW + DAY)] == [-5 * HOUR, HOUR, 7 * HOUR, 13 * HOUR, 19 * HOUR]
     missed_thrice = replace(rhythm, next_run_at=NOW - 20 * HOUR)
     assert [run.at - NOW for run in missed_thrice.starts(NOW, NOW + 8 * HOUR)] == [-20 * HOUR, 4 * HOUR]

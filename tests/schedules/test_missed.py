@@ -12,7 +12,7 @@ from tests.builders import DAY, HOUR, MINUTE, NOW, SECOND, a_schedule
 
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.schedules.interval import CrawlingInterval
-from sellerwatch.schedules.missed import NEXT_STARTS, Tick, due_at, late_tick, next_starts, spread, starts_at, tick
+from sellerwatch.schedules.missed import NEXT_STARTS, DueRun, due_at, late_tick, next_starts, spread, starts_at, tick
 from sellerwatch.schedules.schedule import Schedule
 
 HOURLY = CrawlingInterval.of_hours(1)
@@ -62,17 +62,17 @@ def test_a_run_is_due_at_its_sellers_own_moment_and_not_before() -> None:
     assert tick(schedule, NOW - SECOND) is None
     assert tick(schedule, NOW) is None
     assert tick(schedule, own - timedelta(microseconds=1)) is None
-    assert tick(schedule, own) == Tick(skipped=0, next_run_at=NOW + HOUR)
+    assert tick(schedule, own) == DueRun(skipped=0, next_run_at=NOW + HOUR)
 
 
 @pytest.mark.parametrize("missed", [0, 1, 2, 23, 1000])
 def test_after_a_stop_there_is_one_run_and_the_other_times_are_counted_as_skipped(missed: int) -> None:
     found = tick(hourly(), NOW + missed * HOUR + 59 * MINUTE)
-    assert found == Tick(skipped=missed, next_run_at=NOW + (missed + 1) * HOUR)
+    assert found == DueRun(skipped=missed, next_run_at=NOW + (missed + 1) * HOUR)
 
 
 def test_the_catch_up_run_does_not_wait_for_the_sellers_moment_again() -> None:
-    assert tick(hourly(), NOW + HOUR) == Tick(skipped=1, next_run_at=NOW + 2 * HOUR)
+    assert tick(hourly(), NOW + HOUR) == DueRun(skipped=1, next_run_at=NOW + 2 * HOUR)
 
 
 @settings(deadline=None, derandomize=True, database=None)
@@ -97,13 +97,13 @@ def test_one_that_is_switched_off_is_never_due() -> None:
 
 
 def test_one_whose_scheduler_could_not_be_told_still_runs_here() -> None:
-    assert tick(hourly().fail(NOW), NOW + 30 * MINUTE) == Tick(skipped=0, next_run_at=NOW + HOUR)
+    assert tick(hourly().fail(NOW), NOW + 30 * MINUTE) == DueRun(skipped=0, next_run_at=NOW + HOUR)
 
 
 def test_where_another_scheduler_starts_them_only_what_is_long_overdue_is_ours() -> None:
     assert late_tick(hourly(), NOW + 6 * MINUTE) is None
-    assert late_tick(hourly(), NOW + 6 * MINUTE + SECOND) == Tick(0, NOW + HOUR + 6 * MINUTE + SECOND)
-    assert late_tick(hourly(), NOW + 3 * HOUR) == Tick(3, NOW + 4 * HOUR)
+    assert late_tick(hourly(), NOW + 6 * MINUTE + SECOND) == DueRun(0, NOW + HOUR + 6 * MINUTE + SECOND)
+    assert late_tick(hourly(), NOW + 3 * HOUR) == DueRun(3, NOW + 4 * HOUR)
     off, _ = hourly().deactivate(NOW)
     assert late_tick(off, NOW + DAY) is None
 

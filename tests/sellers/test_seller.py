@@ -140,4 +140,4 @@ def test_an_inactive_seller_is_not_crawled() -> None:
 def test_a_second_seller_of_the_same_id_is_a_conflict() -> None:
     error = SellerExists(seller_id=SELLER)
     assert isinstance(error, Conflict)
-    assert str(error) == "The seller seller_12345 is registered already."
+    assert str(error) == "The seller seller_12345 is already registered."

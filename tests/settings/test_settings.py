@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import base64
+import re
 import traceback
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Annotated, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sellerwatch.agents.limits import Limits
+from sellerwatch.kernel.wording import Problem, error_text
 from sellerwatch.settings.faults import InvalidSettings, rule_warnings, warnings
 from sellerwatch.settings.load import load
 from sellerwatch.settings.model import PREFIX, SECRETS, Settings, shown_value
@@ -76,7 +79,7 @@ def faults(environment: dict[str, str], overrides: dict[str, str] | None = None)
     """What is wrong, by name without the prefix."""
     with pytest.raises(InvalidSettings) as refused:
         load(environment, overrides)
-    return {fault.name.removeprefix(PREFIX): fault.problem for fault in refused.value.faults}
+    return {fault.name.removeprefix(PREFIX): fault.problem_text("en") for fault in refused.value.faults}
 
 
 @pytest.mark.parametrize("name", DEFAULTS)
@@ -462,3 +465,39 @@ def test_near_the_rules_a_bus_holds_there_is_a_warning() -> None:
     assert rule_warnings(bridge, 269) == []
     assert [fault.name for fault in rule_warnings(bridge, 270)] == [f"{PREFIX}SCHEDULER"]
     assert rule_warnings(load({}).settings, 1000) == []
+
+
+def test_faults_are_said_in_the_readers_language() -> None:
+    with pytest.raises(InvalidSettings) as refused:
+        load(env(PORT="abc", DATABASEURL="x", JWT_SECRET="short", ADMIN_PASSWORD="x"))
+    said = error_text(refused.value.code, refused.value.facts, "ko").splitlines()
+    assert said[:4] == [
+        "설정에 잘못된 곳이 4군데 있습니다.",
+        "  - SELLERWATCH_DATABASEURL: 알 수 없는 설정입니다. 가장 비슷한 이름: SELLERWATCH_DATABASE_URL",
+        "  - SELLERWATCH_JWT_SECRET: 32자 이상이어야 합니다",
+        "  - SELLERWATCH_ADMIN_PASSWORD: 비밀번호는 출력 가능한 문자 12~200자여야 하고 사용자 이름과 달라야 합니다",
+    ]
+
+
+def test_the_english_of_common_problems_is_pydantics_own() -> None:
+    class Sample(BaseModel):
+        model_config = ConfigDict(extra="forbid")
+
+        amount: Annotated[int, Field(gt=0, le=9)]
+        name: Annotated[str, Field(min_length=2, max_length=3)]
+        unit: Literal["DAYS", "HOURS"]
+        at: datetime
+        ids: Annotated[list[str], Field(max_length=1)]
+        ok: bool
+        ratio: Annotated[float, Field(allow_inf_nan=False)]
+
+    texts = {"name": 1, "unit": "x", "at": "x", "ids": ["a", "b"], "ok": "x", "ratio": "inf", "other": 1}
+    numbers = {"amount": "x", "name": "long!", "at": 1, "ids": 1, "ratio": "x"}
+    for given_ in (texts, numbers, {"amount": 0, "name": "a"}, {"amount": 10}, {"amount": 1.5}):
+        with pytest.raises(ValidationError) as refused:
+            Sample.model_validate(given_)
+        for error in refused.value.errors():
+            problem = Problem.of(**error)
+            assert problem.key == error["type"], error
+            assert problem.text("en") == error["msg"]
+            assert re.search(r"[가-힣]", problem.text("ko"))

@@ -17,7 +17,7 @@ from tests.simulated_service import settings_of
 from tests.simulation.service_world import ServiceWorld, play
 
 from sellerwatch.marketplaces.ports import Reply, Transport
-from sellerwatch.simulator.rng import dice
+from sellerwatch.simulator.rng import seeded_rng
 from sellerwatch.simulator.world import CHANGES_ONLY
 
 
@@ -42,7 +42,7 @@ async def tell(stage: ServiceWorld) -> dict[str, Any]:
     async with stage.serving(schedules=True) as service:
         await stage.clock.sleep(10)
         await stage.settle(service)
-        stage.simulator.world.mutate(10, dice(stage.seed, "changes"), CHANGES_ONLY)
+        stage.simulator.world.mutate(10, seeded_rng(stage.seed, "changes"), CHANGES_ONLY)
         await stage.crawl_all(service, sellers)
     return {
         "asked": listening.asked,

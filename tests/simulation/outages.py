@@ -27,7 +27,7 @@ from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.schedule import Schedule
 from sellerwatch.service.service import Service
 from sellerwatch.settings.model import Settings
-from sellerwatch.simulator.chaos import Ailment, Outage
+from sellerwatch.simulator.chaos import FaultKind, Outage
 from sellerwatch.simulator.marketplace import LoggedRequest
 
 AGENTS = 10
@@ -121,7 +121,7 @@ def now(stage: ServiceWorld) -> float:
 
 def plan(
     stage: ServiceWorld,
-    ailment: Ailment,
+    ailment: FaultKind,
     seconds: float,
     *,
     endpoint: str | None = None,

@@ -39,6 +39,7 @@ from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.outbox.ports import Receiver
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.service.service import Service
+from sellerwatch.settings.limits import TunableLimits
 from sellerwatch.settings.model import Settings
 from sellerwatch.simulator.receiver import SimulatedReceiver
 from sellerwatch.simulator.simulator import Simulator
@@ -100,6 +101,7 @@ class ServiceWorld(StoreWorld):
             ids=self.ids,
             rules=crawl.rules,
             pool=pool_rules(self.settings),
+            limits=TunableLimits(self.settings),
             deadline=crawl.deadline,
             actor=actor,
             language="en",
@@ -182,7 +184,7 @@ class ServiceWorld(StoreWorld):
         return MOST_RUNS
 
     async def _is_seen_whole(self, run: Execution) -> bool:
-        standing = await self.read(lambda tx: tx.products.list_standing(run.seller_id, run.execution_id))
+        standing = await self.read(lambda tx: tx.products.list_counts(run.seller_id, run.execution_id))
         return standing.seen >= (run.list_total or 0)
 
     async def settle(self, service: Service | None = None) -> None:

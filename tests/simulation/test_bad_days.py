@@ -8,8 +8,8 @@ import pytest
 from tests.simulated_service import settings_of
 from tests.simulation.service_world import MOST_RUNS, ServiceWorld, play, simulated
 
-from sellerwatch.simulator.product_server import Behaviour, Mode
-from sellerwatch.simulator.rng import dice
+from sellerwatch.simulator.product_server import ServerBehaviour, ServerMode
+from sellerwatch.simulator.rng import seeded_rng
 from sellerwatch.simulator.world import MutationKind
 
 #: Everything but removals: those are another story.
@@ -60,7 +60,7 @@ def test_whatever_changes_between_runs_arrives_in_order_and_once(
 ) -> None:
     async def story(stage: ServiceWorld) -> None:
         sellers = await stage.register_all()
-        rng = dice(seed, "changes")
+        rng = seeded_rng(seed, "changes")
         async with stage.serving() as service:
             await stage.crawl_all(service, sellers)
             for _ in range(2):
@@ -75,7 +75,7 @@ def test_whatever_changes_between_runs_arrives_in_order_and_once(
 @simulated(settings=settings_of(PAGE_SIZE=10), profile="slow", sellers=1, products=25)
 async def test_changes_in_the_middle_of_a_run_arrive_by_the_next_one(stage: ServiceWorld) -> None:
     sellers = await stage.register_all()
-    rng = dice("changes while reading")
+    rng = seeded_rng("changes while reading")
     async with stage.serving() as service:
         for _ in range(3):
             for seller_id in sellers:
@@ -89,14 +89,14 @@ async def test_changes_in_the_middle_of_a_run_arrive_by_the_next_one(stage: Serv
         stage.check_world()
 
 
-@pytest.mark.parametrize("mode", [mode for mode in Mode if mode is not Mode.WELL])
+@pytest.mark.parametrize("mode", [mode for mode in ServerMode if mode is not ServerMode.WELL])
 @simulated(settings=settings_of(OUTBOX_RETRIES=30), sellers=1, products=20)
 async def test_a_product_server_that_misbehaves_gets_everything_in_the_end_and_in_order(
-    stage: ServiceWorld, mode: Mode
+    stage: ServiceWorld, mode: ServerMode
 ) -> None:
     sellers = await stage.register_all()
-    rng = dice(mode.value)
-    stage.simulator.product_server.behave(Behaviour(mode, probability=0.5, requests=60))
+    rng = seeded_rng(mode.value)
+    stage.simulator.product_server.behave(ServerBehaviour(mode, probability=0.5, requests=60))
     async with stage.serving() as service:
         for _ in range(3):
             await stage.crawl_all(service, sellers)

@@ -17,8 +17,8 @@ from sellerwatch.outbox.message import Message, OutboxKind
 from sellerwatch.outbox.receipt import Receipt
 from sellerwatch.schedules.schedule import ScheduleStatus
 from sellerwatch.sellers.commands import retry_schedule
-from sellerwatch.simulator.product_server import Behaviour, Mode
-from sellerwatch.simulator.rng import dice
+from sellerwatch.simulator.product_server import ServerBehaviour, ServerMode
+from sellerwatch.simulator.rng import seeded_rng
 from sellerwatch.simulator.world import CHANGES_ONLY
 
 #: Longer than the tries of an event would last.
@@ -28,21 +28,21 @@ EVENTS = "SELECT COUNT(*) FROM product_outbox"
 TRIES = "SELECT COUNT(*) FROM outbox_attempts"
 
 
-@pytest.mark.parametrize("mode", [Mode.DOWN, Mode.ERROR_AFTER, Mode.THROTTLE])
+@pytest.mark.parametrize("mode", [ServerMode.DOWN, ServerMode.ERROR_AFTER, ServerMode.THROTTLE])
 @simulated(sellers=2, products=30)
 async def test_while_the_product_server_is_away_crawls_go_on_and_afterwards_everything_arrives(
-    stage: ServiceWorld, mode: Mode
+    stage: ServiceWorld, mode: ServerMode
 ) -> None:
     sellers = await stage.register_all()
     server = stage.simulator.product_server
     async with stage.serving() as service:
-        server.behave(Behaviour(mode, retry_after=30))
+        server.behave(ServerBehaviour(mode, retry_after=30))
         for seller_id in sellers:
             await stage.start(service, seller_id)
         await stage.clock.sleep(OUTAGE)
         assert [run.is_open for run in await stage.executions()] == [False, False]
         assert await stage.count("SELECT COUNT(*) FROM product_outbox WHERE status = 'FAILED'") == 0
-        server.behave(Behaviour(Mode.WELL))
+        server.behave(ServerBehaviour(ServerMode.WELL))
         await stage.settle(service)
     stage.check_world()
     assert len(server.events()) == 60
@@ -118,14 +118,14 @@ async def test_old_events_and_tries_are_forgotten_but_never_what_the_next_change
     sellers = await stage.register_all()
     async with stage.serving() as service:
         await stage.crawl_all(service, sellers)
-        stage.simulator.world.mutate(10, dice("changes"), CHANGES_ONLY)
+        stage.simulator.world.mutate(10, seeded_rng("changes"), CHANGES_ONLY)
         await stage.crawl_all(service, sellers)
         assert (await stage.count(EVENTS), await stage.count(TRIES)) == (30, 31)
     await stage.clock.sleep(DAY + HOUR)
     async with stage.serving() as service:
         await stage.clock.sleep(5)
         assert (await stage.count(EVENTS), await stage.count(TRIES)) == (20, 0)
-        stage.simulator.world.mutate(20, dice("more changes"), CHANGES_ONLY)
+        stage.simulator.world.mutate(20, seeded_rng("more changes"), CHANGES_ONLY)
         await stage.crawl_all(service, sellers)
     stage.check_world()
     assert await stage.count("SELECT MAX(version) FROM product_outbox") == 3

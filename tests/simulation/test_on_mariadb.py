@@ -10,7 +10,7 @@ from tests.simulation.doors import Life, ShakyStore
 from tests.simulation.service_world import ServiceWorld, play
 from tests.simulation.test_recheck import be_well, newest, pause
 
-from sellerwatch.simulator.rng import dice
+from sellerwatch.simulator.rng import seeded_rng
 from sellerwatch.simulator.world import CHANGES_ONLY
 
 
@@ -32,7 +32,7 @@ def test_later_crawls_tell_what_changed_and_what_is_gone(mariadb_url: str) -> No
         world = stage.simulator.world
         async with stage.serving() as service:
             await stage.crawl_all(service, sellers)
-            changed = {mutation.item_no for mutation in world.mutate(4, dice("changes"), CHANGES_ONLY)}
+            changed = {mutation.item_no for mutation in world.mutate(4, seeded_rng("changes"), CHANGES_ONLY)}
             gone = next(item for item in world.listing(sellers[0]) if item not in changed)
             world.vanish(gone)
             await stage.crawl_all(service, sellers)

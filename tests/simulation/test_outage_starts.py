@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from pathlib import Path
 
+import pytest
 from tests.simulation.outages import (
     AGENTS,
+    HOUR,
     MINUTE,
     calm_settings,
     causes,
@@ -15,15 +18,16 @@ from tests.simulation.outages import (
     plan,
     until_over,
 )
-from tests.simulation.service_world import ServiceWorld, simulated
+from tests.simulation.service_world import ServiceWorld, play, simulated
 
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.crawling.execution import ExecutionStatus
-from sellerwatch.crawling.trigger import start
+from sellerwatch.crawling.trigger import start, trigger
+from sellerwatch.kernel.failure import FailureCode
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.marketplaces.ports import Reply, Transport
 from sellerwatch.operations.sellers import deactivate_seller
-from sellerwatch.simulator.chaos import Ailment
+from sellerwatch.simulator.chaos import PROFILES, FaultKind
 
 
 class ListBroken:
@@ -44,7 +48,7 @@ async def test_a_start_follows_as_soon_as_the_list_answers_again(stage: ServiceW
     (seller_id,) = await stage.register_all()
     async with stage.serving() as service:
         await stage.crawl_all(service, [seller_id])
-        plan(stage, Ailment.REFUSED, 5 * MINUTE)
+        plan(stage, FaultKind.REFUSED, 5 * MINUTE)
         await stage.start(service, seller_id)
         await stage.clock.sleep(4 * MINUTE)
         (waiting,) = [run for run in await stage.executions() if run.is_open]
@@ -66,7 +70,7 @@ async def test_a_list_that_no_active_seller_needs_is_checked_all_the_same(stage:
     (seller_id,) = await stage.register_all()
     async with stage.serving() as service:
         await stage.crawl_all(service, [seller_id])
-        plan(stage, Ailment.REFUSED, 5 * MINUTE)
+        plan(stage, FaultKind.REFUSED, 5 * MINUTE)
         await stage.start(service, seller_id)
         await stage.clock.sleep(2 * MINUTE)
         assert (await look(stage)).open_endpoints == {Endpoint.LIST}
@@ -99,7 +103,7 @@ async def test_a_command_beside_which_no_job_runs_sends_the_probe_itself(stage: 
     async with stage.serving() as service:
         await stage.crawl_all(service, [seller_id])
     async with stage.service() as service:
-        plan(stage, Ailment.REFUSED, MINUTE)
+        plan(stage, FaultKind.REFUSED, MINUTE)
         run = await stage.start(service, seller_id)
         await start(service.crawl, run, seller_id)
         assert (await look(stage)).open_endpoints == {Endpoint.LIST}
@@ -108,3 +112,39 @@ async def test_a_command_beside_which_no_job_runs_sends_the_probe_itself(stage: 
         assert left.task_count is None, "a probe about this seller is left to the job"
         started = await start(service.crawl, run, seller_id, is_check=True)
         assert started.task_count == 1
+
+
+@simulated(settings=calm_settings(WINDOW_LIMIT=4), sellers=2, products=1)
+async def test_a_start_that_finds_no_free_slot_is_queued_and_is_no_failed_try(stage: ServiceWorld) -> None:
+    await stage.leave_agents(1)
+    first, second = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.crawl_all(service, [first])
+        queued = await trigger(service.crawl, second, "test")
+        assert queued.task_count is None
+        (waiting,) = [run for run in await stage.executions() if run.is_open]
+        assert (waiting.status, waiting.start_tries) == (ExecutionStatus.PENDING, 0)
+        assert waiting.failure is not None
+        assert waiting.failure.code is FailureCode.NO_FREE_AGENT
+        await until_over(stage, service, 2)
+        await check_afterwards(stage, 2)
+
+
+def test_the_third_failed_try_of_a_start_alerts_once(migrated_template: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def story(stage: ServiceWorld) -> None:
+        (seller_id,) = await stage.register_all()
+        stage.simulator.marketplace.chaos.become(PROFILES["inflated"])
+        async with stage.serving() as service:
+            await stage.start(service, seller_id)
+            await stage.clock.sleep(HOUR)
+            (run,) = await stage.executions()
+            assert run.start_tries > 3
+            assert "could not be started in 3 tries" in "".join(alerts())
+            stage.simulator.marketplace.chaos.become(PROFILES["calm"])
+            await until_over(stage, service, 1)
+
+    def alerts() -> list[str]:
+        return [record.message for record in caplog.records if record.name == "sellerwatch.alerts"]
+
+    play(migrated_template, story, settings=calm_settings(), sellers=1, products=1)
+    assert len(alerts()) == 1

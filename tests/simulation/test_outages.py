@@ -42,8 +42,8 @@ from sellerwatch.kernel.ids import SellerId
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.missed import starts_at
 from sellerwatch.service.service import Service
-from sellerwatch.simulator.chaos import Ailment
-from sellerwatch.simulator.rng import dice
+from sellerwatch.simulator.chaos import FaultKind
+from sellerwatch.simulator.rng import seeded_rng
 from sellerwatch.simulator.world import CHANGES_ONLY
 
 # Outages at the moment at which a run is due.
@@ -52,7 +52,7 @@ from sellerwatch.simulator.world import CHANGES_ONLY
 async def warm(stage: ServiceWorld, service: Service, sellers: list[SellerId]) -> None:
     """A first run of each seller, so that every identity has a token; then products change."""
     await stage.crawl_all(service, sellers)
-    stage.simulator.world.mutate(4, dice("outages"), CHANGES_ONLY)
+    stage.simulator.world.mutate(4, seeded_rng("outages"), CHANGES_ONLY)
 
 
 async def until_start(stage: ServiceWorld, seconds: float) -> None:
@@ -78,7 +78,7 @@ async def test_a_run_due_in_an_outage_waits_as_pending_and_starts_when_the_marke
             await warm(stage, service, sellers)
         before = len(await stage.executions())
         await until_start(stage, 1)
-        outage = plan(stage, Ailment.REFUSED, seconds)
+        outage = plan(stage, FaultKind.REFUSED, seconds)
         await stage.clock.sleep(seconds - 1)
 
         seen = await look(stage)
@@ -120,7 +120,7 @@ async def test_connections_refused_for_45_ms_when_a_run_is_due_cost_no_run(
             await warm(stage, service, sellers)
         before = len(await stage.executions())
         await until_start(stage, 0.5)
-        outage = plan(stage, Ailment.REFUSED, HOUR)
+        outage = plan(stage, FaultKind.REFUSED, HOUR)
         while not requests_during(stage, outage):
             await stage.clock.sleep(0.001)
         await stage.clock.sleep(0.045)
@@ -148,7 +148,7 @@ def test_a_run_that_is_still_waiting_at_its_next_due_time_is_overtaken_by_one_ne
         await stage.register_all(every=CrawlingInterval.of_hours(1), due=stage.clock.now() + timedelta(seconds=60))
         async with stage.serving(schedules=True) as service:
             await stage.clock.sleep(50)
-            plan(stage, Ailment.REFUSED, 2.5 * HOUR)
+            plan(stage, FaultKind.REFUSED, 2.5 * HOUR)
             await stage.clock.sleep(2.4 * HOUR)
             waiting = [run for run in await stage.executions() if run.is_open]
             assert [run.status for run in waiting] == [ExecutionStatus.PENDING]
@@ -177,7 +177,7 @@ async def test_two_schedulers_that_see_the_same_due_time_start_each_run_once(
     other = SqlStore(stage.store.engine, stage.clock, InlineRunner(), InlineRunner())
     async with stage.serving(schedules=True) as service, stage.serving(schedules=True, store=other):
         if is_away:
-            plan(stage, Ailment.REFUSED, 10 * MINUTE)
+            plan(stage, FaultKind.REFUSED, 10 * MINUTE)
         await until_over(stage, service, 2)
         await check_afterwards(stage, 2)
     assert await stage.notes("crawl.overtaken") == []
@@ -256,7 +256,7 @@ def test_an_identity_that_is_answered_401_with_fresh_tokens_too_loses_health_and
         await stage.leave_agents(identities)
         sellers = await stage.register_all()
         banned = (await stage.agents())[0].user_agent
-        plan(stage, Ailment.UNAUTHORISED, 1000 * HOUR, user_agent=banned)
+        plan(stage, FaultKind.UNAUTHORISED, 1000 * HOUR, user_agent=banned)
         async with stage.serving() as service:
 
             async def is_charged() -> bool:
@@ -292,7 +292,7 @@ async def test_an_outage_in_the_middle_of_a_run_fails_no_task_and_costs_a_handfu
     async with stage.serving() as service:
         await begin_runs(stage, service, sellers, asked=30)
         assert await stage.count(OPEN_TASKS) > 20
-        outage = plan(stage, Ailment.REFUSED, seconds)
+        outage = plan(stage, FaultKind.REFUSED, seconds)
         await stage.clock.sleep(seconds - 1)
 
         seen = await look(stage)
@@ -317,7 +317,7 @@ async def test_an_outage_of_the_options_alone_stops_the_options_alone(stage: Ser
     sellers = await stage.register_all()
     async with stage.serving() as service:
         await begin_runs(stage, service, sellers, asked=10)
-        outage = plan(stage, Ailment.ERROR, HOUR, endpoint="options")
+        outage = plan(stage, FaultKind.ERROR, HOUR, endpoint="options")
         await stage.clock.sleep(HOUR - 1)
 
         seen = await look(stage)
@@ -346,7 +346,7 @@ async def test_an_outage_of_the_token_page_alone_costs_no_task(stage: ServiceWor
     async with stage.serving() as service:
         await begin_runs(stage, service, sellers, asked=10)
         stage.simulator.marketplace.restart(now(stage))
-        outage = plan(stage, Ailment.ERROR, HOUR, endpoint="session")
+        outage = plan(stage, FaultKind.ERROR, HOUR, endpoint="session")
         await stage.clock.sleep(HOUR - 1)
 
         seen = await look(stage)
@@ -371,7 +371,7 @@ def test_the_last_products_of_a_run_do_not_fail_in_an_outage_either(migrated_tem
             await stage.start(service, seller_id)
             service.nudge()
             await until_asked(stage, 2, "list")  # the total and the page, which is answered a little later
-            outage = plan(stage, Ailment.REFUSED, 10 * MINUTE)
+            outage = plan(stage, FaultKind.REFUSED, 10 * MINUTE)
             await stage.clock.sleep(10 * MINUTE - 1)
 
             seen = await look(stage)
@@ -393,7 +393,7 @@ def test_one_product_that_is_always_answered_500_fails_after_its_tries_and_opens
         await stage.leave_agents(AGENTS)
         (seller_id,) = await stage.register_all()
         item_no = stage.simulator.world.listing(seller_id)[3]
-        outage = plan(stage, Ailment.ERROR, 1000 * HOUR, endpoint="detail", item_no=item_no)
+        outage = plan(stage, FaultKind.ERROR, 1000 * HOUR, endpoint="detail", item_no=item_no)
         async with stage.serving() as service:
             await stage.start(service, seller_id)
             service.nudge()
@@ -427,7 +427,7 @@ async def test_one_bad_product_that_nobody_else_asks_beside_ends_within_minutes(
     await stage.leave_agents(AGENTS)
     (seller_id,) = await stage.register_all()
     item_no = stage.simulator.world.listing(seller_id)[0]
-    plan(stage, Ailment.ERROR, 1000 * HOUR, endpoint=endpoint, item_no=item_no)
+    plan(stage, FaultKind.ERROR, 1000 * HOUR, endpoint=endpoint, item_no=item_no)
     async with stage.serving() as service:
         await stage.start(service, seller_id)
         service.nudge()
@@ -448,7 +448,7 @@ async def test_429_for_everybody_for_an_hour_opens_the_pool_breaker_and_no_task_
     sellers = await stage.register_all()
     async with stage.serving() as service:
         await begin_runs(stage, service, sellers, asked=2)
-        outage = plan(stage, Ailment.STORM, HOUR)
+        outage = plan(stage, FaultKind.STORM, HOUR)
         await stage.clock.sleep(REST / 2)
         assert (await breaker(stage)).state is not CircuitState.CLOSED, "everybody rests"
         assert await causes(stage) == [("POOL_BREAKER_OPEN", None)]
@@ -472,7 +472,7 @@ async def test_a_run_due_while_everybody_is_answered_429_starts_when_that_is_ove
     await stage.register_all(every=DAILY, due=stage.clock.now() + timedelta(seconds=60))
     async with stage.serving(schedules=True) as service:
         await stage.clock.sleep(50)
-        plan(stage, Ailment.STORM, HOUR)
+        plan(stage, FaultKind.STORM, HOUR)
         await stage.clock.sleep(HOUR)
         await until_over(stage, service, 1)
         await check_afterwards(stage, 1)
@@ -491,7 +491,7 @@ async def test_details_without_their_main_module_for_ten_minutes_end_in_a_run_wi
     async with stage.serving() as service:
         await stage.crawl_all(service, sellers)
         events = len(stage.simulator.product_server.events())
-        plan(stage, Ailment.WITHOUT_MODULE, 10 * MINUTE, endpoint="detail")
+        plan(stage, FaultKind.WITHOUT_MODULE, 10 * MINUTE, endpoint="detail")
         await stage.start(service, sellers[0])
         service.nudge()
         await stage.clock.sleep(10 * MINUTE - 1)

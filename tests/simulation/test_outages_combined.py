@@ -31,7 +31,7 @@ from tests.simulation.service_world import ServiceWorld, simulated
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.service.service import Service
-from sellerwatch.simulator.chaos import Ailment
+from sellerwatch.simulator.chaos import FaultKind
 
 #: The longest time between two probes, and a moment for the run to go on.
 LONGEST_PROBE_WAIT = timedelta(minutes=11)
@@ -40,7 +40,7 @@ LONGEST_PROBE_WAIT = timedelta(minutes=11)
 def break_details(stage: ServiceWorld, items: Sequence[int]) -> None:
     """The details of these products are answered 500 for ever."""
     for item_no in items:
-        plan(stage, Ailment.ERROR, 1000 * HOUR, endpoint="detail", item_no=item_no)
+        plan(stage, FaultKind.ERROR, 1000 * HOUR, endpoint="detail", item_no=item_no)
 
 
 async def check_only_broken(stage: ServiceWorld, items: Sequence[int]) -> None:
@@ -93,7 +93,7 @@ async def test_broken_products_and_an_outage_end_in_a_run_with_those_failures_al
     async with stage.serving() as service:
         break_details(stage, broken)
         await begin_runs(stage, service, [seller_id], asked=20)
-        outage = plan(stage, Ailment.REFUSED, MINUTE)
+        outage = plan(stage, FaultKind.REFUSED, MINUTE)
         await stage.clock.sleep(MINUTE - 1)
         assert await stage.count(FAILED_TASKS) == 0
         check_cost(stage, outage)
@@ -109,7 +109,7 @@ async def test_a_token_page_that_is_away_for_longer_than_the_deadline_ends_no_ru
         await begin_runs(stage, service, sellers, asked=10)
         stage.simulator.marketplace.restart(now(stage))
         before = commits(stage)
-        outage = plan(stage, Ailment.ERROR, 3 * HOUR, endpoint="session")
+        outage = plan(stage, FaultKind.ERROR, 3 * HOUR, endpoint="session")
         await stage.clock.sleep(3 * HOUR - 1)
         (run,) = await stage.executions()
         assert run.deadline_at is not None
@@ -136,7 +136,7 @@ async def test_an_outage_with_a_start_that_waits_keeps_the_deadline_of_the_run_a
     going, other = await stage.register_all()
     async with stage.serving() as service:
         await begin_runs(stage, service, [going], asked=30)
-        before, outage = commits(stage), plan(stage, Ailment.REFUSED, 1700)
+        before, outage = commits(stage), plan(stage, FaultKind.REFUSED, 1700)
         await stage.clock.sleep(5)
         await stage.start(service, other)
         service.nudge()
@@ -164,9 +164,9 @@ async def test_circuits_close_after_an_outage_in_which_the_only_run_was_cancelle
         await begin_runs(stage, service, sellers, asked=15)
         if ailment == "token page":
             stage.simulator.marketplace.restart(now(stage))
-            plan(stage, Ailment.ERROR, MINUTE, endpoint="session")
+            plan(stage, FaultKind.ERROR, MINUTE, endpoint="session")
         else:
-            plan(stage, Ailment.REFUSED, MINUTE)
+            plan(stage, FaultKind.REFUSED, MINUTE)
         await stage.clock.sleep(30)
         assert (await look(stage)).open_endpoints
         await cancel(stage, service)
@@ -186,7 +186,7 @@ async def test_an_outage_at_the_end_of_a_run_has_no_effect_on_an_error_a_day_lat
         await begin_runs(stage, service, [seller_id], asked=1)
         while await stage.count(OPEN_TASKS) > 2:
             await stage.clock.sleep(0.01)
-        plan(stage, Ailment.REFUSED, MINUTE)
+        plan(stage, FaultKind.REFUSED, MINUTE)
         await stage.clock.sleep(20 * HOUR)
         break_details(stage, broken)
         opened: set[Endpoint] = set()

@@ -16,7 +16,7 @@ from tests.builders import LATER
 from tests.simulated_service import settings_of, simulator_of
 from tests.simulation.service_world import ServiceWorld
 
-from sellerwatch.adapters.permit_mark import PermitMark
+from sellerwatch.adapters.permit_marker import PermitMarkerFile
 from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop, run_virtually
@@ -200,7 +200,7 @@ def test_the_mark_beside_the_database_is_the_highest_permit_ever_given_out(datab
     async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
         (seller_id,) = await stage.register_all()
-        mark = PermitMark(database_file)
+        mark = PermitMarkerFile(database_file)
         async with process(stage) as service:
             await stage.start(service, seller_id)
             assert mark.read() >= 1, "the question for the total is a request too"

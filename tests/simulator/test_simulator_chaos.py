@@ -11,14 +11,14 @@ import orjson
 import pytest
 from tests.simulator.visiting import AGENT, NOW, Visitor, header, open_simulator
 
-from sellerwatch.simulator.chaos import PROFILES, Ailment, Chaos, Outage, Profile, Storms
+from sellerwatch.simulator.chaos import PROFILES, Chaos, ChaosProfile, FaultKind, Outage, Storms
 from sellerwatch.simulator.simulator import Simulator
-from sellerwatch.simulator.wire import Answer, Fault
+from sellerwatch.simulator.wire import ConnectionFault, SimulatedAnswer
 
 FIRST = 900_000_001
 
 
-def on_a_day(profile: Profile, **knobs: object) -> Visitor:
+def on_a_day(profile: ChaosProfile, **knobs: object) -> Visitor:
     """A visitor who came in on a calm day, before this one began."""
     simulator = open_simulator(**knobs)
     visitor = Visitor(simulator).enter()
@@ -29,47 +29,49 @@ def on_a_day(profile: Profile, **knobs: object) -> Visitor:
 def test_on_a_calm_day_nothing_goes_wrong() -> None:
     visitor = Visitor(open_simulator()).enter()
     answers = [visitor.detail(FIRST + at % 50) for at in range(500)]
-    assert all(answer.status == 200 and answer.fault is Fault.NONE and answer.delay == 0 for answer in answers)
+    assert all(
+        answer.status == 200 and answer.fault is ConnectionFault.NONE and answer.delay == 0 for answer in answers
+    )
     assert visitor.simulator.marketplace.stats()["faults"] == {}
 
 
 def test_an_error_is_a_5xx() -> None:
-    visitor = on_a_day(Profile(error=1))
+    visitor = on_a_day(ChaosProfile(error=1))
     assert {visitor.detail(FIRST).status for _ in range(50)} == {500, 502, 503}
 
 
 def test_a_drop_answers_nothing() -> None:
-    answer = on_a_day(Profile(drop=1)).detail(FIRST)
-    assert (answer.fault, answer.body) == (Fault.DROP, b"")
+    answer = on_a_day(ChaosProfile(drop=1)).detail(FIRST)
+    assert (answer.fault, answer.body) == (ConnectionFault.DROP, b"")
 
 
 def test_a_cut_has_its_whole_body_to_be_cut_on_the_way() -> None:
-    answer = on_a_day(Profile(cut=1)).detail(FIRST)
-    assert answer.fault is Fault.CUT
+    answer = on_a_day(ChaosProfile(cut=1)).detail(FIRST)
+    assert answer.fault is ConnectionFault.CUT
     assert orjson.loads(answer.body)
 
 
 def test_a_truncated_body_arrives_whole_but_is_no_json() -> None:
-    answer = on_a_day(Profile(truncated=1)).detail(FIRST)
-    assert (answer.status, answer.fault) == (200, Fault.NONE)
+    answer = on_a_day(ChaosProfile(truncated=1)).detail(FIRST)
+    assert (answer.status, answer.fault) == (200, ConnectionFault.NONE)
     with pytest.raises(orjson.JSONDecodeError):
         orjson.loads(answer.body)
 
 
 def test_an_html_page_comes_with_status_200() -> None:
-    answer = on_a_day(Profile(html=1)).detail(FIRST)
+    answer = on_a_day(ChaosProfile(html=1)).detail(FIRST)
     assert (answer.status, answer.content_type) == (200, "text/html; charset=utf-8")
     assert answer.body.startswith(b"<!doctype html>")
 
 
 def test_a_failed_home_page_sets_no_token() -> None:
-    for profile in (Profile(html=1), Profile(error=1), Profile(drop=1)):
+    for profile in (ChaosProfile(html=1), ChaosProfile(error=1), ChaosProfile(drop=1)):
         with pytest.raises(AssertionError, match="no session"):
             on_a_day(profile).enter()
 
 
 def test_a_revoked_token_is_refused_and_a_new_one_is_needed() -> None:
-    visitor = on_a_day(Profile(revoked=1))
+    visitor = on_a_day(ChaosProfile(revoked=1))
     assert visitor.detail(FIRST).status == 401
     visitor.simulator.marketplace.chaos.become(PROFILES["calm"])
     assert visitor.detail(FIRST).status == 401
@@ -83,28 +85,28 @@ def test_a_short_lived_token_expires() -> None:
 
 
 def test_a_storm_comes_at_the_end_of_each_period_and_passes() -> None:
-    visitor = on_a_day(Profile(storms=Storms(every=10, length=2, share=1)))
+    visitor = on_a_day(ChaosProfile(storms=Storms(every=10, length=2, share=1)))
     statuses = [visitor.detail(FIRST, NOW + second + 0.5).status for second in range(20)]
     assert statuses == ([200] * 8 + [429] * 2) * 2
     assert visitor.simulator.marketplace.stats()["faults"] == {"storm": 4}
 
 
 def test_a_storm_is_nobody_over_budget() -> None:
-    visitor = on_a_day(Profile(storms=Storms(every=1, length=1, share=1)))
+    visitor = on_a_day(ChaosProfile(storms=Storms(every=1, length=1, share=1)))
     assert visitor.detail(FIRST).status == 429
     stats = visitor.simulator.marketplace.stats()
     assert (stats["over_budget"], stats["over_rate"]) == (0, 0)
 
 
 def test_a_storm_refuses_no_more_than_its_bound() -> None:
-    visitor = on_a_day(Profile(storms=Storms(every=10, length=10, share=1, at_most=3)))
+    visitor = on_a_day(ChaosProfile(storms=Storms(every=10, length=10, share=1, at_most=3)))
     first = [visitor.detail(FIRST, NOW + at / 10).status for at in range(10)]
     second = [visitor.detail(FIRST, NOW + 10 + at / 10).status for at in range(10)]
     assert Counter(first)[429] == Counter(second)[429] == 3
 
 
 def test_a_storms_retry_after_is_seconds_or_a_date_or_missing() -> None:
-    visitor = on_a_day(Profile(storms=Storms(every=1, length=1, share=1, retry_after=(2, 5))))
+    visitor = on_a_day(ChaosProfile(storms=Storms(every=1, length=1, share=1, retry_after=(2, 5))))
     said = [header(visitor.detail(FIRST, NOW + at), "retry-after") for at in range(60)]
     seconds = [text for text in said if text is not None and text.isdigit()]
     dates = [(at, text) for at, text in enumerate(said) if text is not None and not text.isdigit()]
@@ -115,8 +117,8 @@ def test_a_storms_retry_after_is_seconds_or_a_date_or_missing() -> None:
     assert None in said
 
 
-@pytest.mark.parametrize("profile", [Profile(cut=1), Profile(truncated=1)])
-def test_only_faults_that_were_really_inflicted_are_counted(profile: Profile) -> None:
+@pytest.mark.parametrize("profile", [ChaosProfile(cut=1), ChaosProfile(truncated=1)])
+def test_only_faults_that_were_really_inflicted_are_counted(profile: ChaosProfile) -> None:
     visitor = on_a_day(profile)
     visitor.detail(1)
     visitor.enter()
@@ -126,9 +128,9 @@ def test_only_faults_that_were_really_inflicted_are_counted(profile: Profile) ->
 
 
 def test_a_storm_over_the_home_page_or_a_token_that_never_was_is_not_counted() -> None:
-    stormy = on_a_day(Profile(storms=Storms(every=1, length=1, share=1))).enter()
+    stormy = on_a_day(ChaosProfile(storms=Storms(every=1, length=1, share=1))).enter()
     assert stormy.simulator.marketplace.stats()["faults"] == {}
-    revoking = on_a_day(Profile(revoked=1))
+    revoking = on_a_day(ChaosProfile(revoked=1))
     assert [revoking.detail(FIRST).status for _ in range(3)] == [401] * 3
     assert revoking.simulator.marketplace.stats()["faults"] == {"revoked": 1}
 
@@ -170,7 +172,7 @@ def test_an_inflated_list_states_a_total_that_no_seller_can_have() -> None:
 
 
 def test_asking_the_total_is_never_disturbed_by_foreign_or_shifting_items() -> None:
-    visitor = on_a_day(Profile(foreign=1, shift=1))
+    visitor = on_a_day(ChaosProfile(foreign=1, shift=1))
     before = list(visitor.simulator.world.listing("seller_0001"))
     page = orjson.loads(visitor.page("seller_0001", page_size=1).body)
     assert (page["count"], len(page["items"])) == (50, 1)
@@ -226,7 +228,7 @@ def test_every_profile_has_a_test_of_its_name() -> None:
 @pytest.mark.parametrize(("name", "least", "most"), [("flaky", 0.02, 0.05), ("hostile", 0.06, 0.12)])
 def test_a_survivable_day_harms_few_enough_requests(name: str, least: float, most: float) -> None:
     chaos = Chaos(PROFILES[name], seed=1)
-    struck = sum(chaos.strike(NOW + at / 50) is not Ailment.NONE for at in range(20_000))
+    struck = sum(chaos.strike(NOW + at / 50) is not FaultKind.NONE for at in range(20_000))
     assert least < struck / 20_000 < most
 
 
@@ -261,8 +263,8 @@ def test_a_crawler_that_tries_again_gets_everything_on_a_hostile_day() -> None:
     assert got == {item_no for item_no, _ in simulator.world.catalogue()}
 
 
-def _json(answer: Answer) -> object:
-    if answer.status != 200 or answer.fault is not Fault.NONE:
+def _json(answer: SimulatedAnswer) -> object:
+    if answer.status != 200 or answer.fault is not ConnectionFault.NONE:
         return None
     try:
         return orjson.loads(answer.body)
@@ -323,11 +325,11 @@ def during(outage: Outage) -> Visitor:
 
 
 def test_refused_connections_reach_no_endpoint_and_count_in_no_window() -> None:
-    visitor = during(Outage(Ailment.REFUSED, NOW + 1, NOW + 2))
+    visitor = during(Outage(FaultKind.REFUSED, NOW + 1, NOW + 2))
     for at in (1.0, 1.999):
         for answer in (visitor.detail(FIRST, NOW + at), visitor.page("seller_0001", now=NOW + at)):
-            assert (answer.status, answer.fault) == (0, Fault.REFUSE)
-        assert visitor.get("/", NOW + at).fault is Fault.REFUSE
+            assert (answer.status, answer.fault) == (0, ConnectionFault.REFUSE)
+        assert visitor.get("/", NOW + at).fault is ConnectionFault.REFUSE
     assert visitor.detail(FIRST, NOW + 2).status == 200
     stats = visitor.simulator.marketplace.stats()
     assert stats["statuses"] == {"200": 2, "refused": 6}
@@ -336,7 +338,7 @@ def test_refused_connections_reach_no_endpoint_and_count_in_no_window() -> None:
 
 @pytest.mark.parametrize("endpoint", ["list", "detail", "options", "session"])
 def test_a_5xx_of_one_endpoint_leaves_the_others_alone(endpoint: str) -> None:
-    visitor = during(Outage(Ailment.ERROR, NOW, NOW + 60, endpoint=endpoint))
+    visitor = during(Outage(FaultKind.ERROR, NOW, NOW + 60, endpoint=endpoint))
     answers = {
         "list": visitor.page("seller_0001"),
         "detail": visitor.detail(FIRST),
@@ -347,26 +349,26 @@ def test_a_5xx_of_one_endpoint_leaves_the_others_alone(endpoint: str) -> None:
 
 
 def test_one_product_can_be_broken_alone() -> None:
-    visitor = during(Outage(Ailment.ERROR, NOW, item_no=FIRST))
+    visitor = during(Outage(FaultKind.ERROR, NOW, item_no=FIRST))
     assert visitor.detail(FIRST, NOW + 10**6).status >= 500
     assert visitor.detail(FIRST + 1).status == 200
 
 
 def test_one_identity_can_be_banned_whatever_token_it_has() -> None:
-    visitor = during(Outage(Ailment.UNAUTHORISED, NOW, user_agent=AGENT))
+    visitor = during(Outage(FaultKind.UNAUTHORISED, NOW, user_agent=AGENT))
     other = Visitor(visitor.simulator, "another").enter()
     assert visitor.detail(FIRST).status == visitor.enter().detail(FIRST).status == 401
     assert other.detail(FIRST).status == 200
 
 
 def test_everything_but_sessions_can_be_answered_429() -> None:
-    visitor = during(Outage(Ailment.STORM, NOW, NOW + 3600))
+    visitor = during(Outage(FaultKind.STORM, NOW, NOW + 3600))
     assert {visitor.detail(FIRST).status, visitor.options(FIRST).status, visitor.page("seller_0001").status} == {429}
     assert visitor.enter().detail(FIRST, NOW + 3600).status == 200
 
 
 def test_details_can_be_without_their_main_module() -> None:
-    visitor = during(Outage(Ailment.WITHOUT_MODULE, NOW, NOW + 600))
+    visitor = during(Outage(FaultKind.WITHOUT_MODULE, NOW, NOW + 600))
     kinds = {module["type"] for module in orjson.loads(visitor.detail(FIRST).body)["moduleList"]}
     assert "ShippingModule" in kinds
     assert "ProductInfoModule" not in kinds

@@ -7,14 +7,14 @@ import pytest
 from tests.simulator.visiting import NOW, Visitor, event, open_simulator, posted
 
 from sellerwatch.simulator.simulator import Simulator
-from sellerwatch.simulator.wire import Request
+from sellerwatch.simulator.wire import SimulatedRequest
 
 FIRST = 900_000_001
 
 
 def knock(simulator: Simulator, method: str, door: str, **query: object) -> tuple[int, Any]:
     texts = {name: str(value) for name, value in query.items()}
-    answer = simulator.answer(Request(method, f"/__simulator__/{door}", texts), NOW)
+    answer = simulator.answer(SimulatedRequest(method, f"/__simulator__/{door}", texts), NOW)
     return answer.status, orjson.loads(answer.body)
 
 

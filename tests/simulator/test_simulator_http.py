@@ -9,9 +9,9 @@ import orjson
 import pytest
 from tests.simulator.visiting import AGENT, detail_path, event, open_simulator, posted
 
-from sellerwatch.simulator.http import MAX_BODY_BYTES, Server, serve
+from sellerwatch.simulator.http import MAX_BODY_BYTES, SimulatorServer, serve
 from sellerwatch.simulator.simulator import EVENTS_PATH
-from sellerwatch.simulator.wire import Answer, Fault, Handler, Request
+from sellerwatch.simulator.wire import ConnectionFault, Handler, SimulatedAnswer, SimulatedRequest
 
 GET = b"GET /x HTTP/1.1\r\nhost: x\r\n\r\n"
 
@@ -36,7 +36,7 @@ class Connection:
 
 
 @asynccontextmanager
-async def connected(server: Server) -> AsyncIterator[Connection]:
+async def connected(server: SimulatorServer) -> AsyncIterator[Connection]:
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     try:
         yield Connection(reader, writer)
@@ -44,13 +44,13 @@ async def connected(server: Server) -> AsyncIterator[Connection]:
         writer.close()
 
 
-def always(answer: Answer) -> Handler:
+def always(answer: SimulatedAnswer) -> Handler:
     return lambda request, now: answer
 
 
-def echo(request: Request, now: float) -> Answer:
+def echo(request: SimulatedRequest, now: float) -> SimulatedAnswer:
     said = [request.method, request.path, dict(request.query), request.headers.get("x-y"), request.body.decode()]
-    return Answer(200, orjson.dumps(said))
+    return SimulatedAnswer(200, orjson.dumps(said))
 
 
 @pytest.mark.asyncio
@@ -86,8 +86,8 @@ async def test_a_client_that_wants_to_close_is_obeyed() -> None:
 
 @pytest.mark.asyncio
 async def test_requests_sent_together_are_answered_in_their_order() -> None:
-    def slower_first(request: Request, now: float) -> Answer:
-        return Answer(200, request.path.encode(), delay=0.02 if request.path == "/x" else 0)
+    def slower_first(request: SimulatedRequest, now: float) -> SimulatedAnswer:
+        return SimulatedAnswer(200, request.path.encode(), delay=0.02 if request.path == "/x" else 0)
 
     async with serve(slower_first) as server, connected(server) as connection:
         connection.writer.write(GET + GET.replace(b"/x", b"/y") * 100)
@@ -98,7 +98,7 @@ async def test_requests_sent_together_are_answered_in_their_order() -> None:
 @pytest.mark.asyncio
 async def test_a_client_that_does_not_read_gets_everything_when_it_does() -> None:
     big = bytes(1_000_000)
-    async with serve(always(Answer(200, big))) as server, connected(server) as connection:
+    async with serve(always(SimulatedAnswer(200, big))) as server, connected(server) as connection:
         connection.writer.write(GET * 20)
         await asyncio.sleep(0.05)
         assert [len((await connection.answer())[2]) for _ in range(20)] == [len(big)] * 20
@@ -106,7 +106,7 @@ async def test_a_client_that_does_not_read_gets_everything_when_it_does() -> Non
 
 @pytest.mark.asyncio
 async def test_a_dropped_connection_answers_nothing() -> None:
-    async with serve(always(Answer(0, fault=Fault.DROP))) as server, connected(server) as connection:
+    async with serve(always(SimulatedAnswer(0, fault=ConnectionFault.DROP))) as server, connected(server) as connection:
         connection.writer.write(GET)
         with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
             await connection.reader.readexactly(1)
@@ -114,7 +114,10 @@ async def test_a_dropped_connection_answers_nothing() -> None:
 
 @pytest.mark.asyncio
 async def test_a_cut_body_is_announced_whole_and_sent_half() -> None:
-    async with serve(always(Answer(200, bytes(1000), fault=Fault.CUT))) as server, connected(server) as connection:
+    async with (
+        serve(always(SimulatedAnswer(200, bytes(1000), fault=ConnectionFault.CUT))) as server,
+        connected(server) as connection,
+    ):
         connection.writer.write(GET)
         head, _, body = (await connection.reader.read()).partition(b"\r\n\r\n")
     assert b"content-length: 1000" in head
@@ -123,7 +126,7 @@ async def test_a_cut_body_is_announced_whole_and_sent_half() -> None:
 
 @pytest.mark.asyncio
 async def test_a_hanging_server_answers_nothing_until_the_client_gives_up() -> None:
-    async with serve(always(Answer(0, fault=Fault.HANG))) as server, connected(server) as connection:
+    async with serve(always(SimulatedAnswer(0, fault=ConnectionFault.HANG))) as server, connected(server) as connection:
         connection.writer.write(GET)
         reading = asyncio.create_task(connection.reader.read(1))
         assert await asyncio.wait([reading], timeout=0.05) == (set(), {reading})
@@ -133,7 +136,7 @@ async def test_a_hanging_server_answers_nothing_until_the_client_gives_up() -> N
 @pytest.mark.asyncio
 async def test_a_delayed_answer_comes_after_its_delay() -> None:
     loop = asyncio.get_running_loop()
-    async with serve(always(Answer(200, delay=0.05))) as server, connected(server) as connection:
+    async with serve(always(SimulatedAnswer(200, delay=0.05))) as server, connected(server) as connection:
         began = loop.time()
         await connection.ask(GET)
         assert loop.time() - began >= 0.049
@@ -149,7 +152,7 @@ async def test_a_used_port_raises_an_os_error() -> None:
 
 @pytest.mark.asyncio
 async def test_a_closed_server_frees_its_port_and_drops_its_clients() -> None:
-    async with serve(always(Answer(200, delay=60))) as server:
+    async with serve(always(SimulatedAnswer(200, delay=60))) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(GET)
         await writer.drain()
@@ -195,7 +198,7 @@ async def test_an_upgrade_is_not_taken_up_and_the_request_answered_once() -> Non
 
 @pytest.mark.asyncio
 async def test_a_head_request_is_answered_without_the_body() -> None:
-    async with serve(always(Answer(200, b"12345"))) as server, connected(server) as connection:
+    async with serve(always(SimulatedAnswer(200, b"12345"))) as server, connected(server) as connection:
         connection.writer.write(GET.replace(b"GET", b"HEAD"))
         status, headers, _ = await connection.answer(with_body=False)
         assert (status, headers["content-length"]) == (200, "5")
@@ -215,7 +218,7 @@ async def test_a_failure_of_the_simulator_itself_is_reported_and_answered_500() 
     reported: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context["exception"]))
 
-    def failing(request: Request, now: float) -> Answer:
+    def failing(request: SimulatedRequest, now: float) -> SimulatedAnswer:
         raise ZeroDivisionError
 
     async with serve(failing) as server, connected(server) as connection:
@@ -227,9 +230,9 @@ async def test_a_failure_of_the_simulator_itself_is_reported_and_answered_500() 
 async def test_the_time_told_is_unix_time_and_never_goes_back() -> None:
     times: list[float] = []
 
-    def noting(request: Request, now: float) -> Answer:
+    def noting(request: SimulatedRequest, now: float) -> SimulatedAnswer:
         times.append(now)
-        return Answer(200)
+        return SimulatedAnswer(200)
 
     async with serve(noting) as server, connected(server) as connection:
         for _ in range(3):

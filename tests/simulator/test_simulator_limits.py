@@ -3,8 +3,8 @@
 import pytest
 from tests.simulator.visiting import AGENT, NOW, Visitor, header, open_simulator
 
-from sellerwatch.simulator.limits import Judge, Limits, SlidingWindow, Verdict
-from sellerwatch.simulator.wire import Request
+from sellerwatch.simulator.limits import LimitVerdict, RequestLimiter, SimulatedLimits, SlidingWindow
+from sellerwatch.simulator.wire import SimulatedRequest
 
 FIRST = 900_000_001
 
@@ -82,7 +82,7 @@ def test_each_user_agent_has_its_own_window() -> None:
 
 
 def test_the_default_limits_are_80_an_hour_and_1_a_second() -> None:
-    assert Limits() == Limits(window_limit=80, window_seconds=3600, requests_per_second=1)
+    assert SimulatedLimits() == SimulatedLimits(window_limit=80, window_seconds=3600, requests_per_second=1)
 
 
 def test_two_requests_in_one_second_are_over_a_rate_of_one() -> None:
@@ -101,9 +101,9 @@ def test_the_rate_is_judged_with_a_small_tolerance() -> None:
 
 @pytest.mark.parametrize(("rate", "allowed_at_once"), [(1.0, 1), (5.0, 5), (0.5, 1), (2.5, 2)])
 def test_a_rate_allows_so_many_at_once(rate: float, allowed_at_once: int) -> None:
-    judge = Judge(Limits(1000, 3600, rate))
+    judge = RequestLimiter(SimulatedLimits(1000, 3600, rate))
     verdicts = [judge.judge(NOW) for _ in range(allowed_at_once + 1)]
-    assert verdicts == [Verdict.WITHIN] * allowed_at_once + [Verdict.OVER_RATE]
+    assert verdicts == [LimitVerdict.WITHIN] * allowed_at_once + [LimitVerdict.OVER_RATE]
 
 
 def test_requests_that_ignore_a_retry_after_are_counted_but_not_those_in_flight() -> None:
@@ -119,6 +119,6 @@ def test_requests_that_ignore_a_retry_after_are_counted_but_not_those_in_flight(
 def test_a_client_without_user_agent_is_judged_as_one_identity() -> None:
     visitor = Visitor(open_simulator(window_limit=1))
     path = f"/mustit-api/facade-api/v1/item/{FIRST}/detail/top"
-    answers = [visitor.simulator.answer(Request("GET", path), NOW) for _ in range(2)]
+    answers = [visitor.simulator.answer(SimulatedRequest("GET", path), NOW) for _ in range(2)]
     assert [answer.status for answer in answers] == [401, 429]
     assert AGENT not in visitor.simulator.marketplace.stats()["most_in_a_window_by_agent"]

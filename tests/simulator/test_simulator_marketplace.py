@@ -17,7 +17,7 @@ from tests.simulator.visiting import (
 )
 
 from sellerwatch.simulator.rendering import Redesign
-from sellerwatch.simulator.wire import Request
+from sellerwatch.simulator.wire import SimulatedRequest
 
 FIRST = 900_000_001
 VOLATILE_ON_LIST = {"webSpacingInfo", "likeStatus", "likeImageUrl"}
@@ -45,7 +45,7 @@ def test_the_three_parts_read_independently_make_the_truth() -> None:
 
 
 def test_home_gives_a_session_with_a_lifetime() -> None:
-    answer = open_simulator().answer(Request("GET", "/", {}, {"user-agent": AGENT}), NOW)
+    answer = open_simulator().answer(SimulatedRequest("GET", "/", {}, {"user-agent": AGENT}), NOW)
     assert answer.status == 200
     assert set(cookies_of(answer)) == {"token", "nid", "mustit_uid"}
     assert cookies_of(answer)["mustit_uid"].startswith("1795000000000.")
@@ -150,7 +150,7 @@ def test_what_is_not_there_is_404_and_what_is_not_got_is_405() -> None:
     assert visitor.detail(1).status == 404
     assert visitor.get(detail_path(FIRST).replace(str(FIRST), "x")).status == 404
     assert visitor.get("/elsewhere").status == 404
-    assert simulator.answer(Request("POST", detail_path(FIRST + 1), {}, visitor.headers), NOW).status == 405
+    assert simulator.answer(SimulatedRequest("POST", detail_path(FIRST + 1), {}, visitor.headers), NOW).status == 405
     assert visitor.get("/robots.txt").status == 200
 
 

@@ -9,8 +9,8 @@ import orjson
 import pytest
 from tests.simulator.visiting import NOW, event, header, posted
 
-from sellerwatch.simulator.product_server import Behaviour, Mode, ProductServer
-from sellerwatch.simulator.wire import Answer, Fault, Request
+from sellerwatch.simulator.product_server import ProductServer, ServerBehaviour, ServerMode
+from sellerwatch.simulator.wire import ConnectionFault, SimulatedAnswer, SimulatedRequest
 from sellerwatch.simulator.world import World
 
 FIRST = 900_000_001
@@ -29,7 +29,7 @@ def data(world: World) -> dict[str, Any]:
     return found
 
 
-def send(server: ProductServer, told: dict[str, Any], **headers: str) -> Answer:
+def send(server: ProductServer, told: dict[str, Any], **headers: str) -> SimulatedAnswer:
     return server.answer(posted(told, **headers), NOW)
 
 
@@ -154,7 +154,7 @@ def test_a_version_already_passed_does_not_undo_a_later_one(data: dict[str, Any]
 )
 def test_a_body_that_is_no_event_is_answered_400(body: bytes) -> None:
     server = ProductServer()
-    assert server.answer(Request("POST", "/any/path", {}, {}, body), NOW).status == 400
+    assert server.answer(SimulatedRequest("POST", "/any/path", {}, {}, body), NOW).status == 400
     assert server.stats()["violations"] == 1
 
 
@@ -197,7 +197,7 @@ def test_a_signature_of_the_standards_own_example_is_right() -> None:
         "webhook-timestamp": "1614265330",
         "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
     }
-    answer = ProductServer(WHSEC).answer(Request("POST", "/", {}, headers, body), NOW)
+    answer = ProductServer(WHSEC).answer(SimulatedRequest("POST", "/", {}, headers, body), NOW)
     assert answer.status == 400  # 401 if the signature were wrong; the body is no event
 
 
@@ -217,19 +217,21 @@ def test_a_whsec_secret_that_is_not_base64_is_refused_at_once() -> None:
 @pytest.mark.parametrize(
     ("mode", "status", "fault", "processed"),
     [
-        (Mode.WELL, 200, Fault.NONE, True),
-        (Mode.DOWN, 0, Fault.DROP, False),
-        (Mode.ERROR, 500, Fault.NONE, False),
-        (Mode.ERROR_AFTER, 500, Fault.NONE, True),
-        (Mode.DROP_AFTER, 0, Fault.DROP, True),
-        (Mode.HANG, 0, Fault.HANG, False),
-        (Mode.THROTTLE, 429, Fault.NONE, False),
-        (Mode.REDIRECT, 302, Fault.NONE, False),
+        (ServerMode.WELL, 200, ConnectionFault.NONE, True),
+        (ServerMode.DOWN, 0, ConnectionFault.DROP, False),
+        (ServerMode.ERROR, 500, ConnectionFault.NONE, False),
+        (ServerMode.ERROR_AFTER, 500, ConnectionFault.NONE, True),
+        (ServerMode.DROP_AFTER, 0, ConnectionFault.DROP, True),
+        (ServerMode.HANG, 0, ConnectionFault.HANG, False),
+        (ServerMode.THROTTLE, 429, ConnectionFault.NONE, False),
+        (ServerMode.REDIRECT, 302, ConnectionFault.NONE, False),
     ],
 )
-def test_it_misbehaves_on_command(data: dict[str, Any], mode: Mode, status: int, fault: Fault, processed: bool) -> None:
+def test_it_misbehaves_on_command(
+    data: dict[str, Any], mode: ServerMode, status: int, fault: ConnectionFault, processed: bool
+) -> None:
     server = ProductServer()
-    server.behave(Behaviour(mode))
+    server.behave(ServerBehaviour(mode))
     answer = send(server, event("CREATED", data))
     assert (answer.status, answer.fault) == (status, fault)
     assert (len(server) == 1) == processed
@@ -237,27 +239,27 @@ def test_it_misbehaves_on_command(data: dict[str, Any], mode: Mode, status: int,
 
 def test_a_throttled_sender_is_told_how_long_to_wait(data: dict[str, Any]) -> None:
     server = ProductServer()
-    server.behave(Behaviour(Mode.THROTTLE, retry_after=17))
+    server.behave(ServerBehaviour(ServerMode.THROTTLE, retry_after=17))
     assert header(send(server, event("CREATED", data)), "retry-after") == "17"
 
 
 def test_it_misbehaves_for_the_next_requests_only(data: dict[str, Any]) -> None:
     server = ProductServer()
-    server.behave(Behaviour(Mode.ERROR, requests=2))
+    server.behave(ServerBehaviour(ServerMode.ERROR, requests=2))
     told = event("CREATED", data)
     assert [send(server, told).status for _ in range(4)] == [500, 500, 200, 200]
 
 
 def test_it_misbehaves_by_chance(data: dict[str, Any]) -> None:
     server = ProductServer()
-    server.behave(Behaviour(Mode.ERROR, probability=0.3))
+    server.behave(ServerBehaviour(ServerMode.ERROR, probability=0.3))
     told = event("CREATED", data)
     failed = sum(send(server, told).status == 500 for _ in range(500))
     assert 100 < failed < 200
 
 
 def test_only_posts_are_taken() -> None:
-    assert ProductServer().answer(Request("GET", "/"), NOW).status == 405
+    assert ProductServer().answer(SimulatedRequest("GET", "/"), NOW).status == 405
 
 
 def test_a_catalogue_equal_to_the_truth_has_no_mismatch(world: World) -> None:

@@ -2,16 +2,16 @@
 
 from tests.simulator.visiting import NOW, Visitor, open_simulator
 
-from sellerwatch.simulator.recent import Recent
+from sellerwatch.simulator.recent import LruCache
 from sellerwatch.simulator.rendering import Renderer
-from sellerwatch.simulator.sessions import Sessions
+from sellerwatch.simulator.sessions import SimulatedSessions
 from sellerwatch.simulator.world import World
 
 FIRST = 900_000_001
 
 
 def test_what_was_used_longest_ago_is_forgotten_first() -> None:
-    cache: Recent[str, int] = Recent(2)
+    cache: LruCache[str, int] = LruCache(2)
     cache.put("a", 1)
     cache.put("b", 2)
     assert cache.get("a") == 1
@@ -20,7 +20,7 @@ def test_what_was_used_longest_ago_is_forgotten_first() -> None:
 
 
 def test_weights_are_counted_and_given_back() -> None:
-    cache: Recent[str, bytes] = Recent(100)
+    cache: LruCache[str, bytes] = LruCache(100)
     cache.put("a", b"", 60)
     cache.put("a", b"", 40)
     cache.put("b", b"", 60)
@@ -30,7 +30,7 @@ def test_weights_are_counted_and_given_back() -> None:
 
 
 def test_one_that_keeps_all_lets_nothing_go() -> None:
-    cache: Recent[int, bytes] = Recent(2)
+    cache: LruCache[int, bytes] = LruCache(2)
     cache.keep_all()
     for number in range(10):
         cache.put(number, b"", 100)
@@ -55,7 +55,7 @@ def test_a_warmed_marketplace_answers_the_same() -> None:
 
 
 def test_expired_sessions_are_swept_when_there_are_many() -> None:
-    sessions = Sessions()
+    sessions = SimulatedSessions()
     old = sessions.issue("a", NOW, 10)
     for _ in range(10_001):
         new = sessions.issue("a", NOW + 20, 10)

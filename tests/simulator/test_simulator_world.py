@@ -132,12 +132,12 @@ def test_a_bump_moves_a_product_to_the_top_and_changes_nothing_else() -> None:
 def test_a_mutation_does_what_it_says() -> None:
     world, untouched = World(3, 3, 200), World(3, 3, 200)
     done = world.mutate(300, Random("x"))
-    assert {mutation.deed for mutation in done} == set(MutationKind)
+    assert {mutation.kind for mutation in done} == set(MutationKind)
     for mutation in done:
         now, then = world.truth(mutation.item_no), untouched.truth(mutation.item_no)
-        if mutation.deed is MutationKind.VANISHED:
+        if mutation.kind is MutationKind.VANISHED:
             assert now is None
-        elif mutation.deed is MutationKind.BUMPED:
+        elif mutation.kind is MutationKind.BUMPED:
             assert now == then
         else:
             assert now != then
@@ -148,7 +148,7 @@ def test_a_mutation_does_what_it_says() -> None:
 def test_a_mutation_never_looks_like_a_mass_removal() -> None:
     world = World(3, 2, 100)
     done = world.mutate(10_000, Random("x"), {MutationKind.VANISHED: 1})
-    assert sum(mutation.deed is MutationKind.VANISHED for mutation in done) == 20
+    assert sum(mutation.kind is MutationKind.VANISHED for mutation in done) == 20
     assert len(done) == 200
 
 
@@ -156,7 +156,7 @@ def test_a_mutation_of_changes_only_leaves_the_lists_alone() -> None:
     world = small_world()
     before = list(world.listing("seller_0001"))
     done = world.mutate(30, Random("x"), CHANGES_ONLY)
-    assert {mutation.deed for mutation in done} == {MutationKind.CHANGED}
+    assert {mutation.kind for mutation in done} == {MutationKind.CHANGED}
     assert list(world.listing("seller_0001")) == before
 
 

@@ -12,7 +12,7 @@ import orjson
 
 from sellerwatch.simulator.events import signature
 from sellerwatch.simulator.simulator import EVENTS_PATH, Simulator
-from sellerwatch.simulator.wire import Answer, Request
+from sellerwatch.simulator.wire import SimulatedAnswer, SimulatedRequest
 
 NOW = 1_795_000_000.0
 AGENT = "Mozilla/5.0 (test)"
@@ -43,27 +43,27 @@ class Visitor:
     def enter(self, now: float = NOW) -> "Visitor":
         """Get a session, trying again while the marketplace fails."""
         for _ in range(100):
-            answer = self.simulator.answer(Request("GET", "/", {}, {"user-agent": self.agent}), now)
+            answer = self.simulator.answer(SimulatedRequest("GET", "/", {}, {"user-agent": self.agent}), now)
             if cookies := cookies_of(answer):
                 self.headers = credentials(self.agent, cookies)
                 return self
         raise AssertionError("no session in 100 tries")
 
-    def get(self, path: str, now: float = NOW, **query: object) -> Answer:
+    def get(self, path: str, now: float = NOW, **query: object) -> SimulatedAnswer:
         texts = {name: str(value) for name, value in query.items()}
-        return self.simulator.answer(Request("GET", path, texts, self.headers), now)
+        return self.simulator.answer(SimulatedRequest("GET", path, texts, self.headers), now)
 
-    def page(self, seller: str, page_no: int = 0, page_size: int = 500, now: float = NOW) -> Answer:
+    def page(self, seller: str, page_no: int = 0, page_size: int = 500, now: float = NOW) -> SimulatedAnswer:
         return self.get(LIST, now, sellerId=seller, pageNo=page_no, pageSize=page_size, order="LATEST")
 
-    def detail(self, item_no: int, now: float = NOW) -> Answer:
+    def detail(self, item_no: int, now: float = NOW) -> SimulatedAnswer:
         return self.get(detail_path(item_no), now)
 
-    def options(self, item_no: int, now: float = NOW) -> Answer:
+    def options(self, item_no: int, now: float = NOW) -> SimulatedAnswer:
         return self.get(options_path(item_no), now)
 
 
-def cookies_of(answer: Answer) -> dict[str, str]:
+def cookies_of(answer: SimulatedAnswer) -> dict[str, str]:
     values = (value.partition(";")[0] for name, value in answer.headers if name == "set-cookie")
     return dict(value.split("=", 1) for value in values)
 
@@ -76,7 +76,7 @@ def credentials(agent: str, cookies: dict[str, str]) -> dict[str, str]:
     }
 
 
-def header(answer: Answer, name: str) -> str | None:
+def header(answer: SimulatedAnswer, name: str) -> str | None:
     return dict(answer.headers).get(name)
 
 
@@ -147,10 +147,10 @@ def event(kind: str, data: dict[str, Any], version: int = 1, **extra: Any) -> di
     } | extra
 
 
-def posted(told: dict[str, Any], secret: str | None = None, **headers: str) -> Request:
+def posted(told: dict[str, Any], secret: str | None = None, **headers: str) -> SimulatedRequest:
     """The request that delivers an event, signed when there is a secret."""
     body = orjson.dumps(told)
     sent = {"idempotency-key": told["eventId"], "webhook-id": told["eventId"], "webhook-timestamp": "1795000000"}
     if secret:
         sent["webhook-signature"] = signature(secret, told["eventId"], "1795000000", body)
-    return Request("POST", EVENTS_PATH, {}, sent | headers, body)
+    return SimulatedRequest("POST", EVENTS_PATH, {}, sent | headers, body)

@@ -14,7 +14,7 @@ from sellerwatch.texts import families, family, fill, say
 SOURCE = Path(__file__).parents[2] / "src/sellerwatch"
 HANGUL = re.compile(r"[가-힣]")
 #: Texts that are the same in both languages.
-SAME = {"console": {"brand", "csv", "col.http"}, "failures": {"RECORDED"}}
+SAME = {"console": {"brand", "csv", "col.http"}, "failures": {"RECORDED"}, "problems": {"refused"}}
 CALL = re.compile(r"""say\(\s*"(\w+)",\s*"([\w.]+)\"""")
 
 
@@ -27,7 +27,8 @@ def test_every_text_is_there_in_both_languages_with_the_same_facts(name: str) ->
     for key, (english, korean) in family(name).items():
         assert english.strip(), key
         assert HANGUL.search(korean) or key in SAME.get(name, ()), key
-        assert facts_of(english) == facts_of(korean), key
+        # `error` is Pydantic's own explanation, which it has in English only.
+        assert facts_of(english) - {"error"} == facts_of(korean) - {"error"}, key
 
 
 @pytest.mark.parametrize("name", families())

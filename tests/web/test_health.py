@@ -97,7 +97,7 @@ async def test_a_scheduler_that_does_not_turn_is_down(office: ApiWorld) -> None:
     service = replace(office.service, schedules=True)
     api = Api(make_app(replace(office.parts, service=service)))
     assert down((await api.get("/actuator/health/readiness")).json) == {"scheduler"}
-    service.turns["start_due"] = office.clock.monotonic()
+    service.last_ended["start_due"] = office.clock.monotonic()
     assert (await api.get("/actuator/health/readiness")).status == 200
     office.clock.time += timedelta(seconds=31)
     assert "scheduler" in down((await api.get("/actuator/health/readiness")).json)

@@ -39,7 +39,7 @@ async def test_all_requests_are_paused_and_resumed_once(office: ApiWorld) -> Non
     assert (paused.status, paused.json["paused"], paused.json["pausedBy"]) == (200, True, "api:admin@practice")
     again = await office.admin.post(f"{PATH}/pause")
     assert (again.status, again.json["errorCode"]) == (409, "MARKETPLACE_ALREADY_PAUSED")
-    assert (await office.viewer.get(f"{PATH}/status")).json | {"dryRun": False} == paused.json
+    assert (await office.viewer.get(f"{PATH}/status")).json | {"executions": 0, "dryRun": False} == paused.json
     assert (await office.admin.post(f"{PATH}/resume")).json["paused"] is False
     not_paused = await office.admin.post(f"{PATH}/resume", {"sellerId": None})
     assert (not_paused.status, not_paused.json["errorCode"]) == (409, "MARKETPLACE_NOT_PAUSED")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from tests.builders import NOW, SELLER, a_message, outbox_id, product_id
 
 from sellerwatch.adapters.sql import paging
-from sellerwatch.outbox.message import OutboxKind
-from sellerwatch.outbox.receipt import Attempt, Verdict
+from sellerwatch.kernel.clock import stamp
+from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
+from sellerwatch.outbox.receipt import Attempt, DeliveryVerdict
 
 from .api_world import BAD_CURSORS, UNKNOWN_ID, ApiWorld
 
@@ -26,7 +28,7 @@ async def test_messages_are_listed_to_the_end_by_every_filter(
         await office.transact(lambda tx, message=waiting: tx.product_outbox.add(message))  # type: ignore[misc]
     everyone = (await office.viewer.get(PATH, size=100)).json["content"]
     assert [message["outboxId"] for message in everyone] == [outbox_id(n) for n in range(8, 0, -1)]
-    monkeypatch.setattr(paging, "MOST_LOOKED_AT", 3)
+    monkeypatch.setattr(paging, "MAX_ROWS_SCANNED", 3)
     before_all, after_all = (NOW + timedelta(days=days) for days in (-1, 1))
     queries = [
         ({}, range(8, 0, -1)),
@@ -50,7 +52,7 @@ async def test_messages_are_listed_to_the_end_by_every_filter(
 async def test_a_message_is_shown_with_its_payload_its_holder_and_its_tries(office: ApiWorld) -> None:
     await office.failed_messages(1)
     await office.transact(lambda tx: tx.product_outbox.add(a_message(2, subject_id=product_id(1))))
-    tries = [Attempt(outbox_id(), 1, NOW, 12, 422, Verdict.REFUSED, True, "상품명이 너무 깁니다 🚫")]
+    tries = [Attempt(outbox_id(), 1, NOW, 12, 422, DeliveryVerdict.REFUSED, True, "상품명이 너무 깁니다 🚫")]
     await office.transact(lambda tx: tx.attempts.add(OutboxKind.PRODUCT, tries))
     behind = (await office.viewer.get(f"{PATH}/{outbox_id(2)}")).json
     assert (behind["heldBy"], behind["status"]) == (outbox_id(1), "WAITING")
@@ -169,3 +171,14 @@ async def test_what_is_not_there_or_not_allowed_is_refused(office: ApiWorld) -> 
     for cursor in BAD_CURSORS:
         assert (await office.viewer.get(PATH, cursor=cursor)).status == 400
     assert await office.all_rows() == before
+
+
+async def test_delivery_times_are_those_of_the_newest_delivered_messages(office: ApiWorld) -> None:
+    assert (await office.viewer.get(f"{PATH}/delivery-times")).json == {"content": []}
+    await office.transact(lambda tx: tx.product_outbox.add(a_delivered_message()))
+    (found,) = (await office.viewer.get(f"{PATH}/delivery-times", kind="product")).json["content"]
+    assert (found["createdAt"], found["seconds"]) == (stamp(NOW), 2.5)
+
+
+def a_delivered_message() -> Message:
+    return replace(a_message(1), status=MessageStatus.COMPLETED, sent_at=NOW + timedelta(seconds=2.5))

@@ -21,7 +21,7 @@ async def test_products_are_listed_to_the_end_by_seller_and_state(
     office: ApiWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     practice = await office.crawled(7)
-    monkeypatch.setattr(paging, "MOST_LOOKED_AT", 3)
+    monkeypatch.setattr(paging, "MAX_ROWS_SCANNED", 3)
     for size in (1, 2, 3, 100):
         for query in ({}, {"sellerId": ONE}, {"state": "COMPLETE"}, {"sellerId": ONE, "state": "COMPLETE"}):
             found = [product["itemNo"] for product in await office.viewer.all_pages(PATH, size, **query)]

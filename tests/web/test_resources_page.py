@@ -10,7 +10,7 @@ from .api_world import ApiWorld
 PAGE = Path(__file__).parents[2] / "docs/api.md"
 ROW = re.compile(r"^\| ((?:GET|POST|PUT|PATCH|DELETE)[A-Z*, ]*) \| ([^|]+) \|", re.MULTILINE)
 CRAWLS = ("sellers", "schedules", "executions", "tasks", "agents", "user-agents", "limits", "audit")
-NOUNS = (*CRAWLS, "marketplace", "users", "products", "outbox", "quarantine", "removals", "status", "why")
+NOUNS = (*CRAWLS, "plan", "marketplace", "users", "products", "outbox", "quarantine", "removals", "status", "why")
 
 
 def documented(text: str) -> set[tuple[str, str]]:

@@ -107,7 +107,7 @@ async def test_the_trail_is_read_to_the_end_by_every_filter(
         and (since is None or e["at"] >= since.replace("+00:00", "Z"))
         and (until is None or e["at"] < until.replace("+00:00", "Z"))
     ]
-    monkeypatch.setattr(paging, "MOST_LOOKED_AT", 2)
+    monkeypatch.setattr(paging, "MAX_ROWS_SCANNED", 2)
     for size in (1, 4, 100):
         assert await office.viewer.all_pages(AUDIT, size, **query) == wanted
 

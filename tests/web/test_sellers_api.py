@@ -216,3 +216,14 @@ async def test_a_query_parameter_that_sellers_do_not_have_is_refused(office: Api
     for path in ("/api/v1/sellers", "/api/v1/schedules"):
         refused = await office.viewer.get(path, sort="name")
         assert (refused.status, refused.json["errorCode"]) == (400, "INVALID_REQUEST")
+
+
+async def test_the_plan_says_whether_the_sellers_fit_and_when_their_runs_end(office: ApiWorld) -> None:
+    await office.admin.post("/api/v1/sellers", {"sellerId": "seller_0001", "name": "가게"})
+    plan = (await office.viewer.get("/api/v1/plan", products=4_000_000, agents=10)).json
+    assert (plan["fits"], plan["agents"], plan["unread"]) == (False, 10, 1)
+    assert plan["requestsPerDay"] > plan["allowedPerDay"]
+    assert plan["agentsNeeded"] > 10
+    (run,) = plan["content"]
+    assert (run["sellerId"], run["interval"], run["isLate"]) == ("seller_0001", {"amount": 1, "unit": "DAYS"}, True)
+    assert (await office.viewer.get("/api/v1/plan", agents=0)).status == 400

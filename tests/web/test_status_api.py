@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.agents.outages import answer_503
 from tests.builders import NOW, SELLER, execution_id, task_id
 
+from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.crawling.ports import NoteKind
 
@@ -46,6 +47,22 @@ async def test_runs_that_are_paused_or_wait_to_start_are_shown(office: ApiWorld)
     found = (await office.viewer.get(STATUS)).json
     assert (found["pending"], found["running"]) == (1, 0)
     assert found["pendingRuns"][0]["startTries"] == 2
+
+
+async def test_a_run_that_failed_to_start_three_times_needs_attention(office: ApiWorld) -> None:
+    await office.register_seller()
+    await office.add_waiting_run()
+    assert (await office.viewer.get(STATUS)).json["attention"] == []
+
+    def fail_again(tx: Transaction) -> None:
+        run = tx.executions.get(execution_id())
+        assert run is not None
+        assert run.failure is not None
+        tx.executions.save(run.wait_to_start(run.failure, NOW))
+
+    await office.transact(fail_again)
+    (needed,) = (await office.viewer.get(STATUS)).json["attention"]
+    assert (needed["kind"], needed["severity"], needed["count"]) == ("failing_starts", "error", 1)
 
 
 async def test_a_paused_run_needs_attention(office: ApiWorld) -> None:

@@ -44,7 +44,7 @@ async def test_every_filter_gives_what_a_plain_look_gives_slice_by_slice(
     assert len(everyone) == 13
     wanted = [t["taskId"] for t in everyone if all(v is None or t[name] == v for name, v in chosen.items())]
     # However few rows a slice may look at, all of them are found, each once.
-    monkeypatch.setattr(paging, "MOST_LOOKED_AT", 2)
+    monkeypatch.setattr(paging, "MAX_ROWS_SCANNED", 2)
     for size in (1, 2, 100):
         found = [task["taskId"] for task in await office.viewer.all_pages(PATH, size, **chosen)]
         assert sorted(found) == sorted(wanted)

@@ -105,7 +105,8 @@ def strings(schema: dict[str, Any], components: dict[str, Any]) -> Iterator[str]
 async def test_sql_is_text_like_any_other_in_every_parameter(
     office: ApiWorld, inline_store: SqlStore, text: str
 ) -> None:
-    """Paths and queries of every route: found nothing or refused, but never run."""
+    """Paths and queries of every route: found nothing or refused, but never run. The only conflict is that an embedded
+    queue has no dead letters."""
     await office.admin.post("/api/v1/sellers", {"sellerId": "seller_0001", "name": "가게"})
     before = await inline_store.read(all_rows)
     for method, path, operation in operations(office.admin.app):
@@ -116,12 +117,8 @@ async def test_sql_is_text_like_any_other_in_every_parameter(
             if method != "GET" and not (given or "{" in path):
                 continue
             reply = await office.admin.ask(method, fill(path, text.replace("/", "")), {}, query=given)
-            assert reply.status in (200, 400, 401, 404, 409) or path.startswith("/actuator"), (
-                method,
-                path,
-                given,
-                reply.body,
-            )
+            is_fine = reply.status in (200, 400, 401, 404) or path.startswith("/actuator")
+            assert is_fine or reply.json["errorCode"] == "NO_DEAD_LETTERS", (method, path, given, reply.body)
             assert "syntax" not in reply.body.decode().lower()
     assert await inline_store.read(all_rows) == before
 

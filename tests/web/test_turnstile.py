@@ -9,7 +9,7 @@ from typing import Any
 from tests.builders import NOW, StoppedClock
 from tests.waiting import until
 
-from sellerwatch.web.api.read_throttle import LINGER, MOST, REST, Turnstile
+from sellerwatch.web.api.read_throttle import LINGER, MOST, REST, ReadThrottle
 
 
 class Answering:
@@ -32,7 +32,7 @@ class Answering:
         await send({"type": "http.response.body", "body": b""})
 
 
-async def ask(door: Turnstile, path: str, method: str = "GET") -> None:
+async def ask(door: ReadThrottle, path: str, method: str = "GET") -> None:
     async def receive() -> Any:
         return {"type": "http.request"}
 
@@ -45,7 +45,7 @@ async def ask(door: Turnstile, path: str, method: str = "GET") -> None:
 async def test_while_a_crawl_is_at_work_readers_pass_one_at_a_time_in_order() -> None:
     clock = StoppedClock(NOW)
     app = Answering(clock)
-    door = Turnstile(app, clock, lambda: True)
+    door = ReadThrottle(app, clock, lambda: True)
     paths = [f"/api/v1/tasks/{number}" for number in range(5)]
     await asyncio.gather(*(ask(door, path) for path in paths))
     assert (app.most, app.answered) == (1, paths)
@@ -56,7 +56,7 @@ async def test_while_a_crawl_is_at_work_readers_pass_one_at_a_time_in_order() ->
 async def test_one_that_breaks_lets_the_next_pass() -> None:
     clock = StoppedClock(NOW)
     app = Answering(clock)
-    door = Turnstile(app, clock, lambda: True)
+    door = ReadThrottle(app, clock, lambda: True)
     ends = await asyncio.gather(ask(door, "/api/v1/broken"), ask(door, "/api/v1/tasks"), return_exceptions=True)
     assert isinstance(ends[0], ValueError)
     assert app.answered == ["/api/v1/tasks"]
@@ -66,7 +66,7 @@ async def test_a_crawl_counts_as_at_work_a_little_longer_than_it_is_seen_to_be()
     clock = StoppedClock(NOW)
     app = Answering(clock)
     seen = iter([True, False, False])
-    door = Turnstile(app, clock, lambda: next(seen, False))
+    door = ReadThrottle(app, clock, lambda: next(seen, False))
     await asyncio.gather(*(ask(door, "/api/v1/tasks") for _ in range(3)))
     assert app.most == 1
     clock.time += timedelta(seconds=LINGER + 1)
@@ -83,6 +83,6 @@ async def test_nobody_waits_while_nothing_is_crawled_and_changes_never_do() -> N
         (True, "GET", "/actuator/health"),
     ):
         app.most = 0
-        door = Turnstile(app, clock, lambda busy=busy: busy)  # type: ignore[misc]
+        door = ReadThrottle(app, clock, lambda busy=busy: busy)  # type: ignore[misc]
         await asyncio.gather(*(ask(door, path, method) for _ in range(3)))
         assert app.most == 3

@@ -7,9 +7,10 @@ from typing import Any
 
 from sellerwatch.access.ports import UsersTx
 from sellerwatch.access.queries import UserView, find_user
-from sellerwatch.access.users import FIRST, VERSIONS_BEGIN, Role, User, UserExists
+from sellerwatch.access.users import VERSIONS_BEGIN, Role, User, UserExists
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.oversight.record_audit import record_audit
 
 
 def add_user(
@@ -31,13 +32,6 @@ def add_user(
         tx.users.add(user)
         _record(tx, context, "user.add", name, None, user)
     return UserView.of(user)
-
-
-def add_first_user(tx: UsersTx, context: OperationContext, password_hash: str, must_change: bool) -> UserView | None:
-    """Add the first administrator; None where there are users already."""
-    if tx.users.everyone():
-        return None
-    return add_user(tx, context, FIRST, Role.ADMIN, password_hash, must_change)
 
 
 def remove_user(tx: UsersTx, context: OperationContext, name: str, dry_run: bool = False) -> UserView:
@@ -81,7 +75,7 @@ def _change(
 def _record(
     tx: UsersTx, context: OperationContext, action: str, name: str, before: User | None, after: User | None
 ) -> None:
-    tx.audit.record(AuditEntry(context.now, context.actor, action, "user", name, _state(before), _state(after)))
+    record_audit(tx, AuditEntry(context.now, context.actor, action, "user", name, _state(before), _state(after)))
 
 
 def _state(user: User | None) -> dict[str, Any] | None:

@@ -16,13 +16,14 @@ import ipaddress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from sellerwatch.access.commands import set_password
+from sellerwatch.access.commands import add_user, set_password
 from sellerwatch.access.ports import UsersTx
-from sellerwatch.access.queries import find_user
-from sellerwatch.access.users import User
+from sellerwatch.access.queries import UserView, find_user
+from sellerwatch.access.users import FIRST, Role, User
 from sellerwatch.kernel.errors import Forbidden, TooManyRequests, Unauthenticated
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.oversight.record_audit import record_audit
 
 #: After this time without a failure the count starts again.
 FORGOTTEN = timedelta(days=1)
@@ -85,6 +86,18 @@ class LoginAttempt:
         return {_key("user", self.name): BY_USER, _key("address", network(self.address)): BY_ADDRESS}
 
 
+def add_first_user(tx: UsersTx, context: OperationContext, password_hash: str, must_change: bool) -> UserView | None:
+    """Add the first administrator; None where there are users already."""
+    if tx.users.everyone():
+        return None
+    return add_user(tx, context, FIRST, Role.ADMIN, password_hash, must_change)
+
+
+def get_user(tx: UsersTx, _: OperationContext, name: str) -> User | None:
+    """Return a user with the hash and the version, to check a credential."""
+    return tx.users.get(name)
+
+
 def network(address: str) -> str:
     """Return the /64 network of an IPv6 address: one household can use all addresses of it."""
     try:
@@ -145,7 +158,7 @@ def record_failed_login(tx: UsersTx, context: OperationContext, attempt: LoginAt
 
 
 def _record(tx: UsersTx, context: OperationContext, actor: str, action: str, name: str, attempt: LoginAttempt) -> None:
-    tx.audit.record(AuditEntry(context.now, actor, action, "user", name, note=attempt.address))
+    record_audit(tx, AuditEntry(context.now, actor, action, "user", name, note=attempt.address))
 
 
 def _key(kind: str, value: str) -> bytes:

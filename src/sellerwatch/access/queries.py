@@ -1,4 +1,4 @@
-"""What can be seen of users."""
+"""Queries over users."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sellerwatch.kernel.views import About, View
 
 @dataclass(frozen=True)
 class UserView(View):
-    """Somebody who can log in."""
+    """A person who can log in."""
 
     name: Annotated[str, About(example="minji")]
     role: Annotated[Role, About("Admins change things, viewers read.", "viewer")]
@@ -44,11 +44,6 @@ def list_users(tx: UsersTx, _: OperationContext) -> UsersView:
 def show_user(tx: UsersTx, _: OperationContext, name: str) -> UserView:
     """Show one user."""
     return UserView.of(find_user(tx, name))
-
-
-def get_user(tx: UsersTx, _: OperationContext, name: str) -> User | None:
-    """Return a user with the hash and the version, to check a credential."""
-    return tx.users.get(name)
 
 
 def find_user(tx: UsersTx, name: str) -> User:

@@ -1,4 +1,4 @@
-"""People who can log in. Of a password only the hash is kept; no response, log or repr shows it."""
+"""Users: people who can log in. Only the hash of a password is stored; no response, log or repr shows it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class InvalidPassword(Invalid):
 
 @dataclass(frozen=True)
 class User:
-    """Somebody who can log in.
+    """A person who can log in.
 
     `version` rises with every change of password or role: tokens issued before are invalid. With `must_change` the
     password is a one-time password: it can only be used to choose another.

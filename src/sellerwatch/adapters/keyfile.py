@@ -1,6 +1,6 @@
-"""Keys of an embedded installation: made once, kept beside the database where only its owner can read them.
+"""Keys of an embedded installation: made once, stored beside the database, readable only by its owner.
 
-At scale keys come from settings; a file beside one machine's database would be no use to the other machines.
+At scale keys come from settings: other machines could not read a file beside one machine's database.
 """
 
 from __future__ import annotations
@@ -19,27 +19,26 @@ KEY_BYTES = 32
 
 @dataclass(eq=False)
 class KeyFileUnusable(Failed):
-    """The key file cannot be read or made: without it stored tokens cannot be opened."""
+    """The key file cannot be read or created; without it stored tokens cannot be decrypted."""
 
     path: str
     problem: str
 
 
 def token_keys_beside(database: Path) -> str:
-    """`id:base64`: what seals the tokens."""
+    """Return `id:base64`, the key that encrypts tokens."""
     return secret_beside(database, "keys", lambda: f"k1:{base64.b64encode(os.urandom(KEY_BYTES)).decode()}")
 
 
 def jwt_secret_beside(database: Path) -> str:
-    """What signs the API's tokens."""
+    """Return the secret that signs API tokens."""
     return secret_beside(database, "jwt", lambda: secrets.token_urlsafe(KEY_BYTES))
 
 
 def secret_beside(database: Path, suffix: str, make: Callable[[], str]) -> str:
-    """A secret from the file beside the database; made with mode 0600 if there is none.
+    """Return the secret in the file beside the database; create it with mode 0600 if it is missing.
 
-    Two processes that start at once make it once: the file is linked into place whole, and whoever comes second reads
-    the first one's.
+    Of two processes that start at once, one creates it: the file is linked into place whole, and the other reads it.
     """
     path = database.with_name(f"{database.name}.{suffix}")
     try:

@@ -20,7 +20,7 @@ class Argon2Passwords:
         return self._hasher.hash(password)
 
     def check(self, stored: str | None, password: str) -> bool:
-        """A user that is not there is checked all the same, against a hash that nothing matches."""
+        """Check a password. Without a stored hash it takes as long, and fails."""
         if self._nobody is None:
             self._nobody = self._hasher.hash(_NOBODYS)
         try:

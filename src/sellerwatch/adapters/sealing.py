@@ -1,10 +1,10 @@
-"""Seals tokens for the database and opens them for the HTTP header.
+"""Encrypt tokens for the database and decrypt them for the HTTP header.
 
-AES-256-GCM with a fresh random nonce for each token; the agent's id is bound in as associated data, so that a row
-copied to another agent does not open. Keys have ids, kept with each token: the first key seals, all of them open, so a
-key is changed by putting a new one in front and dropping the old one when no token needs it.
+AES-256-GCM with a fresh random nonce for each token. The agent's id is the associated data, so a row copied to another
+agent does not decrypt. Each token is stored with the id of its key. The first key encrypts, all of them decrypt: a key
+is changed by putting a new one in front and removing the old one when no token needs it.
 
-No error or repr here says anything of a key or a token.
+No error or repr here contains a key or a token.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FINGERPRINTS = b"sellerwatch token fingerprint v1"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Key:
-    """A key at work. The fingerprint has a key of its own, derived: what is shown must not help against what is not."""
+    """A key in use. Fingerprints have a derived key of their own: what is shown must not help to decrypt."""
 
     id: str
     cipher: AESGCM = field(repr=False)
@@ -42,7 +42,7 @@ class _Key:
 
 
 def parse_keys(text: str) -> tuple[tuple[str, bytes], ...]:
-    """`id:base64,id:base64` as pairs, in their order. Says which entry is wrong, and nothing of its value."""
+    """Return `id:base64,id:base64` as pairs, in order. A refusal names the entry and nothing of its value."""
     keys: dict[str, bytes] = {}
     for number, entry in enumerate(text.split(","), 1):
         key_id, _, encoded = entry.strip().partition(":")
@@ -58,7 +58,7 @@ def parse_keys(text: str) -> tuple[tuple[str, bytes], ...]:
 
 
 class AesGcmSealer:
-    """`agents.ports.Sealer`: seals with the first key, opens with whichever key a token names."""
+    """`agents.ports.Sealer`: encrypts with the first key, decrypts with the key that a token names."""
 
     def __init__(self, keys: Sequence[tuple[str, bytes]]) -> None:
         if not keys:
@@ -76,7 +76,7 @@ class AesGcmSealer:
     def seal(
         self, token: str, *, bound_to: str, nid: str, mustit_uid: str, issued_at: datetime, expires_at: datetime
     ) -> Token:
-        """The token sealed for this agent; its fingerprint is the same whenever the same key seals the same token."""
+        """Encrypt a token for this agent. The fingerprint of a token is the same for the same key."""
         key, nonce = self._first, os.urandom(NONCE_BYTES)
         plain = token.encode()
         return Token(
@@ -90,7 +90,7 @@ class AesGcmSealer:
         )
 
     def open(self, token: Token, bound_to: str) -> str:
-        """The token in the clear, for this agent only."""
+        """Return the token in the clear, for this agent only."""
         key = self._keys.get(token.key_id)
         if key is None:
             raise InvalidToken(problem=f"its key {token.key_id} is not among the configured ones")
@@ -101,7 +101,7 @@ class AesGcmSealer:
             raise InvalidToken(problem="it was altered, or sealed for another agent or with another key") from None
 
     def open_identity(self, identity: Identity) -> str:
-        """`open` as a marketplace's client asks for it."""
+        """Return the token of an identity in the clear, for the marketplace's client."""
         return self.open(identity.token, identity.user_agent_id)
 
 

@@ -1,4 +1,4 @@
-"""An agent: one user-agent identity, with its health and its standing."""
+"""An agent: one user-agent identity, with its health and its status."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Self
 
 from sellerwatch.kernel.errors import Conflict, Invalid, NotFound
-from sellerwatch.kernel.fast_values import altered
+from sellerwatch.kernel.fast_values import copy_with
 from sellerwatch.kernel.ids import UserAgentId
 from sellerwatch.kernel.lifecycle import Lifecycle
 
@@ -95,10 +95,10 @@ class InvalidUserAgent(Invalid):
 
 @dataclass(frozen=True)
 class Agent:
-    """Healthy agents are asked first; an ill one rests for its own time and comes back by itself.
+    """A user-agent identity. Healthy agents are lent first; one with a low health is suspended for a time.
 
     A suspended agent keeps `suspended_until`: recovery depends on the time alone, never on a health that suspension
-    itself had made unreachable. BLOCKED is for ever until an operator unblocks it.
+    itself had made unreachable. BLOCKED lasts until an operator unblocks it.
     """
 
     user_agent_id: UserAgentId
@@ -131,7 +131,7 @@ class Agent:
         health = min(HEALTHIEST, max(0, self.health_score + _HEALTH[outcome] * uses))
         success = uses if outcome is Outcome.SUCCESS else 0
         failure = uses if outcome.is_failure else 0
-        used = altered(
+        used = copy_with(
             self,
             health_score=health,
             usage_count=self.usage_count + uses,
@@ -142,13 +142,13 @@ class Agent:
             updated_at=now,
         )
         too_many = outcome is Outcome.TOO_MANY and self.status is not AgentStatus.BLOCKED
-        # A late failure of a request sent before the rest began does not lengthen it.
-        ill = health < SUSPENSION_HEALTH and outcome.is_failure and self.status is AgentStatus.AVAILABLE
+        # A late failure of a request that was sent before the suspension does not lengthen it.
+        is_too_low = health < SUSPENSION_HEALTH and outcome.is_failure and self.status is AgentStatus.AVAILABLE
         why = "429: too many requests" if too_many else f"health {health} after {outcome.lower().replace('_', ' ')}"
-        return used.suspend(now, rest, why) if too_many or ill else used
+        return used.suspend(now, rest, why) if too_many or is_too_low else used
 
     def suspend(self, now: datetime, rest: timedelta, reason: str) -> Agent:
-        """Rests until then; a second suspension can only lengthen the rest."""
+        """Suspend it for `rest`; a second suspension can only lengthen the first."""
         until = max(now + rest, self.suspended_until or now)
         since = self.suspended_at if self.status is AgentStatus.SUSPENDED else now
         return self._move("suspend", now, suspended_at=since, suspended_until=until, reason=reason[:LONGEST_REASON])
@@ -157,7 +157,7 @@ class Agent:
         return self.status is AgentStatus.SUSPENDED and (self.suspended_until is None or self.suspended_until <= now)
 
     def recover(self, now: datetime) -> Agent:
-        """Back at work with a health that is good, but has to be earned to the full."""
+        """End its suspension, with a health of 70."""
         rested = {"suspended_at": None, "suspended_until": None, "reason": None}
         return self._move("recover", now, health_score=HEALTH_AFTER_RECOVERY, **rested)
 
@@ -168,28 +168,28 @@ class Agent:
         return self._move("unblock", now, health_score=HEALTH_AFTER_RECOVERY, issue_failures=0, reason=None)
 
     def forgive(self, outcome: Outcome, at: datetime, now: datetime) -> Agent:
-        """A failure it was charged with at `at` turned out to be the marketplace's: give back its health, and its
-        freedom if that failure had suspended it."""
+        """Take back a failure from `at` that turned out to be the marketplace's: its health, and the suspension if this
+        failure caused it."""
         healthier = min(HEALTHIEST, self.health_score - _HEALTH[outcome])
         given_back = {"health_score": healthier, "failure_count": max(0, self.failure_count - 1)}
         if self.status is AgentStatus.SUSPENDED and self.suspended_at == at:
             free = {"suspended_at": None, "suspended_until": None, "reason": None}
             return self._move("recover", now, **given_back, **free)
-        return altered(self, updated_at=now, **given_back)
+        return copy_with(self, updated_at=now, **given_back)
 
     def issue_refused(self, now: datetime) -> Agent:
-        """The marketplace answered and gave no token. Three in a row block; an outage is no refusal."""
-        counted = altered(self, issue_failures=self.issue_failures + 1, updated_at=now)
+        """Count an answer of the token page without a token. The third in a row blocks the agent; an outage is none."""
+        counted = copy_with(self, issue_failures=self.issue_failures + 1, updated_at=now)
         may_block = AGENT_LIFE.allows(self.status, "block")
         spent = counted.issue_failures >= ISSUE_FAILURES and may_block
         return counted.block(now, f"no token in {ISSUE_FAILURES} tries") if spent else counted
 
     def issue_succeeded(self, now: datetime) -> Agent:
-        return altered(self, issue_failures=0, updated_at=now)
+        return copy_with(self, issue_failures=0, updated_at=now)
 
     def new_day(self, now: datetime) -> Agent:
-        return altered(self, requests_per_day=0, updated_at=now)
+        return copy_with(self, requests_per_day=0, updated_at=now)
 
     def _move(self, verb: str, now: datetime, **changed: object) -> Agent:
         status = AGENT_LIFE.after(self.status, verb, self.user_agent_id)
-        return altered(self, status=status, updated_at=now, **changed)
+        return copy_with(self, status=status, updated_at=now, **changed)

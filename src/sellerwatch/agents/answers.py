@@ -11,14 +11,13 @@ from enum import StrEnum
 from typing import Protocol
 
 from sellerwatch.agents.token import Token
-from sellerwatch.kernel.fast_values import quick
+from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import UserAgentId
 
 
-@quick
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whom a request is made as. The token is opened only where the header is built, and only as this agent's."""
+    """The agent that a request is made as. Its token is decrypted only where the header is built, and only for it."""
 
     user_agent_id: UserAgentId
     user_agent: str
@@ -44,7 +43,7 @@ class AnswerKind(StrEnum):
     NO_TOKEN = "NO_TOKEN"  # noqa: S105
 
 
-@quick
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Answer:
     """One request's end. `detail` is for the operator and never holds a header or a body; `wait` is what a 429 asked

@@ -1,4 +1,4 @@
-"""Asking the marketplace one question: lend an identity, send, judge, settle. Workers do the same steps in batches.
+"""Ask the marketplace one question: lend an agent, send, judge, record. Workers do the same steps in batches.
 
 A rejected token is replaced once for the same question and agent; after a 429 or a failure another agent asks. What
 cannot be asked now says why and when to try again.
@@ -21,12 +21,11 @@ from sellerwatch.agents.lending import NOTHING, Offer, lend_for, lendable, offer
 from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit, next_probe
 from sellerwatch.agents.pool import Candidate
 from sellerwatch.agents.ports import AgentsTx, Permit, Reservation
-from sellerwatch.agents.record_outcomes import RequestOutcome, settle_one
+from sellerwatch.agents.record_outcomes import RequestOutcome, record_outcome
 from sellerwatch.agents.sessions import open_session
 from sellerwatch.kernel.clock import Moment, moment
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.notices import Notice
-from sellerwatch.kernel.wording import failure_text
 
 #: Agents that are tried for one question: a 429 or a dropped connection may be one agent's trouble.
 MOST_AGENTS = 4
@@ -54,7 +53,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class NotAsked:
-    """No answer that can be used: why, and when it is worth asking again (None: nobody can tell)."""
+    """No answer that can be used: why, and when to ask again (None: not known)."""
 
     failure: Failure
     not_before: datetime | None = None
@@ -109,11 +108,11 @@ async def ask(context: PoolContext, question: Question, is_paused: Callable[[], 
             replaced.add(candidate.row)
             if await open_session(context, candidate.row, candidate.user_agent_id, candidate.user_agent):
                 only = candidate.row
-    return NotAsked(last or Failure.of(FailureCode.NO_SESSION, context.clock.now(), detail=""))
+    return NotAsked(last or Failure.of(FailureCode.NO_SESSION, context.clock.now()))
 
 
 def identity_of(candidate: Candidate) -> Identity:
-    """Whom a request is made as; the pool lends nobody without a token."""
+    """Return the agent that a request is made as; the pool lends no agent without a token."""
     if candidate.token is None:
         raise ValueError(f"agent {candidate.user_agent_id} was lent without a token")
     return Identity(candidate.user_agent_id, candidate.user_agent, candidate.token)
@@ -153,7 +152,7 @@ async def _send(
     )
     terms = context.terms
     await record_answer(
-        context, lambda tx: settle_one(tx, charge, context.worker_id, terms.breaker, terms.circuit, at), at.now
+        context, lambda tx: record_outcome(tx, charge, context.worker_id, terms.breaker, terms.circuit, at), at.now
     )
     await terms.limiter.answered([(candidate.row, permit.number)])
     return answer, verdict, failure
@@ -180,10 +179,8 @@ async def _lend(
             return got.lent
         if got.shut is not None:
             code = FailureCode.NO_SESSION if tried else FailureCode.CIRCUIT_OPEN
-            why = got.shut.failure
-            detail = failure_text(why) if why is not None else ""
-            not_before = next_probe([got.shut], at.now)
-            return NotAsked(Failure.of(code, at.now, endpoint=got.shut.endpoint, detail=detail), not_before)
+            why = Failure.because(got.shut.failure, code, at.now, endpoint=got.shut.endpoint)
+            return NotAsked(why, next_probe([got.shut], at.now))
         offered = got.offered
         if offered is None:
             continue
@@ -213,7 +210,7 @@ def _refused(offered: Offer, refusal: PoolBreakerOpen, now: datetime) -> NotAske
 
 def _not_lent(offered: Offer, has_tried: bool, now: datetime) -> NotAsked:
     if has_tried and offered.not_before is None:
-        return NotAsked(Failure.of(FailureCode.NO_SESSION, now, detail="the token page gave none"))
+        return NotAsked(Failure.of(FailureCode.NO_SESSION, now))
     seconds = (offered.not_before - now).total_seconds() if offered.not_before else 0.0
     return NotAsked(Failure.of(FailureCode.NO_FREE_AGENT, now, seconds=round(max(seconds, 1.0), 1)), offered.not_before)
 

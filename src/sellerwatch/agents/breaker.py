@@ -1,4 +1,4 @@
-"""The pool's breaker: when too much of the pool is ill, crawling stops altogether, and one request finds out.
+"""The pool's breaker: when too few agents are available, crawling stops, and one request probes.
 
 Tasks wait meanwhile; none fails for it.
 """
@@ -44,7 +44,7 @@ class BreakerRules:
 
 @dataclass(frozen=True)
 class Breaker:
-    """State and times of the pool's one breaker; the rate is looked at anew each time it is asked."""
+    """State and times of the pool's breaker; the rate is computed anew each time."""
 
     state: CircuitState = CIRCUIT_LIFE.first
     opened_at: datetime | None = None
@@ -54,12 +54,12 @@ class Breaker:
     keep_closed_until: datetime | None = None
 
     def look(self, available: int, total: int, rules: BreakerRules, now: datetime) -> Breaker:
-        """Where the rate and the time lead it: open, closed early, or open again after a probe nobody answered."""
-        enough = total > 0 and 100 * available >= rules.min_percent * total
+        """Move it by the rate and the time: open, closed early, or open again after a probe without an answer."""
+        is_enough = total > 0 and 100 * available >= rules.min_percent * total
         if self.state is CircuitState.CLOSED:
-            kept = self.keep_closed_until is not None and now < self.keep_closed_until
-            return self if enough or kept else self._move("open", opened_at=now)
-        if enough:
+            is_kept = self.keep_closed_until is not None and now < self.keep_closed_until
+            return self if is_enough or is_kept else self._move("open", opened_at=now)
+        if is_enough:
             return self._closed(now)
         if self.state is CircuitState.HALF_OPEN and self.probe_until is not None and self.probe_until <= now:
             return self._move("open", opened_at=now, probe_worker_id=None, probe_until=None)
@@ -69,11 +69,11 @@ class Breaker:
         return self.state is CircuitState.OPEN and (self.opened_at or now) + rules.open_for <= now
 
     def probe(self, worker_id: WorkerId, rules: BreakerRules, now: datetime) -> Breaker:
-        """One worker was lent one agent to find out; the others wait for it."""
+        """Record that one worker sends a probe; the others wait for it."""
         return self._move("half_open", probe_worker_id=worker_id, probe_until=now + rules.patience)
 
     def answered(self, worker_id: WorkerId, succeeded: bool, rules: BreakerRules, now: datetime) -> Breaker:
-        """The probe's answer. Success keeps it closed for a while whatever the rate: the pool has to recover."""
+        """Record the probe's answer. Success keeps it closed for a while at any rate, so that the pool can recover."""
         if self.state is not CircuitState.HALF_OPEN or self.probe_worker_id != worker_id:
             return self
         if succeeded:
@@ -81,7 +81,7 @@ class Breaker:
         return self._move("open", opened_at=now, probe_worker_id=None, probe_until=None)
 
     def next_look(self, rules: BreakerRules, now: datetime) -> datetime:
-        """When asking again is worth while, unless an agent recovers first."""
+        """Return when to ask again, unless an agent recovers first."""
         if self.state is CircuitState.HALF_OPEN and self.probe_until is not None:
             return self.probe_until
         return max((self.opened_at or now) + rules.open_for, now)

@@ -37,7 +37,7 @@ class Circuit:
         return counted
 
     def forgive(self, failures: int, now: datetime) -> Circuit:
-        """So many of its failures turned out to be the marketplace's: without them it may never have opened."""
+        """Take back failures that turned out to be the marketplace's; close it if it would not have opened."""
         left = max(0, self.failure_count - failures)
         opened = self.state is not CircuitState.CLOSED and left < self.threshold
         return replace(self.close(now) if opened else self, failure_count=left)

@@ -12,11 +12,12 @@ from typing import Annotated, Any
 from sellerwatch.agents.agent import LONGEST_REASON, Agent, AgentExists, AgentStatus
 from sellerwatch.agents.agent_name import AgentName
 from sellerwatch.agents.circuit import Circuit
+from sellerwatch.agents.limit_settings import LimitSettings
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.pool_rules import PoolRules
 from sellerwatch.agents.ports import PoolTx, Sealer, StoredAgent
 from sellerwatch.agents.queries import AgentView, agent_view, find_agent, limits_in_force
-from sellerwatch.agents.record_outcomes import standing_notice
+from sellerwatch.agents.record_outcomes import status_notice
 from sellerwatch.agents.token import InvalidToken
 from sellerwatch.kernel.bulk import BulkResult, BulkResultView, handle_each, refused_views
 from sellerwatch.kernel.circuit import CircuitState
@@ -25,12 +26,10 @@ from sellerwatch.kernel.ids import UserAgentId
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import About, View
 from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.oversight.record_audit import record_audit
 
 #: A request that was under way when its agent was removed is answered within this time.
 UNDER_WAY = timedelta(minutes=1)
-
-#: All limits that would hold with these overrides; refuses what is wrong.
-InForce = Callable[[Mapping[str, str]], Mapping[str, Any]]
 
 
 @dataclass(eq=False)
@@ -96,6 +95,17 @@ class RekeyedView(View):
     resealed: int
     current: int
     unopened: Sequence[str]
+
+
+@dataclass(frozen=True)
+class ChangedLimitView(View):
+    """A limit before and after a change; null: not limited."""
+
+    name: Annotated[str, About(example="WINDOW_LIMIT")]
+    before: float | None
+    after: float | None
+    taken_over_within_seconds: Annotated[float, About("When running services go by it at the latest.", 30)]
+    dry_run: Annotated[bool, About("Nothing was changed: the values are shown as they would be.")]
 
 
 def add_agent(tx: PoolTx, context: OperationContext, rules: PoolRules, user_agent: str) -> AddedAgentView:
@@ -217,41 +227,41 @@ def rekey_tokens(tx: PoolTx, context: OperationContext, sealer: Sealer) -> Rekey
         tx.tokens.reseal(token_row, anew)
     if resealed:
         after = {"keyId": key_id, "resealed": resealed, "unopened": len(unopened)}
-        tx.audit.record(AuditEntry(context.now, context.actor, "agent.rekey", "agent", "all", after=after))
+        record_audit(tx, AuditEntry(context.now, context.actor, "agent.rekey", "agent", "all", after=after))
     return RekeyedView(context.dry_run, key_id, resealed, current, unopened)
 
 
-def set_limit(tx: PoolTx, name: str, value: str, in_force: InForce, *, actor: str, now: datetime) -> tuple[Any, Any]:
-    """Change a limit from now on; says its value before and after."""
-    overrides = tx.overrides.all()
-    after = in_force(overrides | {name: value})[name]
-    before = _held(overrides, name, in_force)
-    tx.overrides.set(name, value, actor, now)
-    _record_limit(tx, actor, "limit.set", name, (before, after), now)
-    return before, after
+def set_limit(tx: PoolTx, context: OperationContext, limits: LimitSettings, given: str, value: str) -> ChangedLimitView:
+    """Change a limit. It is kept over restarts; running services take it over within some seconds."""
+    name, overrides = limits.find(given), tx.overrides.all()
+    before, after = _held(overrides, name, limits), limits.check(name, value, overrides)
+    tx.overrides.set(name, value, context.actor, context.now)
+    return _changed_limit(tx, context, "limit.set", name, limits, (before, after))
 
 
-def unset_limit(tx: PoolTx, name: str, in_force: InForce, *, actor: str, now: datetime) -> tuple[Any, Any]:
-    """Back to what the environment, the file or the default says."""
-    before = _held(tx.overrides.all(), name, in_force)
+def unset_limit(tx: PoolTx, context: OperationContext, limits: LimitSettings, given: str) -> ChangedLimitView:
+    """Take a change back: the limit is what the environment, the file or the default says."""
+    name = limits.find(given)
+    before = _held(tx.overrides.all(), name, limits)
     if not tx.overrides.unset(name):
         raise NotOverridden(name=name.upper())
-    after = _held(tx.overrides.all(), name, in_force)
-    _record_limit(tx, actor, "limit.unset", name, (before, after), now)
-    return before, after
+    return _changed_limit(tx, context, "limit.unset", name, limits, (before, _held(tx.overrides.all(), name, limits)))
 
 
-def _held(overrides: Mapping[str, str], name: str, in_force: InForce) -> Any:
-    """What a running service goes by: where overrides have become wrong, it goes without any."""
+def _held(overrides: Mapping[str, str], name: str, limits: LimitSettings) -> Any:
+    """Return what a running service goes by: where changes have become wrong, it goes without any."""
     try:
-        return in_force(overrides)[name]
+        return limits.in_force(overrides)[name]
     except Invalid:
-        return in_force({})[name]
+        return limits.configured[name]
 
 
-def _record_limit(tx: PoolTx, actor: str, action: str, name: str, values: tuple[Any, Any], now: datetime) -> None:
+def _changed_limit(
+    tx: PoolTx, context: OperationContext, action: str, name: str, limits: LimitSettings, values: tuple[Any, Any]
+) -> ChangedLimitView:
     before, after = ({"value": value} for value in values)
-    tx.audit.record(AuditEntry(now, actor, action, "setting", name.upper(), before, after))
+    record_audit(tx, AuditEntry(context.now, context.actor, action, "setting", name.upper(), before, after))
+    return ChangedLimitView(name.upper(), *values, limits.taken_over_within, context.dry_run)
 
 
 def _move(
@@ -272,7 +282,7 @@ def _move(
         before, after = _audited(stored.agent, stored.circuit), _audited(moved, circuit)
         _record(tx, context, action, moved, before, after)
         if is_alert:
-            context.notices.append(standing_notice(moved))
+            context.notices.append(status_notice(moved))
         return moved
 
     return _each_agent(tx, context, names, move_one)
@@ -323,7 +333,7 @@ def _record(
     before: Mapping[str, Any] | None,
     after: Mapping[str, Any] | None,
 ) -> None:
-    tx.audit.record(AuditEntry(context.now, context.actor, action, "agent", agent.user_agent_id, before, after))
+    record_audit(tx, AuditEntry(context.now, context.actor, action, "agent", agent.user_agent_id, before, after))
 
 
 def _audited(agent: Agent, circuit: Circuit | None = None) -> dict[str, Any]:

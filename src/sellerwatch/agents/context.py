@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
 from sellerwatch.agents.answers import Client
-from sellerwatch.agents.lending import LendingTerms
+from sellerwatch.agents.lending import LendingRules
 from sellerwatch.agents.outages import Observed
 from sellerwatch.agents.ports import AgentsTx, Permit, Sealer
 from sellerwatch.kernel.clock import Clock, moment
@@ -25,7 +25,9 @@ T = TypeVar("T")
 STORE_PAUSE = 1.0
 
 
-class PoolContext(Protocol):
+class PoolTools(Protocol):
+    """What asking the marketplace works with."""
+
     @property
     def store(self) -> Store[AgentsTx]: ...
 
@@ -42,7 +44,7 @@ class PoolContext(Protocol):
     def worker_id(self) -> WorkerId: ...
 
     @property
-    def terms(self) -> LendingTerms: ...
+    def terms(self) -> LendingRules: ...
 
     @property
     def leases(self) -> JobLeases: ...
@@ -56,6 +58,10 @@ class PoolContext(Protocol):
         """Length of a suspension: AGENT_SUSPENSION_SECONDS, or Retry-After if longer, plus up to 10 % jitter."""
         ...
 
+
+class PoolEffects(Protocol):
+    """What asking the marketplace changes outside the pool's own tables."""
+
     def mark_permit(self, permit: Permit) -> None:
         """Remember the highest permit outside the database, before anything of it is sent."""
         ...
@@ -68,6 +74,10 @@ class PoolContext(Protocol):
         """Run a transaction that writes an answer. What the outage that it began or ended means for tasks and runs is
         done in the same transaction."""
         ...
+
+
+class PoolContext(PoolTools, PoolEffects, Protocol):
+    """Both, as one argument."""
 
 
 async def record_answer(context: PoolContext, work: Callable[[AgentsTx], Observed], now: datetime) -> None:

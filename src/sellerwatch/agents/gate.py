@@ -1,4 +1,4 @@
-"""The gate of the pool: asked first, before any agent is looked at."""
+"""The gate of the pool: the breaker is asked before any agent is looked at."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sellerwatch.kernel.notices import Notice
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What the breaker lets through: everything, one request to find out, or nothing until `not_before`."""
+    """What the breaker allows: everything, one probe, or nothing until `not_before`."""
 
     breaker: Breaker
     most: int | None
@@ -30,7 +30,7 @@ class Gate:
 def start_probe(
     tx: AgentsTx, gate: Gate, worker_id: WorkerId, rules: BreakerRules, now: datetime
 ) -> tuple[Notice, ...]:
-    """A request leaves that finds out for the whole pool: everybody waits for its answer."""
+    """Record that a probe for the whole pool is sent; all other requests wait for its answer."""
     if not gate.is_probe:
         return ()
     tx.circuits.save_breaker(gate.breaker.probe(worker_id, rules, now), now)
@@ -39,7 +39,7 @@ def start_probe(
 
 def ask_gate(tx: AgentsTx, rules: BreakerRules, now: datetime) -> Gate:
     """Look at the rate and move the breaker where it leads; the caller starts the probe if it has one to send."""
-    # The breaker first: whoever holds it is the only one who lends, so that no slot is lent twice.
+    # The breaker first: it is locked until commit, so that one process at a time lends and no slot is lent twice.
     was = tx.circuits.breaker()
     available, total = tx.agents.tally()
     breaker = was.look(available, total, rules, now)

@@ -27,7 +27,7 @@ NOTHING = Reservation()
 
 
 @dataclass(frozen=True, slots=True)
-class LendingTerms:
+class LendingRules:
     """What lending goes by: the limits of each agent, of the marketplace as a whole, the circuits' rules, and the
     limiter that decides."""
 
@@ -38,14 +38,14 @@ class LendingTerms:
     circuit: MarketplaceCircuitRules = field(default_factory=MarketplaceCircuitRules)
 
     @property
-    def for_tasks(self) -> LendingTerms:
+    def for_tasks(self) -> LendingRules:
         """Tasks leave one of the host's slots to single questions: a start must not wait until a crawl is over."""
         return replace(self, host=replace(self.host, concurrency=max(1, self.host.concurrency - 1)))
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Who could be lent now. Without grants: `not_before` is when asking again is worth while (None: nobody can tell),
+    """What could be lent now. Without grants: `not_before` is when to ask again (None: not known),
     `refusal` is set where the pool's breaker is open. `tokenless` could work if they had a token."""
 
     gate: Gate
@@ -69,14 +69,14 @@ class Offer:
 def offer(
     tx: AgentsTx,
     wanted: int,
-    terms: LendingTerms,
+    terms: LendingRules,
     at: Moment,
     ahead: Reservation = NOTHING,
     *,
     only: int | None = None,
     may_probe: bool = True,
 ) -> Offer:
-    """Up to `wanted` agents. The pool's breaker is asked first. `only`: that agent's row or nobody. `may_probe`: agents
+    """Up to `wanted` agents. The pool's breaker is asked first. `only`: no agent but that row. `may_probe`: agents
     whose circuit is open may be lent to find out; else they are lent only where there is no other."""
     gate = ask_gate(tx, terms.breaker, at.now)
     if gate.most == 0:
@@ -105,7 +105,7 @@ def lend_for(
     offered: Offer,
     task_ids: Sequence[TaskId | None],
     worker_id: WorkerId,
-    terms: LendingTerms,
+    terms: LendingRules,
     at: Moment,
 ) -> tuple[Sequence[Permit], tuple[Notice, ...]]:
     """Write a permit for each of these tasks (None: a question without one), in the order of the grants. Circuits that
@@ -120,7 +120,7 @@ def lend_for(
     return permits, start_probe(tx, offered.gate, worker_id, terms.breaker, at.now)
 
 
-def lend_visit(tx: AgentsTx, worker_id: WorkerId, terms: LendingTerms, ahead: Reservation, at: Moment) -> Permit | None:
+def lend_visit(tx: AgentsTx, worker_id: WorkerId, terms: LendingRules, ahead: Reservation, at: Moment) -> Permit | None:
     """A permit for the token page: it counts against the host's limits and in no agent's window."""
     lending = terms.limiter.lend_visit(tx, ahead, terms.host, at)
     return tx.permits.reserve(lending.grants[:1], [None], worker_id, at)[0] if lending.grants else None

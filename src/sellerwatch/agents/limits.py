@@ -1,4 +1,4 @@
-"""What one identity may do at the marketplace: so many requests in any window, and so many a second."""
+"""The limits of one agent: requests in any window, and requests a second."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Limits:
 
     @property
     def refill_rate(self) -> float:
-        """Slots a second that come free in the long run."""
+        """Return how many slots a second come free in the long run."""
         return self.window_limit / self.window.total_seconds()
 
     @cached_property
@@ -37,7 +37,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Host:
-    """What the marketplace as a whole is asked by all processes: so many requests under way, and so many a second."""
+    """The limits of all processes together: requests under way, and requests a second."""
 
     concurrency: int = 100
     per_second: float | None = None

@@ -109,7 +109,7 @@ class MarketplaceCircuit:
 
         `subject`: what a task or a start would ask about; None: what is asked was chosen for a probe. The subject may
         be the only thing that is broken, so one that failed before, and each second probe, are left to the job that
-        chooses (`crawling/check_endpoints.py`).
+        chooses (`service/check_endpoints.py`).
         """
         if self.is_closed:
             return False

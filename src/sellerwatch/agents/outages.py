@@ -1,7 +1,7 @@
 """Answers seen by the circuits of the marketplace's endpoints: what opens one, closes it, and is given back.
 
 Called inside the transaction that settles the answers, before anything is charged: a failure that turns out to be the
-marketplace's is charged to nobody.
+marketplace's is charged to no agent.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.marketplace_circuit import EndpointFailure, MarketplaceCircuit, MarketplaceCircuitRules
 from sellerwatch.agents.ports import AgentsTx
 from sellerwatch.kernel.failure import Failure
-from sellerwatch.kernel.fast_values import quick
+from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import TaskId
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.wording import failure_text
 
 
-@quick
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Observation:
     """One answer (or none) of an endpoint. `outage` is set where it was a network error or a server's own error."""
@@ -70,12 +70,12 @@ def observe(
         for endpoint in concerned
     ]
     return Observed(
-        excused=frozenset().union(*(one.excused for one in found)),
-        agents_excused=frozenset().union(*(one.agents_excused | one.excused for one in found)),
-        given_back=tuple(each for one in found for each in one.given_back),
-        forgiven=tuple(each for one in found for each in one.forgiven),
-        away_since=_end_time_away(tx, now) if any(one.has_ended for one in found) else None,
-        notices=tuple(each for one in found for each in one.notices),
+        excused=frozenset().union(*(each.excused for each in found)),
+        agents_excused=frozenset().union(*(each.agents_excused | each.excused for each in found)),
+        given_back=tuple(failure for each in found for failure in each.given_back),
+        forgiven=tuple(failure for each in found for failure in each.forgiven),
+        away_since=_end_time_away(tx, now) if any(each.has_ended for each in found) else None,
+        notices=tuple(notice for each in found for notice in each.notices),
     )
 
 
@@ -84,8 +84,8 @@ def _concerns(seen: Observation, circuit: MarketplaceCircuit) -> bool:
 
 
 def _end_time_away(tx: AgentsTx, now: datetime) -> datetime | None:
-    """Where every endpoint answers again: since when that was not so. All circuits are locked, so that of two processes
-    that close the last two, one counts the time."""
+    """Return since when not every endpoint answered, where all answer again. All circuits are locked, so that
+    of two processes that close the last two, one counts the time."""
     circuits = [tx.marketplace.hold(endpoint, now) for endpoint in sorted(Endpoint)]
     if not all(circuit.is_closed for circuit in circuits):
         return None
@@ -139,13 +139,13 @@ class _Found:
     forgiven: list[EndpointFailure] = field(default_factory=list)
     has_ended: bool = False
     notices: tuple[Notice, ...] = ()
-    #: Permits of failures of this group, which nobody has been charged for yet.
+    #: Permits of failures of this batch, which no agent has been charged for yet.
     uncharged: set[int] = field(default_factory=set)
 
     def count(
         self, circuit: MarketplaceCircuit, seen: Observation, rules: MarketplaceCircuitRules, now: datetime
     ) -> MarketplaceCircuit:
-        """Count one more failure. Of several agents, it is not theirs; of several products too, it is an outage."""
+        """Count a failure. Failures of several agents are not theirs; about several products they are an outage."""
         if seen.outage is None:
             return circuit
         entry = EndpointFailure(seen.agent_row, seen.subject, seen.task_id, seen.outcome, seen.at, seen.permit)
@@ -166,7 +166,7 @@ class _Found:
 
 
 def _notices(before: MarketplaceCircuit, after: MarketplaceCircuit) -> tuple[Notice, ...]:
-    """Tell once when an outage begins and once when it is over, not for every probe."""
+    """Return a notice when an outage begins and when it is over, not for every probe."""
     if before.is_closed == after.is_closed:
         return ()
     if after.is_closed:

@@ -1,8 +1,8 @@
-"""Whom to send: the pool lends identities for requests, inside the limits of each.
+"""Choose agents for requests, inside the limits of each: the pool lends them.
 
 `lend` is a pure function over what the database says of the agents, called inside the transaction that writes the
 permits: the transaction is the arbiter between processes, so two workers can never be lent the same slot. Departures
-are reckoned by the boot's clock, so that nobody who sets the wall clock can bring two of them closer together.
+are computed by the boot's clock, so that setting the wall clock cannot bring two of them closer together.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.token import Token
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment
-from sellerwatch.kernel.fast_values import quick
+from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import UserAgentId
 
 #: A departure this near is lent now and slept until; a later one is left for a later claim, which holds no slot.
 LOOKAHEAD_US = 20_000
 
 
-@quick
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """An AVAILABLE agent as the pool sees it. `row` is the agent's row, which permits refer to."""
@@ -41,7 +41,7 @@ class Candidate:
     circuit: Circuit
 
     def may_work(self, now: datetime) -> bool:
-        """Its circuit lets it: closed, or open for so long that one request may find out."""
+        """Whether its circuit is closed, or has been open long enough for a probe."""
         return self.circuit.state is CircuitState.CLOSED or self.circuit.may_probe(now)
 
     def has_token(self, now: datetime) -> bool:
@@ -63,10 +63,9 @@ VISITOR = Candidate(
 )
 
 
-@quick
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Leave to make one request as this agent, not before `depart_us` by the boot's clock."""
+    """Permission to make one request as this agent, not before `depart_us` by the boot's clock."""
 
     candidate: Candidate
     depart_us: int
@@ -78,18 +77,19 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Lending:
-    """What could be lent. `wait_us`: with nothing lent, how long until the rate or a circuit allows something; None
-    when every window is full (or nobody is there), which only an answered permit's age can end."""
+    """What could be lent. `wait_us`: without grants, how long until the rate or a circuit allows one; None while every
+    window is full or there is no agent."""
 
     grants: tuple[Grant, ...]
     wait_us: int | None
 
 
 def lend(candidates: Iterable[Candidate], wanted: int, at: Moment, limits: Limits) -> Lending:
-    """Up to `wanted` grants: healthiest first; among equals the one used least recently, turn by turn.
+    """Return up to `wanted` grants: healthiest agents first, among equals the one used least recently, one each
+    per round.
 
-    Only agents with a valid token are lent; who has none gets one issued first (`agents/sessions.py`). An agent whose
-    circuit is open is lent once, to find out.
+    Only agents with a valid token are lent; `agents/sessions.py` issues tokens. An agent whose circuit is open is lent
+    once, as a probe.
     """
     holders = [c for c in candidates if c.has_token(at.now) and c.slots_left > 0]
     able = in_order(holders, at.now)
@@ -97,7 +97,7 @@ def lend(candidates: Iterable[Candidate], wanted: int, at: Moment, limits: Limit
     for _, equals in groupby(able, key=lambda c: c.health_score):
         if len(grants) == wanted:
             break
-        grants += _in_turns(tuple(equals), wanted - len(grants), at, limits)
+        grants += _round_robin(tuple(equals), wanted - len(grants), at, limits)
     if grants:
         return Lending(tuple(grants), None)
     waits = [_departure(c, at, limits) - at.boot_us for c in able]
@@ -106,7 +106,7 @@ def lend(candidates: Iterable[Candidate], wanted: int, at: Moment, limits: Limit
 
 
 def in_order(candidates: Iterable[Candidate], now: datetime) -> list[Candidate]:
-    """Those who may work now, in the order in which they are asked."""
+    """Return the agents that may work now, in the order in which they are lent."""
     return sorted(
         (c for c in candidates if c.has_token(now) and c.may_work(now)),
         key=lambda c: (-c.health_score, c.last_used_at.timestamp() if c.last_used_at else 0.0, c.row),
@@ -114,14 +114,13 @@ def in_order(candidates: Iterable[Candidate], now: datetime) -> list[Candidate]:
 
 
 def soonest_probe_us(candidates: Iterable[Candidate], now: datetime) -> int | None:
-    """Until the first of their open circuits lets one request through."""
+    """Return the microseconds until the first of their open circuits allows a probe."""
     shut = (c for c in candidates if c.has_token(now) and c.slots_left > 0 and not c.may_work(now))
     return min((_until(c.circuit, now) for c in shut), default=None)
 
 
 def pace(grants: Sequence[Grant], last_us: int, per_second: float, at: Moment) -> list[Grant]:
-    """The marketplace as a whole is asked at most so often: grants in their order, each one host's spacing after the
-    one before, as far as they depart soon."""
+    """Space grants by the rate of the marketplace as a whole, in their order, and return those that depart soon."""
     spacing = int(1_000_000 / per_second)
     paced: list[Grant] = []
     for grant in grants:
@@ -132,19 +131,19 @@ def pace(grants: Sequence[Grant], last_us: int, per_second: float, at: Moment) -
     return paced
 
 
-def _in_turns(equals: Sequence[Candidate], wanted: int, at: Moment, limits: Limits) -> list[Grant]:
-    """One each, then a second each, while slots and the rate allow: load spreads over agents of equal health."""
+def _round_robin(equals: Sequence[Candidate], wanted: int, at: Moment, limits: Limits) -> list[Grant]:
+    """Grant one request to each agent, then a second one, and so on, while slots and the rate allow."""
     grants: list[Grant] = []
-    turn = [(candidate, _most(candidate), _departure(candidate, at, limits)) for candidate in equals]
-    while turn and len(grants) < wanted:
-        next_turn = []
-        for candidate, left, departure in turn:
+    this_round = [(candidate, _most(candidate), _departure(candidate, at, limits)) for candidate in equals]
+    while this_round and len(grants) < wanted:
+        next_round = []
+        for candidate, left, departure in this_round:
             if len(grants) == wanted:
                 break
             if left > 0 and departure <= at.boot_us + LOOKAHEAD_US:
                 grants.append(Grant(candidate, departure))
-                next_turn.append((candidate, left - 1, departure + limits.spacing_us))
-        turn = next_turn
+                next_round.append((candidate, left - 1, departure + limits.spacing_us))
+        this_round = next_round
     return grants
 
 
@@ -157,6 +156,6 @@ def _departure(candidate: Candidate, at: Moment, limits: Limits) -> int:
 
 
 def _until(circuit: Circuit, now: datetime) -> int:
-    """Microseconds until an open circuit lets one request through."""
+    """Return the microseconds until an open circuit allows a probe."""
     probe_at = circuit.probe_at()
     return 0 if probe_at is None else max(0, int((probe_at - now).total_seconds() * 1_000_000))

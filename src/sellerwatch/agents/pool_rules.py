@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.agents.limits import Limits
+from sellerwatch.agents.limits import Host, Limits
 
 
 @dataclass(frozen=True)
@@ -18,5 +18,7 @@ class PoolRules:
     suspension: timedelta
     #: The limits in force, given the settings that were changed at run time.
     limits: Callable[[Mapping[str, str]], Limits]
+    #: What the marketplace as a whole may be asked, given the same.
+    host: Callable[[Mapping[str, str]], Host]
     #: Whether the database knows of fewer permits than were given out, given the highest number it knows.
     is_restored: Callable[[int], bool]

@@ -17,12 +17,10 @@ from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit
 from sellerwatch.agents.pool import Candidate, Grant, Lending
 from sellerwatch.agents.token import Token
 from sellerwatch.kernel.clock import Moment
-from sellerwatch.kernel.fast_values import quick
 from sellerwatch.kernel.ids import SellerId, TaskId, UserAgentId, WorkerId
 from sellerwatch.oversight.ports import AuditTx
 
 
-@quick
 @dataclass(frozen=True, slots=True)
 class Permit:
     """A row written before the request is sent: that budget is used even if the process dies."""
@@ -52,8 +50,8 @@ class Reserved:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What is set aside before a transaction. `wait_us`: when that is nothing, how long until there may be something;
-    None when that is not known."""
+    """Slots that are set aside before a transaction. `wait_us`: without any, how long until there may be one; None when
+    that is not known."""
 
     reserved: tuple[Reserved, ...] = ()
     wait_us: int | None = None

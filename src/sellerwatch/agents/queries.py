@@ -10,6 +10,7 @@ from typing import Annotated
 from sellerwatch.agents.agent import Agent, AgentNotFound, AgentStatus
 from sellerwatch.agents.agent_name import AgentName
 from sellerwatch.agents.agent_status import AgentDetails, UnavailableCause
+from sellerwatch.agents.limit_settings import LimitSettings
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.pool_rules import PoolRules
 from sellerwatch.agents.ports import PoolTx, StoredAgent
@@ -47,6 +48,32 @@ class TokenDatesView(View):
     issued_at: datetime
     expires_at: datetime | None
     age_seconds: int
+
+
+@dataclass(frozen=True)
+class LimitView(View):
+    """A limit. `configured` is what holds without the change; null: not limited."""
+
+    name: Annotated[str, About(example="WINDOW_LIMIT")]
+    value: Annotated[float | None, About(example=60)]
+    is_overridden: bool
+    origin: Annotated[str, About("Where `value` is from: override, environment, file or default.", "override")]
+    configured: float | None
+    meaning: str
+
+
+@dataclass(frozen=True)
+class LimitFaultView(View):
+    name: str
+    problem: str
+
+
+@dataclass(frozen=True)
+class LimitsView(View):
+    """`faults`: changes that have become wrong; while there are any, no change is in force."""
+
+    content: Sequence[LimitView]
+    faults: Sequence[LimitFaultView]
 
 
 @dataclass(frozen=True)
@@ -181,6 +208,28 @@ def find_agent(tx: PoolTx, name: AgentName) -> StoredAgent:
     if found is None:
         raise AgentNotFound(agent=name)
     return found
+
+
+def list_limits(tx: PoolTx, context: OperationContext, limits: LimitSettings) -> LimitsView:
+    """List each limit: its value in force, whether it was changed at run time, and what it means."""
+    overrides, language = tx.overrides.all(), context.language
+    faults = limits.faults(overrides, language)
+    changed = {} if faults else overrides
+    values = limits.in_force(changed)
+    return LimitsView(
+        [
+            LimitView(
+                name.upper(),
+                values[name],
+                name in changed,
+                "override" if name in changed else limits.origin(name),
+                configured,
+                limits.meaning(name, language),
+            )
+            for name, configured in limits.configured.items()
+        ],
+        [LimitFaultView(name, problem) for name, problem in faults.items()],
+    )
 
 
 def limits_in_force(tx: PoolTx, rules: PoolRules) -> Limits:

@@ -1,4 +1,4 @@
-"""Settling what came back: permits, health, circuits, tokens, the log, and the pool's breaker.
+"""Record what requests did to the pool: permits, health, circuits, tokens, the usage log, and the pool's breaker.
 
 Every failure is charged to exactly one party: only an agent's own faults touch its health and its circuit.
 """
@@ -21,17 +21,15 @@ from sellerwatch.agents.ports import AgentsTx, UsageEntry
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.failure import Failure
-from sellerwatch.kernel.fast_values import quick
+from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import TaskId, WorkerId
 from sellerwatch.kernel.notices import Notice
 
-SERVER_FAULT = 500
 
-
-@quick
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class RequestOutcome:
-    """One request's end as far as its agent and the endpoint are concerned. `outage` is set where it was a network
+    """How one request ended, for its agent and the endpoint. `outage` is set where it was a network
     error or a server's own error; `subject` is what was asked about."""
 
     candidate: Candidate
@@ -52,7 +50,7 @@ class RequestOutcome:
 
     @property
     def observation(self) -> Observation:
-        """What the endpoint's circuit sees of it."""
+        """Return what the endpoint's circuit sees of it."""
         return Observation(
             endpoint=self.endpoint,
             permit=self.permit,
@@ -72,11 +70,11 @@ class RequestOutcome:
 
     @property
     def was_answered(self) -> bool:
-        """The marketplace answered like one that is well, whatever it said."""
-        return self.status is not None and self.status < SERVER_FAULT
+        """Whether the marketplace answered, with anything but its own error."""
+        return self.status is not None and self.outage is None
 
 
-def settle(
+def record_outcomes(
     tx: AgentsTx,
     charges: Sequence[RequestOutcome],
     observed: Observed,
@@ -84,18 +82,18 @@ def settle(
     rules: BreakerRules,
     at: Moment,
 ) -> tuple[Notice, ...]:
-    """Write a group of answers to the pool, folded per agent.
+    """Write a batch of outcomes to the pool, one update for each agent.
 
-    The guard: a permit that was answered before has been charged before, so a second run charges nobody twice.
+    The guard: a permit that was answered before has been charged before, so a second run charges no agent twice.
     """
     if any(c.is_pool_probe for c in charges):
-        # Held before any agent, as lending does.
+        # Locked before any agent, in the order of lending.
         tx.circuits.breaker()
     unanswered = tx.permits.answer([c.permit for c in charges], at)
     return charge_agents(tx, [c for c in charges if c.permit in unanswered], observed, worker_id, rules, at)
 
 
-def settle_one(
+def record_outcome(
     tx: AgentsTx,
     charge: RequestOutcome,
     worker_id: WorkerId,
@@ -103,7 +101,7 @@ def settle_one(
     circuits: MarketplaceCircuitRules,
     at: Moment,
 ) -> Observed:
-    """Settle the answer to a single question, the endpoint's circuit included."""
+    """Write the outcome of a single question, the endpoint's circuit included."""
     if charge.is_pool_probe:
         tx.circuits.breaker()
     if not tx.permits.answer([charge.permit], at):
@@ -121,26 +119,27 @@ def charge_agents(
     rules: BreakerRules,
     at: Moment,
 ) -> tuple[Notice, ...]:
-    """Health, circuits, tokens and the log. What was excused touches no agent; what is given back is forgiven."""
+    """Write health, circuits, tokens and the usage log. Excused failures are charged to no agent, and earlier ones that
+    turned out to be the marketplace's are taken back."""
     charges = [replace(c, outcome=Outcome.BLAMELESS) if c.permit in observed.agents_excused else c for c in charges]
     by_row: dict[int, list[RequestOutcome]] = defaultdict(list)
-    for one in charges:
-        by_row[one.candidate.row].append(one)
+    for charge in charges:
+        by_row[charge.candidate.row].append(charge)
     forgiven: dict[int, list[EndpointFailure]] = defaultdict(list)
     for failure in observed.forgiven:
         forgiven[failure.agent_row].append(failure)
     rows = list(dict.fromkeys((*by_row, *forgiven)))
     before = tx.agents.get_rows(rows)
-    after = {row: _used(agent, by_row[row], forgiven[row], at.now) for row, agent in before.items()}
+    after = {row: _charged(agent, by_row[row], forgiven[row], at.now) for row, agent in before.items()}
     tx.agents.save(after)
     _charge_circuits(tx, by_row, forgiven, at.now)
-    _settle_tokens(tx, charges)
-    tx.usage_log.add([_use(c) for c in charges])
-    return (*_standings(before, after), *_answer_probe(tx, charges, worker_id, rules, at.now))
+    _record_tokens(tx, charges)
+    tx.usage_log.add([_usage_entry(charge) for charge in charges])
+    return (*_status_notices(before, after), *_answer_probe(tx, charges, worker_id, rules, at.now))
 
 
-def _settle_tokens(tx: AgentsTx, charges: Sequence[RequestOutcome]) -> None:
-    """A 429 throws the agent's token away; a rejected token goes by its own row; a replacement that worked is good."""
+def _record_tokens(tx: AgentsTx, charges: Sequence[RequestOutcome]) -> None:
+    """Drop tokens after a 429, reject those that were refused, and accept replacements that worked."""
     limited = [c.candidate.row for c in charges if c.drop_token and c.outcome is Outcome.TOO_MANY]
     if limited:
         tx.tokens.drop(limited)
@@ -152,13 +151,15 @@ def _settle_tokens(tx: AgentsTx, charges: Sequence[RequestOutcome]) -> None:
         tx.tokens.accept([row for row in dict.fromkeys(accepted) if row is not None])
 
 
-def _used(agent: Agent, charges: Sequence[RequestOutcome], forgiven: Sequence[EndpointFailure], now: datetime) -> Agent:
+def _charged(
+    agent: Agent, charges: Sequence[RequestOutcome], forgiven: Sequence[EndpointFailure], now: datetime
+) -> Agent:
     good = [c for c in charges if c.outcome is Outcome.SUCCESS]
     if good:
         agent = agent.use(Outcome.SUCCESS, good[-1].at, good[-1].rest, uses=len(good))
-    for one in charges:
-        if one.outcome is not Outcome.SUCCESS:
-            agent = agent.use(one.outcome, one.at, one.rest)
+    for charge in charges:
+        if charge.outcome is not Outcome.SUCCESS:
+            agent = agent.use(charge.outcome, charge.at, charge.rest)
     for failure in forgiven:
         agent = agent.forgive(failure.outcome, failure.at, now)
     return agent
@@ -167,16 +168,16 @@ def _used(agent: Agent, charges: Sequence[RequestOutcome], forgiven: Sequence[En
 def _charge_circuits(
     tx: AgentsTx, charges: dict[int, list[RequestOutcome]], forgiven: dict[int, list[EndpointFailure]], now: datetime
 ) -> None:
-    """Only circuits that a failure, a probe or a pardon concerns are looked at: a healthy pool pays nothing."""
-    concerned = [row for row, mine in charges.items() if any(_concerns(c) for c in mine)]
+    """Write the circuits of agents with a failure, a probe or a failure taken back: none in a healthy pool."""
+    concerned = [row for row, of_agent in charges.items() if any(_concerns(charge) for charge in of_agent)]
     rows = list(dict.fromkeys((*concerned, *(row for row, outcomes in forgiven.items() if outcomes))))
     if not rows:
         return
     before = tx.circuits.get_rows(rows)
     after = dict(before)
     for row in before:
-        for one in charges.get(row, ()):
-            after[row] = _moved(after[row], one, now)
+        for charge in charges.get(row, ()):
+            after[row] = _moved(after[row], charge, now)
         if forgiven.get(row):
             after[row] = after[row].forgive(len(forgiven[row]), now)
     tx.circuits.save(before, after, now)
@@ -190,16 +191,16 @@ def _concerns(charge: RequestOutcome) -> bool:
 def _moved(circuit: Circuit, charge: RequestOutcome, now: datetime) -> Circuit:
     if charge.outcome.is_circuit_failure:
         return circuit.failed(now)
-    # A probe that met a product's 404 found the marketplace willing: that is what it was sent to find out.
+    # A probe that was answered with a 404 of a product has shown that the marketplace answers.
     return circuit.succeeded(now) if charge.outcome is Outcome.SUCCESS or charge.was_answered else circuit
 
 
-def _standings(before: dict[int, Agent], after: dict[int, Agent]) -> list[Notice]:
+def _status_notices(before: dict[int, Agent], after: dict[int, Agent]) -> list[Notice]:
     changed = [(after[row], agent.status) for row, agent in before.items() if after[row].status is not agent.status]
-    return [standing_notice(agent) for agent, _ in changed if agent.status is not AgentStatus.AVAILABLE]
+    return [status_notice(agent) for agent, _ in changed if agent.status is not AgentStatus.AVAILABLE]
 
 
-def standing_notice(agent: Agent) -> Notice:
+def status_notice(agent: Agent) -> Notice:
     word = agent.status.lower()
     until = f" until {agent.suspended_until:%H:%M:%S}" if agent.suspended_until else ""
     return Notice(
@@ -221,7 +222,7 @@ def _answer_probe(
     return [breaker_notice(moved.state)]
 
 
-def _use(charge: RequestOutcome) -> UsageEntry:
+def _usage_entry(charge: RequestOutcome) -> UsageEntry:
     return UsageEntry(
         charge.candidate.row,
         charge.candidate.token_row,

@@ -1,4 +1,4 @@
-"""Giving agents their tokens: opened when work waits for one, renewed before it expires, by one process at a time."""
+"""Issue tokens to agents: when work waits for one, and before one expires; one process at a time for each agent."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from sellerwatch.agents.answers import Answer, Session
 from sellerwatch.agents.context import PoolContext, end_unsent, record_answer
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.judgement import Verdict, failure_of, judge_answer
-from sellerwatch.agents.lending import NOTHING, LendingTerms, lend_visit
+from sellerwatch.agents.lending import NOTHING, LendingRules, lend_visit
 from sellerwatch.agents.marketplace_circuit import MarketplaceCircuitRules
 from sellerwatch.agents.outages import Observation, Observed, observe
 from sellerwatch.agents.pool import Candidate
 from sellerwatch.agents.ports import AgentsTx, Permit, Reservation
-from sellerwatch.agents.record_outcomes import standing_notice
+from sellerwatch.agents.record_outcomes import status_notice
 from sellerwatch.agents.token import Token
 from sellerwatch.kernel.clock import Moment, moment
 from sellerwatch.kernel.ids import UserAgentId, WorkerId
@@ -52,7 +52,7 @@ class Sessions:
         self._not_before: dict[int, datetime] = {}
 
     def want(self, tokenless: Sequence[Candidate]) -> None:
-        """Work waits: see that some of these get a token."""
+        """Have tokens issued to some of these agents, because work waits."""
         now = self._context.clock.now()
         for candidate in tokenless:
             if len(self._opening) >= AT_ONCE:
@@ -84,7 +84,7 @@ class Sessions:
 
 @dataclass(frozen=True, slots=True)
 class _Visit:
-    """Leave to ask the token page once. `is_barred`: its circuit is open, or requests are paused."""
+    """Permission to ask the token page once. `is_barred`: its circuit is open, or requests are paused."""
 
     permit: Permit | None
     is_probe: bool = False
@@ -208,7 +208,7 @@ async def _visit(context: PoolContext) -> _Visit:
     return _Visit(None)
 
 
-def _reserve(tx: AgentsTx, worker_id: WorkerId, terms: LendingTerms, ahead: Reservation, at: Moment) -> _Visit:
+def _reserve(tx: AgentsTx, worker_id: WorkerId, terms: LendingRules, ahead: Reservation, at: Moment) -> _Visit:
     circuit = tx.marketplace.circuits()[Endpoint.TOKEN]
     if circuit.room(at.now) == 0:
         return _Visit(None, is_barred=True)
@@ -246,7 +246,7 @@ def _note_failure(tx: AgentsTx, visited: _Visited, rules: MarketplaceCircuitRule
     after: dict[int, Agent] = {found: agent.issue_refused(now) for found, agent in before.items()}
     tx.agents.save(after)
     blocked = [a for found, a in after.items() if a.status is AgentStatus.BLOCKED is not before[found].status]
-    notices: tuple[Notice, ...] = tuple(standing_notice(agent) for agent in blocked)
+    notices: tuple[Notice, ...] = tuple(status_notice(agent) for agent in blocked)
     return replace(observed, notices=(*observed.notices, *notices))
 
 

@@ -1,43 +1,45 @@
-"""Taking a part into a product: compare its facts with what is known, keep what is new.
+"""Take a part into a product: compare its facts with what is stored, keep what is new.
 
-Works on one product at a time and on values alone; the caller loads and saves in groups.
+Works on one product at a time and on values only; the caller loads and saves in batches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 
 from sellerwatch.catalog.facts import Facts, NormalizedPart
 from sellerwatch.catalog.ports import HistoryEntry, PartKey, RawPart, Reader
 from sellerwatch.catalog.product import ForeignProduct, PartType, Product
 from sellerwatch.catalog.quarantine import HeldPart
-from sellerwatch.kernel.fast_values import quick
+from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, SellerId
 from sellerwatch.outbox.message import Message
 
 
-@quick
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part that was read: what it said, its digest and the body. Made before the transaction that absorbs it.
+    """A part that was read: its normalized facts, their digest, and the body. Made before the transaction that absorbs
+    it.
 
-    With nothing said it is the same body as last time, which need not be read. List entries have no hash of a body:
-    they are read out of their page in any case.
+    Without facts the body equals the last one and need not be read. List entries have no body hash: they are read from
+    their page anyway.
     """
 
     type: PartType
     item_no: ItemNo
-    said: NormalizedPart | None
+    normalized: NormalizedPart | None
     digest: str | None
     body: bytes
     body_hash: str | None = None
 
     @classmethod
     def of(cls, type_: PartType, item_no: ItemNo, facts: Facts, body: bytes, body_hash: str | None = None) -> Part:
-        said = NormalizedPart.of(facts)
-        return cls(type_, item_no, said, said.digest, body, body_hash)
+        normalized = NormalizedPart.of(facts)
+        return cls(type_, item_no, normalized, normalized.digest, body, body_hash)
 
     @classmethod
     def same(cls, type_: PartType, item_no: ItemNo) -> Part:
@@ -49,36 +51,54 @@ class Part:
 
 
 def read_part(reader: Reader, type_: PartType, item_no: ItemNo, body: bytes) -> Facts:
-    """The facts of a body, by today's parser."""
+    """Return the facts of a body, read with the parser of this version."""
     if type_ is PartType.MINISHOP:
         return reader.read_entry(body)
     return reader.read_detail(body, item_no) if type_ is PartType.DETAIL else reader.read_options(body, item_no)
 
 
-class EntryCache:
-    """What list pages said of products whose event is still to come, so that it need not be read from its body again:
-    a product's list entry comes long before the rest of it.
+EntryKey = tuple[ItemNo, str]
 
-    One that is not here (too many, another process, a restart) is read again; the digest says which is meant.
+
+@dataclass(frozen=True)
+class EntryChanges:
+    """List entries that a transaction has `read`, and those that it has `used` and that are not needed again."""
+
+    read: Mapping[EntryKey, NormalizedPart] = field(default_factory=dict)
+    used: Collection[EntryKey] = ()
+
+
+class EntryCache:
+    """List entries of products whose event is still to come, by product and digest.
+
+    A product's list entry is read long before the rest of the product; without this it is read again from its body. A
+    transaction only looks entries up; what it returns is put in after its commit. When the cache is full, the entries
+    that were put in first are dropped.
     """
 
     MOST = 10_000
 
     def __init__(self) -> None:
-        self._said: dict[tuple[ItemNo, str], NormalizedPart] = {}
+        self._entries: dict[EntryKey, NormalizedPart] = {}
 
-    def keep(self, item_no: ItemNo, digest: str, said: NormalizedPart) -> None:
-        if len(self._said) < self.MOST:
-            self._said[item_no, digest] = said
+    def get(self, key: EntryKey) -> NormalizedPart | None:
+        return self._entries.get(key)
 
-    def take(self, item_no: ItemNo, digest: str | None) -> NormalizedPart | None:
-        """It is wanted once."""
-        return None if digest is None else self._said.pop((item_no, digest), None)
+    def update(self, changes: EntryChanges) -> None:
+        """Take over the changes of a transaction that is committed."""
+        for key in changes.used:
+            self._entries.pop(key, None)
+        for key, entry in changes.read.items():
+            if key not in changes.used:
+                self._entries.pop(key, None)
+                self._entries[key] = entry
+        for key in list(islice(self._entries, max(len(self._entries) - self.MOST, 0))):
+            del self._entries[key]
 
 
 @dataclass
 class ProductBatch:
-    """The products of one group, as they stand during its transaction, and what has to be written at its end."""
+    """The products of one batch during its transaction, and what is written at its end."""
 
     products: dict[ItemNo, Product]
     stored: Mapping[ProductId, Mapping[PartType, bytes]] = field(default_factory=dict)
@@ -86,32 +106,42 @@ class ProductBatch:
     added: set[ItemNo] = field(default_factory=set)
     touched: set[ItemNo] = field(default_factory=set)
     raws: list[RawPart] = field(default_factory=list)
-    said: dict[PartKey, NormalizedPart] = field(default_factory=dict)
+    normalized: dict[PartKey, NormalizedPart] = field(default_factory=dict)
     body_hashes: dict[PartKey, str] = field(default_factory=dict)
     history: list[HistoryEntry] = field(default_factory=list)
     deleted: list[ItemNo] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     listed: set[ItemNo] = field(default_factory=set)
     entries: EntryCache = field(default_factory=EntryCache)
+    entries_read: dict[EntryKey, NormalizedPart] = field(default_factory=dict)
+    entries_used: set[EntryKey] = field(default_factory=set)
 
     def put(self, product: Product, *, new: bool = False) -> None:
         self.products[product.item_no] = product
         (self.added if new else self.touched).add(product.item_no)
 
     def recall(self, item_no: ItemNo) -> None:
-        """Have at hand what the list said of a product, if it is remembered."""
-        if (item_no, PartType.MINISHOP) not in self.said:
-            said = self.entries.take(item_no, self.products[item_no].minishop_hash)
-            if said is not None:
-                self.said[item_no, PartType.MINISHOP] = said
+        """Have the list entry of a product at hand, if it is in the cache."""
+        digest = self.products[item_no].minishop_hash
+        if digest is None:
+            return
+        key = item_no, digest
+        self.entries_used.add(key)
+        if (item_no, PartType.MINISHOP) not in self.normalized and (entry := self.entries.get(key)) is not None:
+            self.normalized[item_no, PartType.MINISHOP] = entry
+
+    @property
+    def entry_changes(self) -> EntryChanges:
+        """Return what is put into the cache of entries after the commit."""
+        return EntryChanges(self.entries_read, self.entries_used)
 
     def take_messages(self) -> list[Message]:
-        """Events to add; handed out once."""
+        """Return the events to add, once."""
         taken, self.messages = self.messages, []
         return taken
 
     def take_products(self) -> tuple[list[Product], list[Product], list[Product]]:
-        """Products to add, to save, and to note as listed, each in a fixed order; handed out once."""
+        """Return the products to add, to save, and to note as listed, each in a fixed order, once."""
         taken = sorted(self.added), sorted(self.touched - self.added), sorted(self.listed - self.touched - self.added)
         self.added, self.touched, self.listed = set(), set(), set()
         added, changed, listed = ([self.products[item] for item in items] for items in taken)
@@ -126,9 +156,9 @@ def absorb_entry(
     execution_id: ExecutionId,
     now: datetime,
 ) -> Product | None:
-    """A product on a list page; made if unknown. None: it is known to be another seller's, and is left alone.
+    """Take in a product on a list page; create it if unknown. Return None for another seller's product.
 
-    A list does not say whose an item is. Until a detail has said it, the item stands with whoever showed it first.
+    A list does not name the owner of a product. Until a detail names it, the seller who listed it first is the owner.
     """
     known = product_batch.products.get(part.item_no)
     if known is not None and known.seller_id != seller_id and known.detail_hash is not None:
@@ -141,15 +171,14 @@ def absorb_entry(
 
 
 def absorb_part(product_batch: ProductBatch, part: Part, seller_id: SellerId, now: datetime) -> Product | None:
-    """A detail or the options of a product. None: the product is not there (any more).
+    """Take in the detail or the options of a product. Return None if the product does not exist (any more).
 
-    A detail that names another seller raises `ForeignProduct`: nothing of it is taken in, and the product stands with
-    its owner from then on.
+    A detail that names another seller raises `ForeignProduct`: nothing of it is taken in, and its owner is corrected.
     """
     product = product_batch.products.get(part.item_no)
     if product is None:
         return None
-    owner = part.said.owner if part.said is not None else None
+    owner = part.normalized.owner if part.normalized is not None else None
     if owner is not None:
         if owner != seller_id:
             if product.detail_hash is None:
@@ -161,13 +190,13 @@ def absorb_part(product_batch: ProductBatch, part: Part, seller_id: SellerId, no
 
 def _keep(product_batch: ProductBatch, product: Product, part: Part, now: datetime, *, new: bool = False) -> Product:
     before, key = product_batch.products.get(part.item_no), part.key
-    if part.said is not None and part.digest is not None and key not in product_batch.withheld:
+    if part.normalized is not None and part.digest is not None and key not in product_batch.withheld:
         product, changed = product.see_part(part.type, part.digest, now)
-        product_batch.said[key] = part.said
+        product_batch.normalized[key] = part.normalized
         if changed:
             product_batch.raws.append(RawPart(product.product_id, part.type, part.digest, part.body, now))
             if part.type is PartType.MINISHOP:
-                product_batch.entries.keep(part.item_no, part.digest, part.said)
+                product_batch.entries_read[part.item_no, part.digest] = part.normalized
         if part.body_hash is not None:
             product_batch.body_hashes[key] = part.body_hash
     if new or product is not before:

@@ -213,13 +213,13 @@ def current(product_batch: ProductBatch, product: Product, bodies: ProductBodies
 
     def part(type_: PartType) -> NormalizedPart:
         nonlocal stored
-        said = product_batch.said.get((product.item_no, type_))
-        if said is None:
+        normalized = product_batch.normalized.get((product.item_no, type_))
+        if normalized is None:
             if stored is None or type_ not in stored:
                 stored = bodies.latest_raws([product.product_id])[product.product_id]
-            said = NormalizedPart.of(read_part(reader, type_, product.item_no, stored[type_]))
-            product_batch.said[product.item_no, type_] = said
-        return said
+            normalized = NormalizedPart.of(read_part(reader, type_, product.item_no, stored[type_]))
+            product_batch.normalized[product.item_no, type_] = normalized
+        return normalized
 
     listed, detail, options = part(PartType.MINISHOP), part(PartType.DETAIL), part(PartType.OPTION)
     return detail.name, product_json(listed, detail, options)

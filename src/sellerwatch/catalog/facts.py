@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-from sellerwatch.kernel.fast_values import quick
+from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import ItemNo, SellerId
 
 #: Salt of the hashes of bodies. Raise it when the parser reads other facts from the same body: every body is then read
@@ -27,7 +27,7 @@ PARSER_VERSION = b"1:"
 _option_no = attrgetter("option_no")
 
 
-@quick
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class ListFacts:
     """The entry of a product on a list page. Names and prices come from the detail, so that both change together."""
@@ -51,7 +51,7 @@ class Category:
     name: str
 
 
-@quick
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Prices:
     normal: int
@@ -68,7 +68,7 @@ class Shipping:
     average_days: int | None
 
 
-@quick
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class DetailFacts:
     item_no: ItemNo
@@ -86,7 +86,7 @@ class DetailFacts:
     description_html: str
 
 
-@quick
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Option:
     option_no: int
@@ -96,7 +96,6 @@ class Option:
     size_guide: str | None
 
 
-@quick
 @dataclass(frozen=True, slots=True)
 class OptionFacts:
     """The options sorted by number: the order in which they arrive means nothing."""
@@ -110,7 +109,7 @@ class OptionFacts:
 Facts = ListFacts | DetailFacts | OptionFacts
 
 
-@quick
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class NormalizedPart:
     """The facts of one part as the JSON that events carry: written once, then hashed, compared and sent as it is.

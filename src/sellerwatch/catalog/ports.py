@@ -13,7 +13,7 @@ from sellerwatch.catalog.product import PartType, Product, ProductEvent, Product
 from sellerwatch.catalog.quarantine import Case, CaseStatus, HeldPart
 from sellerwatch.catalog.removal import Removal, RemovalStatus
 from sellerwatch.kernel.errors import Failed
-from sellerwatch.kernel.fast_values import quick
+from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import CaseId, ExecutionId, ItemNo, OutboxId, ProductId, RemovalId, SellerId
 from sellerwatch.kernel.paging import Cursor, Page
 from sellerwatch.sellers.ports import SellersTx
@@ -21,7 +21,7 @@ from sellerwatch.sellers.ports import SellersTx
 PartKey = tuple[ItemNo, PartType]
 
 
-@quick
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class RawPart:
     """A body to store. It is stored only when the part changed."""
@@ -53,9 +53,9 @@ class ProductCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class ListStanding:
-    """The list of a run against the catalogue: `told` products had an event and are not deleted, `seen` were on the
-    list, `missing` had an event and were not."""
+class ListCounts:
+    """The list of a run compared with the catalogue: `told` products had an event and are not deleted, `seen` were on
+    the list, `missing` had an event and were not on the list."""
 
     told: int
     seen: int
@@ -73,7 +73,7 @@ class Products(Protocol):
         """Save only when and in which run these products were listed."""
         ...
 
-    def list_standing(self, seller_id: SellerId, execution_id: ExecutionId) -> ListStanding: ...
+    def list_counts(self, seller_id: SellerId, execution_id: ExecutionId) -> ListCounts: ...
 
     def missing(self, seller_id: SellerId, execution_id: ExecutionId) -> Sequence[Product]:
         """Return products that had an event, are not deleted, and are not on the list of this run."""
@@ -140,7 +140,7 @@ class ProductBodies(Protocol):
     def forget_body_hashes(self, items: Sequence[ItemNo]) -> None: ...
 
 
-@quick
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
     """A state of a product, as its differences from the state before.

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Self
 
 from sellerwatch.kernel.errors import Conflict, NotFound
-from sellerwatch.kernel.fast_values import altered, quick
+from sellerwatch.kernel.fast_values import copy_with, fast_frozen
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, SellerId
 from sellerwatch.kernel.lifecycle import Lifecycle
 
@@ -83,7 +83,7 @@ def has_changed(old: str | None, new: str | None) -> bool:
 LONGEST_NAME = 255
 
 
-@quick
+@fast_frozen
 @dataclass(frozen=True)
 class Product:
     """A product is complete once all three parts have been seen. `version` counts its events, across deletions.
@@ -135,22 +135,22 @@ class Product:
         if not has_changed(self.hash_of(part), digest):
             return self, False
         if part is PartType.MINISHOP:
-            return altered(self, minishop_hash=digest, is_changed=True, updated_at=now), True
+            return copy_with(self, minishop_hash=digest, is_changed=True, updated_at=now), True
         if part is PartType.DETAIL:
-            return altered(self, detail_hash=digest, is_changed=True, updated_at=now), True
-        return altered(self, option_hash=digest, is_changed=True, updated_at=now), True
+            return copy_with(self, detail_hash=digest, is_changed=True, updated_at=now), True
+        return copy_with(self, option_hash=digest, is_changed=True, updated_at=now), True
 
     def be_listed(self, execution_id: ExecutionId, now: datetime) -> Product:
         """Return the product as listed in this run: it is not missing, whatever earlier runs lacked."""
-        return altered(self, last_seen_at=now, last_seen_execution=execution_id, missing_runs=0)
+        return copy_with(self, last_seen_at=now, last_seen_execution=execution_id, missing_runs=0)
 
     def belong_to(self, owner: SellerId, now: datetime) -> Product:
         """Return the product with the owner that its detail names. Until then the seller that lists it is the owner."""
-        return self if owner == self.seller_id else altered(self, seller_id=owner, updated_at=now)
+        return self if owner == self.seller_id else copy_with(self, seller_id=owner, updated_at=now)
 
     def with_name(self, name: str) -> Product:
         """Return the product with the name of its event, by which it can be searched."""
-        return self if self.name == name[:LONGEST_NAME] else altered(self, name=name[:LONGEST_NAME])
+        return self if self.name == name[:LONGEST_NAME] else copy_with(self, name=name[:LONGEST_NAME])
 
     def due_event(self) -> ProductEvent | None:
         """Return the event that is due; None for an incomplete product and where nothing changed."""
@@ -162,13 +162,13 @@ class Product:
 
     def mark_unchanged(self, now: datetime) -> Product:
         """Return the product as equal to its last event: it changed back, or was merged into it."""
-        return altered(self, is_changed=False, updated_at=now)
+        return copy_with(self, is_changed=False, updated_at=now)
 
     def withdraw_event(self, now: datetime) -> Product:
         """Return the product without its last event, which was never sent: its version is free again."""
         if self.version < 2:
             raise EventOutOfOrder(self.item_no, "withdrawing an event", self.state, self.version)
-        return altered(self, version=self.version - 1, is_changed=False, updated_at=now)
+        return copy_with(self, version=self.version - 1, is_changed=False, updated_at=now)
 
     def announce(self, event: ProductEvent, now: datetime) -> Product:
         """Return the product after one more event."""
@@ -178,12 +178,12 @@ class Product:
         fields = {"version": self.version + 1, "is_changed": False, "updated_at": now}
         if event is ProductEvent.DELETED:
             # Without hashes a product that comes back is incomplete until all its parts were read again.
-            return altered(self, deleted_at=now, minishop_hash=None, detail_hash=None, option_hash=None, **fields)
-        return altered(self, deleted_at=None, missing_runs=0, **fields)
+            return copy_with(self, deleted_at=now, minishop_hash=None, detail_hash=None, option_hash=None, **fields)
+        return copy_with(self, deleted_at=None, missing_runs=0, **fields)
 
     def miss(self, now: datetime) -> Product:
         """Return the product as missing from one more complete list."""
-        return altered(self, missing_runs=self.missing_runs + 1, updated_at=now)
+        return copy_with(self, missing_runs=self.missing_runs + 1, updated_at=now)
 
 
 class PartName(StrEnum):

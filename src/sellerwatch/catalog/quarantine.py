@@ -1,4 +1,4 @@
-"""Quarantine: parts that may be wrong because of the marketplace's pages or of the parser are held for a person.
+"""Quarantine: hold parts that may be wrong because of the marketplace's pages or of the parser, for an operator.
 
 Two things open a case of a seller: answers that the parser cannot read, and a field that changes in more products of
 one run than a shop usually changes. A held part keeps its body; its product, hashes and history stay as they were. A
@@ -62,7 +62,7 @@ class CaseNotFound(NotFound):
 
 @dataclass(frozen=True)
 class Case:
-    """Why parts of a seller's products are held, with a sample of what is strange."""
+    """Why parts of a seller's products are held, with a sample of the unusual change."""
 
     case_id: CaseId
     seller_id: SellerId
@@ -122,14 +122,14 @@ class DriftRules:
     exempt: frozenset[ChangeKind] = frozenset({ChangeKind.PRICE, ChangeKind.STOCK})
     unreadable: int = 10
 
-    def telling(self, changes: Iterable[Change]) -> frozenset[str]:
-        """The fields that count."""
+    def counted_fields(self, changes: Iterable[Change]) -> frozenset[str]:
+        """Return the fields that count."""
         return frozenset(c.general_field[:LONGEST_FIELD] for c in changes if c.kind not in self.exempt)
 
 
 @dataclass
-class Tally:
-    """What a run has found out so far; each group adds to it, and `added` is what it has to write down."""
+class CheckCounts:
+    """What the checks of a run have counted so far. Each batch adds to it; `added` is what it has to store."""
 
     judged: dict[PartType, int] = field(default_factory=dict)
     changed: dict[str, int] = field(default_factory=dict)
@@ -147,7 +147,7 @@ class Tally:
             self._add("changed", key, 1)
 
     def fail_to_read(self, problem: str) -> int:
-        """One more answer that could not be read for this reason; says how many that makes."""
+        """Count one more answer that could not be read for this reason, and return the number so far."""
         self.unreadable[problem] = self.unreadable.get(problem, 0) + 1
         self._add("unreadable", problem, 1)
         return self.unreadable[problem]
@@ -157,7 +157,7 @@ class Tally:
         self.added.pop(("unreadable", problem), None)
 
     def strange(self, part: PartType, fields: Iterable[str], rules: DriftRules) -> list[str]:
-        """Those of these fields that changed in too many products of the run."""
+        """Return those of these fields that changed in too many products of the run."""
         judged = self.judged.get(part, 0)
         counts = {name: self.changed.get(f"{part} {name}", 0) for name in sorted(fields)}
         return [name for name, n in counts.items() if n > rules.products and n * 100 > judged * rules.share]

@@ -1,4 +1,4 @@
-"""What can be seen of the quarantine: its cases, and the drift report."""
+"""Queries over quarantine cases, and the drift report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be seen of products."""
+"""Queries over products."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ MOST_BODIES = 1000
 
 @dataclass(frozen=True)
 class ProductFilter:
-    """Which products: what is given narrows it. `search` is a part of the name."""
+    """Which products: every field that is given narrows it. `search` is a part of the name."""
 
     seller_id: SellerId | None = None
     state: ProductState | None = None
@@ -109,11 +109,6 @@ def show_product(tx: CatalogTx, context: OperationContext, item_no: ItemNo, read
         events=events,
         stored_parts=[StoredPartView(NAMES[body.part], body.digest, body.created_at) for body in newest],
     )
-
-
-def product_exists(tx: CatalogTx, _: OperationContext, item_no: ItemNo) -> bool:
-    """Return whether there is a product with this item number."""
-    return item_no in tx.products.of_items([item_no])
 
 
 def product_history(

@@ -1,8 +1,8 @@
-"""Removals: a product is deleted only on proof, and many at once only after a person has confirmed it.
+"""Removals: a product is deleted only on proof, and many at once only after an operator has confirmed it.
 
 When a run has read the complete list of its seller, the detail of each missing product is requested once more. A 404
 proves the deletion, and so does a second complete list without the product. If more products are missing than
-`Brake` allows, they are held as one removal.
+`RemovalRules` allows, they are held as one removal.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class RemovalNotFound(NotFound):
 
 
 @dataclass(frozen=True, slots=True)
-class Brake:
-    """More than `share` percent of a seller's products and more than `products` of them: a person is asked."""
+class RemovalRules:
+    """More than `share` percent of a seller's products and more than `products` of them need an operator's decision."""
 
     share: int = 20
     products: int = 10

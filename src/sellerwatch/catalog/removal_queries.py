@@ -1,4 +1,4 @@
-"""What can be seen of removals."""
+"""Queries over removals."""
 
 from __future__ import annotations
 

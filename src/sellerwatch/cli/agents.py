@@ -21,7 +21,7 @@ from sellerwatch.kernel.errors import Invalid
 
 if TYPE_CHECKING:
     from sellerwatch.agents.commands import ChangedAgentsView, ChangedAgentView, RekeyedView
-    from sellerwatch.cli.session import CommandSession
+    from sellerwatch.cli.database_session import CommandSession
 
 app = typer.Typer(no_args_is_help=True, help="Show the agents of the pool; suspend, block, add and remove them.")
 
@@ -234,7 +234,7 @@ def rekey(dry_run: DryRun = False, as_json: AsJson = False) -> None:
     sellerwatch agents rekey --dry-run
     sellerwatch agents rekey
     """
-    from sellerwatch.compose.keys import open_sealer  # noqa: PLC0415
+    from sellerwatch.compose.keys import open_sealer  # noqa: PLC0415 - cryptography, for one command
 
     with session.command_session(dry_run=dry_run) as at:
         done = at.run(commands.rekey_tokens, open_sealer(at.settings))

@@ -44,7 +44,7 @@ def token(
     curl -H "Authorization: Bearer $(sellerwatch auth token --role viewer)" localhost:8080/api/v1/sellers
     """
     # Imported here: the web server is most of what starting any other command of this group would cost.
-    from sellerwatch.web.serve import credentials_of  # noqa: PLC0415
+    from sellerwatch.web.serve import credentials_of  # noqa: PLC0415 - FastAPI, for one command
 
     wanted, lifetime = auth_user.role_of(role), _lifetime(ttl)
     typer.echo(credentials_of(load(os.environ).settings).issue(name, wanted, lifetime, SystemClock().now()))

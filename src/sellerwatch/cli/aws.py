@@ -13,8 +13,10 @@ from sellerwatch.cli import session
 from sellerwatch.cli.output import print_table, print_view
 from sellerwatch.cli.session import AsJson, say
 from sellerwatch.cli.texts import Texts
+from sellerwatch.compose.aws import reconcile_rules, set_up_aws
 from sellerwatch.kernel.errors import Conflict
 from sellerwatch.operations.aws import ReconciledRulesView, all_schedules
+from sellerwatch.settings.load import load
 
 if TYPE_CHECKING:
     from sellerwatch.settings.model import Settings
@@ -43,8 +45,6 @@ def setup(as_json: AsJson = False) -> None:
     \b
     SELLERWATCH_QUEUE=sqs AWS_REGION=ap-northeast-2 sellerwatch aws setup
     """
-    from sellerwatch.compose.aws import set_up_aws  # noqa: PLC0415
-
     settings = _settings()
     if settings.queue != "sqs" and settings.scheduler != "eventbridge":
         raise NothingInAws
@@ -68,8 +68,6 @@ def reconcile(
     \b
     sellerwatch aws reconcile --dry-run
     """
-    from sellerwatch.compose.aws import reconcile_rules  # noqa: PLC0415
-
     settings = _settings()
     if settings.scheduler != "eventbridge":
         raise NoRules(scheduler=settings.scheduler)
@@ -99,6 +97,4 @@ def _print_reconciled(done: ReconciledRulesView, text: Texts, *, dry_run: bool) 
 
 
 def _settings() -> Settings:
-    from sellerwatch.settings.load import load  # noqa: PLC0415
-
     return load(os.environ).settings

@@ -27,19 +27,20 @@ def check(as_json: AsJson = False) -> None:
     sellerwatch config check
     SELLERWATCH_PORT=abc SELLERWATCH_DATABASEURL=x sellerwatch config check
     """
+    text = Texts(FAMILY)
     try:
         loaded = load(os.environ)
     except InvalidSettings as invalid:
         if not as_json:
             raise
-        print_json({"ok": False, "faults": [{"name": f.name, "problem": f.problem} for f in invalid.faults]})
+        print_json({"ok": False, "faults": [_fault(fault, text.language) for fault in invalid.faults]})
         raise typer.Exit(2) from None
     found = warnings(loaded.settings) + _about_rules(loaded)
     if as_json:
         print_json(
             {
                 "ok": True,
-                "warnings": [{"name": w.name, "problem": w.problem} for w in found],
+                "warnings": [_fault(warning, text.language) for warning in found],
                 "settings": {
                     PREFIX + name.upper(): {"value": _value(loaded, name), "from": loaded.origins[name]}
                     for name in Settings.model_fields
@@ -47,7 +48,6 @@ def check(as_json: AsJson = False) -> None:
             }
         )
         return
-    text = Texts(FAMILY)
     rows = [
         (PREFIX + name.upper(), _value(loaded, name), loaded.origins[name], _meaning(name, text.language))
         for name in Settings.model_fields
@@ -55,16 +55,20 @@ def check(as_json: AsJson = False) -> None:
     columns = [text(f"config.{name}") for name in ("name", "value", "origin", "meaning")]
     print_table(text("config.title"), columns, rows, empty="")
     for warning in found:
-        say(text("config.warning", warning=warning), "yellow")
+        say(text("config.warning", warning=warning.text(text.language)), "yellow")
     say(text("config.fine"), "green")
 
 
 def _about_rules(loaded: Loaded) -> list[Fault]:
     if loaded.settings.scheduler != "eventbridge":
         return []
-    from sellerwatch.compose.aws import rules_needed  # noqa: PLC0415 - AWS is only for those who use it
+    from sellerwatch.compose.aws import rules_needed  # noqa: PLC0415 - SQLAlchemy, only with EventBridge
 
     return rule_warnings(loaded.settings, rules_needed(loaded.settings))
+
+
+def _fault(fault: Fault, language: str) -> dict[str, str]:
+    return {"name": fault.name, "problem": fault.problem_text(language)}
 
 
 def _meaning(name: str, language: str) -> str | None:

@@ -10,6 +10,7 @@ import typer
 from sellerwatch.cli.output import print_facts, print_json, print_table
 from sellerwatch.cli.session import AsJson, actor, say
 from sellerwatch.cli.texts import Texts
+from sellerwatch.compose.database import downgrade_schema, log_partitions, schema_status, upgrade_schema
 
 app = typer.Typer(no_args_is_help=True, help="Look at and move the database's schema.")
 
@@ -24,8 +25,6 @@ def upgrade(as_json: AsJson = False) -> None:
     sellerwatch db upgrade
     SELLERWATCH_DATABASE_URL=sqlite:////var/lib/sellerwatch.db sellerwatch db upgrade
     """
-    from sellerwatch.compose.database import upgrade_schema  # noqa: PLC0415 - Alembic is only for those who migrate
-
     before, after = upgrade_schema(os.environ, actor())
     if before == after and not as_json:
         say(Texts(FAMILY)("db.current", revision=after))
@@ -44,8 +43,6 @@ def downgrade(
     \b
     sellerwatch db downgrade --to 0003 --yes
     """
-    from sellerwatch.compose.database import downgrade_schema  # noqa: PLC0415
-
     if not yes:
         typer.confirm(Texts(FAMILY)("db.confirm", to=to), abort=True)
     before, after = downgrade_schema(os.environ, to, actor())
@@ -59,8 +56,6 @@ def status(as_json: AsJson = False) -> None:
     \b
     sellerwatch db status --json
     """
-    from sellerwatch.compose.database import schema_status  # noqa: PLC0415
-
     where, found = schema_status(os.environ)
     facts: dict[str, Any] = {
         "database": where,
@@ -87,8 +82,6 @@ def partitions(as_json: AsJson = False) -> None:
     \b
     sellerwatch db partitions
     """
-    from sellerwatch.compose.database import log_partitions  # noqa: PLC0415
-
     where, is_partitioned, found = log_partitions(os.environ)
     text = Texts(FAMILY)
     if as_json:

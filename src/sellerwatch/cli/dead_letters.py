@@ -9,12 +9,15 @@ import typer
 
 from sellerwatch.cli import session
 from sellerwatch.cli.output import print_table, print_view
-from sellerwatch.cli.session import AsJson, CommandSession, DryRun, Limit, say
+from sellerwatch.cli.session import AsJson, DryRun, Limit, say
+from sellerwatch.cli.texts import Texts
 from sellerwatch.kernel.ids import TaskId
+from sellerwatch.operations.dead_letters import list_dead_letters, redrive_dead_letters
 
 if TYPE_CHECKING:
-    from sellerwatch.crawling.dead_letters import DeadLetterView
+    from sellerwatch.cli.database_session import CommandSession
     from sellerwatch.crawling.queue import DeadLetters
+    from sellerwatch.operations.dead_letters import DeadLetterView
 
 T = TypeVar("T")
 
@@ -32,8 +35,6 @@ def list_(limit: Limit = 100, as_json: AsJson = False) -> None:
     \b
     sellerwatch tasks dead-letters list
     """
-    from sellerwatch.operations.dead_letters import list_dead_letters  # noqa: PLC0415
-
     with session.command_session() as at:
         text = at.texts(FAMILY)
         found = _with_dead_letters(at, lambda letters: list_dead_letters(at.operations, letters, limit))
@@ -65,10 +66,8 @@ def redrive(
     sellerwatch tasks dead-letters redrive --all
     sellerwatch tasks dead-letters redrive 0198c0de-0000-7000-8001-000000000001
     """
-    from sellerwatch.operations.dead_letters import redrive_dead_letters  # noqa: PLC0415
-
     if bool(tasks) == every:
-        raise typer.BadParameter("give task ids, or --all")
+        raise typer.BadParameter(Texts(FAMILY)("dead.choose"))
     chosen = None if every else [TaskId.parse(task) for task in tasks or ()]
     with session.command_session() as at:
         text = at.texts(FAMILY)
@@ -84,7 +83,7 @@ def redrive(
 
 def _with_dead_letters(at: CommandSession, work: Callable[[DeadLetters | None], Awaitable[T]]) -> T:
     """Run `work` with the queue's dead letters; None where the queue in use has none."""
-    from sellerwatch.compose.aws import open_dead_letters  # noqa: PLC0415
+    from sellerwatch.compose.aws import open_dead_letters  # noqa: PLC0415 - `tasks --help` does without SQLAlchemy
 
     async def run() -> T:
         async with open_dead_letters(at.settings) as letters:

@@ -13,18 +13,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sellerwatch.cli.demo_screen import Screen
 from sellerwatch.cli.output import out, print_json
 from sellerwatch.cli.running import at_work, follow, run_on_uvloop, stop_on_signals
 from sellerwatch.cli.simulator import UnknownProfile
+from sellerwatch.cli.texts import Texts
+from sellerwatch.compose.service import open_service, open_session
+from sellerwatch.crawling.queries import saw_everything
+from sellerwatch.crawling.trigger import trigger
+from sellerwatch.kernel.errors import Unavailable
+from sellerwatch.kernel.ids import ExecutionId, SellerId
+from sellerwatch.logs import configure
+from sellerwatch.operations.session import OperationSession
+from sellerwatch.outbox.message import MessageStatus, OutboxKind
+from sellerwatch.outbox.queries import outbox_status
+from sellerwatch.sellers.commands import register_seller
+from sellerwatch.service.service import Service
+from sellerwatch.settings.load import Loaded, load
+from sellerwatch.simulator.chaos import PROFILES
+from sellerwatch.simulator.http import serve
+from sellerwatch.simulator.simulator import EVENTS_PATH, Simulator
 
 if TYPE_CHECKING:
-    from sellerwatch.cli.demo_screen import Screen
-    from sellerwatch.crawling.execution import Execution
-    from sellerwatch.kernel.ids import ExecutionId, SellerId
-    from sellerwatch.sellers.ports import SellersTx
-    from sellerwatch.service.service import Service
-    from sellerwatch.settings.load import Loaded
-    from sellerwatch.simulator.simulator import Simulator
     from sellerwatch.web.serve import Serving
 
 #: The demo's limits: the real limiter, set so that a stranger does not have to wait an hour.
@@ -35,7 +45,7 @@ PAUSE_BETWEEN_ROUNDS = 15.0
 
 
 @dataclass(frozen=True)
-class Plan:
+class DemoPlan:
     """What the demo was asked to do."""
 
     sellers: int
@@ -76,24 +86,18 @@ def demo(
     sellerwatch demo --once --profile hostile
     sellerwatch demo --rounds 2 --changes 0 --once
     """
-    from sellerwatch.logs import configure  # noqa: PLC0415
-    from sellerwatch.simulator.chaos import PROFILES  # noqa: PLC0415
 
     if profile not in PROFILES:
         raise UnknownProfile(given=profile, known=tuple(PROFILES))
     configure("error", None)
     endless = 1_000_000
-    plan = Plan(
+    plan = DemoPlan(
         sellers, products, rounds or (1 if once else endless), changes, once or rounds is not None, seed, profile
     )
     raise typer.Exit(run_on_uvloop(_demo(plan, as_json)))
 
 
-async def _demo(plan: Plan, as_json: bool) -> int:
-    from sellerwatch.cli.demo_screen import Screen  # noqa: PLC0415
-    from sellerwatch.compose.service import open_service  # noqa: PLC0415
-    from sellerwatch.simulator.http import serve  # noqa: PLC0415
-    from sellerwatch.simulator.simulator import EVENTS_PATH, Simulator  # noqa: PLC0415
+async def _demo(plan: DemoPlan, as_json: bool) -> int:
 
     simulator = Simulator(
         seed=plan.seed,
@@ -116,9 +120,10 @@ async def _demo(plan: Plan, as_json: bool) -> int:
                 at_work(service) as running,
             ):
                 stop_on_signals(service.stop.set)
+                session = open_session(service, settings, "demo", settings.language, loaded.origins)
                 screen = Screen(simulator, service, server.url, database, api, quiet=as_json)
                 with screen:
-                    summary = await _rounds(plan, service, running, simulator, screen)
+                    summary = await _rounds(plan, service, session, running, simulator, screen)
             if as_json:
                 print_json(summary)
             else:
@@ -127,13 +132,13 @@ async def _demo(plan: Plan, as_json: bool) -> int:
 
 
 @asynccontextmanager
-async def _api(plan: Plan, service: Service, loaded: Loaded) -> AsyncIterator[Serving | None]:
+async def _api(plan: DemoPlan, service: Service, loaded: Loaded) -> AsyncIterator[Serving | None]:
     """The console and the API of a demo that stays up, on the usual port or, where that is taken, on any. The first
     password needs no changing: it ends with the demo."""
     if plan.once:
         yield None
         return
-    from sellerwatch.web.serve import PortUnusable, api_of  # noqa: PLC0415
+    from sellerwatch.web.serve import PortUnusable, api_of  # noqa: PLC0415 - FastAPI: not for --once
 
     async with AsyncExitStack() as stack:
         try:
@@ -147,18 +152,23 @@ async def _api(plan: Plan, service: Service, loaded: Loaded) -> AsyncIterator[Se
 
 
 async def _rounds(
-    plan: Plan, service: Service, running: asyncio.Task[None], simulator: Simulator, screen: Screen
+    plan: DemoPlan,
+    service: Service,
+    session: OperationSession,
+    running: asyncio.Task[None],
+    simulator: Simulator,
+    screen: Screen,
 ) -> dict[str, object]:
     clock = service.crawl.clock
     began = clock.monotonic()
     tale = Trace()
-    names = await _register(service, list(simulator.world.sellers))
+    names = await _register(session, list(simulator.world.sellers))
     while not service.stop.is_set():
-        before = await _delivered(service)
+        before = await _delivered(session)
         screen.round(tale.round)
-        tale.failed_tasks += await _crawl_all(service, running, names, screen)
+        tale.failed_tasks += await _crawl_all(service, session, running, names, screen)
         await _drain(service, running, screen)
-        tale.events_by_round.append(await _delivered(service) - before)
+        tale.events_by_round.append(await _delivered(session) - before)
         screen.checked(len(simulator.compare()))
         if tale.round >= plan.rounds or service.stop.is_set():
             break
@@ -172,7 +182,7 @@ async def _rounds(
     return {
         "products": sum(1 for _ in simulator.world.catalogue()),
         "requests": sum(stats["requests"].values()),
-        "events_delivered": await _delivered(service),
+        "events_delivered": await _delivered(session),
         "events_by_round": tale.events_by_round,
         "mismatches": len(simulator.compare()),
         "violations": len(simulator.product_server.violations),
@@ -183,40 +193,32 @@ async def _rounds(
     }
 
 
-def _let_the_world_change(simulator: Simulator, plan: Plan, round_: int) -> None:
+def _let_the_world_change(simulator: Simulator, plan: DemoPlan, round_: int) -> None:
     """Prices, stock, texts and options change, products appear and vanish."""
     rng = random.Random(f"{plan.seed}/{round_}")  # noqa: S311 - practice data
     simulator.world.mutate(plan.changes, rng)
 
 
-async def _register(service: Service, names: list[str]) -> list[SellerId]:
-    from sellerwatch.kernel.clock import moment  # noqa: PLC0415
-    from sellerwatch.kernel.ids import ReplayableIds, SellerId  # noqa: PLC0415
-    from sellerwatch.kernel.operations import OperationContext  # noqa: PLC0415
-    from sellerwatch.sellers.commands import register_seller  # noqa: PLC0415
-
-    crawl, now = service.crawl, moment(service.crawl.clock)
-    draw = ReplayableIds(crawl.ids)
+async def _register(session: OperationSession, names: list[str]) -> list[SellerId]:
     ids = [SellerId(name) for name in names]
-
-    def work(tx: SellersTx) -> None:
-        context = OperationContext("demo", now, draw.replay())
-        for number, seller_id in enumerate(ids, 1):
-            register_seller(tx, context, seller_id, f"연습 판매자 {number}", None)
-
-    await crawl.store.transact(work)
+    for number, seller_id in enumerate(ids, 1):
+        await session.run(register_seller, seller_id, f"연습 판매자 {number}", None)
     return ids
 
 
-async def _crawl_all(service: Service, running: asyncio.Task[None], names: list[SellerId], screen: Screen) -> int:
+async def _crawl_all(
+    service: Service, session: OperationSession, running: asyncio.Task[None], names: list[SellerId], screen: Screen
+) -> int:
     """One run of each seller, and more of those whose tasks failed: at most five. Returns how many tasks failed."""
     failed, left = 0, names
     for _ in range(MOST_RUNS):
         started = [run for run in [await _trigger(service, seller_id) for seller_id in left] if run is not None]
         service.nudge()
-        found = await follow(service, running, started, screen.runs)
+        found = await follow(service, session, running, started, screen.runs)
         failed += sum(execution.failed_tasks for execution in found)
-        whole = {execution.seller_id for execution in found if await _is_whole(service, execution)}
+        whole = {
+            execution.seller_id for execution in found if await session.ask(saw_everything, execution.execution_id)
+        }
         left = [seller_id for seller_id in left if seller_id not in whole]
         if not left or service.stop.is_set() or running.done():
             break
@@ -225,8 +227,6 @@ async def _crawl_all(service: Service, running: asyncio.Task[None], names: list[
 
 async def _trigger(service: Service, seller_id: SellerId) -> ExecutionId | None:
     """Start a run; what a bad day of the marketplace refuses is left for the next turn."""
-    from sellerwatch.crawling.trigger import trigger  # noqa: PLC0415
-    from sellerwatch.kernel.errors import Unavailable  # noqa: PLC0415
 
     for _ in range(20):
         try:
@@ -234,14 +234,6 @@ async def _trigger(service: Service, seller_id: SellerId) -> ExecutionId | None:
         except Unavailable as refusal:
             await service.crawl.clock.sleep(min(refusal.retry_after or 1.0, 2.0))
     return None
-
-
-async def _is_whole(service: Service, execution: Execution) -> bool:
-    """Every task succeeded and every product the list promised was seen."""
-    standing = await service.store.read(
-        lambda tx: tx.products.list_standing(execution.seller_id, execution.execution_id)
-    )
-    return execution.all_succeeded and standing.seen >= (execution.list_total or 0)
 
 
 async def _drain(service: Service, running: asyncio.Task[None], screen: Screen) -> None:
@@ -252,12 +244,10 @@ async def _drain(service: Service, running: asyncio.Task[None], screen: Screen) 
     screen.refresh()
 
 
-async def _delivered(service: Service) -> int:
+async def _delivered(session: OperationSession) -> int:
     """From the tables, as `pending` is: what the sender itself has counted may lag behind its last commit."""
-    from sellerwatch.outbox.message import MessageStatus, OutboxKind  # noqa: PLC0415
-
-    counts = await service.store.read(lambda tx: tx.outbox_queries(OutboxKind.PRODUCT).counts())
-    return counts.by_status.get(MessageStatus.COMPLETED, 0)
+    outboxes = (await session.ask(outbox_status, True)).content
+    return next(each.counts[MessageStatus.COMPLETED] for each in outboxes if each.kind is OutboxKind.PRODUCT)
 
 
 async def _pause(service: Service, running: asyncio.Task[None]) -> None:
@@ -267,7 +257,6 @@ async def _pause(service: Service, running: asyncio.Task[None]) -> None:
 
 
 def _loaded(marketplace: str, product_server: str, database: Path) -> Loaded:
-    from sellerwatch.settings.load import load  # noqa: PLC0415
 
     values = {
         "DATABASE_URL": f"sqlite:///{database}",
@@ -286,10 +275,5 @@ def _loaded(marketplace: str, product_server: str, database: Path) -> Loaded:
 
 def _tell(summary: dict[str, object]) -> None:
     good = summary["mismatches"] == 0 and summary["over_budget"] == 0 and not summary["violations"]
-    out.print(
-        f"{summary['products']} products, {summary['requests']} requests, {summary['events_delivered']} events "
-        f"delivered in {summary['seconds']} s; mismatches: {summary['mismatches']}, over budget: "
-        f"{summary['over_budget']}.",
-        style="green" if good else "red",
-        highlight=False,
-    )
+    text = Texts("cli_demo")
+    out.print(text("summary", **summary), style="green" if good else "red", highlight=False)

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sellerwatch.cli.output import err
+from sellerwatch.cli.texts import Texts
 
 if TYPE_CHECKING:
     from sellerwatch.crawling.execution import Execution
@@ -35,6 +36,7 @@ class Screen:
         *,
         quiet: bool,
     ) -> None:
+        self._text = Texts("cli_demo")
         self._simulator = simulator
         self._service = service
         self._database = database
@@ -76,7 +78,7 @@ class Screen:
             self._progress.remove_task(bar)
         self._bars.clear()
         if not err.is_terminal and not self._quiet:
-            err.print(f"round {number}: crawling {self._url}", highlight=False)
+            err.print(self._text("round.crawling", round=number, address=self._url), highlight=False)
         self.refresh()
 
     def runs(self, found: list[Execution]) -> None:
@@ -85,7 +87,7 @@ class Screen:
             if execution.execution_id not in self._bars:
                 bar = self._progress.add_task(execution.seller_id, total=None, note="")
                 self._bars[execution.execution_id] = bar
-            note = f"{execution.list_total or 0} products, {execution.failed_tasks} failed"
+            note = self._text("run.note", n=execution.list_total or 0, failed=execution.failed_tasks)
             self._progress.update(
                 self._bars[execution.execution_id],
                 completed=execution.ended,
@@ -98,9 +100,9 @@ class Screen:
         """Both catalogues were compared."""
         self._agreed = mismatches
         if not err.is_terminal and not self._quiet:
-            verdict = "the catalogues are equal" if mismatches == 0 else f"{mismatches} fields differ"
+            verdict = self._text("equal" if mismatches == 0 else "differ", n=mismatches)
             delivered = self._service.deliveries[0].delivered
-            err.print(f"round {self._round}: {delivered} events delivered, {verdict}", highlight=False)
+            err.print(self._text("round.done", round=self._round, n=delivered, verdict=verdict), highlight=False)
         self.refresh()
 
     def refresh(self) -> None:
@@ -110,23 +112,24 @@ class Screen:
     def _picture(self) -> Panel:
         stats = self._simulator.marketplace.stats()
         facts = Table.grid(padding=(0, 3))
-        facts.add_row("requests", f"{sum(stats['requests'].values()):,}", "faults met", f"{_sum(stats['faults']):,}")
+        requests, faults = f"{sum(stats['requests'].values()):,}", f"{_sum(stats['faults']):,}"
+        facts.add_row(self._text("requests"), requests, self._text("faults"), faults)
         facts.add_row(
-            "events delivered",
+            self._text("delivered"),
             f"{self._service.deliveries[0].delivered:,}",
-            "receiver's products",
+            self._text("received"),
             f"{self._simulator.product_server.stats()['products']:,}",
         )
         facts.add_row(
-            "most in a window",
-            f"{stats['most_in_a_window']} of {self._service.crawl.limits.window_limit}",
-            "over budget",
+            self._text("most_in_window"),
+            self._text("of", n=stats["most_in_a_window"], most=self._service.crawl.limits.window_limit),
+            self._text("over_budget"),
             Text(str(stats["over_budget"]), style="green" if stats["over_budget"] == 0 else "red"),
         )
         return Panel(
             Group(self._progress, Text(), facts, Text(), self._verdict(), *self._ways_in()),
-            title=f"sellerwatch demo, round {self._round}",
-            subtitle=f"marketplace {self._url}",
+            title=self._text("title", round=self._round),
+            subtitle=self._text("subtitle", address=self._url),
             width=100,
         )
 
@@ -136,8 +139,8 @@ class Screen:
             return []
         password = self._api.first_password
         return [
-            f"console: {self._api.address}/  (API: {self._api.address}/docs)",
-            f"log in: admin / {password}",
+            self._text("console", address=self._api.address),
+            self._text("log_in", password=password),
         ]
 
     def _ways_in(self) -> list[Text]:
@@ -145,16 +148,16 @@ class Screen:
         export = f"export SELLERWATCH_DATABASE_URL=sqlite:///{self._database}"
         return [
             *(Text(line, no_wrap=True) for line in self._doors()),
-            Text("From another terminal: sellerwatch sellers list, executions list, tasks list ... after", style="dim"),
+            Text(self._text("other_terminal"), style="dim"),
             Text(export, style="dim", no_wrap=True),
         ]
 
     def _verdict(self) -> Text:
         if self._agreed is None:
-            return Text("crawling and delivering ...", style="dim")
+            return Text(self._text("working"), style="dim")
         if self._agreed:
-            return Text(f"{self._agreed} fields differ between marketplace and product server", style="red")
-        return Text("The product server's catalogue equals the marketplace's. Ctrl-C ends the demo.", style="green")
+            return Text(self._text("they_differ", n=self._agreed), style="red")
+        return Text(self._text("they_agree"), style="green")
 
 
 def _sum(faults: object) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated
 
@@ -13,9 +14,11 @@ from sellerwatch.cli.output import print_facts, print_table, print_view
 from sellerwatch.cli.session import AsJson, CursorOption, DryRun, Limit, say
 from sellerwatch.cli.texts import Texts
 from sellerwatch.crawling import queries
+from sellerwatch.crawling.commands import cancel_execution, retry_execution
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.views import ExecutionDetailView, ListedExecutionView, OpenExecutionView
 from sellerwatch.kernel.ids import ExecutionId, SellerId
+from sellerwatch.reports.queries import show_execution_progress
 
 app = typer.Typer(no_args_is_help=True, help="Look at runs, cancel them, try again what failed in them.")
 
@@ -83,6 +86,38 @@ def show(execution: ExecutionArgument, as_json: AsJson = False) -> None:
 
 
 @app.command()
+def progress(execution: ExecutionArgument, limit: Limit = 20, as_json: AsJson = False) -> None:
+    """Show the last steps of a run, in order: how many tasks had ended at which time.
+
+    \b
+    sellerwatch executions progress 0198c0de-0000-7000-8002-000000000001
+    sellerwatch executions progress 0198c0de-0000-7000-8002-000000000001 --limit 1000 --json
+    """
+    execution_id = ExecutionId.parse(execution)
+    with session.command_session() as at:
+        found, now, text = at.ask(show_execution_progress, execution_id), at.now, at.texts(FAMILY)
+    steps = found.content[-limit:]
+    if as_json:
+        print_view(replace(found, content=steps), limit=limit)
+        return
+    print_table(
+        text("progress.title"),
+        text.columns("time", "progress", "done", "failed", "tasks"),
+        [
+            (
+                text.when(step.at, now),
+                f"{100 * step.ended_tasks / max(1, step.total_tasks):.0f} %",
+                step.completed_tasks,
+                step.failed_tasks,
+                step.total_tasks,
+            )
+            for step in steps
+        ],
+        empty=text("progress.none"),
+    )
+
+
+@app.command()
 def cancel(
     execution: ExecutionArgument,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
@@ -95,8 +130,6 @@ def cancel(
     sellerwatch executions cancel 0198c0de-0000-7000-8002-000000000001 --dry-run
     sellerwatch executions cancel 0198c0de-0000-7000-8002-000000000001 --yes
     """
-    from sellerwatch.crawling.commands import cancel_execution  # noqa: PLC0415
-
     execution_id = ExecutionId.parse(execution)
     with session.command_session() as at:
         text = at.texts(FAMILY)
@@ -120,8 +153,6 @@ def retry(execution: ExecutionArgument, dry_run: DryRun = False, as_json: AsJson
     \b
     sellerwatch executions retry 0198c0de-0000-7000-8002-000000000001
     """
-    from sellerwatch.crawling.commands import retry_execution  # noqa: PLC0415
-
     execution_id = ExecutionId.parse(execution)
     with session.command_session() as at:
         text = at.texts(FAMILY)

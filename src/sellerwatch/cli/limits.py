@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
+from sellerwatch.agents import commands, queries
+from sellerwatch.agents.commands import ChangedLimitView
 from sellerwatch.cli import session
-from sellerwatch.cli.output import err, print_json, print_table
-from sellerwatch.cli.session import AsJson, Desk, say
-
-if TYPE_CHECKING:
-    from sellerwatch.operations.ports import ServiceTx
-    from sellerwatch.settings.faults import Fault
-    from sellerwatch.settings.load import Loaded
+from sellerwatch.cli.output import err, print_table, print_view
+from sellerwatch.cli.session import AsJson, DryRun, command_session, say
+from sellerwatch.cli.texts import Texts
 
 app = typer.Typer(no_args_is_help=True, help="Look at the limits in force and change them while the service runs.")
 
+#: The family of texts of these commands.
+FAMILY = "cli_limits"
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="As `limits show` names it.")]
 
 
@@ -30,36 +28,30 @@ def show(as_json: AsJson = False) -> None:
     sellerwatch limits show
     sellerwatch limits show --json
     """
-    from sellerwatch.settings.model import TUNABLE, Settings  # noqa: PLC0415
-
-    loaded, faults = session.look(lambda tx, _: _in_force(tx.overrides.all()))
-    described = {name: Settings.model_fields[name].description for name in TUNABLE}
+    with command_session() as at:
+        found, text = at.ask(queries.list_limits, at.operations.limits), at.texts(FAMILY)
     if as_json:
-        shown = {
-            name.upper(): {
-                "value": getattr(loaded.settings, name),
-                "from": loaded.origins[name],
-                "meaning": described[name],
-            }
-            for name in TUNABLE
+        by_name = {
+            each.name: {"value": each.value, "from": each.origin, "meaning": each.meaning} for each in found.content
         }
-        print_json({"limits": shown, "faults": [{"name": f.name, "problem": f.problem} for f in faults]})
+        print_view(found, limits=by_name)
         return
     print_table(
-        "Limits in force",
-        ("name", "value", "from", "meaning"),
-        [(n.upper(), getattr(loaded.settings, n), loaded.origins[n], described[n]) for n in TUNABLE],
+        text("title"),
+        text.columns("name", "value", "origin", "meaning"),
+        [(each.name, _worded(each.value, None), text(f"origin.{each.origin}"), each.meaning) for each in found.content],
         empty="",
     )
-    for fault in faults:
-        text = f"warning: what was set is left out, because it is wrong by now: {fault}. Mend or unset it."
-        err.print(text, style="yellow", markup=False, highlight=False, soft_wrap=True)
+    for fault in found.faults:
+        warning = text("left_out", name=fault.name, problem=fault.problem)
+        err.print(warning, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command("set")
 def set_(
     name: NameArgument,
     value: Annotated[str, typer.Argument(metavar="VALUE", help="The new value.")],
+    dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Change a limit. It is kept over restarts; a running service takes it over at its next tending turn.
@@ -68,74 +60,39 @@ def set_(
     sellerwatch limits set WINDOW_LIMIT 60
     sellerwatch limits set HOST_REQUESTS_PER_SECOND 20
     """
-    known, given = _name(name), session.text(value).strip()
-
-    def work(tx: ServiceTx, at: Desk) -> tuple[tuple[Any, Any], Desk]:
-        from sellerwatch.agents.commands import set_limit  # noqa: PLC0415
-
-        return set_limit(tx, known, given, _checking(known, given), actor=at.actor, now=at.now), at
-
-    (before, after), at = session.change(work)
-    _say_changed(known, before, after, at, as_json=as_json)
+    given, new = session.text(name), session.text(value).strip()
+    with command_session(dry_run=dry_run) as at:
+        changed, text = at.run(commands.set_limit, at.operations.limits, given, new), at.texts(FAMILY)
+    _say_changed(changed, text, as_json=as_json)
 
 
 @app.command()
-def unset(name: NameArgument, as_json: AsJson = False) -> None:
+def unset(name: NameArgument, dry_run: DryRun = False, as_json: AsJson = False) -> None:
     """Take a change back: the limit is what the environment, the file or the default says.
 
     \b
     sellerwatch limits unset WINDOW_LIMIT
     """
-    known = _name(name)
-
-    def work(tx: ServiceTx, at: Desk) -> tuple[tuple[Any, Any], Desk]:
-        from sellerwatch.agents.commands import unset_limit  # noqa: PLC0415
-
-        return unset_limit(tx, known, _values, actor=at.actor, now=at.now), at
-
-    (before, after), at = session.change(work)
-    _say_changed(known, before, after, at, as_json=as_json)
+    given = session.text(name)
+    with command_session(dry_run=dry_run) as at:
+        changed, text = at.run(commands.unset_limit, at.operations.limits, given), at.texts(FAMILY)
+    _say_changed(changed, text, as_json=as_json)
 
 
-def _say_changed(name: str, before: Any, after: Any, at: Desk, *, as_json: bool) -> None:
-    seconds = min(at.settings.tending_interval_seconds, at.settings.visibility_seconds)
+def _say_changed(changed: ChangedLimitView, text: Texts, *, as_json: bool) -> None:
     if as_json:
-        print_json({"name": name.upper(), "before": before, "after": after, "takenOverWithinSeconds": seconds})
+        print_view(changed)
         return
-    say(f"{name.upper()} is {_worded(after)} now; it was {_worded(before)}.", "green")
-    say(f"A running service takes it over at its next tending turn, within {seconds:g} s.")
-    if name == "window_seconds" and after > before:
-        say(f"What was asked before is not remembered for so long: windows count as full for {after - before:g} s.")
+    none = text("none")
+    values = {"before": _worded(changed.before, none), "after": _worded(changed.after, none)}
+    if changed.dry_run:
+        say(text("would_change", name=changed.name, **values), "green")
+        return
+    say(text("changed", name=changed.name, **values), "green")
+    say(text("taken_over", seconds=f"{changed.taken_over_within_seconds:g}"))
+    if changed.name == "WINDOW_SECONDS" and (changed.after or 0) > (changed.before or 0):
+        say(text("longer_window", seconds=f"{(changed.after or 0) - (changed.before or 0):g}"))
 
 
-def _worded(value: Any) -> str:
-    return "not limited" if value is None else f"{value:g}"
-
-
-def _in_force(overrides: Mapping[str, str]) -> tuple[Loaded, tuple[Fault, ...]]:
-    """As a running service has it: where what was set has become wrong, it goes without."""
-    from sellerwatch.settings.faults import InvalidSettings  # noqa: PLC0415
-    from sellerwatch.settings.load import load  # noqa: PLC0415
-
-    try:
-        return load(os.environ, overrides), ()
-    except InvalidSettings as invalid:
-        return load(os.environ), invalid.faults
-
-
-def _values(overrides: Mapping[str, str]) -> Mapping[str, Any]:
-    from sellerwatch.settings.load import load  # noqa: PLC0415
-
-    return load(os.environ, overrides).settings.model_dump()
-
-
-def _checking(name: str, value: str) -> Any:
-    from sellerwatch.settings.limits import limit_checked  # noqa: PLC0415
-
-    return limit_checked(name, value, _values)
-
-
-def _name(given: str) -> str:
-    from sellerwatch.settings.limits import limit_name  # noqa: PLC0415
-
-    return limit_name(session.text(given))
+def _worded(value: float | None, none: str | None) -> str | None:
+    return none if value is None else f"{value:g}"

@@ -164,6 +164,21 @@ def attempts(message: MessageArgument, limit: Limit = 20, as_json: AsJson = Fals
         outbox_output.show_attempts(view, now, text)
 
 
+@app.command("delivery-times")
+def delivery_times(kind: KindOption = OutboxKind.PRODUCT, limit: Limit = 20, as_json: AsJson = False) -> None:
+    """Show how long the newest delivered messages took from the change to the receiver, oldest first.
+
+    \b
+    sellerwatch outbox delivery-times
+    sellerwatch outbox delivery-times --limit 1000 --json | jq '[.content[].seconds] | max'
+    """
+    view = session.ask(queries.delivery_times, kind, limit)
+    if as_json:
+        print_view(view, limit=limit)
+    else:
+        outbox_output.show_delivery_times(view, Texts(FAMILY))
+
+
 @app.command()
 def replay(
     messages: MessageArguments = None,

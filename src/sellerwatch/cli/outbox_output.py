@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from sellerwatch.cli.texts import Texts
     from sellerwatch.kernel.views import CursorPageView
     from sellerwatch.outbox.commands import MessageAction, MovedMessagesView
-    from sellerwatch.outbox.queries import AttemptsView, ChannelView, MessageDetailView, MessageView, OutboxView
+    from sellerwatch.outbox.queries import (
+        AttemptsView,
+        ChannelView,
+        DeliveryTimesView,
+        MessageDetailView,
+        MessageView,
+        OutboxView,
+    )
 
 #: Sellers shown by a dry run, those with the most messages first.
 MOST_SELLERS = 10
@@ -49,6 +56,15 @@ def show_messages(
         say(t("list.more", cursor=page.next), "dim")
     if any(message.held_by is not None for message in page.content):
         say(t("list.about_held"), "dim")
+
+
+def show_delivery_times(times: DeliveryTimesView, t: Texts) -> None:
+    print_table(
+        t("times.title"),
+        [t(key) for key in ("message.created", "message.sent", "times.seconds")],
+        [(each.created_at, each.sent_at, f"{each.seconds:.1f}") for each in times.content],
+        empty=t("times.none"),
+    )
 
 
 def show_message(message: MessageDetailView, t: Texts) -> None:

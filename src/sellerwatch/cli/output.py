@@ -13,13 +13,14 @@ from typing import Any
 
 import orjson
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from sellerwatch.kernel.errors import SellerwatchError
 from sellerwatch.kernel.views import View, view_json
 from sellerwatch.kernel.wording import error_text
-from sellerwatch.texts import say
+from sellerwatch.texts import fill, say, template
 
 #: Standard output: what was asked for. Standard error: everything said beside it.
 #: Into a pipe or a file nothing is folded at 80 columns: a line there is a record.
@@ -55,8 +56,11 @@ _COLOURS = {
 
 
 def print_error(error: SellerwatchError) -> None:
-    """One sentence on standard error, in the language of the setting LANGUAGE."""
-    print_refusal(error_text(error.code, error.facts, language_setting()))
+    """Print the sentence of an error, and what to do next, in the language of the setting LANGUAGE."""
+    language = language_setting()
+    advice = template("cli_advice", error.code, language)
+    sentence = error_text(error.code, error.facts, language)
+    print_refusal(sentence if advice is None else f"{sentence} {fill(advice, error.facts)}")
 
 
 def print_refusal(sentence: str) -> None:
@@ -79,8 +83,8 @@ def language_setting() -> str:
 @cache
 def _language(_variables: tuple[tuple[str, str], ...], _folder: Path) -> str:
     """Settings are loaded once for the same variables and folder: a table asks for the language in each row."""
-    from sellerwatch.settings.faults import InvalidSettings  # noqa: PLC0415 - only who needs it pays for it
-    from sellerwatch.settings.load import load  # noqa: PLC0415 - only who needs it pays for it
+    from sellerwatch.settings.faults import InvalidSettings  # noqa: PLC0415 - `--help` does without Pydantic
+    from sellerwatch.settings.load import load  # noqa: PLC0415 - `--help` does without Pydantic
 
     try:
         return load(os.environ).settings.language
@@ -123,13 +127,16 @@ def print_facts(facts: Iterable[tuple[str, Any]]) -> None:
     out.print(table)
 
 
+def progress_bars() -> Progress:
+    """Return bars on standard error, hidden where that is no terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
+    return Progress(*columns, TimeElapsedColumn(), console=err, disable=not err.is_terminal)
+
+
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     """Show a bar on a terminal while the block runs; call what it yields with how much is done, and of how much."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
-    with Progress(*columns, TimeElapsedColumn(), console=err, disable=not err.is_terminal) as bars:
+    with progress_bars() as bars:
         bar = bars.add_task(what, total=None)
         yield lambda done, total: bars.update(bar, completed=done, total=total)
 

@@ -2,79 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from datetime import datetime
+from typing import Annotated
 
 import typer
 
-from sellerwatch.cli import session
-from sellerwatch.cli.output import ago, lasting, out, print_json, print_table
-from sellerwatch.cli.session import AsJson, Desk, Page, Size, say, stamp, this_moment
+from sellerwatch.cli.output import lasting, out, print_table, print_view
+from sellerwatch.cli.session import AsJson, Page, Size, command_session, say
+from sellerwatch.cli.texts import Texts
+from sellerwatch.reports.capacity import PlannedRunView, PlanView, show_plan
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from sellerwatch.agents.limits import Limits
-    from sellerwatch.crawling.execution import Execution
-    from sellerwatch.kernel.ids import SellerId
-    from sellerwatch.operations.ports import ServiceTx
-    from sellerwatch.reports.dashboard import Freshness
-    from sellerwatch.schedules.forecast import Budget, Finish
-    from sellerwatch.schedules.outlook import Rhythm
-
+#: The family of texts of this command.
+FAMILY = "cli_plan"
 Agents = Annotated[
     int | None, typer.Option("--agents", min=1, max=100_000, help="As if so many agents were available and rested.")
 ]
 Products = Annotated[
     int, typer.Option("--products", min=0, max=10_000_000, help="As if a seller never crawled had so many products.")
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """A seller's next run, or the one that is going on. `ends` is None where that is not within a week."""
-
-    seller: Freshness
-    rhythm: Rhythm
-    is_going: bool
-    starts: datetime
-    requests: int
-    ends: datetime | None
-
-    @property
-    def is_late(self) -> bool:
-        """It would not be over when the next one is due."""
-        return self.ends is None or self.ends > self.starts + self.rhythm.interval
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    now: datetime
-    budget: Budget
-    limits: Limits
-    runs: Sequence[Planned]
-
-    @property
-    def asked(self) -> int:
-        """Requests a day in the long run."""
-        day = timedelta(days=1)
-        again = [run.rhythm for run in self.runs if run.rhythm.next_run_at is not None]
-        return round(sum(rhythm.requests * (day / rhythm.interval) for rhythm in again))
-
-    @property
-    def allowed(self) -> int:
-        return self.budget.within(timedelta(days=1))
-
-    @property
-    def fits(self) -> bool:
-        return self.asked <= self.allowed and not any(run.is_late for run in self.runs)
-
-    @property
-    def agents_needed(self) -> int:
-        from sellerwatch.schedules.forecast import agents_needed  # noqa: PLC0415
-
-        return agents_needed(self.asked, self.limits)
 
 
 def plan(
@@ -88,152 +33,65 @@ def plan(
     sellerwatch plan
     sellerwatch plan --agents 40 --products 3000 --json
     """
-    when = this_moment()
-
-    def work(tx: ServiceTx, at: Desk) -> Plan:
-        from sellerwatch.compose.rules import tuning_in_force  # noqa: PLC0415
-        from sellerwatch.schedules.forecast import Budget  # noqa: PLC0415
-
-        tuning = tuning_in_force(at.settings, tx.overrides.all())
-        if agents is None:
-            standings = tx.pool_report.standings(when, tuning.limits)
-            budget = Budget.of(standings, tuning.limits, tuning.host)
-        else:
-            budget = Budget.of_so_many(agents, tuning.limits, tuning.host)
-        going = {run.seller_id: run for run in tx.executions.running()}
-        runs = _planned(tx.dashboard.freshness(), going, budget, at.settings.page_size, products, at.now)
-        return Plan(at.now, budget, tuning.limits, runs)
-
-    made = session.look(work)
-    shown = made.runs[page * size : (page + 1) * size]
+    with command_session() as at:
+        session = at.operations
+        view = at.ask(show_plan, session.pool, session.rules.page_size, page, size, agents, products)
+        now, text = at.now, at.texts(FAMILY)
     if as_json:
-        print_json(_plan_json(made) | session.page_of([_run_json(run) for run in shown], page, size, len(made.runs)))
+        print_view(view)
     else:
-        _print_plan(made, shown, page, products)
-    if not made.fits:
+        _print_plan(view, products, now, text)
+    if not view.fits:
         raise typer.Exit(1)
 
 
-def _planned(
-    sellers: Sequence[Freshness],
-    going: Mapping[SellerId, Execution],
-    budget: Budget,
-    page_size: int,
-    unread: int,
-    now: datetime,
-) -> list[Planned]:
-    """The next run of each seller, or what is left of the one that is going on, soonest first.
-
-    All runs of the coming day are played through together, the ones after the next too: they are in the others' way.
-    What starts later is played through by itself.
-    """
-    from sellerwatch.schedules.forecast import DAY, finishes  # noqa: PLC0415
-    from sellerwatch.schedules.outlook import Due  # noqa: PLC0415
-
-    rhythms = {seller.seller_id: seller.rhythm(page_size, unread) for seller in sellers}
-    runs = [run for rhythm in rhythms.values() for run in rhythm.starts(now, now + DAY)]
-    for seller_id, execution in going.items():
-        left = max(rhythms[seller_id].requests, execution.total_tasks_created) - execution.ended
-        runs.append(Due(execution.started_at or now, seller_id, max(1, left)))
-    first: dict[SellerId, Finish] = {}
-    for finish in sorted(finishes(runs, budget, now), key=lambda finish: finish.run.at):
-        first.setdefault(finish.run.seller_id, finish)
-    for rhythm in rhythms.values():
-        if rhythm.seller_id not in first and rhythm.next_run_at is not None:
-            run = Due(rhythm.next_run_at, rhythm.seller_id, rhythm.requests)
-            first[rhythm.seller_id] = finishes([run], budget.rested(), run.at)[0]
-    planned = [
-        Planned(
-            seller,
-            rhythms[seller.seller_id],
-            seller.seller_id in going,
-            max(first[seller.seller_id].run.at, now),
-            first[seller.seller_id].run.requests,
-            first[seller.seller_id].at,
-        )
-        for seller in sellers
-        if seller.seller_id in first
-    ]
-    return sorted(planned, key=lambda run: (run.starts, run.seller.seller_id))
-
-
-def _plan_json(made: Plan) -> dict[str, Any]:
-    return {
-        "fits": made.fits,
-        "requestsPerDay": made.asked,
-        "allowedPerDay": made.allowed,
-        "agents": made.budget.agents,
-        "agentsNeeded": made.agents_needed,
-        "late": sum(run.is_late for run in made.runs),
-    }
-
-
-def _run_json(run: Planned) -> dict[str, Any]:
-    return {
-        "sellerId": run.seller.seller_id,
-        "products": run.seller.products,
-        "isRead": run.seller.fresh_as_of is not None,
-        "interval": {"amount": run.seller.interval.amount, "unit": run.seller.interval.unit},
-        "isGoing": run.is_going,
-        "requests": run.requests,
-        "startsAt": stamp(run.starts),
-        "endsAt": stamp(run.ends),
-        "isLate": run.is_late,
-    }
-
-
-def _print_plan(made: Plan, shown: Sequence[Planned], page: int, products: int) -> None:
-    total = len(made.runs)
-    nothing = "No seller is crawled: nothing to plan. Register one: sellerwatch sellers add SELLER_ID --name NAME"
-    if total:
-        nothing = f"Page {page} is empty: there are {total} sellers. Begin with: sellerwatch plan"
+def _print_plan(view: PlanView, products: int, now: datetime, text: Texts) -> None:
+    total = view.total_elements
     print_table(
-        f"Next runs ({total})",
-        ("seller", "products", "every", "requests", "starts", "would end (UTC)", "takes", ""),
-        [
-            (
-                run.seller.seller_id,
-                run.seller.products if run.seller.fresh_as_of else "not read yet",
-                str(run.seller.interval).removeprefix("every "),
-                run.requests,
-                "going on" if run.is_going else "now" if run.starts <= made.now else ago(run.starts, made.now),
-                run.ends or "not within a week",
-                lasting(run.ends - run.starts) if run.ends else None,
-                "late: the next one is due by then" if run.is_late else "",
-            )
-            for run in shown
-        ],
-        empty=nothing,
+        text("title", n=total),
+        text.columns("seller", "products", "every", "requests", "starts", "would_end", "takes", "note"),
+        [_row(run, now, text) for run in view.content],
+        empty=text("page_empty", page=view.page, n=total) if total else text("empty"),
     )
-    if (page + 1) * len(shown) < total and shown:
-        say(f"More: sellerwatch plan --page {page + 1}", "dim")
-    if total:
-        out.print()
-        _print_verdict(made)
-        unread = sum(run.seller.fresh_as_of is None for run in made.runs)
-        if unread and not products:
-            say(f"{unread} of them were never read: say how large they may be with --products N.", "dim")
-
-
-def _print_verdict(made: Plan) -> None:
-    budget = f"{made.allowed:,} that {made.budget.agents} available agents may ask"
-    if made.allowed:
-        budget += f" ({100 * made.asked / made.allowed:.1f} %)"
-    who = "1 seller asks" if len(made.runs) == 1 else f"{len(made.runs)} sellers ask"
-    asked = f"{who} for {made.asked:,} requests a day, of the {budget}."
-    if made.fits:
-        say(f"Fits: {asked}", "green")
+    if view.content and (view.page + 1) * view.size < total:
+        say(text("more", page=view.page + 1), "dim")
+    if not total:
         return
-    say(f"Does not fit: {asked}", "red")
-    if not made.budget.agents:
-        say("No agent is available. Look why: sellerwatch agents status")
-    elif made.asked > made.allowed:
-        say(
-            f"It takes {made.agents_needed} agents. Add some (sellerwatch agents add), crawl less often "
-            "(sellerwatch sellers interval), or raise what an agent may ask (sellerwatch limits set)."
-        )
+    out.print()
+    _print_verdict(view, text)
+    if view.unread and not products:
+        say(text("unread", n=view.unread), "dim")
+
+
+def _row(run: PlannedRunView, now: datetime, text: Texts) -> tuple[object, ...]:
+    if run.is_going:
+        starts: object = text("going")
     else:
-        say(
-            "The day has room for all, but some runs would not be over when their next one is due: crawl those less "
-            "often (sellerwatch sellers interval), or add agents (sellerwatch agents add)."
-        )
+        starts = text("now") if run.starts_at <= now else text.ago(run.starts_at, now)
+    return (
+        run.seller_id,
+        run.products if run.is_read else text("not_read"),
+        text(f"interval.{run.interval.unit}", n=run.interval.amount),
+        run.requests,
+        starts,
+        run.ends_at or text("not_within_a_week"),
+        lasting(run.ends_at - run.starts_at) if run.ends_at else None,
+        text("late") if run.is_late else "",
+    )
+
+
+def _print_verdict(view: PlanView, text: Texts) -> None:
+    share = f"{100 * view.requests_per_day / view.allowed_per_day:.1f} %" if view.allowed_per_day else "-"
+    numbers = {"requests": view.requests_per_day, "allowed": view.allowed_per_day, "agents": view.agents}
+    say(
+        text("fits" if view.fits else "does_not_fit", n=view.total_elements, share=share, **numbers),
+        "green" if view.fits else "red",
+    )
+    if view.fits:
+        return
+    if not view.agents:
+        say(text("no_agent"))
+    elif view.requests_per_day > view.allowed_per_day:
+        say(text("more_agents", n=view.agents_needed))
+    else:
+        say(text("some_late"))

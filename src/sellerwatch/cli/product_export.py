@@ -19,8 +19,8 @@ from typing import IO, TYPE_CHECKING, Any
 import orjson
 
 from sellerwatch.cli.product_tables import FAMILY
-from sellerwatch.cli.session import stamp
 from sellerwatch.cli.texts import Texts
+from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.errors import Failed, Invalid
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def csv_cell(value: Any) -> str | int | None:
         return f"'{value}" if value.startswith(FORMULA_STARTS) else value
     if isinstance(value, bool | list | Mapping):
         return orjson.dumps(value).decode()
-    return stamp(value)
+    return None if value is None else stamp(value)
 
 
 @contextmanager
@@ -190,7 +190,7 @@ def line_json(current: CurrentProduct) -> dict[str, Any]:
         "itemNo": product.item_no,
         "sellerId": product.seller_id,
         "version": product.version,
-        "lastSeenAt": stamp(product.last_seen_at),
+        "lastSeenAt": None if product.last_seen_at is None else stamp(product.last_seen_at),
         "updatedAt": stamp(product.updated_at),
         "productData": current.data,
     }
@@ -245,7 +245,7 @@ def _schema(arrow: Any) -> Any:
 def _pyarrow() -> tuple[Any, Any]:
     try:
         import pyarrow  # noqa: PLC0415 - optional, and heavy
-        from pyarrow import parquet  # noqa: PLC0415
+        from pyarrow import parquet  # noqa: PLC0415 - optional, and heavy
     except ImportError:
         raise PyarrowMissing from None
     return pyarrow, parquet

@@ -30,6 +30,8 @@ from sellerwatch.cli.texts import Texts
 from sellerwatch.kernel.clock import EPOCH
 from sellerwatch.kernel.ids import InvalidItemNo, ItemNo, SellerId
 from sellerwatch.kernel.paging import Cursor, decode_cursor, encode_cursor
+from sellerwatch.operations.export import export_products
+from sellerwatch.operations.reparse import reparse_products
 
 if TYPE_CHECKING:
     from sellerwatch.catalog.ports import StoredBody
@@ -218,8 +220,6 @@ def export(
     sellerwatch products export --format jsonl --seller seller_12345 | gzip > products.jsonl.gz
     sellerwatch products export --format parquet -o products.parquet --json
     """
-    from sellerwatch.operations.export import export_products  # noqa: PLC0415 - other commands do not wait for it
-
     seller_id, target = _seller(seller), target_of(output, format_, as_json=as_json)
     with session.command_session() as at:
         text = at.texts(FAMILY)
@@ -242,8 +242,6 @@ def reparse(seller: SellerOption = None, dry_run: DryRun = False, as_json: AsJso
     sellerwatch products reparse --dry-run
     sellerwatch products reparse --seller seller_12345
     """
-    from sellerwatch.operations.reparse import reparse_products  # noqa: PLC0415 - other commands do not wait for it
-
     with session.command_session() as at:
         text = at.texts(FAMILY)
         with progress(text("reparse.progress")) as done:

@@ -14,6 +14,7 @@ from sellerwatch.cli.product_tables import FAMILY, ON_A_LINE, before_and_after, 
 from sellerwatch.cli.session import AsJson, CursorOption, DryRun, Limit, say
 from sellerwatch.cli.texts import Texts
 from sellerwatch.kernel.ids import CaseId, SellerId
+from sellerwatch.operations.quarantine import drop_case, release_case
 
 if TYPE_CHECKING:
     from sellerwatch.catalog.quarantine_queries import CaseDetailView, CaseView
@@ -114,8 +115,6 @@ def release(case: CaseArgument, dry_run: DryRun = False, as_json: AsJson = False
     sellerwatch quarantine release 0198c0de-0000-7000-8008-000000000001 --dry-run
     sellerwatch quarantine release 0198c0de-0000-7000-8008-000000000001
     """
-    from sellerwatch.operations.quarantine import release_case  # noqa: PLC0415 - other commands do not wait for it
-
     case_id = CaseId.parse(case)
     with session.command_session() as at:
         text = at.texts(FAMILY)
@@ -137,8 +136,6 @@ def drop(case: CaseArgument, dry_run: DryRun = False, as_json: AsJson = False) -
     sellerwatch quarantine drop 0198c0de-0000-7000-8008-000000000001 --dry-run
     sellerwatch quarantine drop 0198c0de-0000-7000-8008-000000000001
     """
-    from sellerwatch.operations.quarantine import drop_case  # noqa: PLC0415 - other commands do not wait for it
-
     dropped = session.run(drop_case, CaseId.parse(case), dry_run=dry_run)
     if as_json:
         print_view(dropped)

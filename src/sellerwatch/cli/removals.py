@@ -15,6 +15,7 @@ from sellerwatch.cli.product_tables import FAMILY, one_line
 from sellerwatch.cli.session import AsJson, CursorOption, DryRun, Limit, say
 from sellerwatch.cli.texts import Texts
 from sellerwatch.kernel.ids import RemovalId, SellerId
+from sellerwatch.operations.removals import confirm_removal, refuse_removal
 
 if TYPE_CHECKING:
     from sellerwatch.catalog.removal_queries import RemovalDetailView
@@ -114,8 +115,6 @@ def confirm(removal: RemovalArgument, dry_run: DryRun = False, as_json: AsJson =
     sellerwatch removals confirm 0198c0de-0000-7000-8009-000000000001 --dry-run
     sellerwatch removals confirm 0198c0de-0000-7000-8009-000000000001
     """
-    from sellerwatch.operations.removals import confirm_removal  # noqa: PLC0415 - other commands do not wait for it
-
     removal_id = RemovalId.parse(removal)
     with session.command_session() as at:
         text, now = at.texts(FAMILY), at.now
@@ -137,8 +136,6 @@ def refuse(removal: RemovalArgument, dry_run: DryRun = False, as_json: AsJson = 
     \b
     sellerwatch removals refuse 0198c0de-0000-7000-8009-000000000001
     """
-    from sellerwatch.operations.removals import refuse_removal  # noqa: PLC0415 - other commands do not wait for it
-
     found = session.run(refuse_removal, RemovalId.parse(removal), dry_run=dry_run)
     if as_json:
         print_view(found)

@@ -7,14 +7,16 @@ import gc
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import uvloop
 
 from sellerwatch.crawling.queries import follow_runs
 from sellerwatch.kernel.ids import ExecutionId
 
 if TYPE_CHECKING:
     from sellerwatch.crawling.execution import Execution
+    from sellerwatch.operations.session import OperationSession
     from sellerwatch.service.service import Service
 
 T = TypeVar("T")
@@ -24,8 +26,6 @@ LOOK = 0.2
 
 
 def run_on_uvloop(main: Coroutine[Any, Any, T]) -> T:
-    import uvloop  # noqa: PLC0415 - only commands that serve pay for it
-
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main)
 
@@ -63,11 +63,15 @@ async def has_begun(service: Service, running: asyncio.Task[None]) -> None:
 
 
 async def follow(
-    service: Service, running: asyncio.Task[None], ids: Sequence[ExecutionId], show: Callable[[list[Execution]], None]
+    service: Service,
+    session: OperationSession,
+    running: asyncio.Task[None],
+    ids: Sequence[ExecutionId],
+    show: Callable[[list[Execution]], None],
 ) -> list[Execution]:
     """Show the runs until all of them have ended or are paused, or the service stops."""
     while True:
-        followed = await service.store.read(partial(follow_runs, execution_ids=ids))
+        followed = await session.ask(follow_runs, ids)
         show(followed.runs)
         if running.done() or service.stop.is_set() or not followed.is_any_working:
             return followed.runs

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
-from functools import partial
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sellerwatch.cli.output import err, language_setting, print_error, print_json, print_table
+from sellerwatch.cli.output import err, language_setting, print_error, print_json, print_table, progress_bars
 from sellerwatch.cli.running import LOOK, at_work, follow, has_begun, run_on_uvloop, stop_on_signals
-
-#: A receiver that takes nothing for so long is not waited for.
-PATIENCE = 2.0
+from sellerwatch.cli.session import actor
+from sellerwatch.cli.texts import Texts
+from sellerwatch.compose.service import open_service, open_session
+from sellerwatch.crawling.execution import CrawlInProgress, Execution, ExecutionStatus, RunNotStarted
+from sellerwatch.crawling.queries import show_execution
+from sellerwatch.crawling.trigger import start, trigger
+from sellerwatch.kernel.failure_view import failure_view
+from sellerwatch.kernel.ids import ExecutionId, SellerId
+from sellerwatch.kernel.wording import failure_text
+from sellerwatch.logs import configure
+from sellerwatch.operations.session import OperationSession
+from sellerwatch.sellers.queries import show_schedule
+from sellerwatch.service.service import EVERYTHING, ProcessRole, Service
+from sellerwatch.settings.load import Loaded, load
+from sellerwatch.settings.model import Settings
 
 if TYPE_CHECKING:
-    import asyncio
-
-    from sellerwatch.crawling.execution import Execution
-    from sellerwatch.crawling.ports import NoteKind
-    from sellerwatch.kernel.ids import ExecutionId, SellerId
-    from sellerwatch.operations.ports import ServiceTx
-    from sellerwatch.sellers.ports import SellersTx
-    from sellerwatch.service.service import Role, Service
-    from sellerwatch.settings.load import Loaded
-    from sellerwatch.settings.model import Settings
     from sellerwatch.web.serve import Serving
+
+#: The family of texts of these commands.
+FAMILY = "cli_serve"
+#: A receiver that takes nothing for so long is not waited for.
+PATIENCE = 2.0
 
 
 def serve() -> None:
@@ -36,7 +45,6 @@ def serve() -> None:
     sellerwatch serve
     SELLERWATCH_PRODUCT_SERVER_URL=https://products.example/events sellerwatch serve
     """
-    from sellerwatch.service.service import EVERYTHING  # noqa: PLC0415
 
     run_on_uvloop(_serve(_loaded(), EVERYTHING))
 
@@ -47,9 +55,8 @@ def api() -> None:
     \b
     sellerwatch api
     """
-    from sellerwatch.service.service import Role  # noqa: PLC0415
 
-    run_on_uvloop(_serve(_loaded(), frozenset({Role.API})))
+    run_on_uvloop(_serve(_loaded(), frozenset({ProcessRole.API})))
 
 
 def worker() -> None:
@@ -58,9 +65,8 @@ def worker() -> None:
     \b
     sellerwatch worker
     """
-    from sellerwatch.service.service import Role  # noqa: PLC0415
 
-    run_on_uvloop(_serve(_loaded(), frozenset({Role.WORKER})))
+    run_on_uvloop(_serve(_loaded(), frozenset({ProcessRole.WORKER})))
 
 
 def scheduler() -> None:
@@ -69,9 +75,8 @@ def scheduler() -> None:
     \b
     sellerwatch scheduler
     """
-    from sellerwatch.service.service import Role  # noqa: PLC0415
 
-    run_on_uvloop(_serve(_loaded(), frozenset({Role.SCHEDULER})))
+    run_on_uvloop(_serve(_loaded(), frozenset({ProcessRole.SCHEDULER})))
 
 
 def crawl(
@@ -93,8 +98,6 @@ def crawl(
 
 
 def _loaded(*, quiet: bool = False) -> Loaded:
-    from sellerwatch.logs import configure  # noqa: PLC0415
-    from sellerwatch.settings.load import load  # noqa: PLC0415
 
     loaded = load(os.environ)
     settings = loaded.settings
@@ -102,21 +105,15 @@ def _loaded(*, quiet: bool = False) -> Loaded:
     return loaded
 
 
-async def _serve(loaded: Loaded, roles: frozenset[Role]) -> None:
-    import logging  # noqa: PLC0415
-    from contextlib import AsyncExitStack  # noqa: PLC0415
-
-    from sellerwatch.compose.service import open_service  # noqa: PLC0415
-    from sellerwatch.service.service import Role  # noqa: PLC0415
+async def _serve(loaded: Loaded, roles: frozenset[ProcessRole]) -> None:
 
     log, settings = logging.getLogger("sellerwatch"), loaded.settings
     async with AsyncExitStack() as opened:
         service = await opened.enter_async_context(open_service(settings, roles=roles))
         stop_on_signals(service.stop.set)
         where = {"role": service.role, "marketplace": settings.marketplace_url}
-        if Role.API in roles:
-            # Imported by whoever answers requests: it is half of what such a process weighs.
-            from sellerwatch.web.serve import api_of  # noqa: PLC0415
+        if ProcessRole.API in roles:
+            from sellerwatch.web.serve import api_of  # noqa: PLC0415 - FastAPI: only roles with an API hold it
 
             serving = await opened.enter_async_context(api_of(service, settings, origins=loaded.origins))
             where |= {"api": serving.address, "console": f"{serving.address}/"}
@@ -132,61 +129,47 @@ async def _serve(loaded: Loaded, roles: frozenset[Role]) -> None:
 
 def _tell_first_password(serving: Serving) -> None:
     """Past the log, which is kept and shipped: for the person who started it, once."""
-    password = serving.first_password
-    err.print(f"First start: log in as admin with the one-time password {password}", highlight=False, markup=False)
-    err.print(
-        f"It is shown only now; log in to the console at {serving.address}/ and choose another there, "
-        "by POST /api/v1/auth/password, or by `sellerwatch auth user password`.",
-        highlight=False,
-        markup=False,
-        soft_wrap=True,
-    )
+    text = Texts(FAMILY)
+    _note(text("first_start", password=serving.first_password))
+    _note(text("first_start.change", address=serving.address))
+
+
+def _note(sentence: str) -> None:
+    err.print(sentence, highlight=False, markup=False, soft_wrap=True)
 
 
 async def _crawl(settings: Settings, names: list[str], as_json: bool) -> int:
-    from sellerwatch.compose.service import open_service  # noqa: PLC0415
-    from sellerwatch.kernel.ids import SellerId  # noqa: PLC0415
 
     ids = [SellerId.parse(name) for name in names]
     async with open_service(settings, schedules=False) as service:
-        await service.store.read(lambda tx: _must_be_known(tx, ids))
+        session = open_session(service, settings, actor(), settings.language, {})
+        # Before anything starts: a name misspelt among others must not leave half of them running.
+        for seller_id in ids:
+            await session.ask(show_schedule, seller_id)
         async with at_work(service) as running:
-            found = await _follow_runs(service, running, ids)
-            await _say_paused(service, found)
+            found = await _follow_runs(service, session, running, ids)
+            await _say_paused(session, found)
             _say_waiting(found)
             await _deliver_rest(service, running)
             return _report(found, as_json)
 
 
-async def _say_paused(service: Service, found: list[Execution]) -> None:
+async def _say_paused(session: OperationSession, found: list[Execution]) -> None:
     """A paused run goes on later, with or without us."""
-    from sellerwatch.crawling.ports import NoteKind  # noqa: PLC0415
-
+    text = Texts(FAMILY)
     for run in found:
-        notes = await service.store.read(partial(_notes_of, execution_id=run.execution_id))
-        for reason in notes[NoteKind.PAUSED] if run.is_open else ():
-            err.print(
-                f"The run of {run.seller_id} is paused: {reason}. "
-                "While a service runs it is re-checked, and goes on by itself once the answers are readable. "
-                f"To decide its case now: `sellerwatch quarantine list --seller {run.seller_id}`.",
-                highlight=False,
-                soft_wrap=True,
-            )
+        reason = (await session.ask(show_execution, run.execution_id)).paused
+        if reason is not None:
+            _note(text("paused", seller=run.seller_id, reason=reason))
 
 
 def _say_waiting(found: list[Execution]) -> None:
     """A run that could not be started is kept, so that it is not lost."""
-    from sellerwatch.crawling.execution import RunNotStarted  # noqa: PLC0415
-    from sellerwatch.kernel.wording import failure_text  # noqa: PLC0415
 
     language = language_setting()
     for run in found:
         if run.waits_to_start and run.failure is not None:
             print_error(RunNotStarted(seller_id=run.seller_id, why=failure_text(run.failure, language)))
-
-
-def _notes_of(tx: ServiceTx, execution_id: ExecutionId) -> dict[NoteKind, dict[str, int]]:
-    return tx.run_notes.of(execution_id)
 
 
 async def _deliver_rest(service: Service, running: asyncio.Task[None]) -> None:
@@ -203,54 +186,39 @@ async def _deliver_rest(service: Service, running: asyncio.Task[None]) -> None:
         await clock.sleep(LOOK)
 
 
-def _must_be_known(tx: SellersTx, ids: list[SellerId]) -> None:
-    """Before anything starts: a name misspelt among others must not leave half of them running."""
-    from sellerwatch.sellers.seller import SellerNotFound  # noqa: PLC0415
-
-    for seller_id in ids:
-        if tx.sellers.get(seller_id) is None:
-            raise SellerNotFound(seller_id=seller_id)
-
-
-async def _follow_runs(service: Service, running: asyncio.Task[None], ids: list[SellerId]) -> list[Execution]:
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+async def _follow_runs(
+    service: Service, session: OperationSession, running: asyncio.Task[None], ids: list[SellerId]
+) -> list[Execution]:
 
     stop_on_signals(service.stop.set)
-    started = [await _run_of(service, seller_id) for seller_id in ids]
+    started = [await _run_of(service, session, seller_id) for seller_id in ids]
     service.nudge()
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
-    with Progress(*columns, TimeElapsedColumn(), console=err, disable=not err.is_terminal) as progress:
+    with progress_bars() as progress:
         bars = [progress.add_task(seller_id, total=None) for seller_id in ids]
 
         def show(found: list[Execution]) -> None:
             for bar, execution in zip(bars, found, strict=True):
                 progress.update(bar, completed=execution.ended, total=execution.total_tasks_created)
 
-        return await follow(service, running, started, show)
+        return await follow(service, session, running, started, show)
 
 
-async def _run_of(service: Service, seller_id: SellerId) -> ExecutionId:
+async def _run_of(service: Service, session: OperationSession, seller_id: SellerId) -> ExecutionId:
     """A new run, or the one that is going: of a service beside us, or left by a process that was ended."""
-    from sellerwatch.cli.session import actor  # noqa: PLC0415
-    from sellerwatch.crawling.execution import CrawlInProgress  # noqa: PLC0415
-    from sellerwatch.crawling.trigger import start, trigger  # noqa: PLC0415
-    from sellerwatch.kernel.ids import ExecutionId  # noqa: PLC0415
 
     try:
         return (await trigger(service.crawl, seller_id, actor(), is_check=True)).execution_id
     except CrawlInProgress as going:
         going_id = ExecutionId(going.execution_id)
-    run = await service.store.read(lambda tx: tx.executions.get(going_id))
-    if run is not None and run.waits_to_start:
+    run = await session.ask(show_execution, going_id)
+    if run.status is ExecutionStatus.PENDING:
         return (await start(service.crawl, going_id, seller_id, is_check=True)).execution_id
-    err.print(f"{seller_id} is being crawled already; joining run {going_id}.", highlight=False)
+    _note(Texts(FAMILY)("joining", seller=seller_id, execution=going_id))
     return going_id
 
 
 def _report(found: list[Execution], as_json: bool) -> int:
     """Say how the runs ended; the exit code for it."""
-    from sellerwatch.crawling.execution import ExecutionStatus  # noqa: PLC0415
-    from sellerwatch.kernel.failure_view import failure_view  # noqa: PLC0415
 
     rows = [
         (e.seller_id, e.status, e.list_total, e.total_tasks_created, e.completed_tasks, e.failed_tasks) for e in found
@@ -265,7 +233,9 @@ def _report(found: list[Execution], as_json: bool) -> int:
         ]
         print_json({"executions": runs})
     elif not all(e.waits_to_start for e in found):
-        print_table("Runs", names, rows, empty="")
+        text = Texts(FAMILY)
+        columns = text.columns("seller", "status", "products", "tasks", "completed", "failed")
+        print_table(text("runs"), columns, rows, empty="")
     if any(e.status is not ExecutionStatus.COMPLETED for e in found):
         return 1
     return 3 if any(e.failed_tasks for e in found) else 0

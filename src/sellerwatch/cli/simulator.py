@@ -9,9 +9,14 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import typer
+import uvloop
 
 from sellerwatch.cli.output import err, print_facts, print_json
+from sellerwatch.cli.texts import Texts
 from sellerwatch.kernel.errors import Failed, Invalid
+from sellerwatch.simulator.chaos import PROFILES
+from sellerwatch.simulator.http import SimulatorServer, serve
+from sellerwatch.simulator.simulator import EVENTS_PATH, Simulator
 
 HELP = """Run the practice marketplace, and the product server beside it, on one port.
 
@@ -56,13 +61,6 @@ def simulator(
     secret: Annotated[str | None, typer.Option(help="Verify event signatures with it.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Say where it listens as one JSON object.")] = False,
 ) -> None:
-    # Imported here: a command that is not the simulator does not pay for it.
-    import uvloop  # noqa: PLC0415
-
-    from sellerwatch.simulator.chaos import PROFILES  # noqa: PLC0415
-    from sellerwatch.simulator.http import Server, serve  # noqa: PLC0415
-    from sellerwatch.simulator.simulator import EVENTS_PATH, Simulator  # noqa: PLC0415
-
     if profile not in PROFILES:
         raise UnknownProfile(given=profile, known=tuple(PROFILES))
     world = Simulator(
@@ -79,7 +77,7 @@ def simulator(
         secret=secret,
     )
 
-    def announce(server: Server) -> None:
+    def announce(server: SimulatorServer) -> None:
         facts = {
             "marketplace": server.url,
             "product_server": server.url + EVENTS_PATH,
@@ -91,8 +89,9 @@ def simulator(
         if as_json:
             print_json(facts)
         else:
-            print_facts(facts.items())
-            err.print("Ctrl-C ends it.", style="dim")
+            text = Texts("cli_demo")
+            print_facts((text(f"simulator.{name}"), value) for name, value in facts.items())
+            err.print(text("simulator.end"), style="dim")
 
     async def run() -> None:
         stop = asyncio.Event()

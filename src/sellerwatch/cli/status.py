@@ -11,6 +11,7 @@ from sellerwatch.cli.executions import FAMILY, cause_text
 from sellerwatch.cli.output import print_facts, print_table, print_view
 from sellerwatch.cli.session import AsJson, say
 from sellerwatch.cli.texts import Texts
+from sellerwatch.reports.overview import service_status
 
 if TYPE_CHECKING:
     from sellerwatch.crawling.views import ListedExecutionView
@@ -29,6 +30,7 @@ COMMANDS = {
     "sellers_paused": "sellerwatch marketplace status",
     "quarantine_cases": "sellerwatch quarantine list --status OPEN",
     "held_removals": "sellerwatch removals list --status HELD",
+    "failing_starts": "sellerwatch executions list --status PENDING",
     "paused_runs": "sellerwatch executions list --status RUNNING",
     "failed_tasks": "sellerwatch tasks list --status FAILED",
     "late_sellers": "sellerwatch sellers list",
@@ -41,8 +43,6 @@ def status(as_json: AsJson = False) -> None:
     \b
     sellerwatch status
     """
-    from sellerwatch.reports.overview import service_status  # noqa: PLC0415
-
     with session.command_session() as at:
         has_receiver = at.settings.product_server_url is not None
         found, text = at.ask(service_status, at.operations.pool, has_receiver), at.texts(FAMILY)

@@ -12,9 +12,11 @@ from sellerwatch.cli.output import print_facts, print_table, print_view
 from sellerwatch.cli.session import AsJson, CursorOption, DryRun, Limit, say
 from sellerwatch.cli.texts import Texts
 from sellerwatch.crawling import queries
+from sellerwatch.crawling.commands import retry_tasks
 from sellerwatch.crawling.ports import TaskFilter
 from sellerwatch.crawling.task import TaskStatus, TaskType
 from sellerwatch.kernel.ids import ExecutionId, SellerId, TaskId
+from sellerwatch.operations.tasks import retry_all_chosen
 
 if TYPE_CHECKING:
     from sellerwatch.crawling.views import RetriedTasksView, TaskView
@@ -133,17 +135,13 @@ def retry(
     choice = _choice(execution, seller, TaskStatus.FAILED, type_)
     is_chosen = all_failed or choice != TaskFilter(status=TaskStatus.FAILED)
     if bool(tasks) == is_chosen:
-        raise typer.BadParameter("give task ids, or a choice: --all-failed, --execution, --seller, --type")
+        raise typer.BadParameter(Texts(FAMILY)("tasks.choose"))
     task_ids = [TaskId.parse(task) for task in tasks or ()]
     with session.command_session() as at:
         text = at.texts(FAMILY)
         if task_ids:
-            from sellerwatch.crawling.commands import retry_tasks  # noqa: PLC0415
-
             view = at.run(retry_tasks, task_ids, at.operations.deadline, dry_run=dry_run)
         else:
-            from sellerwatch.operations.tasks import retry_all_chosen  # noqa: PLC0415
-
             view = at.wait(retry_all_chosen(at.operations, choice, dry_run=dry_run))
     _print_retried(view, text, as_json=as_json)
 

@@ -14,6 +14,7 @@ from sellerwatch.cli.executions import FAMILY
 from sellerwatch.cli.output import print_table, print_view
 from sellerwatch.cli.session import AsJson
 from sellerwatch.cli.texts import Texts
+from sellerwatch.reports.trace import why as trace
 
 if TYPE_CHECKING:
     from sellerwatch.reports.trace import EventTraceView, TaskTraceView, TraceView
@@ -36,8 +37,6 @@ def why(
     sellerwatch why 900000001
     sellerwatch why 0198c0de-0000-7000-8001-000000000001
     """
-    from sellerwatch.reports.trace import why as trace  # noqa: PLC0415
-
     with session.command_session() as at:
         found, text = at.ask(trace, session.text(id_), version), at.texts(FAMILY)
     if as_json:
@@ -61,6 +60,8 @@ def _start(found: TraceView, text: Texts) -> list[Step]:
     if schedule is not None:
         due = f"{found.seller_id}: {text(f'every.{schedule.interval.unit}', n=schedule.interval.amount)}"
     by = unknown if started is None else f"{text('why.started_by')} {started.actor}"
+    if run is not None and run.status == "PENDING":
+        by = text("why.not_started")
     shown: str | None = text("why.no_run")
     if run is not None:
         done = text("execution.numbers", done=run.ended_tasks, total=run.total_tasks_created, rate=run.progress_rate)

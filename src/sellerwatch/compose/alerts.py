@@ -1,4 +1,4 @@
-"""Who hears what a person should know."""
+"""Where alerts go, by the settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sellerwatch.settings.model import Settings
 
 
 async def send_alerts(settings: Settings, alerts: Sequence[Alert]) -> None:
-    """What a command did that others should hear of. Whoever typed it needs no log of it."""
+    """Send the alerts of a command. They are not logged: the operator who ran it sees its result."""
     if settings.alert_webhook_url is not None:
         queue = AlertQueue(receiver_of_alerts(settings))
         for alert in alerts:
@@ -20,6 +20,6 @@ async def send_alerts(settings: Settings, alerts: Sequence[Alert]) -> None:
 def receiver_of_alerts(settings: Settings) -> Alerts:
     if settings.alert_webhook_url is None:
         return LogAlerts()
-    from sellerwatch.adapters.http.webhook import WebhookAlerts  # noqa: PLC0415
+    from sellerwatch.adapters.http.webhook import WebhookAlerts  # noqa: PLC0415 - aiohttp is for who uses it
 
     return WebhookAlerts(settings.alert_webhook_url)

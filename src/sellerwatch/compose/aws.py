@@ -1,4 +1,4 @@
-"""SQS and EventBridge, where they are in use: for a service, and for the commands that set them up and mend them."""
+"""Open SQS and EventBridge, where they are configured, for a service or for a command."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AwsParts:
-    """What of AWS is in use."""
+    """The parts of AWS that are in use."""
 
     queue: Queue = field(default_factory=EmbeddedQueue)
     dead_letters: DeadLetters | None = None
@@ -38,16 +38,17 @@ class AwsParts:
 
 @asynccontextmanager
 async def open_aws(settings: Settings) -> AsyncIterator[AwsParts]:
-    """SQS must be there when a process starts; EventBridge is told through an outbox and may come back later."""
+    """Open what is configured. SQS must answer when a process starts; EventBridge gets messages by outbox and may be
+    down."""
     if settings.queue != "sqs" and settings.scheduler != "eventbridge":
         yield AwsParts()
         return
-    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415
+    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415 - aiobotocore is for who uses AWS
 
     client, found = Aws(settings.aws_endpoint_url), AwsParts()
     try:
         if settings.queue == "sqs":
-            from sellerwatch.adapters.aws.queue import (  # noqa: PLC0415
+            from sellerwatch.adapters.aws.queue import (  # noqa: PLC0415 - aiobotocore is for who uses AWS
                 SqsDeadLetters,
                 SqsQueue,
                 dead_queue,
@@ -60,7 +61,7 @@ async def open_aws(settings: Settings) -> AsyncIterator[AwsParts]:
             dead_letters = SqsDeadLetters(dead_queue(client, settings.sqs_dlq_name))
             found = replace(found, queue=queue, dead_letters=dead_letters, outside={"queue": queue.check})
         if settings.scheduler == "eventbridge":
-            from sellerwatch.adapters.aws.events import EventBridge  # noqa: PLC0415
+            from sellerwatch.adapters.aws.events import EventBridge  # noqa: PLC0415 - aiobotocore is for who uses AWS
 
             bridge = EventBridge(client, _target(settings))
             found = replace(found, scheduler=bridge, outside={**found.outside, "scheduler": bridge.check})
@@ -70,10 +71,10 @@ async def open_aws(settings: Settings) -> AsyncIterator[AwsParts]:
 
 
 async def set_up_aws(settings: Settings) -> AwsSetupView:
-    """Create or change both queues as they are needed, check that EventBridge answers, and return what was done."""
-    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415
-    from sellerwatch.adapters.aws.events import EventBridge  # noqa: PLC0415
-    from sellerwatch.adapters.aws.queue import set_up  # noqa: PLC0415
+    """Create or change both queues as needed, check that EventBridge answers, and return what was done."""
+    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415 - aiobotocore is for who uses AWS
+    from sellerwatch.adapters.aws.events import EventBridge  # noqa: PLC0415 - aiobotocore is for who uses AWS
+    from sellerwatch.adapters.aws.queue import set_up  # noqa: PLC0415 - aiobotocore is for who uses AWS
 
     client, steps = Aws(settings.aws_endpoint_url), list[AwsSetupStep]()
     try:
@@ -90,8 +91,8 @@ async def set_up_aws(settings: Settings) -> AwsSetupView:
 
 async def reconcile_rules(settings: Settings, schedules: Sequence[Schedule], *, dry_run: bool) -> ReconciledRulesView:
     """Compare the rules with the schedules and change those that differ, unless it is a dry run."""
-    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415
-    from sellerwatch.adapters.aws.events import EventBridge, differences  # noqa: PLC0415
+    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415 - aiobotocore is for who uses AWS
+    from sellerwatch.adapters.aws.events import EventBridge, differences  # noqa: PLC0415 - aiobotocore is for who uses AWS
 
     client = Aws(settings.aws_endpoint_url)
     bridge = EventBridge(client, _target(settings))
@@ -108,12 +109,12 @@ async def reconcile_rules(settings: Settings, schedules: Sequence[Schedule], *, 
 
 @asynccontextmanager
 async def open_dead_letters(settings: Settings) -> AsyncIterator[DeadLetters | None]:
-    """Open the dead letters of the queue in use; None where it has none."""
+    """Open the dead letters of the queue; None where the queue has none."""
     if settings.queue != "sqs":
         yield None
         return
-    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415
-    from sellerwatch.adapters.aws.queue import SqsDeadLetters, dead_queue  # noqa: PLC0415
+    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415 - aiobotocore is for who uses AWS
+    from sellerwatch.adapters.aws.queue import SqsDeadLetters, dead_queue  # noqa: PLC0415 - aiobotocore is for who uses AWS
 
     client = Aws(settings.aws_endpoint_url)
     try:
@@ -123,7 +124,7 @@ async def open_dead_letters(settings: Settings) -> AsyncIterator[DeadLetters | N
 
 
 def rules_needed(settings: Settings) -> int:
-    """Rules that EventBridge is to hold; none where there is no database yet."""
+    """Return how many rules EventBridge needs; none where there is no database yet."""
     with opened(settings) as engine:
         if status(engine).current is None:
             return 0
@@ -132,6 +133,6 @@ def rules_needed(settings: Settings) -> int:
 
 
 def _target(settings: Settings) -> Target:
-    from sellerwatch.adapters.aws.events import Target  # noqa: PLC0415
+    from sellerwatch.adapters.aws.events import Target  # noqa: PLC0415 - aiobotocore is for who uses AWS
 
     return Target(settings.eventbridge_target_arn or "", settings.eventbridge_role_arn)

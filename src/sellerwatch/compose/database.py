@@ -1,4 +1,4 @@
-"""The configured database: opened for a service, or for the length of a command."""
+"""Open the configured database, for a service or for the length of a command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime
 
 from sqlalchemy import Engine
 
-from sellerwatch.adapters.permit_mark import PermitMark
+from sellerwatch.adapters.permit_marker import PermitMarkerFile
 from sellerwatch.adapters.sql.engine import (
     DRIVER_ERRORS,
     answering,
@@ -24,6 +24,7 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.adapters.sql.usage_log_partitions import Partition, partitions
 from sellerwatch.kernel.clock import EPOCH, SHARED, Clock, Moment, SystemClock, moment
 from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.oversight.record_audit import record_audit
 from sellerwatch.settings.load import load
 from sellerwatch.settings.model import Settings
 
@@ -34,7 +35,7 @@ MYSQL_READERS = 8
 
 
 def open_engine(settings: Settings, *, patient: bool = False) -> Engine:
-    """The configured database, opened once so that a wrong address is said before anything starts."""
+    """Open the configured database and check that it answers."""
     connections = MYSQL_WRITERS + MYSQL_READERS if settings.is_mysql else READER_THREADS * 2
     engine = make_engine(
         settings.database_url, synchronous=settings.sqlite_synchronous, connections=connections, patient=patient
@@ -44,10 +45,10 @@ def open_engine(settings: Settings, *, patient: bool = False) -> Engine:
 
 
 def open_clock(settings: Settings) -> Clock:
-    """What processes on this database agree on: the machine's clock, or a server's where machines may share it."""
+    """Return the clock that all processes on this database share: the machine's, or the database server's."""
     if not settings.is_mysql:
         return SystemClock()
-    from sellerwatch.adapters.sql.server_clock import ServerClock  # noqa: PLC0415
+    from sellerwatch.adapters.sql.server_clock import ServerClock  # noqa: PLC0415 - with a MySQL server
 
     engine = make_engine(settings.database_url, connections=1)
     try:
@@ -57,8 +58,8 @@ def open_clock(settings: Settings) -> Clock:
 
 
 def open_store(settings: Settings, *, clock: Clock | None = None, inline: bool = False) -> SqlStore:
-    """The store, on a schema this program knows. The embedded SQLite file is made and upgraded on the way; a server's
-    schema is moved by `db upgrade` alone."""
+    """Open the store, on a schema that this version knows. An embedded SQLite file is created and upgraded; the schema
+    of a server is changed by `db upgrade` only."""
     clock = clock or open_clock(settings)
     engine = open_engine(settings)
     with answering(engine):
@@ -74,9 +75,9 @@ def open_store(settings: Settings, *, clock: Clock | None = None, inline: bool =
 
 
 def lost_permits(settings: Settings, highest: int) -> bool:
-    """The database knows of fewer permits than were given out: it was restored from an older copy."""
+    """Return whether the database has fewer permits than were assigned: it was restored from an older copy."""
     path = database_path(make_engine(settings.database_url))
-    return path is not None and PermitMark(path).read() > highest
+    return path is not None and PermitMarkerFile(path).read() > highest
 
 
 class SharedClock:
@@ -108,25 +109,25 @@ def pool_moment(settings: Settings, clock: Clock) -> Moment:
 
 
 def schema_head() -> str:
-    """The revision this program was written for."""
+    """Return the schema revision that this version needs."""
     return history()[-1]
 
 
 def disk_left(settings: Settings) -> int | None:
-    """Bytes that can still be written where the database is; None for one in memory."""
+    """Return the free bytes where the database is; None in memory."""
     path = database_path(make_engine(settings.database_url))
     return None if path is None else shutil.disk_usage(path.parent).free
 
 
 def schema_status(environment: Mapping[str, str]) -> tuple[str, SchemaStatus]:
-    """Where the configured database stands; looking makes no file."""
+    """Return the schema of the configured database, without creating a file."""
     settings = load(environment).settings
     with opened(settings) as engine:
         return shown(make_engine(settings.database_url)), status(engine)
 
 
 def upgrade_schema(environment: Mapping[str, str], actor: str) -> tuple[str | None, str | None]:
-    """Up to what this program needs; says from where to where."""
+    """Upgrade to the revision that this version needs; return where it began and ended."""
     clock = SystemClock()
     with opened(load(environment).settings, make=True) as engine:
         before = status(engine).current
@@ -137,7 +138,7 @@ def upgrade_schema(environment: Mapping[str, str], actor: str) -> tuple[str | No
 
 
 def downgrade_schema(environment: Mapping[str, str], to: str, actor: str) -> tuple[str | None, str | None]:
-    """Down to a revision; the trail keeps it while the trail itself still stands."""
+    """Downgrade to a revision. The audit trail records it before the trail itself is dropped."""
     now = SystemClock().now()
     with opened(load(environment).settings) as engine:
         before = status(engine).current
@@ -149,7 +150,7 @@ def downgrade_schema(environment: Mapping[str, str], to: str, actor: str) -> tup
 
 
 def log_partitions(environment: Mapping[str, str]) -> tuple[str, bool, list[Partition]]:
-    """The months of the log of requests: of which database, whether that is cut into months at all, and which."""
+    """Return which database it is, whether its usage log is partitioned, and the partitions."""
     settings = load(environment).settings
     with opened(settings) as engine:
         return shown(make_engine(settings.database_url)), settings.is_mysql, partitions(engine)
@@ -157,9 +158,8 @@ def log_partitions(environment: Mapping[str, str]) -> tuple[str, bool, list[Part
 
 @contextmanager
 def opened(settings: Settings, *, make: bool = False) -> Iterator[Engine]:
-    """The configured database for the length of a command. Where there is none and none is to be made, an empty one in
-    memory stands for it.
-    """
+    """Open the configured database for the length of a command; an empty one in memory where none exists and none is
+    made."""
     path = database_path(make_engine(settings.database_url))
     there = make or path is None or path.exists()
     engine = open_engine(settings, patient=True) if there else make_engine("sqlite://")
@@ -172,4 +172,4 @@ def opened(settings: Settings, *, make: bool = False) -> Iterator[Engine]:
 
 def _note(engine: Engine, entry: AuditEntry) -> None:
     with engine.connect() as connection, connection.begin():
-        Transaction(connection).audit.record(entry)
+        record_audit(Transaction(connection), entry)

@@ -1,4 +1,4 @@
-"""Keys and passwords: configured, or made once beside the embedded database."""
+"""Keys and passwords: configured, or created once beside the embedded database."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sellerwatch.settings.model import Settings
 
 
 def open_sealer(settings: Settings) -> AesGcmSealer:
-    """With the configured keys, or those beside the database."""
+    """Open the encryption of tokens, with the configured keys or those beside the database."""
     return AesGcmSealer(parse_keys(_token_keys(settings)))
 
 
@@ -30,7 +30,7 @@ def _token_keys(settings: Settings) -> str:
 
 
 def jwt_secret(settings: Settings) -> str:
-    """What signs the API's tokens: configured, or made once beside the embedded database."""
+    """Return the secret that signs API tokens: configured, or created once beside the embedded database."""
     if settings.jwt_secret is not None:
         return settings.jwt_secret.get_secret_value()
     path = database_path(make_engine(settings.database_url))
@@ -38,5 +38,5 @@ def jwt_secret(settings: Settings) -> str:
 
 
 def open_passwords() -> Argon2Passwords:
-    """Nothing is hashed yet."""
+    """Return the hashing of passwords; nothing is computed yet."""
     return Argon2Passwords()

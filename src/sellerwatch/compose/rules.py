@@ -1,4 +1,4 @@
-"""What settings say, as the rules that features go by."""
+"""Translate settings into the rules of the features."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sellerwatch.agents.pool_rules import PoolRules
 from sellerwatch.catalog.differences import ChangeKind
 from sellerwatch.catalog.policies import parse_policies
 from sellerwatch.catalog.quarantine import DriftRules
-from sellerwatch.catalog.removal import Brake
+from sellerwatch.catalog.removal import RemovalRules
 from sellerwatch.compose.database import lost_permits
 from sellerwatch.crawling.absorb_batch import CrawlRules
 from sellerwatch.crawling.context import Tuning
@@ -25,7 +25,7 @@ from sellerwatch.settings.model import TUNABLE, Settings
 
 
 def tuning_in_force(settings: Settings, overrides: Mapping[str, str]) -> Tuning:
-    """The settings with what an operator changed since; a value that is wrong by now leaves the setting as it was."""
+    """Return the settings with an operator's changes; a changed value that is no longer valid is left out."""
     known = {name: value for name, value in overrides.items() if name in TUNABLE}
     try:
         changed = Settings.model_validate(settings.model_dump() | known)
@@ -49,6 +49,7 @@ def pool_rules(settings: Settings) -> PoolRules:
         breaker=breaker_rules(settings),
         suspension=timedelta(seconds=settings.agent_suspension_seconds),
         limits=lambda overrides: tuning_in_force(settings, overrides).limits,
+        host=lambda overrides: tuning_in_force(settings, overrides).host,
         is_restored=lambda highest: lost_permits(settings, highest),
     )
 
@@ -61,7 +62,7 @@ def breaker_rules(settings: Settings) -> BreakerRules:
 
 
 def crawl_rules(settings: Settings, marketplace: Marketplace) -> CrawlRules:
-    """What processing goes by; commands that end runs or release what is held go by the same."""
+    """Return the rules of processing; commands that end runs or release held parts use the same."""
     exempt = (name.strip() for name in settings.quarantine_exempt.split(","))
     return CrawlRules(
         marketplace=marketplace,
@@ -79,7 +80,7 @@ def crawl_rules(settings: Settings, marketplace: Marketplace) -> CrawlRules:
             products=settings.quarantine_products,
             exempt=frozenset(ChangeKind(name) for name in exempt if name),
         ),
-        brake=Brake(share=settings.removal_share_percent, products=settings.removal_products),
+        removal_rules=RemovalRules(share=settings.removal_share_percent, products=settings.removal_products),
         policies=parse_policies(settings.field_policies),
     )
 

@@ -1,16 +1,16 @@
-"""Everything one process needs to crawl and deliver."""
+"""Assemble everything one process needs to crawl and deliver."""
 
 from __future__ import annotations
 
 import os
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 
-from sellerwatch.adapters.permit_mark import PermitMark
+from sellerwatch.adapters.permit_marker import PermitMarkerFile
 from sellerwatch.adapters.sealing import AesGcmSealer
 from sellerwatch.adapters.sql.engine import (
     database_path,
@@ -26,25 +26,26 @@ from sellerwatch.compose.alerts import receiver_of_alerts
 from sellerwatch.compose.aws import open_aws
 from sellerwatch.compose.database import open_clock, open_store
 from sellerwatch.compose.keys import open_sealer
-from sellerwatch.compose.rules import crawl_rules, delivery_rules, tuning_in_force
-from sellerwatch.crawling.activity_feed import TellingAlerts
+from sellerwatch.compose.rules import crawl_rules, delivery_rules, pool_rules, tuning_in_force
 from sellerwatch.crawling.context import Crawl
-from sellerwatch.crawling.leases import EmbeddedLeases
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock
 from sellerwatch.kernel.ids import Ids, ItemNo, SellerId, WorkerId
-from sellerwatch.kernel.leases import JobLeases
+from sellerwatch.kernel.leases import EmbeddedLeases, JobLeases
+from sellerwatch.kernel.notices import Notice
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
 from sellerwatch.marketplaces.mustit.urls import Urls
 from sellerwatch.marketplaces.ports import Transport
 from sellerwatch.marketplaces.robots import Robots
+from sellerwatch.operations.session import OperationSession
 from sellerwatch.outbox.deliver import Delivery
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.outbox.ports import Receiver
-from sellerwatch.oversight.alerts import AlertQueue
+from sellerwatch.oversight.alerts import AlertQueue, RecordedAlerts
 from sellerwatch.schedules.embedded import EmbeddedScheduler
 from sellerwatch.schedules.scheduler_messages import heed
-from sellerwatch.service.service import EVERYTHING, Role, Service
+from sellerwatch.service.service import EVERYTHING, ProcessRole, Service
+from sellerwatch.settings.limits import TunableLimits
 from sellerwatch.settings.model import Settings
 
 #: Longest wait before a run that could not be started is tried again, in seconds.
@@ -63,10 +64,10 @@ async def open_service(
     transport: Transport | None = None,
     receiver: Receiver | None = None,
     scheduler: Receiver | None = None,
-    roles: frozenset[Role] = EVERYTHING,
+    roles: frozenset[ProcessRole] = EVERYTHING,
     schedules: bool = True,
 ) -> AsyncIterator[Service]:
-    """Everything one process needs to crawl and deliver; closed on the way out. What is passed in is not closed."""
+    """Open everything one process needs, and close it at the end. Parts that are passed in are not closed."""
     clock = clock or open_clock(settings)
     rng = rng or random.Random(os.urandom(16))  # noqa: S311 - ids and jitter, no secrets
     own_store = store or open_store(settings, clock=clock)
@@ -123,6 +124,31 @@ async def open_service(
                 own_store.close()
 
 
+def open_session(
+    service: Service, settings: Settings, actor: str, language: str, origins: Mapping[str, str]
+) -> OperationSession:
+    """Return commands and queries of one person beside a service in this process, which notices changes at once."""
+    crawl = service.crawl
+
+    async def alert(notices: Sequence[Notice]) -> None:
+        crawl.tell(notices)
+
+    return OperationSession(
+        store=service.store,
+        clock=crawl.clock,
+        ids=crawl.ids,
+        rules=crawl.rules,
+        pool=pool_rules(settings),
+        limits=TunableLimits(settings, origins),
+        deadline=crawl.deadline,
+        actor=actor,
+        language=language,
+        changed=service.nudge,
+        pauses_changed=service.apply_pauses,
+        alert=alert,
+    )
+
+
 def _crawl(
     settings: Settings,
     store: SqlStore,
@@ -147,7 +173,7 @@ def _crawl(
         worker_id=worker_id,
         rules=crawl_rules(settings, marketplace),
         tuning=tuning_in_force(settings, {}),
-        alerts=AlertQueue(TellingAlerts(store, receiver_of_alerts(settings))),
+        alerts=AlertQueue(RecordedAlerts(store, receiver_of_alerts(settings))),
         circuit=Circuit(threshold=settings.circuit_failures, timeout=timedelta(seconds=settings.circuit_open_seconds)),
         start_retry=Backoff(
             first=settings.start_retry_seconds,
@@ -155,7 +181,7 @@ def _crawl(
             jitter=0.1,
         ),
         robots=robots,
-        mark=None if path is None else PermitMark(path),
+        mark=None if path is None else PermitMarkerFile(path),
         months=SqlUsageLogPartitions(store.engine, store.writer) if is_mysql(store.engine) else None,
         suspension=timedelta(seconds=settings.agent_suspension_seconds),
         log_kept=timedelta(days=settings.usage_log_days),
@@ -178,15 +204,15 @@ def _robots(settings: Settings, transport: Transport, marketplace: MustitMarketp
 async def _network(
     settings: Settings, transport: Transport | None, receiver: Receiver | None
 ) -> AsyncIterator[tuple[Transport, Receiver | None]]:
-    """The HTTP adapters, made only where nothing else was passed in: aiohttp is for those who deliver."""
+    """Open the HTTP adapters that were not passed in: aiohttp is imported only to deliver."""
     if transport is not None:
         yield transport, receiver
         return
-    from sellerwatch.adapters.http.transport import HttpTransport  # noqa: PLC0415
+    from sellerwatch.adapters.http.transport import HttpTransport  # noqa: PLC0415 - aiohttp is for who delivers
 
     posting = None
     if receiver is None and settings.product_server_url is not None:
-        from sellerwatch.adapters.http.product_server import HttpReceiver  # noqa: PLC0415
+        from sellerwatch.adapters.http.product_server import HttpReceiver  # noqa: PLC0415 - aiohttp is for who delivers
 
         secret = settings.product_server_secret
         posting = HttpReceiver(
@@ -204,7 +230,7 @@ async def _network(
 
 @dataclass(frozen=True)
 class _Limiting:
-    """Who decides what may leave, by whose clock; and which servers that needs."""
+    """The limiter, its clock, and the servers it needs."""
 
     clock: Clock
     limiter: Limiter = field(default_factory=EmbeddedLimiter)
@@ -214,16 +240,17 @@ class _Limiting:
 
 @asynccontextmanager
 async def _limits(settings: Settings, store: SqlStore, clock: Clock, worker_id: WorkerId) -> AsyncIterator[_Limiting]:
-    """In the database, or in Redis: which must be there when a process starts, since nothing could leave without it."""
+    """Open the limiter in the database or in Redis. Redis must answer when a process starts: nothing leaves without
+    it."""
     if settings.redis_url is None:
         yield _Limiting(clock)
         return
-    from sellerwatch.adapters.redis.clock import RedisClock  # noqa: PLC0415
-    from sellerwatch.adapters.redis.leases import RedisLeases  # noqa: PLC0415
-    from sellerwatch.adapters.redis.limiter import RedisLimiter  # noqa: PLC0415
-    from sellerwatch.adapters.redis.server import Server  # noqa: PLC0415
+    from sellerwatch.adapters.redis.clock import RedisClock  # noqa: PLC0415 - with REDIS_URL
+    from sellerwatch.adapters.redis.leases import RedisLeases  # noqa: PLC0415 - with REDIS_URL
+    from sellerwatch.adapters.redis.limiter import RedisLimiter  # noqa: PLC0415 - with REDIS_URL
+    from sellerwatch.adapters.redis.server import RedisServer  # noqa: PLC0415 - with REDIS_URL
 
-    server, shared = Server(settings.redis_url), RedisClock(clock)
+    server, shared = RedisServer(settings.redis_url), RedisClock(clock)
     try:
         await server.check()
         limiter = RedisLimiter(server, store, shared, worker_id, tuning_in_force(settings, {}).limits)

@@ -13,11 +13,12 @@ from sellerwatch.catalog.absorb import EntryCache, ProductBatch
 from sellerwatch.catalog.announce import Announcer
 from sellerwatch.catalog.policies import NO_POLICIES, Policies
 from sellerwatch.catalog.product import PartType
-from sellerwatch.catalog.quarantine import Case, DriftRules, Tally
-from sellerwatch.catalog.removal import Brake
-from sellerwatch.crawling.activity_feed import tell_progress
+from sellerwatch.catalog.quarantine import CheckCounts, DriftRules
+from sellerwatch.catalog.quarantine_check import CheckedRun, QuarantineCheck
+from sellerwatch.catalog.removal import RemovalRules
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.ports import CrawlTx, NoteKind
+from sellerwatch.crawling.save_execution import record_progress, save_execution
 from sellerwatch.crawling.task import Task
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, TaskId
 from sellerwatch.kernel.notices import Notice
@@ -26,7 +27,7 @@ from sellerwatch.marketplaces.ports import Marketplace
 
 @dataclass(frozen=True)
 class CrawlRules:
-    """What processing goes by; from the settings."""
+    """Rules for absorbing and for ending runs, from the settings."""
 
     marketplace: Marketplace
     page_size: int = 500
@@ -37,24 +38,24 @@ class CrawlRules:
     breaker: BreakerRules = field(default_factory=BreakerRules)
     marketplace_circuit: MarketplaceCircuitRules = field(default_factory=MarketplaceCircuitRules)
     drift: DriftRules = field(default_factory=DriftRules)
-    brake: Brake = field(default_factory=Brake)
+    removal_rules: RemovalRules = field(default_factory=RemovalRules)
     policies: Policies = NO_POLICIES
 
 
 @dataclass
-class RunState:
-    """One run as the batch finds and changes it."""
+class RunState(CheckedRun):
+    """A run, with what the batch changes about it."""
 
     execution: Execution
-    tally: Tally
-    cases: list[Case]
+    #: As it was in the database.
+    loaded: Execution
     added: int = 0
     completed: int = 0
     failed: int = 0
     list_total: int | None = None
     a_list_ended: bool = False
     follow_ups: list[Task] = field(default_factory=list)
-    #: Products of which something has come to an end, and how many of their tasks.
+    #: Products with a task that has ended or a part that was taken in, and the number of their ended tasks.
     ended_items: dict[ItemNo, int] = field(default_factory=dict)
     foreign: dict[ItemNo, None] = field(default_factory=dict)
     proved: list[ItemNo] = field(default_factory=list)
@@ -64,7 +65,7 @@ class RunState:
     unread: dict[TaskId, str] = field(default_factory=dict)
     #: Those of them that are read again although the run is paused.
     rechecks: dict[TaskId, None] = field(default_factory=dict)
-    #: Kinds of problem of which a re-check could read an answer.
+    #: Kinds of problem that are over, because a re-check could read an answer.
     readable: dict[str, None] = field(default_factory=dict)
     _noted: dict[tuple[NoteKind, str], int] = field(default_factory=dict)
     _erased: dict[tuple[NoteKind, str], None] = field(default_factory=dict)
@@ -92,7 +93,7 @@ class RunState:
             self._erase(NoteKind.RECHECK, task_id)
 
     def read_well(self, task_id: TaskId) -> None:
-        """An answer was read. From a re-check that means that its kind of problem is over."""
+        """Note that the answer of a task was read. After a re-check, its kind of problem is over."""
         is_recheck = task_id in self.rechecks
         problem = self.forget_unread(task_id)
         if is_recheck and problem is not None:
@@ -102,8 +103,13 @@ class RunState:
         self.tally.forget_unreadable(problem)
         self._erase(NoteKind.UNREADABLE, problem)
 
+    def note_taken_in(self, items: Iterable[ItemNo]) -> None:
+        """Note products of which a held part was taken in: their events may be due."""
+        for item in items:
+            self.ended_items.setdefault(item, 0)
+
     def go_on(self) -> None:
-        """Not paused any more."""
+        """End the pause."""
         self.was_paused, self.paused = False, None
 
     def _note(self, kind: NoteKind, name: str) -> None:
@@ -120,12 +126,12 @@ class RunState:
 
     @property
     def is_over(self) -> bool:
-        """Ended from outside: what it still had in flight is taken in, but nothing is added to it or tried again."""
+        """Whether it was ended from outside: results in flight are absorbed, but no task is added or retried."""
         return not self.execution.is_open
 
     @property
     def ends(self) -> bool:
-        """With what the batch has done to it there is nothing left to do."""
+        """Whether no task is left, the changes of this batch included."""
         return self.execution.would_end(added=self.added, completed=self.completed, failed=self.failed)
 
     def erased_notes(self) -> list[tuple[NoteKind, str]]:
@@ -139,7 +145,7 @@ class RunState:
 
 @dataclass
 class AbsorbBatch:
-    """Everything a batch knows and does, until it is written."""
+    """What a batch has read and changed, until it is written."""
 
     tx: CrawlTx
     rules: CrawlRules
@@ -148,7 +154,7 @@ class AbsorbBatch:
     product_batch: ProductBatch
     runs: dict[ExecutionId, RunState]
     tasks: list[Task] = field(default_factory=list)
-    #: As they were in hand; there is nothing more to say of them, so no copy is made.
+    #: As they were claimed: nothing else about them changes, so no copy is made.
     completed: list[Task] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
     again: int = 0
@@ -166,19 +172,19 @@ class AbsorbBatch:
         items: Iterable[ItemNo],
         entries: EntryCache | None = None,
     ) -> AbsorbBatch:
-        # The runs first: whoever holds a run is the only one who absorbs for it.
+        # The runs first: they are locked, so that one process at a time absorbs for a run.
         loaded = {run.execution.execution_id: run for run in _load(tx, runs)}
         product_batch = ProductBatch(tx.products.of_items(list(dict.fromkeys(items))), entries=entries or EntryCache())
         return cls(tx, rules, ids, now, product_batch, loaded)
 
     def fetch_bodies(self, items: Sequence[ItemNo]) -> None:
-        """The stored bodies of those parts of these products that this batch has not read itself."""
+        """Load the stored bodies of the parts of these products that this batch has not read itself."""
         products, product_batch = self.product_batch.products, self.product_batch
         for item in items:
             product_batch.recall(item)
         stored = {product_id: dict(bodies) for product_id, bodies in product_batch.stored.items()}
         for part in PartType:
-            lacking = [products[item].product_id for item in items if (item, part) not in product_batch.said]
+            lacking = [products[item].product_id for item in items if (item, part) not in product_batch.normalized]
             wanted = [product_id for product_id in lacking if part not in stored.get(product_id, ())]
             for product_id, bodies in self.tx.bodies.latest_raws(wanted, part).items():
                 stored.setdefault(product_id, {}).update(bodies)
@@ -191,6 +197,13 @@ class AbsorbBatch:
             self.product_batch, tx.bodies, tx.product_outbox, tx.history, rules.marketplace, self.now, rules.policies
         )
 
+    @cached_property
+    def quarantine_check(self) -> QuarantineCheck:
+        rules = self.rules
+        return QuarantineCheck(
+            self.product_batch, self.tx, rules.marketplace, rules.drift, self.ids, self.now, self.notices
+        )
+
     def announce(self, item: ItemNo, execution_id: ExecutionId | None) -> None:
         outbox_id = OutboxId(next(self.ids))
         self.events += self.announcer.announce(self.product_batch.products[item], outbox_id, execution_id) is not None
@@ -200,7 +213,7 @@ class AbsorbBatch:
         self.events += 1
 
     def write_products(self) -> None:
-        """What stands on the product_batch so far: questions to the database that follow will find it."""
+        """Write the products, so that later queries of this transaction find them."""
         tx, product_batch = self.tx, self.product_batch
         added, changed, listed = product_batch.take_products()
         tx.products.add(added)
@@ -209,7 +222,7 @@ class AbsorbBatch:
         self.products += len(added)
 
     def write(self) -> None:
-        """Everything that is left."""
+        """Write everything that is not written yet."""
         tx, product_batch = self.tx, self.product_batch
         self.write_products()
         tx.bodies.keep_raw(product_batch.raws)
@@ -227,8 +240,8 @@ class AbsorbBatch:
                 tx.run_notes.add(run.execution.execution_id, notes)
             execution = run.execution
             saved = execution.record(self.now, added=run.added, completed=run.completed, failed=run.failed)
-            tx.executions.save(saved)
-            tell_progress(tx, saved, self.now)
+            save_execution(tx, run.loaded, saved)
+            record_progress(tx, saved, self.now)
 
 
 def _load(tx: CrawlTx, runs: Iterable[ExecutionId]) -> Iterator[RunState]:
@@ -236,16 +249,19 @@ def _load(tx: CrawlTx, runs: Iterable[ExecutionId]) -> Iterator[RunState]:
         execution = tx.executions.get(execution_id)
         if execution is not None:
             notes = tx.run_notes.of(execution_id)
-            tally = Tally(
+            tally = CheckCounts(
                 judged={PartType(name): number for name, number in notes[NoteKind.JUDGED].items()},
                 changed=notes[NoteKind.CHANGED],
                 unreadable=notes[NoteKind.UNREADABLE],
             )
             cases = list(tx.quarantine.open_cases(execution.seller_id))
             yield RunState(
-                execution,
+                execution.seller_id,
+                execution_id,
                 tally,
                 cases,
+                execution,
+                loaded=execution,
                 was_paused=bool(notes[NoteKind.PAUSED]),
                 unread=dict(unread_task(name) for name in notes[NoteKind.UNREAD_TASK]),
                 rechecks={TaskId(name): None for name in notes[NoteKind.RECHECK]},

@@ -12,11 +12,10 @@ from contextlib import nullcontext
 
 from sellerwatch.catalog.absorb import EntryCache
 from sellerwatch.crawling.absorb_results import Absorbed, abandon, absorb
-from sellerwatch.crawling.answer_reader import AnswerReader
 from sellerwatch.crawling.claim import Claims
 from sellerwatch.crawling.claim_ahead import REPAIR_PAUSE, ClaimAhead, ClaimWithAbsorb, mark_permits
 from sellerwatch.crawling.context import Crawl
-from sellerwatch.crawling.judged_result import JudgedResult
+from sellerwatch.crawling.judged_result import AnswerReader, JudgedResult
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.received_messages import ReceivedMessages
 from sellerwatch.crawling.worker_queues import ClaimQueue, ResultQueue
@@ -27,7 +26,7 @@ from sellerwatch.kernel.store import StoreFailed
 
 log = logging.getLogger(__name__)
 
-#: Answers read before other work of the event loop has its turn. All are read before the transaction, so that no two
+#: Answers read before other work of the event loop runs. All are read before the transaction, so that no two
 #: threads compete for the interpreter.
 READ_AT_ONCE = 20
 
@@ -101,6 +100,7 @@ class AbsorbLoop:
 
         with self._claim_ahead.plan.claiming() if along is not None else nullcontext():
             absorbed, claims = await crawl.store.transact(work)
+            self._entries.update(absorbed.entries)
             if along is not None and claims is not None:
                 mark_permits(crawl, claims)
                 self._claim_ahead.receive(claims, along.wanted)

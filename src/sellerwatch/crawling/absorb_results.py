@@ -8,32 +8,31 @@ delivery, a lost lease or a second run of the same transaction does nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from sellerwatch.agents.judgement import TaskEnd
 from sellerwatch.agents.outages import observe
-from sellerwatch.agents.record_outcomes import settle
-from sellerwatch.catalog.absorb import EntryCache, absorb_entry, absorb_part
+from sellerwatch.agents.record_outcomes import record_outcomes
+from sellerwatch.catalog.absorb import EntryCache, EntryChanges, Part, absorb_entry, absorb_part
 from sellerwatch.catalog.product import ForeignProduct, PartType
 from sellerwatch.crawling.absorb_batch import AbsorbBatch, CrawlRules, RunState
 from sellerwatch.crawling.judged_result import JudgedResult
 from sellerwatch.crawling.list_reconciliation import end_list, list_tasks
-from sellerwatch.crawling.outages import apply_outage
+from sellerwatch.crawling.outage_effects import apply_outage
 from sellerwatch.crawling.ports import CrawlTx
-from sellerwatch.crawling.recheck import settle_rechecks
-from sellerwatch.crawling.screening import close_overtaken, hold_unreadable, screen, settle_pending
+from sellerwatch.crawling.recheck import note_unreadable, settle_rechecks
+from sellerwatch.crawling.save_execution import save_execution
 from sellerwatch.crawling.task import Purpose, RequestUrl, Task, TaskNote, TaskType
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.failure import Failure, FailureCode
-from sellerwatch.kernel.fast_values import altered
+from sellerwatch.kernel.fast_values import copy_with
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, TaskId, WorkerId
 from sellerwatch.kernel.notices import Notice
-from sellerwatch.kernel.wording import failure_text
 
-#: Requests that the marketplace may have to answer for one task in a run, whoever is to blame for their number.
+#: The limit of requests for one task in a run, whatever made them necessary.
 MOST_REQUESTS = 6
-#: Waits of a task of which it is not known yet whether it or the marketplace is at fault; each is twice the last.
+#: The wait of a task while it is not known whether the task or the marketplace is at fault; it doubles each time.
 UNPROVED_WAIT = timedelta(seconds=30)
 LONGEST_UNPROVED_WAIT = timedelta(seconds=900)
 #: What is asked about every product of a list page.
@@ -42,7 +41,7 @@ ITEM_TASKS = (TaskType.PRODUCT_DETAIL, TaskType.PRODUCT_OPTION)
 
 @dataclass(frozen=True)
 class Absorbed:
-    """What a batch did; for progress displays and to nudge delivery."""
+    """What a batch did, for progress displays and to nudge delivery."""
 
     completed: int
     failed: int
@@ -50,6 +49,8 @@ class Absorbed:
     events: int
     products: int
     notices: tuple[Notice, ...] = ()
+    #: For the cache of list entries, after the commit.
+    entries: EntryChanges = field(default_factory=EntryChanges, compare=False)
 
 
 def absorb(
@@ -65,21 +66,23 @@ def absorb(
     count."""
     tx.executions.hold({result.claim.task.execution_id for result in results})
     held = tx.task_claims.attempts_held(worker_id, [result.claim.task.task_id for result in results])
-    ours = [e for e in results if held.get(e.claim.task.task_id) == e.claim.task.attempt]
-    observed = observe(tx, [e.charge.observation for e in ours], rules.marketplace_circuit, at.now)
-    apply_outage(tx, observed, {e.claim.task.task_id for e in ours}, at.now)
+    ours = [each for each in results if held.get(each.claim.task.task_id) == each.claim.task.attempt]
+    outcomes = {each.claim.permit.number: each.request_outcome for each in results}
+    observations = [outcomes[each.claim.permit.number].observation for each in ours]
+    observed = observe(tx, observations, rules.marketplace_circuit, at.now)
+    apply_outage(tx, observed, {each.claim.task.task_id for each in ours}, at.now)
     runs = (result.claim.task.execution_id for result in ours)
     batch = AbsorbBatch.begin(tx, rules, ids, at.now, runs, _items(ours), entries)
-    enough = {run: _judged_enough(batch, run) for run in batch.runs}
-    screen(batch, ours)
+    judged_before = {run: _judged_enough(batch, run) for run in batch.runs}
+    batch.quarantine_check.check(list(_parts(batch, ours)))
     for result in ours:
         _end_task(batch, result, result.claim.task, is_excused=result.claim.permit.number in observed.excused)
     for result in ours:
         if result.unknown:
             tx.drift.note(result.claim.task.task_type, result.unknown, result.claim.task.item_no, at.now)
-    _finish(batch, enough)
-    # Last: agents are everybody's, and whoever is told about one keeps the others from it until the end.
-    notices = settle(tx, [result.charge for result in results], observed, worker_id, rules.breaker, at)
+    _finish(batch, judged_before)
+    # Last, because this locks agents, which all processes need, until the commit.
+    notices = record_outcomes(tx, [*outcomes.values()], observed, worker_id, rules.breaker, at)
     return Absorbed(
         completed=sum(run.completed for run in batch.runs.values()),
         failed=sum(run.failed for run in batch.runs.values()),
@@ -87,6 +90,7 @@ def absorb(
         events=batch.events,
         products=batch.products,
         notices=(*observed.notices, *notices, *batch.notices),
+        entries=batch.product_batch.entry_changes,
     )
 
 
@@ -98,13 +102,13 @@ def abandon(tx: CrawlTx, result: JudgedResult, worker_id: WorkerId, problem: Fai
     if task is not None and task.is_held_by(worker_id, result.claim.task.attempt):
         tx.tasks.save([task.fail(problem, now)], now)
         if execution is not None:
-            tx.executions.save(execution.record(now, failed=1))
+            save_execution(tx, execution, execution.record(now, failed=1))
     tx.permits.answer([result.claim.permit.number], at)
 
 
 def over_of(tx: CrawlTx, runs: Iterable[ExecutionId]) -> frozenset[ExecutionId]:
-    """Those of these runs that have ended: cancelled, or past their deadline. What they still had in flight is taken
-    in, but nothing is added to them or tried again for them."""
+    """Return which of these runs have ended: cancelled, or past their deadline. Results that were in flight are still
+    absorbed for them, but no task is added or retried."""
     found = {run: tx.executions.get(run) for run in sorted(runs)}
     return frozenset(run for run, execution in found.items() if execution is None or not execution.is_open)
 
@@ -112,7 +116,7 @@ def over_of(tx: CrawlTx, runs: Iterable[ExecutionId]) -> frozenset[ExecutionId]:
 def end_failed(
     tx: CrawlTx, tasks: Sequence[Task], rules: CrawlRules, ids: Iterator[str], now: datetime
 ) -> tuple[Notice, ...]:
-    """Tasks that ended as FAILED without an answer (cancelled, poison): counted, and their products' events are due."""
+    """Count tasks that FAILED without an answer (cancelled, poison), and write the events that are due by that."""
     if not tasks:
         return ()
     items = (task.item_no for task in tasks if task.item_no is not None)
@@ -126,7 +130,7 @@ def end_failed(
     return tuple(batch.notices)
 
 
-def _finish(batch: AbsorbBatch, enough: dict[ExecutionId, frozenset[PartType]]) -> None:
+def _finish(batch: AbsorbBatch, judged_before: dict[ExecutionId, frozenset[PartType]]) -> None:
     """Write what the tasks' ends lead to, in the order in which one thing depends on another."""
     tx = batch.tx
     tx.tasks.save([task for task in batch.tasks if task.is_open], batch.now)
@@ -141,10 +145,10 @@ def _finish(batch: AbsorbBatch, enough: dict[ExecutionId, frozenset[PartType]]) 
             end_list(batch, run)
         _remove_proved(batch, run)
         # Of a run that was ended from outside, what waits is left to the job that looks after those.
-        settled = PartType if run.ends else _judged_enough(batch, execution_id) - enough[execution_id]
-        settle_pending(batch, run, settled)
+        settled = PartType if run.ends else _judged_enough(batch, execution_id) - judged_before[execution_id]
+        run.note_taken_in(batch.quarantine_check.settle_pending(run, settled))
         if run.ends:
-            close_overtaken(batch, run)
+            batch.quarantine_check.close_overtaken(run)
         _announce_due(batch, run)
     batch.write()
 
@@ -155,7 +159,7 @@ def _judged_enough(batch: AbsorbBatch, execution_id: ExecutionId) -> frozenset[P
 
 
 def _items(results: Iterable[JudgedResult]) -> Iterator[ItemNo]:
-    """Every product a batch may touch."""
+    """Return every product that a batch may change."""
     for result in results:
         if result.claim.task.item_no is not None:
             yield result.claim.task.item_no
@@ -163,17 +167,24 @@ def _items(results: Iterable[JudgedResult]) -> Iterator[ItemNo]:
             yield part.item_no
 
 
+def _parts(batch: AbsorbBatch, results: Iterable[JudgedResult]) -> Iterator[tuple[RunState, Part]]:
+    for result in results:
+        run = batch.runs.get(result.claim.task.execution_id)
+        if run is not None:
+            yield from ((run, part) for part in result.parts)
+
+
 def _end_task(batch: AbsorbBatch, result: JudgedResult, task: Task, *, is_excused: bool) -> None:
     run, now, retries = batch.runs.get(task.execution_id), batch.now, batch.rules.task_retries
-    over = run is None or run.is_over
-    if is_excused and not over:
+    is_over = run is None or run.is_over
+    if is_excused and not is_over:
         batch.tasks.append(task.excuse(now))
         batch.again += 1
         return
     if run is not None and result.unread is not None:
-        hold_unreadable(batch, run, task.task_id, result.unread)
+        note_unreadable(batch, run, task.task_id, result.unread)
     end, failure = _within_limit(result, task)
-    if (end is TaskEnd.AGAIN and not over) or _must_be_read_again(batch, result):
+    if (end is TaskEnd.AGAIN and not is_over) or _must_be_read_again(batch, result):
         batch.tasks.append(task.put_back(now, counts=result.counts))
         batch.again += 1
     elif end is TaskEnd.DONE:
@@ -187,11 +198,11 @@ def _end_task(batch: AbsorbBatch, result: JudgedResult, task: Task, *, is_excuse
         _note_end(batch, task, completed=1)
     else:
         failed = task.fail(failure, now)
-        if end is TaskEnd.FAILED and not over and failed.can_retry(retries):
+        if end is TaskEnd.FAILED and not is_over and failed.can_retry(retries):
             again = failed.retry(now + (result.wait or timedelta(0)), retries)
             batch.tasks.append(replace(again, requests_made=again.requests_made - (not result.counts)))
             batch.again += 1
-        elif result.verdict.is_outage and not over and (wait := _unproved_outage(batch, task)) is not None:
+        elif result.verdict.is_outage and not is_over and (wait := _unproved_outage(batch, task)) is not None:
             batch.tasks.append(task.put_back(now + wait))
             batch.again += 1
         else:
@@ -202,33 +213,32 @@ def _end_task(batch: AbsorbBatch, result: JudgedResult, task: Task, *, is_excuse
 
 
 def _within_limit(result: JudgedResult, task: Task) -> tuple[TaskEnd, Failure]:
-    """A task whose requests are used up ends, whoever is to blame for their number."""
+    """Return how the task ends and why: without another try where its limit of requests is reached."""
     failure = result.failure or Failure.of(FailureCode.INTERNAL, result.at, detail="no answer")
     is_spent = result.counts and task.requests_made >= MOST_REQUESTS
     if result.end not in (TaskEnd.AGAIN, TaskEnd.FAILED) or not is_spent:
         return result.end, failure
-    last = failure_text(failure)
-    return TaskEnd.FATAL, Failure.of(
-        FailureCode.REQUEST_LIMIT, result.at, failure.blame, requests=MOST_REQUESTS, detail=last
+    return TaskEnd.FATAL, Failure.because(
+        failure, FailureCode.REQUEST_LIMIT, result.at, failure.blame, requests=MOST_REQUESTS
     )
 
 
 def _unproved_outage(batch: AbsorbBatch, task: Task) -> timedelta | None:
-    """How long a task whose tries are spent waits, if nothing shows that the trouble is its own: its endpoint has
-    answered no other request since the task first failed, and too few others failed to call it an outage."""
+    """Return how long a task without retries waits while it may not be at fault itself: its endpoint has answered no
+    other request since the task first failed, and too few requests have failed to open the circuit."""
     recent = batch.tx.marketplace.circuits()[task.endpoint].recent
-    mine = sum(failure.task_id == task.task_id for failure in recent)
-    if mine <= batch.rules.task_retries:
+    own = sum(failure.task_id == task.task_id for failure in recent)
+    if own <= batch.rules.task_retries:
         return None
-    doubled: int = 1 << min(mine - batch.rules.task_retries - 1, 10)
+    doubled: int = 1 << min(own - batch.rules.task_retries - 1, 10)
     return min(UNPROVED_WAIT * doubled, LONGEST_UNPROVED_WAIT)
 
 
 def _must_be_read_again(batch: AbsorbBatch, result: JudgedResult) -> bool:
-    """It was the same body as last time, but what was read from that is not known any more."""
+    """Whether the body is equal to the last one, but the facts read from that one are not stored any more."""
     for part in result.parts:
         product = batch.product_batch.products.get(part.item_no)
-        if part.said is None and product is not None and product.hash_of(part.type) is None:
+        if part.normalized is None and product is not None and product.hash_of(part.type) is None:
             return True
     return False
 
@@ -245,7 +255,7 @@ def _note_end(batch: AbsorbBatch, task: Task, *, completed: int = 0, failed: int
 
 
 def _take_in(batch: AbsorbBatch, run: RunState, result: JudgedResult, task: Task) -> str | None:
-    """The parts of a good answer, into the catalogue. Returns a note where something was left out."""
+    """Take the parts of a good answer into the catalogue. Return a note where a part was left out."""
     if task.task_type is TaskType.MINISHOP:
         _take_page(batch, run, result, task)
         return None
@@ -265,7 +275,7 @@ def _take_in(batch: AbsorbBatch, run: RunState, result: JudgedResult, task: Task
 
 
 def _take_page(batch: AbsorbBatch, run: RunState, result: JudgedResult, task: Task) -> None:
-    """Every product of a page becomes a product and gets its detail and its option task."""
+    """Add each product of a list page, with a task for its detail and one for its options."""
     run.list_total = result.list_total
     place, now = batch.rules.marketplace, batch.now
     detail_task, option_task = (_follow_up(task, type_, now) for type_ in ITEM_TASKS)
@@ -278,8 +288,8 @@ def _take_page(batch: AbsorbBatch, run: RunState, result: JudgedResult, task: Ta
             # The marketplace's own addresses, which its tests hold against the type.
             detail, option = RequestUrl(place.detail_url(part.item_no)), RequestUrl(place.option_url(part.item_no))
             item = part.item_no
-            run.follow_ups.append(altered(detail_task, task_id=TaskId(detail_id), request_url=detail, item_no=item))
-            run.follow_ups.append(altered(option_task, task_id=TaskId(option_id), request_url=option, item_no=item))
+            run.follow_ups.append(copy_with(detail_task, task_id=TaskId(detail_id), request_url=detail, item_no=item))
+            run.follow_ups.append(copy_with(option_task, task_id=TaskId(option_id), request_url=option, item_no=item))
     size, page = batch.rules.page_size, task.page_no or 0
     expected = (result.list_total or 0) - page * size
     is_believed = (page + 1) * size < batch.rules.max_list_total
@@ -290,7 +300,7 @@ def _take_page(batch: AbsorbBatch, run: RunState, result: JudgedResult, task: Ta
 
 
 def _follow_up(page: Task, type_: TaskType, now: datetime) -> Task:
-    """What all of a page's tasks of a type have in common; the product's own comes with it."""
+    """Return a task with what all tasks of this type have in common that follow from a list page."""
     return Task(
         task_id=page.task_id,
         execution_id=page.execution_id,
@@ -303,7 +313,7 @@ def _follow_up(page: Task, type_: TaskType, now: datetime) -> Task:
 
 
 def _remove_proved(batch: AbsorbBatch, run: RunState) -> None:
-    """Their detail answered 404 after a whole list lacked them. One that was listed meanwhile is there."""
+    """Announce the removal of products whose detail was answered with 404, unless they were listed meanwhile."""
     for item in run.proved:
         product = batch.product_batch.products.get(item)
         listed = product is not None and product.last_seen_execution == run.execution.execution_id
@@ -312,7 +322,7 @@ def _remove_proved(batch: AbsorbBatch, run: RunState) -> None:
 
 
 def _announce_due(batch: AbsorbBatch, run: RunState) -> None:
-    """A product's event is due when its last open task of the run ends, so that it is whole and one."""
+    """Write the events that are due: a product has one event, when its last open task of the run has ended."""
     products, execution_id = batch.product_batch.products, run.execution.execution_id
     due = [item for item in run.ended_items if item in products and products[item].due_event() is not None]
     # Of one whose tasks all ended here none is open; that need not be asked.

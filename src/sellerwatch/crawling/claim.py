@@ -1,7 +1,7 @@
-"""Taking work: tasks, each with a permit and an identity, in one transaction. No byte is sent before it commits.
+"""Claim tasks, each with a permit and an agent, in one transaction. Nothing is sent before it commits.
 
-With the embedded queue any task that is ready may be taken. Where tasks are named by messages, only those are: the row
-still decides, a message is a hint.
+With the embedded queue any task that is ready may be claimed. Where messages name tasks, only those are: the row
+decides, a message is a hint.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from sellerwatch.agents.endpoints import Endpoint
-from sellerwatch.agents.lending import NOTHING, LendingTerms, Offer, lend_for, offer
-from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit, next_probe
+from sellerwatch.agents.lending import NOTHING, LendingRules, Offer, lend_for, offer
+from sellerwatch.agents.marketplace_circuit import next_probe
 from sellerwatch.agents.pool import Candidate
 from sellerwatch.agents.ports import Permit, Reservation
 from sellerwatch.catalog.ports import PartKey
 from sellerwatch.catalog.product import PartType
+from sellerwatch.crawling.endpoint_capacity import EndpointCapacity
 from sellerwatch.crawling.ports import CrawlTx
-from sellerwatch.crawling.task import ENDPOINTS, Task, TaskStatus, TaskType
+from sellerwatch.crawling.task import Task, TaskStatus, TaskType
 from sellerwatch.kernel.clock import Moment
-from sellerwatch.kernel.fast_values import quick
+from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import ExecutionId, TaskId, WorkerId
 from sellerwatch.kernel.notices import Notice
 
@@ -28,15 +29,15 @@ from sellerwatch.kernel.notices import Notice
 PROBES_LOOKED_AT = 10
 
 
-@quick
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A task that is ours until its outcome is written, or our heartbeat lapses."""
+    """A task that a worker holds until its result is written or the worker's heartbeat lapses."""
 
     task: Task
     permit: Permit
     is_pool_probe: bool = False
-    #: Of the body its part was last read from; an equal one need not be read.
+    #: Hash of the body from which its part was last read; an equal body is not read again.
     known_hash: str | None = None
     is_endpoint_probe: bool = False
 
@@ -51,31 +52,32 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What was taken. With nothing taken, `not_before` is when it is worth asking again: no one can tell if None.
+    """What a claim took. With nothing taken, `not_before` is when to claim again; None: not known.
 
-    `tokenless` are agents that could work if they had a token; `hungry`: tasks were left for want of an agent. `stale`
-    were named and are not to be done now: over, in other hands, or put back until their time.
+    `tokenless` are agents that could work if they had a token. `lacks_agents`: ready tasks were left because no agent
+    was free. `stale` tasks were named and are not to be done now: ended, held by another worker, or put back.
     """
 
     taken: tuple[Claim, ...]
     not_before: datetime | None
     tokenless: tuple[Candidate, ...]
-    hungry: bool
+    lacks_agents: bool
     notices: tuple[Notice, ...] = ()
     stale: tuple[TaskId, ...] = ()
 
 
 def survey(
-    tx: CrawlTx, wanted: int, turn: int, at: Moment, named: Sequence[TaskId] | None
+    tx: CrawlTx, wanted: int, rotation: int, at: Moment, named: Sequence[TaskId] | None
 ) -> tuple[Sequence[Candidate], int]:
-    """What a limiter that decides ahead must know: who could be lent, and for how many tasks at most."""
-    runs, rooms, rechecks = _in_turn(_runs(tx), turn), _rooms(tx, at.now), _rechecks(tx)
+    """Return what a limiter that decides before the transaction needs: agents that could be lent, and the number of
+    tasks that could be claimed."""
+    runs, capacity, rechecks = _rotate(_runs(tx), rotation), EndpointCapacity.read(tx, at.now), _rechecks(tx)
     if named is None:
         waiting = tx.tasks.get_many(rechecks).values() if rechecks else ()
-        ready = [task for task in waiting if _is_due(task, at.now) and rooms.admits(task)][:wanted]
-        ready += _ready(tx, runs, wanted - len(ready), at.now, rooms)
+        ready = [task for task in waiting if _is_due(task, at.now) and capacity.admits(task)][:wanted]
+        ready += _ready(tx, runs, wanted - len(ready), at.now, capacity)
     else:
-        ready = _named(tx.tasks.get_many(named), named, runs, rechecks, at.now, rooms)[0][:wanted]
+        ready = _named(tx.tasks.get_many(named), named, runs, rechecks, at.now, capacity)[0][:wanted]
     return (tx.agents.candidates(at), len(ready)) if ready else ((), 0)
 
 
@@ -83,32 +85,32 @@ def claim(
     tx: CrawlTx,
     worker_id: WorkerId,
     wanted: int,
-    turn: int,
+    rotation: int,
     at: Moment,
-    terms: LendingTerms,
+    terms: LendingRules,
     ahead: Reservation = NOTHING,
     named: Sequence[TaskId] | None = None,
 ) -> Claims:
     """Claim up to `wanted` tasks, fairly from all runs, as many as there are permits for. Of a paused run only
     re-checks.
 
-    An endpoint whose circuit is open is left alone: no task of it is touched and no permit spent, but for the one that
-    finds out. The pool's breaker is asked next, then permits: with none free no task is touched. `turn` rotates which
-    run comes first, so that a large one never starves the others. With `named`, only those are taken.
+    No task of an endpoint whose circuit is open is claimed and no permit spent, except one as a probe. The pool's
+    breaker is asked next, then the limiter: without a free permit no task is touched. `rotation` says
+    which run comes first, so that a large one never starves the others. With `named`, only those are taken.
     """
-    runs, rooms, rechecks = _in_turn(_runs(tx), turn), _rooms(tx, at.now), _rechecks(tx)
+    runs, capacity, rechecks = _rotate(_runs(tx), rotation), EndpointCapacity.read(tx, at.now), _rechecks(tx)
     if named is None:
         waiting = tx.tasks.take_many(rechecks).values() if rechecks else ()
         to_recheck = [task for task in waiting if task.may_start]
-        return _claim(tx, worker_id, wanted, at, terms, ahead, runs, rooms, None, to_recheck)
-    # Locked, so that of two workers that received the same message one takes the task; a locked one is for later.
+        return _claim(tx, worker_id, wanted, at, terms, ahead, runs, capacity, None, to_recheck)
+    # Locked, so that one of two workers with the same message claims the task; a task locked by another one waits.
     found = tx.tasks.take_many(named)
-    ready, refused = _named(found, named, runs, rechecks, at.now, rooms)
+    ready, refused = _named(found, named, runs, rechecks, at.now, capacity)
     busy = tx.tasks.get_many([task_id for task_id in named if task_id not in found])
-    # Published, and its time is not now (a paused run, an outage): it waits, to be published when it may be done.
+    # Published, but not to be done now (a paused run, an outage): it is published again when it may be done.
     early = [task for task in refused if task.status is TaskStatus.PUBLISHED]
-    tx.tasks.save([task.put_back(max(task.available_at, at.now, rooms.reopens(task))) for task in early], at.now)
-    claims = _claim(tx, worker_id, wanted, at, terms, ahead, runs, rooms, ready)
+    tx.tasks.save([task.put_back(max(task.available_at, at.now, capacity.admits_at(task))) for task in early], at.now)
+    claims = _claim(tx, worker_id, wanted, at, terms, ahead, runs, capacity, ready)
     known = {*busy, *(task.task_id for task in ready)}
     return replace(claims, stale=tuple(task_id for task_id in named if task_id not in known))
 
@@ -118,35 +120,37 @@ def _claim(
     worker_id: WorkerId,
     wanted: int,
     at: Moment,
-    terms: LendingTerms,
+    terms: LendingRules,
     ahead: Reservation,
     runs: Sequence[ExecutionId],
-    rooms: Rooms,
+    capacity: EndpointCapacity,
     named: Sequence[Task] | None,
     rechecks: Sequence[Task] = (),
 ) -> Claims:
     now = at.now
-    rechecks = [task for task in rechecks if rooms.admits(task)]
+    rechecks = [task for task in rechecks if capacity.admits(task)]
     due = [task for task in rechecks if task.available_at <= now]
     if not (runs or due or named):
-        return Claims((), min((task.available_at for task in rechecks), default=None), (), hungry=False)
-    if rooms.is_shut:
-        return Claims((), rooms.next_probe, (), hungry=False)
+        return Claims((), min((task.available_at for task in rechecks), default=None), (), lacks_agents=False)
+    if capacity.is_none:
+        return Claims((), capacity.next_probe, (), lacks_agents=False)
     offered = offer(tx, wanted, terms.for_tasks, at, ahead)
     if offered.is_shut:
-        return Claims((), offered.not_before, (), hungry=True, notices=offered.notices)
+        return Claims((), offered.not_before, (), lacks_agents=True, notices=offered.notices)
     room = len(offered.grants) or 1
     if named is None:
-        tasks: Sequence[Task] = due[:room] + _ready(tx, runs, room - len(due[:room]), now, rooms)
+        tasks: Sequence[Task] = due[:room] + _ready(tx, runs, room - len(due[:room]), now, capacity)
     else:
         tasks = named[:room]
-    tasks, probed = _start_probes(tx, tasks, rooms, worker_id, terms, now) if offered.grants else (tasks, frozenset())
+    tasks, probed = (
+        _start_probes(tx, tasks, capacity, worker_id, terms, now) if offered.grants else (tasks, frozenset())
+    )
     if not tasks:
-        not_before = _next_ready(tx, runs, rooms, rechecks) if named is None else None
-        return Claims((), not_before, (), hungry=False, notices=offered.notices)
+        not_before = _next_ready(tx, runs, capacity, rechecks) if named is None else None
+        return Claims((), not_before, (), lacks_agents=False, notices=offered.notices)
     if not offered.grants:
-        tokenless, not_before = _with_tokens_to_be_had(rooms, offered)
-        return Claims((), not_before, tokenless, hungry=True, notices=offered.notices)
+        tokenless, not_before = _agents_to_give_tokens(capacity, offered)
+        return Claims((), not_before, tokenless, lacks_agents=True, notices=offered.notices)
     grants = offered.grants[: len(tasks)]
     started = [_started(task, worker_id, now, grant.candidate.row) for task, grant in zip(tasks, grants, strict=True)]
     permits, notices = lend_for(tx, offered, [task.task_id for task in started], worker_id, terms, at)
@@ -156,73 +160,22 @@ def _claim(
         Claim(task, permit, offered.gate.is_probe, _known(known, task), task.task_id in probed)
         for task, permit in zip(started, permits, strict=True)
     )
-    tokenless, _ = _with_tokens_to_be_had(rooms, offered)
+    tokenless, _ = _agents_to_give_tokens(capacity, offered)
     return Claims(taken, None, tokenless, len(offered.grants) < wanted, (*offered.notices, *notices))
 
 
-def _with_tokens_to_be_had(rooms: Rooms, offered: Offer) -> tuple[tuple[Candidate, ...], datetime | None]:
-    """Agents that may be given a token now, and when to look again: while the token page is away, at its next probe."""
-    tokens = rooms.circuits[Endpoint.TOKEN]
-    if not offered.tokenless or tokens.room(rooms.now) != 0:
+def _agents_to_give_tokens(capacity: EndpointCapacity, offered: Offer) -> tuple[tuple[Candidate, ...], datetime | None]:
+    """Return the agents that may be given a token now, and when to look again: while the token page does not answer,
+    at its next probe."""
+    tokens = capacity.circuits[Endpoint.TOKEN]
+    if not offered.tokenless or tokens.room(capacity.now) != 0:
         return offered.tokenless, offered.not_before
-    times = (offered.not_before, next_probe([tokens], rooms.now))
+    times = (offered.not_before, next_probe([tokens], capacity.now))
     return (), min((time for time in times if time is not None), default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Rooms:
-    """How many tasks of each type may be claimed now, by the circuits of their endpoints; None: any number."""
-
-    circuits: Mapping[Endpoint, MarketplaceCircuit]
-    by_type: Mapping[TaskType, int | None]
-    now: datetime
-
-    @property
-    def free(self) -> tuple[TaskType, ...]:
-        return tuple(type_ for type_, room in self.by_type.items() if room is None)
-
-    @property
-    def bounded(self) -> tuple[tuple[TaskType, int], ...]:
-        return tuple((type_, room) for type_, room in self.by_type.items() if room)
-
-    @property
-    def answering(self) -> tuple[TaskType, ...] | None:
-        """Types whose endpoint answers; None: all of them."""
-        types = tuple(type_ for type_ in self.by_type if self.circuits[ENDPOINTS[type_]].is_closed)
-        return None if len(types) == len(self.by_type) else types
-
-    @property
-    def probing(self) -> tuple[TaskType, ...]:
-        """Types of which one task may find out whether their endpoint is back."""
-        answering = self.answering
-        return () if answering is None else tuple(t for t, room in self.by_type.items() if room and t not in answering)
-
-    @property
-    def is_shut(self) -> bool:
-        return not any(room != 0 for room in self.by_type.values())
-
-    @property
-    def next_probe(self) -> datetime | None:
-        """When the next circuit lets a probe through: later than now, as what it lets through now is not there."""
-        return next_probe((self.circuits[ENDPOINTS[type_]] for type_ in self.by_type), self.now)
-
-    def admits(self, task: Task) -> bool:
-        """Whether the task may be claimed now, were it the only one."""
-        circuit = self.circuits[task.endpoint]
-        return self.by_type[task.task_type] != 0 and (circuit.is_closed or circuit.may_probe(self.now, task.subject))
-
-    def reopens(self, task: Task) -> datetime:
-        """When the task may be asked for again."""
-        return self.now if self.admits(task) else next_probe([self.circuits[task.endpoint]], self.now) or self.now
-
-
-def _rooms(tx: CrawlTx, now: datetime) -> Rooms:
-    circuits = tx.marketplace.circuits()
-    return Rooms(circuits, {type_: circuits[ENDPOINTS[type_]].room(now) for type_ in TaskType}, now)
-
-
 def _runs(tx: CrawlTx) -> list[ExecutionId]:
-    """Runs that may be worked on: none while all requests are paused, none of a paused seller."""
+    """Return the runs whose tasks may be claimed: none while all requests are paused, none of a paused seller."""
     pauses = {pause.seller_id for pause in tx.marketplace.pauses()}
     if None in pauses:
         return []
@@ -230,16 +183,23 @@ def _runs(tx: CrawlTx) -> list[ExecutionId]:
 
 
 def _rechecks(tx: CrawlTx) -> Sequence[TaskId]:
-    """Tasks by which paused runs find out whether they can go on; none while all requests are paused."""
+    """Return the tasks by which paused runs find out whether they can go on; none while all requests are paused."""
     return () if any(pause.seller_id is None for pause in tx.marketplace.pauses()) else tx.run_notes.rechecks()
 
 
 def _start_probes(
-    tx: CrawlTx, tasks: Sequence[Task], rooms: Rooms, worker_id: WorkerId, terms: LendingTerms, now: datetime
+    tx: CrawlTx,
+    tasks: Sequence[Task],
+    capacity: EndpointCapacity,
+    worker_id: WorkerId,
+    terms: LendingRules,
+    now: datetime,
 ) -> tuple[Sequence[Task], frozenset[TaskId]]:
-    """Of an endpoint whose circuit is not closed one task finds out; its circuit waits for the answer. Another process
-    may have sent a probe since the circuits were read: then those tasks are left."""
-    probing = {task.endpoint: task.task_id for task in reversed(tasks) if not rooms.circuits[task.endpoint].is_closed}
+    """Keep one task of each endpoint whose circuit is not closed, as its probe; return the tasks kept and the probes.
+    Where another process has sent a probe since the circuits were read, all tasks of the endpoint are left."""
+    probing = {
+        task.endpoint: task.task_id for task in reversed(tasks) if not capacity.circuits[task.endpoint].is_closed
+    }
     lost = set()
     for endpoint in sorted(probing):
         circuit = tx.marketplace.hold(endpoint, now)
@@ -256,7 +216,7 @@ def _start_probes(
 
 
 def put_off(tx: CrawlTx, task_ids: Sequence[TaskId], until: datetime, now: datetime) -> int:
-    """Tasks that were named and cannot be done for a while (no budget): they wait until then, at no cost to them."""
+    """Put back named tasks that cannot be done before `until` because no permit is free. Return how many."""
     found = tx.tasks.get_many(task_ids).values()
     waiting = tx.tasks.hold([task for task in found if task.status is TaskStatus.PUBLISHED])
     tx.tasks.save([task.put_back(until) for task in waiting], now)
@@ -264,7 +224,7 @@ def put_off(tx: CrawlTx, task_ids: Sequence[TaskId], until: datetime, now: datet
 
 
 def _started(task: Task, worker_id: WorkerId, now: datetime, agent_row: int) -> Task:
-    """In the embedded queue publishing and starting are one step: the row itself is the message."""
+    """Start a task. With the embedded queue this publishes it too: the row is the message."""
     start = task.publish_and_start if task.status is TaskStatus.WAITING else task.start
     return start(worker_id, now, agent_row)
 
@@ -276,8 +236,8 @@ def _known(known: dict[PartKey, str], task: Task) -> str | None:
     return known.get((task.item_no, part))
 
 
-def _in_turn(runs: list[ExecutionId], turn: int) -> list[ExecutionId]:
-    first = turn % len(runs) if runs else 0
+def _rotate(runs: list[ExecutionId], rotation: int) -> list[ExecutionId]:
+    first = rotation % len(runs) if runs else 0
     return runs[first:] + runs[:first]
 
 
@@ -287,11 +247,11 @@ def _named(
     runs: Sequence[ExecutionId],
     rechecks: Sequence[TaskId],
     now: datetime,
-    rooms: Rooms,
+    capacity: EndpointCapacity,
 ) -> tuple[list[Task], list[Task]]:
-    """Those of these that are to be done now, in the order they were named, and those that are not. A message may come
-    twice, late, or for a task that has long been done: its row knows."""
-    at_work, left = frozenset(runs), dict(rooms.by_type)
+    """Divide named tasks into those to be done now, in their order, and the others. A message may come twice, late, or
+    for a task that has ended: the row decides."""
+    at_work, left = frozenset(runs), dict(capacity.by_type)
     ready: list[Task] = []
     refused: list[Task] = []
     for task_id in dict.fromkeys(named):
@@ -300,7 +260,7 @@ def _named(
             continue
         room = left[task.task_type]
         may_go = task.execution_id in at_work or task_id in rechecks
-        is_due = may_go and _is_due(task, now) and room != 0 and rooms.admits(task)
+        is_due = may_go and _is_due(task, now) and room != 0 and capacity.admits(task)
         (ready if is_due else refused).append(task)
         if is_due and room is not None:
             left[task.task_type] = room - 1
@@ -311,29 +271,33 @@ def _is_due(task: Task, now: datetime) -> bool:
     return task.may_start and task.available_at <= now
 
 
-def _next_ready(tx: CrawlTx, runs: Sequence[ExecutionId], rooms: Rooms, rechecks: Sequence[Task]) -> datetime | None:
-    """When a task of an endpoint that is asked comes due, or an endpoint may be asked again. A task that is due for a
-    probe and was not taken failed before: its time has passed and is none to wake up at."""
-    times = [tx.task_claims.next_ready(run, rooms.answering) for run in runs]
-    if rooms.probing:
-        later = [tx.task_claims.next_ready(run, rooms.probing) for run in runs]
-        times += [time for time in later if time is not None and time > rooms.now]
+def _next_ready(
+    tx: CrawlTx, runs: Sequence[ExecutionId], capacity: EndpointCapacity, rechecks: Sequence[Task]
+) -> datetime | None:
+    """Return when the next task of an answering endpoint is due, or the next probe may be sent. A task that is due but
+    was not taken as a probe failed before, so its time is no reason to look again."""
+    times = [tx.task_claims.next_ready(run, capacity.answering) for run in runs]
+    if capacity.probing:
+        later = [tx.task_claims.next_ready(run, capacity.probing) for run in runs]
+        times += [time for time in later if time is not None and time > capacity.now]
     times += [task.available_at for task in rechecks]
-    return min((time for time in (*times, rooms.next_probe) if time is not None), default=None)
+    return min((time for time in (*times, capacity.next_probe) if time is not None), default=None)
 
 
-def _ready(tx: CrawlTx, runs: Sequence[ExecutionId], wanted: int, now: datetime, rooms: Rooms) -> list[Task]:
-    """Tasks that may be started: first the few of endpoints that are just being tried again, then all others."""
+def _ready(
+    tx: CrawlTx, runs: Sequence[ExecutionId], wanted: int, now: datetime, capacity: EndpointCapacity
+) -> list[Task]:
+    """Return tasks that may be started: first the few of endpoints that recover, then all others."""
     found: list[Task] = []
-    for type_, room in rooms.bounded:
-        most = min(room, wanted - len(found))
-        if most and type_ in rooms.probing:
+    for type_, limit in capacity.bounded:
+        most = min(limit, wanted - len(found))
+        if most and type_ in capacity.probing:
             looked_at = _shared_out(tx, runs, PROBES_LOOKED_AT, now, (type_,))
-            found += [task for task in looked_at if rooms.admits(task)][:most]
+            found += [task for task in looked_at if capacity.admits(task)][:most]
         else:
             found += _shared_out(tx, runs, most, now, (type_,))
-    if rooms.free:
-        types = None if len(rooms.free) == len(rooms.by_type) else rooms.free
+    if capacity.unbounded:
+        types = None if len(capacity.unbounded) == len(capacity.by_type) else capacity.unbounded
         found += _shared_out(tx, runs, wanted - len(found), now, types)
     return found
 
@@ -341,7 +305,7 @@ def _ready(tx: CrawlTx, runs: Sequence[ExecutionId], wanted: int, now: datetime,
 def _shared_out(
     tx: CrawlTx, runs: Sequence[ExecutionId], wanted: int, now: datetime, types: Sequence[TaskType] | None
 ) -> list[Task]:
-    """An equal share of each run that has work, then what is left of the shares from the runs that have more."""
+    """Return an equal share of each run, and what other runs leave of theirs from the runs that have more."""
     share = -(-wanted // len(runs)) if runs else 0
     found: list[Task] = []
     full = []

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from sellerwatch.agents.lending import NOTHING, LendingTerms
+from sellerwatch.agents.lending import NOTHING, LendingRules
 from sellerwatch.agents.sessions import Sessions
 from sellerwatch.crawling.claim import Claim, Claims, claim, survey
 from sellerwatch.crawling.claim_plan import ClaimPlan, Supply
@@ -54,7 +54,7 @@ class ClaimWithAbsorb:
     worker_id: WorkerId
     wanted: int
     rotation: int
-    terms: LendingTerms
+    terms: LendingRules
 
     def run(self, tx: CrawlTx, at: Moment) -> Claims:
         return claim(tx, self.worker_id, self.wanted, self.rotation, at, self.terms)
@@ -106,7 +106,7 @@ class ClaimAhead:
         """Queue what a committed claim took. Claims that come after the stop are put back with all others."""
         self.plan.note(claims, wanted, only_named=self._crawl.queue.names_tasks)
         self._crawl.tell(claims.notices)
-        if claims.hungry:
+        if claims.lacks_agents:
             self._sessions.want(claims.tokenless)
         if not self.plan.is_stopped:
             self._claims.put(claims.taken)
@@ -147,7 +147,7 @@ class ClaimAhead:
         claims = await claim_with_permits(crawl, wanted, self.plan.rotation, named)
         await self._messages.acknowledge(claims.stale)
         self.receive(claims, wanted)
-        if claims.taken and not claims.hungry:
+        if claims.taken and not claims.lacks_agents:
             return now + DRAINED_WAIT if self.plan.supply is Supply.DRAINED else AT_ONCE
         if claims.not_before is not None and claims.not_before > now + PUT_OFF_AFTER:
             await self._messages.put_off(claims.not_before)
@@ -157,7 +157,7 @@ class ClaimAhead:
         """Return when to claim again after a claim that took too little; None: after a nudge."""
         is_shared = self._crawl.store.commits is None
         times = [] if claims.not_before is None else [max(now, claims.not_before)]
-        if claims.hungry:
+        if claims.lacks_agents:
             is_known = claims.not_before is not None and not claims.tokenless
             times.append(now + (DRAINED_WAIT if is_shared else AGENT_WAIT if is_known else AGENT_WAIT_UNKNOWN))
         elif is_shared:

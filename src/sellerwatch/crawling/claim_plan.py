@@ -1,4 +1,4 @@
-"""How many tasks a worker claims, and when: the decision and what it goes by."""
+"""Decide how many tasks a worker claims, and when."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class ClaimPlan:
         self.rotation += 1
         if len(claims.taken) == wanted:
             self.supply = Supply.MORE_AVAILABLE
-        elif claims.hungry or only_named:
+        elif claims.lacks_agents or only_named:
             self.supply = Supply.UNKNOWN
         else:
             self.supply = Supply.DRAINED

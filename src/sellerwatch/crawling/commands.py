@@ -1,8 +1,7 @@
 """What people and callers can do to runs and tasks. Each command is one transaction, and each change is on the audit
 trail.
 
-Several tasks are handled one by one: what is refused is returned beside what was done and keeps none of the others from
-being done.
+Several tasks are handled one by one: a refusal is returned with the result and does not stop the others.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from sellerwatch.crawling.ports import CrawlTx, TaskFilter
 from sellerwatch.crawling.put_back import cancel_execution as end_run
 from sellerwatch.crawling.put_back import reopen_tasks
 from sellerwatch.crawling.queries import TASKS, check_choice, find_execution, find_task
+from sellerwatch.crawling.save_execution import save_execution
 from sellerwatch.crawling.task import OPEN_STATES, Task, TaskNotFound, TaskStatus
 from sellerwatch.crawling.views import (
     CancelledExecutionView,
@@ -36,6 +36,7 @@ from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.paging import decode_cursor, encode_cursor
 from sellerwatch.kernel.wording import failure_text
 from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.oversight.record_audit import record_audit
 from sellerwatch.sellers.seller import SellerNotFound
 
 #: Failed tasks that one command reopens: a running service waits for the transaction.
@@ -109,8 +110,8 @@ def cancel(
     reason = Failure.of(code, now)
     after = end_run(tx, execution_id, reason, rules, ids, now)
     states = _execution_state(before), _execution_state(after)
-    tx.audit.record(
-        AuditEntry(now, actor, "execution.cancel", "execution", execution_id, *states, note=failure_text(reason))
+    record_audit(
+        tx, AuditEntry(now, actor, "execution.cancel", "execution", execution_id, *states, note=failure_text(reason))
     )
     return Cancelled(after, after.failed_tasks - before.failed_tasks, in_flight)
 
@@ -129,8 +130,8 @@ def retry_execution(
         after = _reopen(tx, before, failed, deadline, context.now)
         states = _execution_state(before), _execution_state(after)
         note = f"{len(failed)} failed task(s) reopened"
-        tx.audit.record(
-            AuditEntry(context.now, context.actor, "execution.retry", "execution", execution_id, *states, note=note)
+        record_audit(
+            tx, AuditEntry(context.now, context.actor, "execution.retry", "execution", execution_id, *states, note=note)
         )
     return RetriedExecutionView(
         **execution_fields(after, context.language), dry_run=dry_run, reopened_tasks=len(failed)
@@ -205,7 +206,7 @@ def reopen_each(
             return
         again = _reopen(tx, run, [task], deadline, now)
         states = _task_state(task, run), _task_state(reopened, again)
-        tx.audit.record(AuditEntry(now, context.actor, "task.retry", "task", task_id, *states))
+        record_audit(tx, AuditEntry(now, context.actor, "task.retry", "task", task_id, *states))
 
     return handle_each(task_ids, retry)
 
@@ -250,10 +251,10 @@ def _check_reopening(tx: CrawlTx, run: Execution) -> None:
 def _reopen(tx: CrawlTx, run: Execution, tasks: Sequence[Task], deadline: timedelta, now: datetime) -> Execution:
     """Reopen failed tasks of one run. A run that had ended gets a deadline of its own, counted from now."""
     reopen_tasks(tx, tasks, now)
-    again = tx.executions.get(run.execution_id) or run
+    reopened = again = tx.executions.get(run.execution_id) or run
     if not run.is_open:
-        again = replace(again, deadline_at=now + deadline)
-        tx.executions.save(again)
+        again = replace(reopened, deadline_at=now + deadline)
+        save_execution(tx, reopened, again)
     return again
 
 

@@ -1,4 +1,4 @@
-"""What every step of a crawl works with: handed in whole, so that no step opens anything itself."""
+"""What every step of a crawl works with, as one argument: no step opens a connection itself."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from sellerwatch.agents.circuit import Circuit
-from sellerwatch.agents.lending import LendingTerms
+from sellerwatch.agents.lending import LendingRules
 from sellerwatch.agents.limiter import EmbeddedLimiter
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.outages import Observed
+from sellerwatch.agents.pause_state import PauseState
 from sellerwatch.agents.ports import AgentsTx, Limiter, Permit, Sealer
 from sellerwatch.crawling.absorb_batch import CrawlRules
-from sellerwatch.crawling.leases import EmbeddedLeases
-from sellerwatch.crawling.outages import apply_outage
-from sellerwatch.crawling.pause_state import PauseState
+from sellerwatch.crawling.outage_effects import apply_outage
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.queue import DeadLetters, EmbeddedQueue, Queue
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock
 from sellerwatch.kernel.ids import Ids, WorkerId
-from sellerwatch.kernel.leases import JobLeases
+from sellerwatch.kernel.leases import EmbeddedLeases, JobLeases
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.store import Store
 from sellerwatch.marketplaces.ports import Marketplace
@@ -33,7 +32,7 @@ from sellerwatch.oversight.alerts import Alert, AlertQueue, LogAlerts
 
 @dataclass
 class Tuning:
-    """What an operator may change while it runs; looked at anew by every claim."""
+    """Settings that an operator may change at run time; every claim reads them anew."""
 
     limits: Limits = field(default_factory=Limits)
     host: Host = field(default_factory=Host)
@@ -52,16 +51,16 @@ class PermitMarker(Protocol):
 
 
 class UsageLogPartitions(Protocol):
-    """The log of requests, where the database has it cut into months."""
+    """The usage log, where the database partitions it by month."""
 
     async def keep(self, now: datetime, before: datetime) -> int:
-        """See that the next months are there, and drop those that were over before `before`; says how many."""
+        """Create the next partitions and drop those that ended before `before`; return how many were dropped."""
         ...
 
 
 @dataclass(frozen=True)
 class Crawl:
-    """The means of crawling. `worker_id` is this process: its heartbeat keeps what it holds."""
+    """What a process needs to crawl. `worker_id` is this process: its heartbeat is the lease of what it holds."""
 
     store: Store[CrawlTx]
     marketplace: Marketplace
@@ -92,7 +91,7 @@ class Crawl:
     dead_letters: DeadLetters | None = None
     retry_pause: Backoff = field(default_factory=lambda: Backoff(first=1.0, longest=60.0))
     pause: PauseState = field(default_factory=PauseState)
-    #: A process that takes a start to try it keeps the others from it for this long.
+    #: How long a process that tries a start keeps the others from trying it.
     start_taken: timedelta = timedelta(seconds=30)
     start_retry: Backoff = field(default_factory=lambda: Backoff(first=30.0, longest=900.0))
 
@@ -105,8 +104,8 @@ class Crawl:
         return self.leased or EmbeddedLeases(self.store, self.clock, self.worker_id)
 
     @property
-    def terms(self) -> LendingTerms:
-        return LendingTerms(
+    def terms(self) -> LendingRules:
+        return LendingRules(
             self.limits, self.tuning.host, self.rules.breaker, self.limiter, self.rules.marketplace_circuit
         )
 
@@ -121,7 +120,7 @@ class Crawl:
         return max(self.suspension, asked or timedelta(0)) * (1 + 0.1 * self.rng.random())
 
     def mark_permit(self, permit: Permit) -> None:
-        """Before anything of it is sent: a database that was put back to before this permit is known by it."""
+        """Remember the highest permit outside the database, before anything of it is sent."""
         if self.mark is not None:
             self.mark.write(permit.number)
 
@@ -137,6 +136,6 @@ class Crawl:
         return await self.store.transact(whole)
 
     def tell(self, notices: Sequence[Notice]) -> None:
-        """After the transaction: what a person should hear of."""
+        """Alert people; after the transaction."""
         for notice in notices:
             self.alerts.post(Alert(notice.kind, notice.subject, notice.text, self.clock.now()))

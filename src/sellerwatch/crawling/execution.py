@@ -42,7 +42,7 @@ class ExecutionNotFound(NotFound):
 
 @dataclass(eq=False)
 class CrawlInProgress(Conflict):
-    """A seller has at most one run going; says which."""
+    """The seller has an open run already; a seller has one at most."""
 
     seller_id: str
     execution_id: str
@@ -66,7 +66,7 @@ class CountsWrong(Conflict):
 
 @dataclass(frozen=True)
 class Execution:
-    """The counters are sums over its tasks, moved in the transactions that move the tasks; tests recount them.
+    """A run. Its counters are sums over its tasks, written in the transactions that write those; tests recount them.
 
     PENDING while the marketplace has not said how many products there are: `start_tries` counts the tries, `failure`
     is the last cause and `next_start_at` the next try. COMPLETED when every task has ended, failures or not. FAILED
@@ -95,14 +95,14 @@ class Execution:
         return cls(execution_id=execution_id, schedule_id=schedule_id, seller_id=seller_id, created_at=now)
 
     def start(self, total: int, now: datetime) -> Execution:
-        """RUNNING with its first tasks; with none there is nothing to wait for and it completes at once."""
+        """Move to RUNNING with `total` tasks; without tasks it completes at once."""
         self._check(total >= 0, f"it cannot start with {total} tasks")
         begun = {"started_at": now, "failure": None, "next_start_at": None}
         running = self._move("start", total_tasks_created=total, **begun)
         return running.settle(now)
 
     def record(self, now: datetime, *, added: int = 0, completed: int = 0, failed: int = 0) -> Execution:
-        """Tasks added and ended, as one sum per group; completes the run when none is left."""
+        """Count tasks that were added and ended. Completes the run when no task is open."""
         summed = replace(
             self,
             total_tasks_created=self.total_tasks_created + added,
@@ -129,7 +129,7 @@ class Execution:
         return self.record(now, failed=1)
 
     def settle(self, now: datetime) -> Execution:
-        """Completes a running execution whose tasks have all ended; otherwise nothing."""
+        """Complete a running execution if all its tasks have ended."""
         if self.status is ExecutionStatus.RUNNING and self.ended == self.total_tasks_created:
             return self._move("complete", completed_at=now)
         return self
@@ -142,13 +142,13 @@ class Execution:
         return self._move("fail", failure=failure, completed_at=now, next_start_at=None)
 
     def wait_to_start(self, failure: Failure, next_start_at: datetime, *, counts: bool = True) -> Execution:
-        """The marketplace could not be asked how many products there are: stay PENDING and try again then."""
+        """Stay PENDING until `next_start_at`, because the marketplace could not be asked for the total."""
         self._check(self.status is ExecutionStatus.PENDING, "it has started")
         tries = self.start_tries + counts
         return replace(self, start_tries=tries, failure=failure, next_start_at=next_start_at)
 
     def reopen_tasks(self, number: int) -> Execution:
-        """An operator reopened failed tasks: they no longer count as ended, and a finished run is running again."""
+        """Count `number` failed tasks as open again. A run that had ended is running again."""
         self._check(0 < number <= self.failed_tasks, f"{number} tasks cannot be reopened of {self.failed_tasks} failed")
         fresh = {"completed_at": None, "failure": None, "deadline_at": None}
         moved = self if self.is_open else self._move("reopen", **fresh)
@@ -172,12 +172,12 @@ class Execution:
 
     @property
     def progress_rate(self) -> float:
-        """How much of it is over, in percent; 0 while nothing is."""
+        """Ended tasks in percent of all tasks."""
         return 100.0 * self.ended / self.total_tasks_created if self.ended else 0.0
 
     @property
     def success_rate(self) -> float:
-        """Of what is over, how much succeeded, in percent; 0 while nothing is over (never a flattering 100)."""
+        """Completed tasks in percent of the ended ones; 0 while no task has ended."""
         return 100.0 * self.completed_tasks / self.ended if self.ended else 0.0
 
     def _check(self, holds: bool, problem: str) -> None:

@@ -15,7 +15,8 @@ from sellerwatch.agents.pool import Grant
 from sellerwatch.crawling.claim import Claim
 from sellerwatch.crawling.claim_ahead import ClaimAhead
 from sellerwatch.crawling.context import Crawl
-from sellerwatch.crawling.worker_queues import ClaimQueue, FetchResult, ResultQueue
+from sellerwatch.crawling.judged_result import FetchResult
+from sellerwatch.crawling.worker_queues import ClaimQueue, ResultQueue
 
 log = logging.getLogger(__name__)
 

@@ -1,11 +1,12 @@
-"""The result of one request, read and judged, ready for the transaction that absorbs it.
+"""The result of one request: as it was fetched, then read and judged for the transaction that absorbs it.
 
 Made before the transaction: bodies are parsed and facts hashed here, not while the database waits.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sellerwatch.agents.agent import Outcome
@@ -24,30 +25,38 @@ from sellerwatch.catalog.absorb import Part, read_part
 from sellerwatch.catalog.facts import body_hash
 from sellerwatch.catalog.ports import Unparsable
 from sellerwatch.catalog.product import PartType
+from sellerwatch.catalog.quarantine_check import UnreadableAnswer
 from sellerwatch.crawling.claim import Claim
+from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.task import Purpose, TaskType
 from sellerwatch.kernel.failure import Failure, FailureCode
-from sellerwatch.kernel.fast_values import quick
+from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import ItemNo
 from sellerwatch.marketplaces.ports import Marketplace
+
+log = logging.getLogger(__name__)
 
 #: An error of our own while an answer was read: neither agent nor marketplace is blamed.
 INTERNAL_ERROR = Verdict(TaskEnd.FAILED, Outcome.BLAMELESS, FailureCode.INTERNAL)
 
 
+#: One of this many good answers is searched for fields that are not in the contract; searching all would cost more than
+#: reading them. A prime: details and options alternate, and each kind has to be searched.
+UNKNOWN_FIELDS_EVERY = 17
+
+
 @dataclass(frozen=True, slots=True)
-class UnreadableAnswer:
-    """An answer that is JSON and does not match the contract; kept, so that a later parser can read it. A list page has
-    no `item_no`."""
+class FetchResult:
+    """How one request ended. Without an answer, `problem` names the error in our own code."""
 
-    part: PartType
-    item_no: ItemNo | None
+    claim: Claim
+    answer: Answer | None
     problem: str
-    body: bytes
-    hash: str
+    seconds: float
+    at: datetime
 
 
-@quick
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class JudgedResult:
     """What became of one claim, ready to be absorbed."""
@@ -76,7 +85,7 @@ class JudgedResult:
         return self.verdict.counts
 
     @property
-    def charge(self) -> RequestOutcome:
+    def request_outcome(self) -> RequestOutcome:
         """Return what is recorded for the agent and the endpoint's circuit."""
         task, claim, verdict = self.claim.task, self.claim, self.verdict
         return RequestOutcome(
@@ -96,6 +105,45 @@ class JudgedResult:
             is_pool_probe=claim.is_pool_probe,
             is_endpoint_probe=claim.is_endpoint_probe,
         )
+
+
+class AnswerReader:
+    """Reads and judges what was fetched: how it ends the task, what the agent is charged with, what each waits for."""
+
+    def __init__(self, crawl: Crawl) -> None:
+        self._crawl = crawl
+        self._answers_read = 0
+
+    def judge(self, result: FetchResult) -> JudgedResult:
+        """Return what the result means for task and agent, and how long each waits after a failure."""
+        crawl = self._crawl
+        judged = self._read(result)
+        if judged.end is TaskEnd.FAILED:
+            judged = replace(judged, wait=crawl.retry_pause.wait(result.claim.task.retry_count + 1, crawl.rng))
+        if judged.verdict.agent.is_failure:
+            asked_for = judged.wait if judged.end is TaskEnd.AGAIN else None
+            judged = replace(judged, rest=crawl.rest(asked_for))
+        return judged
+
+    def _read(self, result: FetchResult) -> JudgedResult:
+        claim, problem = result.claim, result.problem
+        try:
+            if result.answer is not None:
+                judged = judge(claim, result.answer, self._crawl.marketplace, result.seconds, result.at)
+                return self._with_unknown_fields(judged, result.answer.body)
+        except Exception as error:
+            log.exception("an answer cannot be read", extra={"task": claim.task.task_id})
+            problem = type(error).__name__
+        return internal_error(claim, problem, result.seconds, result.at)
+
+    def _with_unknown_fields(self, judged: JudgedResult, body: bytes) -> JudgedResult:
+        """Note fields that are not in the contract, for some of the answers. A body that is equal to the last one was
+        read, and searched or not, when it first came."""
+        was_read = bool(judged.parts) and judged.parts[0].normalized is not None
+        self._answers_read += was_read
+        if not was_read or self._answers_read % UNKNOWN_FIELDS_EVERY != 1:
+            return judged
+        return replace(judged, unknown=self._crawl.marketplace.unknown_fields(judged.parts[0].type, body))
 
 
 def judge(claim: Claim, answer: Answer, marketplace: Marketplace, took: float, now: datetime) -> JudgedResult:

@@ -1,8 +1,8 @@
-"""A run has read its seller's list: was it whole, and which products does it lack?
+"""When a run has read its seller's list: check that the list is complete, and find the products that are missing.
 
-Products move between pages while a list is read: a total that what was seen falls short of means that some were missed,
-and the list is read again. Only a whole list says anything about what is gone. It stops working where the marketplace
-states a larger total than it ever shows: then nothing is removed.
+Products move between pages while a list is read: where fewer were seen than the total states, the list is read again.
+Only a complete list shows which products are gone. Where the marketplace states a larger total than it ever lists,
+nothing is removed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from sellerwatch.catalog.ports import ListStanding
+from sellerwatch.catalog.ports import ListCounts
 from sellerwatch.catalog.product import PartType, Product
 from sellerwatch.catalog.removal import LISTS_WITHOUT, Removal, RemovalReason
 from sellerwatch.crawling.absorb_batch import AbsorbBatch, CrawlRules, RunState
@@ -33,7 +33,7 @@ def end_list(batch: AbsorbBatch, run: RunState) -> None:
         return
     batch.write_products()
     total = execution.list_total or 0
-    standing = tx.products.list_standing(execution.seller_id, execution.execution_id)
+    standing = tx.products.list_counts(execution.seller_id, execution.execution_id)
     foreign = {*tx.run_notes.of(execution.execution_id)[NoteKind.FOREIGN], *map(str, run.foreign)}
     if standing.seen + len(foreign) < total:
         _read_again(batch, run, total)
@@ -42,8 +42,8 @@ def end_list(batch: AbsorbBatch, run: RunState) -> None:
 
 
 def hold_all(tx: CrawlTx, execution: Execution, ids: Iterator[str], now: datetime) -> tuple[Notice, ...]:
-    """A seller that had products shows none at all: that is for a person to believe."""
-    standing = tx.products.list_standing(execution.seller_id, execution.execution_id)
+    """Hold the removal of all products of a seller whose list is empty, until an operator decides."""
+    standing = tx.products.list_counts(execution.seller_id, execution.execution_id)
     if not standing.missing:
         return ()
     return (_hold(tx, execution, RemovalReason.EMPTY_LIST, standing, ids, now),)
@@ -57,7 +57,7 @@ def list_tasks(
     rules: CrawlRules,
     now: datetime,
 ) -> list[Task]:
-    """One list task for each of these pages of a seller."""
+    """Return one list task for each of these pages of a seller."""
     return [
         Task(
             task_id=TaskId(next(ids)),
@@ -88,9 +88,9 @@ def _read_again(batch: AbsorbBatch, run: RunState, total: int) -> None:
         run.added += tx.tasks.add(again)
 
 
-def _judge_missing(batch: AbsorbBatch, run: RunState, standing: ListStanding, total: int) -> None:
+def _judge_missing(batch: AbsorbBatch, run: RunState, standing: ListCounts, total: int) -> None:
     tx, execution = batch.tx, run.execution
-    reason = batch.rules.brake.holds(standing.missing, standing.told, total)
+    reason = batch.rules.removal_rules.holds(standing.missing, standing.told, total)
     if reason is not None:
         batch.notices.append(_hold(tx, execution, reason, standing, batch.ids, batch.now))
         return
@@ -106,7 +106,7 @@ def _judge_missing(batch: AbsorbBatch, run: RunState, standing: ListStanding, to
 
 
 def _proof(batch: AbsorbBatch, run: RunState, product: Product) -> Task:
-    """Its detail is asked once more; a 404 is what it hopes for."""
+    """Return a task that asks for the detail once more; a 404 proves that the product is gone."""
     return Task(
         task_id=TaskId(next(batch.ids)),
         execution_id=run.execution.execution_id,
@@ -126,11 +126,11 @@ def _hold(
     tx: CrawlTx,
     execution: Execution,
     reason: RemovalReason,
-    standing: ListStanding,
+    standing: ListCounts,
     ids: Iterator[str],
     now: datetime,
 ) -> Notice:
-    """One question a seller: what an earlier run asked is asked by this one."""
+    """Hold a removal. A seller has one held removal at most: an earlier one is superseded."""
     seller_id, missing, told = execution.seller_id, standing.missing, standing.told
     earlier = tx.removals.held_of(seller_id)
     if earlier is not None:

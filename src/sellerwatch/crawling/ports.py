@@ -15,6 +15,7 @@ from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.task import READY_STATES, Task, TaskStatus, TaskType
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
+from sellerwatch.kernel.leases import LeasesTx
 from sellerwatch.kernel.paging import Cursor, Page
 
 
@@ -30,7 +31,7 @@ class TaskFilter:
 
 class Tasks(Protocol):
     def add(self, tasks: Iterable[Task]) -> int:
-        """Add those whose product has none of that type in this run yet; says how many that were."""
+        """Add tasks, except where the product has one of the type in the run already; return how many were added."""
         ...
 
     def get(self, task_id: TaskId) -> Task | None: ...
@@ -38,11 +39,11 @@ class Tasks(Protocol):
     def get_many(self, task_ids: Sequence[TaskId]) -> dict[TaskId, Task]: ...
 
     def take_many(self, task_ids: Sequence[TaskId]) -> dict[TaskId, Task]:
-        """Those of them that nobody else holds; nobody else moves them before we are done."""
+        """Return the tasks that no other transaction has locked, and lock them until commit."""
         ...
 
     def hold(self, tasks: Sequence[Task]) -> Sequence[Task]:
-        """Those that are still as they were when they were looked up; nobody else moves them before we are done."""
+        """Return the tasks that have not changed since they were read, and lock them until commit."""
         ...
 
     def save(self, tasks: Iterable[Task], now: datetime) -> None: ...
@@ -77,11 +78,11 @@ class TaskQueries(Protocol):
         ...
 
     def count(self, choice: TaskFilter) -> Mapping[tuple[SellerId, TaskType], int]:
-        """How many of a choice, by seller and type."""
+        """Count the tasks of a choice by seller and type."""
         ...
 
     def count_by_status(self, seller_id: SellerId, since: datetime, until: datetime) -> dict[TaskStatus, int]:
-        """Tasks of a seller made from `since` until before `until`."""
+        """Count the tasks of a seller created from `since` until before `until`."""
         ...
 
 
@@ -91,31 +92,31 @@ class RunTasks(Protocol):
     def open_of(self, execution_id: ExecutionId, statuses: Sequence[TaskStatus]) -> Sequence[Task]: ...
 
     def open_items(self, execution_id: ExecutionId, items: Sequence[ItemNo]) -> dict[ItemNo, int]:
-        """How many tasks of each of these products are not over in this run."""
+        """Count the open tasks of each of these products in this run."""
         ...
 
     def count_lists(self, execution_id: ExecutionId, *, is_open: bool = False) -> int:
-        """List tasks made in this run so far, or only those that are not over."""
+        """Count the list tasks of this run, or only the open ones."""
         ...
 
     def unread_pages(self, execution_id: ExecutionId) -> int:
-        """Pages of this run's list that no task has read."""
+        """Count the pages of this run's list that no task has read."""
         ...
 
     def failures(self, execution_id: ExecutionId, limit: int) -> Sequence[tuple[Failure, int]]:
-        """Why tasks of a run failed, each failure with the number of tasks it hit; most frequent first."""
+        """Return why tasks of a run failed, each failure with the number of its tasks; most frequent first."""
         ...
 
     def tally(self, execution_id: ExecutionId) -> dict[tuple[str, str], int]:
-        """How many tasks of each (type, status)."""
+        """Count the tasks of each (type, status)."""
         ...
 
 
 class TaskClaims(Protocol):
-    """Which tasks may be started, and which are held by whom."""
+    """Which tasks may be started, and which worker holds which."""
 
     def attempts_held(self, worker_id: WorkerId, task_ids: Sequence[TaskId]) -> dict[TaskId, int]:
-        """The guard of every outcome: which of these this worker still holds, and at which attempt."""
+        """Return the attempt of each of these tasks that this worker still holds: the guard of every result."""
         ...
 
     def ready(
@@ -126,27 +127,27 @@ class TaskClaims(Protocol):
         states: Sequence[TaskStatus] = READY_STATES,
         types: Sequence[TaskType] | None = None,
     ) -> Sequence[Task]:
-        """Tasks of one run that may be started now, earliest first; of these types alone if given."""
+        """Return tasks of one run that may be started now, earliest first; if given, of these types only."""
         ...
 
     def next_ready(self, execution_id: ExecutionId, types: Sequence[TaskType] | None = None) -> datetime | None:
-        """When the next task of one run that waits for its time may be started; of these types alone if given."""
+        """Return when the next task of one run may be started; if given, of these types only."""
         ...
 
     def count_published(self, execution_id: ExecutionId) -> int:
-        """How many tasks of a run the queue was told of and nobody has taken."""
+        """Count the tasks of a run that are PUBLISHED and not started."""
         ...
 
     def published_before(self, time: datetime, limit: int) -> Sequence[Task]:
-        """PUBLISHED since before then, and not taken."""
+        """Return tasks that are PUBLISHED since before then and not started."""
         ...
 
     def published_by_lapsed(self, beat_before: datetime) -> Sequence[Task]:
-        """PUBLISHED by a process that is silent since then and not yet known to be gone."""
+        """Return tasks PUBLISHED by a process without a heartbeat since then that has not been buried."""
         ...
 
     def held_by_lapsed(self, beat_before: datetime) -> Sequence[Task]:
-        """IN_PROGRESS with a worker that is gone or silent since then."""
+        """Return tasks IN_PROGRESS with a worker that is gone or without a heartbeat since then."""
         ...
 
     def held_by(self, worker_id: WorkerId) -> Sequence[Task]: ...
@@ -160,21 +161,21 @@ class Executions(Protocol):
     def get(self, execution_id: ExecutionId) -> Execution | None: ...
 
     def hold(self, execution_ids: Collection[ExecutionId]) -> None:
-        """Nobody else absorbs for these runs, or ends them, before we are done."""
+        """Lock these runs until commit, so that no other process absorbs for them or ends them."""
         ...
 
     def open_of(self, seller_id: SellerId) -> Execution | None: ...
 
     def pending(self) -> Sequence[Execution]:
-        """Those that wait to be started, oldest first."""
+        """Return the runs that wait to be started, oldest first."""
         ...
 
     def running(self) -> Sequence[Execution]:
-        """All that are RUNNING, oldest first."""
+        """Return the RUNNING runs, oldest first."""
         ...
 
     def at_work(self) -> Sequence[Execution]:
-        """Those of the running that are not paused."""
+        """Return the RUNNING runs that are not paused."""
         ...
 
 
@@ -194,7 +195,7 @@ class ExecutionQueries(Protocol):
 
 class NoteKind(StrEnum):
     """What is noted of a run: how many parts were judged, which fields changed, what could not be read (each with its
-    number); items on the list that are others'; why it is paused; tasks whose answer could not be read, as
+    number); items on the list that are other sellers'; why it is paused; tasks whose answer could not be read, as
     "taskId problem"; those of them that may be claimed although the run is paused."""
 
     JUDGED = "judged"
@@ -208,11 +209,11 @@ class NoteKind(StrEnum):
 
 class RunNotes(Protocol):
     def of(self, execution_id: ExecutionId) -> dict[NoteKind, dict[str, int]]:
-        """Every kind is there, if only empty."""
+        """Return the notes of a run. Every kind is there, also without a note."""
         ...
 
     def add(self, execution_id: ExecutionId, notes: Mapping[tuple[NoteKind, str], int]) -> None:
-        """Adds to the numbers that are there."""
+        """Add to the stored numbers."""
         ...
 
     def clear(self, execution_id: ExecutionId, kind: NoteKind) -> int: ...
@@ -220,11 +221,11 @@ class RunNotes(Protocol):
     def remove(self, execution_id: ExecutionId, notes: Collection[tuple[NoteKind, str]]) -> None: ...
 
     def rechecks(self) -> Sequence[TaskId]:
-        """Tasks of running executions that are noted as RECHECK."""
+        """Return tasks of running executions that are noted as RECHECK."""
         ...
 
     def paused_without_recheck(self) -> Sequence[ExecutionId]:
-        """Running executions that are paused, have unread tasks, and none of them noted as RECHECK."""
+        """Return running executions that are paused and have unread tasks, none of them noted as RECHECK."""
         ...
 
 
@@ -246,27 +247,17 @@ class Workers(Protocol):
     def enter(self, worker: WorkerInfo) -> None: ...
 
     def beat(self, worker_id: WorkerId, now: datetime) -> None:
-        """Also revives one that was given up for dead: what it held then meets the guard of its tasks."""
+        """Renew the heartbeat, also of a worker that was buried: the guard protects the tasks that it held."""
         ...
 
     def leave(self, worker_id: WorkerId, now: datetime) -> None: ...
 
     def bury(self, beat_before: datetime, now: datetime) -> int:
-        """Workers silent since then are gone, and with them their leases of jobs."""
+        """End workers without a heartbeat since then, and their leases of jobs; return how many."""
         ...
 
 
-class Leases(Protocol):
-    """What must be done by one process at a time."""
-
-    def take(self, job: str, owner: str, until: datetime, now: datetime) -> bool: ...
-
-    def finish(self, job: str, owner: str, now: datetime, error: str | None = None) -> None: ...
-
-    def last_finished(self, job: str) -> datetime | None: ...
-
-
-class Dues(Protocol):
+class DueTimes(Protocol):
     """When the next of each kind of work is due, for loops that sleep until then. None: there is none."""
 
     def start(self, now: datetime) -> datetime | None:
@@ -302,7 +293,7 @@ class Dues(Protocol):
         ...
 
 
-class CrawlTx(CatalogTx, PoolTx, AccessTx, Protocol):
+class CrawlTx(CatalogTx, PoolTx, AccessTx, LeasesTx, Protocol):
     @property
     def tasks(self) -> Tasks: ...
 
@@ -328,7 +319,4 @@ class CrawlTx(CatalogTx, PoolTx, AccessTx, Protocol):
     def workers(self) -> Workers: ...
 
     @property
-    def leases(self) -> Leases: ...
-
-    @property
-    def dues(self) -> Dues: ...
+    def dues(self) -> DueTimes: ...

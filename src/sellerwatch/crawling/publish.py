@@ -1,6 +1,6 @@
-"""Telling the queue what may be done: tasks that are due become messages, some ahead of the workers, never all of them.
+"""Publish tasks that are due to the queue: at most 200 of each run at a time.
 
-The database keeps the rest: what waits there costs nothing, is shared fairly between runs, and can be cancelled. A row
+The others wait in the database, where they cost nothing, are shared fairly between runs, and can be cancelled. A row
 says PUBLISHED before its message is sent, so that no message comes before its row; a message that was not taken puts
 its row back at once, and one that was lost is noticed when its row has been PUBLISHED for too long.
 """
@@ -21,14 +21,14 @@ log = logging.getLogger(__name__)
 
 #: Messages of one run that wait in the queue at most.
 AHEAD = 200
-#: A message that nobody got for so long is taken for lost. One that comes after all finds its task published or done.
+#: A message that was not received for this long counts as lost. If it comes after all, its task is published or done.
 LOST_AFTER = timedelta(minutes=15)
 SWEPT_AT_ONCE = 500
 UNPUBLISHED = (TaskStatus.RETRY, TaskStatus.WAITING)
 
 
 async def publish_due(crawl: Crawl) -> int:
-    """What is due, as far as the queue holds little of its run; says how many messages were sent."""
+    """Publish due tasks of runs that have few messages in the queue. Return how many messages were sent."""
     now = crawl.clock.now()
     tasks = await crawl.store.transact(lambda tx: _published(tx, crawl.worker_id, now))
     if not tasks:
@@ -57,7 +57,7 @@ def _published(tx: CrawlTx, worker_id: WorkerId, now: datetime) -> list[Task]:
 
 
 async def _take_back(crawl: Crawl, unsent: Sequence[Task]) -> None:
-    """They wait again; one that somebody took meanwhile is not ours to move."""
+    """Put back tasks whose message was not sent, unless a worker has started them meanwhile."""
     if not unsent:
         return
     now = crawl.clock.now()
@@ -73,7 +73,7 @@ async def _take_back(crawl: Crawl, unsent: Sequence[Task]) -> None:
 
 
 async def republish_lost(crawl: Crawl) -> int:
-    """Rows that have been PUBLISHED for too long: their message is lost, or never was."""
+    """Put back tasks that have been PUBLISHED for too long: their message is lost or was never sent."""
     if not crawl.queue.names_tasks:
         return 0
     now = crawl.clock.now()

@@ -1,4 +1,4 @@
-"""Tasks that come back: their worker vanished, stopped, or their run was ended from outside."""
+"""Put back tasks whose worker vanished or stopped, and end runs from outside."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sellerwatch.crawling.absorb_batch import CrawlRules
 from sellerwatch.crawling.absorb_results import end_failed, over_of
 from sellerwatch.crawling.execution import Execution, ExecutionNotFound
 from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.crawling.save_execution import save_execution
 from sellerwatch.crawling.task import Task, TaskStatus
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.errors import SellerwatchError
@@ -24,7 +25,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class PutBack:
-    """What a sweep found: tasks to be done again, tasks given up as poison, permits of the dead counted as used."""
+    """What a sweep did: tasks put back, tasks that failed as poison, and permits of lost workers counted as used."""
 
     again: int
     poison: int
@@ -48,8 +49,8 @@ def put_back_lost(tx: CrawlTx, visibility: timedelta, rules: CrawlRules, ids: It
             continue
         (again if moved.is_open else poison).append(moved)
     # Killed between their rows and their messages; where the message was sent after all, a second one does no harm.
-    unsure = tx.tasks.hold(tx.task_claims.published_by_lapsed(beat_before))
-    tx.tasks.save([*again, *(task.put_back(now) for task in unsure)], now)
+    unsent = tx.tasks.hold(tx.task_claims.published_by_lapsed(beat_before))
+    tx.tasks.save([*again, *(task.put_back(now) for task in unsent)], now)
     notices = end_failed(tx, poison, rules, ids, now)
     permits = tx.permits.answer_lapsed(beat_before, at)
     tx.workers.bury(beat_before, now)
@@ -57,7 +58,7 @@ def put_back_lost(tx: CrawlTx, visibility: timedelta, rules: CrawlRules, ids: It
 
 
 def release(tx: CrawlTx, worker_id: WorkerId, rules: CrawlRules, ids: Iterator[str], at: Moment) -> int:
-    """A worker that stops puts back what it still holds, at no cost to the tasks, and leaves."""
+    """Put back what a worker holds that stops, at no cost to the tasks. Return how many tasks."""
     held = tx.task_claims.held_by(worker_id)
     _hand_back(tx, held, rules, ids, at.now)
     tx.permits.answer_all_of(worker_id, at)
@@ -68,8 +69,8 @@ def release(tx: CrawlTx, worker_id: WorkerId, rules: CrawlRules, ids: Iterator[s
 def put_back_unknown(
     tx: CrawlTx, worker_id: WorkerId, known: Set[TaskId], rules: CrawlRules, ids: Iterator[str], at: Moment
 ) -> int:
-    """The answer to a claim was lost, so that a worker holds what it knows nothing of: that goes back, its permits
-    spent. The worker's heart beats, so nobody else would ever do it."""
+    """Put back tasks that a worker holds in the database and does not know, because the result of a claim was lost.
+    Their permits count as used. The worker is alive, so no other process puts them back."""
     unknown = [task for task in tx.task_claims.held_by(worker_id) if task.task_id not in known]
     _hand_back(tx, unknown, rules, ids, at.now)
     tx.permits.answer_of(worker_id, [task.task_id for task in unknown], at)
@@ -86,12 +87,12 @@ def _hand_back(tx: CrawlTx, held: Sequence[Task], rules: CrawlRules, ids: Iterat
 def cancel_execution(
     tx: CrawlTx, execution_id: ExecutionId, reason: Failure, rules: CrawlRules, ids: Iterator[str], now: datetime
 ) -> Execution:
-    """End a run: what waits is cancelled, what is in flight may finish and is still taken in."""
+    """End a run: cancel waiting tasks. Requests in flight may finish, and their results are absorbed."""
     execution = tx.executions.get(execution_id)
     if execution is None:
         raise ExecutionNotFound(execution_id=execution_id)
     failed = execution.fail(reason, now)
-    tx.executions.save(failed)
+    save_execution(tx, execution, failed)
     waiting = tx.run_tasks.open_of(execution_id, (TaskStatus.WAITING, TaskStatus.PUBLISHED, TaskStatus.RETRY))
     end_failed(tx, [task.cancel(now, reason) for task in waiting], rules, ids, now)
     return tx.executions.get(execution_id) or failed
@@ -102,13 +103,13 @@ def _run_ended(now: datetime) -> Failure:
 
 
 def reopen_tasks(tx: CrawlTx, tasks: Sequence[Task], now: datetime) -> int:
-    """By an operator: failed tasks are to be done after all; their runs are running again."""
+    """Reopen failed tasks for an operator. Runs that had ended are running again."""
     by_run: dict[ExecutionId, list[Task]] = defaultdict(list)
     for task in tasks:
         by_run[task.execution_id].append(task.reopen(now))
     for execution_id, reopened in sorted(by_run.items()):
         execution = tx.executions.get(execution_id)
         if execution is not None:
-            tx.executions.save(execution.reopen_tasks(len(reopened)))
+            save_execution(tx, execution, execution.reopen_tasks(len(reopened)))
         tx.tasks.save(reopened, now)
     return len(tasks)

@@ -98,11 +98,18 @@ class FollowedRuns:
     is_any_working: bool
 
 
-def follow_runs(tx: CrawlTx, execution_ids: Sequence[ExecutionId]) -> FollowedRuns:
-    """Return these runs as they are now."""
+def follow_runs(tx: CrawlTx, _: OperationContext, execution_ids: Sequence[ExecutionId]) -> FollowedRuns:
+    """Return these runs as they are now, for a progress display."""
     found = [run for run in map(tx.executions.get, execution_ids) if run is not None]
     working = {run.execution_id for run in tx.executions.at_work()}
     return FollowedRuns(found, any(run.execution_id in working for run in found))
+
+
+def saw_everything(tx: CrawlTx, _: OperationContext, execution_id: ExecutionId) -> bool:
+    """Return whether every task of a run succeeded and it saw as many products as the list stated."""
+    run = find_execution(tx, execution_id)
+    seen = tx.products.list_counts(run.seller_id, execution_id).seen
+    return run.all_succeeded and seen >= (run.list_total or 0)
 
 
 def find_execution(tx: CrawlTx, execution_id: ExecutionId) -> Execution:

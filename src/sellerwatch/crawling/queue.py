@@ -1,7 +1,7 @@
-"""Where tasks wait to be taken: the port of the queue, and the embedded one.
+"""The port of the task queue, and the embedded queue.
 
 The task's row is the truth, a message only a hint that it may be taken. So a message that comes twice, late or never
-costs nothing but time: what is not to be done any more is not done, and what nobody was told of is told again.
+costs only time: a task that has ended is not done again, and a task without a message is published again.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from sellerwatch.kernel.ids import TaskId
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A message in hand: the task it names, and by what the queue knows it. `task_id` is None where it named nothing
-    that is a task's."""
+    """A received message: the task that it names, and its handle in the queue. `task_id` is None where it names no
+    task."""
 
     task_id: TaskId | None
     handle: str
@@ -33,20 +33,20 @@ class DeadLetter:
 
 
 class Queue(Protocol):
-    """Every method may fail with `Unavailable`. What was received is in hand until it is acknowledged, or until it was
-    not extended for a while: then somebody else gets it."""
+    """Every method may fail with `Unavailable`. A received message is hidden from other workers until it is
+    acknowledged, or until it was not extended for a while."""
 
     @property
     def names_tasks(self) -> bool:
-        """Tasks are taken when a message names them; else whichever are ready."""
+        """Whether tasks are claimed only when a message names them."""
         ...
 
     async def send(self, tasks: Sequence[Task]) -> frozenset[TaskId]:
-        """Says whose messages were taken; the others were not, and must be sent again."""
+        """Return the tasks whose message was accepted; the others have to be sent again."""
         ...
 
     async def receive(self, most: int, patience: float) -> Sequence[Hint]:
-        """Up to so many; with none there, wait for the first at most so many seconds."""
+        """Return up to `most` messages; if there is none, wait for one for at most `patience` seconds."""
         ...
 
     async def acknowledge(self, hints: Sequence[Hint]) -> None: ...
@@ -55,23 +55,23 @@ class Queue(Protocol):
 
 
 class DeadLetters(Protocol):
-    """What the queue gave up."""
+    """Messages that the queue gave up."""
 
     async def count(self) -> int: ...
 
     async def look(self, most: int) -> Sequence[DeadLetter]:
-        """The first of them; nobody else sees these for a moment."""
+        """Return the first ones and hide them from other readers for a moment."""
         ...
 
     async def remove(self, letters: Sequence[DeadLetter]) -> None: ...
 
     async def leave(self, letters: Sequence[DeadLetter]) -> None:
-        """Looked at only: they can be seen again at once."""
+        """Make letters that were only looked at visible again."""
         ...
 
 
 class EmbeddedQueue:
-    """The claim on the tasks' table is the queue: a row that may be done is its own message."""
+    """The table of tasks is the queue: a row that may be claimed is its own message."""
 
     names_tasks = False
 

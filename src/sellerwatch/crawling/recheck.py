@@ -15,16 +15,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from sellerwatch.catalog.quarantine import CaseKind
+from sellerwatch.catalog.quarantine_check import UnreadableAnswer
 from sellerwatch.crawling.absorb_batch import AbsorbBatch, CrawlRules, RunState
 from sellerwatch.crawling.ports import CrawlTx, NoteKind
 from sellerwatch.crawling.task import Task, TaskStatus
-from sellerwatch.kernel.fast_values import altered
 from sellerwatch.kernel.ids import ExecutionId, TaskId
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.oversight.record_audit import record_audit
 
 #: Tasks of a run that one re-check reads again.
 AT_ONCE = 3
@@ -42,6 +44,25 @@ def settle_rechecks(batch: AbsorbBatch, run: RunState) -> None:
         _go_on(batch, run)
     if run.is_paused and not run.rechecks:
         _plan(batch, run)
+
+
+def note_unreadable(batch: AbsorbBatch, run: RunState, task_id: TaskId, answer: UnreadableAnswer) -> None:
+    """Hold an answer that the parser cannot read, and count it; many of one kind pause the run. An answer that a
+    re-check finds as it was is not counted again."""
+    run.end_recheck(task_id)
+    if run.unread.get(task_id) != answer.kind_of_problem:
+        run.tally.fail_to_read(answer.kind_of_problem)
+        run.note_unread(task_id, answer.kind_of_problem)
+    batch.quarantine_check.hold_unreadable(run, answer)
+    number = run.tally.unreadable.get(answer.kind_of_problem, 0)
+    if number >= batch.rules.drift.unreadable and not run.is_paused and not run.is_over:
+        run.paused = f"{number} answers could not be read: {answer.problem}"
+        every = batch.rules.recheck_every.total_seconds()
+        text = (
+            f"The run of {run.seller_id} is paused: {run.paused}. A few of them are read again every {every:g} s, and"
+            " the run goes on by itself once they are readable. To decide now, release or drop its quarantine case."
+        )
+        batch.notices.append(Notice("run.paused", run.execution_id, text))
 
 
 def plan_missing(tx: CrawlTx, rules: CrawlRules, ids: Iterator[str], now: datetime) -> int:
@@ -62,11 +83,11 @@ def plan_missing(tx: CrawlTx, rules: CrawlRules, ids: Iterator[str], now: dateti
 
 
 def stop_rechecks(tx: CrawlTx, execution_id: ExecutionId, now: datetime) -> None:
-    """A person decided the case: what was to be read again is an ordinary task of the run, and no longer waits."""
+    """End the re-checks of a run after an operator has decided: their tasks are ordinary tasks and no longer wait."""
     waiting = [TaskId(name) for name in tx.run_notes.of(execution_id)[NoteKind.RECHECK]]
     open_tasks = [task for task in tx.tasks.get_many(waiting).values() if task.may_start] if waiting else []
     # Due by every process's clock, not only by that of the command's host.
-    tx.tasks.save([altered(task, available_at=task.created_at) for task in tx.tasks.hold(open_tasks)], now)
+    tx.tasks.save([replace(task, available_at=task.created_at) for task in tx.tasks.hold(open_tasks)], now)
     tx.run_notes.clear(execution_id, NoteKind.RECHECK)
     tx.run_notes.clear(execution_id, NoteKind.UNREAD_TASK)
 
@@ -80,7 +101,7 @@ def recheck_at(tx: CrawlTx, notes: Mapping[NoteKind, Mapping[str, int]]) -> date
 
 
 def _resolve(batch: AbsorbBatch, run: RunState, problem: str) -> None:
-    """This kind of problem is over: close its case and reopen the tasks that failed because of it."""
+    """Close the case of a kind of problem that is over, and reopen the tasks that failed because of it."""
     _reopen_unread(batch, run, [task_id for task_id, unread in run.unread.items() if unread == problem])
     run.forget_problem(problem)
     for case in [c for c in run.cases if c.kind is CaseKind.UNREADABLE and c.field == problem]:
@@ -89,7 +110,7 @@ def _resolve(batch: AbsorbBatch, run: RunState, problem: str) -> None:
         batch.tx.held_parts.free_case(case.case_id)
         run.cases.remove(case)
         shown = {"status": case.status}, {"status": resolved.status, "field": case.field}
-        batch.tx.audit.record(AuditEntry(batch.now, BY_ITSELF, "quarantine.resolve", "case", case.case_id, *shown))
+        record_audit(batch.tx, AuditEntry(batch.now, BY_ITSELF, "quarantine.resolve", "case", case.case_id, *shown))
 
 
 def _keep_paused(batch: AbsorbBatch, run: RunState) -> bool:
@@ -97,7 +118,7 @@ def _keep_paused(batch: AbsorbBatch, run: RunState) -> bool:
 
 
 def _go_on(batch: AbsorbBatch, run: RunState) -> None:
-    """Whatever else could not be read has another chance too."""
+    """Let the run go on, and reopen all tasks whose answer could not be read."""
     _reopen_unread(batch, run, list(run.unread))
     for problem in list(run.tally.unreadable):
         run.forget_problem(problem)
@@ -109,14 +130,14 @@ def _go_on(batch: AbsorbBatch, run: RunState) -> None:
 
 
 def _plan(batch: AbsorbBatch, run: RunState) -> None:
-    """Reopen those that failed longest ago, so that every unread task has its turn."""
+    """Reopen the tasks that failed longest ago, so that every unread task is tried in time."""
     numbers, most = Counter(run.unread.values()), batch.rules.drift.unreadable
     pausing = [task_id for task_id, problem in run.unread.items() if numbers[problem] >= most] or list(run.unread)
     found = [task for task in _tasks(batch, pausing) if task.status is TaskStatus.FAILED or task.may_start]
     chosen = sorted(found, key=lambda task: (task.completed_at or batch.now, task.task_id))[:AT_ONCE]
     due = batch.now + batch.rules.recheck_every
     _reopen(batch, run, chosen, due)
-    batch.tx.tasks.save([altered(task, available_at=due) for task in chosen if task.is_open], batch.now)
+    batch.tx.tasks.save([replace(task, available_at=due) for task in chosen if task.is_open], batch.now)
     for task in chosen:
         run.note_recheck(task.task_id)
 

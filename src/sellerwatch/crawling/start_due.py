@@ -1,4 +1,4 @@
-"""The embedded scheduler's turn: start the runs whose time has come, and try again those that could not be started."""
+"""Start the runs that are due, and retry those that could not be started: the embedded scheduler."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.execution import CrawlInProgress, Execution, ExecutionStatus
 from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.crawling.save_execution import save_execution
 from sellerwatch.crawling.trigger import start, trigger
 from sellerwatch.kernel.errors import SellerwatchError
 from sellerwatch.kernel.failure import Failure, FailureCode
@@ -18,7 +19,8 @@ from sellerwatch.kernel.ids import ExecutionId, SellerId
 from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.kernel.wording import failure_text
 from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.schedules.missed import Tick, due_at, late_at, late_tick, tick
+from sellerwatch.oversight.record_audit import record_audit
+from sellerwatch.schedules.missed import DueRun, due_at, late_at, late_tick, tick
 from sellerwatch.schedules.schedule import Schedule
 
 log = logging.getLogger(__name__)
@@ -28,13 +30,13 @@ ACTOR = "scheduler"
 
 @dataclass(frozen=True)
 class Started:
-    """One turn's work: runs that were started, those that wait to be started included."""
+    """How many runs were started, those that wait to be started included."""
 
     runs: int
 
 
 async def start_due(crawl: Crawl, *, late_only: bool = False) -> Started:
-    """Start every seller that is due. One that cannot be started never keeps the others from it.
+    """Start a run of every seller that is due. One that cannot be started does not stop the others.
 
     `late_only`: another scheduler starts them, and this is for those it has forgotten: overdue by more than a tenth of
     their interval.
@@ -53,7 +55,7 @@ async def start_due(crawl: Crawl, *, late_only: bool = False) -> Started:
         except SellerwatchError as error:
             note = str(error)
             log.warning("a due run was not started", extra={"seller": schedule.seller_id, "problem": note})
-        noted = partial(_note_turn, schedule=schedule, found=found, note=note, now=crawl.clock.now())
+        noted = partial(_save_next_due, schedule=schedule, found=found, note=note, now=crawl.clock.now())
         await crawl.store.transact(noted)
     return Started(runs)
 
@@ -78,7 +80,7 @@ async def retry_starts(crawl: Crawl) -> Started:
 
 
 def _due_starts(tx: CrawlTx, now: datetime) -> list[Execution]:
-    """Those whose time has come; at once what waited for an outage or a pause that is over."""
+    """Return the starts to be tried now: those that are due, and those whose outage or pause is over."""
     pending = tx.executions.pending()
     if not pending:
         return []
@@ -107,12 +109,12 @@ def _take(tx: CrawlTx, crawl: Crawl, execution: Execution, now: datetime) -> boo
         return False
     if current.next_start_at != execution.next_start_at or current.start_tries != execution.start_tries:
         return False
-    tx.executions.save(replace(current, next_start_at=now + crawl.start_taken))
+    save_execution(tx, current, replace(current, next_start_at=now + crawl.start_taken))
     return True
 
 
 def next_start(tx: CrawlTx, now: datetime) -> datetime | None:
-    """When the next execution that waits to be started is tried again; one that is due: now."""
+    """Return when the next waiting start is tried again; now if one is due."""
     if _due_starts(tx, now):
         return now
     times = [execution.next_start_at for execution in tx.executions.pending()]
@@ -120,7 +122,7 @@ def next_start(tx: CrawlTx, now: datetime) -> datetime | None:
 
 
 def next_due(tx: CrawlTx, now: datetime, *, late_only: bool = False) -> datetime | None:
-    """The first time at which `start_due` may find something to start; one that has passed: it would now.
+    """Return the first time at which `start_due` may find a run to start; a time that has passed means now.
 
     A schedule whose time has come waits for the seller's own moment; one whose time has not is looked at when it has.
     """
@@ -129,7 +131,7 @@ def next_due(tx: CrawlTx, now: datetime, *, late_only: bool = False) -> datetime
 
 
 async def _start(crawl: Crawl, schedule: Schedule) -> str | None:
-    """None when it was started or waits to be, else why the time passes without a run."""
+    """Start a run. Return None when it was started or waits to be, else why there is no run this time."""
     now = crawl.clock.now()
     due = due_at(schedule) or now
     await crawl.store.transact(partial(_overtake, seller_id=schedule.seller_id, due=due, now=now))
@@ -144,30 +146,25 @@ async def _start(crawl: Crawl, schedule: Schedule) -> str | None:
 
 
 def _is_of_this_time(run: Execution, due: datetime) -> bool:
-    """Another process is starting, or has started, the run that is due now."""
+    """Whether it is the run that is due now, started by another process."""
     return run.created_at >= due
 
 
 def _overtake(tx: CrawlTx, seller_id: SellerId, due: datetime, now: datetime) -> ExecutionId | None:
-    """An execution that could not be started before the next one is due gives way to it."""
+    """End an execution that could not be started before the next one is due."""
     waiting = tx.executions.open_of(seller_id)
     if waiting is None or waiting.status is not ExecutionStatus.PENDING or _is_of_this_time(waiting, due):
         return None
     cause = waiting.failure
-    failure = Failure.of(
-        FailureCode.OVERTAKEN,
-        now,
-        None if cause is None else cause.blame,
-        detail="" if cause is None else failure_text(cause),
-    )
-    tx.executions.save(waiting.fail(failure, now))
+    failure = Failure.because(cause, FailureCode.OVERTAKEN, now, None if cause is None else cause.blame)
+    save_execution(tx, waiting, waiting.fail(failure, now))
     note = failure_text(failure)
-    tx.audit.record(AuditEntry(now, ACTOR, "crawl.overtaken", "execution", waiting.execution_id, note=note))
+    record_audit(tx, AuditEntry(now, ACTOR, "crawl.overtaken", "execution", waiting.execution_id, note=note))
     return waiting.execution_id
 
 
 async def note_started(crawl: Crawl, seller_id: SellerId) -> None:
-    """Another scheduler started a run: the next one is due an interval later."""
+    """Move the next due time an interval on, because another scheduler started a run."""
     now = crawl.clock.now()
 
     def work(tx: CrawlTx) -> None:
@@ -178,14 +175,14 @@ async def note_started(crawl: Crawl, seller_id: SellerId) -> None:
     await crawl.store.transact(work)
 
 
-def _note_turn(tx: CrawlTx, schedule: Schedule, found: Tick, note: str | None, now: datetime) -> None:
-    """The next time, and on the trail whatever did not go as planned."""
+def _save_next_due(tx: CrawlTx, schedule: Schedule, found: DueRun, note: str | None, now: datetime) -> None:
+    """Save the next due time, and record on the audit trail what did not go as planned."""
     current = tx.schedules.get(schedule.schedule_id)
     if current is None or current.next_run_at != schedule.next_run_at:
         return
     tx.schedules.save(current.ran(found.next_run_at, now))
     if found.skipped:
         missed = f"{found.skipped} missed run(s) skipped, one caught up"
-        tx.audit.record(AuditEntry(now, ACTOR, "schedule.missed", "seller", schedule.seller_id, note=missed))
+        record_audit(tx, AuditEntry(now, ACTOR, "schedule.missed", "seller", schedule.seller_id, note=missed))
     if note:
-        tx.audit.record(AuditEntry(now, ACTOR, "schedule.skip", "seller", schedule.seller_id, note=note))
+        record_audit(tx, AuditEntry(now, ACTOR, "schedule.skip", "seller", schedule.seller_id, note=note))

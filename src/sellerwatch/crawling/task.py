@@ -1,4 +1,4 @@
-"""A crawl task: one thing to ask the marketplace."""
+"""A crawl task: one request of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Self
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.kernel.errors import Conflict, Invalid, NotFound
 from sellerwatch.kernel.failure import Failure, FailureCode
-from sellerwatch.kernel.fast_values import altered
+from sellerwatch.kernel.fast_values import copy_with
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, PlainText, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.lifecycle import Lifecycle
 
@@ -23,7 +23,7 @@ class TaskType(StrEnum):
 
 
 class Purpose(StrEnum):
-    """Why a task is there: to read, or to prove that a product is gone (then a 404 is what it hoped for)."""
+    """Why a task exists: to read, or to prove by a 404 that a product is gone."""
 
     CRAWL = "CRAWL"
     REMOVAL_PROOF = "REMOVAL_PROOF"
@@ -70,7 +70,7 @@ TASK_LIFE = Lifecycle(
 
 #: States of a task that still has to be done; an execution is over when none of its tasks is in one of them.
 OPEN_STATES = (TaskStatus.WAITING, TaskStatus.PUBLISHED, TaskStatus.IN_PROGRESS, TaskStatus.RETRY)
-#: Of those, where nobody has it in hand; what was tried before comes first.
+#: Open states in which no worker holds the task, in the order of claiming: tasks that were tried before come first.
 READY_STATES = (TaskStatus.RETRY, TaskStatus.WAITING, TaskStatus.PUBLISHED)
 
 RETRIES = 2
@@ -95,7 +95,7 @@ _PATTERNS = {
 
 @dataclass(eq=False)
 class InvalidRequestUrl(Invalid):
-    """A path that does not belong to its task's type; names the pattern."""
+    """A path that does not match the pattern of its task's type."""
 
     given: str
     task_type: str
@@ -116,7 +116,7 @@ class RetriesSpent(Conflict):
 
 
 class RequestUrl(PlainText):
-    """Path and query, joined to MARKETPLACE_URL when fetched; checked against the type of its task when made."""
+    """Path and query of a request to MARKETPLACE_URL. `parse` checks them against the type of the task."""
 
     __slots__ = ()
 
@@ -132,7 +132,7 @@ class RequestUrl(PlainText):
 
 @dataclass(frozen=True)
 class Task:
-    """One request to be made for a run, and what became of it.
+    """One request of a run, and how it ended.
 
     `failure` is why it failed; `note` what a completed task left out (`TaskNote`). `is_final`: FAILED for good; only
     such a failure is ever stored. `attempt` rises with every start and is the guard of a late answer: only the worker
@@ -166,7 +166,7 @@ class Task:
     is_final: bool = False
 
     def publish(self, now: datetime, by: WorkerId | None = None) -> Task:
-        """`by` sends its message; should it vanish, nobody knows whether it did."""
+        """Move to PUBLISHED. `by` is the process that sends the message; until it is sent, that process may vanish."""
         return self._move("publish", published_at=now, publish_count=self.publish_count + 1, worker_id=by)
 
     def start(self, worker_id: WorkerId, now: datetime, agent_row: int | None = None) -> Task:
@@ -174,9 +174,9 @@ class Task:
         return self._move("start", started_at=now, requests_made=self.requests_made + 1, **held)
 
     def publish_and_start(self, worker_id: WorkerId, now: datetime, agent_row: int | None = None) -> Task:
-        """Both, with one copy: there is one of these for every request."""
+        """Publish and start with one copy: every request does this once."""
         published = TASK_LIFE.after(self.status, "publish", self.task_id)
-        return altered(
+        return copy_with(
             self,
             status=TASK_LIFE.after(published, "start", self.task_id),
             published_at=now,
@@ -192,46 +192,46 @@ class Task:
         return self._move("complete", completed_at=now, failure=None, worker_id=None, lost_leases=0)
 
     def fail(self, failure: Failure, now: datetime) -> Task:
-        """Failed; whether for good, `can_retry` says."""
+        """Move to FAILED. `can_retry` says whether it may be tried again."""
         return self._move("fail", completed_at=now, failure=failure, worker_id=None, lost_leases=0)
 
     def can_retry(self, retries: int = RETRIES) -> bool:
         return self.status is TaskStatus.FAILED and not self.is_final and self.retry_count < retries
 
     def retry(self, not_before: datetime, retries: int = RETRIES) -> Task:
-        """Once more, later. A third retry (by default) is refused."""
+        """Try a failed task again, not before `not_before`. Raise `RetriesSpent` where its retries are used up."""
         moved = self._move("retry", retry_count=self.retry_count + 1, failure=None, completed_at=None)
         if not self.can_retry(retries):
             raise RetriesSpent(task_id=self.task_id, retries=retries)
-        return altered(moved, available_at=not_before)
+        return copy_with(moved, available_at=not_before)
 
     def put_back(self, not_before: datetime, *, counts: bool = False) -> Task:
-        """Not the task's fault (no budget, a shutdown, an outage): it waits until then and has lost nothing. `counts`:
-        the marketplace answered for its sake, so the request counts towards the task's limit."""
+        """Let it wait until `not_before` without using a retry (no budget, a shutdown, an outage). `counts`: the
+        marketplace answered the request, so it counts towards the task's limit of requests."""
         was_asked = self.status is TaskStatus.IN_PROGRESS and not counts
         made = max(0, self.requests_made - was_asked)
         return self._move("put_back", available_at=not_before, worker_id=None, requests_made=made)
 
     def excuse(self, not_before: datetime) -> Task:
-        """The marketplace was down: it waits until then, and whatever tries it had spent are given back."""
+        """Put it back after an outage of the marketplace, and give back the retries that it has used."""
         back = self.put_back(not_before)
-        return altered(back, retry_count=0, requests_made=max(0, back.requests_made - self.retry_count))
+        return copy_with(back, retry_count=0, requests_made=max(0, back.requests_made - self.retry_count))
 
     def give_back(self, now: datetime) -> Task:
-        """Its failures turned out to be the marketplace's: its tries are its own again, also if it had failed."""
+        """Give back the retries that an outage used; a task that FAILED because of it is reopened."""
         if self.status is TaskStatus.FAILED:
             return self.reopen(now)
-        return altered(self, retry_count=0, requests_made=max(0, self.requests_made - self.retry_count))
+        return copy_with(self, retry_count=0, requests_made=max(0, self.requests_made - self.retry_count))
 
     def lose_lease(self, now: datetime) -> Task:
-        """Its worker vanished. A task that outlives too many workers may be what kills them: it fails as poison."""
+        """Put it back after its worker vanished. The third time the task itself may be the cause, so it fails."""
         if self.lost_leases + 1 < LOST_LEASES:
-            return altered(self.put_back(now), lost_leases=self.lost_leases + 1)
-        self.put_back(now)  # refuses what nobody holds, as above: `cancel` alone would take it
+            return copy_with(self.put_back(now), lost_leases=self.lost_leases + 1)
+        self.put_back(now)  # refuses a task that no worker holds; `cancel` alone would accept it
         return self.cancel(now, Failure.of(FailureCode.WORKER_LOST, now, times=LOST_LEASES))
 
     def reopen(self, now: datetime) -> Task:
-        """By an operator: from FAILED for good, with a fresh count."""
+        """Try a task that failed for good again, with all its retries."""
         fresh = {"retry_count": 0, "lost_leases": 0, "requests_made": 0, "is_final": False}
         return self._move("reopen", failure=None, completed_at=None, available_at=now, **fresh)
 
@@ -240,7 +240,7 @@ class Task:
         return self._move("cancel", completed_at=now, failure=why, worker_id=None, is_final=True)
 
     def is_held_by(self, worker_id: WorkerId, attempt: int) -> bool:
-        """The guard of every outcome: still running, by this worker, at this attempt."""
+        """Whether this worker still holds the task at this attempt: the guard of every result."""
         return self.status is TaskStatus.IN_PROGRESS and self.worker_id == worker_id and self.attempt == attempt
 
     @property
@@ -253,14 +253,14 @@ class Task:
 
     @property
     def subject(self) -> str:
-        """What it asks about: a product, or a page of a seller's list."""
+        """The product, or the page of a seller's list, that it asks about."""
         return str(self.item_no) if self.item_no is not None else f"{self.seller_id}/{self.page_no}"
 
     @property
     def may_start(self) -> bool:
-        """Nobody has it in hand, and it is not over."""
+        """Whether it is open and no worker holds it."""
         return self.status in READY_STATES
 
     def _move(self, verb: str, **changed: object) -> Task:
         status = TASK_LIFE.after(self.status, verb, self.task_id)
-        return altered(self, status=status, **changed)
+        return copy_with(self, status=status, **changed)

@@ -1,4 +1,4 @@
-"""Starting a run: ask the marketplace how many products the seller has, then make the run's list tasks.
+"""Start a run: ask the marketplace how many products the seller has, then make the run's list tasks.
 
 The execution is written first, PENDING and with the time of its next try, so that a start is never lost: not by an
 outage, not by a process that dies while it asks. The question is asked outside any transaction.
@@ -21,16 +21,18 @@ from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.execution import CrawlInProgress, Execution, ExecutionStatus
 from sellerwatch.crawling.list_reconciliation import hold_all, list_tasks, pages_of
 from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.crawling.save_execution import add_execution, save_execution
 from sellerwatch.kernel.clock import moment
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import ExecutionId, ReplayableIds, SellerId
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.wording import failure_text
 from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.oversight.record_audit import record_audit
 from sellerwatch.schedules.schedule import Schedule
 from sellerwatch.sellers.seller import Seller, SellerNotFound
 
-#: Failed tries of a start after which a person is told.
+#: Failed tries of a start after which an alert is sent.
 ALERT_AFTER = 3
 #: Causes that are no failed try: nothing was asked.
 NOT_TRIED = frozenset(
@@ -45,8 +47,7 @@ NOT_TRIED = frozenset(
 
 @dataclass(frozen=True)
 class Triggered:
-    """What was started. `task_count` is the number of list pages, none for a seller without products; None while the
-    run waits to be started."""
+    """A run that was started. `task_count` is the number of its list pages; None while the run waits to be started."""
 
     execution_id: ExecutionId
     task_count: int | None
@@ -61,8 +62,8 @@ async def trigger(
 
 
 async def request_run(crawl: Crawl, seller_id: SellerId, actor: str, *, waits_for_pool: bool = False) -> ExecutionId:
-    """Write a PENDING execution: from now on the start is not lost. With the pool's breaker open it is refused, unless
-    it `waits_for_pool`."""
+    """Write a PENDING execution: from now on the start is not lost. Raise while the pool's breaker is open, unless it
+    `waits_for_pool`."""
     await crawl.store.read(lambda tx: _may_start(tx, seller_id))
     if crawl.robots is not None and not crawl.pause.everything:
         await crawl.robots.allow(crawl.clock.now())
@@ -78,7 +79,7 @@ async def request_run(crawl: Crawl, seller_id: SellerId, actor: str, *, waits_fo
         execution_id = ExecutionId(next(draw.replay()))
         execution = Execution.create(execution_id, schedule.schedule_id, seller_id, now)
         # Should this process die while it asks, another one tries again then.
-        tx.executions.add(replace(execution, next_start_at=now + _retry_after(crawl, 1), started_by=actor))
+        add_execution(tx, replace(execution, next_start_at=now + _retry_after(crawl, 1), started_by=actor))
         return execution_id, None, gate.notices
 
     execution_id, refusal, notices = await crawl.store.transact(work)
@@ -115,13 +116,13 @@ def _start(
     seller_id, actor = execution.seller_id, execution.started_by or "scheduler"
     pages = pages_of(total, crawl.rules.page_size)
     started = replace(execution.start(pages, now), list_total=total, deadline_at=now + crawl.deadline)
-    tx.executions.save(started)
+    save_execution(tx, execution, started)
     tx.tasks.add(list_tasks(started.execution_id, seller_id, range(pages), ids, crawl.rules, now))
     seller = tx.sellers.get(seller_id)
     if seller is not None:
         tx.sellers.save(seller.update_total_product_count(total, now))
     after = {"executionId": started.execution_id, "products": total, "pages": pages}
-    tx.audit.record(AuditEntry(now, actor, "crawl.start", "seller", seller_id, after=after))
+    record_audit(tx, AuditEntry(now, actor, "crawl.start", "seller", seller_id, after=after))
     return pages, () if pages else hold_all(tx, started, ids, now)
 
 
@@ -140,17 +141,18 @@ async def _waits(crawl: Crawl, execution_id: ExecutionId, why: NotAsked) -> Trig
         if (probe := _next_probe(tx, now)) is not None:
             later = min(later, probe)
         waiting = execution.wait_to_start(why.failure, later, counts=counts)
-        tx.executions.save(waiting)
+        save_execution(tx, execution, waiting)
         seller_id, text = execution.seller_id, failure_text(why.failure)
         if counts and waiting.start_tries == 1:
-            tx.audit.record(
+            record_audit(
+                tx,
                 AuditEntry(
                     now, execution.started_by or "scheduler", "crawl.start_failed", "seller", seller_id, note=text
-                )
+                ),
             )
         if counts and waiting.start_tries == ALERT_AFTER:
-            told = f"The run of {seller_id} could not be started in {ALERT_AFTER} tries; it is tried again. {text}"
-            return (Notice("start.failing", seller_id, told),)
+            alert = f"The run of {seller_id} could not be started in {ALERT_AFTER} tries; it is tried again. {text}"
+            return (Notice("start.failing", seller_id, alert),)
         return ()
 
     crawl.tell(await crawl.store.transact(work))
@@ -158,8 +160,8 @@ async def _waits(crawl: Crawl, execution_id: ExecutionId, why: NotAsked) -> Trig
 
 
 def _next_probe(tx: CrawlTx, now: datetime) -> datetime | None:
-    """When an endpoint that a start needs, and that is away, is asked next; None while both answer. Whoever asks, a
-    start has no reason to wait longer."""
+    """Return when the next probe of an endpoint that a start needs is sent; None while both endpoints answer. A start
+    does not wait longer than that."""
     circuits = tx.marketplace.circuits()
     return next_probe((circuits[Endpoint.LIST], circuits[Endpoint.TOKEN]), now)
 
@@ -177,19 +179,19 @@ def _may_start(tx: CrawlTx, seller_id: SellerId) -> tuple[Seller, Schedule]:
 
 
 def _pending(tx: CrawlTx, execution_id: ExecutionId) -> Execution | None:
-    """The guard: it still waits to be started."""
+    """Return the execution if it still waits to be started: the guard."""
     execution = tx.executions.get(execution_id)
     return execution if execution is not None and execution.status is ExecutionStatus.PENDING else None
 
 
 def _retry_after(crawl: Crawl, tries: int, jitter: float = 0.0) -> timedelta:
-    """START_RETRY_SECONDS doubling to 900, shortened by up to a tenth so that not all sellers come at once."""
+    """Return the wait after a failed start: START_RETRY_SECONDS, doubling to 900, less up to 10 % jitter."""
     whole = min(crawl.start_retry.first * 2 ** min(tries - 1, 30), crawl.start_retry.longest)
     return timedelta(seconds=whole * (1 - crawl.start_retry.jitter * jitter))
 
 
 async def _ask_total(crawl: Crawl, seller_id: SellerId, *, is_check: bool) -> int | NotAsked:
-    """Page 0 of size 1 carries the total."""
+    """Ask for page 0 of size 1 of the list, which has the total."""
     question = Question(crawl.marketplace.list_url(seller_id, 0, 1), Endpoint.LIST, f"{seller_id}/total", is_check)
     answer = await ask(crawl, question, lambda: crawl.pause.stops(seller_id))
     if not isinstance(answer, Answer):

@@ -1,6 +1,6 @@
 """Why an open run makes no progress: it waits for the marketplace, for the pool, or for a person. Read-only queries.
 
-Made from the present state when somebody looks, so it is never out of date and nothing has to be written for it.
+Computed from the present state at each query, so it is never out of date and nothing is stored for it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from sellerwatch.crawling.task import ENDPOINTS, OPEN_STATES, TaskStatus, TaskTy
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import ExecutionId, SellerId
-from sellerwatch.kernel.wording import failure_text
 
 
 @dataclass(frozen=True)
@@ -55,12 +54,12 @@ def _look(tx: CrawlTx) -> _Marketplace:
 
 
 def _cause(tx: CrawlTx, run: Execution, marketplace: _Marketplace) -> Failure | None:
-    """A person's pause comes first: nothing else matters until it ends."""
+    """Return why a run waits. A pause by an operator comes first."""
     pause = marketplace.pauses.get(None) or marketplace.pauses.get(run.seller_id)
     if pause is not None:
         return Failure.of(FailureCode.MARKETPLACE_PAUSED, pause.paused_at)
     if run.waits_to_start:
-        return run.failure
+        return _away_from_start(run, marketplace) or run.failure
     began = run.started_at or run.created_at
     for reason in tx.run_notes.of(run.execution_id)[NoteKind.PAUSED]:
         return Failure.of(FailureCode.RUN_PAUSED, began, detail=reason)
@@ -78,6 +77,15 @@ def _cause(tx: CrawlTx, run: Execution, marketplace: _Marketplace) -> Failure | 
     return None
 
 
+def _away_from_start(run: Execution, marketplace: _Marketplace) -> Failure | None:
+    """What keeps a start waiting now may have begun after its last try. The token page matters where that found no
+    agent to ask with."""
+    needed = [Endpoint.LIST]
+    if run.failure is not None and run.failure.code in (FailureCode.NO_FREE_AGENT, FailureCode.NO_SESSION):
+        needed.append(Endpoint.TOKEN)
+    away = next((marketplace.away[endpoint] for endpoint in needed if endpoint in marketplace.away), None)
+    return None if away is None else _away(away, away.since or run.created_at)
+
+
 def _away(circuit: MarketplaceCircuit, since: datetime) -> Failure:
-    detail = "" if circuit.failure is None else failure_text(circuit.failure)
-    return Failure.of(FailureCode.CIRCUIT_OPEN, since, endpoint=circuit.endpoint, detail=detail)
+    return Failure.because(circuit.failure, FailureCode.CIRCUIT_OPEN, since, endpoint=circuit.endpoint)

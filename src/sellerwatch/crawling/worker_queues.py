@@ -10,12 +10,9 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import datetime
 
-from sellerwatch.agents.answers import Answer
 from sellerwatch.crawling.claim import Claim
-from sellerwatch.crawling.judged_result import JudgedResult
+from sellerwatch.crawling.judged_result import FetchResult, JudgedResult
 from sellerwatch.kernel.ids import TaskId
 
 #: Results in one transaction.
@@ -26,17 +23,6 @@ BATCH_PARTS = 500
 BATCH_DELAY = 0.04
 #: While this many results wait for their transaction, nothing is claimed.
 RESULT_BUFFER = 400
-
-
-@dataclass(frozen=True, slots=True)
-class FetchResult:
-    """How one request ended. Without an answer, `problem` names the error in our own code."""
-
-    claim: Claim
-    answer: Answer | None
-    problem: str
-    seconds: float
-    at: datetime
 
 
 class ClaimQueue:

@@ -1,5 +1,7 @@
-"""What happens, as it happens: rows that whoever watches follows by their number. Written in the transaction that did
-it, so that nothing is told that was rolled back; kept for days, not for ever (the audit trail is)."""
+"""Activity: what happens, as rows that the event stream follows by their number.
+
+Written in the transaction that did it, so that nothing is shown that was rolled back; kept for days, unlike the audit
+trail."""
 
 from __future__ import annotations
 
@@ -24,15 +26,15 @@ class ActivityLog(Protocol):
     def add(self, activity: Activity) -> None: ...
 
     def add_unless_lately(self, activity: Activity, within: timedelta) -> bool:
-        """Only if nothing of this kind was told of this subject within that time; says whether it was."""
+        """Add it unless there is one of this kind and subject within that time; return whether it was added."""
         ...
 
     def after(self, number: int, limit: int) -> Sequence[tuple[int, Activity]]:
-        """What came behind a number, in order, each with its own."""
+        """Return the activities after a number, in order, each with its number."""
         ...
 
     def span(self) -> tuple[int, int]:
-        """The lowest number still there and the highest ever given; 0 where there is none."""
+        """Return the lowest number still stored and the highest ever given; 0 where there is none."""
         ...
 
     def forget(self, before: datetime, limit: int) -> int: ...

@@ -1,6 +1,6 @@
 """Time as an argument. Nothing else in the program reads a clock.
 
-`now` is aware UTC with microseconds, and can be set back and forward by whoever runs the machine. `monotonic` counts
+`now` is aware UTC with microseconds, and an administrator can set it back and forward. `monotonic` counts
 seconds since the machine was booted, sleeping included: it never jumps, and all processes of one boot agree on it.
 `boot_id` says which boot. `sleep` is the only way to wait, so that a loop on virtual time can run a week in seconds.
 """

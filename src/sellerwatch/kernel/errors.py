@@ -3,8 +3,8 @@
 SellerwatchError                  code + facts; the sentence comes from the wording catalogue
 ├── Invalid                       the input itself is wrong; nothing was changed            400, exit 2
 ├── NotFound                      what was named does not exist                             404, exit 1
-├── Unauthenticated               nobody knows who asks                                     401
-├── Forbidden                     whoever asks may not                                      403
+├── Unauthenticated               the caller is not known                                   401
+├── Forbidden                     the caller is not allowed                                 403
 ├── TooLarge                      more than is taken                                        413
 ├── TooManyRequests               too often; carries when to come back                      429
 ├── Conflict                      a rule forbids it in the present state                    409, exit 1
@@ -24,13 +24,13 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sellerwatch.kernel.wording import error_text
+from sellerwatch.kernel.wording import Worded, error_text
 
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class SellerwatchError(Exception):
-    """The root: anything the program says no to on purpose. What is not one of these is a bug."""
+    """The root of all errors that are raised on purpose. Any other error is a bug."""
 
     code: ClassVar[str] = "ERROR"
 
@@ -51,12 +51,22 @@ class SellerwatchError(Exception):
         return _made_again, (type(self), given)
 
 
+class ErrorSentence(Worded):
+    """The sentence of an error inside another one, without its full stop."""
+
+    def __init__(self, error: SellerwatchError) -> None:
+        self.error = error
+
+    def text(self, language: str = "en") -> str:
+        return error_text(self.error.code, self.error.facts, language).removesuffix(".")
+
+
 def _made_again(kind: type[SellerwatchError], given: dict[str, object]) -> SellerwatchError:
     return kind(**given)
 
 
 class Invalid(SellerwatchError):
-    """The input is wrong by itself, whatever the state."""
+    """The input is wrong, whatever the state is."""
 
 
 class NotFound(SellerwatchError):
@@ -86,7 +96,7 @@ class Conflict(SellerwatchError):
 
 
 class Unavailable(SellerwatchError):
-    """Refused for now. `retry_after` (seconds) is there when somebody knows it."""
+    """Refused for now. `retry_after` is in seconds, where that is known."""
 
     retry_after: float | None = None
 

@@ -108,7 +108,8 @@ _BLAMES = {str(blame): blame for blame in Blame}
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """`facts` fill the sentence of the code: pairs, so that equal failures are equal and hashable."""
+    """`facts` fill the sentence of the code: pairs, so that equal failures are equal and hashable. Where another
+    failure is the cause, its facts are among them, and `cause` is its code (with that of its own cause: `A/B`)."""
 
     code: FailureCode
     at: datetime
@@ -120,9 +121,26 @@ class Failure:
         kept = tuple((name, v[:LONGEST_FACT] if isinstance(v, str) else v) for name, v in sorted(facts.items()))
         return cls(code, at, kept, None if blamed is BLAME[code] else blamed)
 
+    @classmethod
+    def because(
+        cls, cause: Failure | None, code: FailureCode, at: datetime, blamed: Blame | None = None, **facts: Fact
+    ) -> Self:
+        """A failure that another one led to; None: the cause is not known."""
+        if cause is None:
+            return cls.of(code, at, blamed, **facts)
+        given = cause.facts_by_name
+        chain = "/".join((cause.code, *cause.causes))
+        return cls.of(code, at, blamed, **given | facts | {"cause": chain})
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """The codes of the failures that led to this one, the nearest first."""
+        chain = self.facts_by_name.get("cause")
+        return tuple(str(chain).split("/")) if chain else ()
+
     @property
     def blame(self) -> Blame:
-        """Whose fault it is: as the code says, unless this one was charged to somebody else."""
+        """Whose fault it is: as the code says, unless this failure has a blame of its own."""
         return self.blamed or BLAME[self.code]
 
     @property

@@ -1,48 +1,79 @@
-"""Frozen values, made and copied cheaply: a crawl makes dozens for every request."""
+"""Frozen values that are made and copied cheaply: a crawl makes dozens for every request.
+
+What each saves, and what it does not check, is measured in docs/decisions/0017-frozen-to-the-checker.md. Only modules
+on the path of a request use this; `tests/architecture/test_house.py` lists them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import fields, make_dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields, make_dataclass
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 
-def quick(kind: type[T]) -> type[T]:
-    """A frozen dataclass whose fields are set plainly when a value is made: at a fifth of the cost.
+def fast_frozen(kind: type[T]) -> type[T]:
+    """Make the values of a frozen dataclass at a fifth of the cost, by setting their fields plainly.
 
-    Frozen it stays to the type checker alone; at run time nobody is kept from setting a field. So this is for the kinds
-    of which every request makes some.
+    The type checker still refuses to set a field. At run time only tests do (`freeze_at_run_time`).
     """
     after = {name: method for name, method in vars(kind).items() if name == "__post_init__"}
     named = [(field.name, field.type, field) for field in fields(kind)]  # type: ignore[arg-type]
-    plain = make_dataclass(kind.__name__, named, namespace=after)
-    kind.__init__ = plain.__init__  # type: ignore[method-assign, misc]
+    fast = make_dataclass(kind.__name__, named, namespace=after).__init__  # type: ignore[misc]
+    _frozen.append(_FrozenKind(kind, kind.__init__, kind.__setattr__, kind.__delattr__))
+    kind.__init__ = fast  # type: ignore[method-assign]
     del kind.__setattr__, kind.__delattr__
+    if _is_frozen_at_run_time:
+        _frozen[-1].restore()
     return kind
 
 
-def altered(value: T, **fields: Any) -> T:
-    """`dataclasses.replace` at a fifth of its cost: the fields are copied together instead of one by one.
+def copy_with(value: T, **fields: Any) -> T:
+    """Return a copy with these fields changed, as `dataclasses.replace` does, at a fifth of its cost.
 
-    Only for values without `__slots__`; no `__init__` and no `__post_init__` is run, so whoever names the fields
-    answers for what is in them. A field that is not there is refused, as `replace` does.
+    Only for values without `__slots__`. Neither `__init__` nor `__post_init__` runs, so the caller answers for what is
+    in the fields. Raise `TypeError` for a field that the value does not have.
     """
-    were = value.__dict__
-    now = were.copy()
-    now.update(fields)
-    if len(now) != len(were):
-        raise TypeError(f"{type(value).__name__} has no {', '.join(sorted(fields.keys() - were.keys()))}")
+    before = value.__dict__
+    after = before.copy()
+    after.update(fields)
+    if len(after) != len(before):
+        raise TypeError(f"{type(value).__name__} has no {', '.join(sorted(fields.keys() - before.keys()))}")
     copy = object.__new__(type(value))
-    object.__setattr__(copy, "__dict__", now)
+    object.__setattr__(copy, "__dict__", after)
     return copy
 
 
-def made(kind: type[T], **fields: Any) -> T:
-    """A frozen value of all its fields, as a row of ours gives them: cheap, on the same terms as `altered`.
-
-    A field that is left out cannot be altered later.
-    """
+def make_with(kind: type[T], **fields: Any) -> T:
+    """Return a value with all its fields given, on the same terms as `copy_with`: for rows of the database."""
     value = object.__new__(kind)
     object.__setattr__(value, "__dict__", fields)
     return value
+
+
+def freeze_at_run_time() -> None:
+    """Refuse to set a field of a `fast_frozen` value at run time too, from now on. Tests call this."""
+    global _is_frozen_at_run_time  # noqa: PLW0603 - one switch for the process, as for all classes
+    _is_frozen_at_run_time = True
+    for each in _frozen:
+        each.restore()
+
+
+@dataclass(frozen=True)
+class _FrozenKind:
+    """A class with the methods that `dataclass(frozen=True)` gave it."""
+
+    kind: type[Any]
+    init: Callable[..., None]
+    set_field: Callable[..., None]
+    delete_field: Callable[..., None]
+
+    def restore(self) -> None:
+        self.kind.__init__ = self.init
+        self.kind.__setattr__ = self.set_field
+        self.kind.__delattr__ = self.delete_field
+
+
+_frozen: list[_FrozenKind] = []
+_is_frozen_at_run_time = False

@@ -54,7 +54,7 @@ class Ids:
 
     def __init__(self, clock: Clock, rng: random.Random) -> None:
         self._clock = clock
-        self._luck = rng
+        self._rng = rng
         self._last = 0
         self._one_at_a_time = Lock()
 
@@ -67,7 +67,7 @@ class Ids:
         with self._one_at_a_time:
             for _ in range(number):
                 # Counted in the 122 free bits, so that a carry never runs into those that say version and variant.
-                self._last = free = max(first | self._luck.getrandbits(74), self._last + 1)
+                self._last = free = max(first | self._rng.getrandbits(74), self._last + 1)
                 value = free >> 74 << 80 | 0x7 << 76 | (free >> 62 & 0xFFF) << 64 | 0b10 << 62 | free & (1 << 62) - 1
                 text = f"{value:032x}"
                 drawn.append(f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}")
@@ -79,8 +79,7 @@ DRAWN_AT_ONCE = 16
 
 
 class ReplayableIds:
-    """Ids for one transaction, of which nobody knows beforehand how many it takes: however often it runs, `replay`
-    gives it the same ones."""
+    """Ids for one transaction, as many as it takes. However often it runs, `replay` gives it the same ones."""
 
     def __init__(self, ids: Ids) -> None:
         self._ids = ids

@@ -19,7 +19,7 @@ S = TypeVar("S", bound=StrEnum)
 
 @dataclass(frozen=True)
 class Lifecycle(Generic[S]):
-    """The moves of one noun. `resting` are the states nobody has to act on: a diagram draws them as ends."""
+    """The moves of one noun. `resting` are states in which nothing more has to happen: a diagram draws them as ends."""
 
     noun: str
     first: S

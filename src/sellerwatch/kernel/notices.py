@@ -1,4 +1,4 @@
-"""What a person should hear of, as the features say it: told after the transaction, by whoever ran it."""
+"""Notices: what people should hear of. The caller of a transaction sends them as alerts after the commit."""
 
 from __future__ import annotations
 

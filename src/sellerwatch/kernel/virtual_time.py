@@ -28,7 +28,7 @@ UPTIME = 100_000.0
 
 
 class Stuck(RuntimeError):
-    """Everybody waits for somebody and no timer is set."""
+    """All coroutines wait for one another and no timer is set."""
 
 
 class _JumpingSelector(selectors.BaseSelector):
@@ -74,7 +74,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return from_timestamp(self._start + self._jumping.elapsed)
 
     def jump(self, seconds: float) -> None:
-        """Move the wall clock without letting anybody run: a clock that was set back or forward."""
+        """Move the wall clock without running anything: a clock that was set back or forward."""
         self._start += seconds
 
 

@@ -1,24 +1,64 @@
 """Sentences for refusals, failures and notes, made where they are shown from a code and its facts.
 
-The texts are in `texts/errors.toml`, `failures.toml` and `notes.toml`. A code without a text is a defect that a test
-finds; at run time it is still said, plainly.
+The texts are in `texts/errors.toml`, `failures.toml`, `notes.toml` and `problems.toml`. A code without a text is a
+defect that a test finds; at run time it is still said, plainly.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.texts import family, fill, template
+
+
+class Worded:
+    """A fact of an error that is itself said in the reader's language."""
+
+    def text(self, language: str = "en") -> str:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+@dataclass(frozen=True)
+class Problem(Worded):
+    """What is wrong with one field, parameter or setting: a key of `problems.toml` and its facts."""
+
+    key: str
+    facts: Mapping[str, object] = field(default_factory=dict)
+
+    __str__ = Worded.__str__
+
+    @classmethod
+    def of(cls, **facts: object) -> Problem:
+        """Return the problem that Pydantic found, from its `type`, `msg` and `ctx`; a kind without a text of ours keeps
+        Pydantic's."""
+        kind, context = str(facts["type"]), facts.get("ctx", {})
+        if isinstance(context, Mapping) and kind in family("problems"):
+            return cls(kind, context)
+        return cls("other", {"message": str(facts["msg"]).removeprefix("Value error, ")})
+
+    def text(self, language: str = "en") -> str:
+        text = template("problems", self.key, language) or self.key
+        return fill(text, {name: _in(language, value) for name, value in self.facts.items()}, separators=False)
+
 
 LIST_WORDS = {"en": (" or ", "nothing"), "ko": (" 또는 ", "없음")}
 
 
 def failure_text(failure: Failure, language: str = "en") -> str:
-    """Return the sentence for a failure."""
-    text = template("failures", failure.code, language) or ""
-    return text.format_map(defaultdict(lambda: "?", failure.facts_by_name)).rstrip()
+    """Return the sentence for a failure, with that of its cause in it."""
+    facts: dict[str, object] = {**failure.facts_by_name}
+    sentence = ""
+    for code in reversed((failure.code, *failure.causes)):
+        facts["cause"] = sentence
+        text = template("failures", code, language) or ""
+        sentence = text.format_map(defaultdict(lambda: "?", facts)).rstrip()
+    return sentence
 
 
 def note_text(note: str, language: str = "en") -> str:
@@ -38,8 +78,12 @@ def error_text(code: str, facts: Mapping[str, object], language: str = "en") -> 
         shown = ", ".join(f"{name}={value}" for name, value in facts.items())
         return f"{code.capitalize().replace('_', ' ')}{f' ({shown})' if shown else ''}."
     last, nothing = LIST_WORDS.get(language, LIST_WORDS["en"])
-    worded = {name: _shown(name, value, last, nothing) for name, value in facts.items()}
+    worded = {name: _shown(name, _in(language, value), last, nothing) for name, value in facts.items()}
     return fill(text, worded, separators=False)
+
+
+def _in(language: str, value: object) -> object:
+    return value.text(language) if isinstance(value, Worded) else value
 
 
 def _shown(name: str, value: object, last: str, nothing: str) -> object:

@@ -14,14 +14,12 @@ from sellerwatch.agents.answers import Client
 from sellerwatch.catalog.facts import DetailFacts, ListFacts, OptionFacts
 from sellerwatch.catalog.product import PartType
 from sellerwatch.kernel.errors import Failed
-from sellerwatch.kernel.fast_values import quick
 from sellerwatch.kernel.ids import ItemNo, SellerId
 
 
-@quick
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back over the wire. Header names are lower case; a name may come more than once (`set-cookie`)."""
+    """An answer as it was received. Header names are lower case; a name may occur more than once (`set-cookie`)."""
 
     status: int
     headers: Sequence[tuple[str, str]]
@@ -42,22 +40,21 @@ class TransportProblem(StrEnum):
 
 @dataclass(eq=False)
 class TransportFailed(Failed):
-    """There is no whole reply. `detail` is for the log and the operator; it never holds a header."""
+    """There is no whole answer. `detail` is for the log and the operator; it never contains a header."""
 
     problem: TransportProblem
     detail: str = ""
 
 
 class Transport(Protocol):
-    """One GET, no retry, no redirect followed, bounded in time and size; any failure is a `TransportFailed`."""
+    """Makes one GET, bounded in time and size, without retry or redirect. Every failure is a `TransportFailed`."""
 
     async def get(self, url: str, headers: Mapping[str, str]) -> Reply: ...
 
 
-@quick
 @dataclass(frozen=True, slots=True)
 class ListEntry:
-    """One product on a list page: its facts, and its own entry as it came."""
+    """One product on a list page: its facts, and the entry as it came."""
 
     facts: ListFacts
     raw: bytes
@@ -65,14 +62,14 @@ class ListEntry:
 
 @dataclass(frozen=True, slots=True)
 class ListPage:
-    """`total` is what the marketplace says the seller has."""
+    """A page of a list. `total` is the number of products that the marketplace lists for the seller."""
 
     total: int
     entries: tuple[ListEntry, ...]
 
 
 class Marketplace(Client, Protocol):
-    """Addresses, requests and readings of one marketplace. Readings are pure and raise `Unparsable`."""
+    """Addresses, requests and parsers of one marketplace. Parsers are pure and raise `Unparsable`."""
 
     def list_url(self, seller_id: SellerId, page: int, size: int) -> str: ...
 
@@ -81,7 +78,7 @@ class Marketplace(Client, Protocol):
     def option_url(self, item_no: ItemNo) -> str: ...
 
     def read_list(self, body: bytes, url: str) -> ListPage:
-        """Read the answer to `url`, which says how many entries were asked for: more of them are unreadable."""
+        """Read the answer to `url`, which says how many entries were requested: more of them are unreadable."""
         ...
 
     def read_detail(self, body: bytes, item_no: ItemNo) -> DetailFacts: ...
@@ -91,5 +88,5 @@ class Marketplace(Client, Protocol):
     def read_entry(self, raw: bytes) -> ListFacts: ...
 
     def unknown_fields(self, part: PartType, body: bytes) -> tuple[str, ...]:
-        """Paths in a good answer that the contract does not have; for the drift report."""
+        """Return the fields of a good answer that the contract does not have, for the drift report."""
         ...

@@ -1,4 +1,4 @@
-"""What robots.txt says about the addresses we ask for."""
+"""Check the addresses of a crawl against robots.txt."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ class RobotsForbid(Conflict):
 
 
 class Robots:
-    """Looks when the first run is started, and again once a day. `warn` says it in the log, `obey` refuses to crawl.
+    """Reads robots.txt at the first start of a run, and again once a day. `warn` logs what is disallowed, `obey`
+    refuses.
 
-    Without a robots.txt, or when it cannot be had, everything is allowed: that is how its own standard reads, and a
+    Without a robots.txt, or when it cannot be read, everything is allowed: so its standard (RFC 9309) has it, and a
     crawl that cannot reach the marketplace fails anyway.
     """
 
@@ -41,7 +42,7 @@ class Robots:
         self._forbidden: tuple[str, ...] = ()
 
     async def allow(self, now: datetime) -> None:
-        """Raises `RobotsForbid` where we obey and may not."""
+        """Raise `RobotsForbid` if a needed address is disallowed and the mode is `obey`."""
         if self._mode == "off":
             return
         if self._looked_at is None or now - self._looked_at >= timedelta(days=1):

@@ -1,4 +1,4 @@
-"""What setting up AWS and comparing its rules answer, and the schedules that rules are compared with."""
+"""Views of `aws setup` and of compared rules, and the schedules that rules are compared with."""
 
 from __future__ import annotations
 

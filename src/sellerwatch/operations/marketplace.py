@@ -13,14 +13,16 @@ from sellerwatch.agents.marketplace_status import MarketplaceStatusView, show_ma
 from sellerwatch.agents.ports import Pause
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.crawling.save_execution import save_execution
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.errors import Conflict
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.operations import OperationContext
-from sellerwatch.kernel.views import About, View
+from sellerwatch.kernel.views import About
 from sellerwatch.operations.session import OperationSession
 from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.oversight.record_audit import record_audit
 from sellerwatch.sellers.seller import SellerNotFound
 
 NOT_PAUSED: dict[str, Any] = {"isPaused": False}
@@ -57,14 +59,8 @@ class SellerNotPaused(Conflict):
 class ChangedPauseView(MarketplaceStatusView):
     """The status of the marketplace after a pause or its end."""
 
+    executions: Annotated[int, About("The open runs that the pause stops, or that go on after it.", 3)]
     dry_run: Annotated[bool, About("Nothing was changed: the status is shown as it would be.")]
-
-
-@dataclass(frozen=True)
-class PauseEffectView(View):
-    """The open runs that a pause stops, or that go on after it."""
-
-    executions: int
 
 
 async def pause_requests(session: OperationSession, seller_id: SellerId | None) -> ChangedPauseView:
@@ -83,12 +79,6 @@ async def resume_requests(session: OperationSession, seller_id: SellerId | None)
     return status
 
 
-def show_pause_effect(tx: CrawlTx, _: OperationContext, seller_id: SellerId | None) -> PauseEffectView:
-    """Count the open runs whose requests a pause of this seller, or of all requests, concerns."""
-    _must_exist(tx, seller_id)
-    return PauseEffectView(sum(seller_id in (None, run.seller_id) for run in tx.executions.running()))
-
-
 def pause(tx: CrawlTx, context: OperationContext, seller_id: SellerId | None) -> ChangedPauseView:
     """Stop requests to the marketplace until they are resumed, over restarts too. Requests under way finish, nothing is
     lost: tasks and starts wait, and the time does not count for the deadlines of runs."""
@@ -100,7 +90,7 @@ def pause(tx: CrawlTx, context: OperationContext, seller_id: SellerId | None) ->
         raise SellerAlreadyPaused(seller_id=seller_id, by=by)
     _record(tx, context, "marketplace.pause", seller_id, NOT_PAUSED, _audited(Pause(seller_id, now, actor)))
     context.notices.append(pause_notice(seller_id, actor, is_pause=True))
-    return _changed(tx, context)
+    return _changed(tx, context, seller_id)
 
 
 def resume(tx: CrawlTx, context: OperationContext, seller_id: SellerId | None) -> ChangedPauseView:
@@ -113,7 +103,7 @@ def resume(tx: CrawlTx, context: OperationContext, seller_id: SellerId | None) -
     _extend_deadlines(tx, found, context.now)
     _record(tx, context, "marketplace.resume", seller_id, _audited(found), NOT_PAUSED)
     context.notices.append(pause_notice(seller_id, context.actor, is_pause=False))
-    return _changed(tx, context)
+    return _changed(tx, context, seller_id)
 
 
 def pause_notice(seller_id: SellerId | None, actor: str, *, is_pause: bool) -> Notice:
@@ -123,8 +113,10 @@ def pause_notice(seller_id: SellerId | None, actor: str, *, is_pause: bool) -> N
     return Notice(f"marketplace.{verb}", seller_id or "marketplace", f"Requests {requests} were {verb} by {actor}.")
 
 
-def _changed(tx: CrawlTx, context: OperationContext) -> ChangedPauseView:
-    return ChangedPauseView(**vars(show_marketplace(tx, context)), dry_run=context.dry_run)
+def _changed(tx: CrawlTx, context: OperationContext, seller_id: SellerId | None) -> ChangedPauseView:
+    executions = sum(seller_id in (None, run.seller_id) for run in tx.executions.running())
+    status = vars(show_marketplace(tx, context))
+    return ChangedPauseView(**status, executions=executions, dry_run=context.dry_run)
 
 
 def _find(tx: CrawlTx, seller_id: SellerId | None) -> Pause | None:
@@ -150,7 +142,7 @@ def _extend_deadlines(tx: CrawlTx, ended: Pause, now: datetime) -> None:
         others = [each.paused_at for each in pauses if each.seller_id in (None, run.seller_id)]
         waited = min([now, *outages, *others]) - max(ended.paused_at, _began(current))
         if waited > timedelta(0):
-            tx.executions.save(replace(current, deadline_at=current.deadline_at + waited))
+            save_execution(tx, current, replace(current, deadline_at=current.deadline_at + waited))
 
 
 def _began(run: Execution) -> datetime:
@@ -166,7 +158,7 @@ def _record(
     after: dict[str, Any],
 ) -> None:
     subject = ("marketplace", "requests") if seller_id is None else ("seller", seller_id)
-    tx.audit.record(AuditEntry(context.now, context.actor, action, *subject, before, after))
+    record_audit(tx, AuditEntry(context.now, context.actor, action, *subject, before, after))
 
 
 def _audited(pause: Pause) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from sellerwatch.catalog.quarantine_queries import MOST_ITEMS, CaseView, case_fi
 from sellerwatch.crawling.absorb_batch import CrawlRules
 from sellerwatch.crawling.ports import CrawlTx, NoteKind
 from sellerwatch.crawling.recheck import stop_rechecks
-from sellerwatch.crawling.screening import part_of, reach, settle_pending, take_in
 from sellerwatch.kernel.clock import EPOCH
 from sellerwatch.kernel.ids import CaseId, ItemNo
 from sellerwatch.kernel.notices import Notice
@@ -26,6 +25,7 @@ from sellerwatch.kernel.views import About
 from sellerwatch.operations.catalog_changes import BATCH, announce_and_write, open_group
 from sellerwatch.operations.session import OperationSession, Progress, no_progress
 from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.oversight.record_audit import record_audit
 
 RELEASE = "release"
 
@@ -123,7 +123,7 @@ def settle_ended(tx: CrawlTx, rules: CrawlRules, ids: Iterator[str], now: dateti
         if execution is not None and not execution.is_open:
             group, run = open_group(tx, execution_id, rules, ids, now, ())
             if run is not None:
-                settle_pending(group, run, PartType)
+                run.note_taken_in(group.quarantine_check.settle_pending(run, PartType))
                 announce_and_write(group, run)
                 settled += len(run.ended_items)
                 notices += group.notices
@@ -139,16 +139,18 @@ def _release_step(
     held = tx.held_parts.of_case(case_id, after, BATCH)
     items = [part.item_no for part in held]
     group, run = open_group(tx, case.execution_id, rules, context.ids, context.now, items)
-    reach(group, held)
+    check = group.quarantine_check
+    check.load(held)
     unreadable, taken = [], 0
     for part in held:
         try:
-            read = part_of(group, part)
+            read = check.read(part)
         except Unparsable:
             unreadable.append(part.item_no)
             continue
         if run is not None and part.item_no in group.product_batch.products:
-            take_in(group, run, read)
+            if check.take_in(run, read):
+                run.note_taken_in([read.item_no])
             taken += 1
         else:
             tx.held_parts.free([read.key])
@@ -181,7 +183,7 @@ def _close(tx: CrawlTx, case: Case, verb: str, context: OperationContext) -> Cas
     tx.quarantine.save(decided)
     before, after = {"status": case.status}, {"status": decided.status, "field": case.field}
     action = f"quarantine.{verb}"
-    tx.audit.record(AuditEntry(context.now, context.actor, action, "case", case.case_id, before, after))
+    record_audit(tx, AuditEntry(context.now, context.actor, action, "case", case.case_id, before, after))
     open_run = tx.executions.open_of(case.seller_id)
     if open_run is not None:
         tx.run_notes.clear(open_run.execution_id, NoteKind.PAUSED)

@@ -21,6 +21,7 @@ from sellerwatch.kernel.views import About
 from sellerwatch.operations.catalog_changes import BATCH
 from sellerwatch.operations.session import OperationSession, Progress, no_progress
 from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.oversight.record_audit import record_audit
 
 
 @dataclass(frozen=True)
@@ -97,5 +98,5 @@ def _decide(tx: CrawlTx, removal: Removal, verb: str, context: OperationContext)
     tx.removals.save(decided)
     before, after = {"status": removal.status}, {"status": decided.status}
     action = f"removal.{verb}"
-    tx.audit.record(AuditEntry(context.now, context.actor, action, "removal", removal.removal_id, before, after))
+    record_audit(tx, AuditEntry(context.now, context.actor, action, "removal", removal.removal_id, before, after))
     return decided

@@ -28,6 +28,7 @@ from sellerwatch.kernel.wording import error_text
 from sellerwatch.operations.catalog_changes import BATCH, announce_and_write
 from sellerwatch.operations.session import OperationSession, Progress
 from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.oversight.record_audit import record_audit
 from sellerwatch.sellers.queries import require_seller
 
 REPARSE = "reparse"
@@ -197,7 +198,7 @@ def _reparse_step(
             changed = {"products": [reparsed.item_no for reparsed in found]}
             subject = seller_id or "*"
             action = "products.reparse"
-            tx.audit.record(AuditEntry(context.now, context.actor, action, "seller", subject, after=changed))
+            record_audit(tx, AuditEntry(context.now, context.actor, action, "seller", subject, after=changed))
     return ReparseStep(len(rows), tuple(found), batch.events, rows[-1][0] if len(rows) == BATCH else None)
 
 

@@ -1,4 +1,4 @@
-"""The one way from a surface (API, command line, console) to commands and queries."""
+"""Run commands and queries for a surface: API, command line or console."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Concatenate, ParamSpec, TypeVar, cast
 
+from sellerwatch.agents.limit_settings import LimitSettings
 from sellerwatch.agents.pool_rules import PoolRules
 from sellerwatch.crawling.absorb_batch import CrawlRules
 from sellerwatch.kernel.clock import Clock, moment
@@ -50,13 +51,15 @@ class _RolledBack(Exception):
 
 @dataclass(frozen=True)
 class OperationSession:
-    """Runs operations for one person or caller. `rules`, `pool` and `deadline` are the settings that commands need."""
+    """Runs operations for one person or caller. `rules`, `pool`, `limits` and `deadline` are the settings that commands
+    need."""
 
     store: Store[ServiceTx]
     clock: Clock
     ids: Ids
     rules: CrawlRules
     pool: PoolRules
+    limits: LimitSettings
     deadline: timedelta
     actor: str
     language: str

@@ -48,9 +48,9 @@ class NothingToResume(Conflict):
 
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
-    """How many messages may be sent now. `check_at` is when to ask again if that is fewer than wanted; None: after the
-    next outcome."""
+class SendAllowance:
+    """How many messages may be sent now. `check_at` is when to ask again if that is fewer than wanted; None means after
+    the next outcome."""
 
     slots: int
     check_at: datetime | None = None
@@ -96,14 +96,16 @@ class Channel:
         not_before = now if self.state is CircuitState.OPEN else self.not_before
         return replace(self, paused_at=None, paused_by=None, not_before=not_before)
 
-    def allow(self, wanted: int, count_sending: Callable[[], int], rules: DeliveryRules, now: datetime) -> Allowance:
+    def allow(
+        self, wanted: int, count_sending: Callable[[], int], rules: DeliveryRules, now: datetime
+    ) -> SendAllowance:
         """Return how many of `wanted` may be sent. `count_sending` counts over all processes; called only while there
         is a send limit."""
         if self.is_paused:
-            return Allowance(0, now + timedelta(seconds=rules.interval))
+            return SendAllowance(0, now + timedelta(seconds=rules.interval))
         if self.state is not CircuitState.CLOSED:
             held = self.not_before is not None and self.not_before > now
-            return Allowance(0, self.not_before) if held else Allowance(min(wanted, 1), now + rules.patience)
+            return SendAllowance(0, self.not_before) if held else SendAllowance(min(wanted, 1), now + rules.patience)
         slots = wanted
         if self.send_limit is not None:
             slots = max(0, min(slots, self.send_limit - count_sending()))
@@ -111,8 +113,8 @@ class Channel:
             gap, first = self._rate(rules.per_second, now)
             free = max(0, (now - first) // gap + 1)
             if free < slots:
-                return Allowance(free, first + free * gap)
-        return Allowance(slots, now + timedelta(seconds=rules.interval) if slots < wanted else None)
+                return SendAllowance(free, first + free * gap)
+        return SendAllowance(slots, now + timedelta(seconds=rules.interval) if slots < wanted else None)
 
     def send(self, outbox_ids: tuple[OutboxId, ...], rules: DeliveryRules, now: datetime) -> Channel:
         """Record that these are sent now; where the circuit is not closed, the first is the probe."""

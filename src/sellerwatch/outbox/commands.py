@@ -19,6 +19,7 @@ from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
 from sellerwatch.outbox.ports import MessageFilter, OutboxTx
 from sellerwatch.outbox.queries import ChannelView, find_message
 from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.oversight.record_audit import record_audit
 
 #: How many messages one transaction moves: a running service waits for it.
 AT_ONCE = 10_000
@@ -145,7 +146,7 @@ def _record(
     after: Mapping[str, Any],
     note: str | None = None,
 ) -> None:
-    tx.audit.record(AuditEntry(context.now, context.actor, action, subject_type, subject_id, before, after, note))
+    record_audit(tx, AuditEntry(context.now, context.actor, action, subject_type, subject_id, before, after, note))
 
 
 def _channel_state(channel: Channel) -> dict[str, Any]:

@@ -25,8 +25,8 @@ from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.store import Store
 from sellerwatch.outbox.delivery_transaction import (
     Capacity,
+    DeliveryOutcome,
     DeliveryStep,
-    Outcome,
     Recorded,
     record_and_claim,
     record_outcomes,
@@ -109,8 +109,8 @@ class Delivery(Generic[TxT]):
         self._alert = alert
         self._wake = asyncio.Event()
         self._requests: dict[OutboxId, _Request] = {}
-        self._outcomes: list[Outcome] = []
-        self._unrecorded: list[Outcome] = []
+        self._outcomes: list[DeliveryOutcome] = []
+        self._unrecorded: list[DeliveryOutcome] = []
         self._claim_outcome_unknown = True
         self._failed_transactions = 0
         self.delivered = 0
@@ -277,12 +277,12 @@ class Delivery(Generic[TxT]):
             self._outcomes.append(self._outcome(request, receipt))
             self._wake.set()
 
-    def _outcome(self, request: _Request, receipt: Receipt | None) -> Outcome:
+    def _outcome(self, request: _Request, receipt: Receipt | None) -> DeliveryOutcome:
         took = round((self._clock.monotonic() - request.began) * 1000)
         seed = self._rng.getrandbits(32)
-        return Outcome(request.claimed, receipt, request.began_at, self._clock.now(), took, seed)
+        return DeliveryOutcome(request.claimed, receipt, request.began_at, self._clock.now(), took, seed)
 
-    async def _record_singly(self, outcomes: Sequence[Outcome]) -> None:
+    async def _record_singly(self, outcomes: Sequence[DeliveryOutcome]) -> None:
         """Record each outcome in its own transaction, so that one bad message does not stop the others. What cannot be
         recorded is tried again later."""
         for number, outcome in enumerate(outcomes):
@@ -296,7 +296,7 @@ class Delivery(Generic[TxT]):
                 log.exception("an outcome could not be written", extra={"outbox_id": outcome.claimed.outbox_id})
                 self._unrecorded.append(outcome)
 
-    async def _record(self, outcomes: Sequence[Outcome]) -> None:
+    async def _record(self, outcomes: Sequence[DeliveryOutcome]) -> None:
         now = self._clock.now()
 
         def work(tx: TxT) -> Recorded:

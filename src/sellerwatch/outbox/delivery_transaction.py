@@ -17,7 +17,7 @@ from sellerwatch.kernel.notices import Notice
 from sellerwatch.outbox.channel import JITTER, Channel
 from sellerwatch.outbox.message import Message, OutboxKind
 from sellerwatch.outbox.ports import OutboxTx
-from sellerwatch.outbox.receipt import Attempt, Receipt, Verdict
+from sellerwatch.outbox.receipt import Attempt, DeliveryVerdict, Receipt
 from sellerwatch.outbox.rules import DeliveryRules
 
 #: How long held messages are postponed, unless their subject is released before.
@@ -30,7 +30,7 @@ STOPPED = "the sender stopped before there was an answer"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DeliveryOutcome:
     """How an attempt ended. Without a receipt: the sender stops before the answer. It carries a seed instead of a
     random generator because the transaction that writes it may run twice and must then draw the same."""
 
@@ -73,16 +73,21 @@ class DeliveryStep:
 
 
 def record_and_claim(
-    tx: OutboxTx, kind: OutboxKind, outcomes: Sequence[Outcome], capacity: Capacity, rules: DeliveryRules, now: datetime
+    tx: OutboxTx,
+    kind: OutboxKind,
+    outcomes: Sequence[DeliveryOutcome],
+    capacity: Capacity,
+    rules: DeliveryRules,
+    now: datetime,
 ) -> DeliveryStep:
     """Write outcomes, then claim: a message that arrived lets the next of its subject be claimed at once."""
     queue, before = tx.delivery_queue(kind), tx.channels.get(kind)
     judged, recorded = _record(tx, kind, before, outcomes, rules, now)
-    mine: Sequence[Message] = ()
+    already_claimed: Sequence[Message] = ()
     if capacity.known is not None:
         claimed = queue.claimed_by(capacity.worker_id)
-        mine = [message for message in claimed if message.outbox_id not in capacity.known][: capacity.slots]
-    wanted = capacity.slots - len(mine)
+        already_claimed = [message for message in claimed if message.outbox_id not in capacity.known][: capacity.slots]
+    wanted = capacity.slots - len(already_claimed)
     allowed = judged.allow(wanted, queue.count_sending, rules, now)
     sending = [message.send(capacity.worker_id) for message in queue.due(now, allowed.slots)]
     tx.outbox(kind).move(sending, now)
@@ -92,7 +97,7 @@ def record_and_claim(
     drained = len(sending) < allowed.slots
     return DeliveryStep(
         recorded=Recorded(recorded, channel.notices(before)),
-        claimed=[*mine, *sending],
+        claimed=[*already_claimed, *sending],
         queue_drained=drained,
         next_due=queue.next_due() if drained else None,
         check_at=allowed.check_at if allowed.slots < wanted and not drained else None,
@@ -100,7 +105,7 @@ def record_and_claim(
 
 
 def record_outcomes(
-    tx: OutboxTx, kind: OutboxKind, outcomes: Sequence[Outcome], rules: DeliveryRules, now: datetime
+    tx: OutboxTx, kind: OutboxKind, outcomes: Sequence[DeliveryOutcome], rules: DeliveryRules, now: datetime
 ) -> Recorded:
     """Write outcomes and claim nothing."""
     before = tx.channels.get(kind)
@@ -127,7 +132,12 @@ def recover(
 
 
 def _record(
-    tx: OutboxTx, kind: OutboxKind, channel: Channel, outcomes: Sequence[Outcome], rules: DeliveryRules, now: datetime
+    tx: OutboxTx,
+    kind: OutboxKind,
+    channel: Channel,
+    outcomes: Sequence[DeliveryOutcome],
+    rules: DeliveryRules,
+    now: datetime,
 ) -> tuple[Channel, Sequence[Message]]:
     """Write the outcomes of current attempts. One whose lease was lost belongs to another worker now, and an outcome
     that was written before is not written twice."""
@@ -147,7 +157,9 @@ def _record(
     return channel, moved
 
 
-def _judge(channel: Channel, outcome: Outcome, rules: DeliveryRules, now: datetime) -> tuple[Channel, Message, Attempt]:
+def _judge(
+    channel: Channel, outcome: DeliveryOutcome, rules: DeliveryRules, now: datetime
+) -> tuple[Channel, Message, Attempt]:
     """Return what an outcome means for the channel and its message. The next attempt is never before the receiver's
     Retry-After."""
     claimed, receipt, at = outcome.claimed, outcome.receipt, outcome.ended_at
@@ -156,8 +168,8 @@ def _judge(channel: Channel, outcome: Outcome, rules: DeliveryRules, now: dateti
         return channel.interrupted(claimed.outbox_id, now), claimed.put_back(now), attempt
     answer = receipt.answer if receipt.status is not None else receipt.problem
     attempt = _attempt(claimed, receipt, outcome.began_at, outcome.duration_ms, True, answer)
-    if receipt.verdict is not Verdict.RETRY:
-        delivered = receipt.verdict is Verdict.DELIVERED
+    if receipt.verdict is not DeliveryVerdict.RETRY:
+        delivered = receipt.verdict is DeliveryVerdict.DELIVERED
         finished = claimed.complete(at) if delivered else claimed.refuse(receipt.problem)
         return channel.answered(claimed.outbox_id, rules, at), finished, attempt
     rng = random.Random(outcome.seed)  # noqa: S311 - spreads retries, guards nothing
@@ -174,5 +186,5 @@ def _judge(channel: Channel, outcome: Outcome, rules: DeliveryRules, now: dateti
 def _attempt(
     claimed: Message, receipt: Receipt | None, at: datetime, duration_ms: int | None, counts: bool, answer: str
 ) -> Attempt:
-    status, verdict = (None, Verdict.RETRY) if receipt is None else (receipt.status, receipt.verdict)
+    status, verdict = (None, DeliveryVerdict.RETRY) if receipt is None else (receipt.status, receipt.verdict)
     return Attempt(claimed.outbox_id, claimed.retry_count + 1, at, duration_ms, status, verdict, counts, answer)

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from sellerwatch.kernel.errors import Conflict, Invalid, NotFound
-from sellerwatch.kernel.fast_values import quick
+from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, PublicId, SellerId, WorkerId
 from sellerwatch.kernel.lifecycle import Lifecycle
 
@@ -74,7 +74,7 @@ class TriesSpent(Conflict):
     tries: int
 
 
-@quick
+@fast_frozen
 @dataclass(frozen=True)
 class Message:
     """An event to deliver. `subject_id` is the product or schedule it is about: the messages of a subject are sent one

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from sellerwatch.kernel.activity import ActivityLog
 from sellerwatch.kernel.ids import OutboxId, PublicId, SellerId, WorkerId
 from sellerwatch.kernel.paging import Cursor, Page
 from sellerwatch.outbox.channel import Channel
@@ -204,9 +203,6 @@ class OutboxTx(AuditTx, Protocol):
 
     @property
     def attempts(self) -> Attempts: ...
-
-    @property
-    def activity(self) -> ActivityLog: ...
 
     def delivery_queue(self, kind: OutboxKind) -> DeliveryQueue: ...
 

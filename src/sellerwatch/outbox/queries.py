@@ -1,4 +1,4 @@
-"""What can be seen of the outbox: messages, attempts to deliver them, and both outboxes in numbers."""
+"""Queries over the outboxes: messages, delivery attempts, and counts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sellerwatch.kernel.views import About, CursorPageView, View
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import Message, MessageNotFound, MessageStatus, OutboxKind
 from sellerwatch.outbox.ports import MessageFilter, OutboxTx
-from sellerwatch.outbox.receipt import Attempt, Verdict
+from sellerwatch.outbox.receipt import Attempt, DeliveryVerdict
 
 AN_ID = "0198c0de-0000-7000-8005-000000000001"
 
@@ -59,7 +59,7 @@ class AttemptView(View):
     at: datetime
     duration_ms: int | None
     http_status_code: int | None
-    verdict: Annotated[Verdict, About(example="DELIVERED")]
+    verdict: Annotated[DeliveryVerdict, About(example="DELIVERED")]
     is_counted: Annotated[bool, About("False where the receiver was away: the attempt costs the message nothing.")]
     answer: Annotated[str | None, About("The beginning of the answer, or why there was none.")]
 
@@ -69,6 +69,26 @@ class AttemptsView(View):
     """The attempts of a message, newest first."""
 
     content: Sequence[AttemptView]
+
+
+@dataclass(frozen=True)
+class DeliveryTimeView(View):
+    """How long one message took from its change to the receiver."""
+
+    created_at: datetime
+    sent_at: datetime
+    seconds: Annotated[float, About(example=1.25)]
+
+    @classmethod
+    def of(cls, created_at: datetime, sent_at: datetime) -> DeliveryTimeView:
+        return cls(created_at, sent_at, round((sent_at - created_at).total_seconds(), 3))
+
+
+@dataclass(frozen=True)
+class DeliveryTimesView(View):
+    """The newest delivered messages, oldest first."""
+
+    content: Sequence[DeliveryTimeView]
 
 
 @dataclass(frozen=True)
@@ -145,11 +165,9 @@ def outbox_status(tx: OutboxTx, context: OperationContext, has_receiver: bool) -
     return OutboxesView([_outbox_queries(tx, kind, context.now) for kind in OutboxKind], has_receiver)
 
 
-def delivery_times(
-    tx: OutboxTx, _: OperationContext, kind: OutboxKind, limit: int
-) -> Sequence[tuple[datetime, datetime]]:
-    """Return when the newest delivered messages were made and delivered, oldest first."""
-    return tx.outbox_queries(kind).deliveries(limit)
+def delivery_times(tx: OutboxTx, _: OperationContext, kind: OutboxKind, limit: int) -> DeliveryTimesView:
+    """Show how long the newest delivered messages took."""
+    return DeliveryTimesView([DeliveryTimeView.of(*times) for times in tx.outbox_queries(kind).deliveries(limit)])
 
 
 def find_message(tx: OutboxTx, outbox_id: OutboxId) -> tuple[OutboxKind, Message]:

@@ -16,7 +16,7 @@ _CLIENT_ERRORS = range(400, 500)
 _WORTH_REPEATING = frozenset({408, 429})
 
 
-class Verdict(StrEnum):
+class DeliveryVerdict(StrEnum):
     """What an attempt came to: delivered, worth repeating, or refused for good."""
 
     DELIVERED = "DELIVERED"
@@ -29,7 +29,7 @@ class Receipt:
     """The receiver's answer to one attempt. `wait` is its Retry-After; `status` is None when it did not answer;
     `answer` is the beginning of its body."""
 
-    verdict: Verdict
+    verdict: DeliveryVerdict
     status: int | None = None
     problem: str = ""
     wait: timedelta | None = None
@@ -40,16 +40,16 @@ class Receipt:
         """Judge an answer: 2xx is delivered, 4xx except 408 and 429 is refused, everything else may be repeated."""
         kept = _readable(body)
         if status in _OK:
-            return cls(Verdict.DELIVERED, status, answer=kept)
+            return cls(DeliveryVerdict.DELIVERED, status, answer=kept)
         refused = status in _CLIENT_ERRORS and status not in _WORTH_REPEATING
-        verdict, asked = (Verdict.REFUSED, None) if refused else (Verdict.RETRY, wait)
+        verdict, asked = (DeliveryVerdict.REFUSED, None) if refused else (DeliveryVerdict.RETRY, wait)
         return cls(verdict, status, f"answered {status}: {kept}".removesuffix(": "), asked, kept)
 
     @classmethod
     def of_silence(cls, problem: str) -> Receipt:
         """Return the receipt of an attempt without an answer. The message may have arrived; the same key on the next
         attempt makes that harmless."""
-        return cls(Verdict.RETRY, None, _readable(problem.encode("utf-8", "replace")))
+        return cls(DeliveryVerdict.RETRY, None, _readable(problem.encode("utf-8", "replace")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Attempt:
     at: datetime
     duration_ms: int | None
     status: int | None
-    verdict: Verdict
+    verdict: DeliveryVerdict
     is_counted: bool
     answer: str
 

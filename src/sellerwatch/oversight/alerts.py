@@ -1,4 +1,4 @@
-"""Alerts: what a person should hear of without looking. Sent after the transaction and beside the work."""
+"""Alerts to operators. Sent after the transaction, without the work waiting for them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from sellerwatch.kernel.activity import Activity
+from sellerwatch.kernel.store import Store
+from sellerwatch.oversight.ports import AuditTx
+
 log = logging.getLogger("sellerwatch.alerts")
 
 #: A receiver that hangs must not fill the memory: beyond this the oldest alert goes. All of them are in the log anyway.
@@ -17,7 +21,7 @@ MOST_WAITING = 1000
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """`kind` is for machines (`agent.blocked`), `text` one sentence for people."""
+    """`kind` is for machines (`agent.blocked`), `text` is one sentence for people."""
 
     kind: str
     subject: str
@@ -26,20 +30,36 @@ class Alert:
 
 
 class Alerts(Protocol):
-    """Where alerts go. Sending never raises: an alert that cannot be sent is itself only logged."""
+    """Where alerts go. Sending never raises: an alert that cannot be sent is only logged."""
 
     async def send(self, alert: Alert) -> None: ...
 
 
 class LogAlerts:
-    """The embedded way: a warning in the log."""
+    """Writes alerts to the log as warnings."""
 
     async def send(self, alert: Alert) -> None:
         log.warning(alert.text, extra={"kind": alert.kind, "subject": alert.subject})
 
 
+class RecordedAlerts:
+    """Records each alert as activity and passes it on, also when it cannot be recorded."""
+
+    def __init__(self, store: Store[AuditTx], alerts: Alerts) -> None:
+        self._store, self._alerts = store, alerts
+
+    async def send(self, alert: Alert) -> None:
+        kind = alert.kind.partition(".")[0]
+        activity = Activity(alert.at, alert.kind, kind, alert.subject, {"text": alert.text})
+        try:
+            await self._store.transact(lambda tx: tx.activity.add(activity))
+        except Exception:
+            log.exception("an alert cannot be recorded as activity", extra={"kind": alert.kind})
+        await self._alerts.send(alert)
+
+
 class AlertQueue:
-    """Between the work, which must not wait, and a receiver, which may be slow."""
+    """A queue between the work, which must not wait, and a receiver, which may be slow."""
 
     def __init__(self, alerts: Alerts) -> None:
         self._alerts = alerts
@@ -51,7 +71,7 @@ class AlertQueue:
         self._wake.set()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Send what is posted, in order, until told to stop; what is left then is sent before it ends."""
+        """Send posted alerts in order until `stop`; then send the rest."""
         watch = asyncio.create_task(self._wake_on(stop))
         try:
             while not stop.is_set():

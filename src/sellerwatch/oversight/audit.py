@@ -1,4 +1,4 @@
-"""The audit trail: who did what to what, and how it was before and after. Written in the transaction that did it."""
+"""The audit trail: who changed what, and how it was before and after. Written in the transaction of the change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class AuditEntry:
-    """`actor` says the door and the person: `cli:minji`, `api:ops@example`, `scheduler`."""
+    """`actor` is the surface and the user: `cli:minji`, `api:ops@example`, `scheduler`."""
 
     at: datetime
     actor: str

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from sellerwatch.kernel.activity import ActivityLog
 from sellerwatch.kernel.paging import Cursor, Page
 from sellerwatch.oversight.audit import AuditEntry
 
 
 @dataclass(frozen=True)
 class AuditFilter:
-    """Which entries: what is given narrows it."""
+    """Which entries: every field that is given narrows it."""
 
     subject_type: str | None = None
     subject_id: str | None = None
@@ -24,7 +25,7 @@ class AuditFilter:
 
 
 class AuditTrail(Protocol):
-    """Append only: no verb changes or removes an entry."""
+    """Append-only: no method changes or removes an entry."""
 
     def record(self, entry: AuditEntry) -> None: ...
 
@@ -42,3 +43,6 @@ class AuditTrail(Protocol):
 class AuditTx(Protocol):
     @property
     def audit(self) -> AuditTrail: ...
+
+    @property
+    def activity(self) -> ActivityLog: ...

@@ -1,4 +1,4 @@
-"""What a page for people reads in one look: few rows of much, whatever the size of the tables."""
+"""Queries of the console's overview. Each reads a bounded number of rows, whatever the size of the tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sellerwatch.kernel.failure import Blame
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.missed import starts_at
-from sellerwatch.schedules.outlook import Rhythm, requests_of
+from sellerwatch.schedules.outlook import ExpectedRuns, requests_of
 from sellerwatch.schedules.schedule import ScheduleStatus
 from sellerwatch.sellers.seller import SellerStatus
 
@@ -22,7 +22,7 @@ SLACK = 0.1
 
 
 class FreshnessState(StrEnum):
-    """Whether what we know of a seller is as recent as its interval asks for."""
+    """Whether the data of a seller is as recent as its interval asks for."""
 
     FRESH = "fresh"
     LATE = "late"
@@ -45,17 +45,18 @@ class Freshness:
     open_run: ExecutionId | None
     waiting_start: datetime | None = None
 
-    def rhythm(self, page_size: int, unread: int = 0) -> Rhythm:
+    def expected_runs(self, page_size: int, unread: int = 0) -> ExpectedRuns:
         """What its runs will ask for; of a seller that was never read, as if it had `unread` products."""
         products = unread if self.fresh_as_of is None and not self.products else self.products
-        return Rhythm(self.seller_id, starts_at(self), self.interval.length, requests_of(products, page_size))
+        return ExpectedRuns(self.seller_id, starts_at(self), self.interval.length, requests_of(products, page_size))
 
     def age(self, now: datetime) -> float | None:
-        """In intervals: 1 is one interval old; None where nothing was read yet."""
+        """Return its age in intervals; None where no run was completed yet."""
         return None if self.fresh_as_of is None else (now - self.fresh_as_of) / self.interval.length
 
     def is_late(self, now: datetime) -> bool:
-        """Older than it may be. A seller that was never read is late when its first run should be over."""
+        """Whether it is older than its interval allows. A seller that was never read is late when its first run
+        should be over."""
         age = self.age(now)
         if self.status is SellerStatus.INACTIVE:
             return False
@@ -85,7 +86,7 @@ class Needs:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RunProgress:
     """How far a run was at a moment."""
 
     at: datetime
@@ -107,27 +108,23 @@ class Asked:
 
 class DashboardQueries(Protocol):
     def freshness(self, seller_ids: Sequence[SellerId] | None = None) -> Sequence[Freshness]:
-        """Every seller, or these, by id."""
+        """Return every seller, or these, by id."""
         ...
 
     def needs(self, since: datetime) -> Needs:
-        """Tasks count if they were made since then; the rest counts whenever it was."""
+        """Count what needs an operator. Tasks count if they were created since then; the rest always counts."""
         ...
 
     def failures(self, since: datetime, limit: int) -> Mapping[Blame, int]:
         """Count the newest failed tasks since then by whose fault it was."""
         ...
 
-    def progress(self, execution_id: ExecutionId, limit: int) -> Sequence[Progress]:
-        """The last steps of a run, in order; forgotten some days after it."""
+    def progress(self, execution_id: ExecutionId, limit: int) -> Sequence[RunProgress]:
+        """Return the last steps of a run, in order; they are deleted some days after it."""
         ...
 
     def asked(self, agent_row: int, since: datetime, until: datetime, limit: int) -> Sequence[Asked]:
-        """What an agent asked, in order."""
+        """Return the requests of an agent, in order."""
         ...
 
     def tasks_of_item(self, execution_id: ExecutionId, item_no: ItemNo) -> Sequence[Task]: ...
-
-    def audit_of_run(self, seller_id: SellerId, execution_id: ExecutionId) -> tuple[datetime, str] | None:
-        """When a run was started and by whom."""
-        ...

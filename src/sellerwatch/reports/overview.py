@@ -13,6 +13,7 @@ from sellerwatch.agents.marketplace_status import MarketplaceStatusView, marketp
 from sellerwatch.agents.pool_rules import PoolRules
 from sellerwatch.agents.pool_status import PoolStatusView, pool_status
 from sellerwatch.crawling.execution import Execution
+from sellerwatch.crawling.trigger import ALERT_AFTER
 from sellerwatch.crawling.views import ListedExecutionView
 from sellerwatch.crawling.waiting import causes_of_waiting
 from sellerwatch.kernel.circuit import CircuitState
@@ -48,6 +49,7 @@ class AttentionKind(StrEnum):
     FAILED_EVENTS = "failed_events"
     FAILED_SCHEDULES = "failed_schedules"
     LOST_WORKERS = "lost_workers"
+    FAILING_STARTS = "failing_starts"
     MARKETPLACE_PAUSED = "marketplace_paused"
     OUTBOX_PAUSED = "outbox_paused"
     SELLERS_PAUSED = "sellers_paused"
@@ -70,6 +72,7 @@ _ERRORS = frozenset(
         AttentionKind.FAILED_EVENTS,
         AttentionKind.FAILED_SCHEDULES,
         AttentionKind.LOST_WORKERS,
+        AttentionKind.FAILING_STARTS,
     }
 )
 
@@ -166,6 +169,7 @@ def service_status(
         AttentionKind.MARKETPLACE_PAUSED: int(marketplace.is_paused),
         AttentionKind.SELLERS_PAUSED: len(marketplace.seller_pauses),
         AttentionKind.POOL_BREAKER: int(pool.breaker.state is not CircuitState.CLOSED),
+        AttentionKind.FAILING_STARTS: sum(run.start_tries >= ALERT_AFTER for run in pending),
         AttentionKind.LATE_SELLERS: late,
     }
     return ServiceStatusView(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
-from sellerwatch.crawling.context import Tuning
+from sellerwatch.agents.pool_rules import PoolRules
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import About, View
 from sellerwatch.reports.dashboard import Freshness
@@ -71,15 +71,14 @@ class ScheduleOutlookView(View):
     sellers: Sequence[PlannedSellerView]
 
 
-def schedule_outlook(
-    tx: ReportsTx, context: OperationContext, tuning_of: Callable[[Mapping[str, str]], Tuning], page_size: int
-) -> ScheduleOutlookView:
-    """Show what the schedules will ask for in the coming day. `tuning_of` applies the limits changed at run time."""
-    tuning = tuning_of(tx.overrides.all())
-    agents = tx.pool_report.standings(context.moment, tuning.limits)
-    room, sellers = Budget.of(agents, tuning.limits, tuning.host).within(HOUR), tx.dashboard.freshness()
+def schedule_outlook(tx: ReportsTx, context: OperationContext, pool: PoolRules, page_size: int) -> ScheduleOutlookView:
+    """Show what the schedules will ask for in the coming day."""
+    overrides = tx.overrides.all()
+    limits, host = pool.limits(overrides), pool.host(overrides)
+    agents = tx.pool_report.standings(context.moment, limits)
+    room, sellers = Budget.of(agents, limits, host).within(HOUR), tx.dashboard.freshness()
     end = context.now + (HOURS + 1) * HOUR
-    runs = [run for seller in sellers for run in seller.rhythm(page_size).starts(context.now, end)]
+    runs = [run for seller in sellers for run in seller.expected_runs(page_size).starts(context.now, end)]
     hours = coming_day(runs, room, context.now)
     by_start = sorted(sellers, key=lambda seller: (starts_at(seller) is None, starts_at(seller) or context.now))
     return ScheduleOutlookView(

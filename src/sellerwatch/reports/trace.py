@@ -17,6 +17,7 @@ from sellerwatch.catalog.ports import HistoryEntry
 from sellerwatch.catalog.product import Product, ProductState
 from sellerwatch.catalog.product_views import HistoryEntryView, ProductEventView
 from sellerwatch.catalog.queries import find_product
+from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.task import Task
 from sellerwatch.crawling.views import ExecutionView, TaskView
 from sellerwatch.kernel.errors import Invalid, NotFound
@@ -131,7 +132,6 @@ def why(tx: ReportsTx, context: OperationContext, given: str, version: int | Non
     run_id, item_no, language = subject.execution_id, subject.item_no, context.language
     run = None if run_id is None else tx.executions.get(run_id)
     seller, schedule = tx.sellers.get(subject.seller_id), tx.schedules.of_seller(subject.seller_id)
-    started = None if run_id is None else tx.dashboard.audit_of_run(subject.seller_id, run_id)
     product = None if item_no is None else tx.products.of_items([item_no]).get(item_no)
     changes = _changes(tx, subject, product)
     return TraceView(
@@ -142,12 +142,18 @@ def why(tx: ReportsTx, context: OperationContext, given: str, version: int | Non
         item_no=item_no,
         product_state=None if product is None else product.state,
         schedule=None if schedule is None else ScheduleView.of(schedule),
-        started=None if started is None else StartView(*started),
+        started=None if run is None else _start(run),
         execution=None if run is None else ExecutionView.of(run, language),
         tasks=[_task_trace(tx, task, language) for task in _tasks(tx, subject)],
         changes=[HistoryEntryView.of(entry) for entry in changes],
         events=[_event_trace(tx, context, message) for message in _messages(tx, subject, changes)],
     )
+
+
+def _start(run: Execution) -> StartView | None:
+    if run.started_at is None or run.started_by is None:
+        return None
+    return StartView(run.started_at, run.started_by)
 
 
 def _find_subject(tx: ReportsTx, given: str, version: int | None) -> _Subject:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 
 from sellerwatch.outbox.message import Message
-from sellerwatch.outbox.receipt import Receipt, Verdict
+from sellerwatch.outbox.receipt import DeliveryVerdict, Receipt
 
 
 class EmbeddedScheduler:
     """Goes by the schedules' own rows, so there is nothing to tell it: it knows as soon as the row is committed."""
 
     async def deliver(self, message: Message, now: datetime) -> Receipt:
-        return Receipt(Verdict.DELIVERED)
+        return Receipt(DeliveryVerdict.DELIVERED)

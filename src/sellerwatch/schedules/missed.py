@@ -17,7 +17,7 @@ NEXT_STARTS = 5
 
 
 @dataclass(frozen=True)
-class Tick:
+class DueRun:
     """What the scheduler does with a schedule now: run once, and let `skipped` earlier times pass, noted."""
 
     skipped: int
@@ -50,21 +50,21 @@ def spread(schedule: Timed) -> timedelta:
     return room * share
 
 
-def tick(schedule: Schedule, now: datetime) -> Tick | None:
+def tick(schedule: Schedule, now: datetime) -> DueRun | None:
     """None: not yet. After a stop one catch-up run, however many times were missed; the rhythm is kept."""
     if schedule.next_run_at is None or not schedule.is_due(now) or schedule.next_run_at + spread(schedule) > now:
         return None
     passed = (now - schedule.next_run_at) // schedule.interval.length
-    return Tick(skipped=passed, next_run_at=schedule.next_run_at + (passed + 1) * schedule.interval.length)
+    return DueRun(skipped=passed, next_run_at=schedule.next_run_at + (passed + 1) * schedule.interval.length)
 
 
-def late_tick(schedule: Schedule, now: datetime) -> Tick | None:
+def late_tick(schedule: Schedule, now: datetime) -> DueRun | None:
     """As `tick`, where another scheduler starts the runs: only what it has let pass by more than a tenth of the
     interval. The rhythm is the other's from then on."""
     late = late_at(schedule)
     if schedule.next_run_at is None or late is None or not schedule.is_due(now) or now < late:
         return None
-    return Tick(
+    return DueRun(
         skipped=(now - schedule.next_run_at) // schedule.interval.length, next_run_at=now + schedule.interval.length
     )
 

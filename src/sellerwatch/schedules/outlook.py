@@ -18,7 +18,7 @@ HOURS = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Rhythm:
+class ExpectedRuns:
     """How often a seller is crawled, and how many requests a run takes. `next_run_at` is None where none is due."""
 
     seller_id: SellerId

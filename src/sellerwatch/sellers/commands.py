@@ -13,6 +13,7 @@ from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import About
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
 from sellerwatch.oversight.audit import AuditEntry
+from sellerwatch.oversight.record_audit import record_audit
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.missed import spread
 from sellerwatch.schedules.queries import ScheduleView
@@ -164,7 +165,7 @@ def _record(
     after: dict[str, Any] | None = None,
     note: str | None = None,
 ) -> None:
-    tx.audit.record(AuditEntry(context.now, context.actor, action, "seller", seller_id, before, after, note=note))
+    record_audit(tx, AuditEntry(context.now, context.actor, action, "seller", seller_id, before, after, note=note))
 
 
 def _audited(seller: Seller) -> dict[str, Any]:

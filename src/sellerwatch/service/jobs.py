@@ -17,9 +17,7 @@ from sellerwatch.access.idempotency import KEPT as RESPONSES_KEPT
 from sellerwatch.access.logins import FORGOTTEN as LOGINS_KEPT
 from sellerwatch.agents.maintenance import BATCH, forget_old_usage, recover_rested
 from sellerwatch.agents.sessions import renew_due
-from sellerwatch.crawling.check_endpoints import check_endpoints, next_check
 from sellerwatch.crawling.context import Crawl
-from sellerwatch.crawling.dead_letters import sweep_dead_letters
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.publish import republish_lost
@@ -31,19 +29,21 @@ from sellerwatch.kernel.errors import Unavailable
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import OutboxId, ReplayableIds
 from sellerwatch.kernel.store import StoreFailed
+from sellerwatch.operations.dead_letters import sweep_dead_letters
 from sellerwatch.operations.quarantine import settle_ended
 from sellerwatch.outbox.message import OutboxKind
+from sellerwatch.service.check_endpoints import check_endpoints, next_check
 
 log = logging.getLogger(__name__)
 
-#: Longer than any turn of a job takes; a process that dies in one keeps the others from it for so long.
+#: Longer than any job takes: a process that dies in one keeps the others from it for this long.
 LEASE = timedelta(minutes=5)
 FORGOTTEN_AT_ONCE = 500
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
-#: Transactions that one turn of forgetting takes at most.
+#: Transactions in which a job deletes old rows, at most.
 MOST_BATCHES = 100
-#: How long a watcher may be away and still be told all it missed.
+#: How long a reader of the event stream may be away and still get all that it missed.
 ACTIVITY_KEPT = timedelta(days=7)
 
 #: So that a heartbeat is older than the visibility, not as old, when it is looked at.
@@ -57,7 +57,7 @@ NextDue = Callable[[CrawlTx, Crawl, datetime | None, datetime], datetime | None]
 @dataclass(frozen=True)
 class Job:
     """`makes_work`: what it did may be work for the other loops. `is_urgent`: it runs when it is due; others may be up
-    to a turn late, so that they are done together."""
+    to one interval late, so that they are done together."""
 
     run: Run
     next_due: NextDue
@@ -84,7 +84,7 @@ def next_dues(tx: CrawlTx, crawl: Crawl, now: datetime) -> dict[str, datetime]:
 
 
 async def put_back(crawl: Crawl) -> PutBack:
-    """Tasks whose worker vanished, and runs past their deadline. Our own heart beats first: whoever looks, lives."""
+    """Put back tasks whose worker vanished, and end runs past their deadline. The own heartbeat is renewed first."""
     at, draw = moment(crawl.clock), ReplayableIds(crawl.ids)
 
     def work(tx: CrawlTx) -> PutBack:
@@ -101,7 +101,7 @@ async def put_back(crawl: Crawl) -> PutBack:
 
 
 def _past_deadline(tx: CrawlTx, now: datetime) -> list[Execution]:
-    """Time in which the marketplace is away or paused does not count, so nothing is past its deadline meanwhile."""
+    """Return the runs past their deadline: none while the marketplace is away or paused: that time does not count."""
     if _time_stands(tx):
         return []
     paused = {pause.seller_id for pause in tx.marketplace.pauses()}
@@ -110,14 +110,13 @@ def _past_deadline(tx: CrawlTx, now: datetime) -> list[Execution]:
 
 
 def _time_stands(tx: CrawlTx) -> bool:
-    """An endpoint is away or all requests are paused: the time does not count for deadlines, which are moved when that
-    ends."""
+    """Whether an endpoint is away or all requests are paused: deadlines are moved by that time when it ends."""
     is_away = any(not circuit.is_closed for circuit in tx.marketplace.circuits().values())
     return is_away or any(pause.seller_id is None for pause in tx.marketplace.pauses())
 
 
 async def renew(crawl: Crawl) -> int:
-    """Tokens that should not get older; none while requests are paused."""
+    """Renew tokens that are due; none while requests are paused."""
     return 0 if crawl.pause.everything else await renew_due(crawl)
 
 
@@ -135,7 +134,7 @@ async def recover(crawl: Crawl) -> int:
 
 
 async def forget(crawl: Crawl) -> int:
-    """In each hour: lines of the log, events that are over, and tries past their time."""
+    """Delete, every hour, old entries of the usage log, finished messages and attempts."""
     now, forgotten = crawl.clock.now(), 0
     for _ in range(MOST_BATCHES):
         gone = await crawl.store.transact(lambda tx: forget_old_usage(tx, crawl.log_kept, now))
@@ -146,7 +145,7 @@ async def forget(crawl: Crawl) -> int:
 
 
 async def begin_day(crawl: Crawl) -> int:
-    """At midnight in the operator's time zone the day's counts begin again."""
+    """Set the counts of the day to 0 at midnight in the operator's time zone."""
     now, zone = crawl.clock.now(), ZoneInfo(crawl.timezone)
 
     def work(tx: CrawlTx) -> int:
@@ -158,7 +157,7 @@ async def begin_day(crawl: Crawl) -> int:
 
 
 async def settle(crawl: Crawl) -> int:
-    """Changes that waited for the judgement of a run that was cut short."""
+    """Decide pending parts of runs that ended before enough of their parts were checked."""
     now, draw = crawl.clock.now(), ReplayableIds(crawl.ids)
     settled, notices = await crawl.store.transact(lambda tx: settle_ended(tx, crawl.rules, draw.replay(), now))
     crawl.tell(notices)
@@ -166,7 +165,7 @@ async def settle(crawl: Crawl) -> int:
 
 
 async def recheck(crawl: Crawl) -> int:
-    """Paused runs without a planned re-check get one (`crawling/recheck.py`)."""
+    """Plan a re-check for each paused run without one (`crawling/recheck.py`)."""
     now, draw = crawl.clock.now(), ReplayableIds(crawl.ids)
     if not await crawl.store.read(lambda tx: tx.run_notes.paused_without_recheck()):
         return 0
@@ -174,8 +173,8 @@ async def recheck(crawl: Crawl) -> int:
 
 
 async def forget_bodies(crawl: Crawl) -> int:
-    """Once a day: bodies past their time, as long as a newer one of their part is there. Found by a
-    reader, as it may take a while."""
+    """Delete, once a day, old bodies of which a newer one is stored. They are found by a reader, as that may take a
+    while."""
     now, forgotten = crawl.clock.now(), 0
     while True:
         rows = await crawl.store.read(lambda tx: tx.bodies.old_raws(now - crawl.bodies_kept, FORGOTTEN_AT_ONCE))
@@ -185,15 +184,14 @@ async def forget_bodies(crawl: Crawl) -> int:
 
 
 async def keep_months(crawl: Crawl) -> int:
-    """Once a day, where the log of requests is cut into months: the next ones are cut off, those
-    past their time dropped."""
+    """Create and drop partitions of the usage log once a day, where it is partitioned."""
     now = crawl.clock.now()
     return 0 if crawl.months is None else await crawl.months.keep(now, now - crawl.log_kept)
 
 
 async def forget_traces(crawl: Crawl) -> int:
-    """In each hour, what is kept for a while only: what happened, answers for an Idempotency-Key, failed log-ins. Some
-    at a time, so that no transaction is long."""
+    """Delete, every hour, old activity, stored answers for an Idempotency-Key, and failed log-ins: some at a time, so
+    that no transaction is long."""
     now, forgotten = crawl.clock.now(), 0
 
     def work(tx: CrawlTx) -> tuple[int, int, int]:
@@ -216,7 +214,7 @@ def _forget_bodies(tx: CrawlTx, rows: Sequence[int]) -> int:
 
 
 async def _forget_delivered(crawl: Crawl, before: datetime) -> int:
-    """Piece by piece. What to delete is looked up without holding up anybody's writing."""
+    """Delete old messages a batch at a time. What to delete is looked up without a lock."""
     forgotten = 0
     for kind in OutboxKind:
         for _ in range(MOST_BATCHES):
@@ -266,12 +264,12 @@ def _if_paused_without_recheck(tx: CrawlTx, _crawl: Crawl, _last: datetime | Non
 
 
 def _if_messages_name_tasks(_tx: CrawlTx, crawl: Crawl, _last: datetime | None, now: datetime) -> datetime | None:
-    """At every turn: what became of a message is not in the database."""
+    """Return now: the state of messages is not in the database."""
     return now if crawl.queue.names_tasks else None
 
 
 def _if_there_are_dead_letters(_tx: CrawlTx, crawl: Crawl, _last: datetime | None, now: datetime) -> datetime | None:
-    """At every turn: only the queue knows."""
+    """Return now: only the queue knows its dead letters."""
     return None if crawl.dead_letters is None else now
 
 
@@ -296,7 +294,7 @@ def jobs_of(crawl: Crawl) -> Mapping[str, Job]:
 
 
 async def run_once(crawl: Crawl, name: str, job: Run) -> object:
-    """Run a job if no other process is at it. What it says is returned; None when somebody else had it."""
+    """Run a job unless another process runs it. Return its result; None where another process has it."""
     if not await crawl.leases.take(name, LEASE):
         return None
     error: str | None = None
@@ -308,7 +306,7 @@ async def run_once(crawl: Crawl, name: str, job: Run) -> object:
         return None
     except Exception as failure:
         error = f"{type(failure).__name__}: {failure}"
-        log.exception("a job failed; it runs again at its next turn", extra={"job": name})
+        log.exception("a job failed; it runs again when it is due", extra={"job": name})
         return None
     finally:
         await crawl.leases.finish(name, error)

@@ -35,33 +35,32 @@ from sellerwatch.service.wake_up import WakeUp
 
 log = logging.getLogger(__name__)
 
-#: The embedded scheduler sleeps until a run is due or something happened, and looks this often in any case.
-SCHEDULER_TURN = 10.0
+#: The embedded scheduler sleeps until a run is due or it is nudged, and looks this often in any case.
+SCHEDULER_INTERVAL = 10.0
 #: How often tasks that are due are looked for without a nudge.
-PUBLISHER_TURN = 1.0
-#: How often a process looks whether another one, or a command, did something; it acts on it at most this late. This is
-#: the one look that a process with nothing to do takes.
-HEED_TURN = 0.5
+PUBLISHER_INTERVAL = 1.0
+#: How often a process looks for changes by other processes and commands. An idle process looks for nothing else.
+WATCH_INTERVAL = 0.5
 #: After a failure (a lost database) before the next try.
 REPAIR_PAUSE = 1.0
 
 #: What is done for workers that vanished, as the name of a job.
 PUT_BACK = "put_back"
 
-Turn = Callable[[], Coroutine[Any, Any, datetime | None]]
+LoopBody = Callable[[], Coroutine[Any, Any, datetime | None]]
 Wait = Callable[[datetime | None], Coroutine[Any, Any, None]]
 
 
-class Role(StrEnum):
-    """What a process does, of which any number may run. WORKER crawls and delivers, SCHEDULER starts runs and does the
-    jobs (each once, wherever many run), API answers requests. One process that does everything is the default."""
+class ProcessRole(StrEnum):
+    """What a process does; any number of processes may run. WORKER crawls and delivers, SCHEDULER starts runs and does
+    the jobs (each once, wherever many run), API answers requests. One process that does everything is the default."""
 
     API = "api"
     WORKER = "worker"
     SCHEDULER = "scheduler"
 
 
-EVERYTHING = frozenset(Role)
+EVERYTHING = frozenset(ProcessRole)
 
 
 @dataclass
@@ -92,10 +91,10 @@ class Service:
     deliveries: tuple[Delivery[Any], ...]
     tune: Callable[[Mapping[str, str]], Tuning]
     tending_interval: timedelta = timedelta(seconds=60)
-    roles: frozenset[Role] = EVERYTHING
-    #: Whether sellers are crawled when they are due; a run in the foreground is nobody's turn.
+    roles: frozenset[ProcessRole] = EVERYTHING
+    #: Whether sellers are crawled when they are due; a run in the foreground is not scheduled.
     schedules: bool = True
-    #: Somebody else starts the runs: we only those that should have been long ago.
+    #: Another scheduler starts the runs; this one only those that are long overdue.
     late_only: bool = False
     #: Other servers this process needs, each with a question that raises when it is not well.
     outside: Mapping[str, Callable[[], Awaitable[object]]] = field(default_factory=dict)
@@ -103,20 +102,20 @@ class Service:
     #: Its servers were there and it is known to the others: from now on it waits for a server that goes away.
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     progress: Progress = field(default_factory=Progress)
-    #: When each job last came to its end, by the boot's clock: for whoever asks whether it still runs.
-    turns: dict[str, float] = field(default_factory=dict)
-    #: Runs that take longer to start than whoever asked for them waits.
+    #: When each job last ended, by the boot's clock: the health check reads this.
+    last_ended: dict[str, float] = field(default_factory=dict)
+    #: Starts that take longer than their caller waits.
     starting: set[asyncio.Task[Any]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.worker = Worker(self.crawl, self._absorbed)
-        self._heeded = 0
+        self._last_activity = 0
         self._due = asyncio.Event()
         tending = min(self.tending_interval, self.crawl.visibility).total_seconds()
-        self._scheduling = self._wake_up(SCHEDULER_TURN)
-        self._heeding = self._wake_up(HEED_TURN)
-        self._retuning = self._wake_up(tending)
-        self._looking_after = self._wake_up(tending)
+        self._scheduling = self._wake_up(SCHEDULER_INTERVAL)
+        self._watching = self._wake_up(WATCH_INTERVAL)
+        self._changing_limits = self._wake_up(tending)
+        self._running_jobs = self._wake_up(tending)
         self._beating = self._wake_up(self.crawl.heartbeat.total_seconds())
         # What another server holds changes without a commit.
         self._tending = WakeUp(self.crawl.clock, None, tending)
@@ -128,7 +127,7 @@ class Service:
         return "service" if self.roles == EVERYTHING else "+".join(sorted(self.roles))
 
     def nudge(self) -> None:
-        """Something was registered or triggered: everybody looks now."""
+        """Let every loop look now, because something was registered or triggered."""
         self.worker.nudge()
         self._due.set()
         self._scheduling.nudge()
@@ -162,60 +161,67 @@ class Service:
         loops: list[Coroutine[Any, Any, None]] = [
             self._wake_on_stop(),
             self._keep(self._beating, self._beat, self._until_next_beat),
-            self._keep(self._retuning, self._retune),
-            self._keep(self._heeding, self._heed),
+            self._keep(self._changing_limits, self._change_limits),
+            self._keep(self._watching, self._watch),
             self.crawl.alerts.run(self.stop),
         ]
         if self.crawl.limiter.looks_ahead:
             loops.append(self._keep(self._tending, self._tend_limiter))
-        if Role.WORKER in self.roles:
+        if ProcessRole.WORKER in self.roles:
             loops += [self.worker.run(self.stop, grace), products.run(self.stop)]
             if self.crawl.queue.names_tasks:
                 loops.append(self._keep_publishing())
-        if Role.SCHEDULER in self.roles:
+        if ProcessRole.SCHEDULER in self.roles:
             loops += [
-                self._keep(self._looking_after, self._look_after),
+                self._keep(self._running_jobs, self._run_jobs),
                 *(delivery.run(self.stop) for delivery in others),
             ]
             loops.append(self._keep(self._scheduling, self._start_due))
         return loops
 
     async def _keep_publishing(self) -> None:
-        """Tasks that are due become messages: at once when we made some, else when somebody else may have."""
-        said = ""
+        """Publish due tasks: at once after a batch was absorbed, else every few seconds."""
+        last_problem = ""
         while not self.stop.is_set():
             try:
                 await publish_due(self.crawl)
-                said = ""
+                last_problem = ""
             except (StoreFailed, Unavailable) as refusal:
-                if str(refusal) != said:
-                    said = str(refusal)
-                    log.warning("nothing is published", extra={"problem": said})
+                if str(refusal) != last_problem:
+                    last_problem = str(refusal)
+                    log.warning("nothing is published", extra={"problem": last_problem})
             self._due.clear()
             with suppress(TimeoutError):
-                async with asyncio.timeout(PUBLISHER_TURN):
+                async with asyncio.timeout(PUBLISHER_INTERVAL):
                     await self._due.wait()
 
     async def _wake_on_stop(self) -> None:
         await self.stop.wait()
-        waiting = (self._scheduling, self._heeding, self._retuning, self._looking_after, self._beating, self._tending)
+        waiting = (
+            self._scheduling,
+            self._watching,
+            self._changing_limits,
+            self._running_jobs,
+            self._beating,
+            self._tending,
+        )
         for loop in waiting:
             loop.nudge()
 
-    async def _keep(self, wake_up: WakeUp, job: Turn, wait: Wait | None = None) -> None:
-        """A job again and again, at the latest when it says that it is due; a failure is said once while it stays the
-        same, and tried again soon."""
-        said = ""
+    async def _keep(self, wake_up: WakeUp, job: LoopBody, wait: Wait | None = None) -> None:
+        """Run a job again and again, at the latest when it says that it is due. A failure is logged once while it stays
+        the same, and the job runs again soon."""
+        last_problem = ""
         while not self.stop.is_set():
             wake_up.begin()
             try:
                 due = await job()
-                self.turns[job.__name__.lstrip("_")] = self.crawl.clock.monotonic()
-                said = ""
+                self.last_ended[job.__name__.lstrip("_")] = self.crawl.clock.monotonic()
+                last_problem = ""
             except (StoreFailed, Unavailable) as refusal:
-                if str(refusal) != said:
-                    said = str(refusal)
-                    log.warning("a job waits for another server", extra={"job": job.__name__, "problem": said})
+                if str(refusal) != last_problem:
+                    last_problem = str(refusal)
+                    log.warning("a job waits for another server", extra={"job": job.__name__, "problem": last_problem})
                 due = self.crawl.clock.now() + timedelta(seconds=REPAIR_PAUSE)
             if not self.stop.is_set():
                 await (wait or wake_up.wait)(due)
@@ -270,7 +276,7 @@ class Service:
         """Something is under way whose lease is the heartbeat."""
         return self._has_job or self.worker.is_busy or any(delivery.is_busy for delivery in self.deliveries)
 
-    async def heed_pauses(self) -> None:
+    async def apply_pauses(self) -> None:
         """Stop at once what a person has paused, without waiting for the next look."""
         self._take_pauses(await self.store.read(lambda tx: tx.marketplace.pauses()))
 
@@ -278,17 +284,17 @@ class Service:
         if self.crawl.pause.take(pauses):
             self.worker.return_paused()
 
-    async def _heed(self) -> datetime | None:
-        """What a command or another process did may be work for this one: looked for now, not at the next sweep."""
+    async def _watch(self) -> datetime | None:
+        """Look for work that a command or another process has made, and for pauses."""
         newest, pauses = await self.store.read(lambda tx: (tx.activity.span()[1], tx.marketplace.pauses()))
         self._take_pauses(pauses)
-        if newest != self._heeded:
-            self._heeded = newest
+        if newest != self._last_activity:
+            self._last_activity = newest
             self.nudge()
         return None
 
     async def _start_due(self) -> datetime | None:
-        """Start what is due and try again what waits to be started; returns when the next start is."""
+        """Start the runs that are due and retry those that wait to be started. Return when the next start is due."""
         due = await self._next_start()
         if due is None or due > self.crawl.clock.now():
             return due
@@ -310,23 +316,23 @@ class Service:
 
         return await self.store.read(work)
 
-    async def _look_after(self) -> datetime | None:
-        """Do what is due of this: tasks and messages whose worker vanished, runs past their deadline, and the jobs that
-        run once anywhere. Returns when the next of it is due."""
+    async def _run_jobs(self) -> datetime | None:
+        """Put back what vanished workers held, end runs past their deadline, and run the jobs that are due. Return when
+        the next of these is due."""
         dues, now = await self._next_jobs(), self.crawl.clock.now()
         due = [name for name, time in dues.items() if time <= now]
         if due:
-            await self._do_jobs(due)
+            await self._run_due_jobs(due)
             dues, now = await self._next_jobs(), self.crawl.clock.now()
-        # Not sooner than a turn later: what comes due meanwhile is done together, and what is due still, since it
-        # failed or another process is at it, has its next chance.
-        turn = timedelta(seconds=self._looking_after.seconds)
+        # Not sooner than an interval later: jobs that come due meanwhile are done together, and those that are still
+        # due, because they failed or another process has them, are tried again.
+        interval = timedelta(seconds=self._running_jobs.seconds)
         jobs = jobs_of(self.crawl)
         urgent = [time for name, time in dues.items() if name in jobs and jobs[name].is_urgent and time > now]
-        return min((*urgent, max(min(dues.values()), now + turn))) if dues else None
+        return min((*urgent, max(min(dues.values()), now + interval))) if dues else None
 
     async def _next_jobs(self) -> dict[str, datetime]:
-        """When each job is next due, by its name."""
+        """Return when each job is next due, by its name."""
         crawl, at = self.crawl, moment(self.crawl.clock)
 
         def work(tx: ServiceTx) -> dict[str, datetime]:
@@ -335,26 +341,26 @@ class Service:
 
         return await self.store.read(work)
 
-    async def _do_jobs(self, due: Sequence[str]) -> None:
+    async def _run_due_jobs(self, due: Sequence[str]) -> None:
         self._has_job = True
-        said: dict[str, object] = {}
+        results: dict[str, object] = {}
         found = False
         try:
             if PUT_BACK in due:
-                # Messages before tasks: with its tasks a vanished worker is written off, and is not looked at again.
+                # Messages before tasks: putting back its tasks buries a vanished worker, which is not looked at again.
                 for delivery in self.deliveries:
                     await delivery.recover(self.crawl.visibility)
                 back = await put_back(self.crawl)
-                said |= {"put_back": back.again, "poison": back.poison}
+                results |= {"put_back": back.again, "poison": back.poison}
                 found = bool(back.again or back.poison)
             for name, job in jobs_of(self.crawl).items():
                 if name in due:
-                    said[name] = await run_once(self.crawl, name, job.run)
-                    found |= job.makes_work and bool(said[name])
+                    results[name] = await run_once(self.crawl, name, job.run)
+                    found |= job.makes_work and bool(results[name])
         finally:
             self._has_job = False
-        if any(said.values()):
-            log.info("looked after", extra=said)
+        if any(results.values()):
+            log.info("looked after", extra=results)
         if found:
             self.nudge()
 
@@ -362,8 +368,8 @@ class Service:
         await self.crawl.limiter.tend()
         return None
 
-    async def _retune(self) -> datetime | None:
-        """Take over what an operator has changed since."""
+    async def _change_limits(self) -> datetime | None:
+        """Apply the limits that an operator has changed since."""
         crawl, at = self.crawl, moment(self.crawl.clock)
         wanted = self.tune(await crawl.store.read(lambda tx: tx.overrides.all()))
         if wanted != crawl.tuning:

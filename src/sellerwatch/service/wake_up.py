@@ -2,7 +2,7 @@
 
 Where other processes may write to the database, something may have changed whenever `seconds` have passed. Where no
 other process can (`kernel/store.py`, `Commits`), nothing changes without a commit of this process: a loop runs
-`seconds` after the first commit since its last turn began, and sleeps while there is none. So a simulation does not pay
+`seconds` after the first commit since its last run began, and sleeps while there is none. So a simulation does not pay
 for loops that look and find nothing, and its loops are never later than those of a real process.
 """
 
@@ -16,7 +16,7 @@ from sellerwatch.kernel.store import Commits
 
 
 class WakeUp:
-    """The waiting of one loop between its turns."""
+    """Lets one loop wait between its runs."""
 
     def __init__(self, clock: Clock, commits: Commits | None, seconds: float) -> None:
         self.seconds = seconds
@@ -27,24 +27,24 @@ class WakeUp:
         self._is_nudged = False
 
     def nudge(self) -> None:
-        """Run now, or once more after the turn that is under way."""
+        """Run now, or once more after the run that is under way."""
         self._is_nudged = True
         self._wake.set()
 
     def begin(self) -> None:
-        """A turn begins: it sees what was committed and asked for until now."""
+        """Begin a run: it sees what was committed, and each nudge, until now."""
         self._is_nudged = False
         self._wake.clear()
         self._seen = 0 if self._commits is None else self._commits.number
 
     async def wait(self, due: datetime | None = None) -> None:
-        """Return when the next turn is to begin: at `due` at the latest."""
+        """Return when the next run is to begin: at `due` at the latest."""
         if await self.change(due):
             later = self._clock.now() + timedelta(seconds=self.seconds)
             await self.pause(later if due is None else min(due, later))
 
     async def change(self, until: datetime | None = None) -> bool:
-        """Wait until something may have changed since the turn began; False if it is `until` or nudged before that."""
+        """Wait until something may have changed since the run began; False if it is `until` or nudged before that."""
         commits = self._commits
         while commits is not None and commits.number == self._seen and not self._is_nudged:
             commits.call_next(self._wake.set)
@@ -58,7 +58,7 @@ class WakeUp:
             pass
 
     async def _woken(self, until: datetime | None) -> bool:
-        """Whether somebody woke it before that time."""
+        """Return whether it was woken before that time."""
         seconds = None if until is None else (until - self._clock.now()).total_seconds()
         try:
             async with asyncio.timeout(seconds):

@@ -1,1 +1,1 @@
-"""What an installation can be told. Start with `model.Settings`; `load.load` reads it."""
+"""The settings of an installation. Start with `model.Settings`; `load.load` reads it."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from sellerwatch.kernel.errors import Invalid
+from sellerwatch.kernel.wording import Problem, Worded
 from sellerwatch.settings.model import PREFIX, Settings
 
 #: Rules of one EventBridge bus, by default.
@@ -15,14 +16,38 @@ _FIFO = re.compile(r"[A-Za-z0-9_-]{1,75}\.fifo")
 
 
 @dataclass(frozen=True)
-class Fault:
-    """One thing that is wrong, and how to mend it."""
+class Fault(Worded):
+    """One thing that is wrong, and how to mend it. `value` is what was given, where that may be shown."""
 
     name: str
-    problem: str
+    problem: Problem
+    value: str | None = None
 
-    def __str__(self) -> str:
-        return f"{self.name}: {self.problem}"
+    __str__ = Worded.__str__
+
+    @classmethod
+    def of(cls, setting: str, key: str, **facts: object) -> Fault:
+        return cls(PREFIX + setting, Problem(key, facts))
+
+    def problem_text(self, language: str) -> str:
+        """Return what is wrong, with the value that was given."""
+        text = self.problem.text(language)
+        if text[1:2].islower():
+            text = text[:1].lower() + text[1:]
+        return text if self.value is None else Problem("given", {"problem": text, "value": self.value}).text(language)
+
+    def text(self, language: str = "en") -> str:
+        return f"{self.name}: {self.problem_text(language)}"
+
+
+@dataclass(frozen=True)
+class _Listed(Worded):
+    """A line for each fault."""
+
+    faults: tuple[Fault, ...]
+
+    def text(self, language: str = "en") -> str:
+        return "\n".join(f"  - {fault.text(language)}" for fault in self.faults)
 
 
 @dataclass(eq=False)
@@ -33,7 +58,7 @@ class InvalidSettings(Invalid):
 
     @property
     def facts(self) -> dict[str, object]:
-        return {"number": len(self.faults), "listed": "\n".join(f"  - {fault}" for fault in self.faults)}
+        return {"number": len(self.faults), "listed": _Listed(self.faults)}
 
 
 def _faults_at_a_server(settings: Settings) -> list[Fault]:
@@ -45,13 +70,11 @@ def _faults_at_a_server(settings: Settings) -> list[Fault]:
     except ValueError:
         usable = False
     if not usable:
-        faults.append(Fault(f"{PREFIX}DATABASE_URL", "a MySQL address is mysql://user:password@host:port/database"))
+        faults.append(Fault.of("DATABASE_URL", "mysql_address"))
     if settings.token_keys is None:
-        how = "must be set with a MySQL database, the same for every process: `printf 1:; openssl rand -base64 32`"
-        faults.append(Fault(f"{PREFIX}TOKEN_KEYS", f"{how} makes one"))
+        faults.append(Fault.of("TOKEN_KEYS", "mysql_key", command="printf 1:; openssl rand -base64 32"))
     if settings.jwt_secret is None:
-        how = "must be set with a MySQL database, the same for every process: `openssl rand -base64 32` makes one"
-        faults.append(Fault(f"{PREFIX}JWT_SECRET", how))
+        faults.append(Fault.of("JWT_SECRET", "mysql_key", command="openssl rand -base64 32"))
     return faults
 
 
@@ -62,23 +85,19 @@ def faults_together(settings: Settings) -> list[Fault]:
     if settings.is_mysql:
         faults += _faults_at_a_server(settings)
     elif url != "sqlite://" and (not url.startswith("sqlite:///") or "?" in url):
-        faults.append(Fault(f"{PREFIX}DATABASE_URL", "must be sqlite:///path or mysql://user:password@host/database"))
+        faults.append(Fault.of("DATABASE_URL", "database_address"))
     if settings.queue == "sqs":
         for name, value in (("SQS_QUEUE_NAME", settings.sqs_queue_name), ("SQS_DLQ_NAME", settings.sqs_dlq_name)):
             if not _FIFO.fullmatch(value):
-                faults.append(
-                    Fault(PREFIX + name, f"must be letters, digits, - or _ and end in .fifo (it is '{value}')")
-                )
+                faults.append(Fault(PREFIX + name, Problem("fifo_name"), value))
         if settings.sqs_queue_name == settings.sqs_dlq_name:
-            faults.append(Fault(f"{PREFIX}SQS_DLQ_NAME", "must be another queue than SQS_QUEUE_NAME"))
+            faults.append(Fault.of("SQS_DLQ_NAME", "same_queue"))
     if settings.scheduler == "eventbridge" and settings.eventbridge_target_arn is None:
-        faults.append(
-            Fault(f"{PREFIX}EVENTBRIDGE_TARGET_ARN", "must be given with SCHEDULER eventbridge: what rules start")
-        )
+        faults.append(Fault.of("EVENTBRIDGE_TARGET_ARN", "target_missing"))
     if settings.outbox_backoff_seconds > settings.outbox_backoff_max_seconds:
-        faults.append(Fault(f"{PREFIX}OUTBOX_BACKOFF_SECONDS", "must not exceed OUTBOX_BACKOFF_MAX_SECONDS"))
+        faults.append(Fault.of("OUTBOX_BACKOFF_SECONDS", "must_not_exceed", other="OUTBOX_BACKOFF_MAX_SECONDS"))
     if settings.agent_suspension_seconds > settings.max_retry_after_seconds:
-        faults.append(Fault(f"{PREFIX}AGENT_SUSPENSION_SECONDS", "must not exceed MAX_RETRY_AFTER_SECONDS"))
+        faults.append(Fault.of("AGENT_SUSPENSION_SECONDS", "must_not_exceed", other="MAX_RETRY_AFTER_SECONDS"))
     return faults
 
 
@@ -86,14 +105,14 @@ def warnings(settings: Settings) -> list[Fault]:
     """What works, but is probably not meant."""
     found = []
     if settings.product_server_url is None:
-        found.append(Fault(f"{PREFIX}PRODUCT_SERVER_URL", "not set: events are kept and wait"))
+        found.append(Fault.of("PRODUCT_SERVER_URL", "no_receiver"))
     elif settings.product_server_secret is None:
-        found.append(Fault(f"{PREFIX}PRODUCT_SERVER_SECRET", "not set: events go out unsigned"))
+        found.append(Fault.of("PRODUCT_SERVER_SECRET", "unsigned"))
     if settings.scheduler == "eventbridge" and settings.internal_api_keys is None:
-        found.append(Fault(f"{PREFIX}INTERNAL_API_KEYS", "not set: EventBridge cannot start anything through our API"))
+        found.append(Fault.of("INTERNAL_API_KEYS", "no_internal_keys"))
     address = urlsplit(settings.product_server_url or "")
     if address.scheme == "http" and address.hostname not in ("127.0.0.1", "localhost", "::1"):
-        found.append(Fault(f"{PREFIX}PRODUCT_SERVER_URL", "http, not https: events can be read on the way"))
+        found.append(Fault.of("PRODUCT_SERVER_URL", "not_https"))
     return found
 
 
@@ -101,5 +120,4 @@ def rule_warnings(settings: Settings, rules: int) -> list[Fault]:
     """EventBridge holds so many rules on a bus unless it was asked for more."""
     if settings.scheduler != "eventbridge" or rules < 0.9 * MOST_RULES:
         return []
-    problem = f"{rules} sellers need a rule each, and a bus holds {MOST_RULES} by default: ask AWS for a higher quota"
-    return [Fault(f"{PREFIX}SCHEDULER", problem)]
+    return [Fault.of("SCHEDULER", "too_many_rules", rules=rules, most=MOST_RULES)]

@@ -1,7 +1,7 @@
-"""Reads all sources of settings and validates them together: all that is wrong is said at once, before anything starts.
+"""Read all sources of settings and validate them together: all faults are reported at once, before anything starts.
 
 Precedence: run-time override (kept in the database), environment, file, default. A secret can be given as `NAME_FILE`.
-Where each value came from is kept, so that a person who wonders can be told.
+The source of each value is kept, so that it can be shown.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from sellerwatch.kernel.wording import Problem
 from sellerwatch.settings.faults import Fault, InvalidSettings, faults_together
 from sellerwatch.settings.model import IN_FILES, PREFIX, SECRETS, Settings, without_credentials
 
@@ -23,14 +24,14 @@ CONFIG = "CONFIG"
 
 @dataclass(frozen=True)
 class Loaded:
-    """Settings in force and where each came from: `override`, `environment`, `file` or `default`."""
+    """Settings in force and the source of each: `override`, `environment`, `file` or `default`."""
 
     settings: Settings
     origins: Mapping[str, str] = field(default_factory=dict)
 
 
 def load(environment: Mapping[str, str], overrides: Mapping[str, str] | None = None) -> Loaded:
-    """Read all sources, or raise `InvalidSettings` with every fault there is."""
+    """Read all sources, or raise `InvalidSettings` with every fault."""
     faults: list[Fault] = []
     layers = (
         ("file", _from_file(environment, faults)),
@@ -51,7 +52,7 @@ def load(environment: Mapping[str, str], overrides: Mapping[str, str] | None = N
 
 
 def tuned(settings: Settings, overrides: Mapping[str, str]) -> Settings:
-    """The settings with limits changed at run time, or `InvalidSettings` with every fault there is."""
+    """Return the settings with limits changed at run time, or raise `InvalidSettings` with every fault."""
     faults: list[Fault] = []
     changed = _validated(settings.model_dump() | dict(overrides), faults)
     if changed is None:
@@ -67,12 +68,12 @@ def _from_file(environment: Mapping[str, str], faults: list[Fault]) -> dict[str,
         with Path(path).open("rb") as opened:
             table = tomllib.load(opened)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        faults.append(Fault(PREFIX + CONFIG, f"{path} is not TOML: {error}"))
+        faults.append(Fault.of(CONFIG, "not_toml", path=path, why=str(error)))
         return {}
     except (OSError, ValueError) as error:
-        faults.append(Fault(PREFIX + CONFIG, f"{path} cannot be read: {_why(error)}"))
+        faults.append(Fault.of(CONFIG, "unreadable_file", path=path, why=_why(error)))
         return {}
-    return _known({name.lower(): value for name, value in table.items()}, faults, f"in {path}")
+    return _known({name.lower(): value for name, value in table.items()}, faults, path)
 
 
 def _from_environment(environment: Mapping[str, str], faults: list[Fault]) -> dict[str, Any]:
@@ -85,38 +86,35 @@ def _from_environment(environment: Mapping[str, str], faults: list[Fault]) -> di
     for name in [n for n in given if n.endswith("_file") and n.removesuffix("_file") in IN_FILES]:
         path, plain = given.pop(name), name.removesuffix("_file")
         if plain in given:
-            faults.append(Fault(PREFIX + name.upper(), f"{PREFIX}{plain.upper()} is given too; leave one of them"))
+            faults.append(Fault.of(name.upper(), "given_twice", other=PREFIX + plain.upper()))
             continue
         try:
             secret = Path(path).read_text("utf-8").strip()
         except (OSError, ValueError) as error:
-            faults.append(Fault(PREFIX + name.upper(), f"{path} cannot be read: {_why(error)}"))
+            faults.append(Fault.of(name.upper(), "unreadable_file", path=path, why=_why(error)))
             continue
         if not secret:
-            faults.append(Fault(PREFIX + name.upper(), f"{path} is empty"))
+            faults.append(Fault.of(name.upper(), "empty_file", path=path))
             continue
         given[plain] = secret
-    return _known(given, faults, "")
+    return _known(given, faults, None)
 
 
-def _why(error: OSError | ValueError) -> str:
-    """Never the text of the file: it may be a secret."""
+def _why(error: OSError | ValueError) -> object:
+    """Return why a file cannot be read, without its text: it may be a secret."""
     if isinstance(error, UnicodeDecodeError):
-        return "it is not UTF-8 text"
-    return (error.strerror if isinstance(error, OSError) else None) or "it is not a path"
+        return Problem("not_utf8")
+    return (error.strerror if isinstance(error, OSError) else None) or Problem("not_a_path")
 
 
-def _known(given: dict[str, Any], faults: list[Fault], where: str) -> dict[str, Any]:
+def _known(given: dict[str, Any], faults: list[Fault], file: str | None) -> dict[str, Any]:
     known = Settings.model_fields
     for name in [n for n in given if n not in known]:
         del given[name]
         near = difflib.get_close_matches(name, known, n=1)
-        hint = (
-            f"; the nearest known name is {PREFIX}{near[0].upper()}"
-            if near
-            else "; `sellerwatch config check` lists all"
-        )
-        faults.append(Fault(PREFIX + name.upper(), f"unknown setting {where}".rstrip() + hint))
+        hint = Problem("nearest", {"name": PREFIX + near[0].upper()}) if near else Problem("all_names")
+        key = "unknown" if file is None else "unknown_in_file"
+        faults.append(Fault.of(name.upper(), key, file=file, hint=hint))
     return given
 
 
@@ -125,9 +123,7 @@ def _validated(values: dict[str, Any], faults: list[Fault]) -> Settings | None:
         return Settings.model_validate(values)
     except ValidationError as invalid:
         for error in invalid.errors(include_input=False, include_url=False):
-            name = PREFIX + str(error["loc"][0]).upper()
-            problem = error["msg"].removeprefix("Value error, ")
-            value = without_credentials(str(error["loc"][0]), str(values.get(str(error["loc"][0]))))
-            shown = "" if str(error["loc"][0]) in SECRETS else f" (it is '{value}')"
-            faults.append(Fault(name, problem[:1].lower() + problem[1:] + shown))
+            name = str(error["loc"][0])
+            value = None if name in SECRETS else without_credentials(name, str(values.get(name)))
+            faults.append(Fault(PREFIX + name.upper(), Problem.of(**error), value))
         return None

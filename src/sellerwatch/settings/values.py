@@ -1,18 +1,30 @@
-"""The types of settings: what a single value may be, and one sentence about one that may not."""
+"""The types of settings: what a value may be, and one sentence about a value that is not allowed."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from typing import Annotated
+from typing import Annotated, LiteralString
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, Field, SecretStr
+from pydantic_core import PydanticCustomError
 
 from sellerwatch.access.users import FIRST, InvalidPassword, check_password
 from sellerwatch.catalog.differences import ChangeKind
 from sellerwatch.catalog.policies import InvalidPolicy, parse_policies
+from sellerwatch.kernel.errors import ErrorSentence, SellerwatchError
+
+
+def _problem(key: LiteralString, **facts: object) -> PydanticCustomError:
+    """Return what a value is refused with: a key of `problems.toml` and its facts."""
+    return PydanticCustomError(key, key, facts)
+
+
+def _refused(error: SellerwatchError) -> PydanticCustomError:
+    """Return the refusal of a value by a rule of a feature."""
+    return _problem("refused", sentence=ErrorSentence(error))
 
 
 def _url(text: str) -> str:
@@ -22,9 +34,9 @@ def _url(text: str) -> str:
     except ValueError:
         usable = False
     if not usable or not text.isprintable() or " " in text:
-        raise ValueError("must be an address that begins with http:// or https://")
+        raise _problem("http_address")
     if "@" in parts.netloc:
-        raise ValueError("must not hold a user name or password: addresses are shown")
+        raise _problem("address_with_password")
     return text
 
 
@@ -36,7 +48,7 @@ def _redis(text: str) -> str:
     except ValueError:
         usable = False
     if not usable or not text.isprintable() or " " in text:
-        raise ValueError("must be an address such as redis://host:6379/0")
+        raise _problem("redis_address")
     return text
 
 
@@ -48,14 +60,14 @@ def _zone(name: str) -> str:
     try:
         ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        raise ValueError("must be a time zone such as UTC or Asia/Seoul") from None
+        raise _problem("time_zone") from None
     return name
 
 
 def _keys(secret: SecretStr) -> SecretStr:
     ids = [entry.strip().partition(":")[0] for entry in secret.get_secret_value().split(",")]
     if len(set(ids)) < len(ids):
-        raise ValueError("must not use one key id twice")
+        raise _problem("key_twice")
     for entry in secret.get_secret_value().split(","):
         key_id, colon, encoded = entry.strip().partition(":")
         try:
@@ -63,13 +75,13 @@ def _keys(secret: SecretStr) -> SecretStr:
         except (binascii.Error, ValueError):
             size = 0
         if not colon or not key_id or size != 32:
-            raise ValueError("must be id:base64 of 32 bytes, several separated by commas")
+            raise _problem("key_list")
     return secret
 
 
 def _long(secret: SecretStr) -> SecretStr:
     if len(secret.get_secret_value()) < 32:
-        raise ValueError("must have at least 32 characters")
+        raise _problem("short_secret")
     return secret
 
 
@@ -77,12 +89,12 @@ def _password(secret: SecretStr) -> SecretStr:
     try:
         check_password(secret.get_secret_value(), FIRST)
     except InvalidPassword as invalid:
-        raise ValueError(str(invalid)[:-1]) from None
+        raise _refused(invalid) from None
     return secret
 
 
 def _sayable(text: str) -> str:
-    """An environment may hold what is no text; whoever words the refusal cannot carry that."""
+    """Refuse a value that is not text: an environment may contain bytes that no message could quote."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -90,7 +102,7 @@ def _policies(text: str) -> str:
     try:
         parse_policies(text)
     except InvalidPolicy as invalid:
-        raise ValueError(_sayable(str(invalid))) from None
+        raise _refused(invalid) from None
     return text
 
 
@@ -98,7 +110,7 @@ def _kinds(text: str) -> str:
     known = {str(kind) for kind in ChangeKind}
     wrong = [name for each in text.split(",") if (name := each.strip()) and name not in known]
     if wrong:
-        raise ValueError(_sayable(f"{wrong[0]} is no kind of change; there are: {', '.join(sorted(known))}"))
+        raise _problem("change_kind", given=_sayable(wrong[0]), known=", ".join(sorted(known)))
     return text
 
 

@@ -1,4 +1,4 @@
-"""A marketplace and a product server to practise on; ships with the product.
+"""A simulated marketplace and product server for practice and tests; part of the product.
 
 Start with `simulator.Simulator`; serve it with `http.serve`.
 """

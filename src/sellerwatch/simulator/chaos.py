@@ -1,6 +1,6 @@
-"""What goes wrong at the marketplace, and how often: profiles by name, and the dice.
+"""Faults of the marketplace and how often they happen, in profiles by name.
 
-One throw decides about one request, and every throw comes from one seeded `Random`: the same seed and the same requests
+One random number decides about one request, and all come from one seeded `Random`: the same seed and the same requests
 at the same times give the same faults.
 """
 
@@ -11,11 +11,11 @@ from enum import Enum
 from itertools import accumulate
 from math import ceil, inf
 
-from sellerwatch.simulator.rng import dice
+from sellerwatch.simulator.rng import seeded_rng
 
 
-class Ailment(Enum):
-    """What a request suffers. The last three happen only during an `Outage`."""
+class FaultKind(Enum):
+    """The fault of a request. The last three happen only during an `Outage`."""
 
     NONE = "none"
     ERROR = "error"  # a 5xx
@@ -34,8 +34,8 @@ class Ailment(Enum):
 class Storms:
     """Periods in which a share of the requests is answered 429: the last `length` of every `every` seconds.
 
-    `at_most` bounds the refusals of one storm, so that a storm harms some identities and not the whole pool.
-    `retry_after` bounds the seconds asked for, said as a number, as an HTTP date or not at all, in equal shares.
+    `at_most` bounds the refusals of one storm, so that it affects some agents and not the whole pool. `retry_after`
+    bounds the seconds asked for, sent as a number, as an HTTP date or not at all, in equal shares.
     """
 
     every: float = 0.0
@@ -47,13 +47,13 @@ class Storms:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """A period, in the marketplace's time, in which every request that matches suffers `ailment`.
+    """A period, in the marketplace's time, in which every matching request gets the fault `ailment`.
 
-    `endpoint` is list, detail, options or session (the page that gives a token); `user_agent` is one identity and
-    `item_no` one product. What is None matches anything. The end is not part of the period.
+    `endpoint` is list, detail, options or session (the token page); `user_agent` is one agent and `item_no` one
+    product. None matches anything. The end is not part of the period.
     """
 
-    ailment: Ailment
+    ailment: FaultKind
     start: float
     end: float = inf
     endpoint: str | None = None
@@ -70,18 +70,18 @@ class Outage:
 
 
 #: Ailments that an outage can inflict, and the endpoints where each makes sense.
-OUTAGE_ENDPOINTS: dict[Ailment, frozenset[str]] = {
-    Ailment.REFUSED: frozenset({"list", "detail", "options", "session", "robots", "other"}),
-    Ailment.ERROR: frozenset({"list", "detail", "options", "session"}),
-    Ailment.UNAUTHORISED: frozenset({"list", "detail", "options"}),
-    Ailment.STORM: frozenset({"list", "detail", "options"}),
-    Ailment.WITHOUT_MODULE: frozenset({"detail"}),
+OUTAGE_ENDPOINTS: dict[FaultKind, frozenset[str]] = {
+    FaultKind.REFUSED: frozenset({"list", "detail", "options", "session", "robots", "other"}),
+    FaultKind.ERROR: frozenset({"list", "detail", "options", "session"}),
+    FaultKind.UNAUTHORISED: frozenset({"list", "detail", "options"}),
+    FaultKind.STORM: frozenset({"list", "detail", "options"}),
+    FaultKind.WITHOUT_MODULE: frozenset({"detail"}),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
-    """Figures of one kind of bad day. The fault fields are probabilities for each request, latencies milliseconds."""
+class ChaosProfile:
+    """The faults of one kind of bad day: probabilities for each request, latencies in milliseconds."""
 
     latency_ms: float = 0.0
     jitter_ms: float = 0.0
@@ -105,24 +105,24 @@ class Profile:
     """Probability that a list states a total that no seller can have."""
 
     @property
-    def faults(self) -> tuple[tuple[Ailment, float], ...]:
+    def faults(self) -> tuple[tuple[FaultKind, float], ...]:
         return (
-            (Ailment.ERROR, self.error),
-            (Ailment.DROP, self.drop),
-            (Ailment.CUT, self.cut),
-            (Ailment.TRUNCATED, self.truncated),
-            (Ailment.HTML, self.html),
-            (Ailment.REVOKED, self.revoked),
+            (FaultKind.ERROR, self.error),
+            (FaultKind.DROP, self.drop),
+            (FaultKind.CUT, self.cut),
+            (FaultKind.TRUNCATED, self.truncated),
+            (FaultKind.HTML, self.html),
+            (FaultKind.REVOKED, self.revoked),
         )
 
-    def with_latency(self, latency_ms: float) -> "Profile":
-        """The same bad day with this mean latency, jittered by a quarter of it."""
+    def with_latency(self, latency_ms: float) -> "ChaosProfile":
+        """Return the profile with this mean latency, jittered by a quarter of it."""
         return replace(self, latency_ms=latency_ms, jitter_ms=latency_ms / 4)
 
 
-PROFILES: dict[str, Profile] = {
-    "calm": Profile(),
-    "flaky": Profile(
+PROFILES: dict[str, ChaosProfile] = {
+    "calm": ChaosProfile(),
+    "flaky": ChaosProfile(
         latency_ms=3,
         jitter_ms=2,
         error=0.012,
@@ -135,7 +135,7 @@ PROFILES: dict[str, Profile] = {
         shift=0.02,
         shifts_per_seller=2,
     ),
-    "hostile": Profile(
+    "hostile": ChaosProfile(
         latency_ms=6,
         jitter_ms=6,
         error=0.020,
@@ -150,32 +150,32 @@ PROFILES: dict[str, Profile] = {
         shift=0.1,
         shifts_per_seller=3,
     ),
-    "slow": Profile(latency_ms=400, jitter_ms=300),
-    "storm": Profile(storms=Storms(every=10.0, length=3.0, share=0.5)),
-    "expiring": Profile(token_seconds=20, revoked=0.02),
-    "shifting": Profile(shift=0.5),
-    "foreign": Profile(foreign=1.0),
-    "html": Profile(html=0.1),
-    "truncated": Profile(truncated=0.1),
-    "drops": Profile(drop=0.05, cut=0.05),
-    "errors": Profile(error=0.1),
-    "moduleless": Profile(moduleless=1.0),
-    "inflated": Profile(inflated=1.0),
+    "slow": ChaosProfile(latency_ms=400, jitter_ms=300),
+    "storm": ChaosProfile(storms=Storms(every=10.0, length=3.0, share=0.5)),
+    "expiring": ChaosProfile(token_seconds=20, revoked=0.02),
+    "shifting": ChaosProfile(shift=0.5),
+    "foreign": ChaosProfile(foreign=1.0),
+    "html": ChaosProfile(html=0.1),
+    "truncated": ChaosProfile(truncated=0.1),
+    "drops": ChaosProfile(drop=0.05, cut=0.05),
+    "errors": ChaosProfile(error=0.1),
+    "moduleless": ChaosProfile(moduleless=1.0),
+    "inflated": ChaosProfile(inflated=1.0),
 }
 """Bad days by name: three to live with, and single faults for tests. `hostile` stays under 12 % of requests harmed."""
 
 
 class Chaos:
-    """The dice of one marketplace. Counts what it inflicted, by ailment."""
+    """Decides the faults of one marketplace, and counts those that happened by kind."""
 
-    def __init__(self, profile: Profile, seed: int | str = 0) -> None:
-        self.rng = dice(seed, "chaos")
+    def __init__(self, profile: ChaosProfile, seed: int | str = 0) -> None:
+        self.rng = seeded_rng(seed, "chaos")
         self.inflicted: Counter[str] = Counter()
         self._outages: tuple[Outage, ...] = ()
         self.become(profile)
 
-    def become(self, profile: Profile) -> None:
-        """Another kind of day from now on; its storms are counted from the next request."""
+    def become(self, profile: ChaosProfile) -> None:
+        """Switch to another profile; its storms are counted from the next request."""
         self.profile = profile
         self._ailments = tuple(ailment for ailment, _ in profile.faults)
         self._thresholds = tuple(accumulate(share for _, share in profile.faults))
@@ -186,7 +186,7 @@ class Chaos:
         self._shifts: Counter[str] = Counter()
 
     def plan(self, outage: Outage) -> None:
-        """Add an outage to those that are planned. Where several cover a request the first planned one counts."""
+        """Plan an outage. Where several match a request the first planned one counts."""
         if outage.endpoint is not None and outage.endpoint not in OUTAGE_ENDPOINTS.get(outage.ailment, ()):
             raise ValueError(f"{outage.ailment.value} does not happen at {outage.endpoint}")
         if outage.ailment not in OUTAGE_ENDPOINTS:
@@ -194,33 +194,33 @@ class Chaos:
         self._outages += (outage,)
 
     def end_outages(self) -> None:
-        """Forget all outages, planned or under way."""
+        """Cancel all outages, planned or current."""
         self._outages = ()
 
-    def outage(self, now: float, endpoint: str, user_agent: str, item: str) -> Ailment:
-        """What an outage does to this request; NONE where no outage covers it. `item` is the number in its path."""
+    def outage(self, now: float, endpoint: str, user_agent: str, item: str) -> FaultKind:
+        """Return the fault of a matching outage, or NONE. `item` is the number in the path."""
         for outage in self._outages:
             if endpoint in OUTAGE_ENDPOINTS[outage.ailment] and outage.covers(now, endpoint, user_agent, item):
                 return outage.ailment
-        return Ailment.NONE
+        return FaultKind.NONE
 
-    def strike(self, now: float) -> Ailment:
-        """What this request is to suffer; whoever makes it suffer says so with `count`.
+    def strike(self, now: float) -> FaultKind:
+        """Return the fault of this request. The caller applies it and then calls `count`.
 
-        Not every ailment fits every request: a refusal has no body to cut, and a session no token to revoke.
+        Not every fault fits every request: a refusal has no body to cut, and a session no token to revoke.
         """
-        return Ailment.STORM if self._storming(now) else self._throw()
+        return FaultKind.STORM if self._storming(now) else self._throw()
 
-    def count(self, ailment: Ailment) -> None:
-        """The ailment was really inflicted."""
+    def count(self, ailment: FaultKind) -> None:
+        """Count a fault that was applied."""
         self.inflicted[ailment.value] += 1
 
-    def _throw(self) -> Ailment:
+    def _throw(self) -> FaultKind:
         if not self._harm:
-            return Ailment.NONE
+            return FaultKind.NONE
         thrown = self.rng.random()
         if thrown >= self._harm:
-            return Ailment.NONE
+            return FaultKind.NONE
         return next(a for a, limit in zip(self._ailments, self._thresholds, strict=True) if thrown < limit)
 
     def _storming(self, now: float) -> bool:
@@ -240,14 +240,14 @@ class Chaos:
         return True
 
     def delay(self) -> float:
-        """Seconds until this answer is sent."""
+        """Return the seconds until this answer is sent."""
         profile = self.profile
         if not profile.latency_ms:
             return 0.0
         return max(0.0, profile.latency_ms + self.rng.uniform(-profile.jitter_ms, profile.jitter_ms)) / 1000
 
     def retry_after(self, now: float) -> tuple[str | None, float]:
-        """What a storm's Retry-After says (None: nothing), and the time until which it asks for quiet."""
+        """Return the Retry-After of a storm (None: no header), and the time until which it asks for quiet."""
         seconds = self.rng.randint(*self.profile.storms.retry_after)
         style = self.rng.randrange(3)
         if style == 0:
@@ -267,7 +267,7 @@ class Chaos:
         return self._happens("inflated", self.profile.inflated)
 
     def shifts_list(self, seller_id: str) -> bool:
-        """Whether an item of this seller jumps to the top now."""
+        """Return whether an item of this seller moves to the top now."""
         if self._shifts[seller_id] >= self.profile.shifts_per_seller or not self._happens("shift", self.profile.shift):
             return False
         self._shifts[seller_id] += 1

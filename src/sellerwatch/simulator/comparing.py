@@ -11,16 +11,17 @@ _NESTED = ("brand", "prices", "shipping")
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class FieldDifference:
     field: str
     before: Any
     after: Any
 
 
-def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Difference]:
-    """What is different, field by field: `prices.selling`, `options[4134224619].stock`, `options[4134224619]`, `tags`.
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[FieldDifference]:
+    """Return the differences field by field: `prices.selling`, `options[4134224619].stock`, `options[4134224619]`,
+    `tags`.
 
-    Values may come from anybody: where a shape is not the expected one, the whole field is the difference.
+    Values may come from any source: where a shape is not the expected one, the whole field is the difference.
     """
     for name in {**before, **after}:
         old, new = before.get(name), after.get(name)
@@ -29,11 +30,11 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
         elif name == "options" and (were := _numbered(old)) is not None and (are := _numbered(new)) is not None:
             yield from _options(were, are)
         elif not _same(old, new):
-            yield Difference(name, old, new)
+            yield FieldDifference(name, old, new)
 
 
 def value_at(product_data: Mapping[str, Any], field: str) -> Any:
-    """The value a change's field name points at; None when there is nothing there."""
+    """Return the value that a change's field name points at; None without one."""
     name, _, member = field.partition(".")
     if name.startswith("options[") and name.endswith("]"):
         options = _numbered(product_data.get("options")) or {}
@@ -47,28 +48,28 @@ def value_at(product_data: Mapping[str, Any], field: str) -> Any:
 
 
 def _same(old: Any, new: Any) -> bool:
-    """Equal as JSON: Python thinks that True is 1 and 1 is 1.0, a receiver does not."""
+    """Compare as JSON does: in Python True equals 1 and 1 equals 1.0, for a receiver they differ."""
     return type(old) is type(new) and bool(old == new)
 
 
-def _members(prefix: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Difference]:
+def _members(prefix: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[FieldDifference]:
     for member in {**old, **new}:
         if not _same(old.get(member), new.get(member)):
-            yield Difference(prefix + member, old.get(member), new.get(member))
+            yield FieldDifference(prefix + member, old.get(member), new.get(member))
 
 
-def _options(old: dict[int, dict[str, Any]], new: dict[int, dict[str, Any]]) -> Iterator[Difference]:
+def _options(old: dict[int, dict[str, Any]], new: dict[int, dict[str, Any]]) -> Iterator[FieldDifference]:
     for number in {**old, **new}:
         if number in old and number in new:
             yield from _members(f"options[{number}].", old[number], new[number])
         else:
-            yield Difference(f"options[{number}]", old.get(number), new.get(number))
+            yield FieldDifference(f"options[{number}]", old.get(number), new.get(number))
     if old.keys() == new.keys() and list(old) != list(new):
-        yield Difference("options", list(old), list(new))
+        yield FieldDifference("options", list(old), list(new))
 
 
 def _numbered(options: Any) -> dict[int, dict[str, Any]] | None:
-    """Options by number; None when they are not a list of numbered objects, each number once."""
+    """Return options by number; None unless they are a list of numbered objects, each number once."""
     if not isinstance(options, list):
         return None
     if not all(isinstance(option, dict) and isinstance(option.get("optionNo"), int) for option in options):

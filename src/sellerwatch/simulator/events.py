@@ -1,4 +1,4 @@
-"""Events as event.md describes them: reading one, its signature, and what a strict receiver finds wrong with it."""
+"""Events as event.md describes them: read one, check its signature, and find what a strict receiver would reject."""
 
 import hmac
 from base64 import b64decode, b64encode
@@ -17,7 +17,7 @@ _CHANGE_KEYS = {"field", "before", "after"}
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ReceivedEvent:
     event_id: str
     event_type: str
     item_no: int
@@ -28,8 +28,8 @@ class Event:
     product_data: dict[str, Any]
 
 
-def read_event(body: bytes) -> Event:
-    """The event in a request's body. Raises ValueError, in one sentence, when it is not one."""
+def read_event(body: bytes) -> ReceivedEvent:
+    """Return the event in a request's body. Raise ValueError, in one sentence, when it is not one."""
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -44,7 +44,7 @@ def read_event(body: bytes) -> Event:
         raise ValueError("changes is not a list of field, before and after")
     if not isinstance(product_data, dict):
         raise ValueError("productData is missing or not an object")
-    return Event(
+    return ReceivedEvent(
         event_id=value["eventId"],
         event_type=value["eventType"],
         item_no=value["itemNo"],
@@ -56,8 +56,8 @@ def read_event(body: bytes) -> Event:
     )
 
 
-def complaints(event: Event, last_version: int, held: Mapping[str, Any] | None) -> Iterator[str]:
-    """What breaks the rules, given the item's last version (0: none yet) and what is held of it (None: nothing)."""
+def complaints(event: ReceivedEvent, last_version: int, held: Mapping[str, Any] | None) -> Iterator[str]:
+    """Return the broken rules, given the item's last version (0: none) and the stored productData (None: none)."""
     if event.version != last_version + 1:
         yield f"version {event.version} follows {last_version}"
     if event.product_data.get("itemNo") != event.item_no:
@@ -79,11 +79,11 @@ def complaints(event: Event, last_version: int, held: Mapping[str, Any] | None) 
         yield "DELETED does not carry the last known productData"
 
 
-def _change_complaints(event: Event, held: Mapping[str, Any]) -> Iterator[str]:
-    """The changes must be exactly the way from what is held to what is sent."""
+def _change_complaints(event: ReceivedEvent, held: Mapping[str, Any]) -> Iterator[str]:
+    """Return complaints unless the changes lead exactly from what is stored to what is sent."""
     if not event.changes:
         yield "UPDATED without changes"
-    told = {str(change["field"]) for change in event.changes}
+    changed_fields = {str(change["field"]) for change in event.changes}
     for change in event.changes:
         field = str(change["field"])
         if change["after"] != value_at(event.product_data, field):
@@ -94,18 +94,18 @@ def _change_complaints(event: Event, held: Mapping[str, Any]) -> Iterator[str]:
             yield f"{field} did not change"
     if held:
         for difference in differences(held, event.product_data):
-            if difference.field not in told:
+            if difference.field not in changed_fields:
                 yield f"{difference.field} changed untold"
 
 
 def signature(secret: str, message_id: str, timestamp: str, body: bytes) -> str:
-    """The Standard Webhooks signature of a message."""
+    """Return the Standard Webhooks signature of a message."""
     signed = f"{message_id}.{timestamp}.".encode() + body
     return "v1," + b64encode(hmac.digest(signing_key(secret), signed, "sha256")).decode()
 
 
 def signing_key(secret: str) -> bytes:
-    """The key in a secret: `whsec_<base64>` is decoded, or ValueError raised; any other is its UTF-8 bytes."""
+    """Return the key in a secret: `whsec_<base64>` is decoded, or ValueError raised; any other is its UTF-8 bytes."""
     if not secret.startswith("whsec_"):
         return secret.encode()
     try:
@@ -115,9 +115,9 @@ def signing_key(secret: str) -> bytes:
 
 
 def is_signed(headers: Mapping[str, str], body: bytes, secrets: Iterable[str]) -> bool:
-    """Whether one of the signatures sent is made with one of the secrets.
+    """Return whether one of the sent signatures is made with one of the secrets.
 
-    The age of the timestamp is not judged: a simulation's time need not be the sender's.
+    The age of the timestamp is not checked: a simulation's time need not be the sender's.
     """
     message_id, timestamp = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
     if not message_id or not timestamp.isdecimal():

@@ -1,7 +1,7 @@
-"""Makes products out of a seed.
+"""Generate products from a seed.
 
-The same seed and item number always give the same product, in any process and in any order of asking: every choice
-comes from dice seeded with both.
+The same seed and item number always give the same product, in any process and in any order: every choice comes from an
+rng seeded with both.
 """
 
 from collections.abc import Callable
@@ -10,16 +10,16 @@ from random import Random
 
 from sellerwatch.simulator import words
 from sellerwatch.simulator.product import (
-    Brand,
-    Category,
     DeliveryDay,
     Description,
-    Option,
-    Prices,
-    Product,
-    Shipping,
+    SimulatedBrand,
+    SimulatedCategory,
+    SimulatedOption,
+    SimulatedPrices,
+    SimulatedProduct,
+    SimulatedShipping,
 )
-from sellerwatch.simulator.rng import dice
+from sellerwatch.simulator.rng import seeded_rng
 
 FIRST_ITEM_NO = 900_000_001
 OPTION_NUMBERS_PER_ITEM = 1_000
@@ -33,24 +33,24 @@ _LARGE_EVERY = 500
 _EDGE_CYCLE = 40
 
 
-def generate(seed: str, item_no: int, seller_id: str, seller_no: int, detail_kb: int | None) -> Product:
-    """The product as it is before anything changed it.
+def generate(seed: str, item_no: int, seller_id: str, seller_no: int, detail_kb: int | None) -> SimulatedProduct:
+    """Return the product before any change.
 
-    `detail_kb` fixes the size of its detail; None gives the sizes seen in the wild: 14 KB and up, one in 500 near 150.
+    `detail_kb` fixes the size of its detail; None gives the sizes seen in practice: 14 KB and up, one in 500 near 150.
     Below 3 KB the rest of the detail leaves no room, and the description shrinks to a paragraph.
     """
-    rng = dice(seed, item_no)
+    rng = seeded_rng(seed, item_no)
     ordinal = item_no - FIRST_ITEM_NO
     brand = rng.choice(words.BRANDS)
     categories = _categories(rng)
     host = f"https://img.example.test/{item_no}"
     pictures = tuple(f"{host}/{number}.jpg?w=860" for number in range(rng.randint(2, 5)))
-    product = Product(
+    product = SimulatedProduct(
         item_no=item_no,
         seller_id=seller_id,
         seller_no=seller_no,
         name=_name(rng, brand, categories[-1].name),
-        brand=Brand(brand.code, brand.name, brand.name_kr),
+        brand=SimulatedBrand(brand.code, brand.name, brand.name_kr),
         categories=categories,
         prices=_prices(rng),
         stock=0,
@@ -76,28 +76,28 @@ def _name(rng: Random, brand: words.BrandWord, noun: str) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _categories(rng: Random) -> tuple[Category, ...]:
+def _categories(rng: Random) -> tuple[SimulatedCategory, ...]:
     header_code, header = rng.choice(words.HEADERS)
     word = rng.choice(words.CATEGORIES)
     small = rng.randrange(len(word.smalls))
     return (
-        Category("header", header_code, header),
-        Category("large", word.large_code, word.large),
-        Category("medium", word.medium_code, word.medium),
-        Category("small", f"{word.medium_code}s{small + 1:02d}", word.smalls[small]),
+        SimulatedCategory("header", header_code, header),
+        SimulatedCategory("large", word.large_code, word.large),
+        SimulatedCategory("medium", word.medium_code, word.medium),
+        SimulatedCategory("small", f"{word.medium_code}s{small + 1:02d}", word.smalls[small]),
     )
 
 
-def _prices(rng: Random) -> Prices:
+def _prices(rng: Random) -> SimulatedPrices:
     normal = rng.randrange(50_000, 4_000_000, 1_000)
     selling = normal * rng.randint(50, 100) // 100 // 100 * 100
     discount = selling * rng.randint(85, 100) // 100 // 100 * 100
-    return Prices(normal, selling, discount)
+    return SimulatedPrices(normal, selling, discount)
 
 
-def _shipping(rng: Random) -> Shipping:
+def _shipping(rng: Random) -> SimulatedShipping:
     fee = rng.choice((0, 0, 0, 3_000, 25_000))
-    return Shipping(
+    return SimulatedShipping(
         type=rng.choice(("DOMESTIC", "DOMESTIC", "OVERSEAS")),
         fee=fee,
         fee_type="CHARGE" if fee else "FREE",
@@ -106,15 +106,15 @@ def _shipping(rng: Random) -> Shipping:
     )
 
 
-def _options(rng: Random, item_no: int, number: int) -> tuple[Option, ...]:
+def _options(rng: Random, item_no: int, number: int) -> tuple[SimulatedOption, ...]:
     first = item_no * OPTION_NUMBERS_PER_ITEM
     return tuple(make_option(rng, first + counter) for counter in range(number))
 
 
-def make_option(rng: Random, option_no: int) -> Option:
-    """One option with everything but its number left to rng."""
+def make_option(rng: Random, option_no: int) -> SimulatedOption:
+    """Return an option with random values."""
     guide = rng.choice(words.SIZE_GUIDES) if rng.random() < 0.5 else None
-    return Option(option_no, rng.choice(words.COLORS), rng.choice(words.SIZES), rng.randint(0, 5), guide)
+    return SimulatedOption(option_no, rng.choice(words.COLORS), rng.choice(words.SIZES), rng.randint(0, 5), guide)
 
 
 def _description_size(rng: Random, ordinal: int, detail_kb: int | None) -> int:
@@ -127,57 +127,57 @@ def _description_size(rng: Random, ordinal: int, detail_kb: int | None) -> int:
     return max(0, kb * _KB - _AROUND_DESCRIPTION)
 
 
-def _scripted(product: Product) -> Product:
+def _scripted(product: SimulatedProduct) -> SimulatedProduct:
     return replace(product, name=f'<script>alert("{product.item_no}")</script> {product.name}')
 
 
-def _decorated(product: Product) -> Product:
+def _decorated(product: SimulatedProduct) -> SimulatedProduct:
     return replace(product, name=f"🔥한정수량🔥 {product.name} ❤️‍🔥", tags=("🎁 사은품", *product.tags))
 
 
-def _without_small_category(product: Product) -> Product:
+def _without_small_category(product: SimulatedProduct) -> SimulatedProduct:
     return replace(product, categories=product.categories[:3])
 
 
-def _sold_out_without_options(product: Product) -> Product:
+def _sold_out_without_options(product: SimulatedProduct) -> SimulatedProduct:
     return product.with_options(())
 
 
-def _in_stock_without_options(product: Product) -> Product:
+def _in_stock_without_options(product: SimulatedProduct) -> SimulatedProduct:
     return replace(product, options=(), stock=3, sold_out=False)
 
 
-def _without_delivery_day(product: Product) -> Product:
+def _without_delivery_day(product: SimulatedProduct) -> SimulatedProduct:
     return replace(product, shipping=replace(product.shipping, delivery_day=None))
 
 
-def _with_wordy_delivery_day(product: Product) -> Product:
+def _with_wordy_delivery_day(product: SimulatedProduct) -> SimulatedProduct:
     day = DeliveryDay(*words.DELIVERY_WITHOUT_NUMBER)
     return replace(product, shipping=replace(product.shipping, delivery_day=day))
 
 
-def _with_blanks(product: Product) -> Product:
+def _with_blanks(product: SimulatedProduct) -> SimulatedProduct:
     return replace(product, brand=replace(product.brand, name_kr=None), item_status=None, origin_country=None)
 
 
-def _with_blank_options(product: Product) -> Product:
+def _with_blank_options(product: SimulatedProduct) -> SimulatedProduct:
     blank = tuple(replace(option, color="", size="", size_guide=None) for option in product.options)
     return product.with_options(blank)
 
 
-def _with_awkward_text(product: Product) -> Product:
+def _with_awkward_text(product: SimulatedProduct) -> SimulatedProduct:
     return replace(product, name=f'{product.name} "A\\B" \t\u2028 1/2" 100%\n', tags=("", 'a"b', "C&A <b>"))
 
 
-def _with_same_images(product: Product) -> Product:
+def _with_same_images(product: SimulatedProduct) -> SimulatedProduct:
     return replace(product, list_images=tuple(reversed(product.detail_images)))
 
 
-def _with_many_options(product: Product) -> Product:
-    return product.with_options(_options(dice("many", product.item_no), product.item_no, 80))
+def _with_many_options(product: SimulatedProduct) -> SimulatedProduct:
+    return product.with_options(_options(seeded_rng("many", product.item_no), product.item_no, 80))
 
 
-EDGES: dict[int, Callable[[Product], Product]] = {
+EDGES: dict[int, Callable[[SimulatedProduct], SimulatedProduct]] = {
     1: _scripted,
     2: _decorated,
     3: _without_small_category,

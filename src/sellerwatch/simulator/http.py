@@ -1,7 +1,7 @@
-"""A small HTTP/1.1 server for the simulator: keep-alive, delays, and the faults an `Answer` asks for.
+"""A small HTTP/1.1 server for the simulator: keep-alive, delays, and the faults that an answer asks for.
 
-Requests of one connection are answered strictly one after the other, as HTTP/1.1 wants it. It is made for loopback: no
-TLS, no compression, no time-outs against slow clients; do not put it on the open internet.
+Requests of one connection are answered strictly one after the other, as HTTP/1.1 requires. It is made for loopback: no
+TLS, no compression, no time-outs against slow clients. Do not expose it to a network.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, unquote
 
 import httptools
 
-from sellerwatch.simulator.wire import Answer, Fault, Handler, Request, refusal
+from sellerwatch.simulator.wire import ConnectionFault, Handler, SimulatedAnswer, SimulatedRequest, refusal
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
 MAX_HEAD_BYTES = 64 * 1024
@@ -26,8 +26,8 @@ _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".en
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
-    """A server that is listening."""
+class SimulatorServer:
+    """A listening server."""
 
     host: str
     port: int
@@ -39,21 +39,21 @@ class Server:
 
 
 @asynccontextmanager
-async def serve(handler: Handler, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[Server]:
-    """Listen while the block runs; port 0 takes a free one. Raises OSError when the port is used.
+async def serve(handler: Handler, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[SimulatorServer]:
+    """Listen while the block runs; port 0 takes a free one. Raise OSError when the port is used.
 
-    On the way out every connection is closed, also those with an answer under way.
+    At the end every connection is closed, also those with an answer in progress.
     """
     loop = asyncio.get_running_loop()
     epoch = time.time() - loop.time()
-    connections: set[_Connection] = set()
+    connections: set[_SimulatorConnection] = set()
 
-    def connect() -> _Connection:
-        return _Connection(handler, loop, epoch, connections)
+    def connect() -> _SimulatorConnection:
+        return _SimulatorConnection(handler, loop, epoch, connections)
 
     listening = await loop.create_server(connect, host, port, backlog=_BACKLOG)
     try:
-        yield Server(host, listening.sockets[0].getsockname()[1])
+        yield SimulatorServer(host, listening.sockets[0].getsockname()[1])
     finally:
         listening.close()
         for connection in tuple(connections):
@@ -62,25 +62,25 @@ async def serve(handler: Handler, host: str = "127.0.0.1", port: int = 0) -> Asy
 
 
 class _TooLarge(Exception):
-    """A request beyond what this server takes."""
+    """A request that is too large for this server."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
         self.status = status
 
 
-class _Connection(asyncio.Protocol):
-    """One client's connection. The methods named `on_...` are called by the parser."""
+class _SimulatorConnection(asyncio.Protocol):
+    """One client's connection. The parser calls the methods named `on_...`."""
 
     def __init__(
-        self, handler: Handler, loop: asyncio.AbstractEventLoop, epoch: float, connections: "set[_Connection]"
+        self, handler: Handler, loop: asyncio.AbstractEventLoop, epoch: float, connections: "set[_SimulatorConnection]"
     ) -> None:
         self._handler = handler
         self._loop = loop
         self._epoch = epoch
         self._connections = connections
         self._parser = httptools.HttpRequestParser(self)
-        self._waiting: deque[tuple[Request, bool, float]] = deque()
+        self._waiting: deque[tuple[SimulatedRequest, bool, float]] = deque()
         self._busy = False
         self._writable = True
         self._reading = True
@@ -149,7 +149,7 @@ class _Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         path, _, query = self._url.decode("latin-1").partition("?")
-        request = Request(
+        request = SimulatedRequest(
             self._parser.get_method().decode("latin-1"),
             unquote(path) if "%" in path else path,
             dict(parse_qsl(query, keep_blank_values=True)) if query else {},
@@ -170,16 +170,16 @@ class _Connection(asyncio.Protocol):
             raise _TooLarge(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
     def _next(self) -> None:
-        """Answer what is waiting, unless an answer is under way or the client does not read."""
+        """Answer the next request, unless an answer is in progress or the client does not read."""
         while self._waiting and not self._busy and self._writable and not self._transport.is_closing():
             request, keep_alive, arrived = self._waiting.popleft()
             with_body = request.method != "HEAD"
             if not with_body:
-                request = Request("GET", request.path, request.query, request.headers, request.body)
+                request = SimulatedRequest("GET", request.path, request.query, request.headers, request.body)
             answer = self._ask(request, arrived)
-            if answer.delay > 0 or answer.fault is Fault.HANG:
+            if answer.delay > 0 or answer.fault is ConnectionFault.HANG:
                 self._busy = True
-            if answer.fault is Fault.HANG:
+            if answer.fault is ConnectionFault.HANG:
                 return
             if answer.delay > 0:
                 self._timer = self._loop.call_later(answer.delay, self._finish, answer, keep_alive, with_body)
@@ -189,7 +189,7 @@ class _Connection(asyncio.Protocol):
             self._reading = True
             self._transport.resume_reading()
 
-    def _ask(self, request: Request, arrived: float) -> Answer:
+    def _ask(self, request: SimulatedRequest, arrived: float) -> SimulatedAnswer:
         try:
             return self._handler(request, arrived)
         except Exception as error:
@@ -197,19 +197,19 @@ class _Connection(asyncio.Protocol):
             self._loop.call_exception_handler(context)
             return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "the simulator itself failed")
 
-    def _finish(self, answer: Answer, keep_alive: bool, with_body: bool) -> None:
+    def _finish(self, answer: SimulatedAnswer, keep_alive: bool, with_body: bool) -> None:
         self._busy = False
         self._timer = None
         if not self._transport.is_closing():
             self._send(answer, keep_alive, with_body)
             self._next()
 
-    def _send(self, answer: Answer, keep_alive: bool, with_body: bool) -> None:
-        if answer.fault in (Fault.DROP, Fault.REFUSE):
+    def _send(self, answer: SimulatedAnswer, keep_alive: bool, with_body: bool) -> None:
+        if answer.fault in (ConnectionFault.DROP, ConnectionFault.REFUSE):
             self._transport.abort()
             return
         body = answer.body if with_body else b""
-        if answer.fault is Fault.CUT:
+        if answer.fault is ConnectionFault.CUT:
             body = body[: len(body) // 2]
             keep_alive = False
         self._transport.write(_head(answer, keep_alive) + body)
@@ -217,13 +217,13 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
 
     def _refuse(self, status: int, message: str) -> None:
-        """Say why and hang up: after a broken request the parser cannot tell where the next one begins."""
+        """Answer why and close: after a broken request the parser cannot tell where the next one begins."""
         self._waiting.clear()
         if not self._transport.is_closing():
             self._send(refusal(status, message), keep_alive=False, with_body=True)
 
 
-def _head(answer: Answer, keep_alive: bool) -> bytes:
+def _head(answer: SimulatedAnswer, keep_alive: bool) -> bytes:
     line = _STATUS_LINES.get(answer.status) or f"HTTP/1.1 {answer.status} Unknown\r\n".encode()
     lines = [f"content-type: {answer.content_type}\r\ncontent-length: {len(answer.body)}\r\n"]
     lines += [f"{name}: {value}\r\n" for name, value in answer.headers]

@@ -1,7 +1,7 @@
-"""The marketplace's judge: who asked more often than allowed.
+"""The marketplace's rate limits, checked for each agent.
 
-It judges by arrival and exactly, so that a crawler's own limiter can be held against it. Every API request of an
-identity counts, also one that is refused or answered with an error.
+They count by arrival and exactly, so that a crawler's own limiter can be checked against them. Every API request of an
+agent counts, also one that is refused or answered with an error.
 """
 
 from collections import deque
@@ -17,10 +17,10 @@ _IN_FLIGHT_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """How often one identity may ask: so many in any window, and (unless None) so many a second.
+class SimulatedLimits:
+    """How often one agent may ask: in any window, and (unless None) in a second.
 
-    The rate is judged over a second shortened by a twentieth, since requests sent evenly arrive unevenly.
+    The rate is checked over a second shortened by a twentieth, because requests sent evenly arrive unevenly.
     """
 
     window_limit: int = 80
@@ -28,7 +28,7 @@ class Limits:
     requests_per_second: float | None = 1.0
 
 
-class Verdict(Enum):
+class LimitVerdict(Enum):
     WITHIN = "within"
     OVER_BUDGET = "over_budget"
     OVER_RATE = "over_rate"
@@ -44,7 +44,7 @@ class SlidingWindow:
         self._arrivals: deque[float] = deque()
 
     def arrive(self, now: float) -> int:
-        """Count an arrival; returns how many there are in the window with it."""
+        """Count an arrival and return how many there are in the window."""
         arrivals = self._arrivals
         oldest_counted = now - self._seconds
         while arrivals and arrivals[0] <= oldest_counted:
@@ -53,17 +53,17 @@ class SlidingWindow:
         return len(arrivals)
 
     def seconds_until_free(self, now: float, limit: int) -> float:
-        """How long until another arrival would be within `limit`, if nothing arrives meanwhile."""
+        """Return how long until another arrival is within `limit`, if nothing arrives meanwhile."""
         excess = len(self._arrivals) - limit
         return self._arrivals[excess] + self._seconds - now if excess >= 0 else 0.0
 
 
-class Judge:
-    """Judges one identity."""
+class RequestLimiter:
+    """The limits of one agent."""
 
     __slots__ = ("_limits", "_quiet_from", "_quiet_until", "_rate", "_rate_limit", "_window", "ignored", "most")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: SimulatedLimits) -> None:
         self._limits = limits
         self._window = SlidingWindow(limits.window_seconds)
         self._rate: SlidingWindow | None = None
@@ -78,21 +78,21 @@ class Judge:
         self.ignored = 0
         """Requests that arrived although a Retry-After asked for quiet."""
 
-    def judge(self, now: float) -> Verdict:
-        """Count one arrival and say whether it was allowed."""
+    def judge(self, now: float) -> LimitVerdict:
+        """Count one arrival and return whether it was allowed."""
         if self._quiet_from < now < self._quiet_until:
             self.ignored += 1
         in_window = self._window.arrive(now)
         self.most = max(self.most, in_window)
         in_second = self._rate.arrive(now) if self._rate is not None else 0
         if in_window > self._limits.window_limit:
-            return Verdict.OVER_BUDGET
-        return Verdict.OVER_RATE if in_second > self._rate_limit else Verdict.WITHIN
+            return LimitVerdict.OVER_BUDGET
+        return LimitVerdict.OVER_RATE if in_second > self._rate_limit else LimitVerdict.WITHIN
 
     def retry_after(self, now: float) -> int:
-        """Whole seconds after which the window has room again."""
+        """Return the whole seconds after which the window has room again."""
         return max(1, ceil(self._window.seconds_until_free(now, self._limits.window_limit)))
 
     def asked_for_quiet(self, now: float, until: float) -> None:
-        """A 429 went out that asked for quiet until then."""
+        """Record that a 429 asked for quiet until then."""
         self._quiet_from, self._quiet_until = now + _IN_FLIGHT_SECONDS, until

@@ -1,8 +1,8 @@
-"""A product as the marketplace knows it, and the truth a product server should end up with.
+"""A product of the simulated marketplace, and the productData that a product server should end up with.
 
-A `Product` holds what the marketplace would have in its tables, blank fields included. `truth` says what the external
-server must be told about it. It is written from event.md alone and shares no code with the crawler's parser, so that
-the two can catch each other's mistakes.
+A `SimulatedProduct` holds what the marketplace would have in its tables, blank fields included. `truth` returns the
+productData expected for it. It is written from event.md alone and shares no code with the crawler's parser, so that the
+two can catch each other's mistakes.
 """
 
 import re
@@ -10,29 +10,29 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from sellerwatch.simulator.rng import dice
+from sellerwatch.simulator.rng import seeded_rng
 from sellerwatch.simulator.words import PARAGRAPHS
 
 _WHOLE_NUMBER = re.compile(r"[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Brand:
+class SimulatedBrand:
     code: int
     name: str
     name_kr: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Category:
+class SimulatedCategory:
     level: str
     code: str
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
-    """What the customer pays is `discount`; the list shows it as `price`."""
+class SimulatedPrices:
+    """The customer pays `discount`; the list shows it as `price`."""
 
     normal: int
     selling: int
@@ -51,7 +51,7 @@ class DeliveryDay:
 
 
 @dataclass(frozen=True, slots=True)
-class Shipping:
+class SimulatedShipping:
     type: str
     fee: int
     fee_type: str
@@ -60,7 +60,7 @@ class Shipping:
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class SimulatedOption:
     option_no: int
     color: str | None
     size: str | None
@@ -70,9 +70,9 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A description by its recipe: the text is made from `key` when asked for.
+    """A description by its recipe: the text is generated from `key` when it is needed.
 
-    Descriptions are nine tenths of a product; kept as text, 200,000 products would need 3 GB.
+    Descriptions are nine tenths of a product; stored as text, 200,000 products would need 3 GB.
     """
 
     key: str
@@ -80,7 +80,7 @@ class Description:
     """About how many bytes of UTF-8 the text has."""
 
     def html(self) -> str:
-        rng = dice(self.key)
+        rng = seeded_rng(self.key)
         blocks, average = _blocks()
         opening = f"<h2>{self.key}</h2>"
         return opening + "".join(rng.choices(blocks, k=max(1, (self.size - len(opening)) // average)))
@@ -88,47 +88,47 @@ class Description:
 
 @cache
 def _blocks() -> tuple[tuple[str, ...], int]:
-    """A few hundred distinct paragraphs, and their mean size in bytes."""
+    """Return a few hundred distinct paragraphs, and their mean size in bytes."""
     blocks = tuple(text.replace("{n}", str(n)) for n in range(1000, 1032) for text in PARAGRAPHS)
     return blocks, sum(len(block.encode()) for block in blocks) // len(blocks)
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class SimulatedProduct:
     """Everything about one product at one moment. `revision` rises with each change: renderings are cached by it."""
 
     item_no: int
     seller_id: str
     seller_no: int
     name: str
-    brand: Brand
-    categories: tuple[Category, ...]
-    prices: Prices
+    brand: SimulatedBrand
+    categories: tuple[SimulatedCategory, ...]
+    prices: SimulatedPrices
     stock: int
     sold_out: bool
     item_status: str | None
     origin_country: str | None
-    shipping: Shipping
+    shipping: SimulatedShipping
     list_images: tuple[str, ...]
     detail_images: tuple[str, ...]
     description: Description
-    options: tuple[Option, ...]
+    options: tuple[SimulatedOption, ...]
     tags: tuple[str, ...]
     revision: int = 0
 
     @property
     def list_name(self) -> str:
-        """The name on the list: for every tenth product another one than the detail's, whose word counts."""
+        """The name on the list. For every tenth product it differs from the detail's, which counts."""
         return self.name if self.item_no % 10 else f"{self.brand.name} {self.name[:30]}"
 
-    def with_options(self, options: tuple[Option, ...]) -> "Product":
-        """The product with these options, its stock being theirs."""
+    def with_options(self, options: tuple[SimulatedOption, ...]) -> "SimulatedProduct":
+        """Return the product with these options and the sum of their stock."""
         stock = sum(option.stock for option in options)
         return replace(self, options=options, stock=stock, sold_out=stock == 0)
 
 
-def truth(product: Product) -> dict[str, Any]:
-    """The `productData` of event.md for this product."""
+def truth(product: SimulatedProduct) -> dict[str, Any]:
+    """Return the `productData` of event.md for this product."""
     return {
         "itemNo": product.item_no,
         "sellerId": product.seller_id,
@@ -162,7 +162,7 @@ def truth(product: Product) -> dict[str, Any]:
     }
 
 
-def _option_truth(option: Option) -> dict[str, Any]:
+def _option_truth(option: SimulatedOption) -> dict[str, Any]:
     return {
         "optionNo": option.option_no,
         "color": option.color or "",

@@ -1,4 +1,4 @@
-"""A product server to practise on: it takes events, holds their sender to the rules of event.md, and can fail."""
+"""A simulated product server: it takes events, checks them against the rules of event.md, and can fail."""
 
 import zlib
 from collections import Counter, deque
@@ -11,17 +11,17 @@ from typing import Any
 import orjson
 
 from sellerwatch.simulator.comparing import differences
-from sellerwatch.simulator.events import DELETED, Event, complaints, is_signed, read_event, signing_key
-from sellerwatch.simulator.rng import dice
-from sellerwatch.simulator.wire import Answer, Fault, Request, json_answer, refusal
+from sellerwatch.simulator.events import DELETED, ReceivedEvent, complaints, is_signed, read_event, signing_key
+from sellerwatch.simulator.rng import seeded_rng
+from sellerwatch.simulator.wire import ConnectionFault, SimulatedAnswer, SimulatedRequest, json_answer, refusal
 from sellerwatch.simulator.world import World
 
 _HISTORY = 100_000
 _VIOLATIONS_KEPT = 1_000
-_DROPPED = Answer(0, fault=Fault.DROP)
+_DROPPED = SimulatedAnswer(0, fault=ConnectionFault.DROP)
 
 
-class Mode(Enum):
+class ServerMode(Enum):
     """How the server treats a request."""
 
     WELL = "well"
@@ -35,18 +35,18 @@ class Mode(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Behaviour:
-    """A mode, for every request or by chance, for ever or for the next `requests` ones it strikes."""
+class ServerBehaviour:
+    """A mode, for every request or with a probability, for ever or for the next `requests` that it affects."""
 
-    mode: Mode = Mode.WELL
+    mode: ServerMode = ServerMode.WELL
     probability: float = 1.0
     requests: int | None = None
     retry_after: int = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
-    """An event that was applied, in the order of arrival; productData is in the catalogue."""
+class AppliedEvent:
+    """An event that was applied, in the order of arrival; its productData is in the catalogue."""
 
     sequence: int
     event_id: str
@@ -70,7 +70,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Where the catalogue is not the truth. A missing or a surplus item has the field `item`."""
+    """A difference between the catalogue and the truth. A missing or a surplus item has the field `item`."""
 
     item_no: int
     field: str
@@ -82,9 +82,10 @@ class ProductServer:
     """Receives events at any path.
 
     A duplicate (same Idempotency-Key and body) is acknowledged and not applied again. An event that breaks a rule is
-    recorded as a violation and applied all the same, so that one fault does not hide the next; only a version already
-    passed, a reused key and a bad signature or body change nothing.
-    Products are kept compressed (200,000 of 14 KB take some 400 MB), the last 100,000 events without productData.
+    recorded as a violation and applied all the same, so that one fault does not hide the next. Not applied are a
+    version that was passed already, a reused key, and a bad signature or body.
+
+    Products are compressed (200,000 of 14 KB take some 400 MB); the last 100,000 events are kept without productData.
     """
 
     def __init__(
@@ -93,13 +94,13 @@ class ProductServer:
         self._secrets = (secret,) if isinstance(secret, str) else tuple(secret or ())
         for each in self._secrets:
             signing_key(each)  # a bad secret is refused here, not with the first event
-        self._rng = dice(seed, "product-server")
-        self._behaviour = Behaviour()
+        self._rng = seeded_rng(seed, "product-server")
+        self._behaviour = ServerBehaviour()
         self._strikes_left: int | None = None
         self._products: dict[int, bytes] = {}
         self._versions: dict[int, int] = {}
         self._bodies: dict[str, bytes] = {}
-        self._events: deque[Received] = deque(maxlen=history)
+        self._events: deque[AppliedEvent] = deque(maxlen=history)
         self._sequence = 0
         self._requests: Counter[str] = Counter()
         self._types: Counter[str] = Counter()
@@ -108,40 +109,40 @@ class ProductServer:
         self.violations: list[Violation] = []
         """The first 1,000 rules broken; `stats` has the number of all."""
 
-    def behave(self, behaviour: Behaviour) -> None:
-        """Treat requests like this from now on."""
+    def behave(self, behaviour: ServerBehaviour) -> None:
+        """Handle requests in this way from now on."""
         self._behaviour = behaviour
         self._strikes_left = behaviour.requests
 
-    def answer(self, request: Request, now: float) -> Answer:
+    def answer(self, request: SimulatedRequest, now: float) -> SimulatedAnswer:
         """Answer a request that arrived at `now`."""
         if request.method != "POST":
             return refusal(405, "events are posted", (("allow", "POST"),))
         mode = self._mode()
         self._requests[mode.value] += 1
         match mode:
-            case Mode.DOWN:
+            case ServerMode.DOWN:
                 return _DROPPED
-            case Mode.HANG:
-                return Answer(0, fault=Fault.HANG)
-            case Mode.ERROR:
+            case ServerMode.HANG:
+                return SimulatedAnswer(0, fault=ConnectionFault.HANG)
+            case ServerMode.ERROR:
                 return refusal(500, "out of order")
-            case Mode.THROTTLE:
+            case ServerMode.THROTTLE:
                 return refusal(429, "too many events", (("retry-after", str(self._behaviour.retry_after)),))
-            case Mode.REDIRECT:
-                return Answer(302, headers=(("location", "/elsewhere"),))
+            case ServerMode.REDIRECT:
+                return SimulatedAnswer(302, headers=(("location", "/elsewhere"),))
         answer = self._receive(request, now)
-        if mode is Mode.DROP_AFTER:
+        if mode is ServerMode.DROP_AFTER:
             return _DROPPED
-        return refusal(500, "out of order") if mode is Mode.ERROR_AFTER else answer
+        return refusal(500, "out of order") if mode is ServerMode.ERROR_AFTER else answer
 
     def product(self, item_no: int) -> dict[str, Any] | None:
-        """The productData held of an item; None when there is none."""
+        """Return the stored productData of an item; None without one."""
         packed = self._products.get(item_no)
         return orjson.loads(zlib.decompress(packed)) if packed is not None else None
 
     def version(self, item_no: int) -> int:
-        """The version of the item's last event, deleted or not; 0 when there was none."""
+        """Return the version of the item's last event, deleted or not; 0 without one."""
         return self._versions.get(item_no, 0)
 
     def catalogue(self) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -149,18 +150,18 @@ class ProductServer:
             yield item_no, orjson.loads(zlib.decompress(packed))
 
     def __len__(self) -> int:
-        """How many products are held."""
+        """Return how many products are stored."""
         return len(self._products)
 
-    def events(self, after: int = 0, limit: int | None = None) -> list[Received]:
-        """Events applied after this sequence number, oldest first, as far as they are still remembered."""
+    def events(self, after: int = 0, limit: int | None = None) -> list[AppliedEvent]:
+        """Return the events applied after this sequence number, oldest first, as far as they are kept."""
         found = [event for event in self._events if event.sequence > after]
         return found[:limit]
 
     def compare(self, world: World, sellers: Collection[str] | None = None) -> list[Mismatch]:
-        """Where the catalogue differs from the truth, field by field, for these sellers (None: all).
+        """Return the differences between the catalogue and the truth, field by field, for these sellers (None: all).
 
-        It makes the truth of every product, some 0.1 ms each: not for a server that must answer meanwhile.
+        It computes the truth of every product, some 0.1 ms each: not for a server that must answer meanwhile.
         """
         found: list[Mismatch] = []
         expected: set[int] = set()
@@ -178,7 +179,7 @@ class ProductServer:
         return sorted(found, key=lambda mismatch: (mismatch.item_no, mismatch.field))
 
     def stats(self) -> dict[str, Any]:
-        """What was received so far."""
+        """Return counts of what was received."""
         return {
             "requests": dict(self._requests),
             "events": self._sequence,
@@ -189,18 +190,18 @@ class ProductServer:
             "mode": self._behaviour.mode.value,
         }
 
-    def _mode(self) -> Mode:
-        """How this request is treated."""
+    def _mode(self) -> ServerMode:
+        """Return how this request is handled."""
         behaviour = self._behaviour
-        if behaviour.mode is Mode.WELL or self._strikes_left == 0:
-            return Mode.WELL
+        if behaviour.mode is ServerMode.WELL or self._strikes_left == 0:
+            return ServerMode.WELL
         if behaviour.probability < 1 and self._rng.random() >= behaviour.probability:
-            return Mode.WELL
+            return ServerMode.WELL
         if self._strikes_left is not None:
             self._strikes_left -= 1
         return behaviour.mode
 
-    def _receive(self, request: Request, now: float) -> Answer:
+    def _receive(self, request: SimulatedRequest, now: float) -> SimulatedAnswer:
         key = request.headers.get("idempotency-key", "")
         if self._secrets and not is_signed(request.headers, request.body, self._secrets):
             self._violate(key, None, "the signature is missing or wrong")
@@ -215,27 +216,27 @@ class ProductServer:
         if known is not digest:
             return self._again(key, event, same_body=known == digest)
         for header in ("idempotency-key", "webhook-id"):
-            said = request.headers.get(header)
-            if said != event.event_id and (said is not None or header == "idempotency-key"):
-                self._violate(event.event_id, event.item_no, f"{header} is {said}")
+            sent_id = request.headers.get(header)
+            if sent_id != event.event_id and (sent_id is not None or header == "idempotency-key"):
+                self._violate(event.event_id, event.item_no, f"{header} is {sent_id}")
         self._apply(event, now)
         return json_answer(200, {"received": True, "duplicate": False})
 
-    def _again(self, key: str, event: Event, same_body: bool) -> Answer:
+    def _again(self, key: str, event: ReceivedEvent, same_body: bool) -> SimulatedAnswer:
         if not same_body:
             self._violate(key, event.item_no, "the same Idempotency-Key with another body")
             return refusal(409, "the same Idempotency-Key with another body")
         self.duplicates += 1
         return json_answer(200, {"received": True, "duplicate": True})
 
-    def _apply(self, event: Event, now: float) -> None:
+    def _apply(self, event: ReceivedEvent, now: float) -> None:
         last = self._versions.get(event.item_no, 0)
         for rule in complaints(event, last, self.product(event.item_no)):
             self._violate(event.event_id, event.item_no, rule)
         self._sequence += 1
         self._types[event.event_type] += 1
         fields = (event.event_id, event.event_type, event.item_no, event.seller_id, event.version, event.occurred_at)
-        self._events.append(Received(self._sequence, *fields, changes=event.changes, received_at=now))
+        self._events.append(AppliedEvent(self._sequence, *fields, changes=event.changes, received_at=now))
         if event.version <= last:
             return
         self._versions[event.item_no] = event.version

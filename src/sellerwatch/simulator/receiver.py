@@ -1,4 +1,4 @@
-"""The simulator's product server as a receiver in process: no socket, so that delivery can run on virtual time."""
+"""The simulator's product server as a receiver in the same process, so that delivery can run on virtual time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sellerwatch.outbox.message import Message
 from sellerwatch.outbox.receipt import Receipt
 from sellerwatch.simulator.events import signature
 from sellerwatch.simulator.simulator import EVENTS_PATH, Simulator
-from sellerwatch.simulator.wire import Fault, Request
+from sellerwatch.simulator.wire import ConnectionFault, SimulatedRequest
 
 
 class SimulatedReceiver:
@@ -43,13 +43,13 @@ class SimulatedReceiver:
         if self._secrets:
             signatures = [signature(secret, message.outbox_id, timestamp, body) for secret in self._secrets]
             headers["webhook-signature"] = " ".join(signatures)
-        request = Request("POST", EVENTS_PATH, headers=headers, body=body)
+        request = SimulatedRequest("POST", EVENTS_PATH, headers=headers, body=body)
         answer = self._simulator.answer(request, now.timestamp())
-        if answer.fault is Fault.HANG or answer.delay >= self._read:
+        if answer.fault is ConnectionFault.HANG or answer.delay >= self._read:
             await self._clock.sleep(self._read)
             return Receipt.of_silence(f"no answer within {self._read:g} s")
         await self._clock.sleep(answer.delay)
-        if answer.fault is Fault.DROP:
+        if answer.fault is ConnectionFault.DROP:
             return Receipt.of_silence("the connection was lost: Server disconnected")
         asked = next((value for name, value in answer.headers if name == "retry-after"), None)
         return Receipt.of_answer(answer.status, answer.body, retry_after(asked, now, self._longest_wait))

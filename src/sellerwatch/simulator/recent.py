@@ -1,4 +1,4 @@
-"""A cache that forgets what was used longest ago."""
+"""A cache that evicts the least recently used values."""
 
 import sys
 from collections import OrderedDict
@@ -9,7 +9,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Recent(Generic[K, V]):
+class LruCache(Generic[K, V]):
     """Keeps the most recently used values, up to a total weight (a count, or bytes).
 
     `functools.lru_cache` counts entries only; a rendered detail may be 4 KB or 150 KB.
@@ -28,7 +28,7 @@ class Recent(Generic[K, V]):
         return kept[0]
 
     def put(self, key: K, value: V, weight: int = 1) -> None:
-        """Keep a value; a value heavier than the whole cache is let go at once."""
+        """Keep a value; one heavier than the whole cache is not kept."""
         self.forget(key)
         self._kept[key] = (value, weight)
         self._weight += weight
@@ -37,7 +37,7 @@ class Recent(Generic[K, V]):
             self._weight -= freed
 
     def keep_all(self) -> None:
-        """From now on nothing is let go."""
+        """Evict nothing from now on."""
         self._capacity = sys.maxsize
 
     def forget(self, key: K) -> None:

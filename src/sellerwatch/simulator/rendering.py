@@ -1,7 +1,7 @@
 """Bodies of the marketplace's three endpoints, as bytes.
 
-The simulator must never be the bottleneck of a benchmark, so a body is spliced: the expensive stable pieces of a
-product are encoded once per revision and kept, and the volatile bits are put between them on each call.
+The simulator must never be the bottleneck of a benchmark: the expensive stable pieces of a product are encoded once per
+revision and kept, and the volatile ones are put between them on each call.
 """
 
 from collections.abc import Collection, Sequence
@@ -11,9 +11,9 @@ from typing import Any
 import orjson
 
 from sellerwatch.simulator import words
-from sellerwatch.simulator.product import Option, Product
-from sellerwatch.simulator.recent import Recent
-from sellerwatch.simulator.rng import dice
+from sellerwatch.simulator.product import SimulatedOption, SimulatedProduct
+from sellerwatch.simulator.recent import LruCache
+from sellerwatch.simulator.rng import seeded_rng
 
 _CACHE_BYTES = 256 * 1024 * 1024
 _ORDERS = 64
@@ -45,7 +45,7 @@ _INFO_START = b'{"type":"ProductInfoModule"'
 
 @dataclass(frozen=True, slots=True)
 class Redesign:
-    """A shop-side redesign of ProductInfoModule: fields under another name, and numbers that became text."""
+    """A redesign of ProductInfoModule by the shop: fields renamed, and numbers that became text."""
 
     renamed: dict[str, str] = field(default_factory=lambda: {"itemName": "productTitle", "sellingPrice": "salePrice"})
     as_text: tuple[str, ...] = ("stock",)
@@ -64,7 +64,7 @@ def without_module(detail: bytes, name: str = "ProductInfoModule") -> bytes:
 
 
 class Renderer:
-    """Renders products, with volatile fields varying on each call, or (`volatile=False`) not at all.
+    """Renders products, with volatile fields varying on each call, or (`volatile=False`) constant.
 
     Without volatility equal facts give equal bytes: a benchmark of unchanged recrawls needs that. A like, a banner or a
     review count is drawn from `seed` in the order of the calls, so the same calls give the same bytes in any process.
@@ -72,20 +72,20 @@ class Renderer:
 
     def __init__(self, seed: int | str = 0, volatile: bool = True, cache_bytes: int = _CACHE_BYTES) -> None:
         self._volatile = volatile
-        self._rng = dice(seed, "rendering")
-        self._pieces: Recent[tuple[str, int], tuple[int, tuple[bytes, ...]]] = Recent(cache_bytes)
+        self._rng = seeded_rng(seed, "rendering")
+        self._pieces: LruCache[tuple[str, int], tuple[int, tuple[bytes, ...]]] = LruCache(cache_bytes)
         self._orders = [self._rng.sample(range(_MODULES), _MODULES) for _ in range(_ORDERS)]
         self._redesign: Redesign | None = None
         self._redesigned: Collection[str] | None = None
 
     def redesign(self, redesign: Redesign | None, sellers: Collection[str] | None = None) -> None:
-        """Redesign the details of these sellers (None: of all), or with None take the redesign back."""
+        """Redesign the details of these sellers (None: all); without a redesign, undo it."""
         self._redesign = redesign
         self._redesigned = sellers
         self._pieces.clear()
 
-    def list_page(self, count: int, products: Sequence[Product]) -> bytes:
-        """A page with these products, of a seller that has `count` of them."""
+    def list_page(self, count: int, products: Sequence[SimulatedProduct]) -> bytes:
+        """Return a page with these products, of a seller that has `count` of them."""
         entries = [self._entry(product) for product in products]
         if not self._volatile:
             tail = _like(False, 0, _SPACINGS[0])
@@ -94,8 +94,8 @@ class Renderer:
         tails = [_like(not bits(4), bits(8), _SPACINGS[at % 2]) for at in range(len(entries))]
         return _PAGE % (count, b",".join(map(bytes.__add__, entries, tails)))
 
-    def detail(self, product: Product, *, without_info: bool = False) -> bytes:
-        """The detail, in an order of modules that is not fixed; `without_info` leaves its ProductInfoModule out."""
+    def detail(self, product: SimulatedProduct, *, without_info: bool = False) -> bytes:
+        """Return the detail, its modules in varying order; `without_info` leaves its ProductInfoModule out."""
         stable = self._stable_modules(product)
         no = product.item_no
         if without_info:
@@ -109,30 +109,30 @@ class Renderer:
         body = b",".join([modules[at] for at in order])
         return _DETAIL % (body, rng % 977, b"false" if rng % 9 else b"true", no, rng)
 
-    def options(self, product: Product) -> bytes:
-        """The options as a bare array, in an order that is not fixed."""
+    def options(self, product: SimulatedProduct) -> bytes:
+        """Return the options as a bare array, in varying order."""
         pieces = self._option_pieces(product)
         if self._volatile and len(pieces) > 1:
             pieces = tuple(self._rng.sample(pieces, len(pieces)))
         return b"[%b]" % b",".join(pieces)
 
     def keep_all(self) -> None:
-        """Every piece that is encoded stays: the size of its bodies each."""
+        """Keep every encoded piece: the memory of all bodies."""
         self._pieces.keep_all()
 
-    def prepare(self, product: Product) -> None:
-        """Encode the stable pieces of a product ahead of the first request for it."""
+    def prepare(self, product: SimulatedProduct) -> None:
+        """Encode the stable pieces of a product before the first request for it."""
         self._entry(product)
         self._stable_modules(product)
         self._option_pieces(product)
 
-    def _entry(self, product: Product) -> bytes:
+    def _entry(self, product: SimulatedProduct) -> bytes:
         kept = self._pieces.get(("entry", product.item_no))
         if kept is not None and kept[0] == product.revision:
             return kept[1][0]
         return self._keep("entry", product, (orjson.dumps(_list_entry(product))[:-1],))[0]
 
-    def _stable_modules(self, product: Product) -> tuple[bytes, ...]:
+    def _stable_modules(self, product: SimulatedProduct) -> tuple[bytes, ...]:
         kept = self._pieces.get(("detail", product.item_no))
         if kept is not None and kept[0] == product.revision:
             return kept[1]
@@ -142,20 +142,20 @@ class Renderer:
         modules = (_banners(product), _module("ProductInfoModule", info), _shipping(product), _detail_info(product))
         return self._keep("detail", product, (*map(_encoded, modules), _TABS, _LAZY))
 
-    def _option_pieces(self, product: Product) -> tuple[bytes, ...]:
+    def _option_pieces(self, product: SimulatedProduct) -> tuple[bytes, ...]:
         kept = self._pieces.get(("options", product.item_no))
         if kept is not None and kept[0] == product.revision:
             return kept[1]
         pieces = tuple(_encoded(_option(product, option)) for option in product.options)
         return self._keep("options", product, pieces)
 
-    def _keep(self, kind: str, product: Product, pieces: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    def _keep(self, kind: str, product: SimulatedProduct, pieces: tuple[bytes, ...]) -> tuple[bytes, ...]:
         self._pieces.put((kind, product.item_no), (product.revision, pieces), sum(map(len, pieces)) + 256)
         return pieces
 
 
 def _like(liked: bool, version: int, spacing: str) -> bytes:
-    """The volatile end of a list entry."""
+    """Return the volatile end of a list entry."""
     return b',"likeStatus":%b,"likeImageUrl":"%b/%d.png","webSpacingInfo":"%b"}' % (
         b"true" if liked else b"false",
         _LIKE_IMAGE.encode(),
@@ -164,8 +164,8 @@ def _like(liked: bool, version: int, spacing: str) -> bytes:
     )
 
 
-def _volatile_modules(product: Product, rng: int) -> tuple[bytes, ...]:
-    """The modules that say nothing about the product itself; 30 bits of `rng` vary all of them."""
+def _volatile_modules(product: SimulatedProduct, rng: int) -> tuple[bytes, ...]:
+    """Return the modules that are not about the product itself; 30 bits of `rng` vary all of them."""
     price = product.prices.discount
     return (
         _SELLER % (product.seller_no, rng % 99_991, rng % 997, 90 + rng % 11),
@@ -176,8 +176,8 @@ def _volatile_modules(product: Product, rng: int) -> tuple[bytes, ...]:
     )
 
 
-def _list_entry(product: Product) -> dict[str, Any]:
-    """One item of a list page without its volatile end. Prices are text with thousands commas."""
+def _list_entry(product: SimulatedProduct) -> dict[str, Any]:
+    """Return a list entry without its volatile end. Prices are text with thousands commas."""
     prices = product.prices
     return {
         "itemNo": product.item_no,
@@ -196,7 +196,7 @@ def _list_entry(product: Product) -> dict[str, Any]:
 
 
 def _encoded(value: object) -> bytes:
-    """JSON to keep. It is copied, because orjson's own bytes hold on to a buffer several times their size."""
+    """Return JSON to keep. It is copied, because orjson's bytes hold a buffer several times their size."""
     return memoryview(orjson.dumps(value)).tobytes()
 
 
@@ -204,11 +204,11 @@ def _module(kind: str, data: object) -> dict[str, Any]:
     return {"type": kind, "data": data}
 
 
-def _banners(product: Product) -> dict[str, Any]:
+def _banners(product: SimulatedProduct) -> dict[str, Any]:
     return _module("ProductBannersModule", {"images": product.detail_images, "timesales": []})
 
 
-def _info(product: Product) -> dict[str, Any]:
+def _info(product: SimulatedProduct) -> dict[str, Any]:
     prices = product.prices
     info: dict[str, Any] = {
         "sellerNo": product.seller_no,
@@ -232,7 +232,7 @@ def _info(product: Product) -> dict[str, Any]:
     }
 
 
-def _shipping(product: Product) -> dict[str, Any]:
+def _shipping(product: SimulatedProduct) -> dict[str, Any]:
     shipping = product.shipping
     data: dict[str, Any] = {
         "shippingType": shipping.type,
@@ -245,7 +245,7 @@ def _shipping(product: Product) -> dict[str, Any]:
     return _module("ShippingModule", {"items": [_module("SHIPPING", data)]})
 
 
-def _detail_info(product: Product) -> dict[str, Any]:
+def _detail_info(product: SimulatedProduct) -> dict[str, Any]:
     data = {
         "itemNo": product.item_no,
         **_optional(product, "itemStatus", product.item_status),
@@ -256,7 +256,7 @@ def _detail_info(product: Product) -> dict[str, Any]:
     return _module("ProductDetailInfoModule", data)
 
 
-def _option(product: Product, option: Option) -> dict[str, Any]:
+def _option(product: SimulatedProduct, option: SimulatedOption) -> dict[str, Any]:
     return {
         "optionNo": option.option_no,
         "itemNo": product.item_no,
@@ -268,8 +268,8 @@ def _option(product: Product, option: Option) -> dict[str, Any]:
     }
 
 
-def _optional(product: Product, name: str, value: str | None) -> dict[str, str | None]:
-    """A field of optional text. Nothing is said as null, as "" or by leaving it out, depending on the product."""
+def _optional(product: SimulatedProduct, name: str, value: str | None) -> dict[str, str | None]:
+    """Return a field of optional text. An empty one is null, "" or left out, depending on the product."""
     if value:
         return {name: value}
     blanks: tuple[dict[str, str | None], ...] = ({name: None}, {name: ""}, {})

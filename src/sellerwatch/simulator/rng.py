@@ -1,10 +1,10 @@
-"""Rng that repeats itself."""
+"""Random numbers that repeat."""
 
 from random import Random
 
 
-def dice(*seed: object) -> Random:
-    """Dice for one purpose: the same parts of a seed give the same throws, in any process.
+def seeded_rng(*seed: object) -> Random:
+    """Return an rng for one purpose: the same seed parts give the same numbers, in any process.
 
     Seeded with text, which `Random` digests itself; `hash()` would differ from process to process.
     """

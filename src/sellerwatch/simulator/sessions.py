@@ -1,17 +1,17 @@
-"""Guest sessions: a token for a User-Agent, and who may come in with one."""
+"""Guest sessions: a token for a User-Agent, and the check of a request's credentials."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from sellerwatch.simulator.rng import dice
+from sellerwatch.simulator.rng import seeded_rng
 
 _SWEEP_ABOVE = 10_000
 _SCHEME = "Bearer "
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class SimulatedSession:
     token: str
     nid: str
     mustit_uid: str
@@ -26,18 +26,18 @@ class Session:
         return tuple(("set-cookie", f"{name}={value}; Max-Age={self.lifetime}; Path=/") for name, value in values)
 
 
-class Sessions:
+class SimulatedSessions:
     """Issues sessions and checks credentials. Several sessions of one User-Agent may live at once."""
 
     def __init__(self, seed: int | str = 0) -> None:
-        self._rng = dice(seed, "sessions")
-        self._by_token: dict[str, Session] = {}
+        self._rng = seeded_rng(seed, "sessions")
+        self._by_token: dict[str, SimulatedSession] = {}
         self.issued = 0
 
-    def issue(self, user_agent: str, now: float, lifetime: int) -> Session:
+    def issue(self, user_agent: str, now: float, lifetime: int) -> SimulatedSession:
         if len(self._by_token) > _SWEEP_ABOVE:
             self._by_token = {token: kept for token, kept in self._by_token.items() if kept.expires > now}
-        session = Session(
+        session = SimulatedSession(
             token=f"{self._rng.getrandbits(256):064x}",
             nid=str(UUID(int=self._rng.getrandbits(128), version=4)),
             mustit_uid=f"{int(now * 1000)}.{self._rng.randrange(1_000_000):06d}",
@@ -50,17 +50,17 @@ class Sessions:
         return session
 
     def revoke(self, headers: Mapping[str, str]) -> bool:
-        """Take away the token of this request, long before its time; whether there was one to take."""
+        """Void the token of this request before its time; return whether there was one."""
         return self._by_token.pop(headers.get("authorization", "").removeprefix(_SCHEME), None) is not None
 
     def revoke_all(self) -> int:
-        """Take away every token, as a restart of the marketplace does; returns how many there were."""
+        """Void every token, as a restart of the marketplace does; return how many there were."""
         number = len(self._by_token)
         self._by_token.clear()
         return number
 
     def check(self, headers: Mapping[str, str], now: float) -> tuple[int, str]:
-        """The status this request's credentials deserve (200, 400 or 401), and why."""
+        """Return the status for this request's credentials (200, 400 or 401), and why."""
         authorization = headers.get("authorization")
         cookies = _cookies(headers.get("cookie", ""))
         if "token" in cookies:

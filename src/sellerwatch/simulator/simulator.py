@@ -1,14 +1,15 @@
-"""The whole simulator: one world, the marketplace that shows it, the product server that should come to equal it."""
+"""The whole simulator: one world, the marketplace that shows it, and the product server that should come to equal
+it."""
 
 from collections.abc import Collection
 
 from sellerwatch.simulator.chaos import PROFILES
 from sellerwatch.simulator.control import CONTROL_PREFIX, Control
-from sellerwatch.simulator.limits import Limits
-from sellerwatch.simulator.marketplace import Marketplace
+from sellerwatch.simulator.limits import SimulatedLimits
+from sellerwatch.simulator.marketplace import SimulatedMarketplace
 from sellerwatch.simulator.product_server import Mismatch, ProductServer
-from sellerwatch.simulator.rng import dice
-from sellerwatch.simulator.wire import Answer, Request
+from sellerwatch.simulator.rng import seeded_rng
+from sellerwatch.simulator.wire import SimulatedAnswer, SimulatedRequest
 from sellerwatch.simulator.world import World
 
 EVENTS_PATH = "/product-server/events"
@@ -16,7 +17,7 @@ EVENTS_PATH = "/product-server/events"
 
 class Simulator:
     """Everything at one address: the marketplace at `/`, the product server at `/product-server/events`, and the
-    simulator's own doors under `/__simulator__/`.
+    simulator's control API under `/__simulator__/`.
 
     Call `answer` in process, with a virtual time if you like, or serve it with `http.serve`. `products` is per seller.
     The same arguments and the same requests at the same times give the same answers.
@@ -42,13 +43,13 @@ class Simulator:
             raise ValueError(f"no chaos profile {profile!r}; there are {', '.join(PROFILES)}")
         if latency_ms is not None:
             day = day.with_latency(latency_ms)
-        limits = Limits(window_limit, window_seconds, requests_per_second)
+        limits = SimulatedLimits(window_limit, window_seconds, requests_per_second)
         self.world = World(seed, sellers, products, detail_kb)
-        self.marketplace = Marketplace(self.world, day, limits, seed, volatile)
+        self.marketplace = SimulatedMarketplace(self.world, day, limits, seed, volatile)
         self.product_server = ProductServer(secret, seed)
         self._control = Control(self.marketplace, self.product_server, latency_ms)
 
-    def answer(self, request: Request, now: float) -> Answer:
+    def answer(self, request: SimulatedRequest, now: float) -> SimulatedAnswer:
         """Answer a request that arrived at `now`: Unix seconds that never go back."""
         if request.path == EVENTS_PATH:
             return self.product_server.answer(request, now)
@@ -57,9 +58,9 @@ class Simulator:
         return self.marketplace.answer(request, now)
 
     def mutate(self, count: int, seed: int | str = 0) -> int:
-        """Do a lifelike mix of things to `count` products; returns how many were touched."""
-        return len(self.world.mutate(count, dice(seed)))
+        """Apply a realistic mix of changes to `count` products; return how many were changed."""
+        return len(self.world.mutate(count, seeded_rng(seed)))
 
     def compare(self, sellers: Collection[str] | None = None) -> list[Mismatch]:
-        """Where the product server's catalogue is not the truth."""
+        """Return where the product server's catalogue differs from the truth."""
         return self.product_server.compare(self.world, sellers)

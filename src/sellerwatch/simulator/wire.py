@@ -1,8 +1,8 @@
-"""What goes over the wire, without a wire.
+"""Requests and answers of the simulator as values, without a socket.
 
-The marketplace and the product server are plain functions from a `Request` and the time to an `Answer`. The HTTP server
-is one way to call them; a simulation on virtual time is another, and needs no socket. A fault is therefore data: the
-answer says what should happen to the connection, and whoever carries it makes that happen.
+The marketplace and the product server are plain functions from a `SimulatedRequest` and the time to a
+`SimulatedAnswer`. The HTTP server calls them, and so does a simulation on virtual time, which needs no socket. A fault
+of the connection is therefore data: the answer names it, and the caller carries it out.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,8 +12,8 @@ from enum import Enum
 import orjson
 
 
-class Fault(Enum):
-    """What is done to the connection instead of answering properly."""
+class ConnectionFault(Enum):
+    """What happens to the connection instead of a proper answer."""
 
     NONE = "none"
     DROP = "drop"  # closed before one byte of the answer
@@ -23,7 +23,7 @@ class Fault(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SimulatedRequest:
     """One request as received. Header names are lower case; of a repeated query field the last one counts."""
 
     method: str
@@ -34,8 +34,8 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What to send back: after `delay` seconds, and subject to `fault`.
+class SimulatedAnswer:
+    """An answer to send after `delay` seconds, subject to `fault`.
 
     Headers are pairs, not a mapping, because `set-cookie` comes three times.
     """
@@ -45,18 +45,18 @@ class Answer:
     headers: tuple[tuple[str, str], ...] = ()
     content_type: str = "application/json; charset=utf-8"
     delay: float = 0.0
-    fault: Fault = Fault.NONE
+    fault: ConnectionFault = ConnectionFault.NONE
 
 
-Handler = Callable[[Request, float], Answer]
+Handler = Callable[[SimulatedRequest, float], SimulatedAnswer]
 """Answers a request that arrived at `now`: Unix seconds that never go back."""
 
 
-def json_answer(status: int, value: object, headers: tuple[tuple[str, str], ...] = ()) -> Answer:
-    """An answer whose body is `value` as JSON."""
-    return Answer(status, orjson.dumps(value), headers)
+def json_answer(status: int, value: object, headers: tuple[tuple[str, str], ...] = ()) -> SimulatedAnswer:
+    """Return an answer whose body is `value` as JSON."""
+    return SimulatedAnswer(status, orjson.dumps(value), headers)
 
 
-def refusal(status: int, message: str, headers: tuple[tuple[str, str], ...] = ()) -> Answer:
-    """An answer that says no, in the shape Mustit uses for its errors."""
+def refusal(status: int, message: str, headers: tuple[tuple[str, str], ...] = ()) -> SimulatedAnswer:
+    """Return a refusal, in the shape of Mustit's errors."""
     return json_answer(status, {"status": status, "message": message}, headers)

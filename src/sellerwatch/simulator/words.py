@@ -1,4 +1,4 @@
-"""The words products are made of: Korean and English, as on the real marketplace."""
+"""The words of product names: Korean and English, as on the real marketplace."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ class BrandWord(NamedTuple):
 
 
 class CategoryWord(NamedTuple):
-    """A medium category with the way down to it, and the small categories under it."""
+    """A medium category with the levels above it, and the small categories below it."""
 
     large_code: str
     large: str

@@ -1,4 +1,4 @@
-"""The truth: which sellers there are, what they sell, and in which order their list shows it."""
+"""The truth: the sellers, what they sell, and the order of their lists."""
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,8 +10,8 @@ from typing import Any
 
 from sellerwatch.simulator.changes import CHANGES
 from sellerwatch.simulator.generation import FIRST_ITEM_NO, generate
-from sellerwatch.simulator.product import Product, truth
-from sellerwatch.simulator.recent import Recent
+from sellerwatch.simulator.product import SimulatedProduct, truth
+from sellerwatch.simulator.recent import LruCache
 
 STRANGER = "stranger_0001"
 """A seller on nobody's list: its items turn up on a seller's pages when there is no second seller to take them from."""
@@ -31,9 +31,9 @@ class MutationKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """One thing done to the world; `how` names the change of a changed product."""
+    """One change of the world; `how` names the change of a changed product."""
 
-    deed: MutationKind
+    kind: MutationKind
     item_no: int
     seller_id: str
     how: str = ""
@@ -50,12 +50,11 @@ CHANGES_ONLY: Mapping[MutationKind, int] = {MutationKind.CHANGED: 1}
 
 
 class World:
-    """Sellers `seller_0001`, `seller_0002`, ... with the same number of products each, made from a seed.
+    """Sellers `seller_0001`, `seller_0002`, ... with the same number of products each, generated from a seed.
 
-    Products are generated when asked for and only changed ones are kept, so memory grows with what happened
-    (about 3 KB a changed product), not with the size of the catalogue: 200,000 untouched products take 2 MB, and the
-    8,192 used last some 20 MB more.
-    Where it stops: `vanish` and `bump` walk one seller's list, so a single seller of millions would be slow.
+    Products are generated on request and only changed ones are kept, so memory grows with the changes (about 3 KB a
+    changed product), not with the size of the catalogue: 200,000 untouched products take 2 MB, and the 8,192 used last
+    some 20 MB more. `vanish` and `bump` walk one seller's list, so a single seller of millions would be slow.
     """
 
     def __init__(
@@ -69,10 +68,10 @@ class World:
         self._sellers = tuple(self._lists)
         self._end_of_initial = FIRST_ITEM_NO + sellers * products_per_seller
         self._next_item_no = self._end_of_initial
-        self._changed: dict[int, Product] = {}
+        self._changed: dict[int, SimulatedProduct] = {}
         self._newcomers: dict[int, str] = {}
         self._gone: set[int] = set()
-        self._at_hand: Recent[int, Product] = Recent(_PRODUCTS_AT_HAND)
+        self._at_hand: LruCache[int, SimulatedProduct] = LruCache(_PRODUCTS_AT_HAND)
 
     def _initial_items(self, seller: int) -> range:
         """Newest first, as the LATEST order has it."""
@@ -84,27 +83,28 @@ class World:
         return self._sellers
 
     def __len__(self) -> int:
-        """How many products there are now."""
+        """Return how many products there are."""
         return sum(map(len, self._lists.values()))
 
     def count(self, seller_id: str) -> int:
         return len(self._lists.get(seller_id, ()))
 
     def listing(self, seller_id: str, start: int = 0, stop: int | None = None) -> Sequence[int]:
-        """Item numbers of a seller as its list shows them, from `start` up to `stop`; none for an unknown seller."""
+        """Return item numbers of a seller as its list shows them, from `start` up to `stop`; none for an unknown
+        seller."""
         items = self._lists.get(seller_id)
         return items[start:stop] if items is not None else ()
 
     def seller_of(self, item_no: int) -> str | None:
-        """Whose product this is or was; None when there never was one."""
+        """Return the seller of a product, existing or not; None for a number that never existed."""
         if FIRST_ITEM_NO <= item_no < self._end_of_initial:
             return self._sellers[(item_no - FIRST_ITEM_NO) // self._per_seller]
         if item_no in _STRANGER_ITEMS:
             return STRANGER
         return self._newcomers.get(item_no)
 
-    def product(self, item_no: int) -> Product | None:
-        """The product as it is now; None when it is gone or never was."""
+    def product(self, item_no: int) -> SimulatedProduct | None:
+        """Return the product as it is now; None when it is gone or never existed."""
         seller_id = self.seller_of(item_no)
         if seller_id is None or item_no in self._gone:
             return None
@@ -116,16 +116,16 @@ class World:
         return product
 
     def keep_all(self) -> None:
-        """Every product that is asked for stays at hand, about 3 KB each."""
+        """Keep every generated product, about 3 KB each."""
         self._at_hand.keep_all()
 
     def truth(self, item_no: int) -> dict[str, Any] | None:
-        """What the product server must hold of this item: `productData` of event.md; None when it must hold nothing."""
+        """Return the `productData` of event.md that the product server must hold; None when it must hold nothing."""
         product = self.product(item_no)
         return truth(product) if product else None
 
     def catalogue(self, seller_id: str | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Every listed item of one seller, or of all, with its truth. Do not mutate the world while walking it."""
+        """Yield every listed item of one seller, or of all, with its truth. Do not change the world meanwhile."""
         lists = self._lists.values() if seller_id is None else (self._lists.get(seller_id, array("q")),)
         for item_no in chain.from_iterable(lists):
             product = self.product(item_no)
@@ -133,12 +133,12 @@ class World:
                 yield item_no, truth(product)
 
     def stranger_to(self, seller_id: str, rng: Random) -> int:
-        """An item that answers but is not this seller's."""
+        """Return an item that exists but is not this seller's."""
         others = [other for other in self._sellers if other != seller_id and self._lists[other]]
         return rng.choice(self._lists[rng.choice(others)]) if others else rng.choice(_STRANGER_ITEMS)
 
-    def put(self, product: Product) -> Product:
-        """Make a product what the caller says it is. Returns it as kept, with its next revision."""
+    def put(self, product: SimulatedProduct) -> SimulatedProduct:
+        """Replace a product. Returns it as stored, with its next revision."""
         current = self._existing(product.item_no)
         kept = replace(product, revision=current.revision + 1)
         self._changed[product.item_no] = kept
@@ -146,7 +146,7 @@ class World:
         return kept
 
     def change(self, item_no: int, rng: Random, how: str | None = None) -> Mutation:
-        """Change a product, by the named change or a random one. What a server must be told is different afterwards."""
+        """Change a product, by the named change or a random one. Its productData differs afterwards."""
         product = self._existing(item_no)
         before = truth(product)
         names = [how] if how else rng.sample(list(CHANGES), len(CHANGES))
@@ -158,7 +158,7 @@ class World:
         raise ValueError(f"{how} changes nothing about item {item_no}")
 
     def appear(self, seller_id: str) -> Mutation:
-        """A new product on top of the seller's list."""
+        """Add a new product at the top of the seller's list."""
         items = self._lists[seller_id]
         item_no = self._next_item_no
         self._next_item_no += 1
@@ -167,7 +167,7 @@ class World:
         return Mutation(MutationKind.APPEARED, item_no, seller_id)
 
     def vanish(self, item_no: int) -> Mutation:
-        """The product leaves the list and answers 404 from now on."""
+        """Remove a product from its list; its detail answers 404."""
         product = self._existing(item_no)
         self._lists[product.seller_id].remove(item_no)
         self._gone.add(item_no)
@@ -176,7 +176,7 @@ class World:
         return Mutation(MutationKind.VANISHED, item_no, product.seller_id)
 
     def bump(self, item_no: int) -> Mutation:
-        """The product moves to the top of its list, pushing others to the next page; nothing else about it changes."""
+        """Move a product to the top of its list, which moves others to the next page; nothing else of it changes."""
         product = self._existing(item_no)
         items = self._lists[product.seller_id]
         items.remove(item_no)
@@ -184,31 +184,30 @@ class World:
         return Mutation(MutationKind.BUMPED, item_no, product.seller_id)
 
     def mutate(self, count: int, rng: Random, mix: Mapping[MutationKind, int] = LIFELIKE) -> tuple[Mutation, ...]:
-        """Do a mix of things to `count` different products (all of them, if there are fewer).
+        """Apply a mix of changes to `count` different products, or to all if there are fewer.
 
-        At most a tenth of a seller vanishes in one call: more would look like a mass removal, which a careful crawler
-        holds back and asks about.
+        At most a tenth of a seller vanishes in one call: more would look like a mass removal, which a crawler holds.
         """
         everything = list(chain.from_iterable(self._lists.values()))
         chosen = rng.sample(everything, min(count, len(everything)))
-        deeds = rng.choices(list(mix), list(mix.values()), k=len(chosen))
+        kinds = rng.choices(list(mix), list(mix.values()), k=len(chosen))
         may_vanish = {seller: len(items) // 10 for seller, items in self._lists.items()}
         done = []
-        for item_no, deed in zip(chosen, deeds, strict=True):
+        for item_no, kind in zip(chosen, kinds, strict=True):
             seller_id = self._existing(item_no).seller_id
-            if deed is MutationKind.VANISHED:
+            if kind is MutationKind.VANISHED:
                 may_vanish[seller_id] -= 1
-            if deed is MutationKind.VANISHED and may_vanish[seller_id] >= 0:
+            if kind is MutationKind.VANISHED and may_vanish[seller_id] >= 0:
                 done.append(self.vanish(item_no))
-            elif deed is MutationKind.APPEARED:
+            elif kind is MutationKind.APPEARED:
                 done.append(self.appear(seller_id))
-            elif deed is MutationKind.BUMPED:
+            elif kind is MutationKind.BUMPED:
                 done.append(self.bump(item_no))
             else:
                 done.append(self.change(item_no, rng))
         return tuple(done)
 
-    def _existing(self, item_no: int) -> Product:
+    def _existing(self, item_no: int) -> SimulatedProduct:
         product = self.product(item_no)
         if product is None or product.seller_id == STRANGER:
             raise KeyError(f"no product {item_no} in this world")

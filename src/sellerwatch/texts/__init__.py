@@ -54,6 +54,6 @@ def fill(text: str, facts: Mapping[str, object], *, separators: bool = True) -> 
     shown = {name: f"{value:,}" if separators and type(value) is int else value for name, value in facts.items()}
 
     def counted(found: re.Match[str]) -> str:
-        return f"{shown.get(found[1])} {found[2] if facts.get(found[1]) == 1 else found[3]}"
+        return f"{shown.get(found[1])} {found[2] if str(facts.get(found[1])) == '1' else found[3]}"
 
     return _PLURAL.sub(counted, text).format_map(shown)

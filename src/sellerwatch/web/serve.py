@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from sellerwatch.access import commands, queries
+from sellerwatch.access import logins, queries
 from sellerwatch.compose.keys import jwt_secret
 from sellerwatch.kernel.errors import Failed
 from sellerwatch.web.api.app import make_app
@@ -74,7 +74,7 @@ async def first_user(parts: Parts, *, must_change: bool = True) -> str | None:
     configured = parts.settings.admin_password
     password = secrets.token_urlsafe(12) if configured is None else configured.get_secret_value()
     hashed, change = await parts.passwords.hash(password), configured is None and must_change
-    added = await session.run(commands.add_first_user, hashed, change)
+    added = await session.run(logins.add_first_user, hashed, change)
     return password if added is not None and configured is None else None
 
 

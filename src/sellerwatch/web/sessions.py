@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import jwt
 from jwt.types import Options
 
-from sellerwatch.access.queries import get_user
+from sellerwatch.access.logins import get_user
 from sellerwatch.web.api.credentials import ALGORITHM, LONGEST_TOKEN, Caller, NotLoggedIn, TokenExpired
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _OPTIONS: Options = {
 
 
 @dataclass(frozen=True)
-class Session:
+class ConsoleSession:
     """What the cookie says. `session_id` stays when the cookie is renewed, so that open forms stay valid."""
 
     name: str
@@ -49,11 +49,11 @@ class Session:
     expires_at: datetime
 
 
-def begin(user: User, lifetime: timedelta, now: datetime) -> Session:
-    return Session(user.name, user.version, secrets.token_urlsafe(16), now, now + lifetime)
+def begin(user: User, lifetime: timedelta, now: datetime) -> ConsoleSession:
+    return ConsoleSession(user.name, user.version, secrets.token_urlsafe(16), now, now + lifetime)
 
 
-def renewed(session: Session, lifetime: timedelta, now: datetime) -> Session | None:
+def renewed(session: ConsoleSession, lifetime: timedelta, now: datetime) -> ConsoleSession | None:
     """Return a longer session once half of its time is over; None before that, and when it has lasted long enough."""
     if session.expires_at - now > lifetime / 2:
         return None
@@ -61,7 +61,7 @@ def renewed(session: Session, lifetime: timedelta, now: datetime) -> Session | N
     return None if until <= session.expires_at else replace(session, expires_at=until)
 
 
-def seal(parts: Parts, session: Session) -> str:
+def seal(parts: Parts, session: ConsoleSession) -> str:
     claims: dict[str, str | int] = {
         "sub": session.name,
         "ver": session.version,
@@ -74,7 +74,7 @@ def seal(parts: Parts, session: Session) -> str:
     return jwt.encode(claims, parts.credentials.secret, algorithm=ALGORITHM)
 
 
-def read(parts: Parts, cookie: str | None, now: datetime) -> Session:
+def read(parts: Parts, cookie: str | None, now: datetime) -> ConsoleSession:
     """Return the session of a cookie, checked without the database."""
     if cookie is None or len(cookie) > LONGEST_TOKEN:
         raise NotLoggedIn
@@ -87,7 +87,7 @@ def read(parts: Parts, cookie: str | None, now: datetime) -> Session:
             issuer=parts.credentials.issuer,
             options=_OPTIONS,
         )
-        session = Session(
+        session = ConsoleSession(
             str(claims["sub"]),
             int(claims["ver"]),
             str(claims["sid"]),
@@ -101,7 +101,7 @@ def read(parts: Parts, cookie: str | None, now: datetime) -> Session:
     return session
 
 
-async def user_of(parts: Parts, session: Session) -> User:
+async def user_of(parts: Parts, session: ConsoleSession) -> User:
     """Return the user of a session as the database has it now."""
     user = await parts.quiet_session().ask(get_user, session.name)
     if user is None or user.version != session.version or user.must_change:
@@ -116,14 +116,14 @@ async def follower_of(request: Request, parts: Parts) -> Caller:
     return Caller(user.name, user.role, session.expires_at, user.version)
 
 
-def form_token(parts: Parts, session: Session) -> str:
+def form_token(parts: Parts, session: ConsoleSession) -> str:
     """Return the token that forms of this log-in carry: another site can make a browser send the cookie, but does not
     know this."""
     signed = f"form:{session.session_id}".encode()
     return hmac.new(parts.credentials.secret.encode(), signed, hashlib.sha256).hexdigest()
 
 
-def is_form_token(parts: Parts, session: Session, given: str) -> bool:
+def is_form_token(parts: Parts, session: ConsoleSession, given: str) -> bool:
     return hmac.compare_digest(form_token(parts, session).encode(), given.encode())
 
 

@@ -15,10 +15,10 @@ from tests.servers import Aws as Emulator
 from tests.servers import free_port
 
 from sellerwatch.adapters.aws.client import Aws
-from sellerwatch.adapters.aws.events import Difference, EventBridge, Rule, Target, differences, rule_name
+from sellerwatch.adapters.aws.events import EventBridge, Rule, RuleDifference, Target, differences, rule_name
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.outbox.message import Message
-from sellerwatch.outbox.receipt import Verdict
+from sellerwatch.outbox.receipt import DeliveryVerdict
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.schedule import Schedule, ScheduleEvent, ScheduleEventType
 from sellerwatch.schedules.scheduler_messages import message_of
@@ -53,7 +53,7 @@ def told(type_: ScheduleEventType, about: Schedule) -> Message:
 async def test_a_registered_seller_has_a_rule_with_its_target_and_told_twice_it_is_one(bridge: EventBridge) -> None:
     for _ in range(2):
         receipt = await bridge.deliver(told(ScheduleEventType.REGISTERED, schedule()), NOW)
-        assert receipt.verdict is Verdict.DELIVERED
+        assert receipt.verdict is DeliveryVerdict.DELIVERED
     (rule,) = await bridge.rules()
     assert (rule.name, rule.expression, rule.enabled) == ("mustit-crawler-seller_1", "rate(1 day)", True)
     assert rule.target == {
@@ -88,11 +88,11 @@ async def test_what_differs_from_the_database_is_found_and_mended(bridge: EventB
     await bridge.put(Rule("mustit-crawler-nobody", "rate(1 day)", True))
     drifted = differences(wanted, await bridge.rules())
     assert {one.name.removeprefix("mustit-crawler-"): one.differences for one in drifted} == {
-        "missing": (Difference.MISSING,),
-        "other": (Difference.EXPRESSION,),
-        "off": (Difference.STATE,),
-        "target": (Difference.TARGET,),
-        "nobody": (Difference.EXTRA,),
+        "missing": (RuleDifference.MISSING,),
+        "other": (RuleDifference.EXPRESSION,),
+        "off": (RuleDifference.STATE,),
+        "target": (RuleDifference.TARGET,),
+        "nobody": (RuleDifference.EXTRA,),
     }
     for one in drifted:
         await bridge.mend(one)
@@ -118,7 +118,7 @@ async def test_more_rules_than_a_page_are_all_found(bridge: EventBridge) -> None
 async def test_away_it_is_told_again_later(aws: Emulator) -> None:
     client = Aws(f"http://127.0.0.1:{free_port()}")
     receipt = await EventBridge(client, TARGET).deliver(told(ScheduleEventType.REGISTERED, schedule()), NOW)
-    assert receipt.verdict is Verdict.RETRY
+    assert receipt.verdict is DeliveryVerdict.RETRY
     assert "EventBridge cannot be used: nobody answers there" in receipt.problem
     await client.close()
 

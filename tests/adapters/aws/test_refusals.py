@@ -10,7 +10,7 @@ from sellerwatch.adapters.aws.client import Aws, AwsUnavailable
 from sellerwatch.adapters.aws.events import EventBridge, Target
 from sellerwatch.adapters.aws.queue import SqsQueue, tasks_queue
 from sellerwatch.simulator.http import serve
-from sellerwatch.simulator.wire import Answer, Request
+from sellerwatch.simulator.wire import SimulatedAnswer, SimulatedRequest
 
 SECRET = "a-secret-of-aws"
 
@@ -27,9 +27,9 @@ class Refusing:
 
     def __init__(self, code: str, status: int) -> None:
         said = {"__type": f"com.amazonaws#{code}", "message": f"AKIAEXAMPLE is not welcome: {code}"}
-        self._answer = Answer(status, json.dumps(said).encode(), content_type="application/x-amz-json-1.0")
+        self._answer = SimulatedAnswer(status, json.dumps(said).encode(), content_type="application/x-amz-json-1.0")
 
-    def __call__(self, request: Request, now: float) -> Answer:
+    def __call__(self, request: SimulatedRequest, now: float) -> SimulatedAnswer:
         return self._answer
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sellerwatch.adapters.http.http1 import Received, read_answer
+from sellerwatch.adapters.http.http1 import ReceivedResponse, read_answer
 from sellerwatch.marketplaces.ports import TransportFailed
 
 LARGEST = 2_000
@@ -23,7 +23,7 @@ HALVES = st.sampled_from(
 NOISE = st.lists(st.one_of(HALVES, st.binary(max_size=8)), max_size=12).map(b"".join)
 
 
-def read(wire: bytes, cuts: list[int]) -> Received | TransportFailed:
+def read(wire: bytes, cuts: list[int]) -> ReceivedResponse | TransportFailed:
     reader = read_answer(LARGEST)
     next(reader)
     edges = [0, *sorted(cut % (len(wire) + 1) for cut in cuts), len(wire)]
@@ -32,7 +32,7 @@ def read(wire: bytes, cuts: list[int]) -> Received | TransportFailed:
         for piece in (*pieces, b""):
             reader.send(piece)
     except StopIteration as whole:
-        received: Received = whole.value
+        received: ReceivedResponse = whole.value
         return received
     except TransportFailed as failed:
         return failed
@@ -42,7 +42,7 @@ def read(wire: bytes, cuts: list[int]) -> Received | TransportFailed:
 @given(NOISE, st.lists(st.integers(0, 10_000), max_size=6))
 def test_whatever_comes_is_an_answer_or_a_failure(wire: bytes, cuts: list[int]) -> None:
     received = read(wire, cuts)
-    if isinstance(received, Received):
+    if isinstance(received, ReceivedResponse):
         assert len(received.reply.body) <= LARGEST
 
 
@@ -67,6 +67,6 @@ def test_the_pieces_it_comes_in_make_no_difference(
     else:
         wire = head + b"\r\n" + sent
     received = read(wire, cuts)
-    assert isinstance(received, Received)
+    assert isinstance(received, ReceivedResponse)
     assert (received.reply.status, received.reply.body) == (200, body)
     assert (received.stay is None) == (framing == "endless")

@@ -19,9 +19,9 @@ from tests.builders import NOW, a_message, outbox_id
 from sellerwatch.adapters.http.product_server import HttpReceiver
 from sellerwatch.adapters.http.signing import InvalidSigningSecret, signature_header, signing_keys
 from sellerwatch.outbox.message import Message
-from sellerwatch.outbox.receipt import Receipt, Verdict
+from sellerwatch.outbox.receipt import DeliveryVerdict, Receipt
 from sellerwatch.simulator.http import serve
-from sellerwatch.simulator.wire import Answer, Fault, Request
+from sellerwatch.simulator.wire import ConnectionFault, SimulatedAnswer, SimulatedRequest
 
 EVENT = replace(a_message(), payload='{"이름":"셔츠 🧵"}')
 
@@ -29,11 +29,11 @@ EVENT = replace(a_message(), payload='{"이름":"셔츠 🧵"}')
 class Server:
     """Answers as it is told and keeps what it was asked."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: SimulatedAnswer) -> None:
         self.answer = answer
-        self.requests: list[Request] = []
+        self.requests: list[SimulatedRequest] = []
 
-    def __call__(self, request: Request, now: float) -> Answer:
+    def __call__(self, request: SimulatedRequest, now: float) -> SimulatedAnswer:
         self.requests.append(request)
         return self.answer
 
@@ -75,7 +75,7 @@ async def deliver_to(url: str, read: float = 5) -> Receipt:
 
 
 async def test_the_request_is_the_specification_word_for_word() -> None:
-    server = Server(Answer(204))
+    server = Server(SimulatedAnswer(204))
     await deliver(server, secrets="one whsec_dHdv", path="/hooks/%7Eshop?key=a%2Fb")
     (request,) = server.requests
     assert (request.method, request.path, request.query) == ("POST", "/hooks/~shop", {"key": "a/b"})
@@ -90,7 +90,7 @@ async def test_the_request_is_the_specification_word_for_word() -> None:
 
 
 async def test_without_a_secret_nothing_is_signed() -> None:
-    server = Server(Answer(200))
+    server = Server(SimulatedAnswer(200))
     await deliver(server)
     assert "webhook-signature" not in server.requests[0].headers
 
@@ -98,30 +98,34 @@ async def test_without_a_secret_nothing_is_signed() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        Answer(200, b"<html>a proxy</html>", content_type="text/html"),
-        Answer(200, b'{"ok": false}'),
-        Answer(201, b"\xff\xfe\x00"),
-        Answer(202, b"x" * 300_000),
-        Answer(204),
-        Answer(200, b"half of it is missing", fault=Fault.CUT),
+        SimulatedAnswer(200, b"<html>a proxy</html>", content_type="text/html"),
+        SimulatedAnswer(200, b'{"ok": false}'),
+        SimulatedAnswer(201, b"\xff\xfe\x00"),
+        SimulatedAnswer(202, b"x" * 300_000),
+        SimulatedAnswer(204),
+        SimulatedAnswer(200, b"half of it is missing", fault=ConnectionFault.CUT),
     ],
 )
-async def test_a_2xx_is_success_whatever_its_body(answer: Answer) -> None:
-    assert (await deliver(Server(answer))).verdict is Verdict.DELIVERED
+async def test_a_2xx_is_success_whatever_its_body(answer: SimulatedAnswer) -> None:
+    assert (await deliver(Server(answer))).verdict is DeliveryVerdict.DELIVERED
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308, 408, 429, 500, 502, 503, 504, 599])
 async def test_these_answers_are_worth_another_try(status: int) -> None:
-    server = Server(Answer(status, b"later", headers=(("location", "/elsewhere"),)))
+    server = Server(SimulatedAnswer(status, b"later", headers=(("location", "/elsewhere"),)))
     receipt = await deliver(server)
-    assert (receipt.verdict, receipt.status, receipt.problem) == (Verdict.RETRY, status, f"answered {status}: later")
+    assert (receipt.verdict, receipt.status, receipt.problem) == (
+        DeliveryVerdict.RETRY,
+        status,
+        f"answered {status}: later",
+    )
     assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 410, 413, 415, 422, 425, 451])
 async def test_other_client_errors_are_refusals_with_their_first_lines_kept(status: int) -> None:
-    receipt = await deliver(Server(Answer(status, "상품이 없습니다\n줄 2\n".encode() + b"z" * 2000)))
-    assert (receipt.verdict, receipt.status, receipt.wait) == (Verdict.REFUSED, status, None)
+    receipt = await deliver(Server(SimulatedAnswer(status, "상품이 없습니다\n줄 2\n".encode() + b"z" * 2000)))
+    assert (receipt.verdict, receipt.status, receipt.wait) == (DeliveryVerdict.REFUSED, status, None)
     assert receipt.problem.startswith(f"answered {status}: 상품이 없습니다\n줄 2\nzzz")
     assert len(receipt.problem) < 520
 
@@ -138,21 +142,21 @@ async def test_other_client_errors_are_refusals_with_their_first_lines_kept(stat
 )
 async def test_retry_after_is_understood_as_seconds_or_date(header: str, wait: timedelta | None) -> None:
     now = NOW.replace(microsecond=0)
-    receipt = await deliver(Server(Answer(503, headers=(("retry-after", header),))), now=now)
-    assert (receipt.verdict, receipt.wait) == (Verdict.RETRY, wait)
+    receipt = await deliver(Server(SimulatedAnswer(503, headers=(("retry-after", header),))), now=now)
+    assert (receipt.verdict, receipt.wait) == (DeliveryVerdict.RETRY, wait)
 
 
 async def test_a_port_where_nobody_listens_is_no_connection() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         receipt = await deliver_to(f"http://127.0.0.1:{taken.getsockname()[1]}/")
-    assert (receipt.verdict, receipt.status) == (Verdict.RETRY, None)
+    assert (receipt.verdict, receipt.status) == (DeliveryVerdict.RETRY, None)
     assert receipt.problem.startswith("no connection: Cannot connect to host 127.0.0.1")
 
 
 async def test_a_name_that_does_not_resolve_is_no_connection() -> None:
     receipt = await deliver_to("http://product-server.invalid/")
-    assert (receipt.verdict, receipt.status) == (Verdict.RETRY, None)
+    assert (receipt.verdict, receipt.status) == (DeliveryVerdict.RETRY, None)
     assert receipt.problem.startswith("no connection")
 
 
@@ -164,7 +168,7 @@ async def test_an_address_that_cannot_be_used_never_raises_at_delivery(url: str)
         return
     receipt = await receiver.deliver(EVENT, NOW)
     await receiver.close()
-    assert receipt.verdict is Verdict.RETRY
+    assert receipt.verdict is DeliveryVerdict.RETRY
 
 
 async def test_an_answer_that_is_not_http_is_tried_again() -> None:
@@ -173,7 +177,7 @@ async def test_an_answer_that_is_not_http_is_tried_again() -> None:
 
     async with raw_server(answer) as url:
         receipt = await deliver_to(url)
-    assert (receipt.verdict, receipt.status) == (Verdict.RETRY, None)
+    assert (receipt.verdict, receipt.status) == (DeliveryVerdict.RETRY, None)
 
 
 async def test_an_answer_that_trickles_for_ever_is_cut_off() -> None:
@@ -188,7 +192,7 @@ async def test_an_answer_that_trickles_for_ever_is_cut_off() -> None:
     async with raw_server(answer) as url:
         async with asyncio.timeout(60):
             receipt = await deliver_to(url, read=0.4)
-    assert (receipt.verdict, receipt.status) == (Verdict.RETRY, 500)
+    assert (receipt.verdict, receipt.status) == (DeliveryVerdict.RETRY, 500)
 
 
 async def test_an_answer_without_end_is_read_only_in_part() -> None:
@@ -200,15 +204,15 @@ async def test_an_answer_without_end_is_read_only_in_part() -> None:
 
     async with raw_server(answer) as url:
         receipt = await deliver_to(url)
-    assert (receipt.verdict, receipt.status) == (Verdict.REFUSED, 400)
+    assert (receipt.verdict, receipt.status) == (DeliveryVerdict.REFUSED, 400)
     assert receipt.problem == "answered 400: " + "y" * 500
 
 
 async def test_a_body_of_five_megabytes_goes_through_whole() -> None:
-    server = Server(Answer(200))
+    server = Server(SimulatedAnswer(200))
     payload = '{"x":"' + "가" * 1_700_000 + '"}'
     receipt = await deliver(server, message=replace(EVENT, payload=payload))
-    assert receipt.verdict is Verdict.DELIVERED
+    assert receipt.verdict is DeliveryVerdict.DELIVERED
     assert server.requests[0].body == payload.encode()
 
 
@@ -230,7 +234,7 @@ async def test_connections_are_used_again_for_the_next_event() -> None:
     async with listening:
         receiver = HttpReceiver(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/")
         for _ in range(3):
-            assert (await receiver.deliver(EVENT, NOW)).verdict is Verdict.DELIVERED
+            assert (await receiver.deliver(EVENT, NOW)).verdict is DeliveryVerdict.DELIVERED
         await receiver.close()
     assert len(peers) == 1
 

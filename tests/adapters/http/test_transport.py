@@ -25,7 +25,7 @@ from tests.waiting import until
 from sellerwatch.adapters.http.transport import HttpTransport
 from sellerwatch.marketplaces.ports import TransportFailed, TransportProblem
 from sellerwatch.simulator.http import serve
-from sellerwatch.simulator.wire import Answer, Request
+from sellerwatch.simulator.wire import SimulatedAnswer, SimulatedRequest
 
 SECRET = {"Authorization": "Bearer very-secret", "Cookie": "nid=very-secret"}
 Speak = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
@@ -199,11 +199,11 @@ async def test_a_length_that_is_too_small_spoils_the_answer() -> None:
 
 @pytest.mark.parametrize("value", ["line\r\nInjected: yes", "line\nbreak", "\x00"])
 async def test_a_header_that_would_break_out_is_never_sent(value: str) -> None:
-    arrived: list[Request] = []
+    arrived: list[SimulatedRequest] = []
 
-    def answer(request: Request, now: float) -> Answer:
+    def answer(request: SimulatedRequest, now: float) -> SimulatedAnswer:
         arrived.append(request)
-        return Answer(200)
+        return SimulatedAnswer(200)
 
     async with serve(answer) as server, HttpTransport() as transport:
         with pytest.raises(TransportFailed) as failed:
@@ -216,7 +216,7 @@ async def test_a_header_that_would_break_out_is_never_sent(value: str) -> None:
 async def test_a_closed_transport_fails_as_unreachable(used: bool) -> None:
     transport = HttpTransport()
     if used:
-        async with serve(lambda request, now: Answer(200)) as server:
+        async with serve(lambda request, now: SimulatedAnswer(200)) as server:
             await transport.get(server.url, {})
     await transport.close()
     with pytest.raises(TransportFailed, match="unreachable"):
@@ -248,12 +248,12 @@ async def test_connections_are_kept_and_no_more_are_in_flight_than_the_limit() -
     in_flight = most = 0
     loop = asyncio.get_running_loop()
 
-    def answer(request: Request, now: float) -> Answer:
+    def answer(request: SimulatedRequest, now: float) -> SimulatedAnswer:
         nonlocal in_flight, most
         in_flight += 1
         most = max(most, in_flight)
         loop.call_later(0.01, leave)
-        return Answer(200, delay=0.01)
+        return SimulatedAnswer(200, delay=0.01)
 
     def leave() -> None:
         nonlocal in_flight
@@ -267,13 +267,16 @@ async def test_connections_are_kept_and_no_more_are_in_flight_than_the_limit() -
 async def test_waiting_for_a_free_place_is_not_charged_to_the_server() -> None:
     """Requests of 0.1 s one after the other take longer than any of them may."""
     transport = HttpTransport(limit=1, connect_seconds=2, read_seconds=2)
-    async with serve(lambda request, now: Answer(200, delay=0.1)) as server, transport:
+    async with serve(lambda request, now: SimulatedAnswer(200, delay=0.1)) as server, transport:
         replies = await asyncio.gather(*(transport.get(f"{server.url}/", {}) for _ in range(25)))
     assert [reply.status for reply in replies] == [200] * 25
 
 
 async def test_who_gives_up_waiting_for_a_place_leaves_it_to_the_next() -> None:
-    async with serve(lambda request, now: Answer(200, delay=0.02)) as server, HttpTransport(limit=1) as transport:
+    async with (
+        serve(lambda request, now: SimulatedAnswer(200, delay=0.02)) as server,
+        HttpTransport(limit=1) as transport,
+    ):
         for gone in range(1, 4):
             asked = [asyncio.create_task(transport.get(f"{server.url}/", {})) for _ in range(5)]
             await asyncio.sleep(0.01 if gone == 1 else 0.025)
@@ -493,9 +496,9 @@ async def test_a_cancelled_request_costs_its_connection_and_no_other() -> None:
 
     seen: list[str] = []
 
-    def answer(request: Request, now: float) -> Answer:
+    def answer(request: SimulatedRequest, now: float) -> SimulatedAnswer:
         seen.append(request.path)
-        return Answer(200, request.path.encode(), delay=60 if request.path == "/0" else 0.05)
+        return SimulatedAnswer(200, request.path.encode(), delay=60 if request.path == "/0" else 0.05)
 
     async with serve(answer) as server, HttpTransport() as transport:
         first, second = (asyncio.create_task(transport.get(f"{server.url}/{n}", {})) for n in range(2))
@@ -529,7 +532,7 @@ async def test_requests_to_several_hosts_keep_no_more_connections_than_the_limit
 
 
 async def test_nothing_is_left_open_when_a_transport_is_closed() -> None:
-    async with serve(lambda request, now: Answer(200, delay=0.01)) as server:
+    async with serve(lambda request, now: SimulatedAnswer(200, delay=0.01)) as server:
         transport = HttpTransport()
         await asyncio.gather(*(transport.get(server.url, {}) for _ in range(5)))
         assert transport.connections == 5

@@ -12,7 +12,7 @@ import pytest
 from sellerwatch.adapters.http.webhook import WebhookAlerts
 from sellerwatch.oversight.alerts import MOST_WAITING, Alert, AlertQueue
 from sellerwatch.simulator.http import serve
-from sellerwatch.simulator.wire import Answer, Request
+from sellerwatch.simulator.wire import SimulatedAnswer, SimulatedRequest
 
 AT = datetime(2026, 11, 15, 6, 4, 5, tzinfo=UTC)
 
@@ -22,11 +22,11 @@ def an_alert(text: str = "에이전트 하나가 차단됨 🚫") -> Alert:
 
 
 async def test_an_alert_is_posted_with_its_sentence_and_what_machines_need() -> None:
-    got: list[Request] = []
+    got: list[SimulatedRequest] = []
 
-    def hook(request: Request, now: float) -> Answer:
+    def hook(request: SimulatedRequest, now: float) -> SimulatedAnswer:
         got.append(request)
-        return Answer(200, b"ok")
+        return SimulatedAnswer(200, b"ok")
 
     async with serve(hook) as server:
         await WebhookAlerts(f"{server.url}/hook").send(an_alert())
@@ -43,7 +43,7 @@ async def test_an_alert_is_posted_with_its_sentence_and_what_machines_need() -> 
 async def test_a_webhook_that_refuses_or_is_gone_raises_nothing_and_the_alert_is_in_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with serve(lambda request, now: Answer(500)) as server:
+    async with serve(lambda request, now: SimulatedAnswer(500)) as server:
         url = server.url
         with caplog.at_level(logging.WARNING):
             await WebhookAlerts(url).send(an_alert("refused"))

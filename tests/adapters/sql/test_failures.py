@@ -48,7 +48,7 @@ async def keep(store: SqlStore, *ended: Task) -> None:
 
 
 @pytest.mark.parametrize(
-    "failure", [UNWELL, UNREADABLE, Failure.of(FailureCode.REQUEST_LIMIT, NOW, Blame.AGENT, requests=6, detail="429")]
+    "failure", [UNWELL, UNREADABLE, Failure.because(UNWELL, FailureCode.REQUEST_LIMIT, NOW, Blame.AGENT, requests=6)]
 )
 async def test_a_tasks_failure_comes_back_and_goes_when_it_is_reopened(
     inline_store: SqlStore, failure: Failure

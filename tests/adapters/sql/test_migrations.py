@@ -302,6 +302,30 @@ def test_removals_on_the_audit_trail_become_rows_of_their_own(migrated: Engine) 
 
 
 @pytest.mark.parametrize("on", ENGINES)
+def test_who_started_a_run_is_taken_over_from_the_audit_trail(migrated: Engine) -> None:
+    downgrade(migrated, "0008")
+    written_by_an_earlier_version(migrated)
+    same: dict[str, str | None] = {
+        "at": AT,
+        "action": "crawl.start",
+        "subject_type": "seller",
+        "subject_id": "seller_1",
+    }
+    rows: list[dict[str, str | None]] = [
+        same | {"actor": "cli:민지", "state_after": json.dumps({"executionId": "1", "products": 3})},
+        same | {"actor": "scheduler", "state_after": None},
+    ]
+    as_it_is = Table("audit", MetaData(), *(Column(name, Text) for name in rows[0]))
+    with migrated.begin() as database:
+        database.execute(insert(as_it_is), rows)
+    for _ in range(2):
+        upgrade(migrated, NOW)
+        runs = contents(migrated)["crawling_schedule_executions"]
+        assert {str(run["execution_id"]): run["started_by"] for run in runs if "started_by" in run} == {"1": "cli:민지"}
+        downgrade(migrated, "0008")
+
+
+@pytest.mark.parametrize("on", ENGINES)
 def test_a_failure_with_a_code_goes_back_as_its_code(migrated: Engine) -> None:
     fill(migrated)
     with migrated.begin() as database:

@@ -16,7 +16,7 @@ from sellerwatch.kernel.ids import OutboxId, SellerId
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
 from sellerwatch.outbox.ports import MessageFilter, OutboxCounts
-from sellerwatch.outbox.receipt import Attempt, Verdict
+from sellerwatch.outbox.receipt import Attempt, DeliveryVerdict
 
 
 @pytest.fixture(params=ENGINES)
@@ -142,9 +142,9 @@ def test_a_channel_of_which_nothing_was_written_flows_and_comes_back_as_it_was_s
 
 def test_tries_come_back_newest_first_and_the_oldest_are_forgotten(do: Do) -> None:
     tries = [
-        Attempt(outbox_id(1), 1, NOW - 2 * HOUR, 12, 500, Verdict.RETRY, True, "고장 🔥"),
-        Attempt(outbox_id(2), 1, NOW - 2 * HOUR, None, None, Verdict.RETRY, False, "its sender vanished"),
-        Attempt(outbox_id(1), 2, NOW, 5001, 200, Verdict.DELIVERED, True, ""),
+        Attempt(outbox_id(1), 1, NOW - 2 * HOUR, 12, 500, DeliveryVerdict.RETRY, True, "고장 🔥"),
+        Attempt(outbox_id(2), 1, NOW - 2 * HOUR, None, None, DeliveryVerdict.RETRY, False, "its sender vanished"),
+        Attempt(outbox_id(1), 2, NOW, 5001, 200, DeliveryVerdict.DELIVERED, True, ""),
     ]
 
     def work(tx: Transaction) -> None:

@@ -122,10 +122,6 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         lambda tx: tx.dashboard.tasks_of_item(execution_id(), ITEM),
         f"INDEX {TASKS}uq_execution_id_item_no_task_type (execution_id=? AND item_no=?)",
     ),
-    "who started a run": (
-        lambda tx: tx.dashboard.audit_of_run(SELLER, execution_id()),
-        "INDEX audit__idx_subject_type_subject_id_id (subject_type=? AND subject_id=?)",
-    ),
     "how fresh some sellers are": (
         lambda tx: tx.dashboard.freshness([SELLER]),
         (
@@ -175,7 +171,7 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         (BY_ROW, "COVERING INDEX product_raw_data__idx_product_id_data_type (product_id=?)"),
     ),
     "products of a seller seen in a run": (
-        lambda tx: tx.products.list_standing(SELLER, execution_id()),
+        lambda tx: tx.products.list_counts(SELLER, execution_id()),
         "INDEX products__idx_seller_id_is_complete (seller_id=?)",
     ),
     "runs that are at work": (

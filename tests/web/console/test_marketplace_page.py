@@ -21,13 +21,13 @@ async def test_all_requests_are_paused_and_resumed_from_the_overview(console: Co
     assert "Pause all requests to the marketplace?" in asked.words
     assert not is_paused(console)
     paused = await console.admin.send("/marketplace/pause", seller="")
-    assert "Requests are paused." in paused.words
+    assert "Requests were paused." in paused.words
     assert "Requests are paused by console:admin" in paused.words
     assert "A person paused all requests to the marketplace" in paused.words
     assert is_paused(console)
     await console.admin.see("/marketplace/resume")
     resumed = await console.admin.send("/marketplace/resume", seller="")
-    assert "Requests are resumed." in resumed.words
+    assert "Requests were resumed." in resumed.words
     assert "Every endpoint answers." in resumed.words
     assert not is_paused(console)
 
@@ -44,7 +44,7 @@ async def test_a_sellers_requests_are_paused_and_resumed_from_its_page(console: 
     assert f'href="/marketplace/resume?seller={SELLER}"' in paused.text
     assert "A person paused the requests for 1 seller" in (await console.admin.see("/")).words
     resumed = await console.admin.send("/marketplace/resume", seller=SELLER)
-    assert "Requests are resumed." in resumed.words
+    assert "Requests were resumed." in resumed.words
 
 
 async def test_a_sellers_page_says_that_everything_is_paused(console: Console) -> None:
@@ -58,7 +58,7 @@ async def test_pausing_twice_leads_back_with_the_reason(console: Console) -> Non
     await console.admin.see("/")
     await console.admin.send("/marketplace/pause", seller="")
     again = await console.admin.send("/marketplace/pause", seller="", back="/")
-    assert "Requests to the marketplace are paused already, by console:admin." in again.words
+    assert "Requests to the marketplace are already paused, by console:admin." in again.words
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume"])
@@ -77,4 +77,4 @@ async def test_an_endpoint_that_does_not_answer_is_on_the_overview_in_both_langu
     assert "product detail open The marketplace answered 503: an error on its side. now in 30 s" in english
     await console.viewer.send("/preferences", language="ko", back="/")
     korean = (await console.viewer.see("/")).words
-    assert "상품 상세 끊김 마켓플레이스 응답 503: 서버 오류입니다." in korean
+    assert "상품 상세 열림 마켓플레이스 응답 503: 서버 오류입니다." in korean

@@ -141,7 +141,6 @@ QUESTIONS = (
     "/outbox/discard",
     "/outbox/pause",
     "/marketplace/pause",
-    "/marketplace/resume",
     f"/marketplace/pause?seller={ONE}",
     "/agents/1/suspend",
     "/agents/1/block",
@@ -222,7 +221,7 @@ async def test_each_person_has_their_language_and_theme(console: Console) -> Non
         assert f'<html lang="{language}" data-theme="dark">' in seen.text
 
 
-@pytest.mark.parametrize(("language", "said"), [("en", "It goes on by itself"), ("ko", "자동으로 재개됩니다")])
+@pytest.mark.parametrize(("language", "said"), [("en", "It resumes automatically"), ("ko", "자동으로 재개됩니다")])
 async def test_a_paused_run_says_when_it_is_checked_again(console: Console, language: str, said: str) -> None:
     await console.office.register_seller()
     run = await console.office.add_run(waiting=1)
@@ -245,14 +244,15 @@ async def test_a_run_that_waits_to_start_shows_its_tries_its_cause_and_its_next_
     await console.office.add_waiting_run()
     for path in ("/", f"/executions/{execution_id()}", f"/why/run/{execution_id()}"):
         seen = await console.viewer.see(path)
-        for part in ("Tries so far: 2.", "Next try:", "the marketplace", "cannot be reached (connection refused)."):
+        cause = "cannot be reached (connection refused)."
+        for part in ("Attempts so far: 2.", "Next attempt:", "the marketplace", cause):
             assert part in seen.words, (path, part)
         assert f'datetime="{stamp(NOW + MINUTE)}"' in seen.text
     listed = (await console.viewer.see("/executions")).words
     assert "The marketplace cannot be reached (connection refused)." in listed
     await console.viewer.send("/preferences", language="ko", back="/")
     korean = (await console.viewer.see(f"/executions/{execution_id()}")).words
-    for part in ("지금까지 시도 2번.", "다음 시도:", "마켓플레이스에 연결할 수 없습니다(connection refused)."):
+    for part in ("지금까지 시도 2회.", "다음 시도:", "마켓플레이스에 연결할 수 없습니다(connection refused)."):
         assert part in korean
 
 

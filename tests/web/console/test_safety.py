@@ -223,7 +223,7 @@ async def test_with_the_database_away_pages_say_what_is_down(
     for path in ("/", "/sellers", "/agents/1"):
         seen = await console.admin.see(path)
         assert seen.status == 503
-        assert "Something is down" in seen.words
+        assert "Service unavailable" in seen.words
         assert "Database down" in seen.words
         assert 'http-equiv="refresh"' in seen.text
     # Whoever is not known is told that something is down, and not what.
@@ -255,17 +255,17 @@ async def test_an_agent_is_added_and_one_that_exists_is_refused(console: Console
     added = await console.admin.send("/agents/add", user_agent="Opera/9")
     assert "Agent #101 was added." in added.words
     again = await console.admin.send("/agents/add", user_agent="Opera/9", back="/agents")
-    assert "There is an agent with that user-agent string already" in again.words
+    assert "There is already an agent with this user-agent string" in again.words
 
 
 async def test_what_is_done_is_on_the_trail_under_the_persons_name(console: Console) -> None:
     await console.admin.see("/agents/1")
     seen = await console.admin.send("/agents/1/suspend", hours="2", reason="looking into it")
-    assert "Agent #1 rests." in seen.words
+    assert "Agent #1 was suspended." in seen.words
     entry = (await console.office.read(lambda tx: tx.audit.newest(limit=1, subject_type="agent")))[0]
     assert (entry.actor, entry.action) == ("console:admin", "agent.suspend")
     seen = await console.admin.send("/agents/1/suspend", back="/agents/1")
     seen = await console.admin.send("/agents/1/recover", back="/agents/1")
-    assert "Agent #1 is back" in seen.words
+    assert "Agent #1 is available again" in seen.words
     seen = await console.admin.send("/agents/1/unblock", back="/agents/1")
     assert "must be BLOCKED" in seen.words

@@ -23,7 +23,7 @@ from sellerwatch.crawling.task import TaskStatus, TaskType
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.failure import Blame
 from sellerwatch.outbox.message import MessageStatus
-from sellerwatch.outbox.receipt import Verdict
+from sellerwatch.outbox.receipt import DeliveryVerdict
 from sellerwatch.schedules.interval import IntervalUnit
 from sellerwatch.schedules.schedule import ScheduleEventType, ScheduleStatus
 from sellerwatch.sellers.seller import SellerStatus
@@ -52,7 +52,7 @@ FAMILIES = {
     "endpoint": list(Endpoint),
     "case": [*CaseStatus, *CaseKind],
     "removal": [*RemovalStatus, *RemovalReason],
-    "verdict": list(Verdict),
+    "verdict": list(DeliveryVerdict),
     "type": list(TaskType),
     "part": list(PartType),
     "event": [*ProductEvent, *ScheduleEventType],

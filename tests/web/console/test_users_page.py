@@ -36,7 +36,7 @@ async def test_an_administrator_sets_a_role_resets_a_password_and_removes_a_user
 async def test_a_refused_form_says_why(console: Console) -> None:
     await console.admin.see("/add-user")
     refused = await console.admin.send("/add-user", name="a b", role="viewer", password=ONE_TIME, back="/users")
-    assert "no name for a user" in refused.words
+    assert "not a valid user name" in refused.words
     assert (await console.admin.see("/users/nobody")).status == 404
 
 

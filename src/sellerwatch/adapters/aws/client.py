@@ -1,7 +1,7 @@
-"""The one way to AWS: clients that are opened when first used, and every foreign error mapped to one sentence.
+"""AWS clients, opened on first use. Every foreign error becomes one sentence.
 
-Region and credentials are those of the usual AWS_* variables, files and roles; nothing of them is kept or shown here.
-What aiobotocore gives is untyped: `Any` ends at this package's border.
+Region and credentials come from the usual AWS_* variables, files and roles; none of them is stored or shown. The
+results of aiobotocore are untyped: `Any` ends at the border of this package.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ FOREIGN = (BotoCoreError, ClientError, HttpError, OSError, TimeoutError)
 
 @dataclass(eq=False)
 class AwsUnavailable(Unavailable):
-    """AWS did not answer, or not as asked; says what to mend."""
+    """AWS did not answer, or refused. The problem says how to fix it."""
 
     service: str
     problem: str
@@ -71,7 +71,7 @@ class AwsUnavailable(Unavailable):
 
 
 class Aws:
-    """Clients of one process, closed together."""
+    """The clients of one process, closed together."""
 
     def __init__(self, endpoint_url: str | None) -> None:
         self._endpoint_url = endpoint_url
@@ -85,13 +85,13 @@ class Aws:
         self._clients: dict[str, Any] = {}
 
     async def call(self, service: str, operation: str, **given: Any) -> dict[str, Any]:
-        """One request, retried by botocore itself twice at most; a failure is `AwsUnavailable`."""
+        """Make one request; botocore repeats it at most twice. Raise `AwsUnavailable` for any failure."""
         try:
             client = await self._client(service)
-            told: dict[str, Any] = await getattr(client, operation)(**given)
+            response: dict[str, Any] = await getattr(client, operation)(**given)
         except FOREIGN as error:
             raise self._said(service, operation, error) from None
-        return told
+        return response
 
     async def close(self) -> None:
         await self._stack.aclose()
@@ -121,13 +121,14 @@ def _code(error: Exception) -> str:
 
 
 def permission(operation: str) -> str:
-    """The action of a policy that an operation needs."""
+    """Return the action that a policy must allow for this operation."""
     plain = operation.removesuffix("_batch") if operation != "send_message_batch" else "send_message"
     return "".join(word.capitalize() for word in plain.split("_"))
 
 
 def _why(error: Exception, reason: str, permission: str) -> str:
-    """What to mend. What AWS says may repeat a key id, so only known errors are quoted, and those by their code."""
+    """Return the problem and how to fix it. An error of AWS may repeat a key id, so only known errors are quoted, by
+    their code."""
     if isinstance(error, NoRegionError):
         return "no region is set: set AWS_REGION, such as ap-northeast-2"
     if isinstance(error, NoCredentialsError | PartialCredentialsError):
@@ -141,6 +142,6 @@ def _why(error: Exception, reason: str, permission: str) -> str:
     if isinstance(error, NoConnection | HTTPClientError | HttpError | OSError):
         return "nobody answers there; see the network, AWS_REGION, and SELLERWATCH_AWS_ENDPOINT_URL if it is set"
     if isinstance(error, ClientError):
-        said = str(error.response.get("Error", {}).get("Message", ""))[:200]
-        return f"it answered {reason or 'with an error'} to {permission}: {said}".removesuffix(": ").rstrip(".")
+        message = str(error.response.get("Error", {}).get("Message", ""))[:200]
+        return f"it answered {reason or 'with an error'} to {permission}: {message}".removesuffix(": ").rstrip(".")
     return f"{type(error).__name__} at {permission}"

@@ -1,6 +1,6 @@
-"""EventBridge as the scheduler: a rule for each seller, told through the scheduler's outbox, each call idempotent.
+"""EventBridge as the scheduler: one rule for each seller, changed through the scheduler outbox by idempotent calls.
 
-What a rule should be follows from its schedule alone, so it can always be told again, and compared (`differences`).
+A rule follows from its schedule alone, so it can be written again at any time, and compared (`differences`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import orjson
 
 from sellerwatch.adapters.aws.client import INVALID, MISSING, Aws, AwsUnavailable
 from sellerwatch.outbox.message import Message
-from sellerwatch.outbox.receipt import Receipt, Verdict
+from sellerwatch.outbox.receipt import DeliveryVerdict, Receipt
 from sellerwatch.schedules.schedule import Schedule, ScheduleEventType, ScheduleStatus
 
 PREFIX = "mustit-crawler-"
@@ -33,8 +33,8 @@ _HASHED = re.compile(r".*\.[0-9a-f]{16}")
 
 
 def rule_name(wanted: str) -> str:
-    """A name that EventBridge takes: the wanted one where it does, else its readable beginning and its hash. A wanted
-    name that looks like one with a hash gets one too, so that no two have the same."""
+    """Return a name that EventBridge accepts: the wanted one, else its readable beginning with its hash. A wanted name
+    that looks like one with a hash gets a hash too, so that names stay unique."""
     if len(wanted) <= LONGEST and _PLAIN.fullmatch(wanted) and not _HASHED.fullmatch(wanted):
         return wanted
     digest = hashlib.sha256(wanted.encode()).hexdigest()[:16]
@@ -55,7 +55,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule as it should be, or as it was found."""
+    """A rule, as it should be or as it was found."""
 
     name: str
     expression: str
@@ -64,7 +64,7 @@ class Rule:
     target: dict[str, Any] | None = None
 
 
-class Difference(StrEnum):
+class RuleDifference(StrEnum):
     MISSING = "missing"
     EXTRA = "extra"
     EXPRESSION = "expression"
@@ -73,28 +73,28 @@ class Difference(StrEnum):
 
 
 @dataclass(frozen=True)
-class Drifted:
-    """A rule that is not as the database has it. `wanted` is None for one that no schedule has."""
+class RuleMismatch:
+    """A rule that differs from its schedule. `wanted` is None for a rule without a schedule."""
 
     name: str
-    differences: tuple[Difference, ...]
+    differences: tuple[RuleDifference, ...]
     wanted: Rule | None
 
 
 class EventBridge:
-    """A receiver of the scheduler's outbox, and who compares and mends."""
+    """Receives the messages of the scheduler outbox, and compares and repairs rules."""
 
     def __init__(self, aws: Aws, target: Target) -> None:
         self._aws = aws
         self._target = target
 
     async def check(self) -> None:
-        """That it is there and lets us in."""
+        """Check that EventBridge answers and permits access."""
         await self._aws.call("events", "list_rules", NamePrefix=PREFIX, Limit=1)
 
     async def deliver(self, message: Message, now: datetime) -> Receipt:
-        told = orjson.loads(message.payload)
-        rule = Rule(rule_name(told["ruleName"]), told["scheduleExpression"], True, self._target.entry(told["input"]))
+        body = orjson.loads(message.payload)
+        rule = Rule(rule_name(body["ruleName"]), body["scheduleExpression"], True, self._target.entry(body["input"]))
         try:
             match message.event_type:
                 case ScheduleEventType.REGISTERED:
@@ -106,19 +106,19 @@ class EventBridge:
                 case ScheduleEventType.DEACTIVATED:
                     await self._disable(rule)
                 case other:
-                    return Receipt(Verdict.REFUSED, None, f"EventBridge has nothing for {other}")
+                    return Receipt(DeliveryVerdict.REFUSED, None, f"EventBridge has nothing for {other}")
         except AwsUnavailable as refusal:
-            verdict = Verdict.REFUSED if refusal.reason in INVALID else Verdict.RETRY
+            verdict = DeliveryVerdict.REFUSED if refusal.reason in INVALID else DeliveryVerdict.RETRY
             return Receipt(verdict, None, str(refusal))
-        return Receipt(Verdict.DELIVERED)
+        return Receipt(DeliveryVerdict.DELIVERED)
 
     async def put(self, rule: Rule) -> None:
-        """As it should be, whatever it was: rule first, since a target needs one."""
+        """Write the rule and its target, whatever was there. The rule comes first: a target needs one."""
         await self._put_rule(rule)
         if rule.target is not None:
-            told = await self._aws.call("events", "put_targets", Rule=rule.name, Targets=[rule.target])
-            if told.get("FailedEntryCount"):
-                failed = told["FailedEntries"][0]
+            response = await self._aws.call("events", "put_targets", Rule=rule.name, Targets=[rule.target])
+            if response.get("FailedEntryCount"):
+                failed = response["FailedEntries"][0]
                 problem = f"it refused the target of {rule.name}: {failed.get('ErrorMessage', 'no reason given')}"
                 raise AwsUnavailable(service="EventBridge", problem=problem, reason=str(failed.get("ErrorCode", "")))
 
@@ -131,19 +131,19 @@ class EventBridge:
                 raise
 
     async def rules(self) -> list[Rule]:
-        """Ours, with their targets."""
+        """Return our rules with their targets."""
         found: list[Rule] = []
         given: dict[str, Any] = {"NamePrefix": PREFIX, "Limit": PAGE}
         while True:
-            told = await self._aws.call("events", "list_rules", **given)
-            for rule in told.get("Rules", ()):
+            response = await self._aws.call("events", "list_rules", **given)
+            for rule in response.get("Rules", ()):
                 targets = await self._aws.call("events", "list_targets_by_rule", Rule=rule["Name"])
                 target = next((one for one in targets.get("Targets", ()) if one.get("Id") == TARGET_ID), None)
                 expression = str(rule.get("ScheduleExpression", ""))
                 found.append(Rule(str(rule["Name"]), expression, rule.get("State") == "ENABLED", target))
-            if not told.get("NextToken"):
+            if not response.get("NextToken"):
                 return found
-            given["NextToken"] = told["NextToken"]
+            given["NextToken"] = response["NextToken"]
 
     def wanted(self, schedules: Iterable[Schedule]) -> list[Rule]:
         return [
@@ -156,7 +156,7 @@ class EventBridge:
             for schedule in schedules
         ]
 
-    async def mend(self, drifted: Drifted) -> None:
+    async def mend(self, drifted: RuleMismatch) -> None:
         if drifted.wanted is None:
             await self.remove(drifted.name)
         else:
@@ -184,25 +184,25 @@ class EventBridge:
 
 
 def _is_on(schedule: Schedule) -> bool:
-    """FAILED is on when it was meant to be: its next time says so."""
+    """Return whether a schedule's rule is enabled. A FAILED schedule's is, if it has a next run."""
     return schedule.status is not ScheduleStatus.INACTIVE and schedule.next_run_at is not None
 
 
-def differences(wanted: Sequence[Rule], found: Sequence[Rule]) -> list[Drifted]:
-    """What is not as it should be, in the order of names."""
+def differences(wanted: Sequence[Rule], found: Sequence[Rule]) -> list[RuleMismatch]:
+    """Return the rules that differ, by name."""
     there = {rule.name: rule for rule in found}
-    drifted = [Drifted(rule.name, _between(rule, there.get(rule.name)), rule) for rule in wanted]
+    drifted = [RuleMismatch(rule.name, _between(rule, there.get(rule.name)), rule) for rule in wanted]
     names = {rule.name for rule in wanted}
-    drifted += [Drifted(name, (Difference.EXTRA,), None) for name in there if name not in names]
+    drifted += [RuleMismatch(name, (RuleDifference.EXTRA,), None) for name in there if name not in names]
     return sorted((one for one in drifted if one.differences), key=lambda one: one.name)
 
 
-def _between(wanted: Rule, found: Rule | None) -> tuple[Difference, ...]:
+def _between(wanted: Rule, found: Rule | None) -> tuple[RuleDifference, ...]:
     if found is None:
-        return (Difference.MISSING,)
+        return (RuleDifference.MISSING,)
     compared = {
-        Difference.EXPRESSION: wanted.expression == found.expression,
-        Difference.STATE: wanted.enabled == found.enabled,
-        Difference.TARGET: wanted.target == found.target,
+        RuleDifference.EXPRESSION: wanted.expression == found.expression,
+        RuleDifference.STATE: wanted.enabled == found.enabled,
+        RuleDifference.TARGET: wanted.target == found.target,
     }
     return tuple(difference for difference, same in compared.items() if not same)

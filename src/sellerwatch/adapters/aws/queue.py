@@ -1,9 +1,9 @@
 """SQS FIFO as the queue.
 
-Group: the seller, so that no seller takes all workers, and at most 10 of one are in flight; or the product, which lifts
-that. Deduplication: task and publish count, so that two processes that publish the same task at once send one message,
-and a task that comes back is a new one. A message is deleted whenever its task is not in hand: FIFO queues have no
-delay per message, and waiting must not count as a receive.
+The message group is the seller, so that one seller cannot occupy all workers and has at most 10 messages in flight; or
+the product, which lifts that limit. Deduplication uses the task and its publish count: two processes that publish a
+task at once send one message, and a task that comes back sends a new one. A message is deleted whenever its task is not
+being worked on: FIFO queues have no delay per message, and waiting must not count as a receive.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ Group = Literal["seller", "product"]
 
 @dataclass(eq=False)
 class QueueMissing(Unavailable):
-    """A queue that is not there."""
+    """The queue does not exist."""
 
     queue: str
     setting: str
 
 
 class _Named:
-    """A queue by its name: its address is asked for once, and again when it was not there."""
+    """A queue by name. Its URL is requested once, and again where the queue did not exist."""
 
     def __init__(self, aws: Aws, name: str, setting: str) -> None:
         self.name = name
@@ -71,8 +71,8 @@ class _Named:
             raise
 
     async def attributes(self) -> dict[str, str]:
-        told = await self.call("get_queue_attributes", AttributeNames=["All"])
-        return {str(name): str(value) for name, value in told.get("Attributes", {}).items()}
+        response = await self.call("get_queue_attributes", AttributeNames=["All"])
+        return {str(name): str(value) for name, value in response.get("Attributes", {}).items()}
 
 
 def tasks_queue(aws: Aws, name: str) -> _Named:
@@ -84,7 +84,7 @@ def dead_queue(aws: Aws, name: str) -> _Named:
 
 
 class SqsQueue:
-    """`trace` says the W3C traceparent of what is being done, if there is one: it travels with the message."""
+    """`trace` returns the current W3C traceparent, if there is one; it travels with the message."""
 
     names_tasks = True
 
@@ -102,7 +102,7 @@ class SqsQueue:
         self._trace = trace
 
     async def check(self) -> None:
-        """That it is there and lets us in."""
+        """Check that the queue exists and permits access."""
         await self._queue.attributes()
 
     async def send(self, tasks: Sequence[Task]) -> frozenset[TaskId]:
@@ -110,21 +110,21 @@ class SqsQueue:
         for some in _tens(tasks):
             entries = [self._entry(task) | {"Id": str(number)} for number, task in enumerate(some)]
             try:
-                told = await self._queue.call("send_message_batch", Entries=entries)
+                response = await self._queue.call("send_message_batch", Entries=entries)
             except Unavailable as refusal:
                 if not sent:
                     raise
                 log.warning("some messages were not sent", extra={"problem": str(refusal)})
                 break
-            sent.update(some[int(one["Id"])].task_id for one in told.get("Successful", ()))
-            for failed in told.get("Failed", ()):
+            sent.update(some[int(one["Id"])].task_id for one in response.get("Successful", ()))
+            for failed in response.get("Failed", ()):
                 task = some[int(failed["Id"])]
                 if await self._send_alone(task):
                     sent.add(task.task_id)
         return frozenset(sent)
 
     async def _send_alone(self, task: Task) -> bool:
-        """One of a batch was refused: alone it may be taken, and if not it spoils only itself."""
+        """Send a message that was refused in a batch: alone it may be accepted, and else fails only itself."""
         try:
             await self._queue.call("send_message", **self._entry(task))
         except Unavailable as refusal:
@@ -154,13 +154,13 @@ class SqsQueue:
         found: list[Hint] = []
         wait = min(LONGEST_POLL, int(patience))
         while len(found) < most:
-            told = await self._queue.call(
+            response = await self._queue.call(
                 "receive_message",
                 MaxNumberOfMessages=min(BATCH, most - len(found)),
                 WaitTimeSeconds=wait,
                 VisibilityTimeout=self._visibility,
             )
-            messages = told.get("Messages", ())
+            messages = response.get("Messages", ())
             found += [hint_of(message) for message in messages]
             if not messages:
                 break
@@ -170,8 +170,8 @@ class SqsQueue:
     async def acknowledge(self, hints: Sequence[Hint]) -> None:
         for some in _tens(hints):
             entries = [{"Id": str(number), "ReceiptHandle": hint.handle} for number, hint in enumerate(some)]
-            told = await self._queue.call("delete_message_batch", Entries=entries)
-            _note("a message was not deleted; it comes again and is deleted then", told)
+            response = await self._queue.call("delete_message_batch", Entries=entries)
+            _note("a message was not deleted; it comes again and is deleted then", response)
 
     async def extend(self, hints: Sequence[Hint]) -> None:
         for some in _tens(hints):
@@ -179,8 +179,8 @@ class SqsQueue:
                 {"Id": str(number), "ReceiptHandle": hint.handle, "VisibilityTimeout": self._visibility}
                 for number, hint in enumerate(some)
             ]
-            told = await self._queue.call("change_message_visibility_batch", Entries=entries)
-            _note("a message was not extended; somebody else may get it and will find its task in hand", told)
+            response = await self._queue.call("change_message_visibility_batch", Entries=entries)
+            _note("a message was not extended; somebody else may get it and will find its task in hand", response)
 
 
 class SqsDeadLetters:
@@ -194,17 +194,17 @@ class SqsDeadLetters:
         )
 
     async def look(self, most: int) -> Sequence[DeadLetter]:
-        """Of one group no more than 10 can be seen: FIFO gives out the next when those are gone."""
+        """Return dead letters. FIFO shows at most 10 of one group until those are removed."""
         found: list[DeadLetter] = []
         while len(found) < most:
-            told = await self._queue.call(
+            response = await self._queue.call(
                 "receive_message",
                 MaxNumberOfMessages=min(BATCH, most - len(found)),
                 WaitTimeSeconds=0,
                 VisibilityTimeout=LOOKED_AT,
                 AttributeNames=["ApproximateReceiveCount"],
             )
-            messages = told.get("Messages", ())
+            messages = response.get("Messages", ())
             if not messages:
                 break
             found += [
@@ -228,12 +228,12 @@ class SqsDeadLetters:
                 {"Id": str(number), "ReceiptHandle": one.hint.handle, "VisibilityTimeout": 0}
                 for number, one in enumerate(some)
             ]
-            told = await self._queue.call("change_message_visibility_batch", Entries=entries)
-            _note("a dead letter is seen again in a while only", told)
+            response = await self._queue.call("change_message_visibility_batch", Entries=entries)
+            _note("a dead letter is seen again in a while only", response)
 
 
 async def set_up(aws: Aws, queue: str, dlq: str, visibility: float) -> list[AwsSetupStep]:
-    """Create or change both queues as they are needed; when they are, nothing is changed."""
+    """Create or change both queues as needed; without differences nothing is changed."""
     dead = dead_queue(aws, dlq)
     first = await _as_wanted(aws, dead, "dead-letter queue", {"MessageRetentionPeriod": str(RETENTION)})
     arn = (await dead.attributes())["QueueArn"]
@@ -268,7 +268,7 @@ def _same(found: str | None, wanted: str) -> bool:
 
 
 def group_of(task: Task, group: Group) -> str:
-    """What SQS allows as a group; a name it would refuse is known by its hash."""
+    """Return the message group. A name that SQS would refuse is replaced by its hash."""
     plain = str(task.seller_id)
     if group == "product":
         plain = f"{task.seller_id}/{task.item_no if task.item_no is not None else f'page-{task.page_no}'}"
@@ -278,7 +278,7 @@ def group_of(task: Task, group: Group) -> str:
 
 
 def hint_of(message: dict[str, Any]) -> Hint:
-    """What a message names; rubbish names nothing and ends among the dead letters by itself."""
+    """Return the task that a message names. A malformed message names none and becomes a dead letter."""
     try:
         named = orjson.loads(message.get("Body", ""))["taskId"]
         task_id = TaskId.parse(named) if isinstance(named, str) else None
@@ -287,8 +287,8 @@ def hint_of(message: dict[str, Any]) -> Hint:
     return Hint(task_id, str(message["ReceiptHandle"]))
 
 
-def _note(sentence: str, told: dict[str, Any]) -> None:
-    failed = told.get("Failed", ())
+def _note(sentence: str, response: dict[str, Any]) -> None:
+    failed = response.get("Failed", ())
     if failed:
         log.debug(sentence, extra={"failed": len(failed), "problem": str(failed[0].get("Code", ""))})
 

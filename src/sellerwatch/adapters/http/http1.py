@@ -1,8 +1,8 @@
-"""HTTP/1.1 as bytes: how a GET is written and how its answer is read. No socket and no clock in here.
+"""HTTP/1.1 as bytes: write a GET, read its answer. No socket and no clock.
 
-Only as much of it as a marketplace needs, and strictly: an answer whose end cannot be told for certain spoils the
-connection it came on, because the next answer on it would be anybody's guess. Details of failures name the trouble and
-never repeat what came.
+It covers what a marketplace needs, and strictly. An answer whose end is not certain makes its connection unusable,
+because the beginning of the next answer would not be certain either. The details of a failure never repeat what was
+received.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
-from sellerwatch.kernel.fast_values import quick
 from sellerwatch.marketplaces.ports import Reply, TransportFailed, TransportProblem
 
 #: Status line and headers together, and likewise what may follow the last chunk.
 LARGEST_HEAD = 65_536
 _LONGEST_CHUNK_LINE = 4_096
-#: Longer header lines are hardly ever the same twice.
+#: Longer header lines rarely repeat.
 _SHORT_FIELD = 100
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+").fullmatch
@@ -33,26 +32,25 @@ _STAY = re.compile(r"(?:^|[\s,])timeout\s*=\s*([0-9]{1,9})\b", re.IGNORECASE).se
 _FOR_EVER = float("inf")
 _SWITCHING = 101
 _BODILESS = (204, 304)
-#: What we say we can read, so nothing else is ever read. One byte more than zlib's own window bits means gzip.
+#: The only encodings that are accepted. zlib reads gzip when 16 is added to its window bits.
 _ACCEPTED = "gzip, deflate"
 _GZIP_BITS = zlib.MAX_WBITS | 16
 
-Reader: TypeAlias = "Generator[None, bytes, Received]"
+Reader: TypeAlias = "Generator[None, bytes, ReceivedResponse]"
 
 
-@quick
 @dataclass(frozen=True, slots=True)
-class Received:
-    """A whole answer. `stay` is for how many seconds the peer keeps the connection at least; None: it is done with."""
+class ReceivedResponse:
+    """A whole answer. `stay` is how many seconds the server keeps the connection at least; None: close it."""
 
     reply: Reply
     stay: float | None
 
 
 def head_of(headers: Sequence[tuple[str, str]]) -> bytes:
-    """The headers as they go out, with ours. The same for every request of an agent, so that it is worth keeping.
+    """Return the header lines to send, ours included. They are the same for all requests of an agent and worth caching.
 
-    `Accept-Encoding` is ours alone: it must name what `read_answer` can unpack.
+    `Accept-Encoding` is always ours: it must name what `read_answer` can decode.
     """
     lines = []
     for name, value in headers:
@@ -63,10 +61,10 @@ def head_of(headers: Sequence[tuple[str, str]]) -> bytes:
 
 
 def read_answer(largest: int) -> Reader:
-    """Takes what the connection brings, piece by piece, and returns the answer when it is whole.
+    """Receive the bytes of a connection piece by piece and return the answer when it is whole.
 
-    An empty piece says that the peer has hung up. Raises `TransportFailed` for everything that is not HTTP, breaks off,
-    or is larger than `largest` bytes, packed or unpacked.
+    An empty piece means that the server closed the connection. Raises `TransportFailed` for an answer that is not HTTP,
+    breaks off, or is larger than `largest` bytes, before or after decoding.
     """
     buffer = bytearray()
     while True:
@@ -78,32 +76,32 @@ def read_answer(largest: int) -> Reader:
     fields = _framing(headers)
     body, has_end = yield from _read_body(buffer, status, version, fields, largest)
     if buffer:
-        # More than was announced: where the next answer begins is anybody's guess.
+        # More bytes than announced: the beginning of the next answer is not certain.
         raise _not_http()
     coding = fields["content-encoding"]
     if coding and body:
         body = _unpacked(body, coding, largest)
-    return Received(Reply(status, headers, body), _stay(version, fields) if has_end else None)
+    return ReceivedResponse(Reply(status, headers, body), _stay(version, fields) if has_end else None)
 
 
 def _read_head(buffer: bytearray) -> Generator[None, bytes, tuple[int, int, list[tuple[str, str]]]]:
-    """Version, status and headers; they are taken off the buffer."""
+    """Remove the head from the buffer and return version, status and headers."""
     searched = 0
     while (end := buffer.find(b"\r\n\r\n", max(searched - 3, 0), LARGEST_HEAD)) < 0:
         searched = len(buffer)
         if searched >= LARGEST_HEAD:
             raise _not_http()
-        piece = yield
-        if not piece:
+        received = yield
+        if not received:
             raise TransportFailed(TransportProblem.DROPPED, "in mid-answer" if buffer else "before an answer")
-        buffer += piece
+        buffer += received
     first, *lines = buffer[:end].decode("latin-1").split("\r\n")
     del buffer[: end + 4]
-    said = _STATUS_LINE(first)
-    if said is None:
+    found = _STATUS_LINE(first)
+    if found is None:
         raise _not_http()
     headers = [_known_field(line) if len(line) <= _SHORT_FIELD else _field(line) for line in lines]
-    return int(said[1]), int(said[2]), headers
+    return int(found[1]), int(found[2]), headers
 
 
 def _field(line: str) -> tuple[str, str]:
@@ -113,7 +111,7 @@ def _field(line: str) -> tuple[str, str]:
     return name.lower(), value.strip(" \t")
 
 
-#: A server says most of its headers again with every answer.
+#: A server repeats most of its header lines in every answer.
 _known_field = lru_cache(256)(_field)
 
 
@@ -121,7 +119,8 @@ _FRAMING = ("connection", "content-encoding", "content-length", "keep-alive", "t
 
 
 def _framing(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """The fields that say where an answer ends and what becomes of its connection; of a repeated one, all values."""
+    """Return the fields that decide where the answer ends and whether the connection stays open; repeated ones
+    joined."""
     found = dict.fromkeys(_FRAMING, "")
     for name, value in headers:
         if name in found:
@@ -132,12 +131,12 @@ def _framing(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
 def _read_body(
     buffer: bytearray, status: int, version: int, fields: dict[str, str], largest: int
 ) -> Generator[None, bytes, tuple[bytes, bool]]:
-    """The body, and whether it had an end of its own; without one it ends where the connection does."""
+    """Return the body, and whether its end was marked; without a mark it ends where the connection does."""
     coding, length = fields["transfer-encoding"], fields["content-length"]
     if status in _BODILESS:
         return b"", True
     if coding:
-        # Both, or one that HTTP/1.0 does not know: somebody between us was confused, and may be about the end as well.
+        # Chunks beside a length, or in HTTP/1.0: a proxy was confused, and the end is not certain.
         if coding.lower() != "chunked" or length or version == 0:
             raise _not_http()
         return (yield from _read_chunks(buffer, largest)), True
@@ -153,39 +152,39 @@ def _read_sized(buffer: bytearray, size: int, largest: int) -> Generator[None, b
     if size > largest:
         raise _too_large(largest)
     while len(buffer) < size:
-        buffer += yield from _piece()
-    return _taken(buffer, size)
+        buffer += yield from _next_bytes()
+    return _take(buffer, size)
 
 
 def _read_rest(buffer: bytearray, largest: int) -> Generator[None, bytes, bytes]:
     while True:
         if len(buffer) > largest:
             raise _too_large(largest)
-        piece = yield
-        if not piece:
-            return _taken(buffer, len(buffer))
-        buffer += piece
+        received = yield
+        if not received:
+            return _take(buffer, len(buffer))
+        buffer += received
 
 
 def _read_chunks(buffer: bytearray, largest: int) -> Generator[None, bytes, bytes]:
     chunks, size = [], 0
     while True:
-        said = _CHUNK_LINE((yield from _read_line(buffer, _LONGEST_CHUNK_LINE)))
-        if said is None:
+        found = _CHUNK_LINE((yield from _read_line(buffer, _LONGEST_CHUNK_LINE)))
+        if found is None:
             raise _not_http()
-        length = int(said[1], 16)
+        length = int(found[1], 16)
         if not length:
             break
         size += length
         if size > largest:
             raise _too_large(largest)
         while len(buffer) < length + 2:
-            buffer += yield from _piece()
-        chunks.append(_taken(buffer, length))
-        if _taken(buffer, 2) != b"\r\n":
+            buffer += yield from _next_bytes()
+        chunks.append(_take(buffer, length))
+        if _take(buffer, 2) != b"\r\n":
             raise _not_http()
     left = LARGEST_HEAD
-    # Trailers are read over: nothing of ours is ever in them.
+    # Trailers are skipped: none of them matters here.
     while trailer := (yield from _read_line(buffer, left)):
         left -= len(trailer)
     return b"".join(chunks)
@@ -193,52 +192,53 @@ def _read_chunks(buffer: bytearray, largest: int) -> Generator[None, bytes, byte
 
 def _read_line(buffer: bytearray, longest: int) -> Generator[None, bytes, bytes]:
     while (end := buffer.find(b"\r\n")) < 0 and len(buffer) <= longest:
-        buffer += yield from _piece()
+        buffer += yield from _next_bytes()
     if not 0 <= end <= longest:
         raise _not_http()
-    line = _taken(buffer, end)
+    line = _take(buffer, end)
     del buffer[:2]
     return line
 
 
-def _piece() -> Generator[None, bytes, bytes]:
-    piece = yield
-    if not piece:
+def _next_bytes() -> Generator[None, bytes, bytes]:
+    received = yield
+    if not received:
         raise _broken()
-    return piece
+    return received
 
 
-def _taken(buffer: bytearray, size: int) -> bytes:
-    """That many bytes off the beginning."""
+def _take(buffer: bytearray, size: int) -> bytes:
+    """Remove and return this many bytes from the beginning of the buffer."""
     taken = bytes(buffer) if size == len(buffer) else bytes(buffer[:size])
     del buffer[:size]
     return taken
 
 
 def _stay(version: int, fields: dict[str, str]) -> float | None:
-    wishes = {wish.strip() for wish in fields["connection"].lower().split(",")} if fields["connection"] else ()
-    if "close" in wishes or (version == 0 and "keep-alive" not in wishes):
+    options = {option.strip() for option in fields["connection"].lower().split(",")} if fields["connection"] else ()
+    if "close" in options or (version == 0 and "keep-alive" not in options):
         return None
-    said = _STAY(fields["keep-alive"]) if fields["keep-alive"] else None
-    return float(said[1]) if said else _FOR_EVER
+    found = _STAY(fields["keep-alive"]) if fields["keep-alive"] else None
+    return float(found[1]) if found else _FOR_EVER
 
 
 def _unpacked(body: bytes, coding: str, largest: int) -> bytes:
-    """At most `largest` bytes come out, whatever was promised. 30 KB cost a seventh of a hop to a thread."""
+    """Decode the body to at most `largest` bytes, whatever its size was said to be. 30 KB cost a seventh of a thread
+    hop."""
     match coding.lower():
         case "identity":
             return body
         case "gzip" | "x-gzip":
             bits = _GZIP_BITS
         case "deflate":
-            # By the letter it is zlib's format; some send the bare stream, which does not begin with zlib's mark.
+            # The standard means zlib's format, but some servers send the bare stream, without zlib's header.
             is_marked = body[0] & 0x0F == zlib.DEFLATED and int.from_bytes(body[:2], "big") % 31 == 0
             bits = zlib.MAX_WBITS if is_marked else -zlib.MAX_WBITS
         case _:
             raise _broken()
     parts, size = [], 0
     try:
-        # A gzip body may be several, one after the other.
+        # A gzip body may have several members.
         while body:
             unpacking = zlib.decompressobj(bits)
             parts.append(unpacking.decompress(body, largest + 1 - size))

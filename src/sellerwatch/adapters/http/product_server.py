@@ -1,4 +1,4 @@
-"""The product server over HTTP: one POST an event, as the specification words it, and every end a receipt."""
+"""The product server over HTTP: one POST for each event, and a receipt for every outcome."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _KEEP_ALIVE = 4.0
 
 
 class HttpReceiver:
-    """Implements `outbox.ports.Receiver`. Close it with `close`; the connections are made by the first delivery.
+    """Implements `outbox.ports.Receiver`. The first delivery opens connections; `close` closes them.
 
-    `secrets` is the setting: one or, while it is rotated, several, separated by spaces or commas; none: unsigned.
-    Redirects are not followed: one would send the body to an address nobody configured. `read` is the longest silence;
-    a server that trickles its answer is cut off after three times both limits.
+    `secrets` is the setting: one secret, or several during a rotation, separated by spaces or commas; none: unsigned.
+    Redirects are not followed: one would send the body to an address that was not configured. `read` is the longest
+    pause of an answer; a slow answer is cut off after three times both limits.
     """
 
     def __init__(
@@ -73,11 +73,11 @@ class HttpReceiver:
             self._url, data=data, headers=self._headers(message, body, now), allow_redirects=False
         ) as response:
             # The status decides: what happens to the rest of the answer changes nothing.
-            said = b""
+            beginning = b""
             with suppress(aiohttp.ClientError, TimeoutError, OSError):
-                said = await _beginning(response)
+                beginning = await _beginning(response)
             wait = retry_after(response.headers.get("Retry-After"), now, self._longest_wait)
-            return Receipt.of_answer(response.status, said, wait)
+            return Receipt.of_answer(response.status, beginning, wait)
 
     def _headers(self, message: Message, body: bytes, now: datetime) -> dict[str, str]:
         timestamp = int(now.timestamp())

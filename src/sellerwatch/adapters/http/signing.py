@@ -1,6 +1,6 @@
-"""The Standard Webhooks signature: proof for the receiver that an event is ours, unchanged and fresh.
+"""The Standard Webhooks signature: it proves to the receiver that an event is ours, unchanged and fresh.
 
-Several secrets at once are for rotation: everything is signed with each, so a receiver may know the old or the new one.
+Several secrets are for rotation: each message is signed with all of them, so the receiver may know the old or the new.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _BETWEEN = re.compile(r"[\s,]+")
 
 @dataclass(eq=False)
 class InvalidSigningSecret(Invalid):
-    """A secret that cannot be used; the problem never shows any of it."""
+    """A secret that cannot be used. The problem never contains any of it."""
 
     problem: str
 
 
 def signing_keys(secrets: str | None) -> tuple[bytes, ...]:
-    """The keys in a setting: one or several secrets, separated by spaces or commas; none at all is allowed."""
+    """Return the keys of a setting: one or several secrets, separated by spaces or commas; none is allowed."""
     return tuple(_key(secret) for secret in _BETWEEN.split(secrets or "") if secret)
 
 
 def signature_header(keys: Sequence[bytes], message_id: str, timestamp: int, body: bytes) -> str:
-    """One `v1,<base64>` for each key, separated by a space."""
+    """Return one `v1,<base64>` for each key, separated by spaces."""
     signed = f"{message_id}.{timestamp}.".encode() + body
     return " ".join("v1," + base64.b64encode(hmac.digest(key, signed, "sha256")).decode() for key in keys)
 

@@ -1,11 +1,11 @@
-"""Plain GETs over kept connections: an asyncio protocol of our own, because a library costs more than all the rest.
+"""GET requests over kept connections: our own asyncio protocol, because a library costs more than everything else.
 
-Every foreign error ends here: whatever asyncio, TLS or the operating system raise becomes a `TransportFailed`; its
-detail names the trouble and never repeats what was sent or received.
+Every error of asyncio, TLS or the operating system becomes a `TransportFailed`. Its detail never repeats what was sent
+or received.
 
-A request is written once. When a kept connection turns out to be closed, nobody can tell whether the server saw the
-request, and a second one would need a permit of its own: the failure is reported and the crawl decides. So that this
-stays rare, the connection used last is taken first, and none that has been still for longer than servers commonly wait.
+A request is written once. If a kept connection turns out to be closed, it is unknown whether the server saw the
+request, and a second one would need its own permit: so the failure is reported and the crawl decides. To keep this
+rare, the most recently used connection is taken first, and none that was idle for longer than servers usually allow.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Self, cast
 from urllib.parse import urlsplit
 
-from sellerwatch.adapters.http.http1 import Reader, Received, head_of, read_answer
+from sellerwatch.adapters.http.http1 import Reader, ReceivedResponse, head_of, read_answer
 from sellerwatch.marketplaces.ports import Reply, TransportFailed, TransportProblem
 
 LARGEST_BODY = 5_000_000
@@ -39,11 +39,11 @@ _ADDRESS = re.compile(r"(https?://[^/?#\s]+)([!-\"$-~]*)(?:#.*)?", re.IGNORECASE
 
 
 class HttpTransport:
-    """`Transport` with connections kept alive, at most `limit` requests in flight.
+    """`Transport` with kept connections and at most `limit` requests in flight.
 
-    Waiting for a free place counts against no time-out: it is our own doing, and would be charged to the marketplace.
-    `read_seconds` bounds each pause of an answer, and with `connect_seconds` the whole request, so that a server that
-    drips a byte at a time is not waited for. Connecting is looking up the name, the connection itself, and TLS.
+    Waiting for a free slot counts against no time-out: it is our own doing, and the marketplace would be blamed for it.
+    `read_seconds` bounds each pause of an answer and, with `connect_seconds`, the whole request, so that a slow drip
+    ends. Connecting means looking up the name, opening the connection, and TLS.
     """
 
     def __init__(
@@ -63,8 +63,8 @@ class HttpTransport:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._origins: dict[str, _Origin] = {}
         self._head_of = lru_cache(_HEADS_KEPT)(head_of)
-        self._open: set[_Connection] = set()
-        self._idle: list[_Connection] = []
+        self._open: set[_HttpConnection] = set()
+        self._idle: list[_HttpConnection] = []
         self._timer: asyncio.TimerHandle | None = None
         self._empty = asyncio.Event()
         self._closed = False
@@ -78,7 +78,7 @@ class HttpTransport:
         await self.close()
 
     async def close(self) -> None:
-        """Close every connection; what is under way fails, and so does a `get` afterwards."""
+        """Close every connection. Requests in flight fail, and so does `get` afterwards."""
         self._closed = True
         for connection in tuple(self._open):
             connection.give_up(_closed())
@@ -89,7 +89,7 @@ class HttpTransport:
 
     @property
     def connections(self) -> int:
-        """How many are open, at work or kept."""
+        """Return how many connections are open, busy or idle."""
         return len(self._open)
 
     async def get(self, url: str, headers: Mapping[str, str]) -> Reply:
@@ -129,6 +129,7 @@ class HttpTransport:
                 raise
 
     def _call_next(self) -> None:
+        """Let the next waiting request go."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
@@ -136,7 +137,7 @@ class HttpTransport:
                 return
 
     def _split(self, url: str) -> tuple[_Origin, bytes]:
-        """Where to ask, and for what. An address goes out as it was made; only what follows a # stays here."""
+        """Return origin and target of a URL. The target is sent unchanged, without its fragment."""
         found = _ADDRESS(url)
         if found is None:
             raise _not_for_http()
@@ -146,7 +147,7 @@ class HttpTransport:
         target = found[2].encode()
         return origin, target if target.startswith(b"/") else b"/" + target
 
-    def _kept(self, origin: _Origin, now: float) -> _Connection | None:
+    def _kept(self, origin: _Origin, now: float) -> _HttpConnection | None:
         """The connection to there that was used last, unless even that one is old."""
         for at in range(len(self._idle) - 1, -1, -1):
             connection = self._idle[at]
@@ -157,7 +158,7 @@ class HttpTransport:
                 connection.give_up()
         return None
 
-    async def _connected(self, origin: _Origin, loop: asyncio.AbstractEventLoop) -> _Connection:
+    async def _connected(self, origin: _Origin, loop: asyncio.AbstractEventLoop) -> _HttpConnection:
         self._refuse_when_closed()
         if len(self._open) >= self._limit and self._idle:
             self._idle.pop(0).give_up()  # of another host: those to here are all at work
@@ -165,7 +166,7 @@ class HttpTransport:
         try:
             async with asyncio.timeout(self._connect_seconds):
                 _, connection = await loop.create_connection(
-                    lambda: _Connection(origin, self, loop),
+                    lambda: _HttpConnection(origin, self, loop),
                     origin.name,
                     origin.port,
                     ssl=tls,
@@ -193,14 +194,14 @@ class HttpTransport:
     def reader(self) -> Reader:
         return read_answer(self._largest_body)
 
-    def opened(self, connection: _Connection) -> None:
+    def opened(self, connection: _HttpConnection) -> None:
         self._open.add(connection)
         self._empty.clear()
 
-    def freed(self, connection: _Connection) -> None:
+    def freed(self, connection: _HttpConnection) -> None:
         self._idle.append(connection)
 
-    def lost(self, connection: _Connection) -> None:
+    def lost(self, connection: _HttpConnection) -> None:
         self._open.discard(connection)
         if connection in self._idle:
             self._idle.remove(connection)
@@ -222,7 +223,7 @@ class HttpTransport:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Origin:
-    """One place to connect to. `host` is how it is named in a request."""
+    """One server to connect to. `host` is its name in a request."""
 
     name: str
     port: int
@@ -244,8 +245,8 @@ class _Origin:
         return cls(ascii_name.decode().strip("[]"), port or usual, host, is_tls)
 
 
-class _Connection(asyncio.Protocol):
-    """One connection: at most one request at a time, and the answer to it."""
+class _HttpConnection(asyncio.Protocol):
+    """One connection: at most one request at a time, and its answer."""
 
     def __init__(self, origin: _Origin, owner: HttpTransport, loop: asyncio.AbstractEventLoop) -> None:
         self.origin = origin
@@ -306,7 +307,7 @@ class _Connection(asyncio.Protocol):
         except TransportFailed as failed:
             self.give_up(failed)
 
-    def _take(self, received: Received) -> None:
+    def _take(self, received: ReceivedResponse) -> None:
         answer = self._answer
         self._reader = self._answer = None
         if received.stay is None or self._transport.is_closing():
@@ -336,7 +337,7 @@ def _not_for_http() -> TransportFailed:
 
 
 def _mapped(error: Exception) -> TransportFailed:
-    """Why there is no connection, in our words. Most particular first: the classes inherit from one another."""
+    """Return why a connection could not be opened. Subclasses come before their base classes."""
     match error:
         case TimeoutError():
             return TransportFailed(TransportProblem.TIMEOUT, "while connecting")
@@ -353,6 +354,6 @@ def _mapped(error: Exception) -> TransportFailed:
 
 
 def _mapped_loss(error: Exception) -> TransportFailed:
-    """Why a connection that we had is gone."""
-    said = error.strerror if isinstance(error, OSError) else None
-    return TransportFailed(TransportProblem.DROPPED, said or type(error).__name__)
+    """Return why an open connection was lost."""
+    reason = error.strerror if isinstance(error, OSError) else None
+    return TransportFailed(TransportProblem.DROPPED, reason or type(error).__name__)

@@ -1,4 +1,4 @@
-"""Alerts to a webhook, in the JSON that Slack and its like take."""
+"""Alerts to a webhook, in the JSON that Slack and compatible services accept."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SECONDS = 5.0
 
 
 class WebhookAlerts:
-    """Posts `{"text": ...}` and logs as well: a webhook that is down must not swallow what it was to tell."""
+    """Posts `{"text": ...}` and logs the alert as well, so that it is not lost when the webhook is down."""
 
     def __init__(self, url: str) -> None:
         self._url = url

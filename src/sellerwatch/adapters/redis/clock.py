@@ -1,11 +1,11 @@
-"""Redis' clock as ours: the one clock that processes on several machines agree on.
+"""The clock of Redis, on which processes on several machines agree.
 
-Every answer of Redis carries its time. Between answers this machine's own clock goes on, from the answer that came back
-quickest. It runs behind Redis' by at most the way back, never ahead: a departure that waits for it is not early. Old
-answers are trusted less and less, since two clocks drift apart.
+Every answer of Redis carries its time. Between answers, this machine's monotonic clock counts on from the answer that
+came back fastest. It runs behind Redis by at most one way of the network, never ahead, so a departure is never early.
+Old answers are trusted less and less, because two clocks drift apart.
 
-Where it stops working: a Redis whose clock is set. Forward is noticed by whoever had heard of it before, and every
-window counts as full for one window; backward lets time stand until it has caught up.
+It stops working when the clock of Redis is set. Forward: a process that knew the time before notices, and every window
+counts as full for one window. Backward: time stands still until Redis has caught up.
 """
 
 from __future__ import annotations
@@ -40,11 +40,12 @@ class RedisClock:
         await self._clock.sleep(seconds)
 
     def local(self) -> float:
-        """This machine's own clock, to say when a question was sent."""
+        """Return this machine's own time, to note when a question was sent."""
         return self._clock.monotonic()
 
     def heard(self, sent: float, server_us: int) -> bool:
-        """An answer of Redis to a question of then. False: its clock was set forward since the last one."""
+        """Take in an answer of Redis to a question sent then. Return False if its clock was set forward since the
+        last."""
         now, server = self.local(), server_us / 1_000_000
         least, most = server - now, server - sent
         known, self._heard_at = self._heard_at, now

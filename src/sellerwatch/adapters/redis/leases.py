@@ -1,8 +1,8 @@
 """Leases in Redis, in front of those in the database.
 
-The row stays the truth: a Redis that was emptied in the middle of a job lets nobody in whom the row keeps out. What
-Redis saves is the asking: of many processes that come for the same job or session at the same moment one goes on to the
-database, the others are told no by a server that is made for it. Without Redis every one of them asks the database.
+The database row decides: even an emptied Redis lets no second process in. Redis saves the requests to the database: of
+many processes that want the same job at the same moment, one goes on and the others are refused here. Without Redis
+each of them asks the database.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from datetime import timedelta
 
-from sellerwatch.adapters.redis.server import RedisUnavailable, Script, Server
+from sellerwatch.adapters.redis.server import RedisServer, RedisUnavailable, Script
 from sellerwatch.kernel.leases import JobLeases
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ return 0
 
 
 class RedisLeases:
-    def __init__(self, server: Server, owner: str, behind: JobLeases) -> None:
+    def __init__(self, server: RedisServer, owner: str, behind: JobLeases) -> None:
         self._server = server
         self._owner = owner
         self._behind = behind

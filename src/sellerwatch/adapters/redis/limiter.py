@@ -1,11 +1,11 @@
-"""The limiter in Redis: one Lua script decides both limits for all processes, by Redis' own clock.
+"""The limiter in Redis: one Lua script checks both limits for all processes, by the clock of Redis.
 
-Redis decides, the database keeps the books. Every permit is a row there as well, written in the claim's transaction, so
-an empty Redis is filled again before anything is lent, and the transaction looks once more whether the books agree: a
-Redis that forgot can lend too little, never too much. Health, status and circuits are the database's alone; Redis is
-told the candidates in their order.
+Redis decides, the database keeps the record. Every permit is also a row, written in the claim's transaction. An empty
+Redis is filled from these rows before it lends anything, and the transaction checks once more that both agree: a Redis
+that lost data can lend too little, never too much. Health, status and circuits are only in the database; Redis gets the
+candidates in their order.
 
-A slot is called `worker:number` from the moment it is lent until the claim is committed, then by its permit's number.
+A slot is named `worker:number` from the moment it is lent until the claim is committed, then by its permit's number.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 from sellerwatch.adapters.redis.clock import RedisClock
 from sellerwatch.adapters.redis.scripts import ANSWER, BEGIN, FILL, KEYS, LOAD, RESERVE, SETTLE, STALE, WINDOW
-from sellerwatch.adapters.redis.server import RedisUnavailable, Script, Server
+from sellerwatch.adapters.redis.server import RedisServer, RedisUnavailable, Script
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.pool import LOOKAHEAD_US, VISITOR, Candidate, Grant, Lending, in_order, soonest_probe_us
 from sellerwatch.agents.ports import AgentsTx, CountedPermit, Permit, Reservation, Reserved
@@ -43,12 +43,13 @@ FILLINGS = 5
 
 
 class RedisLimiter:
-    """One for a process. `answered` keeps what it could not tell, and tells it with the next."""
+    """The limiter of one process. `answered` keeps permits that could not be sent to Redis, and sends them with the
+    next."""
 
     looks_ahead = True
 
     def __init__(
-        self, server: Server, store: Store[AgentsTx], clock: RedisClock, worker_id: WorkerId, limits: Limits
+        self, server: RedisServer, store: Store[AgentsTx], clock: RedisClock, worker_id: WorkerId, limits: Limits
     ) -> None:
         self._server = server
         self._store = store
@@ -56,17 +57,17 @@ class RedisLimiter:
         self._worker_id = worker_id
         self._number = 0
         self._window_us = limits.window_us
-        self._untold: list[tuple[int, int]] = []
+        self._unsettled: list[tuple[int, int]] = []
         self._filling = asyncio.Lock()
 
     async def listen(self) -> None:
-        """Hear Redis' time before anything is reckoned by it."""
+        """Read the time of Redis before anything is computed with it."""
         sent = self._clock.local()
         seconds, micros = await self._server.ask("TIME")
         self._clock.heard(sent, int(seconds) * 1_000_000 + int(micros))
 
     async def begin(self) -> None:
-        """What the database knows to count, counts: also what was lent without Redis meanwhile."""
+        """Make Redis count every permit in the database, those lent without Redis included."""
         await self._fill()
 
     async def reserve(
@@ -85,8 +86,8 @@ class RedisLimiter:
         for candidate in able:
             is_probe = candidate.circuit.state is not CircuitState.CLOSED
             given += (candidate.row, candidate.health_score, int(is_probe))
-        wait, *told = await self._run(RESERVE, given)
-        reserved = tuple(Reserved(int(row), name, int(departure)) for row, departure, name in _by(3, told))
+        wait, *answer = await self._run(RESERVE, given)
+        reserved = tuple(Reserved(int(row), name, int(departure)) for row, departure, name in _by(3, answer))
         if reserved:
             return Reservation(reserved)
         waits = [time for time in (int(wait), soonest_probe_us(candidates, now)) if time is not None and time >= 0]
@@ -101,7 +102,7 @@ class RedisLimiter:
         terms: tuple[Limits, Host],
         at: Moment,
     ) -> Lending:
-        """What Redis set aside, as far as the agents still may and the books agree."""
+        """Lend what Redis reserved, as far as the agents are still available and the database agrees."""
         able = {candidate.row: candidate for candidate in in_order(candidates, at.now)}
         used: Counter[int] = Counter()
         grants: list[Grant] = []
@@ -120,8 +121,8 @@ class RedisLimiter:
         given: list[str | int] = [str(self._worker_id), self._number, UNLIMITED, self._window_us, 0, LOOKAHEAD_US]
         given += (host.concurrency, spacing, 1, VISITOR.row, VISITOR.health_score, 0)
         self._number += 1
-        wait, *told = await self._run(RESERVE, given)
-        reserved = tuple(Reserved(int(row), name, int(departure)) for row, departure, name in _by(3, told))
+        wait, *answer = await self._run(RESERVE, given)
+        reserved = tuple(Reserved(int(row), name, int(departure)) for row, departure, name in _by(3, answer))
         return Reservation(reserved, None if reserved or int(wait) < 0 else int(wait))
 
     def lend_visit(self, tx: AgentsTx, ahead: Reservation, host: Host, at: Moment) -> Lending:
@@ -140,18 +141,18 @@ class RedisLimiter:
         await self._run(SETTLE, given)
 
     async def answered(self, permits: Iterable[tuple[int, int]]) -> None:
-        told, self._untold = [*self._untold, *permits], []
-        for some in _parts(told):
+        answer, self._unsettled = [*self._unsettled, *permits], []
+        for some in _parts(answer):
             try:
                 await self._run(ANSWER, [part for row, number in some for part in (row, number)])
             except RedisUnavailable as refusal:
                 log.debug("answers are told later", extra={"problem": str(refusal)})
-                self._untold += some
+                self._unsettled += some
 
     async def tend(self) -> int:
-        """Slots lent for long: those that never became permits, and permits that the database knows to be answered
-        (their worker vanished, or stopped before it could say so), count as answered now."""
-        if self._untold:
+        """Count slots as answered that were lent long ago: reservations that never became permits, and permits that the
+        database has as answered because their worker vanished or stopped before it could report."""
+        if self._unsettled:
             await self.answered(())
         members = [str(member).partition("/") for member in await self._run(STALE, [STALE_AFTER // _MICROSECOND])]
         numbers = [int(name) for _, _, name in members if name.isdigit()]
@@ -162,20 +163,19 @@ class RedisLimiter:
         return len(over)
 
     async def _run(self, script: Script, given: Sequence[str | int]) -> list[Any]:
-        """A script's answer without its time. Redis that is found empty is filled first; whatever it was asked before
-        that, it did not do."""
+        """Return a script's answer without its time. An empty Redis is filled first; the script did nothing then."""
         for _ in range(FILLINGS):
-            told = await self._once(script, given)
-            if told[0] == "OK":
-                return told[2:]
+            answer = await self._once(script, given)
+            if answer[0] == "OK":
+                return answer[2:]
             await self._fill()
         raise RedisUnavailable(where=self._server.where, problem="it is emptied again and again; see who does that")
 
     async def _once(self, script: Script, given: Sequence[str | int]) -> list[Any]:
         sent = self._clock.local()
-        told: list[Any] = await self._server.run(script, KEYS, [WINDOW, *given])
-        if self._clock.heard(sent, int(told[1])):
-            return told
+        answer: list[Any] = await self._server.run(script, KEYS, [WINDOW, *given])
+        if self._clock.heard(sent, int(answer[1])):
+            return answer
         log.error("the clock of Redis was set forward: every agent's window counts as full for one window")
         await self._server.run(FILL, KEYS, [WINDOW, self._window_us])
         raise RedisUnavailable(
@@ -183,8 +183,8 @@ class RedisLimiter:
         )
 
     async def _fill(self) -> None:
-        """From the durable permits. Two processes may do so at once: it is the same that both say, and a permit that
-        was written after they looked is told by `settle` before its request leaves."""
+        """Fill Redis from the stored permits. Two processes may do so at once with the same result. A permit written
+        meanwhile is sent by `settle` before its request leaves."""
         async with self._filling:
             await self.listen()
             at = moment(self._clock)
@@ -197,8 +197,8 @@ class RedisLimiter:
 
 
 def _age(permit: CountedPermit, at: Moment) -> int:
-    """How long ago its answer came, in microseconds; -1 while it is under way. The younger by both clocks: one of them
-    may have been set."""
+    """Return how long ago a permit was answered, in microseconds; -1 while it is in flight. The younger by both clocks
+    counts: either may have been set."""
     if permit.answered_us is None or permit.answered_at is None:
         return -1
     by_wall = (at.now - permit.answered_at) // _MICROSECOND
@@ -213,6 +213,6 @@ def _parts(entries: Sequence[Any]) -> Iterator[Sequence[Any]]:
         yield entries[first : first + AT_ONCE]
 
 
-def _by(size: int, told: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    for first in range(0, len(told), size):
-        yield told[first : first + size]
+def _by(size: int, answer: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    for first in range(0, len(answer), size):
+        yield answer[first : first + size]

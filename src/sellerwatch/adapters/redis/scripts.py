@@ -1,15 +1,16 @@
-"""The limiter's Lua, each script one step for Redis.
+"""The limiter's Lua scripts, each one atomic step for Redis.
 
 Keys, all with one hash tag so that a cluster keeps them together:
-  epoch       there since Redis was last filled from the database; without it Redis is empty and nothing is lent
+
+  epoch       exists since Redis was last filled from the database; without it nothing is lent
   open        every slot that is lent and not answered: member `row/name`, score when it was lent
   lent        how many of them each agent has
   departures  the last departure of each agent, and of any (`*`)
-  meta        `now`: the latest time said, which never goes back; `window`: the longest window asked for; `full`: until
-              when every window counts as full
-  window:ROW  an agent's answered slots: member name, score when its answer was told
+  meta        `now`: the latest time returned, which never goes back; `window`: the longest window requested; `full`:
+              until when every window counts as full
+  window:ROW  an agent's answered slots: member name, score when its answer was reported
 
-None of them has a TTL: what vanished by itself would be lent twice. Times are microseconds of Redis' own clock.
+None of them has a TTL: a slot that expired would be lent twice. Times are microseconds of the clock of Redis.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The one way to Redis: every call bounded in time, every foreign error mapped to one sentence.
+"""Connections to Redis: every call bounded in time, every foreign error mapped to one sentence.
 
-Nothing is retried here. A call that failed may have been done all the same, and whoever made it knows what that means.
+Nothing is retried here. A call that failed may have taken effect, and only its caller knows what that means.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PATIENCE = 2.0
 
 @dataclass(eq=False)
 class RedisUnavailable(Unavailable):
-    """Redis did not answer, or not as asked; nothing leaves without it."""
+    """Redis did not answer, or refused; no request leaves without it."""
 
     where: str
     problem: str
@@ -39,21 +39,21 @@ class RedisUnavailable(Unavailable):
 
 @dataclass(eq=False)
 class RedisEvicts(Failed):
-    """A Redis that may throw away what must not vanish."""
+    """Redis is configured to evict keys, and ours must never vanish."""
 
     where: str
     policy: str
 
 
 class Script:
-    """Lua that Redis runs as one step; known to it by its digest after the first time."""
+    """A Lua script; Redis knows it by its digest after the first run."""
 
     def __init__(self, lua: str) -> None:
         self.lua = lua
         self.sha = hashlib.sha1(lua.encode(), usedforsecurity=False).hexdigest()
 
 
-class Server:
+class RedisServer:
     """A few connections to one Redis. Its address is shown without user and password."""
 
     def __init__(self, url: str, *, patience: float = PATIENCE) -> None:
@@ -86,7 +86,7 @@ class Server:
             raise RedisUnavailable(where=self.where, problem=_why(error)) from None
 
     async def check(self) -> None:
-        """That it answers, lets us in, and will not throw our keys away when it is full."""
+        """Check that Redis answers, permits access, and does not evict keys."""
         await self.ask("PING")
         try:
             found = await self._redis.config_get("maxmemory*")
@@ -102,14 +102,14 @@ class Server:
 
 
 def shown(url: str) -> str:
-    """An address that can be shown: without user, password and query."""
+    """Return the address without user, password and query."""
     parts = urlsplit(url)
     place = parts.netloc.rpartition("@")[2]
     return f"{parts.scheme}://{place}{parts.path}"
 
 
 def _why(error: Exception) -> str:
-    """What to mend. The text of an error may repeat what was sent, so only known ones are quoted."""
+    """Return the problem and how to fix it. An error may repeat what was sent, so only known errors are quoted."""
     if isinstance(error, AuthenticationError):
         return "it wants the right user and password in SELLERWATCH_REDIS_URL, as redis://user:password@host:6379/0"
     if isinstance(error, NoPermissionError):

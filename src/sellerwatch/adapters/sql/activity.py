@@ -1,6 +1,9 @@
-"""What happens, in SQL. SQLite has one writer, so numbers are committed in their order: whoever has read up to one has
-missed none below it. Where several write at once (MySQL) a lower number may be committed later than a higher one: there
-nothing is told from behind a missing number until that has had time to come."""
+"""The activity feed in SQL.
+
+SQLite has one writer, so numbers are committed in order: a reader that has seen a number has missed none below it. On
+MySQL, where several transactions write at once, a lower number may be committed after a higher one. There the feed
+stops before a missing number until that transaction has had time to commit.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,7 @@ class SqlActivity:
         return self._db.value(LOWEST) or 0, highest
 
     def _last_settled(self) -> int:
-        """The highest number below which none can come any more."""
+        """Return the highest number below which no more entries can appear."""
         last = 0
         for number, is_young in reversed(self._db.rows(NEWEST)):
             if last and number != last + 1 and is_young:

@@ -142,7 +142,7 @@ class SqlAgents:
         return True
 
     def remove(self, row: int) -> None:
-        """Its permits and its log stay: they say what was asked of the marketplace."""
+        """Remove the agent. Its permits and usage log stay: they record requests that the marketplace counted."""
         for table in ("token_refresh_schedule", "user_agent_token", "circuit_breaker_state", "rate_limit_bucket"):
             self._db.run(f"DELETE FROM {table} WHERE agent_id = :row", {"row": row})
         self._db.run("DELETE FROM user_agent_pool WHERE agent_id = :row", {"row": row})
@@ -231,7 +231,7 @@ class SqlUsageLog:
 
 
 def token_of(r: AnyRow, first: int) -> Token | None:
-    """A token from nine columns of a row, beginning with its own row's number."""
+    """Return the token in nine columns of a row, beginning at `first` with its row number."""
     return None if r[first] is None else _token(*r[first + 1 : first + 9])
 
 

@@ -7,10 +7,8 @@ from typing import Any
 
 import orjson
 
-from sellerwatch.adapters.sql.activity import SqlActivity
-from sellerwatch.adapters.sql.paging import Walk, walk
+from sellerwatch.adapters.sql.paging import PageQuery, read_page
 from sellerwatch.adapters.sql.statements import AnyRow, Db
-from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.paging import Cursor, Page
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.oversight.ports import AuditFilter
@@ -36,23 +34,18 @@ GET = NEWEST.replace("{where}", "WHERE id = :entry_id")
 INDEXED = ("subject_type", "subject_id", "actor", "action")
 
 
-def _found_by(asked: Collection[str]) -> tuple[str, ...]:
-    """The index that finds the fewest; a subject's has its id behind its type, so it serves only both."""
-    if {"subject_type", "subject_id"} <= set(asked):
+def _found_by(conditions: Collection[str]) -> tuple[str, ...]:
+    """Return the columns of the most selective index. The index of a subject needs both its type and its id."""
+    if {"subject_type", "subject_id"} <= set(conditions):
         return ("subject_type", "subject_id")
-    return tuple(name for name in ("actor", "action") if name in asked)[:1]
+    return tuple(name for name in ("actor", "action") if name in conditions)[:1]
 
 
 class SqlAuditTrail:
     def __init__(self, db: Db) -> None:
         self._db = db
-        self._activity = SqlActivity(db)
 
     def record(self, entry: AuditEntry) -> None:
-        """Also told to whoever watches; of people who log in only the trail knows."""
-        if entry.subject_type != "user":
-            told = {"actor": entry.actor, "note": entry.note}
-            self._activity.add(Activity(entry.at, entry.action, entry.subject_type, entry.subject_id, told))
         self._db.run(
             RECORD,
             {
@@ -75,20 +68,20 @@ class SqlAuditTrail:
         self, *, limit: int, subject_type: str | None = None, subject_id: str | None = None, actor: str | None = None
     ) -> Sequence[AuditEntry]:
         given = {"subject_type": subject_type, "subject_id": subject_id, "actor": actor}
-        asked = [f"{name} = :{name}" for name, value in given.items() if value is not None]
-        statement = NEWEST.replace("{where}", f"WHERE {' AND '.join(asked)}" if asked else "")
+        conditions = [f"{name} = :{name}" for name, value in given.items() if value is not None]
+        statement = NEWEST.replace("{where}", f"WHERE {' AND '.join(conditions)}" if conditions else "")
         return [_entry(row) for row in self._db.rows(statement, given | {"limit": limit})]
 
     def page(self, choice: AuditFilter, cursor: Cursor | None, limit: int) -> Page[AuditEntry]:
         given = vars(choice)
-        asked = {name: f"w.{name} = :{name}" for name in INDEXED if given[name] is not None}
-        found_by = _found_by(asked)
+        conditions = {name: f"w.{name} = :{name}" for name in INDEXED if given[name] is not None}
+        found_by = _found_by(conditions)
         times = {"since": "w.at >= :since", "until": "w.at < :until"}
         looked_at = " AND ".join(text for name, text in times.items() if given[name] is not None)
-        only = {name: text for name, text in asked.items() if name not in found_by}
+        only = {name: text for name, text in conditions.items() if name not in found_by}
         only |= {"at": looked_at} if looked_at else {}
-        way = Walk("audit", given, [asked[name] for name in found_by], only, time="at", since=choice.since)
-        return walk(self._db, way, ROW, _entry, cursor=cursor, limit=limit)
+        query = PageQuery("audit", given, [conditions[name] for name in found_by], only, time="at", since=choice.since)
+        return read_page(self._db, query, ROW, _entry, cursor=cursor, limit=limit)
 
 
 def _entry(row: AnyRow) -> AuditEntry:

@@ -1,4 +1,4 @@
-"""The ways out of the outboxes, and every try that went along them, in SQL."""
+"""The channels of the outboxes and the log of delivery attempts, in SQL."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.ids import OutboxId
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import OutboxKind
-from sellerwatch.outbox.receipt import Attempt, Verdict
+from sellerwatch.outbox.receipt import Attempt, DeliveryVerdict
 
 CHANNEL = """
 SELECT state, failure_count, opening_count, most_in_flight, opened_at, closed_at, not_before, probe_outbox_id, reason,
@@ -52,7 +52,7 @@ FORGET = "DELETE FROM outbox_attempts WHERE id <= :last AND attempted_at < :befo
 
 
 class SqlChannels:
-    """Implements `outbox.ports.Channels`. A channel of which nothing was ever written flows."""
+    """Implements `outbox.ports.Channels`. A channel without a row is open for sending."""
 
     def __init__(self, db: Db) -> None:
         self._db = db
@@ -130,7 +130,9 @@ class SqlAttempts:
 
     def of(self, outbox_id: OutboxId, limit: int) -> Sequence[Attempt]:
         rows = self._db.rows(OF, {"outbox_id": outbox_id, "limit": limit})
-        return [Attempt(OutboxId(r[0]), r[1], r[2], r[3], r[4], Verdict(r[5]), bool(r[6]), r[7] or "") for r in rows]
+        return [
+            Attempt(OutboxId(r[0]), r[1], r[2], r[3], r[4], DeliveryVerdict(r[5]), bool(r[6]), r[7] or "") for r in rows
+        ]
 
     def forget(self, before: datetime, limit: int) -> int:
         old = [row[0] for row in self._db.rows(OLDEST, {"limit": limit}) if row[1] < before]

@@ -1,4 +1,4 @@
-"""Circuits of the agents and the pool's breaker in SQL, with the history of both."""
+"""Circuits of the agents and the breaker of the pool in SQL, with their history."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class SqlCircuits:
 
 
 def circuit_of(r: AnyRow, first: int) -> Circuit:
-    """A circuit from six columns of a row, beginning at `first`."""
+    """Return the circuit in six columns of a row, beginning at `first`."""
     return _circuit(*r[first : first + 6])
 
 

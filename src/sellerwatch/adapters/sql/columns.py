@@ -1,4 +1,4 @@
-"""The columns of a noun, each named once: its statements, and the values of its rows, come from there."""
+"""Declare the columns of a noun once: its statements and the values of its rows are derived from them."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ FAILURE: Mapping[str, Get] = {
 
 
 def take_failure(values: dict[str, Any]) -> Failure | None:
-    """Take the four columns of a failure out of a row's values."""
+    """Remove the four columns of a failure from the values of a row and return the failure."""
     code, blame, facts, at = (values.pop(name) for name in FAILURE)
     return None if code is None else Failure.stored(code, blame, facts, at)
 
 
 @dataclass(frozen=True)
 class Statement(Generic[Noun]):
-    """A statement for one noun, and the values that go into its question marks."""
+    """A statement for one noun, and the values for its question marks."""
 
     sql: str
     values: Callable[..., AnyRow]
 
 
 class Columns(Generic[Noun]):
-    """`same` are columns named like the noun's fields; `other` say how their value is made of the noun.
+    """`same` are columns named like fields of the noun; `other` say how to compute a column's value from it.
 
-    `written` are columns that are written for queries to use and never read back.
+    `written` are columns that are written for queries and never read back.
     """
 
     def __init__(self, table: str, *, same: str, other: Mapping[str, Get] | None = None, written: str = "") -> None:
@@ -58,14 +58,14 @@ class Columns(Generic[Noun]):
         self.select = f"SELECT {self.listed} FROM {table}"
 
     def insert(self, *, also: str = "") -> Statement[Noun]:
-        """Insert a noun. `also` are more columns, whose values are given beside the noun."""
+        """Return the INSERT for a noun. The values of the columns in `also` are given beside it."""
         names = [*also.split(), *self._same, *self._other]
         marks = ", ".join("?" * len(names))
         sql = f"INSERT INTO {self.table} ({', '.join(names)}) VALUES ({marks})"
         return Statement(sql, _values(self._same, [*self._other.values()]))
 
     def update(self, key: str, *, without: str, also: str = "") -> Statement[Noun]:
-        """Update a noun by its key, but for the columns that never change. `also` are as for `insert`."""
+        """Return the UPDATE by key, without the columns that never change. `also` is as for `insert`."""
         fixed = {key, *without.split()}
         same = [name for name in self._same if name not in fixed]
         other = {name: get for name, get in self._other.items() if name not in fixed}
@@ -74,11 +74,11 @@ class Columns(Generic[Noun]):
         return Statement(sql, _values(same, [*other.values(), attrgetter(key)]))
 
     def by_name(self, row: AnyRow) -> dict[str, Any]:
-        """Return the values of a row that `select` gave, by the names of their columns."""
+        """Return the values of a row that `select` returned, by column name."""
         return dict(zip(self.read, row, strict=False))
 
 
 def _values(same: list[str], other: list[Get]) -> Callable[..., AnyRow]:
-    """Return what takes the values out of a noun; those named like its fields in one call, which costs half."""
+    """Return a function that reads the column values of a noun. One attrgetter for all equal names costs half."""
     get_same = attrgetter(*same)
     return lambda noun, *also: (*also, *get_same(noun), *[get(noun) for get in other])

@@ -1,7 +1,6 @@
-"""Numbers for monitors, counted from the tables themselves: a counter kept beside them could be wrong.
+"""Numbers for monitoring, counted from the tables: a counter kept beside them could be wrong.
 
-Tasks are counted by reading all of them, which takes tenths of a second for a million: a caller that asks often caches
-the answer for a while.
+Counting tasks reads all of them: tenths of a second for a million. A caller that asks often caches the answer.
 """
 
 from __future__ import annotations

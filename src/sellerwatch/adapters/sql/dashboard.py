@@ -1,4 +1,4 @@
-"""Looks for people's pages in SQL: each statement is served by an index and reads a bounded number of rows."""
+"""Queries for the console's pages in SQL. Each uses an index and reads a bounded number of rows."""
 
 from __future__ import annotations
 
@@ -14,15 +14,13 @@ from sellerwatch.adapters.sql.tasks import SELECT, task_of
 from sellerwatch.crawling.task import Task
 from sellerwatch.kernel.failure import Blame, FailureCode
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId
-from sellerwatch.reports.dashboard import Asked, Freshness, Needs, Progress
+from sellerwatch.reports.dashboard import Asked, Freshness, Needs, RunProgress
 from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
 from sellerwatch.schedules.schedule import ScheduleStatus
 from sellerwatch.sellers.seller import SellerStatus
 
 #: Of many failed tasks so many are counted; a person reads "1000 or more".
 MOST_COUNTED = 1000
-#: Entries of a seller's trail that are searched for the start of a run.
-MOST_SEARCHED = 200
 
 # Of each seller its last run that was completed: the index by seller and time is read from its end.
 FRESHNESS = """
@@ -64,17 +62,12 @@ ORDER BY request_timestamp DESC LIMIT :limit
 
 OF_ITEM = f"{SELECT} WHERE execution_id = :execution_id AND item_no = :item_no ORDER BY task_type"
 
-STARTS = """
-SELECT at, actor, state_after FROM audit WHERE subject_type = 'seller' AND subject_id = :seller_id
-ORDER BY id DESC LIMIT :limit
-"""
-
 
 _BLAMES = {str(blame): blame for blame in Blame}
 
 
 class SqlDashboard:
-    """Implements `crawling.dashboard.DashboardQueries`."""
+    """Implements `reports.dashboard.DashboardQueries`."""
 
     def __init__(self, db: Db) -> None:
         self._db = db
@@ -103,12 +96,12 @@ class SqlDashboard:
     def failures(self, since: datetime, limit: int) -> Mapping[Blame, int]:
         return Counter(blame for blame, _ in self._failed(since, limit))
 
-    def progress(self, execution_id: ExecutionId, limit: int) -> Sequence[Progress]:
+    def progress(self, execution_id: ExecutionId, limit: int) -> Sequence[RunProgress]:
         rows = self._db.rows(PROGRESS, {"execution_id": execution_id, "limit": limit})
-        told = [(row[0], orjson.loads(row[1])) for row in reversed(rows) if row[1] is not None]
+        reports = [(row[0], orjson.loads(row[1])) for row in reversed(rows) if row[1] is not None]
         return [
-            Progress(at, data["completedTasks"], data["failedTasks"], data["totalTasks"])
-            for at, data in told
+            RunProgress(at, data["completedTasks"], data["failedTasks"], data["totalTasks"])
+            for at, data in reports
             if "completedTasks" in data and "totalTasks" in data
         ]
 
@@ -120,14 +113,8 @@ class SqlDashboard:
         rows = self._db.rows(OF_ITEM, {"execution_id": execution_id, "item_no": item_no})
         return [task_of(row) for row in rows]
 
-    def audit_of_run(self, seller_id: SellerId, execution_id: ExecutionId) -> tuple[datetime, str] | None:
-        for at, actor, after in self._db.rows(STARTS, {"seller_id": seller_id, "limit": MOST_SEARCHED}):
-            if after is not None and execution_id in after:
-                return at, actor
-        return None
-
     def _failed(self, since: datetime, limit: int) -> list[tuple[Blame, str | None]]:
-        """Blame and code; a blame that a newer version wrote counts as our own."""
+        """Return blame and code of failed tasks. A blame that only a newer version knows counts as our own."""
         rows = self._db.rows(FAILED_TASKS, {"since": since, "limit": limit})
         return [(_BLAMES.get(row[0], Blame.OURSELVES), row[1]) for row in rows]
 

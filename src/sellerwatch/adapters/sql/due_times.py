@@ -1,4 +1,4 @@
-"""When the next of each kind of work is due, in SQL. Each statement reads one row, or a few, by an index."""
+"""When each kind of work is due next, in SQL. Each statement reads a few rows by an index."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ WHERE h.status = 'PENDING' AND e.open_seller_id IS NULL LIMIT 1
 """
 
 
-class SqlDues:
+class SqlDueTimes:
     """Implements `crawling.ports.Dues`."""
 
     def __init__(self, db: Db) -> None:

@@ -1,8 +1,8 @@
-"""How a database is opened, and the few things in which engines differ (`mysql.py` has the other one's).
+"""How a database is opened, and where the engines differ (`mysql.py` is the other engine).
 
-SQLite: `isolation_level=None` and an explicit `BEGIN IMMEDIATE`, because the driver's own implicit transactions let a
-read that turns into a write run un-isolated. WAL, so that readers never wait for the writer. Times are stored as text
-of fixed width, so that they sort, and come back aware in UTC.
+SQLite uses `isolation_level=None` and an explicit `BEGIN IMMEDIATE`: under the driver's implicit transactions, a read
+that turns into a write is not isolated. WAL lets readers go on while the writer works. Times are stored as text of a
+fixed width, so that they sort, and are read as aware times in UTC.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class InvalidDatabaseUrl(Invalid):
 
 
 def make_engine(url: str, *, synchronous: str = "NORMAL", connections: int = 8, patient: bool = False) -> Engine:
-    """An engine for `sqlite:///path` or `mysql://user:password@host:port/database`. Nothing is opened or made before
-    the first connection. `patient`: a server may take its time over one statement."""
+    """Return an engine for `sqlite:///path` or `mysql://user:password@host:port/database`, without opening or creating
+    anything. `patient`: a statement at the server may take any time."""
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
@@ -102,7 +102,7 @@ def make_engine(url: str, *, synchronous: str = "NORMAL", connections: int = 8, 
 
 
 def check_reachable(engine: Engine) -> None:
-    """Open it once, or say in one sentence why that cannot be done. Makes the file if its folder is writable."""
+    """Open the database once; refuse it in one sentence where that fails. An SQLite file is created."""
     path = database_path(engine)
     if path is not None and not path.parent.is_dir():
         raise DatabaseUnavailable(where=shown(engine), problem=f"the folder {path.parent} does not exist")
@@ -116,7 +116,8 @@ def check_reachable(engine: Engine) -> None:
 
 @contextmanager
 def answering(engine: Engine) -> Iterator[None]:
-    """A database that is locked, full, broken or gone is said in one sentence; a wrong statement stays a bug."""
+    """Raise `DatabaseUnavailable` for a database that is locked, full, broken or gone. A wrong statement stays a
+    bug."""
     try:
         yield
     except DRIVER_ERRORS as error:
@@ -126,7 +127,7 @@ def answering(engine: Engine) -> Iterator[None]:
 
 
 def unavailable(engine: Engine, error: Exception) -> DatabaseUnavailable:
-    """In one sentence; a server's own words may hold the user's name and where we come from, so they are not told."""
+    """Return the refusal in one sentence. The server's own message is left out: it may name users and addresses."""
     return DatabaseUnavailable(where=shown(engine), problem=_trouble(error) or str(cause_of(error)))
 
 
@@ -135,23 +136,23 @@ def is_mysql(engine: Engine) -> bool:
 
 
 def database_path(engine: Engine) -> Path | None:
-    """The file of an SQLite database; None for one in memory or on a server."""
+    """Return the file of an SQLite database; None in memory or at a server."""
     name = engine.url.database
     return None if is_mysql(engine) or name in (None, "", ":memory:") else Path(str(name)).absolute()
 
 
 def shown(engine: Engine) -> str:
-    """The address as it is configured, without its password."""
+    """Return the configured address without its password."""
     return engine.url.set(drivername=engine.dialect.name).render_as_string(hide_password=True)
 
 
 def cause_of(error: Exception) -> BaseException | None:
-    """The driver's own error: statements raise it, opening and ending wrap it."""
+    """Return the driver's own error; errors on opening and ending a transaction wrap it."""
     return error.orig if isinstance(error, DBAPIError) else error
 
 
 def is_transient(error: Exception) -> bool:
-    """Worth running the same transaction again: another writer was in the way, nothing was done."""
+    """Return whether the same transaction can be run again: another writer was in the way and nothing was done."""
     cause, text = cause_of(error), str(cause_of(error))
     if isinstance(cause, sqlite3.Error):
         return isinstance(cause, sqlite3.OperationalError) and ("locked" in text or "busy" in text)
@@ -161,7 +162,7 @@ def is_transient(error: Exception) -> bool:
 
 
 def is_lost(error: Exception) -> bool:
-    """The way to the server broke: the connection is of no use any more."""
+    """Return whether the connection to the server broke and cannot be used any more."""
     cause = cause_of(error)
     if isinstance(cause, sqlite3.Error):
         return False
@@ -171,7 +172,7 @@ def is_lost(error: Exception) -> bool:
 
 
 def is_unusable(error: Exception) -> bool:
-    """The database's or the machine's state is at fault, not the statement."""
+    """Return whether the database or the machine is at fault, not the statement."""
     return getattr(cause_of(error), "sqlite_errorcode", 0) & 0xFF in _UNUSABLE or _trouble(error) is not None
 
 
@@ -185,7 +186,7 @@ def _trouble(error: Exception) -> str | None:
 
 
 def time_of(value: Any) -> datetime | None:
-    """A time out of an expression such as MIN(created_at), where the driver knows no type."""
+    """Return the time in an expression such as MIN(created_at), whose type the driver does not know."""
     if value is None or isinstance(value, datetime):
         return value
     return datetime.fromisoformat(value).replace(tzinfo=UTC)
@@ -225,10 +226,10 @@ def _begin(connection: Connection) -> None:
 
 
 def _teach_sqlite() -> None:
-    """Process-wide in the driver, and the same whoever calls it last.
+    """Register our adapters with the sqlite3 module, for the whole process.
 
-    Whatever is not exactly a str, an int or a float, the driver first asks how it wants to be written: it raises and
-    catches an exception to find out that nothing was said. Told once, a None costs a third; a group writes thousands.
+    For every value that is not exactly a str, int or float the driver first looks for an adapter, raising and catching
+    an exception if there is none. With one registered, a None costs a third; a batch writes thousands.
     """
     sqlite3.register_adapter(datetime, _time_as_text)
     sqlite3.register_adapter(type(None), {}.get)  # type: ignore[arg-type]  # finds nothing: None, without a call of ours

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
-from sellerwatch.adapters.sql.activity import SqlActivity
 from sellerwatch.adapters.sql.columns import FAILURE, Columns, take_failure
-from sellerwatch.adapters.sql.paging import of_seller, walk
+from sellerwatch.adapters.sql.paging import of_seller, read_page
 from sellerwatch.adapters.sql.statements import AnyRow, Db
-from sellerwatch.crawling.activity_feed import execution_told
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.ports import NoteKind, WorkerInfo
-from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.ids import ExecutionId, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.paging import Cursor, Page
 
@@ -85,19 +82,9 @@ class SqlExecutions:
 
     def add(self, execution: Execution) -> None:
         self._db.many(ADD.sql, [ADD.values(execution)])
-        self._tell(execution)
 
     def save(self, execution: Execution) -> None:
-        """Whoever watches is told when it begins, ends or begins again."""
-        was = self._db.value(STATUS, {"id": execution.execution_id})
         self._db.many(SAVE.sql, [SAVE.values(execution)])
-        if was is not None and was != execution.status:
-            self._tell(execution)
-
-    def _tell(self, execution: Execution) -> None:
-        at = execution.completed_at or execution.started_at or execution.created_at
-        kind, told = f"execution.{execution.status.lower()}", execution_told(execution)
-        SqlActivity(self._db).add(Activity(at, kind, "execution", execution.execution_id, told))
 
     def get(self, execution_id: ExecutionId) -> Execution | None:
         row = self._db.hold_row(f"{SELECT} WHERE execution_id = :id", {"id": execution_id})
@@ -137,7 +124,7 @@ class SqlExecutionQueries:
     def page(
         self, *, seller_id: SellerId | None, status: ExecutionStatus | None, cursor: Cursor | None, limit: int
     ) -> Page[Execution]:
-        return walk(self._db, of_seller(TABLE, seller_id, status), ROW, _execution, cursor=cursor, limit=limit)
+        return read_page(self._db, of_seller(TABLE, seller_id, status), ROW, _execution, cursor=cursor, limit=limit)
 
 
 class SqlRunNotes:

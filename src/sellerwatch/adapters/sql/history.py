@@ -1,4 +1,5 @@
-"""Products' histories in SQL, as zstd-compressed JSON: a list of changes, or of a creation the whole product."""
+"""The history of products in SQL, as JSON compressed with zstd: a list of changes, or the whole product at its
+creation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leases of jobs in SQL: what must run once, wherever many processes run."""
+"""Leases of jobs in SQL: a job runs once, however many processes there are."""
 
 from __future__ import annotations
 

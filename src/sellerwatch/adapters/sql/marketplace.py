@@ -1,4 +1,4 @@
-"""The state of the marketplace in SQL: a circuit for each endpoint, and what a person has paused."""
+"""The state of the marketplace in SQL: a circuit for each endpoint, and the pauses that operators set."""
 
 from __future__ import annotations
 

@@ -1,17 +1,15 @@
-"""Takes a database to the schema this program needs, back again, and says where it stands.
+"""Upgrade and downgrade the schema of a database, and report which revision it has.
 
-Each step runs in a transaction of its own that begins by asking where the database stands. SQLite keeps that promise
-for DDL too: a step that fails leaves nothing behind. MySQL commits after each piece of DDL, so there the steps are
-written to be run again (`migrations/tables.py`). Two processes may upgrade at once: one waits
-and then finds nothing to do.
+Each step runs in its own transaction, which begins by reading the current revision. On SQLite a failed step leaves
+nothing behind. MySQL commits after each DDL statement, so steps are written to be run again (`migrations/tables.py`).
+Of two processes that upgrade at once, one waits and then finds nothing to do.
 
-    SchemaMissing       nothing of ours in it yet        -> db upgrade
-    SchemaBehind        an earlier schema of ours        -> db upgrade
-    SchemaUnknown       a newer or somebody else's       -> another program, or another database
-    NoSuchRevision      asked to go down to nowhere
+    SchemaMissing       no schema yet                    -> db upgrade
+    SchemaBehind        an earlier schema                -> db upgrade
+    SchemaUnknown       a newer or a foreign schema      -> another program, or another database
+    NoSuchRevision      the target of a downgrade does not exist
 
-Alembic is imported only when a step is run: looking where the database stands, which every start does, must not pay
-for it (11 MB, 0.3 s).
+Alembic is imported only to run a step: reading the revision, at every start, must not cost 11 MB and 0.3 s.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ class SchemaBehind(Conflict):
 
 @dataclass(eq=False)
 class SchemaUnknown(Conflict):
-    """The database was made by a newer program, or by somebody else's."""
+    """The schema was made by a newer version, or by another program."""
 
     current: str
     head: str
@@ -69,7 +67,7 @@ class SchemaBusy(Conflict):
 
 @dataclass(eq=False)
 class NoSuchRevision(Invalid):
-    """A revision to go down to that is not below where the database stands."""
+    """The target of a downgrade is not below the current revision."""
 
     revision: str
     possible: tuple[str, ...]
@@ -77,7 +75,7 @@ class NoSuchRevision(Invalid):
 
 @dataclass(frozen=True)
 class SchemaStatus:
-    """Where a database stands. `current` is None when it has no revision, `pending` what an upgrade would run."""
+    """The schema of a database. `current` is None without a revision; `pending` are the steps an upgrade would run."""
 
     current: str | None
     head: str
@@ -86,13 +84,13 @@ class SchemaStatus:
 
 
 def status(engine: Engine, migrations: Path = MIGRATIONS) -> SchemaStatus:
-    """Looks and changes nothing."""
+    """Return the schema of a database without changing anything."""
     with engine.connect().execution_options(**{READS_ONLY: True}) as connection:
         return _status(connection, history(migrations))
 
 
 def require_current(engine: Engine, migrations: Path = MIGRATIONS) -> None:
-    """Refuses a database whose schema is not exactly the one this program was written for."""
+    """Refuse a database whose schema is not the one this version was written for."""
     found = status(engine, migrations)
     _require_known(found)
     if found.state == "empty":
@@ -102,7 +100,7 @@ def require_current(engine: Engine, migrations: Path = MIGRATIONS) -> None:
 
 
 def upgrade(engine: Engine, now: datetime, migrations: Path = MIGRATIONS) -> SchemaStatus:
-    """Runs what is pending, step by step, and says where that led. `now` stamps the rows a step makes."""
+    """Run the pending steps one by one and return what changed. `now` stamps the rows that a step creates."""
     known = history(migrations)
     with _alone(engine) as connection:
         while True:
@@ -118,7 +116,7 @@ def upgrade(engine: Engine, now: datetime, migrations: Path = MIGRATIONS) -> Sch
 
 
 def downgrade(engine: Engine, revision: str, migrations: Path = MIGRATIONS) -> SchemaStatus:
-    """Goes back to `revision`, to `base` (nothing left), or one step with `-1`. What the tables held is lost."""
+    """Go back to `revision`, to `base` (nothing left), or one step with `-1`. The data in dropped tables is lost."""
     known = history(migrations)
     with _alone(engine) as connection:
         with _transaction(connection):
@@ -134,12 +132,12 @@ def downgrade(engine: Engine, revision: str, migrations: Path = MIGRATIONS) -> S
 
 
 def history(migrations: Path = MIGRATIONS) -> tuple[str, ...]:
-    """All revisions, oldest first: what the names of the steps' files begin with."""
+    """Return all revisions, oldest first: the beginnings of the steps' file names."""
     return tuple(sorted(path.name.partition("_")[0] for path in (migrations / "versions").glob("[0-9]*_*.py")))
 
 
 def _target(revision: str, found: SchemaStatus, known: Sequence[str]) -> int:
-    """How many steps are left standing when the downgrade is done."""
+    """Return how many steps are left after the downgrade."""
     standing = len(known) - len(found.pending)
     if revision == "base":
         return 0
@@ -175,10 +173,10 @@ def _require_known(found: SchemaStatus) -> None:
 
 @contextmanager
 def _alone(engine: Engine) -> Iterator[Connection]:
-    """A connection whose holder is the only one that migrates this database.
+    """Open a connection that is the only one to migrate this database.
 
-    On SQLite the write lock of each step's transaction does it. MySQL lets go of every lock at each piece of DDL, so
-    there it is a named one for the whole of it, which goes with the connection if we die.
+    On SQLite the write lock of each step's transaction is enough. MySQL releases every lock at each DDL statement, so a
+    named lock is held for all steps; it goes with the connection if this process dies.
     """
     with _ONE_AT_A_TIME, engine.connect() as connection:
         if connection.dialect.name != "mysql":
@@ -197,7 +195,8 @@ def _alone(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def _transaction(connection: Connection) -> Iterator[None]:
-    """A transaction that is really begun: Python's sqlite3 by itself begins none before DDL, and DDL then stays."""
+    """Begin a transaction explicitly: Python's sqlite3 begins none before DDL, which would then stay after a
+    failure."""
     with connection.begin():
         raw = connection.connection.dbapi_connection
         if connection.dialect.name == "sqlite" and not getattr(raw, "in_transaction", True):
@@ -208,10 +207,10 @@ def _transaction(connection: Connection) -> Iterator[None]:
 def _run(
     connection: Connection, migrations: Path, revision: str, direction: Literal["up", "down"], now: datetime | None
 ) -> None:
-    """One step, inside the caller's transaction; alembic notes the revision in the same."""
+    """Run one step inside the caller's transaction; alembic records the revision in the same transaction."""
     from alembic.config import Config  # noqa: PLC0415 - see the module's word
-    from alembic.runtime.environment import EnvironmentContext  # noqa: PLC0415
-    from alembic.script import ScriptDirectory  # noqa: PLC0415
+    from alembic.runtime.environment import EnvironmentContext  # noqa: PLC0415 - see the module's word
+    from alembic.script import ScriptDirectory  # noqa: PLC0415 - see the module's word
 
     script = ScriptDirectory(str(migrations))
     steps = script._upgrade_revs if direction == "up" else script._downgrade_revs

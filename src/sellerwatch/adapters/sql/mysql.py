@@ -1,8 +1,8 @@
-"""MySQL 8 and MariaDB: how they are opened, what their errors mean, and our statements in their dialect.
+"""MySQL 8 and MariaDB: opening a connection, the meaning of errors, and our statements in their dialect.
 
-Imported only where such a database is configured. The isolation levels are chosen on purpose: a transaction that writes
-is READ COMMITTED, so that each statement sees what others have committed and no gap is locked, and what must not change
-under it is held by name (`Db.hold`, in the order that docs/scale.md gives). One that reads is a snapshot.
+Imported only where such a database is configured. A transaction that writes is READ COMMITTED: each statement sees what
+others have committed, and no gap is locked. Rows that must not change meanwhile are locked by name (`Db.hold`, in the
+order of docs/scale.md). A transaction that reads is a snapshot.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _UNUSABLE = {
 
 
 def open_engine(url: URL, connections: int, *, patient: bool) -> Engine:
-    """`patient`: waits for a statement however long it takes, as changing a large table may."""
+    """Return an engine. `patient`: a statement, such as a change of a large table, may take any time."""
     engine = create_engine(
         url.set(drivername="mysql+pymysql"),
         pool_size=connections,
@@ -111,7 +111,7 @@ def begin_snapshot(connection: Connection) -> None:
 
 
 def is_lost(error: object) -> bool:
-    """The connection is gone; whether its last statement was done nobody knows."""
+    """Return whether the connection is gone; it is then unknown whether its last statement took effect."""
     return _code(error) in _LOST if isinstance(error, pymysql.Error) else isinstance(error, OSError)
 
 
@@ -120,7 +120,7 @@ def may_run_again(error: object) -> bool:
 
 
 def trouble(error: object) -> str | None:
-    """What is wrong with the server, in a few words that name the fix; None where the statement is at fault."""
+    """Return what is wrong with the server and how to fix it; None where the statement is at fault."""
     return _UNUSABLE.get(_code(error)) if isinstance(error, pymysql.Error) else None
 
 
@@ -148,7 +148,8 @@ class MysqlDb(Db):
         return self._execute("", sql, params, in_lists)
 
     def many(self, sql: str, params: Iterable[Given]) -> int:
-        """One statement where it is an INSERT, else many in one packet: the way to the server is what costs."""
+        """Run the statement for many rows: an INSERT as one statement, else many in one packet. Round trips cost
+        most."""
         rows = list(params)
         if not rows:
             return 0
@@ -163,7 +164,7 @@ class MysqlDb(Db):
         return touched
 
     def insert(self, sql: str, params: Sequence[Given]) -> range:
-        """One INSERT, whose ids the server takes in a row."""
+        """Run one INSERT; the server assigns consecutive ids."""
         (text,) = self._inserts(_parts(sql), list(params), longest=16 * _LONGEST)
         with _raised():
             self._cursor.execute(text)
@@ -171,7 +172,7 @@ class MysqlDb(Db):
         return range(first, first + len(params))
 
     def highest(self, table: str) -> int:
-        """Without what was deleted: the server tells its counter to nobody but the one who inserts."""
+        """Return the highest id, deleted rows left out: only an INSERT learns the server's counter."""
         key = "agent_id" if table == "user_agent_pool" else "id"
         return int(self.value(f"SELECT MAX({key}) FROM {table}") or 0)
 
@@ -206,7 +207,7 @@ class MysqlDb(Db):
 
 @dataclass(frozen=True)
 class _Parts:
-    """A statement in MySQL's words; of an INSERT also what comes before, in and behind its values."""
+    """A statement in MySQL's dialect. Of an INSERT also the parts before, inside and after its values."""
 
     whole: str
     head: str = ""
@@ -260,7 +261,7 @@ def _respelled(match: re.Match[str]) -> str:
 
 @contextmanager
 def _raised() -> Iterator[None]:
-    """The driver's errors as SQLAlchemy raises them, so that all who ask a database catch one kind."""
+    """Raise the driver's errors as SQLAlchemy does, so that callers catch one kind."""
     try:
         yield
     except pymysql.Error as error:

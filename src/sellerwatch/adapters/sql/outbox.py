@@ -1,6 +1,6 @@
 """The outboxes in SQL: each statement is written once and used for both tables.
 
-Order within a subject is the order of the row ids: a transaction that adds a message holds the row of its subject.
+Messages of a subject are ordered by row id: a transaction that adds a message holds the row of its subject.
 """
 
 from __future__ import annotations

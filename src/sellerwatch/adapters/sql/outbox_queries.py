@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from sellerwatch.adapters.sql.outbox import for_table, message_of
-from sellerwatch.adapters.sql.paging import Walk, walk
+from sellerwatch.adapters.sql.paging import PageQuery, read_page
 from sellerwatch.adapters.sql.statements import Db
 from sellerwatch.kernel.ids import OutboxId, PublicId
 from sellerwatch.kernel.paging import Cursor, Page
@@ -95,9 +95,9 @@ class SqlOutboxQueries:
         times = " AND ".join(asked.pop(name) for name in ("since", "until") if name in asked)
         only = asked | ({"created_at": times} if times else {})
         table = for_table("{outbox}", self._kind)
-        way = Walk(table, given, within, only, by_time=bool(chosen.status), since=chosen.since)
+        query = PageQuery(table, given, within, only, by_time=bool(chosen.status), since=chosen.since)
         row = for_table(ROW, self._kind)
-        return walk(self._db, way, row, lambda row: message_of(row, self._kind), cursor=cursor, limit=limit)
+        return read_page(self._db, query, row, lambda row: message_of(row, self._kind), cursor=cursor, limit=limit)
 
     def ids(self, chosen: MessageFilter, limit: int) -> Sequence[OutboxId]:
         sql = IDS.replace("{where}", _where(chosen))

@@ -1,7 +1,7 @@
-"""Permits in SQL: every agent's window, exact, shared by all processes of the database.
+"""Permits in SQL: the exact window of every agent, shared by all processes of the database.
 
-How many slots an agent has left is kept in its bucket; every slot in use has its row. A permit costs three touches of
-the table (lent, answered, expired), whatever the size of the window.
+The bucket of an agent counts its free slots; each slot in use has a row. A permit costs three writes (lent, answered,
+expired), whatever the size of the window.
 """
 
 from __future__ import annotations

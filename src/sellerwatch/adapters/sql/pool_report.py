@@ -1,4 +1,4 @@
-"""What people can see of the pool, in SQL. Nothing is written: what the next claim would expire is left out."""
+"""What people see of the pool, in SQL. Nothing is written: permits that the next claim would expire are left out."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ class SqlPoolReport:
 
 
 class _Windows:
-    """Permits counted by agent. After a reboot, and until a service has carried them over, all count as answered when
-    this boot began, as `RequestWindows.enter_boot` records them."""
+    """Permits counted by agent. After a reboot, until a service has carried them over, all count as answered when this
+    boot began, as `RequestWindows.enter_boot` records them."""
 
     def __init__(self, db: Db, at: Moment, limits: Limits) -> None:
         self._at, self._limits = at, limits

@@ -1,4 +1,4 @@
-"""Products and their bodies in SQL. Bodies are zstd-compressed: a detail reaches 150 KB."""
+"""Products and their bodies in SQL. Bodies are compressed with zstd: a detail reaches 150 KB."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from operator import attrgetter
 import zstandard
 
 from sellerwatch.adapters.sql.columns import Columns
-from sellerwatch.adapters.sql.paging import Walk, like, walk
+from sellerwatch.adapters.sql.paging import PageQuery, like, read_page
 from sellerwatch.adapters.sql.statements import AnyRow, Db
-from sellerwatch.catalog.ports import ListStanding, PartKey, ProductCounts, RawPart, StoredBody
+from sellerwatch.catalog.ports import ListCounts, PartKey, ProductCounts, RawPart, StoredBody
 from sellerwatch.catalog.product import PartType, Product, ProductState
-from sellerwatch.kernel.fast_values import made
+from sellerwatch.kernel.fast_values import make_with
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, ProductId, SellerId
 from sellerwatch.kernel.paging import Cursor, Page
 
@@ -141,9 +141,9 @@ class SqlProducts:
             ],
         )
 
-    def list_standing(self, seller_id: SellerId, execution_id: ExecutionId) -> ListStanding:
+    def list_counts(self, seller_id: SellerId, execution_id: ExecutionId) -> ListCounts:
         row = self._db.row(LIST_STANDING, {"seller_id": seller_id, "execution_id": execution_id}) or (0, 0, 0)
-        return ListStanding(told=int(row[0]), seen=int(row[1]), missing=int(row[2]))
+        return ListCounts(told=int(row[0]), seen=int(row[1]), missing=int(row[2]))
 
     def missing(self, seller_id: SellerId, execution_id: ExecutionId) -> Sequence[Product]:
         given = {"seller_id": seller_id, "execution_id": execution_id}
@@ -184,8 +184,8 @@ class SqlProductQueries:
         if seller_id and "is_complete" in only:
             within.append(only.pop("is_complete"))
         given = {"seller_id": seller_id, "like": like(search or "").lower()}
-        way = Walk("products", given, within, only, newest_first=False)
-        return walk(self._db, way, ROW, _product, cursor=cursor, limit=limit)
+        query = PageQuery("products", given, within, only, newest_first=False)
+        return read_page(self._db, query, ROW, _product, cursor=cursor, limit=limit)
 
     def count(self, seller_id: SellerId | None = None, state: ProductState | None = None) -> int:
         asked = ["seller_id = :seller_id"] if seller_id else []
@@ -259,4 +259,4 @@ def _product(row: AnyRow) -> Product:
     for part in ("minishop", "detail", "option"):
         values[f"{part}_hash"] = values.pop(f"{part}_data_hash")
     values["is_changed"] = bool(values["is_changed"])
-    return made(Product, **values)
+    return make_with(Product, **values)

@@ -1,4 +1,5 @@
-"""What waits for a person, in SQL: quarantine cases with their held parts, removals, and the drift report."""
+"""What waits for a decision of an operator, in SQL: quarantine cases with their held parts, removals, the drift
+report."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from datetime import datetime
 
 import zstandard
 
-from sellerwatch.adapters.sql.paging import of_seller, walk
+from sellerwatch.adapters.sql.paging import of_seller, read_page
 from sellerwatch.adapters.sql.statements import AnyRow, Db
 from sellerwatch.catalog.ports import PartKey, UnknownField
 from sellerwatch.catalog.product import PartType
@@ -110,7 +111,9 @@ class SqlQuarantine:
     def page(
         self, *, seller_id: SellerId | None, status: CaseStatus | None, cursor: Cursor | None, limit: int
     ) -> Page[Case]:
-        return walk(self._db, of_seller("quarantine", seller_id, status), CASE_ROW, _case, cursor=cursor, limit=limit)
+        return read_page(
+            self._db, of_seller("quarantine", seller_id, status), CASE_ROW, _case, cursor=cursor, limit=limit
+        )
 
     def pending_runs(self) -> Sequence[ExecutionId]:
         rows = self._db.rows("SELECT DISTINCT execution_id FROM held_parts WHERE status = 'PENDING'")
@@ -181,7 +184,7 @@ class SqlRemovals:
     def page(
         self, *, seller_id: SellerId | None, status: RemovalStatus | None, cursor: Cursor | None, limit: int
     ) -> Page[Removal]:
-        return walk(
+        return read_page(
             self._db, of_seller("removals", seller_id, status), REMOVAL_ROW, _removal, cursor=cursor, limit=limit
         )
 

@@ -1,13 +1,12 @@
 """One clock for all machines that share a database server: the server's own.
 
-Permits, leases and heartbeats are stamped by one machine and judged by another. The boot's clock, which serves one
-machine well, means nothing to a second one, and two wall clocks never agree. So each process asks the server now and
-then what time it is, and in between counts on by its own machine's clock, which nobody can set. Two processes agree to
-within the time a question usually takes.
+Permits, leases and heartbeats are written on one machine and judged on another. The clock of a boot means nothing to a
+second machine, and two wall clocks never agree. So each process asks the server for its time now and then, and counts
+on with its own machine's monotonic clock. Two processes agree to within the time that a question usually takes.
 
-The server's clock can be set. Set back, time stands still here until it has caught up: fewer requests than might be
-made, never more. Set forward, windows would come free too early: whoever notices counts every window as full for one
-window. Where nobody ran at that moment, nobody can know.
+The server's clock can be set. After it is set back, this clock stands still until the server has caught up: too few
+requests rather than too many. After it is set forward, windows would be free too early: a process that notices counts
+every window as full for one window. If no process ran at that moment, it goes unnoticed.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ UPDATE rate_limit_bucket SET full_until_us = %(now_us)s + CAST(max_tokens / refi
 
 
 class ServerClock:
-    """Implements `kernel.clock.Clock`. `pulse` keeps it right: a store calls it with every transaction."""
+    """Implements `kernel.clock.Clock`. A store calls `pulse` with every transaction to keep it right."""
 
     def __init__(self, engine: Engine, machine: Clock | None = None) -> None:
         self._machine = machine or SystemClock()
@@ -64,7 +63,7 @@ class ServerClock:
         await self._machine.sleep(seconds)
 
     def pulse(self, connection: Connection) -> None:
-        """Ask again if that is due. Outside any transaction."""
+        """Ask the server again if that is due. Called outside of transactions."""
         if self._machine.monotonic() - self._asked < ASK_EVERY:
             return
         ahead, trip = self._ask(connection)
@@ -84,9 +83,9 @@ class ServerClock:
         self._ahead = ahead
 
     def _ask(self, connection: Connection) -> tuple[float, float]:
-        """How far the server's clock is ahead of the machine's, and how long the question took."""
+        """Return how far the server's clock is ahead of the machine's, and how long the question took."""
         with connection.begin():
             before = self._machine.monotonic()
-            said = connection.exec_driver_sql("SELECT UTC_TIMESTAMP(6)").scalar_one()
+            server_now = connection.exec_driver_sql("SELECT UTC_TIMESTAMP(6)").scalar_one()
             after = self._machine.monotonic()
-        return (said - EPOCH).total_seconds() - (before + after) / 2, after - before
+        return (server_now - EPOCH).total_seconds() - (before + after) / 2, after - before

@@ -1,12 +1,12 @@
-"""Named statements: SQL as text with `:name` parameters, given to the driver itself.
+"""Named statements: SQL as text with `:name` parameters, passed to the driver.
 
-SQLAlchemy opens, pools and ends; a statement does not pass through it. Its result objects would cost more than most of
-our statements do. Names are for those who read: the driver is given `?` and tuples, since it would look every name up
-anew for every row, and in a list of hundreds search for each from the first.
+SQLAlchemy opens connections, pools them and ends transactions; a statement does not pass through it, because its result
+objects cost more than most of our statements do. Names are for readers: the driver gets `?` and tuples, because it
+would look up every name for every row.
 
-Statements are written once, in what SQLite and MySQL share and SQLite's own `ON CONFLICT`; `mysql.py` has the same
-class for the other engine, which turns each text into its dialect the first time it is used. Where SQLite's one writer
-makes a row ours by itself, the others are kept from it by name: `hold` and `take`.
+A statement is written once, in the SQL that SQLite and MySQL share plus SQLite's `ON CONFLICT`. `mysql.py` has the same
+class for MySQL; it translates a text when it is first used. SQLite has one writer, so rows need no lock there; on MySQL
+`hold` and `take` lock them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ READS_ONLY = "sellerwatch_reads_only"
 
 
 class Db:
-    """One connection inside one transaction. `in_list` names are lists: `IN (:items)` takes as many as are given."""
+    """One connection inside one transaction. A parameter named in `in_list` is a list: `IN (:items)` takes any
+    number."""
 
     __slots__ = ("_cursor",)
 
@@ -52,7 +53,7 @@ class Db:
     take = rows
 
     def row(self, sql: str, params: Params = NONE) -> AnyRow | None:
-        """The first row; the statement is over then, so that none is left open."""
+        """Return the first row and close the statement."""
         found = self.rows(sql, params)
         return found[0] if found else None
 
@@ -65,12 +66,12 @@ class Db:
         return found[0][0] if found else None
 
     def run(self, sql: str, params: Params = NONE, **in_lists: Sequence[Any]) -> int:
-        """Rows touched."""
+        """Run the statement and return the number of rows it touched."""
         touched: int = self._cursor.execute(*bound(sql, params, in_lists)).rowcount
         return touched
 
     def many(self, sql: str, params: Iterable[Given]) -> int:
-        """The same statement for many rows, in one call of the driver; says how many rows it touched."""
+        """Run the statement for many rows in one call of the driver; return the number of rows it touched."""
         rows: list[Any] = list(params)
         if not rows:
             return 0
@@ -81,13 +82,13 @@ class Db:
         return touched
 
     def insert(self, sql: str, params: Sequence[Given]) -> range:
-        """Insert rows and say their ids: inside SQLite's one writing transaction they follow one another."""
+        """Insert rows and return their ids, which are consecutive inside SQLite's one write transaction."""
         self.many(sql, params)
         last = self.value("SELECT last_insert_rowid()")
         return range(last - len(params) + 1, last + 1)
 
     def highest(self, table: str) -> int:
-        """The highest id a table that never reuses one has given, rows since deleted included."""
+        """Return the highest id that a table ever assigned, deleted rows included. Its ids must never be reused."""
         return int(self.value("SELECT seq FROM sqlite_sequence WHERE name = :table", {"table": table}) or 0)
 
 
@@ -97,7 +98,7 @@ _NAME = re.compile(r"'[^']*'|:([a-z]\w*)")
 
 @lru_cache(512)
 def _positional(sql: str) -> tuple[str, Callable[[Params], AnyRow]]:
-    """The statement with a `?` for every name, and what takes their values out of a row."""
+    """Return the statement with a `?` for every name, and a function that reads their values from the parameters."""
     text, names = _with_lists(sql, ())
     # Of one name alone itemgetter gives the value and no tuple of it.
     values = itemgetter(*names) if len(names) > 1 else lambda row: tuple(row[name] for name in names)
@@ -106,7 +107,7 @@ def _positional(sql: str) -> tuple[str, Callable[[Params], AnyRow]]:
 
 @lru_cache(512)
 def _with_lists(sql: str, lengths: tuple[tuple[str, int], ...]) -> tuple[str, tuple[str, ...]]:
-    """The statement with a `?` for every name, or as many as a list of that name has, and the names in their order."""
+    """Return the statement with one `?` for a name and as many as needed for a list, and the names in order."""
     names: list[str] = []
     marks = {name: ", ".join("?" * length) or "NULL" for name, length in lengths}
 
@@ -120,7 +121,7 @@ def _with_lists(sql: str, lengths: tuple[tuple[str, int], ...]) -> tuple[str, tu
 
 
 def _filled(items: Sequence[Any]) -> Sequence[Any]:
-    """To the next power of two."""
+    """Return the items filled up to the next power of two."""
     if not items:
         return items
     lacking = (1 << (len(items) - 1).bit_length()) - len(items)
@@ -128,8 +129,8 @@ def _filled(items: Sequence[Any]) -> Sequence[Any]:
 
 
 def bound(sql: str, params: Params, in_lists: Mapping[str, Sequence[Any]]) -> tuple[str, AnyRow]:
-    """The statement with a `?` for every name, and the values in their order. Lists are filled up with their last item
-    to a few lengths: few texts, which the driver knows by then."""
+    """Return the statement with a `?` for every name, and the values in order. Lists are filled up with their last
+    item, so that few different texts reach the driver's statement cache."""
     if not in_lists:
         text, values = _positional(sql)
         return text, values(params)
@@ -142,7 +143,7 @@ def bound(sql: str, params: Params, in_lists: Mapping[str, Sequence[Any]]) -> tu
 
 
 def open_db(connection: Connection) -> Db:
-    """For the engine that the connection leads to."""
+    """Return the `Db` for the engine of this connection."""
     if connection.dialect.name != "mysql":
         return Db(connection)
     from sellerwatch.adapters.sql.mysql import MysqlDb  # noqa: PLC0415 - the driver is for those who use it

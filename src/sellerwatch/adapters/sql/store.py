@@ -1,4 +1,4 @@
-"""The one door to the database: `transact` and `read` run a plain function on a database thread, all or nothing."""
+"""Access to the database: `transact` and `read` run a plain function on a database thread, all or nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PAUSE = Backoff(first=0.02, longest=1.0)
 
 
 class Runner(Protocol):
-    """Where transactions run: on threads in the service, inline where time is virtual and threads are not allowed."""
+    """Runs transactions: on threads in the service, inline where time is virtual."""
 
     async def run(self, function: Callable[[], T]) -> T: ...
 
@@ -41,7 +41,7 @@ class Runner(Protocol):
 
 
 class ThreadRunner:
-    """A few database threads. One hop costs about 150 us of CPU, which is why transactions are grouped."""
+    """A few database threads. Each hop costs about 150 us of CPU, so transactions are grouped."""
 
     def __init__(self, threads: int, name: str) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
@@ -56,7 +56,7 @@ class ThreadRunner:
 
 
 class InlineRunner:
-    """Runs at once, in the caller's own turn: a simulation has no threads, so one seed gives one history."""
+    """Runs a transaction at once on the event loop: a simulation has no threads, so one seed gives one history."""
 
     async def run(self, function: Callable[[], T]) -> T:
         return function()
@@ -66,13 +66,13 @@ class InlineRunner:
 
 
 class SqlStore:
-    """Implements `kernel.store.Store`. SQLite has one writer, so writes queue in one thread instead of fighting; at a
-    MySQL server several write at once, and those that deadlock, or lose the connection, run again.
+    """Implements `kernel.store.Store`. SQLite has one writer, so writes queue in one thread. At a MySQL server several
+    write at once; a transaction that deadlocks or loses its connection runs again.
 
-    `rehearse` runs every `work` twice and rolls the first run back: tests use it, so that a `work` that is not safe to
-    run again (a captured list appended to, an id made inside) shows. `pulse` is called before each transaction, with
-    its connection. `commits` is given only where the database is in memory, so that nobody but this process can write
-    to it, and every store on it counts there.
+    `rehearse` runs every `work` twice and rolls the first run back. Tests use it, so that a `work` that is not safe to
+    run again (a captured list appended to, an id made inside) is noticed. `pulse` is called with the connection before
+    each transaction. `commits` is given only for a database in memory, which no other process can write to: every store
+    on it counts its commits there.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class SqlStore:
         return self._writer
 
     def close(self) -> None:
-        """Waits for transactions that are running, then closes every connection."""
+        """Wait for running transactions, then close every connection."""
         self._writer.close()
         self._reader.close()
         self._engine.dispose()
@@ -179,7 +179,7 @@ class SqlStore:
 
 @contextmanager
 def _given_up_if_lost(connection: Connection) -> Iterator[None]:
-    """SQLAlchemy does not see what our own statements meet: a connection that is gone must not go back to the pool."""
+    """Discard a lost connection: SQLAlchemy does not see errors of our own statements and would reuse it."""
     try:
         yield
     except DRIVER_ERRORS as error:
@@ -189,7 +189,7 @@ def _given_up_if_lost(connection: Connection) -> Iterator[None]:
 
 
 def _plain(result: T) -> T:
-    """The last guard where no type checker looked: a coroutine function would have done nothing, silently."""
+    """Refuse a coroutine as a result: a coroutine function as `work` would silently do nothing."""
     if inspect.iscoroutine(result) or inspect.isgenerator(result):
         result.close()
     if inspect.isawaitable(result) or inspect.isasyncgen(result) or inspect.isgenerator(result):

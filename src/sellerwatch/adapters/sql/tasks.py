@@ -1,4 +1,4 @@
-"""Crawl tasks in SQL: also the embedded queue, which is nothing but the claim on this table."""
+"""Crawl tasks in SQL, which are also the embedded queue: a claim on this table is a receive."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 from sellerwatch.adapters.sql.columns import FAILURE, Columns, take_failure
 from sellerwatch.adapters.sql.engine import time_of
-from sellerwatch.adapters.sql.paging import Walk, walk
+from sellerwatch.adapters.sql.paging import PageQuery, read_page
 from sellerwatch.adapters.sql.statements import AnyRow, Db
 from sellerwatch.crawling.ports import TaskFilter
 from sellerwatch.crawling.task import OPEN_STATES, READY_STATES, Purpose, Task, TaskStatus, TaskType
 from sellerwatch.kernel.failure import Failure, failure_columns
-from sellerwatch.kernel.fast_values import made
+from sellerwatch.kernel.fast_values import make_with
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.paging import Cursor, Page
 
@@ -177,7 +177,7 @@ class SqlTasks:
         self._db.run(END, {**given, "status": status, "lost_leases": lost_leases, "now": now}, task_ids=task_ids)
 
     def _move_alike(self, sql: str, names: tuple[str, ...], tasks: Iterable[Task], now: datetime) -> None:
-        """The statement once for all tasks that have the same of these."""
+        """Run the statement once for all tasks with equal values of these columns."""
         values, alike = attrgetter(*names), defaultdict[tuple[Any, ...], list[TaskId]](list)
         for task in tasks:
             alike[values(task)].append(task.task_id)
@@ -208,7 +208,7 @@ class SqlTaskQueries:
         return [task_of(row) for row in rows]
 
     def page(self, choice: TaskFilter, cursor: Cursor | None, limit: int) -> Page[Task]:
-        return walk(self._db, _way(choice), ROW, task_of, cursor=cursor, limit=limit)
+        return read_page(self._db, _page_query(choice), ROW, task_of, cursor=cursor, limit=limit)
 
     def count(self, choice: TaskFilter) -> Mapping[tuple[SellerId, TaskType], int]:
         given = vars(choice)
@@ -317,19 +317,20 @@ _PURPOSES = {str(each): each for each in Purpose}
 _STATUSES = {str(each): each for each in TaskStatus}
 
 
-def _way(choice: TaskFilter) -> Walk:
-    """Of a run by its own index, whose few rows are sorted; of a seller or a state in the order of its index."""
+def _page_query(choice: TaskFilter) -> PageQuery:
+    """Return the query for a page of tasks. A run has its own index, whose few rows are sorted; a seller and a status
+    have ordered ones."""
     given = vars(choice)
     asked = {name: f"w.{name} = :{name}" for name, value in given.items() if value is not None}
     only = {"task_type": asked.pop("task_type")} if choice.task_type is not None else {}
     if choice.execution_id is not None:
         if choice.seller_id is not None:
             only["seller_id"] = asked.pop("seller_id")
-        return Walk("crawler_tasks", given, [*asked.values()], only)
+        return PageQuery("crawler_tasks", given, [*asked.values()], only)
     if choice.seller_id is not None and choice.status is not None:
         # Held against the seller's own index: a state's rows are those of all sellers.
         asked["status"] = f"+{asked['status']}"
-    return Walk("crawler_tasks", given, [*asked.values()], only, by_time=bool(asked))
+    return PageQuery("crawler_tasks", given, [*asked.values()], only, by_time=bool(asked))
 
 
 def task_of(row: AnyRow) -> Task:
@@ -340,4 +341,4 @@ def task_of(row: AnyRow) -> Task:
     values["agent_row"] = values.pop("agent_id")
     values["failure"] = take_failure(values)
     values["is_final"] = values["status"] is TaskStatus.FAILED
-    return made(Task, **values)
+    return make_with(Task, **values)

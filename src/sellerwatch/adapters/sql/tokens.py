@@ -1,4 +1,4 @@
-"""Tokens and their renewal in SQL. Only the sealed form is ever here."""
+"""Tokens and their renewal in SQL. Tokens are only ever stored encrypted."""
 
 from __future__ import annotations
 

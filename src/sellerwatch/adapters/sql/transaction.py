@@ -1,4 +1,4 @@
-"""What `work(tx)` gets: the tables it may touch, each as a repository bound to this transaction."""
+"""The transaction that `work(tx)` gets: its tables, each as a repository."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sellerwatch.adapters.sql.circuits import SqlCircuits
 from sellerwatch.adapters.sql.counts import SqlCounts
 from sellerwatch.adapters.sql.dashboard import SqlDashboard
 from sellerwatch.adapters.sql.delivery_queue import SqlDeliveryQueue
-from sellerwatch.adapters.sql.due_times import SqlDues
+from sellerwatch.adapters.sql.due_times import SqlDueTimes
 from sellerwatch.adapters.sql.executions import SqlExecutionQueries, SqlExecutions, SqlRunNotes, SqlWorkers
 from sellerwatch.adapters.sql.history import SqlHistory
 from sellerwatch.adapters.sql.idempotency_keys import SqlIdempotencyKeys
@@ -36,7 +36,7 @@ from sellerwatch.outbox.message import OutboxKind
 
 
 class Transaction:
-    """Repositories are made when first asked for: most transactions touch few of them."""
+    """Repositories are created on first use: most transactions need few of them."""
 
     def __init__(self, connection: Connection) -> None:
         self.db = open_db(connection)
@@ -126,8 +126,8 @@ class Transaction:
         return SqlMarketplaceState(self.db)
 
     @cached_property
-    def dues(self) -> SqlDues:
-        return SqlDues(self.db)
+    def dues(self) -> SqlDueTimes:
+        return SqlDueTimes(self.db)
 
     @cached_property
     def leases(self) -> SqlLeases:

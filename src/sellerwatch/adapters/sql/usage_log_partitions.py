@@ -1,7 +1,7 @@
-"""The log of requests, cut into months where the engine can: a month past its time is dropped whole, not line by line.
+"""The usage log in monthly partitions: a month past its retention time is dropped whole, not row by row.
 
-MySQL and MariaDB only; SQLite deletes lines in small batches (`SqlAgents.forget_uses`). These are changes of the schema
-to MySQL, which ends any transaction by itself before one: so they stand outside of them, and each can be run again.
+MySQL and MariaDB only; SQLite deletes rows in small batches. A change of partitions ends any transaction on MySQL, so
+these run outside of transactions, and each can be run again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MONTH = re.compile(r"p(\d{4})(\d{2})")
 
 @dataclass(frozen=True)
 class Partition:
-    """`rows` is the server's estimate, `size` what it takes on its disk in bytes."""
+    """`rows` is the server's estimate, `size` the space on disk in bytes."""
 
     name: str
     rows: int
@@ -37,7 +37,7 @@ class Partition:
 
     @property
     def month(self) -> date | None:
-        """Its first day; None of the one that takes what comes after all months."""
+        """Return the first day of its month; None for the partition that takes everything after all months."""
         found = _MONTH.fullmatch(self.name)
         return None if found is None else date(int(found[1]), int(found[2]), 1)
 
@@ -53,7 +53,7 @@ class SqlUsageLogPartitions:
 
 
 def partitions(engine: Engine) -> list[Partition]:
-    """In the order of time; none where the engine has no such thing."""
+    """Return the partitions in the order of time; none where the engine has no partitions."""
     if not is_mysql(engine):
         return []
     with engine.connect() as connection:
@@ -61,7 +61,7 @@ def partitions(engine: Engine) -> list[Partition]:
 
 
 def keep_months(engine: Engine, now: datetime, before: datetime) -> int:
-    """Cut the next months off the rest, and drop those that ended before `before`; says how many were dropped."""
+    """Create partitions for the next months and drop those that ended before `before`; return how many were dropped."""
     with answering(engine), engine.connect() as connection:
         months = [each.month for each in _found(connection) if each.month is not None]
         # Without months behind it p_future begins with this one.

@@ -1,8 +1,8 @@
-"""Speaks to Mustit: one request for one answer.
+"""The client of Mustit: one request, one answer.
 
-Nothing is tried again here and API redirects are not followed, because every request on the wire takes a slot of its
-agent's budget and only the crawl knows the budget. What an answer means for agent, task and product is not decided here
-either: the answer is put into the words of the port, and that is all.
+Nothing is retried and redirects of the API are not followed: every request takes a slot of its agent's budget, and only
+the crawl knows the budget. Nor is it decided here what an answer means for agent, task and product: the answer is
+translated into the terms of the port.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sellerwatch.kernel.retry_after import retry_after
 from sellerwatch.marketplaces.mustit import parse
 from sellerwatch.marketplaces.mustit.cookies import Cookie, read_cookies
 from sellerwatch.marketplaces.mustit.fields import unknown_fields
-from sellerwatch.marketplaces.mustit.picking import decode
+from sellerwatch.marketplaces.mustit.json_values import decode
 from sellerwatch.marketplaces.mustit.urls import Urls
 from sellerwatch.marketplaces.ports import ListPage, Reply, Transport, TransportFailed, TransportProblem
 
@@ -52,12 +52,11 @@ _KINDS = {
 class MustitMarketplace:
     """`Marketplace` for Mustit.
 
-    `base_url` has no slash at its end. `longest_wait` bounds what a Retry-After may ask for. `user_agent_suffix` is put
-    behind every User-Agent, for owners who want to be reachable. A list that states more products than `max_list_total`
-    is unreadable.
+    `base_url` has no slash at its end. `longest_wait` bounds Retry-After. `user_agent_suffix` is appended to every
+    User-Agent, for owners who want to be reachable. A list with more products than `max_list_total` is unreadable.
 
-    The headers of an agent are made once and kept until its token changes: opening a token costs more than all the rest
-    of a request here. So the opened tokens of the agents at work are in memory, in this object and nowhere else.
+    The headers of an agent are made once and kept until its token changes: decrypting a token costs more than the rest
+    of a request here. So the decrypted tokens of working agents are in memory, in this object only.
     """
 
     def __init__(
@@ -104,10 +103,10 @@ class MustitMarketplace:
         return unknown_fields(_ENDPOINTS[part], decode(body))
 
     async def fetch(self, url: str, identity: Identity, now: datetime) -> Answer:
-        """One GET of a path as this identity.
+        """Make one GET of a path as this identity.
 
-        A token that cannot be opened (its key is gone) is answered as the marketplace would answer a wrong one, without
-        asking it: the cure, a new token, is the same.
+        A token that cannot be decrypted (its key is gone) gets the answer the marketplace gives to a wrong one, without
+        a request: the remedy, a new token, is the same.
         """
         if not url.startswith("/") or url.startswith("//"):
             raise ValueError("only paths are fetched: another host must never see a token")
@@ -128,7 +127,7 @@ class MustitMarketplace:
         return Answer(kind, reply.status, wait=wait)
 
     async def open_session(self, user_agent: str, now: datetime) -> Session | Answer:
-        """A new guest session, as a browser would get one: `GET /`, following redirects on the same host."""
+        """Open a new guest session as a browser does: `GET /`, following redirects on the same host."""
         url, cookies = f"{self._base_url}/", dict[str, Cookie]()
         for _ in range(MOST_REDIRECTS + 1):
             headers = {"User-Agent": self._named(user_agent), "Accept": HTML, "Accept-Language": KOREAN}
@@ -195,13 +194,13 @@ def _session(reply: Reply, cookies: Mapping[str, Cookie]) -> Session | Answer:
 
 
 def _short(cookies: Mapping[str, Cookie], name: str) -> str:
-    """The value, or nothing when it is longer than what is kept of it: half a cookie is worse than none."""
+    """Return the value, or nothing when it is longer than what is stored of it: half a cookie would be worse."""
     cookie = cookies.get(name)
     return cookie.value if cookie is not None and len(cookie.value) <= LONGEST_COOKIE else ""
 
 
 def _redirected(url: str, reply: Reply) -> str | None:
-    """Where to go on; None when that is another host, an unsafe address, or nowhere."""
+    """Return the next address; None for another host, an unsafe address, or none."""
     location = reply.header("location")
     if not location:
         return None

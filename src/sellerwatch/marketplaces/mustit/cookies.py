@@ -1,7 +1,7 @@
-"""The session in the `set-cookie` headers of `GET /`.
+"""Read the session from the `set-cookie` headers of `GET /`.
 
-Written by hand because `http.cookies` silently drops a whole header it dislikes, and because the values go into headers
-of ours: what could break out of one is not taken.
+Written by hand because `http.cookies` silently drops a whole header that it rejects. The values go into headers of
+ours, so a value with characters that could end a header is left out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HARMLESS = re.compile(r"[!#-+\--:<-\[\]-~]{1,4096}")
 
 @dataclass(frozen=True, repr=False)
 class Cookie:
-    """One cookie that was set. `lifetime` is zero for one that is taken away."""
+    """One cookie that was set. A `lifetime` of zero removes it."""
 
     value: str
     lifetime: timedelta
@@ -32,7 +32,7 @@ class Cookie:
 
 
 def read_cookies(headers: Iterable[str], now: datetime) -> dict[str, Cookie]:
-    """The cookies of one answer by name; of a name set twice, the last counts. Unusable ones are left out."""
+    """Return the usable cookies of one answer by name; of a name set twice, the last counts."""
     found: dict[str, Cookie] = {}
     for header in headers:
         pair, *attributes = header.split(";")
@@ -44,7 +44,7 @@ def read_cookies(headers: Iterable[str], now: datetime) -> dict[str, Cookie]:
 
 
 def _lifetime(attributes: Iterable[str], now: datetime) -> timedelta:
-    """Max-Age, else Expires, else two hours; an attribute that cannot be read is as good as none."""
+    """Return Max-Age, else Expires, else two hours; an unreadable attribute counts as missing."""
     given = {name.strip().lower(): value.strip() for name, _, value in (a.partition("=") for a in attributes)}
     if re.fullmatch(r"-?[0-9]{1,18}", given.get("max-age", "")):
         seconds = min(int(given["max-age"]), LONGEST_LIFETIME.total_seconds())

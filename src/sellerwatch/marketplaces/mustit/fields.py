@@ -1,8 +1,8 @@
-"""What is known of the fields of Mustit's answers: which of them are volatile, and which there are at all.
+"""The fields in Mustit's answers: which are volatile, and which the contract has.
 
-Facts are picked by name, so neither list decides what a product is. `VOLATILE` says what must never be a fact, as data
-that a test holds the parser against; `unknown_fields` finds what the contract does not have, for the drift report: a
-redesign shows there before it hurts.
+Facts are picked by name, so neither list decides what a product is. `VOLATILE` lists what must never be a fact; a test
+checks the parser against it. `unknown_fields` finds what the contract does not have, for the drift report: a redesign
+shows there first.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ VOLATILE: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """An array of `{"type": ..., "data": ...}`; each type has fields of its own."""
+    """An array of `{"type": ..., "data": ...}`; each type has its own fields."""
 
     types: Mapping[str, Shape | None]
 
@@ -76,9 +76,10 @@ _NOT_THERE: Shape = {}
 
 
 def unknown_fields(endpoint: str, value: Any) -> tuple[str, ...]:
-    """Paths of what the contract does not have in a decoded answer: `items[].newField`, `moduleList[].NewModule`.
+    """Return the paths in a decoded answer that the contract does not have: `items[].newField`,
+    `moduleList[].NewModule`.
 
-    Sorted and each once, however many entries have it. Anything may be passed: a wrong type is the parser's concern.
+    Sorted, each once. Any value may be passed: a wrong type is the parser's concern.
     """
     return tuple(sorted(set(_unknown(KNOWN[endpoint], value, ""))))
 

@@ -1,14 +1,14 @@
-"""Mustit's three answers as facts. Pure: bytes in, facts out, or `Unparsable` naming the field and what was wrong.
+"""Mustit's three answers as facts. Pure: bytes in, facts out, or `Unparsable` with the field and the problem.
 
-Only what productData is made of is picked, so a volatile field cannot become a change (`fields.py` lists them). What is
-required, and what null, "" and absent mean, is the contract's and the decisions' word:
+Only what productData is made of is picked, so a volatile field cannot become a change (`fields.py` lists them). The
+contract says what is required, and what null, "" and absent mean:
 
 - a list entry needs itemNo and name; a detail needs ProductInfoModule with its names and numbers; an option needs
   optionNo, itemNo and stock. Other modules may be missing: their facts are then blank.
-- an answer about another item than the one asked for is refused: stored, it would overwrite the right one.
+- an answer about another item than the requested one is refused: stored, it would overwrite the right one.
 - a list's total and the number of its entries are bounded: tasks are made of them.
-- what comes twice where only one can be meant, in an order that means nothing (a module, an optionNo), is refused too:
-  picking one would make a change out of the order.
+- a duplicate of what must be unique (a module, an optionNo) is refused: the order means nothing, so choosing one of the
+  two would turn a new order into a change.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from sellerwatch.catalog.facts import (
 )
 from sellerwatch.catalog.ports import Unparsable
 from sellerwatch.kernel.ids import InvalidSellerId, ItemNo, SellerId
-from sellerwatch.marketplaces.mustit.picking import (
-    Garbled,
+from sellerwatch.marketplaces.mustit.json_values import (
+    InvalidValue,
     Json,
-    Wrong,
+    UnrelatedAnswer,
     array,
     as_array,
     as_object,
@@ -77,50 +77,48 @@ _same_seller = lru_cache(1024)(SellerId.parse)
 
 
 def read_list(body: bytes, size: int, most: int = MAX_LIST_TOTAL) -> ListPage:
-    """Read a page of a seller that was asked for with at most `size` entries. Of a product that stands on it twice, the
-    first entry counts.
+    """Read a list page that was requested with at most `size` entries. Of duplicate products the first counts.
 
-    A total above `most` and a page with more entries than were asked for are refused before anything is made of them:
-    both decide how many tasks a run gets.
+    A total above `most` and a page with more entries than requested are refused: both decide how many tasks a run gets.
     """
     entries: dict[int, ListEntry] = {}
     try:
         page = as_object(decode(body))
         total = whole(page, "count")
         if total < 0:
-            raise Wrong("count", f"{total}, not a number from 0")
+            raise InvalidValue("count", f"{total}, not a number from 0")
         if total > most:
-            raise Wrong("count", f"{total}, more than {most} (MAX_LIST_TOTAL)")
+            raise InvalidValue("count", f"{total}, more than {most} (MAX_LIST_TOTAL)")
         items = array(page, "items")
         if len(items) > size:
-            raise Wrong("items", f"{len(items)} entries, though {size} were asked for")
+            raise InvalidValue("items", f"{len(items)} entries, though {size} were asked for")
         for index, value in enumerate(items):
             try:
                 facts = _entry(value)
                 if facts.item_no not in entries:
                     entries[facts.item_no] = ListEntry(facts, _raw(value))
-            except Wrong as wrong:
+            except InvalidValue as wrong:
                 raise wrong.under(f"items[{index}]") from None
-    except Wrong as wrong:
+    except InvalidValue as wrong:
         raise _unparsable(LIST, wrong) from None
     return ListPage(total, tuple(entries.values()))
 
 
 def read_entry(raw: bytes) -> ListFacts:
-    """One product's own entry, as `ListEntry.raw` keeps it."""
+    """Read one product's entry, as `ListEntry.raw` stores it."""
     try:
         return _entry(decode(raw))
-    except Wrong as wrong:
+    except InvalidValue as wrong:
         raise _unparsable(LIST, wrong) from None
 
 
 def read_detail(body: bytes, item_no: ItemNo) -> DetailFacts:
-    """The detail of `item_no`, its modules in whatever order they came."""
+    """Read the detail of `item_no`; its modules may come in any order."""
     try:
         modules = _modules(as_object(decode(body)))
         info, more = modules.get(INFO), modules.get(DETAIL_INFO, _NOTHING)
         if info is None:
-            raise Wrong(INFO, "missing")
+            raise InvalidValue(INFO, "missing")
         _be_about(item_no, info, INFO)
         if "itemNo" in more:
             _be_about(item_no, more, DETAIL_INFO)
@@ -139,29 +137,29 @@ def read_detail(body: bytes, item_no: ItemNo) -> DetailFacts:
             texts(modules.get(BANNERS, _NOTHING), "images", BANNERS),
             text(more, "descriptionMarkUp", DETAIL_INFO),
         )
-    except Wrong as wrong:
+    except InvalidValue as wrong:
         raise _unparsable(DETAIL, wrong) from None
 
 
 def read_options(body: bytes, item_no: ItemNo) -> OptionFacts:
-    """The options of `item_no` by their number. None at all is data: sold out, or a product without options."""
+    """Read the options of `item_no`, sorted by number. No option is valid: sold out, or a product without options."""
     options: dict[int, Option] = {}
     try:
         for index, value in enumerate(as_array(decode(body))):
             try:
                 option = _option(value, item_no)
                 if option.option_no in options:
-                    raise Wrong("optionNo", f"{option.option_no} comes twice")
-            except Wrong as wrong:
+                    raise InvalidValue("optionNo", f"{option.option_no} comes twice")
+            except InvalidValue as wrong:
                 raise wrong.under(f"[{index}]") from None
             options[option.option_no] = option
-    except Wrong as wrong:
+    except InvalidValue as wrong:
         raise _unparsable(OPTIONS, wrong) from None
     return OptionFacts(tuple(options.values()))
 
 
-def _unparsable(endpoint: str, wrong: Wrong) -> Unparsable:
-    return Unparsable(endpoint, str(wrong), isinstance(wrong, Garbled))
+def _unparsable(endpoint: str, wrong: InvalidValue) -> Unparsable:
+    return Unparsable(endpoint, str(wrong), isinstance(wrong, UnrelatedAnswer))
 
 
 def _entry(value: Any) -> ListFacts:
@@ -172,38 +170,38 @@ def _entry(value: Any) -> ListFacts:
 
 
 def _tags(entry: Json) -> tuple[str, ...]:
-    """The titles, in order; a title may come twice."""
+    """Return the titles, in order; a title may occur twice."""
     if entry.get("tagList") is None:
         return ()
     titles = []
     for index, tag in enumerate(array(entry, "tagList")):
         try:
             titles.append(required_text(as_object(tag), "title"))
-        except Wrong as wrong:
+        except InvalidValue as wrong:
             raise wrong.under(f"tagList[{index}]") from None
     return tuple(titles)
 
 
 def _raw(entry: Json) -> bytes:
-    """The entry as it came, volatile fields and all, without the spaces."""
+    """Return the entry as it came, volatile fields included, without spaces."""
     try:
         return orjson.dumps(entry)
     except TypeError:  # orjson reads deeper nests than it writes
-        raise Wrong("", "nested too deeply") from None
+        raise InvalidValue("", "nested too deeply") from None
 
 
 def _modules(detail: Json) -> dict[str, Json]:
-    """The modules that are read, by type. The others may hold anything: some of them have an array for data."""
+    """Return the modules that are read, by type. Others may contain anything: some have an array for data."""
     found: dict[str, Json] = {}
     for index, module in enumerate(array(detail, "moduleList")):
         kind = module.get("type") if type(module) is dict else None
         if type(kind) is not str:
             place = f"moduleList[{index}]"
             required_text(as_object(module, place), "type", place)
-            raise Wrong(f"{place}.type", "null, not a string")
+            raise InvalidValue(f"{place}.type", "null, not a string")
         if kind in MODULES_READ:
             if kind in found:
-                raise Wrong(kind, "comes twice")
+                raise InvalidValue(kind, "comes twice")
             found[kind] = inner(module, "data", kind)
     return found
 
@@ -211,14 +209,14 @@ def _modules(detail: Json) -> dict[str, Json]:
 def _be_about(item_no: ItemNo, data: Json, place: str = "") -> None:
     number = positive(data, "itemNo", place)
     if number != item_no:
-        raise Garbled("itemNo", f"{number}, though {item_no} was asked for").under(place)
+        raise UnrelatedAnswer("itemNo", f"{number}, though {item_no} was asked for").under(place)
 
 
 def _seller_id(info: Json) -> SellerId:
     try:
         return _same_seller(required_text(info, "sellerId", INFO))
     except InvalidSellerId:
-        raise Wrong("sellerId", "blank, too long or not printable").under(INFO) from None
+        raise InvalidValue("sellerId", "blank, too long or not printable").under(INFO) from None
 
 
 def _brand(info: Json) -> Brand:
@@ -230,7 +228,7 @@ def _brand(info: Json) -> Brand:
 
 
 def _categories(info: Json) -> tuple[Category, ...]:
-    """The levels that are there, from the widest; a level is absent when it has neither code nor name."""
+    """Return the levels that are present, widest first; a level without code and name is absent."""
     found = []
     for level, code_field, name_field in _LEVELS:
         code, name = text(info, code_field, INFO), text(info, name_field, INFO)
@@ -249,7 +247,7 @@ def _prices(info: Json) -> Prices:
 
 
 def _shipping(module: Json) -> Shipping | None:
-    """The first item of the type SHIPPING; None when there is none."""
+    """Return the first item of the type SHIPPING; None without one."""
     if module.get("items") is None:
         return None
     for index, value in enumerate(array(module, "items", SHIPPING)):
@@ -263,13 +261,13 @@ def _shipping(module: Json) -> Shipping | None:
                     text(data, "shippingFeeType", "data"),
                     _average_days(data),
                 )
-        except Wrong as wrong:
+        except InvalidValue as wrong:
             raise wrong.under(f"{SHIPPING}.items[{index}]") from None
     return None
 
 
 def _average_days(data: Json) -> int | None:
-    """The first whole number in focusText, else in text; None when neither has one."""
+    """Return the first whole number in focusText, else in text; None without one."""
     if data.get("averageDeliveryDay") is None:
         return None
     day, place = inner(data, "averageDeliveryDay", "data"), "data.averageDeliveryDay"
@@ -277,7 +275,7 @@ def _average_days(data: Json) -> int | None:
     if found is None:
         return None
     if len(found.group()) > _MOST_DIGITS:
-        raise Wrong(place, f"a number of {len(found.group())} digits, which is no count of days")
+        raise InvalidValue(place, f"a number of {len(found.group())} digits, which is no count of days")
     return int(found.group())
 
 

@@ -1,4 +1,5 @@
-"""Where things are at Mustit. Paths and the page base have changed before, so they are settings of the package."""
+"""The addresses of Mustit. Paths and the first page's number have changed before, so they are settings of the
+package."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ LARGEST_PAGE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Urls:
-    """Makes path and query; the host is joined where the request is made. `{item_no}` is put into two of the paths."""
+    """Makes path and query; the host is added where the request is made. `{item_no}` is put into two of the paths."""
 
     list_path: str = "/mustit-api/facade-api/v1/searchmini-shop-search"
     detail_path: str = "/mustit-api/facade-api/v1/item/{item_no}/detail/top"
@@ -22,16 +23,16 @@ class Urls:
     order: str = "LATEST"
 
     def list_page(self, seller_id: SellerId, page: int, size: int) -> str:
-        """Page `page` of a seller, counted from 0 whatever the marketplace counts from.
+        """Return the address of page `page` of a seller, counted from 0 whatever the marketplace counts from.
 
-        A seller id is any text, so all of it is quoted: one with `&` in it must not add a field to the query.
+        A seller id is any text, so it is quoted: one with `&` must not add a field to the query.
         """
         seller, number = quote(seller_id, safe=""), page + self.first_page
         return f"{self.list_path}?sellerId={seller}&pageNo={number}&pageSize={size}&order={self.order}"
 
     def size_of(self, list_url: str) -> int:
-        """Return how many entries a list page was asked for. Kept in the address, because PAGE_SIZE may have changed
-        since the task was made."""
+        """Return how many entries a list page was requested with: PAGE_SIZE may have changed since the task was
+        made."""
         given = parse_qs(urlsplit(list_url).query).get("pageSize", [""])[-1]
         return int(given) if given.isascii() and given.isdigit() and len(given) <= 4 else LARGEST_PAGE
 

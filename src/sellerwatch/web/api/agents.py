@@ -30,7 +30,7 @@ AgentPath = Annotated[
 ]
 
 
-class AddBody(RequestModel):
+class AddAgentBody(RequestModel):
     user_agent: StrictStr = Field(examples=["Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"])
 
 
@@ -64,7 +64,7 @@ async def list_agents(session: ViewerSession, status: Annotated[AgentStatus | No
 
 
 @router.post("", status_code=201, responses=refusals(409))
-async def add_agent(body: AddBody, session: DryRunSession) -> AddedAgentView:
+async def add_agent(body: AddAgentBody, session: DryRunSession) -> AddedAgentView:
     """Add an agent to the pool. It gets its token when work waits for it."""
     return await session.run(commands.add_agent, session.pool, body.user_agent)
 

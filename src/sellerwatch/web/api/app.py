@@ -20,6 +20,7 @@ from sellerwatch.web.api import (
     marketplace,
     metrics,
     outbox,
+    plan,
     products,
     quarantine,
     removals,
@@ -34,8 +35,8 @@ from sellerwatch.web.api.context import Parts
 from sellerwatch.web.api.description import describe
 from sellerwatch.web.api.errors import answer_refusals, refusals
 from sellerwatch.web.api.idempotency import IdempotencyMiddleware
-from sellerwatch.web.api.read_throttle import Turnstile
-from sellerwatch.web.api.request_guard import Allowance, Border
+from sellerwatch.web.api.read_throttle import ReadThrottle
+from sellerwatch.web.api.request_guard import RateAllowance, RequestGuard
 from sellerwatch.web.console.app import add_console
 
 ROUTERS = (
@@ -43,6 +44,7 @@ ROUTERS = (
     users.router,
     sellers.router,
     crawling_metrics.router,
+    plan.router,
     executions.router,
     tasks.router,
     products.router,
@@ -70,8 +72,8 @@ def make_app(parts: Parts) -> FastAPI:
     app.state.stream = events.Stream(parts)
     answer_refusals(app)
     app.add_middleware(IdempotencyMiddleware, parts=parts)
-    app.add_middleware(Turnstile, clock=parts.clock, is_busy=lambda: parts.service.worker.is_busy)
-    app.add_middleware(Border, allowance=Allowance(parts.settings.api_requests_per_minute, parts.clock))
+    app.add_middleware(ReadThrottle, clock=parts.clock, is_busy=lambda: parts.service.worker.is_busy)
+    app.add_middleware(RequestGuard, allowance=RateAllowance(parts.settings.api_requests_per_minute, parts.clock))
     app.state.monitor = metrics.Monitor(parts.clock)
     app.add_middleware(metrics.Meter, monitor=app.state.monitor, clock=parts.clock)
     return app

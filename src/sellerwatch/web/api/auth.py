@@ -31,7 +31,7 @@ class LoginBody(RequestModel):
     password: StrictStr = Field(max_length=LONGEST_PASSWORD, examples=["correct horse battery staple"], repr=False)
 
 
-class PasswordBody(LoginBody):
+class ChangePasswordBody(LoginBody):
     new_password: StrictStr = Field(max_length=LONGEST_PASSWORD, examples=["another horse, another staple"], repr=False)
 
 
@@ -62,7 +62,7 @@ async def login(body: LoginBody, request: Request) -> LoginView:
 
 
 @router.post("/password", responses=refusals(403))
-async def change_password(body: PasswordBody, request: Request) -> LoginView:
+async def change_password(body: ChangePasswordBody, request: Request) -> LoginView:
     """Choose another password by the old one, a one-time password included. Tokens from before are invalid."""
     user = await log_in_with_new_password(request, body.user, body.password, body.new_password)
     return _login_view(request, user)

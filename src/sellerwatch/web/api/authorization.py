@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
 
-from sellerwatch.access.queries import get_user
+from sellerwatch.access.logins import get_user
 from sellerwatch.operations.session import OperationSession
 from sellerwatch.web.api.context import parts_of
 from sellerwatch.web.api.credentials import Caller, NotLoggedIn, Role

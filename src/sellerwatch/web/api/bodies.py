@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 import orjson
 from starlette.types import Message, Receive
 
+from sellerwatch.kernel.wording import Problem
 from sellerwatch.web.api.errors import FieldProblem, InvalidRequest
 
 MOST_FIELDS = 200
@@ -20,7 +21,11 @@ FORM = "application/x-www-form-urlencoded"
 
 
 class _NotTaken(ValueError):
-    """JSON, but not of a kind that is taken: its text says why."""
+    """JSON, but not of a kind that is taken."""
+
+    def __init__(self, key: str, **facts: object) -> None:
+        super().__init__(key)
+        self.problem = Problem(key, facts)
 
 
 def check_body(body: bytes) -> None:
@@ -29,7 +34,7 @@ def check_body(body: bytes) -> None:
         orjson.loads(body)
         _without_nul(json.loads(body, object_pairs_hook=_once))
     except (ValueError, RecursionError) as error:
-        problem = str(error) if isinstance(error, _NotTaken) else "not JSON in UTF-8"
+        problem = error.problem if isinstance(error, _NotTaken) else Problem("not_json")
         raise InvalidRequest((FieldProblem(field="body", problem=problem),)) from None
 
 
@@ -39,7 +44,7 @@ def check_form(body: bytes) -> None:
         pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
         _without_nul(dict(pairs))
     except ValueError as error:
-        problem = str(error) if isinstance(error, _NotTaken) else "not a form in UTF-8"
+        problem = error.problem if isinstance(error, _NotTaken) else Problem("not_a_form")
         raise InvalidRequest((FieldProblem(field="body", problem=problem),)) from None
 
 
@@ -47,14 +52,14 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     names = [name for name, _ in pairs]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise _NotTaken(f"'{twice[:100]}' is given twice")
+        raise _NotTaken("name_twice", name=twice[:100])
     return dict(pairs)
 
 
 def _without_nul(value: Any) -> None:
     """The character that ends a text for half of the programs there are."""
     if isinstance(value, str) and "\0" in value:
-        raise _NotTaken("a text holds the character NUL")
+        raise _NotTaken("nul")
     if isinstance(value, dict):
         for name, inner in value.items():
             _without_nul(name)

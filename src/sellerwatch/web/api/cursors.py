@@ -14,6 +14,7 @@ from fastapi import Path, Query
 
 from sellerwatch.kernel.ids import ItemNo, SellerId
 from sellerwatch.kernel.paging import LONGEST_CURSOR
+from sellerwatch.kernel.wording import Problem
 from sellerwatch.web.api.errors import FieldProblem, InvalidRequest
 
 #: How many ids one request may name.
@@ -46,16 +47,17 @@ def utc(given: datetime | None) -> datetime | None:
     try:
         return given.replace(tzinfo=UTC) if given.tzinfo is None else given.astimezone(UTC)
     except OverflowError:
-        raise unreadable("since", "it is beyond the calendar") from None
+        raise unreadable("since", "beyond_calendar") from None
 
 
 def unreadable(field: str, problem: str) -> InvalidRequest:
-    return InvalidRequest((FieldProblem(field=field, problem=problem),))
+    """Return the refusal of a field; `problem` is a key of `problems.toml`."""
+    return InvalidRequest((FieldProblem(field, Problem(problem)),))
 
 
 def one_way(ids: Sequence[str] | None, field: str, *, chosen: bool) -> None:
     """Require ids or a choice, so that a request without either does not change everything."""
     if ids and chosen:
-        raise unreadable(field, "give ids or a choice, not both")
+        raise unreadable(field, "ids_or_choice")
     if not ids and not chosen:
-        raise unreadable(field, "give ids, or a choice such as allFailed")
+        raise unreadable(field, "nothing_chosen")

@@ -31,7 +31,7 @@ from sellerwatch.kernel.errors import (
 )
 from sellerwatch.kernel.ids import PublicId
 from sellerwatch.kernel.store import StoreFailed
-from sellerwatch.kernel.wording import error_text
+from sellerwatch.kernel.wording import Problem, Worded, error_text
 from sellerwatch.texts import LANGUAGES
 from sellerwatch.web.api.context import parts_of
 from sellerwatch.web.api.models import ResponseModel
@@ -41,11 +41,20 @@ log = logging.getLogger(__name__)
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
-class FieldProblem(ResponseModel):
+@dataclass(frozen=True)
+class FieldProblem(Worded):
     """What is wrong with one field of what was sent."""
 
     field: str
-    problem: str
+    problem: Problem | str
+
+    __str__ = Worded.__str__
+
+    def problem_text(self, language: str) -> str:
+        return self.problem if isinstance(self.problem, str) else self.problem.text(language)
+
+    def text(self, language: str = "en") -> str:
+        return f"{self.field}: {self.problem_text(language)}"
 
 
 class Refusal(ResponseModel):
@@ -66,7 +75,7 @@ class InvalidRequest(Invalid):
 
     @property
     def facts(self) -> dict[str, object]:
-        return {"first": f"{self.problems[0].field}: {self.problems[0].problem}" if self.problems else "unreadable"}
+        return {"first": self.problems[0] if self.problems else Problem("unreadable")}
 
 
 class NoSuchPath(NotFound):
@@ -133,7 +142,7 @@ def refusal(request: Request, error: SellerwatchError, status: int | None = None
         message=error_text(error.code, error.facts, language),
         timestamp=stamp(_now(request)),
         path=request.scope["path"],
-        details=_details(error),
+        details=_details(error, language),
     )
     return JSONResponse(body.model_dump(by_alias=True, exclude_none=True), status, headers)
 
@@ -155,9 +164,9 @@ def _wish(text: str) -> tuple[float, str]:
     return liking, name.strip().lower().partition("-")[0]
 
 
-def _details(error: SellerwatchError) -> Any:
+def _details(error: SellerwatchError, language: str) -> Any:
     if isinstance(error, InvalidRequest):
-        return [problem.model_dump(by_alias=True) for problem in error.problems]
+        return [{"field": each.field, "problem": each.problem_text(language)} for each in error.problems]
     plain = {to_camel(name): fact for name, fact in error.facts.items() if isinstance(fact, str | int | float | bool)}
     return plain or None
 
@@ -169,12 +178,19 @@ async def _refused(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _unreadable(request: Request, error: Exception) -> JSONResponse:
-    problems = error.errors() if isinstance(error, RequestValidationError) else []
-    found = tuple(
-        FieldProblem(field=".".join(str(place) for place in problem["loc"][1:]) or "body", problem=problem["msg"])
-        for problem in problems
+    return refusal(
+        request, unreadable_request(error) if isinstance(error, RequestValidationError) else InvalidRequest()
     )
-    return refusal(request, InvalidRequest(found))
+
+
+def unreadable_request(error: RequestValidationError) -> InvalidRequest:
+    """Return what the framework refused, field by field."""
+    return InvalidRequest(
+        tuple(
+            FieldProblem(".".join(str(place) for place in found["loc"][1:]) or "body", Problem.of(**found))
+            for found in error.errors()
+        )
+    )
 
 
 async def _framework(request: Request, error: Exception) -> JSONResponse:

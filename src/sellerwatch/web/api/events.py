@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Annotated, Any
 
 import orjson
@@ -26,9 +25,10 @@ from starlette.types import Receive, Scope, Send
 from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.errors import Unauthenticated, Unavailable
-from sellerwatch.operations.ports import ServiceTx
+from sellerwatch.reports.queries import activity_after, activity_span
 from sellerwatch.web.api.authorization import Follower, still_follows
 from sellerwatch.web.api.context import Parts, parts_of
+from sellerwatch.web.api.view_route import StrictRoute
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +86,8 @@ class Stream:
     """The one reader of this process and everybody who watches."""
 
     def __init__(self, parts: Parts) -> None:
-        self.parts = parts
+        self.clock = parts.clock
+        self.session = parts.quiet_session()
         self._watchers: set[Watcher] = set()
         self._reading: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
@@ -97,7 +98,7 @@ class Stream:
         if len(self._watchers) >= MOST_STREAMS or self._closed:
             raise TooManyStreams
         if self._reading is None or self._reading.done():
-            highest = (await self.parts.read(lambda tx: tx.activity.span()))[1]
+            highest = (await self.session.ask(activity_span))[1]
             if self._reading is None or self._reading.done():
                 self.position = highest
                 self._reading = asyncio.create_task(self._read())
@@ -117,8 +118,7 @@ class Stream:
 
     async def look(self) -> int:
         """Hand out what is new; says how much that was."""
-        position = self.position
-        rows = await self.parts.read(lambda tx: tx.activity.after(position, AT_ONCE))
+        rows = await self.session.ask(activity_after, self.position, AT_ONCE)
         for number, activity in rows:
             frame = frame_of(number, activity)
             for watcher in self._watchers:
@@ -187,7 +187,7 @@ async def _gone(receive: Receive) -> None:
         pass
 
 
-router = APIRouter(tags=["events"])
+router = APIRouter(tags=["events"], route_class=StrictRoute)
 
 
 @router.get(
@@ -249,7 +249,7 @@ async def _frames(
     yield _HELLO
     async for frame in _missed(stream, after, watcher.since):
         yield frame
-    clock = stream.parts.clock
+    clock = stream.clock
     while (left := await still()) > 0:
         asked_again = clock.monotonic() + left
         while (rest := asked_again - clock.monotonic()) > 0:
@@ -270,14 +270,13 @@ async def _missed(stream: Stream, after: int | None, until: int) -> AsyncIterato
     forgotten meanwhile, or they are of another database."""
     if after is None:
         return
-    parts = stream.parts
-    lowest, highest = await parts.read(lambda tx: tx.activity.span())
+    lowest, highest = await stream.session.ask(activity_span)
     if after > highest or (lowest and after < lowest - 1):
         yield _GAP
     if after > highest:
         return
     while after < until:
-        rows = await parts.read(partial(_after, number=after))
+        rows = await stream.session.ask(activity_after, after, AT_ONCE)
         for number, activity in rows:
             if number > until:
                 return
@@ -285,7 +284,3 @@ async def _missed(stream: Stream, after: int | None, until: int) -> AsyncIterato
             after = number
         if not rows:
             return
-
-
-def _after(tx: ServiceTx, number: int) -> Sequence[tuple[int, Activity]]:
-    return tx.activity.after(number, AT_ONCE)

@@ -22,18 +22,19 @@ from typing import Any, TypeVar
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
-from sellerwatch.agents.marketplace_status import MarketplaceStatus
+from sellerwatch.agents.marketplace_status import MarketplaceStatusView, show_marketplace
 from sellerwatch.compose.database import disk_left, schema_head
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.errors import SellerwatchError
-from sellerwatch.reports.queries import read_marketplace_status, read_service_health
+from sellerwatch.reports.queries import read_service_health
 from sellerwatch.reports.service_counts import ServiceHealth
-from sellerwatch.service.service import Role
+from sellerwatch.service.service import ProcessRole
 from sellerwatch.web.api.authorization import caller_of
 from sellerwatch.web.api.context import Parts, parts_of
 from sellerwatch.web.api.errors import refusals
 from sellerwatch.web.api.models import ResponseModel
+from sellerwatch.web.api.view_route import StrictRoute
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +81,7 @@ def _answers(down: str) -> dict[int | str, dict[str, Any]]:
 #: A token is optional.
 OPTIONAL_TOKEN: dict[str, Any] = {"security": [{}, {"HTTPBearer": []}]}
 
-router = APIRouter(prefix="/actuator/health", tags=["health"])
+router = APIRouter(prefix="/actuator/health", tags=["health"], route_class=StrictRoute)
 
 
 @router.get("", responses=_answers("Some part is down"), openapi_extra=OPTIONAL_TOKEN, response_model_exclude_none=True)
@@ -123,7 +124,7 @@ async def find_all(parts: Parts) -> list[Finding]:
     """Check every part; nothing is cached."""
     session = parts.session("health", "en")
     health = await _read(session.ask(read_service_health, parts.service.crawl.visibility), "the database")
-    marketplace = await _read(session.ask(read_marketplace_status), "the state of the marketplace")
+    marketplace = await _read(session.ask(show_marketplace), "the state of the marketplace")
     outside = await asyncio.gather(*(_outside(name, check) for name, check in parts.service.outside.items()))
     # A part that is partly ours and partly another server's is up when both are.
     ours = [
@@ -182,10 +183,10 @@ def _worker(parts: Parts, health: ServiceHealth | None) -> Finding:
 
 def _scheduler(parts: Parts, health: ServiceHealth | None) -> Finding:
     """Our own scheduler by its last look, others by their heartbeats."""
-    if Role.SCHEDULER not in parts.service.roles:
+    if ProcessRole.SCHEDULER not in parts.service.roles:
         schedulers = 0 if health is None else health.schedulers
         return Finding("scheduler", schedulers > 0, details={"schedulers": schedulers})
-    turned = parts.service.turns.get("start_due")
+    turned = parts.service.last_ended.get("start_due")
     ago = None if turned is None else parts.clock.monotonic() - turned
     return Finding(
         "scheduler",
@@ -211,17 +212,17 @@ def _breaker(health: ServiceHealth | None) -> Finding:
     return Finding("breaker", up, ready=False, details={"state": state})
 
 
-def _marketplace(found: MarketplaceStatus | None) -> Finding:
+def _marketplace(found: MarketplaceStatusView | None) -> Finding:
     """Down while an endpoint does not answer or all requests are paused: products are not read then. The pause of one
     seller does not count."""
     if found is None:
         return Finding("marketplace", up=False, ready=False)
-    state = "PAUSED" if found.is_paused else "OPEN" if found.away else "CLOSED"
+    state = "PAUSED" if found.paused else "OPEN" if found.away else "CLOSED"
     details = {
         "state": state,
-        "circuits": {each.endpoint.value: each.state.value for each in found.endpoints},
-        "pausedBy": None if found.pause is None else found.pause.paused_by,
-        "pausedSellers": len(found.seller_pauses),
+        "circuits": {each.endpoint.value: each.state.value for each in found.circuits},
+        "pausedBy": found.paused_by,
+        "pausedSellers": len(found.sellers),
     }
     return Finding("marketplace", state == "CLOSED", ready=False, details=details)
 

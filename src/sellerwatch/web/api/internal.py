@@ -14,8 +14,14 @@ from sellerwatch.web.api.context import parts_of
 from sellerwatch.web.api.errors import refusals
 from sellerwatch.web.api.models import RequestModel
 from sellerwatch.web.api.run_start import finish_start
+from sellerwatch.web.api.view_route import StrictRoute
 
-router = APIRouter(prefix="/api/internal", tags=["internal"], responses=refusals(400, 401, 413, 429, 500, 503))
+router = APIRouter(
+    prefix="/api/internal",
+    tags=["internal"],
+    responses=refusals(400, 401, 413, 429, 500, 503),
+    route_class=StrictRoute,
+)
 
 
 class TriggerBody(RequestModel):

@@ -22,6 +22,7 @@ from sellerwatch.reports.queries import MetricsSnapshot, read_metrics
 from sellerwatch.web.api.authorization import Watcher
 from sellerwatch.web.api.context import Parts, parts_of
 from sellerwatch.web.api.errors import refusals
+from sellerwatch.web.api.view_route import StrictRoute
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -174,7 +175,7 @@ def _route(scope: Scope) -> str:
     return "/".join(segments)
 
 
-router = APIRouter(tags=["metrics"])
+router = APIRouter(tags=["metrics"], route_class=StrictRoute)
 
 
 @router.get(

@@ -16,7 +16,15 @@ from sellerwatch.outbox import commands, queries
 from sellerwatch.outbox.commands import MessageAction, MovedMessagesView
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
 from sellerwatch.outbox.ports import MessageFilter
-from sellerwatch.outbox.queries import AN_ID, AttemptsView, ChannelView, MessageDetailView, MessageView, OutboxesView
+from sellerwatch.outbox.queries import (
+    AN_ID,
+    AttemptsView,
+    ChannelView,
+    DeliveryTimesView,
+    MessageDetailView,
+    MessageView,
+    OutboxesView,
+)
 from sellerwatch.web.api.authorization import AdminSession, ViewerSession
 from sellerwatch.web.api.context import parts_of
 from sellerwatch.web.api.cursors import (
@@ -86,6 +94,14 @@ async def outbox_status(session: ViewerSession, request: Request) -> OutboxesVie
     """Show both outboxes in numbers: counts, lag, held messages, and whether anything is sent."""
     has_receiver = parts_of(request).settings.product_server_url is not None
     return await session.ask(queries.outbox_status, has_receiver)
+
+
+@router.get("/delivery-times")
+async def delivery_times(
+    session: ViewerSession, kind: Kind = OutboxKind.PRODUCT, size: PageSize = 20
+) -> DeliveryTimesView:
+    """Show how long the newest delivered messages took, oldest first."""
+    return await session.ask(queries.delivery_times, kind, size)
 
 
 @router.post("/replay", responses=refusals(404))

@@ -28,7 +28,7 @@ LINGER = 2.0
 MOST = 8
 
 
-class Turnstile:
+class ReadThrottle:
     def __init__(self, app: ASGIApp, clock: Clock, is_busy: Callable[[], bool]) -> None:
         self._app, self._clock, self._is_busy = app, clock, is_busy
         self._room, self._door = asyncio.Semaphore(MOST), asyncio.Lock()

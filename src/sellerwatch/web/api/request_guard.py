@@ -45,7 +45,7 @@ class TooManyCalls(TooManyRequests):
         return self.seconds
 
 
-class Allowance:
+class RateAllowance:
     """How often each client may still ask: a bucket that refills over a minute. Clients not heard of longest are
     forgotten first, which gives them a full bucket: the cap on memory is worth that."""
 
@@ -64,10 +64,10 @@ class Allowance:
         return None if left >= 1 else (1 - left) * 60 / self._full
 
 
-class Border:
+class RequestGuard:
     """The outermost layer: whatever happens inside, what leaves is an answer in our shape with our headers."""
 
-    def __init__(self, app: ASGIApp, allowance: Allowance) -> None:
+    def __init__(self, app: ASGIApp, allowance: RateAllowance) -> None:
         self._app = app
         self._allowance = allowance
 

@@ -9,7 +9,6 @@ from pydantic import Field, StrictBool, StrictStr
 
 from sellerwatch.crawling import commands, queries
 from sellerwatch.crawling.commands import MOST_RETRIED
-from sellerwatch.crawling.dead_letters import DeadLettersView
 from sellerwatch.crawling.ports import TaskFilter
 from sellerwatch.crawling.task import TaskStatus, TaskType
 from sellerwatch.crawling.views import A_TASK_ID, RetriedTasksView, RetriedTaskView, TaskView
@@ -17,6 +16,7 @@ from sellerwatch.kernel.bulk import BulkResultView
 from sellerwatch.kernel.ids import ExecutionId, TaskId
 from sellerwatch.kernel.views import CursorPageView
 from sellerwatch.operations import dead_letters
+from sellerwatch.operations.dead_letters import DeadLettersView
 from sellerwatch.web.api.authorization import AdminSession, ViewerSession
 from sellerwatch.web.api.context import parts_of
 from sellerwatch.web.api.cursors import CursorParameter, DryRun, SellerFilter, one_way, seller_of, unreadable
@@ -73,7 +73,7 @@ async def retry_tasks(
     if body.task_ids is None:
         return await session.run(commands.retry_chosen_tasks, choice, cursor, session.deadline, dry_run=dry_run)
     if cursor is not None:
-        raise unreadable("cursor", "a cursor is for a choice, not for ids")
+        raise unreadable("cursor", "cursor_for_choice")
     task_ids = [TaskId.parse(task_id) for task_id in body.task_ids]
     return await session.run(commands.retry_tasks, task_ids, session.deadline, dry_run=dry_run)
 

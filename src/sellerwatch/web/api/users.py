@@ -23,14 +23,14 @@ router = APIRouter(prefix="/users", tags=["users"], route_class=ViewRoute)
 Name = Annotated[str, Path(max_length=100, examples=["minji"])]
 
 
-class PasswordBody(RequestModel):
+class ResetPasswordBody(RequestModel):
     """With `mustChange` the password is a one-time password: it can only be used to choose another."""
 
     password: StrictStr = Field(max_length=LONGEST_PASSWORD, examples=["correct horse battery staple"], repr=False)
     must_change: StrictBool = True
 
 
-class AddBody(PasswordBody):
+class AddUserBody(ResetPasswordBody):
     name: StrictStr = Field(max_length=100, examples=["minji"])
     role: Role = Field(strict=False, examples=["viewer"])
 
@@ -46,7 +46,7 @@ async def list_users(session: AdminSession) -> UsersView:
 
 
 @router.post("", status_code=201, responses=refusals(409))
-async def add_user(session: AdminSession, body: AddBody, request: Request, dry_run: DryRun = False) -> UserView:
+async def add_user(session: AdminSession, body: AddUserBody, request: Request, dry_run: DryRun = False) -> UserView:
     """Add a user. The password is a one-time password unless `mustChange` is false."""
     passwords = parts_of(request).passwords
     return await operations.add_user(session, passwords, body.name, body.role, body.password, body.must_change, dry_run)
@@ -72,7 +72,7 @@ async def set_role(session: AdminSession, name: Name, body: RoleBody, dry_run: D
 
 @router.put("/{name}/password", responses=refusals(404))
 async def set_password(
-    session: AdminSession, name: Name, body: PasswordBody, request: Request, dry_run: DryRun = False
+    session: AdminSession, name: Name, body: ResetPasswordBody, request: Request, dry_run: DryRun = False
 ) -> UserView:
     """Set a user's password; tokens and log-ins from before are invalid at once."""
     passwords = parts_of(request).passwords

@@ -1,7 +1,7 @@
 """Routes that answer with views.
 
 A handler returns the view; this class turns it into JSON by `view_json`, the same as `--json` prints, and describes it
-in OpenAPI. A query parameter that the route does not have is refused, never ignored.
+in OpenAPI. A query parameter that the route does not have is refused, never ignored, on all routes.
 """
 
 from __future__ import annotations
@@ -18,16 +18,14 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from sellerwatch.kernel.views import view_json
+from sellerwatch.kernel.wording import Problem
 from sellerwatch.web.api.errors import FieldProblem, InvalidRequest
 
 Handler = Callable[..., Coroutine[Any, Any, Any]]
 
 
-class ViewRoute(APIRoute):
-    """The class of every route under /api/v1: `APIRouter(route_class=ViewRoute)`."""
-
-    def __init__(self, path: str, endpoint: Handler, **options: Any) -> None:
-        super().__init__(path, _answering(endpoint, options.get("status_code") or 200), **options)
+class StrictRoute(APIRoute):
+    """Refuses query parameters that the route does not have."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -36,13 +34,17 @@ class ViewRoute(APIRoute):
         async def refuse_unknown(request: Request) -> Response:
             unknown = sorted(request.query_params.keys() - known)
             if unknown:
-                problems = (
-                    FieldProblem(field=name[:100], problem="is not a parameter of this route") for name in unknown
-                )
-                raise InvalidRequest(tuple(problems))
+                raise InvalidRequest(tuple(FieldProblem(name[:100], Problem("not_a_parameter")) for name in unknown))
             return await handle(request)
 
         return refuse_unknown
+
+
+class ViewRoute(StrictRoute):
+    """The class of every route that answers with a view: `APIRouter(route_class=ViewRoute)`."""
+
+    def __init__(self, path: str, endpoint: Handler, **options: Any) -> None:
+        super().__init__(path, _answering(endpoint, options.get("status_code") or 200), **options)
 
 
 def _answering(endpoint: Handler, status: int) -> Handler:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import orjson
-from fastapi import APIRouter
+from fastapi import APIRouter, Path
 from starlette.responses import Response
 
 from sellerwatch.oversight import queries
@@ -58,12 +59,19 @@ async def audit(visit: Viewer) -> Response:
     )
 
 
+@router.get("/audit/{entry_id}")
+async def entry_page(entry_id: Annotated[int, Path(ge=1, le=2**53)], visit: Viewer) -> Response:
+    entry = await visit.operations.ask(queries.show_audit_entry, entry_id)
+    return show(visit, "audit_entry.html", entry=entry, subject_page=_page(entry), known=TEXTS)
+
+
 def entries_table(entries: Sequence[AuditEntryView], next_: str | None, empty: str) -> Table:
     return Table(
         "audit",
-        ("col.time", "col.actor", "col.action", "col.subject", "col.before", "col.after", "col.note"),
+        ("col.entry", "col.time", "col.actor", "col.action", "col.subject", "col.before", "col.after", "col.note"),
         [
             (
+                tables.code(entry.entry_id, f"/audit/{entry.entry_id}"),
                 tables.when(entry.at),
                 tables.code(entry.actor),
                 tables.said(f"action.{entry.action}")

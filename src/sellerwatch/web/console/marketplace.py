@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from fastapi import APIRouter
 from starlette.responses import Response
 
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.operations import marketplace
+from sellerwatch.operations.marketplace import ChangedPauseView
 from sellerwatch.web.console.page_request import Admin, Visit
 from sellerwatch.web.console.rendering import PageRoute, go, show
 from sellerwatch.web.console.tables import Confirm, seller_page
@@ -23,9 +26,9 @@ def _back(seller_id: SellerId | None) -> str:
     return "/" if seller_id is None else seller_page(seller_id)
 
 
-async def _confirm(visit: Visit, verb: str) -> Response:
+async def _confirm(visit: Visit, verb: str, operation: Callable[..., Awaitable[ChangedPauseView]]) -> Response:
     seller_id = _seller(visit.asked("seller"))
-    effect = await visit.operations.ask(marketplace.show_pause_effect, seller_id)
+    would = await operation(visit.operations.with_dry_run(True), seller_id)
     scope = "all" if seller_id is None else "seller"
     return show(
         visit,
@@ -36,7 +39,7 @@ async def _confirm(visit: Visit, verb: str) -> Response:
             f"marketplace.{verb}",
             [
                 (f"marketplace.{verb}_what", {}),
-                (f"marketplace.{verb}_runs", {"n": effect.executions}),
+                (f"marketplace.{verb}_runs", {"n": would.executions}),
                 (f"marketplace.{verb}_then", {}),
             ],
             _back(seller_id),
@@ -49,7 +52,7 @@ async def _confirm(visit: Visit, verb: str) -> Response:
 
 @router.get("/marketplace/pause")
 async def confirm_pause(visit: Admin) -> Response:
-    return await _confirm(visit, "pause")
+    return await _confirm(visit, "pause", marketplace.pause_requests)
 
 
 @router.post("/marketplace/pause")
@@ -61,7 +64,7 @@ async def pause(visit: Admin) -> Response:
 
 @router.get("/marketplace/resume")
 async def confirm_resume(visit: Admin) -> Response:
-    return await _confirm(visit, "resume")
+    return await _confirm(visit, "resume", marketplace.resume_requests)
 
 
 @router.post("/marketplace/resume")

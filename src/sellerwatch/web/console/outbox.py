@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from urllib.parse import urlencode
 
 import orjson
@@ -16,7 +15,7 @@ from sellerwatch.outbox import commands, queries
 from sellerwatch.outbox.commands import MessageAction
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
 from sellerwatch.outbox.ports import MessageFilter
-from sellerwatch.outbox.queries import AttemptView, MessageView
+from sellerwatch.outbox.queries import AttemptView, DeliveryTimeView, MessageView
 from sellerwatch.web.api.cursors import seller_of
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Admin, Viewer, Visit
@@ -71,7 +70,7 @@ async def outbox_page(visit: Viewer) -> Response:
             Filter("kind", "outbox.kind", visit.asked("kind"), [(k, f"outbox.{k}") for k in OutboxKind]),
         ],
         chosen=chosen,
-        chart=_lag(await ask(queries.delivery_times, kind, MOST_DELIVERIES)),
+        chart=_lag((await ask(queries.delivery_times, kind, MOST_DELIVERIES)).content),
         has_receiver=has_receiver or kind is OutboxKind.SCHEDULER,
     )
 
@@ -91,15 +90,15 @@ def _row(message: MessageView) -> tuple[tables.Cell, ...]:
     )
 
 
-def _lag(deliveries: Sequence[tuple[datetime, datetime]]) -> Chart:
+def _lag(deliveries: Sequence[DeliveryTimeView]) -> Chart:
     """Return the chart of delivery times: the slowest of each span."""
     slowest: dict[int, float] = {}
     if deliveries:
-        first, last = deliveries[0][1].timestamp(), max(sent for _, sent in deliveries).timestamp()
+        first, last = deliveries[0].sent_at.timestamp(), max(each.sent_at for each in deliveries).timestamp()
         width = max(1.0, (last - first) / MOST_POINTS)
-        for made, sent in deliveries:
-            span = int((sent.timestamp() - first) / width)
-            slowest[span] = max(slowest.get(span, 0.0), (sent - made).total_seconds())
+        for each in deliveries:
+            span = int((each.sent_at.timestamp() - first) / width)
+            slowest[span] = max(slowest.get(span, 0.0), each.seconds)
         x = [first + span * width for span in sorted(slowest)]
     else:
         x = []

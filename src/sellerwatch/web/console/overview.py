@@ -26,6 +26,7 @@ PAGES = {
     AttentionKind.SELLERS_PAUSED: "/#marketplace",
     AttentionKind.QUARANTINE_CASES: "/quarantine?status=OPEN",
     AttentionKind.HELD_REMOVALS: "/removals?status=HELD",
+    AttentionKind.FAILING_STARTS: "/executions?status=PENDING",
     AttentionKind.PAUSED_RUNS: "/executions?status=RUNNING",
     AttentionKind.FAILED_TASKS: "/tasks?status=FAILED",
     AttentionKind.LATE_SELLERS: "/sellers?fresh=late",

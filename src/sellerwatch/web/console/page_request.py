@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 from urllib.parse import parse_qsl, quote, urlencode
 from zoneinfo import ZoneInfo
 
@@ -15,16 +15,13 @@ from fastapi import Depends, Request
 from sellerwatch.access.users import Role
 from sellerwatch.kernel.errors import Forbidden, Unauthenticated
 from sellerwatch.kernel.wording import error_text
-from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.operations.session import OperationSession
 from sellerwatch.texts import LANGUAGES
 from sellerwatch.web import sessions
-from sellerwatch.web.api.context import Desk, Parts, parts_of
+from sellerwatch.web.api.context import Parts, parts_of
 from sellerwatch.web.api.credentials import Caller
 from sellerwatch.web.console.texts import say
-from sellerwatch.web.sessions import Session
-
-T = TypeVar("T")
+from sellerwatch.web.sessions import ConsoleSession
 
 LANGUAGE, THEME, FLASH = "sellerwatch_language", "sellerwatch_theme", "sellerwatch_flash"
 THEMES = ("auto", "light", "dark")
@@ -53,7 +50,7 @@ class Visit:
     theme: str
     now: datetime
     form: Mapping[str, str] = field(default_factory=dict)
-    session: Session | None = None
+    session: ConsoleSession | None = None
     caller: Caller | None = None
 
     def t(self, key: str, **facts: object) -> str:
@@ -113,12 +110,6 @@ class Visit:
     @property
     def zone(self) -> ZoneInfo:
         return ZoneInfo(self.parts.settings.timezone)
-
-    async def read(self, work: Callable[[ServiceTx], T]) -> T:
-        return await self.parts.read(work)
-
-    async def change(self, work: Callable[[ServiceTx, Desk], T]) -> T:
-        return await self.parts.change(self.actor, work)
 
 
 def language_of(request: Request) -> str:

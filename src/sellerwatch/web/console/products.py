@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
 from sellerwatch.catalog import queries
-from sellerwatch.catalog.product import NAMES, PARTS, PartName, ProductState
+from sellerwatch.catalog.product import NAMES, PARTS, PartName, ProductNotFound, ProductState
 from sellerwatch.catalog.product_views import ProductDetailView, ProductView
 from sellerwatch.catalog.queries import ProductFilter
 from sellerwatch.kernel.ids import ItemNo
@@ -34,9 +35,9 @@ async def products(visit: Viewer) -> Response:
     """Show the list. A search for an item number leads to that product's page; anything else is a part of the name."""
     search, seller, state = visit.asked("search"), visit.asked("seller"), visit.asked("state")
     if search.isascii() and search.isdecimal() and len(search) < 19:
-        item = ItemNo(int(search))
-        if await visit.operations.ask(queries.product_exists, item):
-            return go(visit, f"/products/{item}")
+        with suppress(ProductNotFound):
+            found = await visit.operations.ask(queries.product_history, ItemNo(int(search)), 1)
+            return go(visit, f"/products/{found.item_no}")
     wanted = ProductState(state) if state in list(ProductState) else None
     chosen = ProductFilter(seller_of(seller or None), wanted, search[:100] or None)
     page = await visit.operations.ask(queries.list_products, chosen, visit.cursor, visit.rows)

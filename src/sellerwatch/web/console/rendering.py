@@ -28,7 +28,7 @@ from sellerwatch.kernel.ids import PublicId
 from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.texts import LANGUAGES
 from sellerwatch.web import sessions
-from sellerwatch.web.api.errors import FieldProblem, InternalError, InvalidRequest, status_of
+from sellerwatch.web.api.errors import InternalError, status_of, unreadable_request
 from sellerwatch.web.api.health import Finding, find_all
 from sellerwatch.web.console.page_request import (
     FLASH,
@@ -248,7 +248,7 @@ def _flash_of(visit: Visit) -> tuple[str, str] | None:
     return (str(tone), str(text)) if tone in ("ok", "bad") else None
 
 
-def put_session(visit: Visit, response: Response, session: sessions.Session) -> None:
+def put_session(visit: Visit, response: Response, session: sessions.ConsoleSession) -> None:
     seconds = int((session.expires_at - visit.now).total_seconds())
     sealed = sessions.seal(visit.parts, session)
     safe = _is_safe(visit)
@@ -284,9 +284,7 @@ class PageRoute(APIRoute):
             except StoreFailed:
                 return await _down(request)
             except RequestValidationError as error:
-                first = error.errors()[0]
-                problem = FieldProblem(field=".".join(str(p) for p in first["loc"][1:]), problem=first["msg"])
-                return await _refused(request, InvalidRequest((problem,)))
+                return await _refused(request, unreadable_request(error))
             except SellerwatchError as error:
                 return await _refused(request, error)
             except Exception as error:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from sellerwatch.compose.rules import tuning_in_force
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.reports.schedule_outlook import PlannedSellerView, schedule_outlook
 from sellerwatch.schedules.schedule import ScheduleStatus
@@ -26,8 +23,7 @@ COLUMNS = ("seller", "status", "interval", "next", "requests", "read")
 @router.get("/schedules")
 async def schedules(visit: Viewer) -> Response:
     status, page, session = visit.asked("status"), number_of(visit.asked("page")), visit.operations
-    tuning_of = partial(tuning_in_force, visit.parts.settings)
-    outlook = await session.ask(schedule_outlook, tuning_of, session.rules.page_size)
+    outlook = await session.ask(schedule_outlook, session.pool, session.rules.page_size)
     chosen = [seller for seller in outlook.sellers if not status or seller.schedule_status == status]
     begin, end = page * visit.rows, (page + 1) * visit.rows
     table = Table(

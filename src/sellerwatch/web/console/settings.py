@@ -8,13 +8,13 @@ from fastapi import APIRouter
 from pydantic import SecretStr
 from starlette.responses import Response
 
-from sellerwatch.settings.faults import InvalidSettings
-from sellerwatch.settings.load import tuned
-from sellerwatch.settings.model import SECRETS, TUNABLE
+from sellerwatch.agents import commands, queries
+from sellerwatch.agents.queries import LimitView
+from sellerwatch.settings.model import SECRETS
 from sellerwatch.web.console import tables
-from sellerwatch.web.console.page_request import Viewer
-from sellerwatch.web.console.rendering import PageRoute, show
-from sellerwatch.web.console.tables import Table
+from sellerwatch.web.console.page_request import Admin, Viewer, Visit
+from sellerwatch.web.console.rendering import PageRoute, go, show
+from sellerwatch.web.console.tables import Confirm, Filter, Table
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -23,29 +23,93 @@ _CREDENTIALS = re.compile(r"//[^/@]*@")
 
 @router.get("/settings")
 async def settings(visit: Viewer) -> Response:
-    overrides = await visit.read(lambda tx: tx.overrides.all())
-    changed = {name: value for name, value in overrides.items() if name in TUNABLE}
-    try:
-        held = tuned(visit.parts.settings, changed)
-    except InvalidSettings:
-        held, changed = visit.parts.settings, {}
-    origins = visit.parts.origins
+    limits = await visit.operations.ask(queries.list_limits, visit.operations.limits)
+    by_name = {limit.name.lower(): limit for limit in limits.content}
+    configured, origins = visit.parts.settings, visit.parts.origins
     table = Table(
         "settings",
         ("col.setting", "col.value", "col.origin", "col.meaning"),
         [
             (
-                tables.code(name.upper()),
-                _value(name, getattr(held, name)),
-                tables.pill("override" if name in changed else origins.get(name, "default"), "origin"),
+                tables.code(name.upper(), f"/settings/limits/{name}" if name in by_name and visit.is_admin else None),
+                _value(name, by_name[name].value if name in by_name else getattr(configured, name)),
+                _origin(visit, by_name[name]) if name in by_name else _pill(origins.get(name, "default")),
                 tables.said(f"setting.{name}"),
             )
-            for name in type(held).model_fields
+            for name in type(configured).model_fields
         ],
         "settings.lead",
         caption="nav.settings",
     )
     return show(visit, "list.html", title="nav.settings", lead="settings.lead", table=table, live="limit", fields=[])
+
+
+@router.get("/settings/limits/{name}")
+async def confirm_limit(name: str, visit: Admin) -> Response:
+    limit = await _limit(visit, name)
+    shown = "" if limit.value is None else f"{limit.value:g}"
+    return show(
+        visit,
+        "confirm.html",
+        confirm=Confirm(
+            "limit.title",
+            f"/settings/limits/{name}",
+            "limit.button",
+            [("limit.what", {"seconds": f"{visit.operations.limits.taken_over_within:g}"})],
+            "/settings",
+            fields=[Filter("value", f"setting.{limit.name.lower()}", shown, kind="text")],
+            danger=False,
+            facts={"name": limit.name},
+        ),
+    )
+
+
+@router.post("/settings/limits/{name}")
+async def set_limit(name: str, visit: Admin) -> Response:
+    value = visit.form.get("value", "").strip()
+    changed = await visit.operations.run(commands.set_limit, visit.operations.limits, name, value)
+    return go(visit, "/settings", "limit.done", name=changed.name)
+
+
+@router.get("/settings/limits/{name}/unset")
+async def confirm_unset(name: str, visit: Admin) -> Response:
+    limit = await _limit(visit, name)
+    configured = visit.t("settings.unset") if limit.configured is None else f"{limit.configured:g}"
+    return show(
+        visit,
+        "confirm.html",
+        confirm=Confirm(
+            "limit.unset_title",
+            f"/settings/limits/{name}/unset",
+            "limit.unset_button",
+            [("limit.unset_what", {"value": configured})],
+            "/settings",
+            danger=False,
+            facts={"name": limit.name},
+        ),
+    )
+
+
+@router.post("/settings/limits/{name}/unset")
+async def unset_limit(name: str, visit: Admin) -> Response:
+    changed = await visit.operations.run(commands.unset_limit, visit.operations.limits, name)
+    return go(visit, "/settings", "limit.unset_done", name=changed.name)
+
+
+async def _limit(visit: Visit, given: str) -> LimitView:
+    name = visit.operations.limits.find(given).upper()
+    found = await visit.operations.ask(queries.list_limits, visit.operations.limits)
+    return next(limit for limit in found.content if limit.name == name)
+
+
+def _origin(visit: Visit, limit: LimitView) -> tables.Cell:
+    """A change made at run time leads to taking it back."""
+    is_link = limit.is_overridden and visit.is_admin
+    return _pill(limit.origin, f"/settings/limits/{limit.name.lower()}/unset" if is_link else None)
+
+
+def _pill(origin: str, href: str | None = None) -> tables.Cell:
+    return tables.pill(origin, "origin", href)
 
 
 def _value(name: str, value: object) -> tables.Cell:

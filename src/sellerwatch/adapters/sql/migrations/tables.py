@@ -1,7 +1,7 @@
-"""Making and dropping tables so that a step can be run again.
+"""Create and drop tables so that a step can be run again.
 
-MySQL commits after each piece of DDL: a step that was cut off there leaves some of its tables behind without its
-revision being noted. So a step first looks what is there and makes only what is missing.
+MySQL commits after each DDL statement: a step that was cut off leaves some of its tables without its revision being
+recorded. So a step creates only what is missing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sellerwatch.adapters.sql.migrations import TableInTheWay
 
 
 def create_table(name: str, *items: SchemaItem, never_reuse_ids: bool = False) -> None:
-    """Makes the table and then its indexes, each unless it is there."""
+    """Create the table, then its indexes, each unless it exists."""
     table = Table(
         name,
         MetaData(),
@@ -39,13 +39,13 @@ def create_table(name: str, *items: SchemaItem, never_reuse_ids: bool = False) -
 
 
 def drop_tables(*names: str) -> None:
-    """With everything in them; their indexes go along."""
+    """Drop tables with their data and indexes."""
     for name in names:
         op.drop_table(name, if_exists=True)
 
 
 def create_index(table: str, name: str, *columns: str) -> None:
-    """On a table that is there already, unless the index is."""
+    """Create an index on an existing table, unless it exists."""
     if name not in _indexes(table):
         op.create_index(name, table, columns)
 
@@ -64,7 +64,7 @@ def unique(name: str, *columns: str) -> Index:
 
 
 def now() -> datetime:
-    """The time the runner was given, in UTC; without a zone where the driver writes it as it is."""
+    """Return the time that the runner was given, in UTC; without a zone where the driver writes it as it is."""
     config = op.get_context().config
     if config is None:
         raise RuntimeError("a step needs the time; run it by sellerwatch.adapters.sql.migrate")

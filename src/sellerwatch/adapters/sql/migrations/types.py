@@ -1,4 +1,4 @@
-"""Column types as the steps wrote them. The schema's own types may move on; these may not (see the package's word)."""
+"""Column types as the steps wrote them. They never change, even where the program's own types do."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def row_id(name: str = "id") -> Column[Any]:
 
 
 def need(name: str, kind: Any, start: int | None = None) -> Column[Any]:
-    """A column that is never null, beginning at `start` if that is given."""
+    """Return a column that is never null, with the server default `start` if given."""
     return Column(name, kind, nullable=False, server_default=None if start is None else text(str(start)))
 
 
 def may(name: str, kind: Any) -> Column[Any]:
-    """A column that may be null."""
+    """Return a column that may be null."""
     return Column(name, kind, nullable=True)

@@ -68,6 +68,10 @@ RESTORE_NOTES = f"UPDATE {TASKS} SET error_message = note WHERE note IS NOT NULL
 REMOVALS = "SELECT at, state_before FROM audit WHERE action = 'agent.remove' ORDER BY id DESC LIMIT 1000"
 ADD_REMOVED = "INSERT INTO removed_agents (user_agent_hash, removed_at) VALUES (:hash, :at)"
 
+# Who started each run, from the audit trail, where it was looked up before it had a column.
+STARTS = "SELECT actor, state_after FROM audit WHERE action = 'crawl.start'"
+SET_STARTED_BY = f"UPDATE {EXECUTIONS} SET started_by = :actor WHERE execution_id = :id AND started_by IS NULL"
+
 
 def upgrade() -> None:
     engine = op.get_bind().dialect.name
@@ -110,6 +114,7 @@ def upgrade() -> None:
         Index("marketplace_pauses__uq_scope", "scope", unique=True),
     )
     _create_removed_agents()
+    _fill_started_by()
 
 
 def downgrade() -> None:
@@ -148,6 +153,14 @@ def _create_removed_agents() -> None:
             newest.setdefault(hashlib.sha256(before["userAgent"].encode()).digest(), at)
     for user_agent_hash, at in newest.items():
         database.execute(text(ADD_REMOVED), {"hash": user_agent_hash, "at": at})
+
+
+def _fill_started_by() -> None:
+    database = op.get_bind()
+    for actor, state in database.execute(text(STARTS)).all():
+        execution_id = json.loads(state or "{}").get("executionId")
+        if execution_id is not None:
+            database.execute(text(SET_STARTED_BY), {"actor": actor[:100], "id": execution_id})
 
 
 def _failure() -> tuple[Column[object], ...]:

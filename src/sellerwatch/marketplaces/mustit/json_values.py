@@ -1,8 +1,8 @@
-"""Takes single values out of decoded JSON, each checked: a value is right, or the answer is not the contract's.
+"""Read single values from decoded JSON and check each: it has the contract's type, or the answer is refused.
 
-Nothing is coerced. `"3"` is no number and `true` is no 1: a shop that changes its types has changed its meaning, and
-guessing would send wrong products on. The good way costs one look-up and one comparison; where a value stood in the
-document is put together only when something is wrong with it. `place` is the name of the object the value is in.
+Nothing is coerced. `"3"` is no number and `true` is no 1: a shop that changes its types has changed their meaning, and
+guessing would send wrong products on. A good value costs one look-up and one comparison; the path of a value is put
+together only when it is wrong. `place` is the path of the object that contains the value.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ _KINDS: dict[type, str] = {
 }
 
 
-class Wrong(Exception):
-    """Something is not as the contract says. On its way out each level puts its own place before `where`."""
+class InvalidValue(Exception):
+    """A value that the contract does not allow. Each level puts its own path before `where`."""
 
     def __init__(self, where: str, what: str) -> None:
         super().__init__(where, what)
         self.where = where
         self.what = what
 
-    def under(self, place: str) -> Wrong:
-        """The same, seen from one level further out: `itemNo` of `items[3]` is `items[3].itemNo`."""
+    def under(self, place: str) -> InvalidValue:
+        """Return the same problem, seen from one level further out: `itemNo` becomes `items[3].itemNo`."""
         return type(self)(_joined(place, self.where), self.what)
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}" if self.where else self.what
 
 
-class Garbled(Wrong):
-    """Not the answer to what was asked: no JSON at all, or about another item. That may pass by itself."""
+class UnrelatedAnswer(InvalidValue):
+    """Not an answer to the request: no JSON, or about another item. It may be gone at the next try."""
 
 
 def decode(body: bytes) -> Any:
-    """The JSON in `body`. What was never JSON is shown by its first characters: an HTML page is known by them."""
+    """Return the decoded JSON. A refusal quotes the first characters, by which an HTML page can be recognised."""
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -60,7 +60,7 @@ def decode(body: bytes) -> Any:
             problem = f"{error.msg.partition(':')[0]}, at character {error.pos}"
         else:
             problem = f"it begins with {begin.decode('utf-8', 'replace')[:_SHOWN]!r}"
-        raise Garbled("", f"not JSON ({problem})") from None
+        raise UnrelatedAnswer("", f"not JSON ({problem})") from None
 
 
 def as_object(value: Any, where: str = "") -> Json:
@@ -76,7 +76,7 @@ def as_array(value: Any, where: str = "") -> list[Any]:
 
 
 def inner(data: Json, key: str, place: str = "") -> Json:
-    """An object in an object; it must be there."""
+    """Return a required object."""
     value = data.get(key, _ABSENT)
     if type(value) is dict:
         return value
@@ -84,7 +84,7 @@ def inner(data: Json, key: str, place: str = "") -> Json:
 
 
 def array(data: Json, key: str, place: str = "") -> list[Any]:
-    """An array in an object; it must be there."""
+    """Return a required array."""
     value = data.get(key, _ABSENT)
     if type(value) is list:
         return value
@@ -92,7 +92,7 @@ def array(data: Json, key: str, place: str = "") -> list[Any]:
 
 
 def whole(data: Json, key: str, place: str = "") -> int:
-    """A whole number that fits 64 bits with its sign; it must be there."""
+    """Return a required whole number of at most 64 bits, sign included."""
     value = data.get(key, _ABSENT)
     if type(value) is int and SMALLEST <= value <= LARGEST:
         return value
@@ -100,12 +100,12 @@ def whole(data: Json, key: str, place: str = "") -> int:
 
 
 def positive(data: Json, key: str, place: str = "") -> int:
-    """A number something is called by: it must be there, and from 1 to the largest of 64 bits."""
+    """Return a required number that identifies something: from 1 to the largest of 64 bits."""
     value = data.get(key, _ABSENT)
     if type(value) is int and 0 < value <= LARGEST:
         return value
     if type(value) is int and value <= 0:
-        raise Wrong(_joined(place, key), f"{value}, not a number from 1")
+        raise InvalidValue(_joined(place, key), f"{value}, not a number from 1")
     raise _not_whole(value, _joined(place, key))
 
 
@@ -114,7 +114,7 @@ def optional_whole(data: Json, key: str, place: str = "") -> int | None:
 
 
 def truth(data: Json, key: str, place: str = "") -> bool:
-    """`true` or `false`; it must be there."""
+    """Return a required `true` or `false`."""
     value = data.get(key, _ABSENT)
     if type(value) is bool:
         return value
@@ -122,7 +122,7 @@ def truth(data: Json, key: str, place: str = "") -> bool:
 
 
 def required_text(data: Json, key: str, place: str = "") -> str:
-    """Text whose field must be there; null is the empty text. A field that went missing is a redesign, not a blank."""
+    """Return text whose field is required; null is the empty text. A missing field is a redesign, not a blank."""
     value = data.get(key, _ABSENT)
     if type(value) is str:
         return value
@@ -132,7 +132,7 @@ def required_text(data: Json, key: str, place: str = "") -> str:
 
 
 def text(data: Json, key: str, place: str = "") -> str:
-    """Text that is always there: null and absent are the empty text."""
+    """Return text; null and absent are the empty text."""
     value = data.get(key)
     if type(value) is str:
         return value
@@ -142,12 +142,12 @@ def text(data: Json, key: str, place: str = "") -> str:
 
 
 def optional_text(data: Json, key: str, place: str = "") -> str | None:
-    """Text that may be missing: null, absent and empty are None."""
+    """Return text or None: null, absent and empty are None."""
     return text(data, key, place) or None
 
 
 def texts(data: Json, key: str, place: str = "") -> tuple[str, ...]:
-    """Texts in their order, exactly as given, each once; null and absent are none."""
+    """Return texts in order, unchanged, each once; null and absent are none."""
     if data.get(key) is None:
         return ()
     values = array(data, key, place)
@@ -161,12 +161,12 @@ def _joined(place: str, key: str) -> str:
     return f"{place}{'.' if place and key and key[0] != '[' else ''}{key}"
 
 
-def _not_whole(value: Any, where: str) -> Wrong:
+def _not_whole(value: Any, where: str) -> InvalidValue:
     if type(value) is int or type(value) is float:
         # A whole number beyond 64 bits may be decoded as a float: the two cannot be told apart here.
-        return Wrong(where, f"{value}, not a whole number of 64 bits")
+        return InvalidValue(where, f"{value}, not a whole number of 64 bits")
     return _mistyped(value, where, "a number")
 
 
-def _mistyped(value: Any, where: str, wanted: str) -> Wrong:
-    return Wrong(where, "missing" if value is _ABSENT else f"{_KINDS[type(value)]}, not {wanted}")
+def _mistyped(value: Any, where: str, wanted: str) -> InvalidValue:
+    return InvalidValue(where, "missing" if value is _ABSENT else f"{_KINDS[type(value)]}, not {wanted}")

@@ -9,8 +9,11 @@ from datetime import datetime
 
 from sellerwatch.agents.marketplace_circuit import EndpointFailure
 from sellerwatch.agents.outages import Observed
+from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.crawling.save_execution import save_execution
 from sellerwatch.crawling.task import Task, TaskStatus
+from sellerwatch.kernel.failure import Blame
 from sellerwatch.kernel.ids import ExecutionId, TaskId
 
 
@@ -22,8 +25,8 @@ def apply_outage(tx: CrawlTx, observed: Observed, in_hand: Set[TaskId], now: dat
 
 
 def give_back(tx: CrawlTx, failures: Sequence[EndpointFailure], in_hand: Set[TaskId], now: datetime) -> int:
-    """Tasks get back the tries that an outage took; one that had failed for it is to be done after all. Tasks in hand
-    are put back by the transaction that ends them."""
+    """Give tasks the retries back that an outage used, and reopen those that failed because of it. Tasks `in_hand` are
+    put back by the transaction that ends them. Return how many."""
     wanted = [failure.task_id for failure in failures if failure.task_id is not None]
     ids = [task_id for task_id in dict.fromkeys(wanted) if task_id not in in_hand]
     if not ids:
@@ -31,10 +34,11 @@ def give_back(tx: CrawlTx, failures: Sequence[EndpointFailure], in_hand: Set[Tas
     found = [task for task in tx.tasks.get_many(ids).values() if task.status in _REFUNDABLE]
     failed: dict[ExecutionId, list[Task]] = defaultdict(list)
     for task in tx.tasks.hold(found):
-        if task.status is TaskStatus.FAILED:
-            failed[task.execution_id].append(task)
-        else:
+        if task.status is not TaskStatus.FAILED:
             tx.tasks.save([task.give_back(now)], now)
+        elif task.failure is not None and task.failure.blame is Blame.MARKETPLACE:
+            # Not one that was cancelled, say, after it had failed.
+            failed[task.execution_id].append(task)
     for execution_id, tasks in sorted(failed.items()):
         _reopen(tx, execution_id, tasks, now)
     return len(found)
@@ -45,18 +49,21 @@ _REFUNDABLE = (TaskStatus.WAITING, TaskStatus.PUBLISHED, TaskStatus.RETRY, TaskS
 
 def _reopen(tx: CrawlTx, execution_id: ExecutionId, tasks: Sequence[Task], now: datetime) -> None:
     execution = tx.executions.get(execution_id)
-    if execution is None or (not execution.is_open and tx.executions.open_of(execution.seller_id) is not None):
+    if execution is None or execution.status is ExecutionStatus.FAILED:
+        # It was cancelled or had passed its deadline: it stays ended.
+        return
+    if not execution.is_open and tx.executions.open_of(execution.seller_id) is not None:
         return
     deadline = execution.deadline_at
     reopened = execution.reopen_tasks(len(tasks))
-    tx.executions.save(reopened if execution.is_open else replace(reopened, deadline_at=deadline))
+    save_execution(tx, execution, reopened if execution.is_open else replace(reopened, deadline_at=deadline))
     tx.tasks.save([task.give_back(now) for task in tasks], now)
 
 
 def extend_deadlines(tx: CrawlTx, since: datetime, now: datetime) -> None:
-    """The time since then, in which some endpoint was away at any moment, does not count for the deadlines of runs."""
+    """Move the deadlines of runs by the time since then, in which one endpoint or another did not answer."""
     for running in tx.executions.running():
         # Locked, and as it is now: others count the ends of its tasks meanwhile.
         run = tx.executions.get(running.execution_id)
         if run is not None and run.is_open and run.deadline_at is not None and run.started_at is not None:
-            tx.executions.save(replace(run, deadline_at=run.deadline_at + (now - max(since, run.started_at))))
+            save_execution(tx, run, replace(run, deadline_at=run.deadline_at + (now - max(since, run.started_at))))

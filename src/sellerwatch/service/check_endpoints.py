@@ -1,4 +1,4 @@
-"""Find out whether an endpoint answers, by asking it about something that has not failed.
+"""Check whether an endpoint answers, by asking it about something that has not failed.
 
 Two cases. An endpoint is silent: a few requests failed and it has answered nothing since. A task whose tries are spent
 waits then (`absorb_results.py`), because it may be broken itself or the marketplace may be away. And an endpoint's
@@ -29,7 +29,7 @@ SILENT_FOR = timedelta(seconds=10)
 LEFT_TO_TASKS = timedelta(seconds=2)
 #: The longest pause between two checks of open endpoints, for one that could not be asked.
 LONGEST_PAUSE = timedelta(seconds=30)
-#: Products asked about at most in one turn: with the one that failed, enough to open a circuit.
+#: Products asked about in one check at most: with the one that failed, enough to open a circuit.
 MOST_ASKED = 3
 #: Products or sellers looked at, beside those that failed, to find some to ask about; and completed tasks.
 LOOKED_AT = 50
@@ -37,8 +37,8 @@ TASKS_LOOKED_AT = 200
 
 
 def next_check(tx: CrawlTx, crawl: Crawl, last: datetime | None, now: datetime) -> datetime | None:
-    """Some time after the last failure of a silent endpoint, or when the probe of an open one is due. The same check
-    comes no sooner after the last one than that, for what could not be asked."""
+    """Return when to check next: some time after the last failure of a silent endpoint, or when the probe of an open
+    one is due. After a check that could not ask, the same pause is kept."""
     if any(pause.seller_id is None for pause in tx.marketplace.pauses()):
         return None
     times = []
@@ -83,13 +83,13 @@ async def _look(crawl: Crawl, endpoint: Endpoint) -> MarketplaceCircuit:
 
 
 def _is_silent(circuit: MarketplaceCircuit) -> bool:
-    """The token page is asked by who needs a token."""
+    """Whether it is closed and has not answered since its last failures. Work asks the token page."""
     return circuit.is_closed and bool(circuit.recent) and circuit.endpoint is not Endpoint.TOKEN
 
 
 def _questions(tx: CrawlTx, crawl: Crawl, circuit: MarketplaceCircuit) -> Iterator[Question]:
-    """About what has not failed. Where that is nothing, about what failed first: the probe of an open endpoint, and a
-    list, where one seller is enough to open the circuit."""
+    """Ask about what has not failed. Where there is nothing else, ask about what failed first: as the probe of an open
+    endpoint, and for a list, where one seller is enough to open the circuit."""
     failed = tuple(dict.fromkeys((*circuit.failed_subjects, *(each.subject for each in circuit.recent))))
     paused = {pause.seller_id for pause in tx.marketplace.pauses()}
     known = _totals(tx, failed) if circuit.endpoint is Endpoint.LIST else _products(tx, circuit.endpoint, failed)
@@ -110,7 +110,7 @@ def _seller_of(subject: str) -> SellerId:
 
 
 def _totals(tx: CrawlTx, failed: Collection[str]) -> list[tuple[str, SellerId]]:
-    """The total of each ACTIVE seller; of those of which a page failed, last."""
+    """Return the total of each ACTIVE seller; sellers with a page that failed come last."""
     of_failed = {_seller_of(subject) for subject in failed}
     active, _ = tx.sellers.page(status=SellerStatus.ACTIVE, offset=0, limit=LOOKED_AT + len(of_failed))
     ordered = sorted(active, key=lambda seller: seller.seller_id in of_failed)

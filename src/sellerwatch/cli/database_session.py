@@ -1,0 +1,140 @@
+"""The configured database, opened for one command: its settings, and commands and queries on it.
+
+It does not matter whether a service runs: the database is the truth, and a running service notices changes by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from sellerwatch.cli.session import actor
+from sellerwatch.cli.texts import Texts
+from sellerwatch.compose.alerts import send_alerts
+from sellerwatch.compose.database import open_clock, open_store, pool_clock
+from sellerwatch.compose.rules import crawl_rules, pool_rules
+from sellerwatch.crawling.absorb_batch import CrawlRules
+from sellerwatch.kernel.clock import Clock
+from sellerwatch.kernel.ids import Ids
+from sellerwatch.kernel.notices import Notice
+from sellerwatch.kernel.operations import OperationContext
+from sellerwatch.kernel.store import Store
+from sellerwatch.marketplaces.mustit.client import MustitMarketplace
+from sellerwatch.marketplaces.mustit.urls import Urls
+from sellerwatch.marketplaces.ports import TransportFailed, TransportProblem
+from sellerwatch.operations.ports import ServiceTx
+from sellerwatch.operations.session import OperationSession
+from sellerwatch.oversight.alerts import Alert
+from sellerwatch.settings.limits import TunableLimits
+from sellerwatch.settings.load import load
+from sellerwatch.settings.model import Settings
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class NoTransport:
+    """For rules that end runs: bodies are read and addresses made, but a command makes no requests."""
+
+    async def get(self, url: str, headers: object) -> Any:
+        raise TransportFailed(problem=TransportProblem.UNREACHABLE, detail="a command makes no requests")
+
+
+def crawl_rules_without_network(settings: Settings) -> CrawlRules:
+    """Return the rules of processing, with a marketplace that nothing is ever fetched from."""
+    urls = Urls(list_path=settings.marketplace_list_path)
+    marketplace = MustitMarketplace(NoTransport(), settings.marketplace_url, lambda _: "", urls=urls)
+    return crawl_rules(settings, marketplace)
+
+
+class CommandSession:
+    """Several pieces of work in a row on the one open database, each a transaction of its own.
+
+    Cut off between two of them, what the first ones did is kept: work that is about thousands of rows goes in steps.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store[ServiceTx],
+        clock: Clock,
+        runner: asyncio.Runner,
+        *,
+        origins: Mapping[str, str],
+        dry_run: bool = False,
+    ) -> None:
+        self.settings = settings
+        self._origins = origins
+        self._dry_run = dry_run
+        self._store = store
+        self._clock = clock
+        self._runner = runner
+        self._ids = Ids(clock, random.Random(os.urandom(16)))  # noqa: S311 - ids, no secrets
+        self._actor = actor()
+
+    def run(
+        self, command: Callable[Concatenate[ServiceTx, OperationContext, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run a command as one transaction."""
+        return self.wait(self.operations.run(command, *args, **kwargs))
+
+    def ask(
+        self, query: Callable[Concatenate[ServiceTx, OperationContext, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run a query on one consistent view of the database."""
+        return self.wait(self.operations.ask(query, *args, **kwargs))
+
+    def wait(self, operation: Coroutine[Any, Any, T]) -> T:
+        """Run an operation that takes several transactions to its end."""
+        return self._runner.run(operation)
+
+    @property
+    def now(self) -> datetime:
+        return self._clock.now()
+
+    def texts(self, family: str) -> Texts:
+        """Return a family of texts in the language of the setting LANGUAGE."""
+        return Texts(family, self.settings.language)
+
+    @cached_property
+    def operations(self) -> OperationSession:
+
+        return OperationSession(
+            store=self._store,
+            clock=pool_clock(self.settings, self._clock),
+            ids=self._ids,
+            rules=crawl_rules_without_network(self.settings),
+            pool=pool_rules(self.settings),
+            limits=TunableLimits(self.settings, self._origins),
+            deadline=timedelta(seconds=self.settings.run_deadline_seconds),
+            actor=self._actor,
+            language=self.settings.language,
+            dry_run=self._dry_run,
+            alert=self._alert,
+        )
+
+    async def _alert(self, notices: Sequence[Notice]) -> None:
+
+        now = self._clock.now()
+        alerts = [Alert(notice.kind, notice.subject, notice.text, now) for notice in notices]
+        await send_alerts(self.settings, alerts)
+
+
+@contextmanager
+def open_command_session(*, dry_run: bool) -> Iterator[CommandSession]:
+    """Open the configured database until the block ends."""
+    loaded = load(os.environ)
+    settings = loaded.settings
+    clock = open_clock(settings)
+    store = open_store(settings, clock=clock, inline=True)
+    try:
+        with asyncio.Runner() as runner:
+            yield CommandSession(settings, store, clock, runner, origins=loaded.origins, dry_run=dry_run)
+    finally:
+        store.close()

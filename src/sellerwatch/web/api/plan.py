@@ -1,0 +1,30 @@
+"""/api/v1/plan: whether the sellers fit into what the pool may ask, and when each run would finish."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from sellerwatch.reports.capacity import PlanView, show_plan
+from sellerwatch.web.api.authorization import ViewerSession
+from sellerwatch.web.api.models import PageNumber, PageSize
+from sellerwatch.web.api.view_route import ViewRoute
+
+router = APIRouter(prefix="/plan", tags=["metrics"], route_class=ViewRoute)
+
+
+@router.get("")
+async def plan(
+    session: ViewerSession,
+    agents: Annotated[
+        int | None, Query(ge=1, le=100_000, description="As if so many agents were available and rested.")
+    ] = None,
+    products: Annotated[
+        int, Query(ge=0, le=10_000_000, description="As if a seller never crawled had so many products.")
+    ] = 0,
+    page: PageNumber = 0,
+    size: PageSize = 20,
+) -> PlanView:
+    """Show whether the sellers fit into the pool's budget, and when each one's next run would finish."""
+    return await session.ask(show_plan, session.pool, session.rules.page_size, page, size, agents, products)

@@ -1,0 +1,37 @@
+"""The limits of the marketplace as a whole: requests as any agent, visits to the token page included."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from tests.simulated_service import settings_of
+from tests.simulation.service_world import ServiceWorld, play
+
+
+def gaps(stage: ServiceWorld) -> list[float]:
+    """Seconds between one request and the next. What robots.txt says is asked once, before anything else."""
+    log = [each.at for each in stage.simulator.marketplace.requests(0.0) if each.endpoint != "robots"]
+    return [later - earlier for earlier, later in pairwise(log)]
+
+
+@pytest.mark.parametrize(
+    ("limit", "at_least"),
+    [({"HOST_REQUESTS_PER_SECOND": 1}, 1.0), ({"HOST_CONCURRENCY": 1}, 0.2)],
+    ids=["one a second", "one at a time"],
+)
+def test_a_pool_without_tokens_keeps_the_hosts_limits(
+    migrated_template: Path, limit: dict[str, int], at_least: float
+) -> None:
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
+        async with stage.serving() as service:
+            await stage.crawl(service, sellers)
+        endpoints = {each.endpoint for each in stage.simulator.marketplace.requests(0.0)}
+        assert {"session", "list", "detail", "options"} <= endpoints
+        assert min(gaps(stage)) >= at_least - 0.001
+        stage.check_world()
+
+    # An answer takes 200 ms or more.
+    play(migrated_template, story, settings=settings_of(**limit), sellers=2, products=10, latency_ms=300)
