@@ -7,7 +7,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from tests.simulation.outages import HOUR, calm_settings
-from tests.simulation.stage import Stage, play
+from tests.simulation.service_world import ServiceWorld, play
 
 from sellerwatch.reports.day_metrics import DayMetrics, compute_all, crawling_metrics, daily_metrics
 from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
@@ -18,19 +18,19 @@ DAY = dt.timedelta(days=1)
 ENDPOINTS = ("list", "detail", "options")
 
 
-async def kept(stage: Stage) -> list[DayMetrics]:
+async def kept(stage: ServiceWorld) -> list[DayMetrics]:
     first = dt.date(2000, 1, 1)
     return list(await stage.store.read(lambda tx: tx.kept_days.between(None, first, first + 20_000 * DAY)))
 
 
-def days_before(stage: Stage) -> dt.date:
+def days_before(stage: ServiceWorld) -> dt.date:
     """Return a day before any seller was registered."""
     return stage.clock.now().date() - 30 * DAY
 
 
 def test_days_are_kept_in_the_operators_time_zone_and_equal_the_logs(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register(every=SIX_HOURLY, due=stage.clock.now())
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all(every=SIX_HOURLY, due=stage.clock.now())
         async with stage.serving(schedules=True) as service:
             for number in range(8):
                 await stage.clock.sleep(9 * HOUR)

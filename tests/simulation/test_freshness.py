@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from tests.simulation.outages import HOUR, MINUTE, calm_settings, plan
-from tests.simulation.stage import Stage, play
+from tests.simulation.service_world import ServiceWorld, play
 
 from sellerwatch.kernel.failure import FailureCode
 from sellerwatch.kernel.ids import SellerId
@@ -19,27 +19,27 @@ HOURLY = CrawlingInterval(1, IntervalUnit.HOURS)
 ALERTS = "SELECT kind, subject_id FROM activity WHERE kind IN ('seller.late', 'seller.fresh') ORDER BY id"
 
 
-async def fresh(stage: Stage) -> dict[SellerId, FreshnessView]:
+async def fresh(stage: ServiceWorld) -> dict[SellerId, FreshnessView]:
     return await stage.store.read(lambda tx: freshness_views(tx, stage.clock.now(), "en"))
 
 
-async def states(stage: Stage) -> set[FreshnessState]:
+async def states(stage: ServiceWorld) -> set[FreshnessState]:
     return {each.state for each in (await fresh(stage)).values()}
 
 
-async def causes(stage: Stage) -> set[FailureCode | None]:
+async def causes(stage: ServiceWorld) -> set[FailureCode | None]:
     return {None if each.cause is None else each.cause.code for each in (await fresh(stage)).values()}
 
 
-async def alerts(stage: Stage) -> list[tuple[str, str]]:
+async def alerts(stage: ServiceWorld) -> list[tuple[str, str]]:
     return [tuple(row) for row in await stage.store.read(lambda tx: tx.db.rows(ALERTS))]
 
 
 def test_sellers_are_never_read_then_fresh_then_late_for_as_long_as_the_marketplace_is_away(
     migrated_template: Path,
 ) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register(every=HOURLY, due=stage.clock.now() + timedelta(minutes=10))
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all(every=HOURLY, due=stage.clock.now() + timedelta(minutes=10))
         async with stage.serving(schedules=True):
             await stage.clock.sleep(MINUTE)
             assert await states(stage) == {FreshnessState.NEVER}
@@ -61,8 +61,8 @@ def test_sellers_are_never_read_then_fresh_then_late_for_as_long_as_the_marketpl
 
 
 def test_sellers_are_late_while_events_wait_for_more_than_a_minute(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.register(every=HOURLY, due=stage.clock.now())
+    async def story(stage: ServiceWorld) -> None:
+        await stage.register_all(every=HOURLY, due=stage.clock.now())
         stage.simulator.product_server.behave(ServerBehaviour(ServerMode.DOWN))
         async with stage.serving(schedules=True):
             await stage.clock.sleep(10 * MINUTE)
@@ -80,8 +80,8 @@ def test_sellers_are_late_while_events_wait_for_more_than_a_minute(migrated_temp
 
 
 def test_products_whose_parts_could_not_be_read_make_a_seller_incomplete(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.register(every=HOURLY, due=stage.clock.now())
+    async def story(stage: ServiceWorld) -> None:
+        await stage.register_all(every=HOURLY, due=stage.clock.now())
         product = stage.simulator.world.listing(stage.sellers[0])[0]
         plan(stage, FaultKind.WITHOUT_MODULE, 3 * HOUR, endpoint="detail", item_no=product)
         async with stage.serving(schedules=True):

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from tests.simulation.outages import HOUR, MINUTE, calm_settings, plan
-from tests.simulation.stage import Stage, play
+from tests.simulation.service_world import ServiceWorld, play
 
 from sellerwatch.catalog.changes import ChangeFilter
 from sellerwatch.compose.check_context import check_context_of
@@ -28,12 +28,12 @@ SIX_HOURLY = CrawlingInterval(6, IntervalUnit.HOURS)
 DAY = 24 * HOUR
 
 
-async def attention(stage: Stage, service: Service) -> list[AttentionView]:
+async def attention(stage: ServiceWorld, service: Service) -> list[AttentionView]:
     context = check_context_of(stage.settings, has_receiver=True, is_worker=True, is_scheduler=True)
     return list((await stage.session(service).ask(list_attention, context)).content)
 
 
-async def kinds(stage: Stage, service: Service) -> list[str]:
+async def kinds(stage: ServiceWorld, service: Service) -> list[str]:
     return [str(each.kind) for each in await attention(stage, service)]
 
 
@@ -62,7 +62,7 @@ def field_changes(events: Iterable[object]) -> Counter[str]:
     return found
 
 
-async def shown_changes(stage: Stage) -> Counter[str]:
+async def shown_changes(stage: ServiceWorld) -> Counter[str]:
     found: Counter[str] = Counter()
     cursor = None
     while True:
@@ -75,9 +75,9 @@ async def shown_changes(stage: Stage) -> Counter[str]:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_random_week_with_faults_is_shown_as_the_logs_have_it(migrated_template: Path, seed: int) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         rng = random.Random(seed)
-        sellers = await stage.register(every=SIX_HOURLY, due=stage.clock.now())
+        sellers = await stage.register_all(every=SIX_HOURLY, due=stage.clock.now())
         fresh_seen: set[FreshnessState] = set()
         async with stage.serving(schedules=True) as service:
             for hour in range(7 * 24):
@@ -114,7 +114,7 @@ def test_a_random_week_with_faults_is_shown_as_the_logs_have_it(migrated_templat
     play(migrated_template, story, settings=calm_settings(), sellers=2, products=20, seed=seed)
 
 
-async def check_days(stage: Stage) -> None:
+async def check_days(stage: ServiceWorld) -> None:
     """Each day that is kept has the requests that the marketplace and the events that the receiver logged on it."""
     first = dt.date(2000, 1, 1)
     kept = await stage.store.read(lambda tx: tx.kept_days.between(None, first, dt.date(2100, 1, 1)))
@@ -129,7 +129,7 @@ async def check_days(stage: Stage) -> None:
         assert (sum(day.requests for day in of_day), sum(day.delivered_events for day in of_day)) == (asked, arrived)
 
 
-async def check_freshness(stage: Stage) -> set[FreshnessState]:
+async def check_freshness(stage: ServiceWorld) -> set[FreshnessState]:
     """A seller with a part that is too old, or with an event that waits, is never shown as fresh."""
     now = stage.clock.now()
     views = await stage.store.read(lambda tx: freshness_views(tx, now, "en"))
@@ -146,8 +146,8 @@ async def check_freshness(stage: Stage) -> set[FreshnessState]:
 
 
 def test_trouble_appears_within_a_minute_once_and_goes_away(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.register(every=CrawlingInterval(1, IntervalUnit.HOURS), due=stage.clock.now())
+    async def story(stage: ServiceWorld) -> None:
+        await stage.register_all(every=CrawlingInterval(1, IntervalUnit.HOURS), due=stage.clock.now())
         async with stage.serving(schedules=True) as service:
             await stage.clock.sleep(30 * MINUTE)
             assert await kinds(stage, service) == []
@@ -170,8 +170,8 @@ def test_trouble_appears_within_a_minute_once_and_goes_away(migrated_template: P
 
 
 def test_a_calm_week_needs_nobody(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.register(every=SIX_HOURLY, due=stage.clock.now())
+    async def story(stage: ServiceWorld) -> None:
+        await stage.register_all(every=SIX_HOURLY, due=stage.clock.now())
         async with stage.serving(schedules=True) as service:
             for _ in range(28):
                 await stage.clock.sleep(6 * HOUR)

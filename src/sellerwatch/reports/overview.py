@@ -23,7 +23,7 @@ from sellerwatch.reports.dashboard import SellerTimes
 from sellerwatch.reports.freshness import FreshnessState, FreshnessView, SellerFreshness
 from sellerwatch.reports.ports import ReportsTx
 from sellerwatch.reports.service_state import CheckContext, ServiceState
-from sellerwatch.schedules.missed import starts_at
+from sellerwatch.schedules.next_run import starts_at
 from sellerwatch.schedules.queries import IntervalView
 
 DAY = timedelta(days=1)
