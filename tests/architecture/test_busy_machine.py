@@ -99,7 +99,7 @@ WAITS: dict[str, tuple[int, str]] = {
     "adapters/aws/test_sqs.py": (1, "SQS counts its visibility time-outs by its own clock"),
     "adapters/http/test_product_server.py": (1, "a server that trickles: the pace is what is tested"),
     "adapters/http/test_transport.py": (4, "servers that pause in mid-answer, and a cancellation at any moment"),
-    "contracts/test_limiter.py": (8, "Redis counts windows by its own clock, which cannot be set"),
+    "contracts/test_limiter.py": (9, "Redis counts windows by its own clock, which cannot be set"),
     "faults/test_redis_lost.py": (4, "Redis counts windows by its own clock, which cannot be set"),
     "pool/lending.py": (3, "the marketplace's side of the two suites above"),
     "pool/test_race.py": (1, "workers of one race give way to one another"),
