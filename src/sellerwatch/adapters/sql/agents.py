@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 
 from sellerwatch.adapters.sql.circuits import circuit_of
-from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.statements import AnyRow, Db, Repository
 from sellerwatch.agents.agent import Agent, AgentStatus
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.pool import Candidate
@@ -101,10 +101,7 @@ DELETE FROM token_usage_log WHERE log_id IN (
 """
 
 
-class SqlAgents:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlAgents(Repository):
     def candidates(self, at: Moment) -> Sequence[Candidate]:
         return [
             Candidate(
@@ -182,10 +179,7 @@ def user_agent_hash(user_agent: str) -> bytes:
     return hashlib.sha256(user_agent.encode()).digest()
 
 
-class SqlRemovedAgents:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlRemovedAgents(Repository):
     def add(self, user_agent: str, removed_at: datetime) -> None:
         self._db.run(ADD_REMOVED, {"hash": user_agent_hash(user_agent), "at": removed_at})
 
@@ -197,10 +191,7 @@ class SqlRemovedAgents:
         self._db.run(FORGET_REMOVED, {"hash": user_agent_hash(user_agent)})
 
 
-class SqlUsageLog:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlUsageLog(Repository):
     def last_hour(self, row: int, now: datetime) -> LastHour:
         r = self._db.row(LAST_HOUR, {"row": row, "since": now - timedelta(hours=1)})
         return LastHour(0, 0, 0, None) if r is None else LastHour(r[0], r[1], r[2], None if r[3] is None else int(r[3]))

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.statements import AnyRow, Repository
 from sellerwatch.agents.breaker import Breaker
 from sellerwatch.agents.circuit import Circuit
 from sellerwatch.kernel.circuit import CircuitState
@@ -57,10 +57,7 @@ ON CONFLICT (marketplace) DO NOTHING
 POOL = 0
 
 
-class SqlCircuits:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlCircuits(Repository):
     def get_rows(self, rows: Sequence[int]) -> dict[int, Circuit]:
         return {r[0]: circuit_of(r, 1) for r in self._db.hold(CIRCUITS, rows=rows)}
 

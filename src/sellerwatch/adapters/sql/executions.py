@@ -7,7 +7,7 @@ from datetime import datetime
 
 from sellerwatch.adapters.sql.columns import FAILURE, Columns, take_failure
 from sellerwatch.adapters.sql.paging import of_seller, read_page
-from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.statements import AnyRow, Repository
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.ports import NoteKind, WorkerInfo
 from sellerwatch.kernel.ids import ExecutionId, SellerId, TaskId, WorkerId
@@ -76,10 +76,7 @@ LEASED = "SELECT job FROM job_leases WHERE owner IN (:ids)"
 FREE = "UPDATE job_leases SET owner = NULL, lease_until = NULL WHERE job IN (:jobs) AND owner IN (:ids)"
 
 
-class SqlExecutions:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlExecutions(Repository):
     def add(self, execution: Execution) -> None:
         self._db.many(ADD.sql, [ADD.values(execution)])
 
@@ -109,10 +106,7 @@ class SqlExecutions:
         return [_execution(row) for row in self._db.rows(AT_WORK)]
 
 
-class SqlExecutionQueries:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlExecutionQueries(Repository):
     def newest(self, *, seller_id: SellerId | None, status: ExecutionStatus | None, limit: int) -> Sequence[Execution]:
         given = {"seller_id": seller_id, "status": status}
         where = " AND ".join(f"{name} = :{name}" for name, value in given.items() if value is not None)
@@ -127,10 +121,7 @@ class SqlExecutionQueries:
         return read_page(self._db, of_seller(TABLE, seller_id, status), ROW, _execution, cursor=cursor, limit=limit)
 
 
-class SqlRunNotes:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlRunNotes(Repository):
     def of(self, execution_id: ExecutionId) -> dict[NoteKind, dict[str, int]]:
         found: dict[NoteKind, dict[str, int]] = {kind: {} for kind in NoteKind}
         for kind, name, number in self._db.rows(OF_RUN, {"execution_id": execution_id}):
@@ -159,10 +150,7 @@ class SqlRunNotes:
         return [ExecutionId(row[0]) for row in self._db.rows(PAUSED_WITHOUT_RECHECK)]
 
 
-class SqlWorkers:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlWorkers(Repository):
     def enter(self, worker: WorkerInfo) -> None:
         self._db.run(
             ENTER,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import orjson
 import zstandard
 
-from sellerwatch.adapters.sql.statements import Db
+from sellerwatch.adapters.sql.statements import Repository
 from sellerwatch.catalog.differences import Change, creation
 from sellerwatch.catalog.ports import HistoryEntry
 from sellerwatch.catalog.product import ProductEvent
@@ -29,10 +29,7 @@ _LEVEL = -1
 _ALL = 2**31
 
 
-class SqlHistory:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlHistory(Repository):
     def add(self, entries: Iterable[HistoryEntry]) -> None:
         compress = zstandard.ZstdCompressor(level=_LEVEL).compress
         self._db.many(

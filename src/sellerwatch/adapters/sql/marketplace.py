@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.statements import AnyRow, Repository
 from sellerwatch.agents.agent import Outcome
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.marketplace_circuit import EndpointFailure, MarketplaceCircuit
@@ -51,10 +51,7 @@ ON CONFLICT (scope) DO NOTHING
 RESUME = "DELETE FROM marketplace_pauses WHERE scope = :scope"
 
 
-class SqlMarketplaceState:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlMarketplaceState(Repository):
     def circuits(self) -> Mapping[Endpoint, MarketplaceCircuit]:
         known = {circuit.endpoint: circuit for circuit in map(_circuit, self._db.rows(CIRCUITS))}
         return {endpoint: known.get(endpoint) or MarketplaceCircuit(endpoint) for endpoint in Endpoint}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from sellerwatch.adapters.sql.agents import stored_agents
-from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.statements import AnyRow, Db, Repository
 from sellerwatch.agents.agent_status import AgentDetails, CircuitEvent, Window
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.ports import StoredAgent
@@ -39,10 +39,7 @@ ORDER BY event_timestamp DESC, event_id DESC LIMIT :limit
 HOUR = timedelta(hours=1)
 
 
-class SqlPoolReport:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlPoolReport(Repository):
     def agents(self) -> Sequence[StoredAgent]:
         return stored_agents(self._db)
 

@@ -10,7 +10,7 @@ import zstandard
 
 from sellerwatch.adapters.sql.columns import Columns
 from sellerwatch.adapters.sql.paging import PageQuery, like, read_page
-from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.statements import AnyRow, Repository
 from sellerwatch.catalog.ports import ListCounts, PartKey, ProductCounts, RawPart, StoredBody
 from sellerwatch.catalog.product import PartType, Product, ProductState
 from sellerwatch.kernel.fast_values import make_with
@@ -113,10 +113,7 @@ _LOOKED_AT = {
 }
 
 
-class SqlProducts:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlProducts(Repository):
     def of_items(self, items: Sequence[ItemNo]) -> dict[ItemNo, Product]:
         found = map(_product, self._db.hold(f"{SELECT} WHERE item_no IN (:items)", items=items))
         return {product.item_no: product for product in found}
@@ -157,10 +154,7 @@ class SqlProducts:
         return int(self._db.value(COUNT_UNSEEN_SINCE, {"seller_id": seller_id, "since": since}))
 
 
-class SqlProductQueries:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlProductQueries(Repository):
     def complete_after(self, row: int, seller_id: SellerId | None, limit: int) -> Sequence[tuple[int, Product]]:
         of_seller = "seller_id = :seller_id AND " if seller_id else ""
         where = f"WHERE {of_seller}id > :row AND {_STATES[ProductState.COMPLETE]}"
@@ -198,10 +192,7 @@ class SqlProductQueries:
         return ProductCounts(present=int(row[0]), complete=int(row[1]), deleted=int(row[2]))
 
 
-class SqlProductBodies:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlProductBodies(Repository):
     def keep_raw(self, parts: Iterable[RawPart]) -> None:
         compress = zstandard.ZstdCompressor(level=_LEVEL).compress
         self._db.many(

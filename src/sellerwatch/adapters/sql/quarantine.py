@@ -10,7 +10,7 @@ from datetime import datetime
 import zstandard
 
 from sellerwatch.adapters.sql.paging import of_seller, read_page
-from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.statements import AnyRow, Repository
 from sellerwatch.catalog.ports import PartKey, UnknownField
 from sellerwatch.catalog.product import PartType
 from sellerwatch.catalog.quarantine import Case, CaseKind, CaseStatus, HeldPart, HeldStatus
@@ -90,10 +90,7 @@ DRIFT = "SELECT endpoint, path, times, item_no, first_seen_at, last_seen_at FROM
 LONGEST_PATH = 255
 
 
-class SqlQuarantine:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlQuarantine(Repository):
     def open_cases(self, seller_id: SellerId) -> Sequence[Case]:
         where = "WHERE seller_id = :seller_id AND status = 'OPEN' ORDER BY id"
         return [_case(row) for row in self._db.hold(f"{CASE} {where}", {"seller_id": seller_id})]
@@ -120,10 +117,7 @@ class SqlQuarantine:
         return [ExecutionId(row[0]) for row in rows]
 
 
-class SqlHeldParts:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlHeldParts(Repository):
     def held(self, items: Sequence[ItemNo]) -> dict[PartKey, HeldPart]:
         sql = f"{HELD.replace('{body}', 'NULL')} WHERE item_no IN (:items)"
         found = [_held(row) for row in self._db.rows(sql, items=items)] if items else ()
@@ -162,10 +156,7 @@ class SqlHeldParts:
         return [_held(row) for row in self._db.rows(f"{HELD.replace('{body}', 'raw_json')} {where}", given)]
 
 
-class SqlRemovals:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlRemovals(Repository):
     def held_of(self, seller_id: SellerId) -> Removal | None:
         where = "WHERE seller_id = :seller_id AND status = 'HELD'"
         row = self._db.hold_row(f"{REMOVAL} {where}", {"seller_id": seller_id})
@@ -189,10 +180,7 @@ class SqlRemovals:
         )
 
 
-class SqlDrift:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlDrift(Repository):
     def note(self, endpoint: str, paths: Iterable[str], item_no: ItemNo | None, now: datetime) -> None:
         given = {"endpoint": endpoint, "item_no": item_no, "now": now}
         self._db.many(NOTE_DRIFT, [given | {"path": path[:LONGEST_PATH]} for path in paths])

@@ -9,7 +9,7 @@ from typing import Any
 from sellerwatch.adapters.sql.columns import Columns, Get
 from sellerwatch.adapters.sql.engine import time_of
 from sellerwatch.adapters.sql.paging import like
-from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.statements import AnyRow, Repository
 from sellerwatch.kernel.ids import ScheduleId, SellerId
 from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
 from sellerwatch.schedules.schedule import Schedule, ScheduleStatus
@@ -53,10 +53,7 @@ DUE = f"{SELECT_SCHEDULE} WHERE status IN ('ACTIVE', 'FAILED') AND next_run_at <
 SEARCH = "(seller_id LIKE :like ESCAPE '!' OR name LIKE :like ESCAPE '!')"
 
 
-class SqlSellers:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlSellers(Repository):
     def get(self, seller_id: SellerId) -> Seller | None:
         row = self._db.hold_row(f"{SELLER.select} WHERE seller_id = :seller_id", {"seller_id": seller_id})
         return None if row is None else _seller(row)
@@ -77,10 +74,7 @@ class SqlSellers:
         return [_seller(row) for row in rows], self._db.value(f"SELECT COUNT(*) FROM sellers {where}", params)
 
 
-class SqlSchedules:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlSchedules(Repository):
     def of_seller(self, seller_id: SellerId) -> Schedule | None:
         return self._one("seller_id", seller_id)
 

@@ -11,7 +11,7 @@ from typing import Any
 from sellerwatch.adapters.sql.columns import FAILURE, Columns, take_failure
 from sellerwatch.adapters.sql.engine import time_of
 from sellerwatch.adapters.sql.paging import PageQuery, read_page
-from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.statements import AnyRow, Repository
 from sellerwatch.crawling.ports import TaskFilter
 from sellerwatch.crawling.task import OPEN_STATES, READY_STATES, Purpose, Task, TaskStatus, TaskType
 from sellerwatch.kernel.failure import Failure, failure_columns
@@ -117,10 +117,7 @@ COUNT = "SELECT seller_id, task_type, COUNT(*) FROM crawler_tasks"
 ROW = f"SELECT id, {TASK.listed} FROM crawler_tasks WHERE id IN (:rows)"
 
 
-class SqlTasks:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlTasks(Repository):
     def add(self, tasks: Iterable[Task]) -> int:
         return self._db.many(ADD_ONCE, [ADD.values(task, task.created_at) for task in tasks])
 
@@ -185,10 +182,7 @@ class SqlTasks:
             self._db.run(sql, {**dict(zip(names, given, strict=True)), "now": now}, task_ids=task_ids)
 
 
-class SqlTaskQueries:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlTaskQueries(Repository):
     def newest(
         self,
         *,
@@ -221,10 +215,7 @@ class SqlTaskQueries:
         return {TaskStatus(row[0]): row[1] for row in rows}
 
 
-class SqlRunTasks:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlRunTasks(Repository):
     def open_of(self, execution_id: ExecutionId, statuses: Sequence[TaskStatus]) -> Sequence[Task]:
         rows = self._db.hold(
             f"{SELECT} WHERE execution_id = :execution_id AND status IN (:statuses)",
@@ -254,10 +245,7 @@ class SqlRunTasks:
         return {(row[0], row[1]): row[2] for row in self._db.rows(TALLY, {"execution_id": execution_id})}
 
 
-class SqlTaskClaims:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlTaskClaims(Repository):
     def attempts_held(self, worker_id: WorkerId, task_ids: Sequence[TaskId]) -> dict[TaskId, int]:
         rows = self._db.hold(ATTEMPTS_HELD, {"worker_id": worker_id}, ids=task_ids)
         return {TaskId(row[0]): row[1] for row in rows}

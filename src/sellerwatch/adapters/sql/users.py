@@ -8,7 +8,7 @@ from typing import Any
 
 from sellerwatch.access.logins import Failures
 from sellerwatch.access.users import Role, User
-from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.statements import AnyRow, Repository
 
 SELECT = """SELECT name, role, password_hash, created_at, updated_at, must_change, version, last_login_at FROM users"""
 
@@ -37,10 +37,7 @@ DELETE FROM login_attempts WHERE id IN (
 """
 
 
-class SqlUsers:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlUsers(Repository):
     def get(self, name: str) -> User | None:
         row = self._db.hold_row(f"{SELECT} WHERE name = :name", {"name": name})
         return None if row is None else _user(row)
@@ -58,10 +55,7 @@ class SqlUsers:
         self._db.run("DELETE FROM users WHERE name = :name", {"name": name})
 
 
-class SqlLogins:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlLogins(Repository):
     def get(self, keys: Sequence[bytes]) -> Mapping[bytes, Failures]:
         statement = "SELECT who_hash, failures, last_at FROM login_attempts WHERE who_hash IN (:keys)"
         return {bytes(r[0]): Failures(r[1], r[2]) for r in self._db.hold(statement, keys=keys)}
