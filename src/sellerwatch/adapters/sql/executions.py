@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 
 from sellerwatch.adapters.sql.columns import FAILURE, Columns, take_failure
@@ -25,9 +26,9 @@ EXECUTION = Columns[Execution](
         "open_seller_id": lambda execution: execution.seller_id if execution.is_open else None,
     },
     written="progress_rate success_rate open_seller_id",
+    read_as={"status": ExecutionStatus},
 )
 SELECT = EXECUTION.select
-ROW = f"SELECT id, {EXECUTION.listed} FROM {TABLE} WHERE id IN (:rows)"
 ADD = EXECUTION.insert()
 SAVE = EXECUTION.update("execution_id", without="schedule_id seller_id created_at started_by")
 
@@ -118,7 +119,8 @@ class SqlExecutionQueries(Repository):
     def page(
         self, *, seller_id: SellerId | None, status: ExecutionStatus | None, cursor: Cursor | None, limit: int
     ) -> Page[Execution]:
-        return read_page(self._db, of_seller(TABLE, seller_id, status), ROW, _execution, cursor=cursor, limit=limit)
+        query = of_seller(TABLE, seller_id, status)
+        return read_page(self._db, query, EXECUTION.select_rows, _execution, cursor=cursor, limit=limit)
 
 
 class SqlRunNotes(Repository):
@@ -152,17 +154,7 @@ class SqlRunNotes(Repository):
 
 class SqlWorkers(Repository):
     def enter(self, worker: WorkerInfo) -> None:
-        self._db.run(
-            ENTER,
-            {
-                "worker_id": worker.worker_id,
-                "role": worker.role,
-                "host": worker.host,
-                "pid": worker.pid,
-                "started_at": worker.started_at,
-                "heartbeat_at": worker.heartbeat_at,
-            },
-        )
+        self._db.run(ENTER, asdict(worker))
 
     def beat(self, worker_id: WorkerId, now: datetime) -> None:
         self._db.run(BEAT, {"worker_id": worker_id, "now": now})
@@ -184,5 +176,4 @@ class SqlWorkers(Repository):
 
 def _execution(row: AnyRow) -> Execution:
     values = EXECUTION.by_name(row)
-    failure, status = take_failure(values), ExecutionStatus(values["status"])
-    return Execution(**values | {"failure": failure, "status": status})
+    return Execution(failure=take_failure(values), **values)

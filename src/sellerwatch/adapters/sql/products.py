@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from operator import attrgetter
 
 import zstandard
 
@@ -21,15 +20,15 @@ PRODUCT = Columns[Product](
     "products",
     same="product_id item_no seller_id created_at updated_at is_complete is_changed version missing_runs last_seen_at"
     " last_seen_execution deleted_at name",
-    other={
-        "minishop_data_hash": attrgetter("minishop_hash"),
-        "detail_data_hash": attrgetter("detail_hash"),
-        "option_data_hash": attrgetter("option_hash"),
+    named={
+        "minishop_data_hash": "minishop_hash",
+        "detail_data_hash": "detail_hash",
+        "option_data_hash": "option_hash",
     },
     written="is_complete",
+    read_as={"is_changed": bool},
 )
 SELECT = PRODUCT.select
-ROW = f"SELECT id, {PRODUCT.listed} FROM products WHERE id IN (:rows)"
 ADD = PRODUCT.insert()
 SAVE = PRODUCT.update("item_no", without="product_id created_at")
 
@@ -179,7 +178,7 @@ class SqlProductQueries(Repository):
             within.append(only.pop("is_complete"))
         given = {"seller_id": seller_id, "like": like(search or "").lower()}
         query = PageQuery("products", given, within, only, newest_first=False)
-        return read_page(self._db, query, ROW, _product, cursor=cursor, limit=limit)
+        return read_page(self._db, query, PRODUCT.select_rows, _product, cursor=cursor, limit=limit)
 
     def count(self, seller_id: SellerId | None = None, state: ProductState | None = None) -> int:
         asked = ["seller_id = :seller_id"] if seller_id else []
@@ -246,8 +245,4 @@ class SqlProductBodies(Repository):
 
 
 def _product(row: AnyRow) -> Product:
-    values = PRODUCT.by_name(row)
-    for part in ("minishop", "detail", "option"):
-        values[f"{part}_hash"] = values.pop(f"{part}_data_hash")
-    values["is_changed"] = bool(values["is_changed"])
-    return make_with(Product, **values)
+    return make_with(Product, **PRODUCT.by_name(row))

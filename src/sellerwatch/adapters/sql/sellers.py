@@ -21,7 +21,10 @@ INTERVAL: Mapping[str, Get] = {
 }
 
 SELLER = Columns[Seller](
-    "sellers", same="seller_id name status total_product_count created_at updated_at", other=INTERVAL
+    "sellers",
+    same="seller_id name status total_product_count created_at updated_at",
+    other=INTERVAL,
+    read_as={"status": SellerStatus},
 )
 ADD_SELLER = SELLER.insert()
 SAVE_SELLER = SELLER.update("seller_id", without="created_at")
@@ -35,6 +38,7 @@ SCHEDULE = Columns[Schedule](
         "schedule_expression": lambda schedule: schedule.expression,
     },
     written="schedule_rule schedule_expression",
+    read_as={"status": ScheduleStatus},
 )
 ADD_SCHEDULE = SCHEDULE.insert()
 SAVE_SCHEDULE = SCHEDULE.update("schedule_id", without="seller_id schedule_rule created_at")
@@ -102,14 +106,12 @@ class SqlSchedules(Repository):
 
 def _seller(row: AnyRow) -> Seller:
     values = SELLER.by_name(row)
-    interval, status = _take_interval(values), SellerStatus(values["status"])
-    return Seller(**values | {"interval": interval, "status": status})
+    return Seller(interval=_take_interval(values), **values)
 
 
 def _schedule(row: AnyRow) -> Schedule:
     values = SCHEDULE.by_name(row)
-    interval, status = _take_interval(values), ScheduleStatus(values["status"])
-    return Schedule(**values | {"interval": interval, "status": status, "waiting_start": time_of(row[-1])})
+    return Schedule(interval=_take_interval(values), waiting_start=time_of(row[-1]), **values)
 
 
 def _take_interval(values: dict[str, Any]) -> CrawlingInterval:

@@ -19,11 +19,22 @@ from sellerwatch.kernel.fast_values import make_with
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.paging import Cursor, Page
 
+# Looked up in a dictionary, an enumeration's member costs a tenth of calling the class.
+_TYPES = {str(each): each for each in TaskType}
+_PURPOSES = {str(each): each for each in Purpose}
+_STATUSES = {str(each): each for each in TaskStatus}
+
 TASK = Columns[Task](
     "crawler_tasks",
     same="task_id execution_id seller_id task_type request_url created_at available_at purpose item_no page_no status"
     " retry_count published_at started_at completed_at publish_count attempt worker_id lost_leases requests_made note",
-    other={"agent_id": attrgetter("agent_row"), **FAILURE},
+    named={"agent_id": "agent_row"},
+    other=FAILURE,
+    read_as={
+        "task_type": _TYPES.__getitem__,
+        "purpose": _PURPOSES.__getitem__,
+        "status": _STATUSES.__getitem__,
+    },
 )
 SELECT = TASK.select
 
@@ -114,8 +125,6 @@ GROUP BY task_type, status"""
 
 COUNT = "SELECT seller_id, task_type, COUNT(*) FROM crawler_tasks"
 
-ROW = f"SELECT id, {TASK.listed} FROM crawler_tasks WHERE id IN (:rows)"
-
 
 class SqlTasks(Repository):
     def add(self, tasks: Iterable[Task]) -> int:
@@ -202,7 +211,7 @@ class SqlTaskQueries(Repository):
         return [task_of(row) for row in rows]
 
     def page(self, choice: TaskFilter, cursor: Cursor | None, limit: int) -> Page[Task]:
-        return read_page(self._db, _page_query(choice), ROW, task_of, cursor=cursor, limit=limit)
+        return read_page(self._db, _page_query(choice), TASK.select_rows, task_of, cursor=cursor, limit=limit)
 
     def count(self, choice: TaskFilter) -> Mapping[tuple[SellerId, TaskType], int]:
         given = vars(choice)
@@ -299,12 +308,6 @@ class SqlTaskClaims(Repository):
         return [task_of(row) for row in self._db.rows(f"{SELECT} {where}", {"worker_id": worker_id})]
 
 
-# Looked up in a dictionary, an enumeration's member costs a tenth of calling the class.
-_TYPES = {str(each): each for each in TaskType}
-_PURPOSES = {str(each): each for each in Purpose}
-_STATUSES = {str(each): each for each in TaskStatus}
-
-
 def _page_query(choice: TaskFilter) -> PageQuery:
     """Return the query for a page of tasks. A run has its own index, whose few rows are sorted; a seller and a status
     have ordered ones."""
@@ -323,10 +326,6 @@ def _page_query(choice: TaskFilter) -> PageQuery:
 
 def task_of(row: AnyRow) -> Task:
     values = TASK.by_name(row)
-    values["task_type"] = _TYPES[values["task_type"]]
-    values["purpose"] = _PURPOSES[values["purpose"]]
-    values["status"] = _STATUSES[values["status"]]
-    values["agent_row"] = values.pop("agent_id")
     values["failure"] = take_failure(values)
     values["is_final"] = values["status"] is TaskStatus.FAILED
     return make_with(Task, **values)
