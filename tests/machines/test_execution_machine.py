@@ -83,7 +83,7 @@ class ExecutionMachine(RuleBasedStateMachine):
             self.tasks[at[pick % len(at)]] = failed.retry(self.now)
             return
         self.tasks[at[pick % len(at)]] = failed
-        self.run = self.run.fail_task(self.now)
+        self.run = self.run.record(self.now, failed=1)
 
     @rule(pick=PICK)
     def a_running_task_is_put_back(self, pick: int) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from sellerwatch.agents.agent import Agent
-from sellerwatch.agents.agent_status import AgentDetails, CircuitEvent
+from sellerwatch.agents.agent_status import AgentDetails, CircuitEventView
 from sellerwatch.agents.breaker import Breaker
 from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.endpoints import Endpoint
@@ -18,6 +18,7 @@ from sellerwatch.agents.pool import Candidate, Grant, Lending
 from sellerwatch.agents.token import Token
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.ids import SellerId, TaskId, UserAgentId, WorkerId
+from sellerwatch.kernel.views import View
 from sellerwatch.oversight.ports import AuditTx
 
 
@@ -82,8 +83,8 @@ class StoredAgent:
     token_expires_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class LastHour:
+@dataclass(frozen=True)
+class LastHourView(View):
     """What an agent did in the last hour, from the usage log."""
 
     requests: int
@@ -133,7 +134,7 @@ class RemovedAgents(Protocol):
 class UsageLog(Protocol):
     """One entry for each request: as which agent it was made and how it ended."""
 
-    def last_hour(self, row: int, now: datetime) -> LastHour: ...
+    def last_hour(self, row: int, now: datetime) -> LastHourView: ...
 
     def add(self, uses: Sequence[UsageEntry]) -> None: ...
 
@@ -284,7 +285,7 @@ class PoolReport(Protocol):
     def standings(self, at: Moment, limits: Limits) -> Sequence[AgentDetails]:
         """Return every agent in the order of its number, its window as the next claim will find it."""
 
-    def circuit_events(self, row: int, limit: int) -> Sequence[CircuitEvent]:
+    def circuit_events(self, row: int, limit: int) -> Sequence[CircuitEventView]:
         """Return the history of an agent's circuit, newest first."""
 
 

@@ -13,7 +13,7 @@ from sellerwatch.adapters.sql.statements import AnyRow, Db, Repository
 from sellerwatch.agents.agent import Agent, AgentStatus
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.pool import Candidate
-from sellerwatch.agents.ports import LastHour, StoredAgent, UsageEntry
+from sellerwatch.agents.ports import LastHourView, StoredAgent, UsageEntry
 from sellerwatch.agents.token import Token
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.ids import UserAgentId
@@ -172,27 +172,15 @@ class SqlRemovedAgents(Repository):
 
 
 class SqlUsageLog(Repository):
-    def last_hour(self, row: int, now: datetime) -> LastHour:
-        r = self._db.row(LAST_HOUR, {"row": row, "since": now - timedelta(hours=1)})
-        return LastHour(0, 0, 0, None) if r is None else LastHour(r[0], r[1], r[2], None if r[3] is None else int(r[3]))
+    def last_hour(self, row: int, now: datetime) -> LastHourView:
+        found = self._db.row(LAST_HOUR, {"row": row, "since": now - timedelta(hours=1)}) or (0, 0, 0, None)
+        requests, succeeded, too_many, average = found
+        return LastHourView(requests, succeeded, too_many, None if average is None else int(average))
 
     def add(self, uses: Sequence[UsageEntry]) -> None:
-        self._db.many(
-            ADD_USAGE,
-            [
-                (
-                    use.agent_row,
-                    use.token_row,
-                    use.status,
-                    use.milliseconds,
-                    use.succeeded,
-                    use.too_many,
-                    use.too_many,
-                    use.at,
-                )
-                for use in uses
-            ],
-        )
+        # Twice: a 429 is what "rate limited" means here.
+        rows = [(*use[:-1], use.too_many, use.at) for use in uses]
+        self._db.many(ADD_USAGE, rows)
 
     def forget(self, before: datetime, limit: int) -> int:
         if self._db.shared:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from sellerwatch.adapters.sql.agents import stored_agents
 from sellerwatch.adapters.sql.statements import AnyRow, Db, Repository
-from sellerwatch.agents.agent_status import AgentDetails, CircuitEvent, Window
+from sellerwatch.agents.agent_status import AgentDetails, CircuitEventView, Window
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.ports import StoredAgent
 from sellerwatch.kernel.clock import Moment
@@ -59,8 +59,8 @@ class SqlPoolReport(Repository):
             for stored in self.agents()
         ]
 
-    def circuit_events(self, row: int, limit: int) -> Sequence[CircuitEvent]:
-        return [CircuitEvent(r[0], r[1], r[2], r[3]) for r in self._db.rows(EVENTS, {"row": row, "limit": limit})]
+    def circuit_events(self, row: int, limit: int) -> Sequence[CircuitEventView]:
+        return [CircuitEventView(*r) for r in self._db.rows(EVENTS, {"row": row, "limit": limit})]
 
 
 class _Windows:
