@@ -19,7 +19,8 @@ import pytest
 from alembic.script import ScriptDirectory
 from sqlalchemy import Column, Engine, MetaData, Table, Text, create_engine, insert, inspect, select
 from tests.adapters.sql import reflected
-from tests.adapters.sql.conftest import NOW, NewDatabase
+from tests.adapters.sql.conftest import NewDatabase
+from tests.builders import NOW
 from tests.conftest import ENGINES
 
 from sellerwatch.adapters.sql.engine import is_mysql
