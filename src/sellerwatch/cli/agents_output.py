@@ -8,7 +8,8 @@ from datetime import datetime
 from sellerwatch.agents.agent import AgentStatus
 from sellerwatch.agents.agent_status import EXPIRED
 from sellerwatch.agents.pool_status import PoolStatusView
-from sellerwatch.agents.queries import AgentDetailView, AgentView, LastHourView
+from sellerwatch.agents.ports import LastHourView
+from sellerwatch.agents.queries import AgentDetailView, AgentView
 from sellerwatch.cli import session
 from sellerwatch.cli.output import print_facts, print_table
 from sellerwatch.cli.session import say
