@@ -66,7 +66,7 @@ def _names_of_settings(tree: ast.AST) -> set[str]:
 
 def waiting_shortly(tree: ast.AST) -> Iterator[str]:
     """Real sleeps of any length, and bounds that a busy machine may exceed. `sleep(0)` lets others run and waits for
-    nothing. Inside `run_virtually` no time passes: such a file has no real sleep to find here."""
+    nothing; a clock's own `sleep` is virtual or has a bound beside it."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
@@ -91,21 +91,41 @@ def _number(call: ast.Call, where: int | str) -> float | None:
     return None
 
 
-def across(rule: Rule, exempt: set[str]) -> list[str]:
-    found = []
-    for path in sorted(TESTS.rglob("*.py")):
-        name = path.relative_to(TESTS).as_posix()
-        if name not in exempt:
-            found += [f"{name}: {said}" for said in rule(ast.parse(path.read_text("utf-8")))]
-    return found
+#: Real waits that are meant: how many a file has, and why they cannot be virtual or a condition. None of them bounds
+#: what must happen: a busy machine makes these tests slower, and changes no result.
+WAITS: dict[str, tuple[int, str]] = {
+    "waiting.py": (2, "the pauses between two looks at a condition"),
+    "servers.py": (1, "a server has no other sign that it is up than an answer"),
+    "adapters/aws/test_sqs.py": (1, "SQS counts its visibility time-outs by its own clock"),
+    "adapters/http/test_product_server.py": (1, "a server that trickles: the pace is what is tested"),
+    "adapters/http/test_transport.py": (4, "servers that pause in mid-answer, and a cancellation at any moment"),
+    "contracts/test_limiter.py": (8, "Redis counts windows by its own clock, which cannot be set"),
+    "faults/test_redis_lost.py": (4, "Redis counts windows by its own clock, which cannot be set"),
+    "pool/lending.py": (3, "the marketplace's side of the two suites above"),
+    "pool/test_race.py": (1, "workers of one race give way to one another"),
+    "faults/test_mariadb.py": (1, "a database in another process is asked until it is back"),
+    "faults/fleet.py": (4, "eight processes are harmed at random moments"),
+    "journeys/test_at_scale.py": (1, "a frozen Redis stays frozen for longer than a request may take"),
+    "simulator/test_simulator_http.py": (1, "a client that does not read for a while"),
+    "kernel/test_virtual_time.py": (6, "these sleeps run on a virtual loop: they cost nothing"),
+}
 
 
-#: Time is virtual there: their sleeps and bounds cost nothing and end exactly.
-VIRTUAL = {"kernel/test_virtual_time.py"}
+def across(rule: Rule) -> dict[str, list[str]]:
+    """What each file of the tests breaks of a rule."""
+    files = {path.relative_to(TESTS).as_posix(): path for path in sorted(TESTS.rglob("*.py"))}
+    found = {name: list(rule(ast.parse(path.read_text("utf-8")))) for name, path in files.items()}
+    return {name: said for name, said in found.items() if said}
 
 
 def test_no_test_limits_how_long_an_example_may_take() -> None:
-    assert across(limiting_examples, set()) == []
+    assert across(limiting_examples) == {}
+
+
+def test_every_real_wait_is_listed_with_its_reason_and_none_bounds_what_must_happen() -> None:
+    found = across(waiting_shortly)
+    assert [said for waits in found.values() for said in waits if "gives up" in said] == []
+    assert {name: len(waits) for name, waits in found.items()} == {name: number for name, (number, _) in WAITS.items()}
 
 
 def test_the_settings_every_test_starts_from_limit_no_example() -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.crawling.practice import Practice
+from tests.crawling.crawl_world import CrawlWorld
 
 from sellerwatch.adapters.sql.store import SqlStore
 
 
 @pytest.fixture
-async def practice(inline_store: SqlStore) -> Practice:
-    return await Practice(inline_store).open()
+async def practice(inline_store: SqlStore) -> CrawlWorld:
+    return await CrawlWorld(inline_store).open()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.builders import MINUTE, NOW, execution_id, ids, worker_id
-from tests.crawling.practice import ONE, a_marketplace
+from tests.builders import MINUTE, StoppedClock, execution_id, worker_id
+from tests.crawling.crawl_world import ONE, a_marketplace
+from tests.world import StoreWorld
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -17,7 +18,7 @@ from sellerwatch.catalog.announce import LOOK_BACK, Announcer, LastEventMissing
 from sellerwatch.catalog.history import states
 from sellerwatch.catalog.policies import NO_POLICIES, parse_policies
 from sellerwatch.catalog.product import PartType, Product, ProductEvent
-from sellerwatch.kernel.ids import ItemNo, OutboxId, ProductId, ReplayableIds
+from sellerwatch.kernel.ids import ItemNo, OutboxId, ProductId
 from sellerwatch.outbox.event import Event, read_event
 from sellerwatch.outbox.message import Message, MessageStatus
 from sellerwatch.simulator.rendering import Renderer
@@ -27,16 +28,16 @@ ALL = tuple(PartType)
 CREATED, UPDATED, DELETED = ProductEvent.CREATED, ProductEvent.UPDATED, ProductEvent.DELETED
 
 
-class Shop:
-    """One product of the simulator's world, read and told as often as a test wants."""
+class ProductWorld(StoreWorld):
+    """One product of the simulator's world, read and announced as often as a test wants."""
+
+    clock: StoppedClock
 
     def __init__(self, store: SqlStore) -> None:
-        self.store = store
+        super().__init__(store, StoppedClock())
         self.world, self.renderer = World(5, 1, 3, 5), Renderer(5)
         self.market = a_marketplace()
         self.item = ItemNo(self.world.listing(ONE)[0])
-        self.ids = ids(5)
-        self.now = NOW
         self.policies = NO_POLICIES
 
     def change(self, **fields: Any) -> None:
@@ -49,11 +50,10 @@ class Shop:
 
     async def told_by_a_run(self, parts: Collection[PartType] = ALL) -> Message | None:
         """A run reads these parts of the product as it is now; says which event is new."""
-        self.now += MINUTE
-        now, draw, read = self.now, ReplayableIds(self.ids), self._read(parts)
+        self.clock.time += MINUTE
+        now, read = self.now, self._read(parts)
 
-        def work(tx: Transaction) -> Message | None:
-            drawn = draw.replay()
+        def work(tx: Transaction, drawn: Iterator[str]) -> Message | None:
             product_batch = ProductBatch(tx.products.of_items([self.item]))
             new_id = ProductId(next(drawn))
             for part in read:
@@ -75,7 +75,7 @@ class Shop:
             tx.history.add(product_batch.history)
             return told
 
-        return await self.store.transact(work)
+        return await self.transact_with_ids(work)
 
     def _read(self, parts: Collection[PartType]) -> list[Part]:
         product = self.world.product(self.item)
@@ -93,8 +93,7 @@ class Shop:
         return (await self.store.read(lambda tx: tx.products.of_items([self.item])))[self.item]
 
     async def messages(self) -> list[Message]:
-        product_id = (await self.product()).product_id
-        return list(await self.store.read(lambda tx: tx.product_outbox.latest_of(product_id, 100)))[::-1]
+        return await self.messages_of(self.item)
 
     async def events(self) -> list[Event]:
         return [read_event(message.payload) for message in await self.messages()]
@@ -120,20 +119,20 @@ class Shop:
 
 
 @pytest.fixture
-def shop(inline_store: SqlStore) -> Shop:
-    return Shop(inline_store)
+def shop(inline_store: SqlStore) -> ProductWorld:
+    return ProductWorld(inline_store)
 
 
 def fields(event: Event) -> dict[str, tuple[Any, Any]]:
     return {change.field: (change.before, change.after) for change in event.changes}
 
 
-async def test_a_product_that_is_not_whole_is_not_told(shop: Shop) -> None:
+async def test_a_product_that_is_not_whole_is_not_told(shop: ProductWorld) -> None:
     assert await shop.told_by_a_run([PartType.MINISHOP, PartType.DETAIL]) is None
     assert await shop.messages() == []
 
 
-async def test_the_first_completion_is_told_as_a_creation_with_the_whole_truth(shop: Shop) -> None:
+async def test_the_first_completion_is_told_as_a_creation_with_the_whole_truth(shop: ProductWorld) -> None:
     message = await shop.told_by_a_run()
     assert message is not None
     assert (message.event_type, message.version, message.item_no) == (CREATED, 1, shop.item)
@@ -144,20 +143,20 @@ async def test_the_first_completion_is_told_as_a_creation_with_the_whole_truth(s
     assert (await shop.product()).version == 1
 
 
-async def test_parts_that_came_in_different_runs_make_one_creation(shop: Shop) -> None:
+async def test_parts_that_came_in_different_runs_make_one_creation(shop: ProductWorld) -> None:
     assert await shop.told_by_a_run([PartType.MINISHOP]) is None
     assert await shop.told_by_a_run([PartType.OPTION]) is None
     assert await shop.told_by_a_run([PartType.DETAIL]) is not None
     assert [event.product_data for event in await shop.events()] == [shop.truth]
 
 
-async def test_where_nothing_changed_nothing_is_told(shop: Shop) -> None:
+async def test_where_nothing_changed_nothing_is_told(shop: ProductWorld) -> None:
     await shop.told_by_a_run()
     assert await shop.told_by_a_run() is None
     assert len(await shop.messages()) == 1
 
 
-async def test_a_change_is_told_with_exactly_what_changed(shop: Shop) -> None:
+async def test_a_change_is_told_with_exactly_what_changed(shop: ProductWorld) -> None:
     await shop.told_by_a_run()
     await shop.end(MessageStatus.COMPLETED)
     before = shop.truth
@@ -171,7 +170,9 @@ async def test_a_change_is_told_with_exactly_what_changed(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("part", PartType)
-async def test_a_change_of_any_part_is_told_though_the_others_were_not_read_again(shop: Shop, part: PartType) -> None:
+async def test_a_change_of_any_part_is_told_though_the_others_were_not_read_again(
+    shop: ProductWorld, part: PartType
+) -> None:
     await shop.told_by_a_run()
     await shop.end(MessageStatus.COMPLETED)
     before = shop.truth
@@ -193,7 +194,7 @@ async def test_a_change_of_any_part_is_told_though_the_others_were_not_read_agai
     [MessageStatus.COMPLETED, MessageStatus.SENDING, MessageStatus.FAILED, MessageStatus.WAITING],
     ids=["delivered", "being-sent", "failed-for-good", "tried-once"],
 )
-async def test_an_event_that_may_have_been_seen_is_never_changed(shop: Shop, seen: MessageStatus) -> None:
+async def test_an_event_that_may_have_been_seen_is_never_changed(shop: ProductWorld, seen: MessageStatus) -> None:
     await shop.told_by_a_run()
     await shop.end(seen)
     first = (await shop.messages())[0]
@@ -204,7 +205,7 @@ async def test_an_event_that_may_have_been_seen_is_never_changed(shop: Shop, see
     assert (two.event_type, two.version) == (UPDATED, 2)
 
 
-async def test_a_change_of_a_creation_that_nobody_has_seen_stays_a_creation_with_no_changes(shop: Shop) -> None:
+async def test_a_change_of_a_creation_that_nobody_has_seen_stays_a_creation_with_no_changes(shop: ProductWorld) -> None:
     created = await shop.told_by_a_run()
     assert created is not None
     shop.restock(41)
@@ -218,7 +219,7 @@ async def test_a_change_of_a_creation_that_nobody_has_seen_stays_a_creation_with
     assert (product.version, product.is_changed) == (1, False)
 
 
-async def told_twice(shop: Shop) -> None:
+async def told_twice(shop: ProductWorld) -> None:
     """A creation that arrived, and a change of it that still waits."""
     await shop.told_by_a_run()
     await shop.end(MessageStatus.COMPLETED)
@@ -226,7 +227,7 @@ async def told_twice(shop: Shop) -> None:
     await shop.told_by_a_run()
 
 
-async def test_several_changes_that_nobody_has_seen_are_merged_into_one_event(shop: Shop) -> None:
+async def test_several_changes_that_nobody_has_seen_are_merged_into_one_event(shop: ProductWorld) -> None:
     before = shop.truth
     await told_twice(shop)
     waiting = (await shop.messages())[-1]
@@ -240,7 +241,7 @@ async def test_several_changes_that_nobody_has_seen_are_merged_into_one_event(sh
     assert (await shop.product()).version == 2
 
 
-async def test_a_field_changed_twice_is_one_change_from_what_was_last_told(shop: Shop) -> None:
+async def test_a_field_changed_twice_is_one_change_from_what_was_last_told(shop: ProductWorld) -> None:
     before = shop.truth
     await told_twice(shop)
     shop.restock(42)
@@ -248,7 +249,9 @@ async def test_a_field_changed_twice_is_one_change_from_what_was_last_told(shop:
     assert fields((await shop.events())[-1]) == {"stock": (before["stock"], 42)}
 
 
-async def test_changes_that_cancel_each_other_out_withdraw_the_event_and_give_its_version_back(shop: Shop) -> None:
+async def test_changes_that_cancel_each_other_out_withdraw_the_event_and_give_its_version_back(
+    shop: ProductWorld,
+) -> None:
     before = shop.truth
     await told_twice(shop)
     assert (await shop.product()).version == 2
@@ -259,7 +262,7 @@ async def test_changes_that_cancel_each_other_out_withdraw_the_event_and_give_it
     assert (product.version, product.is_changed, product.due_event()) == (1, False, None)
 
 
-async def test_the_version_that_was_given_back_is_used_again_so_that_none_is_missing(shop: Shop) -> None:
+async def test_the_version_that_was_given_back_is_used_again_so_that_none_is_missing(shop: ProductWorld) -> None:
     before = shop.truth
     await told_twice(shop)
     shop.change(stock=before["stock"], sold_out=before["soldOut"])
@@ -269,7 +272,7 @@ async def test_the_version_that_was_given_back_is_used_again_so_that_none_is_mis
     assert [event.version for event in await shop.events()] == [1, 2]
 
 
-async def test_what_was_changed_back_after_it_was_seen_is_a_change_of_its_own(shop: Shop) -> None:
+async def test_what_was_changed_back_after_it_was_seen_is_a_change_of_its_own(shop: ProductWorld) -> None:
     before = shop.truth
     await told_twice(shop)
     await shop.end(MessageStatus.COMPLETED)
@@ -278,7 +281,7 @@ async def test_what_was_changed_back_after_it_was_seen_is_a_change_of_its_own(sh
     assert fields((await shop.events())[-1]) == {"stock": (41, before["stock"])}
 
 
-async def test_changes_behind_an_event_that_failed_for_good_merge_into_one_that_waits(shop: Shop) -> None:
+async def test_changes_behind_an_event_that_failed_for_good_merge_into_one_that_waits(shop: ProductWorld) -> None:
     await told_twice(shop)
     await shop.end(MessageStatus.FAILED)
     for stock in (42, 43, 44):
@@ -288,7 +291,7 @@ async def test_changes_behind_an_event_that_failed_for_good_merge_into_one_that_
     assert [(event.version, fields(event)) for event in held] == [(3, {"stock": (41, 44)})]
 
 
-async def test_an_event_that_an_operator_discarded_is_not_what_the_receiver_was_last_told(shop: Shop) -> None:
+async def test_an_event_that_an_operator_discarded_is_not_what_the_receiver_was_last_told(shop: ProductWorld) -> None:
     before = shop.truth
     await told_twice(shop)
     await shop.end(MessageStatus.DISCARDED)
@@ -298,7 +301,7 @@ async def test_an_event_that_an_operator_discarded_is_not_what_the_receiver_was_
     assert (event.version, fields(event)) == (3, {"stock": (before["stock"], 42)})
 
 
-async def test_a_change_back_to_what_was_told_before_the_discarded_event_is_nothing_to_tell(shop: Shop) -> None:
+async def test_a_change_back_to_what_was_told_before_the_discarded_event_is_nothing_to_tell(shop: ProductWorld) -> None:
     before = shop.truth
     await told_twice(shop)
     await shop.end(MessageStatus.DISCARDED)
@@ -308,7 +311,9 @@ async def test_a_change_back_to_what_was_told_before_the_discarded_event_is_noth
     assert (len(await shop.messages()), product.version, product.is_changed) == (2, 2, False)
 
 
-async def test_a_product_whose_every_event_was_discarded_is_told_whole_as_a_change_of_nothing(shop: Shop) -> None:
+async def test_a_product_whose_every_event_was_discarded_is_told_whole_as_a_change_of_nothing(
+    shop: ProductWorld,
+) -> None:
     # The receiver knows nothing of it. To refuse would stop the run, and every later one, at this product.
     await shop.told_by_a_run()
     await shop.end(MessageStatus.DISCARDED)
@@ -321,7 +326,7 @@ async def test_a_product_whose_every_event_was_discarded_is_told_whole_as_a_chan
     assert {change.before for change in event.changes} == {None}
 
 
-async def test_what_was_last_told_is_found_behind_many_discarded_events(shop: Shop) -> None:
+async def test_what_was_last_told_is_found_behind_many_discarded_events(shop: ProductWorld) -> None:
     before = shop.truth
     await shop.told_by_a_run()
     await shop.end(MessageStatus.COMPLETED)
@@ -334,7 +339,7 @@ async def test_what_was_last_told_is_found_behind_many_discarded_events(shop: Sh
     assert fields((await shop.events())[-1]) == {"stock": (before["stock"], 49)}
 
 
-async def test_an_outbox_that_lost_the_last_event_is_said_loudly(shop: Shop) -> None:
+async def test_an_outbox_that_lost_the_last_event_is_said_loudly(shop: ProductWorld) -> None:
     await told_twice(shop)
     await shop.store.transact(lambda tx: tx.db.run("DELETE FROM product_outbox"))
     shop.restock(42)
@@ -344,7 +349,7 @@ async def test_an_outbox_that_lost_the_last_event_is_said_loudly(shop: Shop) -> 
     assert (await shop.product()).is_changed is False, "nothing of that run was kept"
 
 
-async def deleted(shop: Shop) -> None:
+async def deleted(shop: ProductWorld) -> None:
     """Told as gone; how that is proved is not the matter here."""
     product, now = await shop.product(), shop.now
     gone = product.announce(DELETED, now)
@@ -357,7 +362,9 @@ async def deleted(shop: Shop) -> None:
     await shop.store.transact(work)
 
 
-async def test_a_product_that_comes_back_is_created_again_and_never_merged_into_its_deletion(shop: Shop) -> None:
+async def test_a_product_that_comes_back_is_created_again_and_never_merged_into_its_deletion(
+    shop: ProductWorld,
+) -> None:
     await shop.told_by_a_run()
     await shop.end(MessageStatus.COMPLETED)
     await deleted(shop)
@@ -369,7 +376,7 @@ async def test_a_product_that_comes_back_is_created_again_and_never_merged_into_
     assert not (await shop.product()).is_deleted
 
 
-async def test_a_change_after_the_return_is_one_of_the_new_creation(shop: Shop) -> None:
+async def test_a_change_after_the_return_is_one_of_the_new_creation(shop: ProductWorld) -> None:
     await shop.told_by_a_run()
     await shop.end(MessageStatus.COMPLETED)
     await deleted(shop)
@@ -380,14 +387,14 @@ async def test_a_change_after_the_return_is_one_of_the_new_creation(shop: Shop) 
     assert (last.event_type, last.version, last.changes, last.product_data) == (CREATED, 3, (), shop.truth)
 
 
-async def replayed(shop: Shop) -> dict[str, Any]:
+async def replayed(shop: ProductWorld) -> dict[str, Any]:
     """The last state of the product's history."""
     product_id = (await shop.product()).product_id
     entries = await shop.store.read(lambda tx: tx.history.of_product(product_id))
     return dict(list(states(entries))[-1][1])
 
 
-async def test_the_history_goes_on_from_a_state_that_was_found_behind_a_discarded_event(shop: Shop) -> None:
+async def test_the_history_goes_on_from_a_state_that_was_found_behind_a_discarded_event(shop: ProductWorld) -> None:
     before = shop.truth
     await told_twice(shop)
     await shop.end(MessageStatus.DISCARDED)
@@ -404,7 +411,9 @@ async def test_the_history_goes_on_from_a_state_that_was_found_behind_a_discarde
     }
 
 
-async def test_the_history_goes_on_from_a_state_that_withdrew_an_event_and_was_inside_a_tolerance(shop: Shop) -> None:
+async def test_the_history_goes_on_from_a_state_that_withdrew_an_event_and_was_inside_a_tolerance(
+    shop: ProductWorld,
+) -> None:
     shop.policies = parse_policies("stock=2")
     shop.restock(30)
     await shop.told_by_a_run()

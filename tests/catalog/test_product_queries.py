@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tests.builders import NOW, a_context, a_product, worker_id
-from tests.crawling.practice import ONE, Practice
+from tests.crawling.crawl_world import ONE, CrawlWorld
 
 from sellerwatch.catalog.ports import RawPart
 from sellerwatch.catalog.product import PartType, Product, ProductNotFound, ProductState
@@ -23,15 +23,15 @@ from sellerwatch.kernel.ids import ItemNo
 from sellerwatch.outbox.message import MessageStatus
 
 
-async def show(practice: Practice, item: ItemNo) -> ProductDetailView:
+async def show(practice: CrawlWorld, item: ItemNo) -> ProductDetailView:
     return await practice.store.read(lambda tx: show_product(tx, a_context(), item, practice.market))
 
 
-async def product_of(practice: Practice, item: ItemNo) -> Product:
+async def product_of(practice: CrawlWorld, item: ItemNo) -> Product:
     return await practice.store.read(lambda tx: find_product(tx, item))
 
 
-async def test_complete_products_are_what_the_world_says(practice: Practice) -> None:
+async def test_complete_products_are_what_the_world_says(practice: CrawlWorld) -> None:
     await practice.crawl()
     products = [await product_of(practice, item) for item in practice.items()]
     found = await practice.store.read(lambda tx: current_products(tx, products, practice.market))
@@ -40,12 +40,12 @@ async def test_complete_products_are_what_the_world_says(practice: Practice) -> 
     assert await practice.store.read(lambda tx: current_products(tx, [], practice.market)) == []
 
 
-async def test_a_product_that_is_not_there_is_refused(practice: Practice) -> None:
+async def test_a_product_that_is_not_there_is_refused(practice: CrawlWorld) -> None:
     with pytest.raises(ProductNotFound, match="There is no product 7"):
         await show(practice, ItemNo(7))
 
 
-async def test_an_incomplete_product_is_shown_as_far_as_it_was_read(practice: Practice) -> None:
+async def test_an_incomplete_product_is_shown_as_far_as_it_was_read(practice: CrawlWorld) -> None:
     item = practice.items()[0]
     sold = practice.world.product(item)
     assert sold is not None
@@ -64,7 +64,7 @@ async def test_an_incomplete_product_is_shown_as_far_as_it_was_read(practice: Pr
     assert await practice.store.read(lambda tx: last_event_data(tx, product)) == {}
 
 
-async def test_a_body_that_cannot_be_read_falls_back_to_what_was_told(practice: Practice) -> None:
+async def test_a_body_that_cannot_be_read_falls_back_to_what_was_told(practice: CrawlWorld) -> None:
     await practice.crawl()
     item = practice.items()[0]
     product = await product_of(practice, item)
@@ -79,7 +79,7 @@ async def test_a_body_that_cannot_be_read_falls_back_to_what_was_told(practice: 
     assert found.problem != str(current.problem)
 
 
-async def test_a_deleted_product_is_what_was_last_told_of_it(practice: Practice) -> None:
+async def test_a_deleted_product_is_what_was_last_told_of_it(practice: CrawlWorld) -> None:
     await practice.crawl()
     item = practice.items()[0]
     truth = practice.world.truth(item)
@@ -89,7 +89,7 @@ async def test_a_deleted_product_is_what_was_last_told_of_it(practice: Practice)
     assert (found.state, found.product_data) == (ProductState.DELETED, truth)
 
 
-async def test_the_last_event_says_what_holds_it_and_held_parts_are_named(practice: Practice) -> None:
+async def test_the_last_event_says_what_holds_it_and_held_parts_are_named(practice: CrawlWorld) -> None:
     run = await practice.crawl()
     item = practice.items()[0]
     ((first, _),) = await practice.events(item)
@@ -108,4 +108,4 @@ async def test_the_last_event_says_what_holds_it_and_held_parts_are_named(practi
     assert found.last_event == last
     assert found.held == [HeldPartView.of(held)]
     assert [stored.part for stored in found.stored_parts] == ["list", "detail", "options"]
-    assert found.seller_name == f"Shop {ONE}"
+    assert found.seller_name == f"상점 {ONE}"

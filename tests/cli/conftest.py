@@ -6,12 +6,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
+from sellerwatch.adapters.sql.store import SqlStore
+
+from .cli_world import CliWorld, Run
+
+__all__ = ["Run", "clean_environment", "refused"]
 
 
 def clean_environment(**settings: str) -> dict[str, str]:
@@ -81,6 +85,11 @@ def run(warm: subprocess.Popen[str], tmp_path: Path, tmp_path_factory: pytest.Te
         return done
 
     return sellerwatch
+
+
+@pytest.fixture
+def office(run: Run, inline_store: SqlStore, database_file: Path) -> CliWorld:
+    return CliWorld(run, inline_store, database_file)
 
 
 def refused(done: subprocess.CompletedProcess[str], code: int) -> str:

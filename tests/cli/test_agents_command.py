@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from typer.core import TyperGroup
 
 from sellerwatch.adapters.permit_marker import PermitMarkerFile
 from sellerwatch.adapters.sealing import AesGcmSealer
-from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.limits import Limits
@@ -27,19 +25,14 @@ from sellerwatch.cli import agents, limits
 from sellerwatch.kernel.clock import Moment, SystemClock, moment
 from sellerwatch.kernel.ids import UserAgentId, WorkerId
 
-from .conftest import Run, refused
-from .prepared import Office
+from .cli_world import CliWorld
+from .conftest import refused
 
 HOUR = timedelta(hours=1)
 SECRET = "eyJ0b2tlbiI6.known-token-5f1c9d2e.tail"
 OLD, NEW = b"o" * 32, b"n" * 32
 USER_AGENT = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 VERBS = ("show", "remove", "suspend", "recover", "block", "unblock", "rotate")
-
-
-@pytest.fixture
-def office(run: Run, inline_store: SqlStore, database_file: Path) -> Office:
-    return Office(run, inline_store, database_file)
 
 
 @pytest.fixture
@@ -52,11 +45,11 @@ def keys(*given: tuple[str, bytes]) -> str:
     return ",".join(f"{name}:{base64.b64encode(key).decode()}" for name, key in given)
 
 
-def id_of(office: Office, row: int) -> UserAgentId:
+def id_of(office: CliWorld, row: int) -> UserAgentId:
     return office.see(lambda tx: tx.agents.get_rows([row])[row].user_agent_id)
 
 
-def give_token(office: Office, row: int, now: datetime, key: tuple[str, bytes] = ("old", OLD)) -> None:
+def give_token(office: CliWorld, row: int, now: datetime, key: tuple[str, bytes] = ("old", OLD)) -> None:
     user_agent_id = id_of(office, row)
     sealed = AesGcmSealer([key]).seal(
         f"{SECRET}-{row}", bound_to=user_agent_id, nid="n", mustit_uid="u", issued_at=now, expires_at=now + HOUR
@@ -81,7 +74,7 @@ def lend(tx: Transaction, row: int, number: int, at: Moment) -> None:
     tx.permits.answer([permit.number for permit in lent], at)
 
 
-def block_all(office: Office, now: datetime, first: int = 1) -> None:
+def block_all(office: CliWorld, now: datetime, first: int = 1) -> None:
     def work(tx: Transaction) -> None:
         everyone = tx.agents.get_rows(range(first, 101))
         tx.agents.save({row: agent.block(now, "no token in 3 tries") for row, agent in everyone.items()})
@@ -92,7 +85,7 @@ def block_all(office: Office, now: datetime, first: int = 1) -> None:
 # Looking
 
 
-def test_a_fresh_pool_is_a_hundred_agents_that_may_all_work(office: Office) -> None:
+def test_a_fresh_pool_is_a_hundred_agents_that_may_all_work(office: CliWorld) -> None:
     listed = office.json("agents", "list")["content"]
     assert [agent["number"] for agent in listed] == list(range(1, 101))
     assert {(agent["status"], agent["healthScore"], agent["why"], agent["backAt"]) for agent in listed} == {
@@ -101,7 +94,7 @@ def test_a_fresh_pool_is_a_hundred_agents_that_may_all_work(office: Office) -> N
     assert "Agents (100)" in office.said("agents", "list")
 
 
-def test_an_empty_pool_says_how_to_add_an_agent(office: Office) -> None:
+def test_an_empty_pool_says_how_to_add_an_agent(office: CliWorld) -> None:
     office.do(lambda tx: tx.db.run("DELETE FROM user_agent_pool"))
     assert "sellerwatch agents add" in office.said("agents", "list")
     assert office.json("agents", "list") == {"content": []}
@@ -112,7 +105,7 @@ def test_an_empty_pool_says_how_to_add_an_agent(office: Office) -> None:
     assert "0 of 0 agents are available (0 %)" in office.said("agents", "status")
 
 
-def test_the_list_is_narrowed_by_state(office: Office, now: datetime) -> None:
+def test_the_list_is_narrowed_by_state(office: CliWorld, now: datetime) -> None:
     assert "No agent is BLOCKED. All of them: sellerwatch agents list" in office.said(
         "agents", "list", "--status", "BLOCKED"
     )
@@ -125,7 +118,7 @@ def test_the_list_is_narrowed_by_state(office: Office, now: datetime) -> None:
     assert "when unblocked" in office.said("agents", "list", "--status", "BLOCKED")
 
 
-def test_the_list_says_why_an_agent_rests_and_when_it_is_back(office: Office, now: datetime) -> None:
+def test_the_list_says_why_an_agent_rests_and_when_it_is_back(office: CliWorld, now: datetime) -> None:
     def prepare(tx: Transaction) -> None:
         lend(tx, 1, 80, moment(SystemClock()))
         open_circuit(tx, 2, now)
@@ -153,7 +146,7 @@ def test_the_list_says_why_an_agent_rests_and_when_it_is_back(office: Office, no
     assert listed[4]["token"]["ageSeconds"] < 60
 
 
-def test_show_says_what_an_agent_did_in_the_last_hour_and_what_became_of_it(office: Office, now: datetime) -> None:
+def test_show_says_what_an_agent_did_in_the_last_hour_and_what_became_of_it(office: CliWorld, now: datetime) -> None:
     def prepare(tx: Transaction) -> None:
         tx.usage_log.add(
             [UsageEntry(7, None, 200, 100, succeeded=True, too_many=False, at=now - timedelta(minutes=5))] * 3
@@ -176,7 +169,7 @@ def test_show_says_what_an_agent_did_in_the_last_hour_and_what_became_of_it(offi
     assert "It made no request in the last hour." in office.said("agents", "show", "8")
 
 
-def test_the_status_of_the_pool_has_the_agreed_names(office: Office, now: datetime) -> None:
+def test_the_status_of_the_pool_has_the_agreed_names(office: CliWorld, now: datetime) -> None:
     def prepare(tx: Transaction) -> None:
         lend(tx, 1, 3, moment(SystemClock()))
         agents = tx.agents.get_rows([2, 3])
@@ -211,7 +204,7 @@ def test_the_status_of_the_pool_has_the_agreed_names(office: Office, now: dateti
         assert part in said
 
 
-def test_a_pool_that_is_blocked_says_the_rate_and_the_way_out(office: Office, now: datetime) -> None:
+def test_a_pool_that_is_blocked_says_the_rate_and_the_way_out(office: CliWorld, now: datetime) -> None:
     block_all(office, now)
     said = office.said("agents", "status")
     assert "Crawling is stopped: 0 of 100 agents are available (0 %)" in said
@@ -222,7 +215,7 @@ def test_a_pool_that_is_blocked_says_the_rate_and_the_way_out(office: Office, no
     assert (status["availableRate"], status["breaker"]["state"]) == (20.0, "CLOSED")
 
 
-def test_a_restored_database_says_why_windows_are_full_and_until_when(office: Office) -> None:
+def test_a_restored_database_says_why_windows_are_full_and_until_when(office: CliWorld) -> None:
     PermitMarkerFile(office.file).write(1000)
     told = office.json("agents", "status")["windowsFull"]
     assert "restored from an older copy: when a service starts" in told["why"]
@@ -245,7 +238,7 @@ def test_a_restored_database_says_why_windows_are_full_and_until_when(office: Of
 # Doing
 
 
-def test_an_agent_is_added_once_and_must_be_a_header(office: Office) -> None:
+def test_an_agent_is_added_once_and_must_be_a_header(office: CliWorld) -> None:
     made = office.json("agents", "add", USER_AGENT)
     assert (made["number"], made["userAgent"], made["status"], made["token"]) == (101, USER_AGENT, "AVAILABLE", None)
     assert "already" in office("agents", "add", USER_AGENT).stderr
@@ -254,7 +247,7 @@ def test_an_agent_is_added_once_and_must_be_a_header(office: Office) -> None:
     assert "Added agent #102" in office.said("agents", "add", USER_AGENT + " x")
 
 
-def test_a_removed_agent_is_gone_and_its_string_is_said(office: Office) -> None:
+def test_a_removed_agent_is_gone_and_its_string_is_said(office: CliWorld) -> None:
     text = office.see(lambda tx: tx.agents.get_rows([9])[9].user_agent)
     assert text in office.said("agents", "remove", "9")
     assert "no agent 9" in refused(office("agents", "show", "9"), 1)
@@ -262,7 +255,7 @@ def test_a_removed_agent_is_gone_and_its_string_is_said(office: Office) -> None:
     assert (entry.action, (entry.before or {})["userAgent"]) == ("agent.remove", text)
 
 
-def test_suspending_and_recovering_are_on_the_trail_with_before_and_after(office: Office, now: datetime) -> None:
+def test_suspending_and_recovering_are_on_the_trail_with_before_and_after(office: CliWorld, now: datetime) -> None:
     assert "SUSPENDED until" in office.said("agents", "suspend", "7")
     agent = office.see(lambda tx: tx.agents.get_rows([7])[7])
     assert agent.suspended_until is not None
@@ -286,7 +279,7 @@ def test_suspending_and_recovering_are_on_the_trail_with_before_and_after(office
     ids=" ".join,
 )
 def test_a_dry_run_shows_what_would_be_done_and_changes_nothing(
-    office: Office, now: datetime, words: tuple[str, ...]
+    office: CliWorld, now: datetime, words: tuple[str, ...]
 ) -> None:
     give_token(office, 7, now)
     before = office.everything()
@@ -295,7 +288,7 @@ def test_a_dry_run_shows_what_would_be_done_and_changes_nothing(
     assert office.everything() == before
 
 
-def test_what_is_printed_is_in_the_language_of_the_setting(office: Office, now: datetime) -> None:
+def test_what_is_printed_is_in_the_language_of_the_setting(office: CliWorld, now: datetime) -> None:
     office.do(lambda tx: open_circuit(tx, 2, now))
     assert "연속 실패 3회로 서킷이 열림" in office("agents", "list", LANGUAGE="ko").stdout
     assert "사용 가능" in office("agents", "status", LANGUAGE="ko").stdout
@@ -304,7 +297,7 @@ def test_what_is_printed_is_in_the_language_of_the_setting(office: Office, now: 
 
 
 @pytest.mark.parametrize(("given", "rest"), [("90s", 90), ("30m", 1800), ("2 H", 7200), ("1d", 86400)])
-def test_a_rest_is_a_number_and_a_unit(office: Office, now: datetime, given: str, rest: int) -> None:
+def test_a_rest_is_a_number_and_a_unit(office: CliWorld, now: datetime, given: str, rest: int) -> None:
     office.said("agents", "suspend", "7", "--for", given)
     until = office.see(lambda tx: tx.agents.get_rows([7])[7].suspended_until)
     assert until is not None
@@ -312,12 +305,12 @@ def test_a_rest_is_a_number_and_a_unit(office: Office, now: datetime, given: str
 
 
 @pytest.mark.parametrize("given", ["", "2", "h", "0s", "366d", "999999999d", "-1h", "1w"])
-def test_what_is_no_rest_is_bad_usage(office: Office, given: str) -> None:
+def test_what_is_no_rest_is_bad_usage(office: CliWorld, given: str) -> None:
     assert "is not a length of time" in refused(office("agents", "suspend", "7", "--for", given), 2)
     assert office.trail() == []
 
 
-def test_blocking_needs_a_reason_and_unblocking_closes_the_circuit(office: Office, now: datetime) -> None:
+def test_blocking_needs_a_reason_and_unblocking_closes_the_circuit(office: CliWorld, now: datetime) -> None:
     assert office("agents", "block", "7").returncode == 2
     office.do(lambda tx: open_circuit(tx, 7, now))
     assert "is BLOCKED: a complaint." in office.said("agents", "block", "7", "--reason", " a  complaint ")
@@ -327,7 +320,7 @@ def test_blocking_needs_a_reason_and_unblocking_closes_the_circuit(office: Offic
     assert (shown["status"], shown["circuit"]["state"], shown["reason"]) == ("AVAILABLE", "CLOSED", None)
 
 
-def test_several_agents_are_handled_one_by_one(office: Office) -> None:
+def test_several_agents_are_handled_one_by_one(office: CliWorld) -> None:
     answer = office.json("agents", "block", "1", "2", "999", "--reason", "x", code=3)
     assert answer["done"] == [id_of(office, 1), id_of(office, 2)]
     assert [(one["id"], one["errorCode"]) for one in answer["refused"]] == [("999", "AGENT_NOT_FOUND")]
@@ -336,7 +329,7 @@ def test_several_agents_are_handled_one_by_one(office: Office) -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_an_unknown_agent_is_one_sentence_and_a_name_that_is_none_is_bad_usage(office: Office, verb: str) -> None:
+def test_an_unknown_agent_is_one_sentence_and_a_name_that_is_none_is_bad_usage(office: CliWorld, verb: str) -> None:
     more = ["--reason", "x"] if verb == "block" else []
     before = office.everything()
     assert "no agent 999" in refused(office("agents", verb, "999", *more), 1)
@@ -344,7 +337,7 @@ def test_an_unknown_agent_is_one_sentence_and_a_name_that_is_none_is_bad_usage(o
     assert office.everything() == before
 
 
-def test_a_rotated_token_is_gone_and_only_its_dates_are_on_the_trail(office: Office, now: datetime) -> None:
+def test_a_rotated_token_is_gone_and_only_its_dates_are_on_the_trail(office: CliWorld, now: datetime) -> None:
     give_token(office, 1, now)
     assert "was discarded" in office.said("agents", "rotate", "1")
     assert office.json("agents", "show", "1")["token"] is None
@@ -353,7 +346,7 @@ def test_a_rotated_token_is_gone_and_only_its_dates_are_on_the_trail(office: Off
     assert (set(entry.before or {}), entry.after) == ({"tokenIssuedAt"}, {"tokenIssuedAt": None})
 
 
-def test_rekeyed_tokens_open_when_the_old_key_is_gone(office: Office, now: datetime) -> None:
+def test_rekeyed_tokens_open_when_the_old_key_is_gone(office: CliWorld, now: datetime) -> None:
     for row in (1, 2):
         give_token(office, row, now)
     both = keys(("new", NEW), ("old", OLD))
@@ -372,7 +365,7 @@ def test_rekeyed_tokens_open_when_the_old_key_is_gone(office: Office, now: datet
     assert (entry.action, entry.after) == ("agent.rekey", {"keyId": "new", "resealed": 2, "unopened": 0})
 
 
-def test_a_token_that_no_key_opens_is_named_and_left_alone(office: Office, now: datetime) -> None:
+def test_a_token_that_no_key_opens_is_named_and_left_alone(office: CliWorld, now: datetime) -> None:
     give_token(office, 1, now)
     give_token(office, 2, now, ("new", NEW))
     done = office("agents", "rekey", "--json", TOKEN_KEYS=keys(("new", NEW)))
@@ -382,7 +375,7 @@ def test_a_token_that_no_key_opens_is_named_and_left_alone(office: Office, now: 
     assert f"sellerwatch agents rotate {id_of(office, 1)}" in said.stderr
 
 
-def test_without_tokens_there_is_nothing_to_seal(office: Office) -> None:
+def test_without_tokens_there_is_nothing_to_seal(office: CliWorld) -> None:
     assert "nothing to encrypt" in office.said("agents", "rekey")
 
 
@@ -411,7 +404,7 @@ def webhook() -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 
 def test_a_block_and_a_suspension_by_hand_are_told_to_the_webhook(
-    office: Office, webhook: tuple[str, list[dict[str, Any]]]
+    office: CliWorld, webhook: tuple[str, list[dict[str, Any]]]
 ) -> None:
     url, heard = webhook
     office("agents", "block", "1", "--reason", "a complaint", ALERT_WEBHOOK_URL=url)
@@ -426,7 +419,9 @@ def test_a_block_and_a_suspension_by_hand_are_told_to_the_webhook(
 # What is never shown
 
 
-def test_nothing_of_a_token_is_in_any_output_or_in_the_clear_bytes_of_the_files(office: Office, now: datetime) -> None:
+def test_nothing_of_a_token_is_in_any_output_or_in_the_clear_bytes_of_the_files(
+    office: CliWorld, now: datetime
+) -> None:
     for row in range(1, 6):
         give_token(office, row, now)
     stored = [token for _, _, token in office.see(lambda tx: tx.tokens.sealed())]

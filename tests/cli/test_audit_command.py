@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import getpass
-from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine
 from tests import recorded
 from tests.builders import NOW
 
-from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.oversight.audit import AuditEntry
 
-from .conftest import Run
-from .prepared import NAME, SELLER, Office
+from .cli_world import NAME, SELLER, CliWorld
 
 
-@pytest.fixture
-def office(run: Run, inline_store: SqlStore, database_file: Path) -> Office:
-    return Office(run, inline_store, database_file)
-
-
-def test_an_empty_trail_says_what_will_be_on_it(office: Office) -> None:
+def test_an_empty_trail_says_what_will_be_on_it(office: CliWorld) -> None:
     assert "every change" in office.said("audit", "list")
     assert office.json("audit", "list") == {"content": [], "next": None, "limit": 20}
 
 
-def test_what_a_command_changed_is_there_with_who_did_it_and_before_and_after(office: Office) -> None:
+def test_what_a_command_changed_is_there_with_who_did_it_and_before_and_after(office: CliWorld) -> None:
     office.register()
     office.said("sellers", "interval", SELLER, "--every", "6h")
     changed, registered = office.json("audit", "list")["content"]
@@ -43,7 +35,7 @@ def test_what_a_command_changed_is_there_with_who_did_it_and_before_and_after(of
     assert registered["after"]["name"] == NAME
 
 
-def test_people_see_what_differs_and_nothing_else(office: Office) -> None:
+def test_people_see_what_differs_and_nothing_else(office: CliWorld) -> None:
     office.register()
     office.said("sellers", "interval", SELLER, "--every", "6h")
     newest = next(line for line in office.said("audit", "list").splitlines() if "update_interval" in line)
@@ -66,7 +58,7 @@ def test_people_see_what_differs_and_nothing_else(office: Office) -> None:
     ],
 )
 def test_entries_are_found_by_what_was_changed_and_by_who_did_it(
-    office: Office, options: tuple[str, ...], found: list[str]
+    office: CliWorld, options: tuple[str, ...], found: list[str]
 ) -> None:
     office.register()
     office.register(SellerId("other"))
@@ -74,7 +66,7 @@ def test_entries_are_found_by_what_was_changed_and_by_who_did_it(
     assert [entry["subjectId"] for entry in office.json("audit", "list", *options)["content"]] == found
 
 
-def test_one_entry_is_shown_by_its_number(office: Office) -> None:
+def test_one_entry_is_shown_by_its_number(office: CliWorld) -> None:
     office.register()
     (entry,) = office.json("audit", "list")["content"]
     number = str(entry["entryId"])
@@ -84,7 +76,7 @@ def test_one_entry_is_shown_by_its_number(office: Office) -> None:
     assert (refused.returncode, refused.stderr) == (1, "error: There is no entry 99 in the audit trail.\n")
 
 
-def test_a_search_that_finds_nothing_says_how_to_see_everything(office: Office) -> None:
+def test_a_search_that_finds_nothing_says_how_to_see_everything(office: CliWorld) -> None:
     assert "All of it: sellerwatch audit list" in office.said("audit", "list", "--actor", "cli:nobody")
 
 

@@ -5,24 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from sellerwatch.adapters.passwords import Argon2Passwords
 
+from .cli_world import CliWorld
 from .conftest import clean_environment
-from .prepared import Office
 
 PASSWORD = "correct horse 건전지 staple"
 
 
-@pytest.fixture
-def office(run: object, store: object, database_file: Path) -> Office:
-    return Office(run, store, database_file)  # type: ignore[arg-type]
-
-
-def piped(office: Office, *arguments: str, given: str = PASSWORD) -> subprocess.CompletedProcess[str]:
+def piped(office: CliWorld, *arguments: str, given: str = PASSWORD) -> subprocess.CompletedProcess[str]:
     """With a line on standard input, as `pass show x | sellerwatch ...` does."""
     return subprocess.run(
         [sys.executable, "-m", "sellerwatch", "auth", "user", *arguments],
@@ -35,7 +29,7 @@ def piped(office: Office, *arguments: str, given: str = PASSWORD) -> subprocess.
     )
 
 
-def test_a_person_is_added_with_a_password_from_standard_input_and_is_on_the_trail(office: Office) -> None:
+def test_a_person_is_added_with_a_password_from_standard_input_and_is_on_the_trail(office: CliWorld) -> None:
     done = piped(office, "add", "Minji", "--role", "admin", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     assert (json.loads(done.stdout)["name"], json.loads(done.stdout)["role"]) == ("minji", "admin")
@@ -51,7 +45,7 @@ def test_a_person_is_added_with_a_password_from_standard_input_and_is_on_the_tra
     assert "minji" in office.said("auth", "user", "list")
 
 
-def test_a_password_and_a_role_are_changed_and_a_person_removed(office: Office) -> None:
+def test_a_password_and_a_role_are_changed_and_a_person_removed(office: CliWorld) -> None:
     piped(office, "add", "minji", "--role", "viewer")
     before = office.see(lambda tx: tx.users.everyone())[0]
     assert piped(office, "password", "minji", given="another password").returncode == 0
@@ -74,7 +68,7 @@ def test_a_password_and_a_role_are_changed_and_a_person_removed(office: Office) 
         (("add", "minji", "--role", "root"), PASSWORD, "it must be admin or viewer"),
     ],
 )
-def test_what_is_refused_changes_nothing(office: Office, arguments: tuple[str, ...], given: str, said: str) -> None:
+def test_what_is_refused_changes_nothing(office: CliWorld, arguments: tuple[str, ...], given: str, said: str) -> None:
     before = office.everything()
     done = piped(office, *arguments, given=given)
     assert done.returncode in (1, 2)
@@ -83,7 +77,7 @@ def test_what_is_refused_changes_nothing(office: Office, arguments: tuple[str, .
     assert office.everything() == before
 
 
-def test_a_user_is_shown_and_a_dry_run_changes_nothing(office: Office) -> None:
+def test_a_user_is_shown_and_a_dry_run_changes_nothing(office: CliWorld) -> None:
     piped(office, "add", "minji", "--role", "viewer", "--one-time")
     shown = office.json("auth", "user", "show", "minji")
     assert (shown["role"], shown["mustChange"], shown["lastLoginAt"]) == ("viewer", True, None)
@@ -96,7 +90,7 @@ def test_a_user_is_shown_and_a_dry_run_changes_nothing(office: Office) -> None:
     assert office.everything() == before
 
 
-def test_every_command_about_users_speaks_korean(office: Office) -> None:
+def test_every_command_about_users_speaks_korean(office: CliWorld) -> None:
     def said(*arguments: str) -> str:
         done = office("auth", "user", *arguments, LANGUAGE="ko")
         assert done.returncode == 0
@@ -110,7 +104,7 @@ def test_every_command_about_users_speaks_korean(office: Office) -> None:
     assert "이제 로그인할 수 없습니다" in said("remove", "minji")
 
 
-def test_a_password_is_never_an_argument(office: Office) -> None:
+def test_a_password_is_never_an_argument(office: CliWorld) -> None:
     for command in ("add", "password"):
         shown = office("auth", "user", command, "--help").stdout
         assert "--password" not in shown

@@ -13,10 +13,9 @@ from tests.servers import Aws as Emulator
 
 from sellerwatch.adapters.aws.client import Aws
 from sellerwatch.adapters.aws.queue import dead_queue
-from sellerwatch.adapters.sql.store import SqlStore
 
+from .cli_world import CliWorld, task_id, task_number
 from .conftest import Run, refused
-from .prepared import Office, task_id, task_number
 
 DONE, FAILED, WAITING = (task_id(task_number() + place) for place in range(3))
 
@@ -42,8 +41,7 @@ def settings(aws: Emulator, database_file: Path, tmp_path: Path) -> dict[str, st
 
 
 @pytest.fixture
-def office(run: Run, inline_store: SqlStore, database_file: Path) -> Office:
-    office = Office(run, inline_store, database_file)
+def office(office: CliWorld) -> CliWorld:
     office.register()
     return office
 
@@ -62,7 +60,7 @@ def bury(aws: Emulator, settings: dict[str, str], *bodies: str) -> None:
 
 
 def test_dead_letters_are_explained_by_their_tasks_and_done_after_all(
-    office: Office, run_cold: Run, aws: Emulator, settings: dict[str, str]
+    office: CliWorld, run_cold: Run, aws: Emulator, settings: dict[str, str]
 ) -> None:
     office.run_of(done=1, failed=1, waiting=1)
     assert run_cold("aws", "setup", **settings).returncode == 0
@@ -84,7 +82,7 @@ def test_dead_letters_are_explained_by_their_tasks_and_done_after_all(
     assert json.loads(run_cold("tasks", "dead-letters", "list", "--json", **settings).stdout)["total"] == 3
 
 
-def test_rules_that_differ_are_shown_and_then_mended(office: Office, run_cold: Run, settings: dict[str, str]) -> None:
+def test_rules_that_differ_are_shown_and_then_mended(office: CliWorld, run_cold: Run, settings: dict[str, str]) -> None:
     first = run_cold("aws", "reconcile", "--dry-run", **settings)
     assert "missing" in first.stdout
     assert "Nothing was changed" in first.stdout
@@ -95,7 +93,7 @@ def test_rules_that_differ_are_shown_and_then_mended(office: Office, run_cold: R
 @pytest.mark.parametrize(
     "command", [("aws", "setup"), ("aws", "reconcile"), ("tasks", "dead-letters", "list")], ids=" ".join
 )
-def test_embedded_there_is_nothing_of_it(office: Office, run: Run, command: tuple[str, ...]) -> None:
+def test_embedded_there_is_nothing_of_it(office: CliWorld, run: Run, command: tuple[str, ...]) -> None:
     assert "SELLERWATCH_" in refused(run(*command), 1)
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from tests.builders import MINUTE, StoppedClock, a_complete_product, a_task
 
-from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.catalog.ports import RawPart
 from sellerwatch.catalog.product import PartType
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.task import TaskStatus, TaskType
+from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import ItemNo, SellerId
@@ -21,27 +20,26 @@ from sellerwatch.marketplaces.mustit.parse import read_list
 from sellerwatch.simulator.rendering import Renderer
 from sellerwatch.simulator.simulator import Simulator
 
-from .conftest import Run, refused
-from .prepared import NOW, SELLER, Office, execution_id, task_id, task_number
+from .cli_world import NOW, SELLER, CliWorld, execution_id, task_id, task_number
+from .conftest import refused
 
 #: What only `show` says of a run.
 DETAILS = ("tasks", "errors", "paused", "judged", "changedFields", "unreadable", "foreignItems", "recheckAt")
 
 
 @pytest.fixture
-def office(run: Run, inline_store: SqlStore, database_file: Path) -> Office:
-    office = Office(run, inline_store, database_file)
+def office(office: CliWorld) -> CliWorld:
     office.register()
     return office
 
 
-def test_with_no_runs_the_list_says_how_to_start_one(office: Office) -> None:
+def test_with_no_runs_the_list_says_how_to_start_one(office: CliWorld) -> None:
     assert "sellerwatch crawl SELLER_ID" in office.said("executions", "list")
     assert f"sellerwatch crawl {SELLER}" in office.said("executions", "list", "--seller", SELLER)
     assert office.json("executions", "list") == {"content": [], "next": None, "limit": 10}
 
 
-def test_runs_are_listed_newest_first_and_narrowed_by_seller_and_state(office: Office) -> None:
+def test_runs_are_listed_newest_first_and_narrowed_by_seller_and_state(office: CliWorld) -> None:
     office.register(SellerId("other"))
     office.run_of(number=1, done=2)
     office.run_of(number=2, waiting=2)
@@ -57,11 +55,11 @@ def test_runs_are_listed_newest_first_and_narrowed_by_seller_and_state(office: O
     assert "All of them: sellerwatch executions list" in office.said("executions", "list", "--status", "FAILED")
 
 
-def test_runs_of_an_unknown_seller_are_one_sentence_not_an_empty_list(office: Office) -> None:
+def test_runs_of_an_unknown_seller_are_one_sentence_not_an_empty_list(office: CliWorld) -> None:
     assert "no seller nobody" in refused(office("executions", "list", "--seller", "nobody"), 1)
 
 
-def test_show_counts_tasks_by_type_and_state_and_errors_by_cause(office: Office) -> None:
+def test_show_counts_tasks_by_type_and_state_and_errors_by_cause(office: CliWorld) -> None:
     office.run_of(done=4, failed=3, waiting=2, going=1)
 
     def another_error(tx: Transaction) -> None:
@@ -99,7 +97,7 @@ def test_show_counts_tasks_by_type_and_state_and_errors_by_cause(office: Office)
         assert part in said
 
 
-def test_a_run_that_waits_to_start_says_why_how_often_it_was_tried_and_when_it_is_tried_next(office: Office) -> None:
+def test_a_run_that_waits_to_start_says_why_how_often_it_was_tried_and_when_it_is_tried_next(office: CliWorld) -> None:
     wait = Failure.of(FailureCode.UNREACHABLE, NOW, detail="connection refused")
 
     def waiting(tx: Transaction) -> None:
@@ -132,12 +130,12 @@ def test_a_run_that_waits_to_start_says_why_how_often_it_was_tried_and_when_it_i
 
 
 @pytest.mark.parametrize("command", ["show", "cancel", "retry"])
-def test_an_unknown_run_is_one_sentence_and_no_uuid_is_bad_usage(office: Office, command: str) -> None:
+def test_an_unknown_run_is_one_sentence_and_no_uuid_is_bad_usage(office: CliWorld, command: str) -> None:
     assert refused(office("executions", command, execution_id(9)), 1) == f"There is no execution {execution_id(9)}."
     assert "UUID" in refused(office("executions", command, "run-1"), 2)
 
 
-def test_cancelling_ends_the_run_and_is_on_the_trail(office: Office) -> None:
+def test_cancelling_ends_the_run_and_is_on_the_trail(office: CliWorld) -> None:
     office.run_of(done=1, waiting=2, going=1)
     answer = office.json("executions", "cancel", execution_id(), "--yes")
     assert (answer["status"], answer["cancelledTasks"], answer["tasksInFlight"]) == ("FAILED", 2, 1)
@@ -151,7 +149,7 @@ def test_cancelling_ends_the_run_and_is_on_the_trail(office: Office) -> None:
     assert office.see(lambda tx: tx.executions.open_of(SELLER)) is None
 
 
-def test_cancelling_asks_first_and_no_answer_is_no(office: Office) -> None:
+def test_cancelling_asks_first_and_no_answer_is_no(office: CliWorld) -> None:
     office.run_of(done=1, waiting=1)
     before = office.everything()
     done = office("executions", "cancel", execution_id(), "--json")
@@ -160,14 +158,14 @@ def test_cancelling_asks_first_and_no_answer_is_no(office: Office) -> None:
     assert office.everything() == before
 
 
-def test_a_run_that_is_over_cannot_be_cancelled_and_nothing_changes(office: Office) -> None:
+def test_a_run_that_is_over_cannot_be_cancelled_and_nothing_changes(office: CliWorld) -> None:
     office.run_of(done=1)
     before = office.everything()
     assert "already COMPLETED" in refused(office("executions", "cancel", execution_id()), 1)
     assert office.everything() == before
 
 
-def test_a_product_whose_last_task_is_cancelled_is_announced_as_far_as_it_is_known(office: Office) -> None:
+def test_a_product_whose_last_task_is_cancelled_is_announced_as_far_as_it_is_known(office: CliWorld) -> None:
     office.run_of(waiting=1)
     world = Simulator(seed="0", sellers=1, products=1).world
     (item_no,) = world.listing(next(iter(world.sellers)))
@@ -196,7 +194,7 @@ def test_a_product_whose_last_task_is_cancelled_is_announced_as_far_as_it_is_kno
     assert (event["eventType"], event["itemNo"], event["version"]) == ("PRODUCT_CREATED", item_no, 1)
 
 
-def test_retrying_reopens_every_failed_task_with_a_new_deadline_and_is_on_the_trail(office: Office) -> None:
+def test_retrying_reopens_every_failed_task_with_a_new_deadline_and_is_on_the_trail(office: CliWorld) -> None:
     office.run_of(done=2, failed=3)
     answer = office.json("executions", "retry", execution_id())
     assert (answer["status"], answer["reopenedTasks"], answer["failedTasks"]) == ("RUNNING", 3, 0)
@@ -212,14 +210,14 @@ def test_retrying_reopens_every_failed_task_with_a_new_deadline_and_is_on_the_tr
     assert len(ready) == 3
 
 
-def test_a_run_without_failed_tasks_has_nothing_to_retry(office: Office) -> None:
+def test_a_run_without_failed_tasks_has_nothing_to_retry(office: CliWorld) -> None:
     office.run_of(done=2)
     before = office.everything()
     assert "nothing to retry" in refused(office("executions", "retry", execution_id()), 1)
     assert office.everything() == before
 
 
-def test_a_cancelled_run_can_be_taken_up_again(office: Office) -> None:
+def test_a_cancelled_run_can_be_taken_up_again(office: CliWorld) -> None:
     office.run_of(done=1, waiting=2)
     office.said("executions", "cancel", execution_id(), "--yes")
     assert "2 failed tasks are retried" in office.said("executions", "retry", execution_id())
@@ -230,7 +228,7 @@ def test_a_cancelled_run_can_be_taken_up_again(office: Office) -> None:
 
 @pytest.mark.parametrize(("command", "counted"), [("cancel", "cancelledTasks"), ("retry", "reopenedTasks")])
 def test_a_dry_run_says_in_numbers_what_would_happen_and_changes_nothing(
-    office: Office, command: str, counted: str
+    office: CliWorld, command: str, counted: str
 ) -> None:
     office.run_of(done=1, failed=2, waiting=2)
     before = office.everything()
@@ -240,7 +238,7 @@ def test_a_dry_run_says_in_numbers_what_would_happen_and_changes_nothing(
     assert office.everything() == before
 
 
-def test_a_list_goes_on_behind_its_cursor(office: Office) -> None:
+def test_a_list_goes_on_behind_its_cursor(office: CliWorld) -> None:
     for number in (1, 2, 3):
         office.run_of(number=number, done=1)
     page = office.json("executions", "list", "--limit", "2")
@@ -250,7 +248,7 @@ def test_a_list_goes_on_behind_its_cursor(office: Office) -> None:
     assert f"--cursor {page['next']}" in office.said("executions", "list", "--limit", "2")
 
 
-def test_runs_are_shown_in_korean(office: Office) -> None:
+def test_runs_are_shown_in_korean(office: CliWorld) -> None:
     office.run_of(done=1, failed=1, waiting=1)
     listed = office("executions", "list", LANGUAGE="ko").stdout
     shown = office("executions", "show", execution_id(), LANGUAGE="ko").stdout
@@ -259,9 +257,12 @@ def test_runs_are_shown_in_korean(office: Office) -> None:
     assert "다시 시도하려면" in shown
 
 
-def test_the_progress_of_a_run_is_shown_step_by_step(office: Office) -> None:
+def test_the_progress_of_a_run_is_shown_step_by_step(office: CliWorld) -> None:
     run = office.run_of()
-    (step,) = office.json("executions", "progress", run.execution_id)["content"]
-    assert (step["completedTasks"], step["failedTasks"]) == (0, 0)
-    assert "0 %" in office.said("executions", "progress", run.execution_id)
+    assert "No progress is kept" in office.said("executions", "progress", run.execution_id)
+    counts = {"completedTasks": 3, "failedTasks": 1, "totalTasks": 8}
+    step = Activity(NOW, "execution.progress", "execution", run.execution_id, counts)
+    office.do(lambda tx: tx.activity.add(step))
+    assert office.json("executions", "progress", run.execution_id)["content"] == [{"at": stamp(NOW), **counts}]
+    assert "50 %" in office.said("executions", "progress", run.execution_id)
     assert "execution" in refused(office("executions", "progress", execution_id(99)), 1)

@@ -7,25 +7,21 @@ from pathlib import Path
 import pytest
 from tests.builders import NOW
 
-from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.compose.rules import tuning_in_force
 from sellerwatch.settings.load import load
 from sellerwatch.settings.model import TUNABLE
 
-from .conftest import Run, refused
-from .prepared import Office
+from .cli_world import CliWorld
+from .conftest import refused
 
 
-@pytest.fixture
-def office(run: Run, inline_store: SqlStore, database_file: Path) -> Office:
-    return Office(run, inline_store, database_file)
-
-
-def kept(office: Office) -> dict[str, str]:
+def kept(office: CliWorld) -> dict[str, str]:
     return office.see(lambda tx: tx.overrides.all())
 
 
-def test_each_limit_is_shown_with_its_value_where_it_is_from_and_what_it_means(office: Office, tmp_path: Path) -> None:
+def test_each_limit_is_shown_with_its_value_where_it_is_from_and_what_it_means(
+    office: CliWorld, tmp_path: Path
+) -> None:
     file = tmp_path / "sellerwatch.toml"
     file.write_text("max_concurrency = 50\nwindow_limit = 70\n")
     office.said("limits", "set", "WINDOW_LIMIT", "60")
@@ -47,7 +43,7 @@ def test_each_limit_is_shown_with_its_value_where_it_is_from_and_what_it_means(o
     assert shown["faults"] == []
 
 
-def test_a_changed_limit_is_kept_audited_and_taken_over_by_a_running_service(office: Office) -> None:
+def test_a_changed_limit_is_kept_audited_and_taken_over_by_a_running_service(office: CliWorld) -> None:
     said = office.said("limits", "set", "window-limit", "60")
     assert "WINDOW_LIMIT is 60 now; it was 80." in said
     assert "at its next tending turn, within 30 s" in said
@@ -63,19 +59,19 @@ def test_a_changed_limit_is_kept_audited_and_taken_over_by_a_running_service(off
     assert "value 60 -> 40" in office.said("audit", "list", "--subject", "setting:WINDOW_LIMIT")
 
 
-def test_a_dry_run_says_what_a_limit_would_be_and_changes_nothing(office: Office) -> None:
+def test_a_dry_run_says_what_a_limit_would_be_and_changes_nothing(office: CliWorld) -> None:
     assert "WINDOW_LIMIT would be 60; it is 80." in office.said("limits", "set", "WINDOW_LIMIT", "60", "--dry-run")
     assert kept(office) == {}
 
 
-def test_a_limit_that_was_none_becomes_one_and_none_again(office: Office) -> None:
+def test_a_limit_that_was_none_becomes_one_and_none_again(office: CliWorld) -> None:
     assert "is 20 now; it was not limited" in office.said("limits", "set", "HOST_REQUESTS_PER_SECOND", "20")
     assert "is not limited now; it was 20" in office.said("limits", "unset", "HOST_REQUESTS_PER_SECOND")
     assert kept(office) == {}
     assert "nothing to undo" in refused(office("limits", "unset", "HOST_REQUESTS_PER_SECOND"), 1)
 
 
-def test_a_longer_window_says_that_it_counts_as_full_for_a_while(office: Office) -> None:
+def test_a_longer_window_says_that_it_counts_as_full_for_a_while(office: CliWorld) -> None:
     assert "windows count as full for 3600 s" in office.said("limits", "set", "WINDOW_SECONDS", "7200")
     assert "count as full" not in office.said("limits", "set", "WINDOW_SECONDS", "60")
 
@@ -96,14 +92,14 @@ def test_a_longer_window_says_that_it_counts_as_full_for_a_while(office: Office)
     ],
 )
 def test_a_wrong_name_or_value_is_one_sentence_and_changes_nothing(
-    office: Office, name: str, value: str, sentence: str
+    office: CliWorld, name: str, value: str, sentence: str
 ) -> None:
     before = office.everything()
     assert refused(office("limits", "set", name, value), 2).startswith(sentence)
     assert office.everything() == before
 
 
-def test_what_has_become_wrong_is_left_out_said_and_can_be_taken_back(office: Office) -> None:
+def test_what_has_become_wrong_is_left_out_said_and_can_be_taken_back(office: CliWorld) -> None:
     office.do(lambda tx: tx.overrides.set("window_limit", "-5", "cli:someone", NOW))
     done = office("limits", "show")
     assert done.returncode == 0
@@ -117,6 +113,6 @@ def test_what_has_become_wrong_is_left_out_said_and_can_be_taken_back(office: Of
     assert kept(office) == {}
 
 
-def test_agents_show_the_budget_of_the_limits_in_force(office: Office) -> None:
+def test_agents_show_the_budget_of_the_limits_in_force(office: CliWorld) -> None:
     office.said("limits", "set", "WINDOW_SECONDS", "1800")
     assert office.json("agents", "status")["budget"]["windowSeconds"] == 1800.0

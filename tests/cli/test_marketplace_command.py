@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from tests.agents.outages import answer_503
 from tests.builders import NOW
 
-from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.agents.endpoints import Endpoint
 
-from .conftest import Run, refused
-from .prepared import SELLER, Office
+from .cli_world import SELLER, CliWorld
+from .conftest import refused
 
 
-@pytest.fixture
-def office(run: Run, inline_store: SqlStore, database_file: Path) -> Office:
-    return Office(run, inline_store, database_file)
-
-
-def test_a_pause_of_everything_holds_until_it_is_resumed(office: Office) -> None:
+def test_a_pause_of_everything_holds_until_it_is_resumed(office: CliWorld) -> None:
     assert "sellerwatch marketplace resume" in office.said("marketplace", "pause")
     assert "are already paused, by cli:" in refused(office("marketplace", "pause"), 1)
     found = office.json("marketplace", "status")
@@ -33,7 +25,7 @@ def test_a_pause_of_everything_holds_until_it_is_resumed(office: Office) -> None
     assert "Nothing is paused." in office.said("marketplace", "status")
 
 
-def test_a_seller_is_paused_and_resumed_alone(office: Office) -> None:
+def test_a_seller_is_paused_and_resumed_alone(office: CliWorld) -> None:
     office.register()
     assert f"resume --seller {SELLER}" in office.said("marketplace", "pause", "--seller", SELLER)
     assert f"seller {SELLER} are already paused" in refused(office("marketplace", "pause", "--seller", SELLER), 1)
@@ -47,7 +39,7 @@ def test_a_seller_is_paused_and_resumed_alone(office: Office) -> None:
     assert office.json("marketplace", "status")["sellers"] == []
 
 
-def test_a_dry_run_shows_what_would_be_paused_and_changes_nothing(office: Office) -> None:
+def test_a_dry_run_shows_what_would_be_paused_and_changes_nothing(office: CliWorld) -> None:
     before = office.everything()
     assert "All requests are paused by cli:" in office.said("marketplace", "pause", "--dry-run")
     would = office.json("marketplace", "pause", "--dry-run")
@@ -58,7 +50,7 @@ def test_a_dry_run_shows_what_would_be_paused_and_changes_nothing(office: Office
     assert office.json("marketplace", "status")["paused"] is True
 
 
-def test_resuming_one_says_what_is_still_paused(office: Office) -> None:
+def test_resuming_one_says_what_is_still_paused(office: CliWorld) -> None:
     office.register()
     office.json("marketplace", "pause")
     office.json("marketplace", "pause", "--seller", SELLER)
@@ -66,14 +58,14 @@ def test_resuming_one_says_what_is_still_paused(office: Office) -> None:
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume"])
-def test_a_seller_that_does_not_exist_changes_nothing(office: Office, verb: str) -> None:
+def test_a_seller_that_does_not_exist_changes_nothing(office: CliWorld, verb: str) -> None:
     before = office.everything()
     assert "no seller nobody" in refused(office("marketplace", verb, "--seller", "nobody"), 1)
     refused(office("marketplace", verb, "--seller", ""), 2)
     assert office.everything() == before
 
 
-def test_an_endpoint_that_does_not_answer_is_shown_with_its_cause_and_its_next_probe(office: Office) -> None:
+def test_an_endpoint_that_does_not_answer_is_shown_with_its_cause_and_its_next_probe(office: CliWorld) -> None:
     office.do(lambda tx: answer_503(tx, Endpoint.DETAIL, NOW))
     circuits = {each["endpoint"]: each for each in office.json("marketplace", "status")["circuits"]}
     assert {name: each["state"] for name, each in circuits.items()} == {

@@ -4,31 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from tests.builders import LATER, NOW, a_message, product_id, schedule_id, worker_id
 
-from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
 from sellerwatch.outbox.receipt import Attempt, DeliveryVerdict
 
-from .conftest import Run, refused
-from .prepared import SELLER, Office, outbox_id
+from .cli_world import SELLER, CliWorld, outbox_id
+from .conftest import refused
 
 PRODUCT = OutboxKind.PRODUCT
 FIRST, BEHIND, FREE = outbox_id(1), outbox_id(2), outbox_id(3)
 
 
 @pytest.fixture
-def office(run: Run, inline_store: SqlStore, database_file: Path) -> Office:
-    return Office(run, inline_store, database_file)
-
-
-@pytest.fixture
-def held(office: Office) -> Office:
+def held(office: CliWorld) -> CliWorld:
     """A message that failed for good, one that waits behind it, and one of another product."""
     office.failed_message(1)
     office.do(lambda tx: tx.product_outbox.add(a_message(2, event_type="PRODUCT_UPDATED", version=2)))
@@ -36,17 +29,17 @@ def held(office: Office) -> Office:
     return office
 
 
-def due(office: Office) -> list[str]:
+def due(office: CliWorld) -> list[str]:
     found = office.see(lambda tx: tx.delivery_queue(OutboxKind.PRODUCT).due(datetime(9999, 1, 1, tzinfo=UTC), 10))
     return [message.outbox_id for message in found]
 
 
-def test_an_empty_outbox_says_what_fills_it(office: Office) -> None:
+def test_an_empty_outbox_says_what_fills_it(office: CliWorld) -> None:
     assert "sellerwatch crawl SELLER_ID" in office.said("outbox", "list")
     assert office.json("outbox", "list") == {"content": [], "next": None, "limit": 20}
 
 
-def test_the_list_shows_what_failed_and_what_is_held_behind_it(held: Office) -> None:
+def test_the_list_shows_what_failed_and_what_is_held_behind_it(held: CliWorld) -> None:
     free, behind, first = held.json("outbox", "list")["content"]
     assert (first["outboxId"], first["status"], first["heldBy"]) == (FIRST, "FAILED", None)
     assert first["errorMessage"] == "answered 422: 상품명이 너무 깁니다"
@@ -61,7 +54,7 @@ def test_the_list_shows_what_failed_and_what_is_held_behind_it(held: Office) -> 
     assert said[-1].startswith("Held: ")
 
 
-def test_the_list_is_narrowed_by_state_and_seller(held: Office) -> None:
+def test_the_list_is_narrowed_by_state_and_seller(held: CliWorld) -> None:
     held.register()
     (failed,) = held.json("outbox", "list", "--status", "failed", "--seller", SELLER)["content"]
     assert failed["outboxId"] == FIRST
@@ -69,7 +62,7 @@ def test_the_list_is_narrowed_by_state_and_seller(held: Office) -> None:
     assert "no seller nobody" in refused(held("outbox", "list", "--seller", "nobody"), 1)
 
 
-def test_the_schedulers_outbox_is_the_other_one(office: Office) -> None:
+def test_the_schedulers_outbox_is_the_other_one(office: CliWorld) -> None:
     office.register()
     (event,) = office.json("outbox", "list", "--kind", "scheduler")["content"]
     assert (event["eventType"], event["sellerId"], event["itemNo"]) == ("SCHEDULE_REGISTERED", SELLER, None)
@@ -77,7 +70,7 @@ def test_the_schedulers_outbox_is_the_other_one(office: Office) -> None:
     assert "SCHEDULE_REGISTERED" in office.said("outbox", "show", event["outboxId"])
 
 
-def test_show_has_the_payload_and_how_to_replay(held: Office) -> None:
+def test_show_has_the_payload_and_how_to_replay(held: CliWorld) -> None:
     shown = held.json("outbox", "show", FIRST)
     assert shown["payload"] == {"itemNo": 900000001}
     assert shown["productId"] == product_id()
@@ -86,12 +79,12 @@ def test_show_has_the_payload_and_how_to_replay(held: Office) -> None:
 
 
 @pytest.mark.parametrize("command", ["show", "attempts", "replay", "discard"])
-def test_an_unknown_message_is_one_sentence_and_no_uuid_is_bad_usage(office: Office, command: str) -> None:
+def test_an_unknown_message_is_one_sentence_and_no_uuid_is_bad_usage(office: CliWorld, command: str) -> None:
     assert refused(office("outbox", command, outbox_id(9)), 1) == f"There is no outbox message {outbox_id(9)}."
     assert "UUID" in refused(office("outbox", command, "x"), 2)
 
 
-def test_a_replayed_message_waits_again_with_a_fresh_count_and_the_same_body(held: Office) -> None:
+def test_a_replayed_message_waits_again_with_a_fresh_count_and_the_same_body(held: CliWorld) -> None:
     said = held.said("outbox", "replay", FIRST)
     assert "1 message waits to be sent again" in said
     assert "within 300 s" in said
@@ -108,7 +101,7 @@ def test_a_replayed_message_waits_again_with_a_fresh_count_and_the_same_body(hel
     assert (entry.after["status"], entry.after["errorMessage"]) == ("WAITING", None)
 
 
-def test_a_discarded_message_frees_what_waits_behind_it_and_is_kept(held: Office) -> None:
+def test_a_discarded_message_frees_what_waits_behind_it_and_is_kept(held: CliWorld) -> None:
     result = held.json("outbox", "discard", FIRST)
     assert (result["done"], result["refused"], result["dryRun"]) == ([FIRST], [], False)
     assert due(held) == [BEHIND, FREE]
@@ -121,7 +114,7 @@ def test_a_discarded_message_frees_what_waits_behind_it_and_is_kept(held: Office
     assert entry.after["status"] == "DISCARDED"
 
 
-def test_a_message_of_the_scheduler_is_replayed_in_its_own_outbox(office: Office) -> None:
+def test_a_message_of_the_scheduler_is_replayed_in_its_own_outbox(office: CliWorld) -> None:
     waiting = a_message(5, subject_id=schedule_id(), event_type="SCHEDULE_UPDATED", item_no=None, version=0)
     failed = waiting.send(worker_id()).refuse("no such rule")
     office.do(lambda tx: tx.scheduler_outbox.add(waiting))
@@ -132,20 +125,20 @@ def test_a_message_of_the_scheduler_is_replayed_in_its_own_outbox(office: Office
     assert message.status is MessageStatus.WAITING
 
 
-def test_where_some_cannot_be_replayed_the_others_are_and_the_exit_code_says_so(held: Office) -> None:
+def test_where_some_cannot_be_replayed_the_others_are_and_the_exit_code_says_so(held: CliWorld) -> None:
     done = held("outbox", "replay", BEHIND, FIRST)
     assert done.returncode == 3
     assert done.stderr == f"error: The message {BEHIND} is WAITING; to replay it must be FAILED.\n"
     assert [entry.subject_id for entry in held.trail()] == [FIRST]
 
 
-def test_what_did_not_fail_cannot_be_discarded_and_nothing_changes(held: Office) -> None:
+def test_what_did_not_fail_cannot_be_discarded_and_nothing_changes(held: CliWorld) -> None:
     before = held.everything()
     assert "to discard it must be FAILED" in refused(held("outbox", "discard", FREE), 1)
     assert held.everything() == before
 
 
-def test_the_list_is_narrowed_by_type_and_time(held: Office) -> None:
+def test_the_list_is_narrowed_by_type_and_time(held: CliWorld) -> None:
     held.do(lambda tx: tx.product_outbox.add(a_message(4, subject_id=product_id(4), created_at=LATER)))
 
     def listed(*options: str) -> list[str]:
@@ -158,7 +151,7 @@ def test_the_list_is_narrowed_by_type_and_time(held: Office) -> None:
     assert "not a time" in refused(held("outbox", "list", "--since", "gestern"), 2)
 
 
-def test_status_has_the_counts_the_lag_and_what_holds_messages_back(held: Office) -> None:
+def test_status_has_the_counts_the_lag_and_what_holds_messages_back(held: CliWorld) -> None:
     product, scheduler = held.json("outbox", "status")["content"]
     assert (product["kind"], scheduler["kind"]) == ("product", "scheduler")
     assert product["counts"] == {"WAITING": 2, "SENDING": 0, "COMPLETED": 0, "FAILED": 1, "DISCARDED": 0}
@@ -185,12 +178,12 @@ def test_status_has_the_counts_the_lag_and_what_holds_messages_back(held: Office
         (Channel(PRODUCT, send_limit=4), "at most 4 at a time"),
     ],
 )
-def test_status_says_why_nothing_is_sent(office: Office, channel: Channel, said: str) -> None:
+def test_status_says_why_nothing_is_sent(office: CliWorld, channel: Channel, said: str) -> None:
     office.do(lambda tx: tx.channels.save(channel, NOW))
     assert said in office.said("outbox", "status")
 
 
-def test_attempts_are_listed_newest_first_with_what_the_receiver_said(held: Office) -> None:
+def test_attempts_are_listed_newest_first_with_what_the_receiver_said(held: CliWorld) -> None:
     tries = [
         Attempt(FIRST, 1, NOW, 5000, None, DeliveryVerdict.RETRY, False, "no answer within 5 s"),
         Attempt(FIRST, 1, LATER, 12, 422, DeliveryVerdict.REFUSED, True, "상품명이 너무 깁니다 [🧵]"),
@@ -207,7 +200,7 @@ def test_attempts_are_listed_newest_first_with_what_the_receiver_said(held: Offi
 
 
 @pytest.fixture
-def several(held: Office) -> Office:
+def several(held: CliWorld) -> CliWorld:
     """Two more that failed for good, one of them of another type."""
     held.register()
     held.failed_message(11, subject_id=product_id(11))
@@ -215,7 +208,7 @@ def several(held: Office) -> Office:
     return held
 
 
-def test_a_dry_run_says_in_numbers_what_would_happen_and_changes_nothing(several: Office) -> None:
+def test_a_dry_run_says_in_numbers_what_would_happen_and_changes_nothing(several: CliWorld) -> None:
     before = several.everything()
     for command in ("replay", "discard"):
         assert several.json("outbox", command, "--all-failed", "--dry-run") == {
@@ -235,7 +228,7 @@ def test_a_dry_run_says_in_numbers_what_would_happen_and_changes_nothing(several
     assert several.everything() == before
 
 
-def test_many_are_replayed_or_discarded_by_a_choice(several: Office) -> None:
+def test_many_are_replayed_or_discarded_by_a_choice(several: CliWorld) -> None:
     assert several.json("outbox", "discard", "--type", "PRODUCT_DELETED", "--yes")["discarded"] == 1
     said = several.said("outbox", "replay", "--all-failed", "--since", "2026-11-15")
     assert "2 messages wait to be sent again" in said
@@ -247,7 +240,7 @@ def test_many_are_replayed_or_discarded_by_a_choice(several: Office) -> None:
 
 
 @pytest.mark.parametrize("command", ["replay", "discard"])
-def test_a_dry_run_of_ids_refuses_the_same_and_changes_nothing(several: Office, command: str) -> None:
+def test_a_dry_run_of_ids_refuses_the_same_and_changes_nothing(several: CliWorld, command: str) -> None:
     before = several.everything()
     result = several.json("outbox", command, FIRST, FREE, "--dry-run", code=3)
     assert (result["dryRun"], result["done"], result["messages"]) == (True, [FIRST], 1)
@@ -256,20 +249,20 @@ def test_a_dry_run_of_ids_refuses_the_same_and_changes_nothing(several: Office, 
     assert several.everything() == before
 
 
-def test_a_dry_run_of_a_pause_changes_nothing(office: Office) -> None:
+def test_a_dry_run_of_a_pause_changes_nothing(office: CliWorld) -> None:
     before = office.everything()
     assert office.json("outbox", "pause", "--dry-run")["isPaused"]
     assert office.everything() == before
 
 
-def test_a_long_list_is_read_page_by_page(several: Office) -> None:
+def test_a_long_list_is_read_page_by_page(several: CliWorld) -> None:
     first = several.json("outbox", "list", "--limit", "3")
     rest = several.json("outbox", "list", "--cursor", first["next"])
     assert (len(first["content"]), len(rest["content"]), rest["next"]) == (3, 2, None)
     assert f"--cursor {first['next']}" in several.said("outbox", "list", "--limit", "3")
 
 
-def test_every_command_speaks_korean(several: Office) -> None:
+def test_every_command_speaks_korean(several: CliWorld) -> None:
     def said(*arguments: str) -> str:
         done = several("outbox", *arguments, LANGUAGE="ko")
         assert done.returncode == 0
@@ -282,12 +275,12 @@ def test_every_command_speaks_korean(several: Office) -> None:
     assert "최종 실패한 메시지 뒤에서 1건 대기" in said("status")
     assert "대상 3건의 메시지 3건을 폐기하게 됩니다." in said("discard", "--all-failed", "--dry-run")
     assert "메시지 1건을 재전송합니다." in said("replay", FIRST)
-    assert "일시 정지했습니다." in said("pause")
-    assert "일시 정지(cli:" in said("status")
+    assert "일시 중지했습니다." in said("pause")
+    assert "일시 중지(cli:" in said("status")
     assert "재개했습니다." in said("resume")
 
 
-def test_discarding_many_asks_first(several: Office) -> None:
+def test_discarding_many_asks_first(several: CliWorld) -> None:
     before = several.everything()
     done = several("outbox", "discard", "--all-failed")
     assert done.returncode == 1
@@ -296,20 +289,20 @@ def test_discarding_many_asks_first(several: Office) -> None:
 
 
 @pytest.mark.parametrize("command", ["replay", "discard"])
-def test_which_messages_must_be_said_in_one_of_two_ways(held: Office, command: str) -> None:
+def test_which_messages_must_be_said_in_one_of_two_ways(held: CliWorld, command: str) -> None:
     assert "No messages were chosen" in refused(held("outbox", command), 2)
     assert "not both" in refused(held("outbox", command, FIRST, "--all-failed"), 2)
     assert "no seller nobody" in refused(held("outbox", command, "--seller", "nobody"), 1)
 
 
-def test_the_schedulers_failures_are_chosen_by_kind(office: Office) -> None:
+def test_the_schedulers_failures_are_chosen_by_kind(office: CliWorld) -> None:
     waiting = a_message(5, subject_id=schedule_id(), event_type="SCHEDULE_UPDATED", item_no=None, version=0)
     office.do(lambda tx: tx.scheduler_outbox.add(waiting.send(worker_id()).refuse("no such rule")))
     assert office.json("outbox", "replay", "--all-failed")["replayed"] == 0
     assert office.json("outbox", "replay", "--all-failed", "--kind", "scheduler")["replayed"] == 1
 
 
-def test_a_pause_holds_until_it_is_resumed(office: Office) -> None:
+def test_a_pause_holds_until_it_is_resumed(office: CliWorld) -> None:
     said = office.said("outbox", "pause", "--reason", "the product server is being moved")
     assert "sellerwatch outbox resume" in said
     assert "is already paused" in refused(office("outbox", "pause"), 1)
@@ -323,7 +316,7 @@ def test_a_pause_holds_until_it_is_resumed(office: Office) -> None:
     assert "outbox product" in office.said("audit", "list", "--subject", "outbox")
 
 
-def test_delivery_times_are_shown_once_something_was_delivered(office: Office) -> None:
+def test_delivery_times_are_shown_once_something_was_delivered(office: CliWorld) -> None:
     assert "No message was delivered yet." in office.said("outbox", "delivery-times")
     sent = replace(a_message(1), status=MessageStatus.COMPLETED, sent_at=NOW + timedelta(seconds=2.5))
     office.do(lambda tx: tx.product_outbox.add(sent))

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
-import pytest
 from tests.builders import execution_id
 
-from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.kernel.clock import stamp
@@ -16,22 +13,16 @@ from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.schedules.interval import CrawlingInterval
 
-from .conftest import Run
-from .prepared import SELLER, Office
+from .cli_world import SELLER, CliWorld
 
 
-@pytest.fixture
-def office(run: Run, inline_store: SqlStore, database_file: Path) -> Office:
-    return Office(run, inline_store, database_file)
-
-
-def test_with_no_sellers_it_says_how_to_get_one(office: Office) -> None:
+def test_with_no_sellers_it_says_how_to_get_one(office: CliWorld) -> None:
     assert "sellerwatch sellers add" in office.said("plan")
     empty = office.json("plan")
     assert (empty["fits"], empty["content"], empty["requestsPerDay"]) == (True, [], 0)
 
 
-def test_a_small_seller_fits_and_its_run_ends_soon_after_its_start(office: Office) -> None:
+def test_a_small_seller_fits_and_its_run_ends_soon_after_its_start(office: CliWorld) -> None:
     office.register(interval=CrawlingInterval.of_hours(6))
     assert "say how large they may be with --products N" in office.said("plan")
     said = office.said("plan", "--products", "300")
@@ -46,7 +37,7 @@ def test_a_small_seller_fits_and_its_run_ends_soon_after_its_start(office: Offic
     assert timedelta(0) < took <= timedelta(minutes=10)
 
 
-def test_a_run_that_waits_to_be_started_is_planned_for_its_next_try(office: Office) -> None:
+def test_a_run_that_waits_to_be_started_is_planned_for_its_next_try(office: CliWorld) -> None:
     office.register(interval=CrawlingInterval.of_days(1))
     # The clock is the real one.
     again = datetime.now(UTC) + timedelta(hours=12)
@@ -63,7 +54,7 @@ def test_a_run_that_waits_to_be_started_is_planned_for_its_next_try(office: Offi
     assert run["startsAt"] == stamp(again)
 
 
-def test_too_many_products_for_few_agents_do_not_fit_and_it_says_how_many_it_takes(office: Office) -> None:
+def test_too_many_products_for_few_agents_do_not_fit_and_it_says_how_many_it_takes(office: CliWorld) -> None:
     office.register(interval=CrawlingInterval.of_days(1))
     done = office("plan", "--products", "20000", "--agents", "10")
     assert (done.returncode, done.stderr) == (1, "")
@@ -76,7 +67,7 @@ def test_too_many_products_for_few_agents_do_not_fit_and_it_says_how_many_it_tak
     assert office.json("plan", "--products", "20000", "--agents", "50")["fits"]
 
 
-def test_with_no_agent_it_says_where_to_look(office: Office) -> None:
+def test_with_no_agent_it_says_where_to_look(office: CliWorld) -> None:
     office.register()
     office.do(lambda tx: tx.db.run("UPDATE user_agent_pool SET status = 'BLOCKED'"))
     done = office("plan")
@@ -84,7 +75,7 @@ def test_with_no_agent_it_says_where_to_look(office: Office) -> None:
     assert "No agent is available. Look why: sellerwatch agents status" in done.stdout
 
 
-def test_the_products_a_seller_has_count_and_an_inactive_one_asks_for_nothing(office: Office) -> None:
+def test_the_products_a_seller_has_count_and_an_inactive_one_asks_for_nothing(office: CliWorld) -> None:
     office.register()
     office.register(SellerId("z"))
     office.said("sellers", "deactivate", "z")
@@ -95,19 +86,19 @@ def test_the_products_a_seller_has_count_and_an_inactive_one_asks_for_nothing(of
     ]
 
 
-def test_a_run_in_a_month_is_played_through_by_itself(office: Office) -> None:
+def test_a_run_in_a_month_is_played_through_by_itself(office: CliWorld) -> None:
     office.register(interval=CrawlingInterval.of_days(30))
     (run,) = office.json("plan", "--products", "10")["content"]
     took = datetime.fromisoformat(run["endsAt"]) - datetime.fromisoformat(run["startsAt"])
     assert (took, run["isLate"]) == (timedelta(minutes=1), False)
 
 
-def test_nonsense_is_bad_usage(office: Office) -> None:
+def test_nonsense_is_bad_usage(office: CliWorld) -> None:
     for wrong in (("--agents", "0"), ("--products", "-1"), ("--agents", "x")):
         assert office("plan", *wrong).returncode == 2
 
 
-def test_the_plan_speaks_the_language_of_the_setting(office: Office) -> None:
+def test_the_plan_speaks_the_language_of_the_setting(office: CliWorld) -> None:
     office.register(interval=CrawlingInterval.of_hours(6))
     said = office("plan", "--products", "300", LANGUAGE="ko").stdout
     assert "예산 안에 들어갑니다. 판매자 1곳이 하루 2,408건을 요청합니다." in said

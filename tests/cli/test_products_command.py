@@ -9,35 +9,27 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import orjson
 import pytest
 from tests.builders import a_product
 
-from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.catalog.history import states
 from sellerwatch.catalog.ports import RawPart
 from sellerwatch.catalog.product import PartType
 from sellerwatch.kernel.ids import ItemNo
 
-from .conftest import Run, clean_environment, refused
-from .prepared import NOW, Office
-from .shop import AWKWARD, ONE, TWO, Shop
+from .cli_world import AWKWARD, NOW, ONE, TWO, CliWorld, CrawledProducts
+from .conftest import clean_environment, refused
 
 
 @pytest.fixture
-def office(run: Run, inline_store: SqlStore, database_file: Path) -> Office:
-    return Office(run, inline_store, database_file)
+def shop(office: CliWorld) -> CrawledProducts:
+    return CrawledProducts(office)
 
 
 @pytest.fixture
-def shop(office: Office) -> Shop:
-    return Shop.open(office)
-
-
-@pytest.fixture
-def crawled(shop: Shop) -> Shop:
+def crawled(shop: CrawledProducts) -> CrawledProducts:
     """Three products told; the first of them has an awkward name and changed its price and stock in a second run."""
     first = shop.items[0]
     shop.change(first, name=AWKWARD)
@@ -50,12 +42,12 @@ def crawled(shop: Shop) -> Shop:
     return shop
 
 
-def test_an_empty_catalogue_says_what_fills_it(office: Office) -> None:
+def test_an_empty_catalogue_says_what_fills_it(office: CliWorld) -> None:
     assert "sellerwatch crawl SELLER_ID" in office.said("products", "list")
     assert office.json("products", "list") == {"content": [], "next": None, "limit": 20, "nextCursor": None}
 
 
-def test_the_list_goes_page_by_page_and_is_narrowed(crawled: Shop) -> None:
+def test_the_list_goes_page_by_page_and_is_narrowed(crawled: CrawledProducts) -> None:
     office = crawled.office
     first = office.json("products", "list", "--limit", "2")
     rest = office.json("products", "list", "--limit", "2", "--after", str(first["nextCursor"]))
@@ -72,7 +64,7 @@ def test_the_list_goes_page_by_page_and_is_narrowed(crawled: Shop) -> None:
     assert "no seller nobody" in refused(office("products", "list", "--seller", "nobody"), 1)
 
 
-def test_a_product_is_found_by_a_piece_of_its_name(crawled: Shop) -> None:
+def test_a_product_is_found_by_a_piece_of_its_name(crawled: CrawledProducts) -> None:
     office, first = crawled.office, crawled.items[0]
     for piece in ("[명품]", "럭셔리", AWKWARD):
         found = office.json("products", "list", "--search", piece)["content"]
@@ -81,7 +73,7 @@ def test_a_product_is_found_by_a_piece_of_its_name(crawled: Shop) -> None:
     assert "No product matches" in office.said("products", "list", "--search", "없는 이름")
 
 
-def test_show_says_what_is_known_and_what_became_of_the_last_event(crawled: Shop) -> None:
+def test_show_says_what_is_known_and_what_became_of_the_last_event(crawled: CrawledProducts) -> None:
     item = crawled.items[0]
     shown = crawled.office.json("products", "show", str(item))
     assert shown["productData"] == crawled.truth(item)
@@ -103,9 +95,9 @@ def test_show_says_what_is_known_and_what_became_of_the_last_event(crawled: Shop
     assert f"sellerwatch products diff {item}" in said
 
 
-def test_a_product_of_which_little_is_known_is_shown_as_far_as_it_is(shop: Shop) -> None:
+def test_a_product_of_which_little_is_known_is_shown_as_far_as_it_is(shop: CrawledProducts) -> None:
     lone = a_product()
-    shop.do(lambda tx: tx.products.add([lone]))
+    shop.office.do(lambda tx: tx.products.add([lone]))
     shown = shop.office.json("products", "show", str(lone.item_no))
     assert (shown["state"], shown["productData"], shown["lastEvent"]) == ("INCOMPLETE", None, None)
     assert "Nothing of it has been read yet" in shop.office.said("products", "show", str(lone.item_no))
@@ -115,7 +107,7 @@ def test_a_product_of_which_little_is_known_is_shown_as_far_as_it_is(shop: Shop)
     assert "no such stored body" in refused(shop.office("products", "raw", str(lone.item_no)), 1)
 
 
-def test_a_body_that_todays_parser_cannot_read_shows_what_was_told(crawled: Shop) -> None:
+def test_a_body_that_todays_parser_cannot_read_shows_what_was_told(crawled: CrawledProducts) -> None:
     item = crawled.items[0]
     told = crawled.office.json("products", "show", str(item))["productData"]
     spoil(crawled, item, b'{"moduleList":[]}')
@@ -126,13 +118,13 @@ def test_a_body_that_todays_parser_cannot_read_shows_what_was_told(crawled: Shop
 
 
 @pytest.mark.parametrize("command", ["show", "history", "diff", "raw"])
-def test_an_unknown_item_is_one_sentence_and_no_number_is_bad_usage(office: Office, command: str) -> None:
+def test_an_unknown_item_is_one_sentence_and_no_number_is_bad_usage(office: CliWorld, command: str) -> None:
     assert "There is no product 7. `sellerwatch products list`" in refused(office("products", command, "7"), 1)
     for given in ("x", "-0", "0", "1.5", "٣", "9" * 40, str(2**63)):
         assert "positive whole number" in refused(office("products", command, "--", given), 2)
 
 
-def test_the_history_has_every_state_and_its_run_and_replays_to_now(crawled: Shop) -> None:
+def test_the_history_has_every_state_and_its_run_and_replays_to_now(crawled: CrawledProducts) -> None:
     item = crawled.items[0]
     created, updated = crawled.office.json("products", "history", str(item))["content"]
     assert (created["eventType"], created["version"]) == ("PRODUCT_CREATED", 1)
@@ -150,7 +142,7 @@ def test_the_history_has_every_state_and_its_run_and_replays_to_now(crawled: Sho
     assert list(states(entries))[-1][1] == crawled.truth(item)
 
 
-def test_diff_shows_the_last_change_or_any_two_versions(crawled: Shop) -> None:
+def test_diff_shows_the_last_change_or_any_two_versions(crawled: CrawledProducts) -> None:
     office, item = crawled.office, str(crawled.items[0])
     last = office.json("products", "diff", item)
     assert (last["fromVersion"], last["toVersion"]) == (1, 2)
@@ -171,7 +163,7 @@ def test_diff_shows_the_last_change_or_any_two_versions(crawled: Shop) -> None:
     assert known == f"Item {item} has no version 9 in its history; it has 1 to 2."
 
 
-def test_long_texts_and_lists_are_shown_where_they_differ(crawled: Shop) -> None:
+def test_long_texts_and_lists_are_shown_where_they_differ(crawled: CrawledProducts) -> None:
     item = crawled.items[1]
     crawled.change(item, name="x" * 300 + "끝", tags=("신상", "세일"))
     crawled.crawl()
@@ -185,7 +177,7 @@ def test_long_texts_and_lists_are_shown_where_they_differ(crawled: Shop) -> None
     assert "same values in another order" in crawled.office.said("products", "diff", str(item))
 
 
-def test_raw_gives_the_bytes_as_they_came(crawled: Shop) -> None:
+def test_raw_gives_the_bytes_as_they_came(crawled: CrawledProducts) -> None:
     office, item = crawled.office, crawled.items[0]
     product_id = crawled.product(item).product_id
     newest, oldest = office.see(lambda tx: tx.bodies.bodies_of(product_id, PartType.DETAIL, 10))
@@ -203,7 +195,7 @@ def test_raw_gives_the_bytes_as_they_came(crawled: Shop) -> None:
     assert "there are 2 of detail" in gone
 
 
-def test_on_a_terminal_raw_is_readable(crawled: Shop) -> None:
+def test_on_a_terminal_raw_is_readable(crawled: CrawledProducts) -> None:
     said = on_a_terminal(crawled.office, "products", "raw", str(crawled.items[0]), "--part", "options")
     assert said.startswith("options, stored ")
     body = json.loads(said.split("UTC", 1)[1])
@@ -212,7 +204,7 @@ def test_on_a_terminal_raw_is_readable(crawled: Shop) -> None:
     }
 
 
-def test_reading_again_with_the_same_parser_changes_nothing(crawled: Shop) -> None:
+def test_reading_again_with_the_same_parser_changes_nothing(crawled: CrawledProducts) -> None:
     before = crawled.office.everything()
     found = crawled.office.json("products", "reparse")
     assert (found["read"], found["differing"], found["events"], found["fields"]) == (3, 0, 0, [])
@@ -221,7 +213,7 @@ def test_reading_again_with_the_same_parser_changes_nothing(crawled: Shop) -> No
     assert "no seller nobody" in refused(crawled.office("products", "reparse", "--seller", "nobody"), 1)
 
 
-def test_what_another_reading_would_change_is_shown_before_it_is_made(crawled: Shop) -> None:
+def test_what_another_reading_would_change_is_shown_before_it_is_made(crawled: CrawledProducts) -> None:
     office, item = crawled.office, crawled.items[0]
     crawled.change(item, name="다시 읽은 이름")
     spoil(crawled, item, crawled.practice.renderer.detail(crawled.sold(item)))
@@ -239,7 +231,7 @@ def test_what_another_reading_would_change_is_shown_before_it_is_made(crawled: S
     assert office.json("products", "reparse")["differing"] == 0
 
 
-def test_bodies_that_cannot_be_read_again_are_named_and_the_exit_code_says_so(crawled: Shop) -> None:
+def test_bodies_that_cannot_be_read_again_are_named_and_the_exit_code_says_so(crawled: CrawledProducts) -> None:
     item = crawled.items[0]
     spoil(crawled, item, b'{"moduleList":[]}')
     found = crawled.office.json("products", "reparse", code=3)
@@ -250,13 +242,13 @@ def test_bodies_that_cannot_be_read_again_are_named_and_the_exit_code_says_so(cr
     assert f"Item {item} cannot be read" in done.stdout
 
 
-def spoil(shop: Shop, item: ItemNo, body: bytes) -> None:
+def spoil(shop: CrawledProducts, item: ItemNo, body: bytes) -> None:
     """A detail in the archive that was not absorbed: as if another parser had read it."""
     product_id = shop.product(item).product_id
-    shop.do(lambda tx: tx.bodies.keep_raw([RawPart(product_id, PartType.DETAIL, "0" * 32, body, NOW)]))
+    shop.office.do(lambda tx: tx.bodies.keep_raw([RawPart(product_id, PartType.DETAIL, "0" * 32, body, NOW)]))
 
 
-def on_a_terminal(office: Office, *arguments: str) -> str:
+def on_a_terminal(office: CliWorld, *arguments: str) -> str:
     """What a person sees on standard output."""
     ours, theirs = pty.openpty()
     environment = clean_environment(DATABASE_URL=f"sqlite:///{office.file}")

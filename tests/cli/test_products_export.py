@@ -19,32 +19,25 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from tests.builders import NOW, a_complete_product
 
-from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.catalog.facts import BLANK
 from sellerwatch.catalog.queries import CurrentProduct
 from sellerwatch.cli.product_export import COLUMNS, csv_cell, flat, open_export
 
-from .conftest import Run, clean_environment, refused
-from .prepared import Office
-from .shop import AWKWARD, ONE, TWO, Shop
+from .cli_world import AWKWARD, ONE, TWO, CliWorld, CrawledProducts
+from .conftest import clean_environment, refused
 
 
 @pytest.fixture
-def office(run: Run, inline_store: SqlStore, database_file: Path) -> Office:
-    return Office(run, inline_store, database_file)
-
-
-@pytest.fixture
-def shop(office: Office) -> Shop:
+def shop(office: CliWorld) -> CrawledProducts:
     """Three products; one has an awkward name, one a name that is a formula."""
-    made = Shop.open(office)
+    made = CrawledProducts(office)
     made.change(made.items[0], name=AWKWARD)
     made.change(made.items[1], name='=HYPERLINK("http://evil.test")', tags=("-1+1", "세일"))
     made.crawl()
     return made
 
 
-def exported(shop: Shop, format_: str, *options: str) -> bytes:
+def exported(shop: CrawledProducts, format_: str, *options: str) -> bytes:
     """What goes to standard output, byte for byte."""
     done = subprocess.run(
         [sys.executable, "-m", "sellerwatch", "products", "export", "--format", format_, *options],
@@ -57,7 +50,7 @@ def exported(shop: Shop, format_: str, *options: str) -> bytes:
     return done.stdout
 
 
-def test_csv_has_a_row_for_each_product_with_korean_intact(shop: Shop) -> None:
+def test_csv_has_a_row_for_each_product_with_korean_intact(shop: CrawledProducts) -> None:
     rows = {int(row["itemNo"]): row for row in csv.DictReader(io.StringIO(exported(shop, "csv").decode(), newline=""))}
     assert sorted(rows) == sorted(shop.items)
     for item in shop.items:
@@ -71,14 +64,14 @@ def test_csv_has_a_row_for_each_product_with_korean_intact(shop: Shop) -> None:
     assert rows[shop.items[1]]["name"] == '\'=HYPERLINK("http://evil.test")'
 
 
-def test_json_lines_hold_the_whole_product(shop: Shop) -> None:
+def test_json_lines_hold_the_whole_product(shop: CrawledProducts) -> None:
     lines = [json.loads(line) for line in exported(shop, "jsonl").splitlines()]
     assert {line["itemNo"]: line["productData"] for line in lines} == {item: shop.truth(item) for item in shop.items}
     assert {line["version"] for line in lines} == {1}
     assert exported(shop, "jsonl", "--seller", TWO) == b""
 
 
-def test_parquet_holds_typed_columns(shop: Shop, tmp_path: Path) -> None:
+def test_parquet_holds_typed_columns(shop: CrawledProducts, tmp_path: Path) -> None:
     said = shop.office.json("products", "export", "--format", "parquet", "-o", "products.parquet")
     assert said == {"products": 3, "format": "parquet", "file": str(tmp_path / "products.parquet")}
     table = parquet.read_table(tmp_path / "products.parquet")
@@ -94,7 +87,7 @@ def test_parquet_holds_typed_columns(shop: Shop, tmp_path: Path) -> None:
     assert parquet.read_table(io.BytesIO(exported(shop, "parquet"))).num_rows == 3
 
 
-def test_the_same_file_is_replaced_whole_and_nothing_is_left_beside_it(shop: Shop, tmp_path: Path) -> None:
+def test_the_same_file_is_replaced_whole_and_nothing_is_left_beside_it(shop: CrawledProducts, tmp_path: Path) -> None:
     target = tmp_path / "out" / "상품.csv"
     target.parent.mkdir()
     target.write_text("old")
@@ -106,7 +99,7 @@ def test_the_same_file_is_replaced_whole_and_nothing_is_left_beside_it(shop: Sho
     assert [path.name for path in target.parent.iterdir()] == ["상품.csv"]
 
 
-def test_an_empty_catalogue_is_an_empty_file_with_its_columns(office: Office, tmp_path: Path) -> None:
+def test_an_empty_catalogue_is_an_empty_file_with_its_columns(office: CliWorld, tmp_path: Path) -> None:
     assert "0 products" in office.said("products", "export", "--format", "csv", "-o", "none.csv")
     assert (tmp_path / "none.csv").read_text("utf-8").strip() == ",".join(COLUMNS)
     office.said("products", "export", "--format", "parquet", "-o", "none.parquet")
@@ -134,7 +127,7 @@ def test_an_interrupt_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> No
     assert [path.name for path in tmp_path.iterdir()] == ["products.jsonl"]
 
 
-def test_a_place_that_cannot_be_written_is_one_sentence(office: Office, tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_one_sentence(office: CliWorld, tmp_path: Path) -> None:
     def said(*options: str) -> str:
         return refused(office("products", "export", "--format", "csv", *options), 2)
 
@@ -146,7 +139,7 @@ def test_a_place_that_cannot_be_written_is_one_sentence(office: Office, tmp_path
     assert "no seller nobody" in refused(office("products", "export", "--format", "csv", "--seller", "nobody"), 1)
 
 
-def test_without_pyarrow_parquet_is_refused_with_the_way_to_get_it(office: Office, tmp_path: Path) -> None:
+def test_without_pyarrow_parquet_is_refused_with_the_way_to_get_it(office: CliWorld, tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules['pyarrow'] = None; from sellerwatch.cli.main import main;"
         " sys.argv = ['sellerwatch', 'products', 'export', '--format', 'parquet', '-o', 'p.parquet']; main()"

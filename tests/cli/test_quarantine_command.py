@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
-from pathlib import Path
 
 import pytest
 from tests.builders import NOW, task_id
 
-from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.kernel.ids import ItemNo
 from sellerwatch.operations.catalog_changes import BATCH
 from sellerwatch.simulator.rendering import Redesign
 
-from .conftest import Run, refused
-from .prepared import Office
-from .shop import ONE, Shop
+from .cli_world import ONE, CliWorld, CrawledProducts
+from .conftest import refused
 
 PRODUCTS = 25
 #: Any UUID does: there is no such case.
@@ -23,14 +20,9 @@ NOBODYS = task_id(9)
 
 
 @pytest.fixture
-def office(run: Run, inline_store: SqlStore, database_file: Path) -> Office:
-    return Office(run, inline_store, database_file)
-
-
-@pytest.fixture
-def renamed(office: Office) -> Shop:
+def renamed(office: CliWorld) -> CrawledProducts:
     """All products of a seller got another name in one run: held."""
-    shop = Shop.open(office, PRODUCTS)
+    shop = CrawledProducts(office, PRODUCTS)
     shop.crawl()
     for item in shop.items:
         shop.change(item, name=f"{shop.sold(item).name} [특가] 🎁")
@@ -39,28 +31,28 @@ def renamed(office: Office) -> Shop:
 
 
 @pytest.fixture
-def redesigned(office: Office) -> Shop:
+def redesigned(office: CliWorld) -> CrawledProducts:
     """The marketplace renamed fields: the details of the second run cannot be read, and it pauses."""
-    shop = Shop.open(office, 60)
+    shop = CrawledProducts(office, 60)
     shop.crawl()
     shop.practice.renderer.redesign(Redesign())
     shop.crawl()
     return shop
 
 
-def case_of(shop: Shop) -> str:
+def case_of(shop: CrawledProducts) -> str:
     (case,) = shop.office.json("quarantine", "list")["content"]
     return str(case["caseId"])
 
 
-def test_an_empty_quarantine_says_so(office: Office) -> None:
+def test_an_empty_quarantine_says_so(office: CliWorld) -> None:
     assert "Nothing is or was in quarantine" in office.said("quarantine", "list")
     assert office.json("quarantine", "list") == {"content": [], "next": None, "limit": 20}
     assert "No unknown field" in office.said("quarantine", "drift")
     assert office.json("quarantine", "drift") == {"content": []}
 
 
-def test_a_case_says_why_with_a_sample_and_how_much_is_held(renamed: Shop) -> None:
+def test_a_case_says_why_with_a_sample_and_how_much_is_held(renamed: CrawledProducts) -> None:
     office = renamed.office
     (case,) = office.json("quarantine", "list", "--seller", ONE, "--status", "open")["content"]
     assert (case["kind"], case["part"], case["field"], case["status"]) == ("SHARE", "DETAIL", "name", "OPEN")
@@ -77,14 +69,14 @@ def test_a_case_says_why_with_a_sample_and_how_much_is_held(renamed: Shop) -> No
     assert "no seller nobody" in refused(office("quarantine", "list", "--seller", "nobody"), 1)
 
 
-def test_products_show_names_the_case_that_holds_a_part(renamed: Shop) -> None:
+def test_products_show_names_the_case_that_holds_a_part(renamed: CrawledProducts) -> None:
     item = str(renamed.items[0])
     (held,) = renamed.office.json("products", "show", item)["held"]
     assert (held["part"], held["status"], held["caseId"]) == ("DETAIL", "HELD", case_of(renamed))
     assert f"sellerwatch quarantine show {case_of(renamed)}" in renamed.office.said("products", "show", item)
 
 
-def test_a_dry_run_says_what_a_decision_would_do_and_changes_nothing(renamed: Shop) -> None:
+def test_a_dry_run_says_what_a_decision_would_do_and_changes_nothing(renamed: CrawledProducts) -> None:
     office, case = renamed.office, case_of(renamed)
     before = office.everything()
     tried = office.json("quarantine", "release", case, "--dry-run")
@@ -96,7 +88,7 @@ def test_a_dry_run_says_what_a_decision_would_do_and_changes_nothing(renamed: Sh
     assert office.everything() == before
 
 
-def test_commands_speak_korean(renamed: Shop) -> None:
+def test_commands_speak_korean(renamed: CrawledProducts) -> None:
     office, case = renamed.office, case_of(renamed)
     korean = {"LANGUAGE": "ko"}
     for arguments, part in [
@@ -112,7 +104,7 @@ def test_commands_speak_korean(renamed: Shop) -> None:
         assert part in done.stdout
 
 
-def test_a_release_takes_everything_in_and_tells_it(renamed: Shop) -> None:
+def test_a_release_takes_everything_in_and_tells_it(renamed: CrawledProducts) -> None:
     office, case = renamed.office, case_of(renamed)
     assert {tuple(renamed.events(item)) for item in renamed.items} == {("PRODUCT_CREATED",)}
     released = office.json("quarantine", "release", case)
@@ -130,8 +122,8 @@ def test_a_release_takes_everything_in_and_tells_it(renamed: Shop) -> None:
 
 
 @pytest.mark.parametrize("products", [BATCH, BATCH + 30])
-def test_a_release_goes_on_over_more_than_one_step(office: Office, products: int) -> None:
-    shop = Shop.open(office, products)
+def test_a_release_goes_on_over_more_than_one_step(office: CliWorld, products: int) -> None:
+    shop = CrawledProducts(office, products)
     shop.crawl()
     for item in shop.items:
         shop.change(item, name=f"{shop.sold(item).name} 신상")
@@ -140,7 +132,7 @@ def test_a_release_goes_on_over_more_than_one_step(office: Office, products: int
     assert f"{products} parts were taken in, {products} events were written; the case is RELEASED" in said
 
 
-def test_a_drop_leaves_the_products_and_does_not_hold_the_same_again(renamed: Shop) -> None:
+def test_a_drop_leaves_the_products_and_does_not_hold_the_same_again(renamed: CrawledProducts) -> None:
     office, case = renamed.office, case_of(renamed)
     assert f"{PRODUCTS} held parts were dropped" in office.said("quarantine", "drop", case)
     (entry,) = office.trail()
@@ -155,7 +147,7 @@ def test_a_drop_leaves_the_products_and_does_not_hold_the_same_again(renamed: Sh
     assert "to drop it must be OPEN" in refused(office("quarantine", "drop", case), 1)
 
 
-def test_what_cannot_be_read_pauses_the_run_which_says_so(redesigned: Shop) -> None:
+def test_what_cannot_be_read_pauses_the_run_which_says_so(redesigned: CrawledProducts) -> None:
     office, case = redesigned.office, case_of(redesigned)
     (run, _) = office.json("executions", "list")["content"]
     shown = office.json("executions", "show", run["executionId"])
@@ -170,7 +162,7 @@ def test_what_cannot_be_read_pauses_the_run_which_says_so(redesigned: Shop) -> N
     assert "cannot be read" in office.said("quarantine", "show", case)
 
 
-def test_a_release_that_still_cannot_be_read_stays_held_with_exit_code_3(redesigned: Shop) -> None:
+def test_a_release_that_still_cannot_be_read_stays_held_with_exit_code_3(redesigned: CrawledProducts) -> None:
     office, case = redesigned.office, case_of(redesigned)
     held = office.json("quarantine", "show", case)["held"]
     released = office.json("quarantine", "release", case, code=3)
@@ -181,18 +173,18 @@ def test_a_release_that_still_cannot_be_read_stays_held_with_exit_code_3(redesig
     assert office.trail() == []
 
 
-def test_dropping_lets_a_paused_run_go_on(redesigned: Shop) -> None:
+def test_dropping_lets_a_paused_run_go_on(redesigned: CrawledProducts) -> None:
     office = redesigned.office
     office.said("quarantine", "drop", case_of(redesigned))
     (run, _) = office.json("executions", "list")["content"]
     assert office.json("executions", "show", run["executionId"])["paused"] is None
     redesigned.practice.renderer.redesign(None)
-    redesigned.wait(redesigned.practice.go_on())
+    redesigned.office.wait(redesigned.practice.go_on())
     (run, _) = office.json("executions", "list")["content"]
     assert run["status"] == "COMPLETED"
 
 
-def test_the_run_shows_what_it_judged_and_which_fields_changed(renamed: Shop) -> None:
+def test_the_run_shows_what_it_judged_and_which_fields_changed(renamed: CrawledProducts) -> None:
     (run, _) = renamed.office.json("executions", "list")["content"]
     shown = renamed.office.json("executions", "show", run["executionId"])
     assert shown["judged"] == {"DETAIL": PRODUCTS, "MINISHOP": PRODUCTS, "OPTION": PRODUCTS}
@@ -204,12 +196,12 @@ def test_the_run_shows_what_it_judged_and_which_fields_changed(renamed: Shop) ->
 
 
 @pytest.mark.parametrize("command", ["show", "release", "drop"])
-def test_an_unknown_case_is_one_sentence_and_no_uuid_is_bad_usage(office: Office, command: str) -> None:
+def test_an_unknown_case_is_one_sentence_and_no_uuid_is_bad_usage(office: CliWorld, command: str) -> None:
     assert f"There is no quarantine case {NOBODYS}. " in refused(office("quarantine", command, NOBODYS), 1)
     assert "UUID" in refused(office("quarantine", command, "x"), 2)
 
 
-def test_the_drift_report_lists_unknown_fields_with_how_often_they_were_met(office: Office) -> None:
+def test_the_drift_report_lists_unknown_fields_with_how_often_they_were_met(office: CliWorld) -> None:
     office.do(lambda tx: tx.drift.note("PRODUCT_DETAIL", ["moduleList[].data.배송예정일"], ItemNo(7), NOW))
     office.do(lambda tx: tx.drift.note("PRODUCT_DETAIL", ["moduleList[].data.배송예정일"], ItemNo(8), NOW))
     (field,) = office.json("quarantine", "drift")["content"]

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from tests.builders import task_id
 
-from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.kernel.ids import ItemNo
 from sellerwatch.operations.catalog_changes import BATCH
 
-from .conftest import Run, refused
-from .prepared import Office
-from .shop import ONE, Shop
+from .cli_world import ONE, CliWorld, CrawledProducts
+from .conftest import refused
 
 PRODUCTS = 30
 GONE = 24
@@ -22,17 +18,12 @@ NOBODYS = task_id(9)
 
 
 @pytest.fixture
-def office(run: Run, inline_store: SqlStore, database_file: Path) -> Office:
-    return Office(run, inline_store, database_file)
+def shop(office: CliWorld) -> CrawledProducts:
+    return CrawledProducts(office, PRODUCTS)
 
 
 @pytest.fixture
-def shop(office: Office) -> Shop:
-    return Shop.open(office, PRODUCTS)
-
-
-@pytest.fixture
-def gone(shop: Shop) -> list[ItemNo]:
+def gone(shop: CrawledProducts) -> list[ItemNo]:
     """Most products of the seller left its list at once."""
     shop.crawl()
     leaving = sorted(shop.items)[:GONE]
@@ -42,17 +33,17 @@ def gone(shop: Shop) -> list[ItemNo]:
     return leaving
 
 
-def held(shop: Shop) -> str:
+def held(shop: CrawledProducts) -> str:
     (removal,) = shop.office.json("removals", "list", "--status", "HELD")["content"]
     return str(removal["removalId"])
 
 
-def test_with_nothing_held_the_list_says_so(office: Office) -> None:
+def test_with_nothing_held_the_list_says_so(office: CliWorld) -> None:
     assert "No removal is or was held" in office.said("removals", "list")
     assert office.json("removals", "list") == {"content": [], "next": None, "limit": 20}
 
 
-def test_a_held_removal_says_how_many_and_names_the_first(shop: Shop, gone: list[ItemNo]) -> None:
+def test_a_held_removal_says_how_many_and_names_the_first(shop: CrawledProducts, gone: list[ItemNo]) -> None:
     office = shop.office
     (removal,) = office.json("removals", "list", "--seller", ONE)["content"]
     assert (removal["reason"], removal["status"]) == ("MANY", "HELD")
@@ -71,7 +62,7 @@ def test_a_held_removal_says_how_many_and_names_the_first(shop: Shop, gone: list
     assert "no seller nobody" in refused(office("removals", "list", "--seller", "nobody"), 1)
 
 
-def test_a_dry_run_changes_nothing(shop: Shop, gone: list[ItemNo]) -> None:
+def test_a_dry_run_changes_nothing(shop: CrawledProducts, gone: list[ItemNo]) -> None:
     office, removal = shop.office, held(shop)
     before = office.everything()
     answer = office.json("removals", "confirm", removal, "--dry-run")
@@ -82,7 +73,7 @@ def test_a_dry_run_changes_nothing(shop: Shop, gone: list[ItemNo]) -> None:
     assert office.everything() == before
 
 
-def test_confirmed_products_are_told_as_gone_and_it_is_on_the_trail(shop: Shop, gone: list[ItemNo]) -> None:
+def test_confirmed_products_are_told_as_gone_and_it_is_on_the_trail(shop: CrawledProducts, gone: list[ItemNo]) -> None:
     office, removal = shop.office, held(shop)
     answer = office.json("removals", "confirm", removal)
     assert (answer["status"], answer["removed"], answer["stillMissing"]) == ("CONFIRMED", GONE, 0)
@@ -101,8 +92,8 @@ def test_confirmed_products_are_told_as_gone_and_it_is_on_the_trail(shop: Shop, 
 
 
 @pytest.mark.parametrize("number", [BATCH, BATCH + 10])
-def test_a_confirmation_goes_on_over_more_than_one_step(office: Office, number: int) -> None:
-    shop = Shop.open(office, BATCH + 20)
+def test_a_confirmation_goes_on_over_more_than_one_step(office: CliWorld, number: int) -> None:
+    shop = CrawledProducts(office, BATCH + 20)
     shop.crawl()
     for item in shop.items[:number]:
         shop.practice.world.vanish(item)
@@ -111,7 +102,7 @@ def test_a_confirmation_goes_on_over_more_than_one_step(office: Office, number: 
     assert f"{number} products of {ONE} got a PRODUCT_DELETED event; the removal is CONFIRMED" in said
 
 
-def test_a_dry_run_of_a_refusal_changes_nothing(shop: Shop, gone: list[ItemNo]) -> None:
+def test_a_dry_run_of_a_refusal_changes_nothing(shop: CrawledProducts, gone: list[ItemNo]) -> None:
     office, removal = shop.office, held(shop)
     before = office.everything()
     assert office.json("removals", "refuse", removal, "--dry-run")["dryRun"] is True
@@ -120,7 +111,7 @@ def test_a_dry_run_of_a_refusal_changes_nothing(shop: Shop, gone: list[ItemNo]) 
     assert office.everything() == before
 
 
-def test_refused_products_stay_and_are_asked_about_again(shop: Shop, gone: list[ItemNo]) -> None:
+def test_refused_products_stay_and_are_asked_about_again(shop: CrawledProducts, gone: list[ItemNo]) -> None:
     office, removal = shop.office, held(shop)
     assert "no event was written" in office.said("removals", "refuse", removal)
     (entry,) = office.trail()
@@ -132,6 +123,6 @@ def test_refused_products_stay_and_are_asked_about_again(shop: Shop, gone: list[
 
 
 @pytest.mark.parametrize("command", ["show", "confirm", "refuse"])
-def test_an_unknown_removal_is_one_sentence_and_no_uuid_is_bad_usage(office: Office, command: str) -> None:
+def test_an_unknown_removal_is_one_sentence_and_no_uuid_is_bad_usage(office: CliWorld, command: str) -> None:
     assert f"There is no removal {NOBODYS}. " in refused(office("removals", command, NOBODYS), 1)
     assert "UUID" in refused(office("removals", command, "x"), 2)

@@ -4,33 +4,25 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from pathlib import Path
 
-import pytest
 from tests.builders import worker_id
 
-from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.schedules.interval import CrawlingInterval
-from sellerwatch.schedules.missed import LONGEST_SPREAD
+from sellerwatch.schedules.next_run import LONGEST_SPREAD
 
-from .conftest import Run, refused
-from .prepared import NOW, SELLER, Office
-
-
-@pytest.fixture
-def office(run: Run, inline_store: SqlStore, database_file: Path) -> Office:
-    return Office(run, inline_store, database_file)
+from .cli_world import NOW, SELLER, CliWorld
+from .conftest import refused
 
 
-def test_with_no_schedules_the_list_says_where_they_come_from(office: Office) -> None:
+def test_with_no_schedules_the_list_says_where_they_come_from(office: CliWorld) -> None:
     assert "sellerwatch sellers add" in office.said("schedules", "list")
     assert office.json("schedules", "list")["content"] == []
 
 
-def test_the_list_has_each_sellers_interval_state_and_next_run(office: Office) -> None:
+def test_the_list_has_each_sellers_interval_state_and_next_run(office: CliWorld) -> None:
     office.register(interval=CrawlingInterval.of_days(30))
     office.register(SellerId("z"), interval=CrawlingInterval.of_hours(6))
     office.said("sellers", "deactivate", "z")
@@ -45,7 +37,9 @@ def test_the_list_has_each_sellers_interval_state_and_next_run(office: Office) -
     assert (resting["status"], resting["nextRunAt"], resting["nextStarts"]) == ("INACTIVE", None, [])
 
 
-def test_show_has_the_next_five_starts_one_interval_apart_spread_as_the_scheduler_spreads_them(office: Office) -> None:
+def test_show_has_the_next_five_starts_one_interval_apart_spread_as_the_scheduler_spreads_them(
+    office: CliWorld,
+) -> None:
     office.register(interval=CrawlingInterval.of_days(2))
     shown = office.json("schedules", "show", SELLER)
     starts = [datetime.fromisoformat(start) for start in shown["nextStarts"]]
@@ -59,17 +53,17 @@ def test_show_has_the_next_five_starts_one_interval_apart_spread_as_the_schedule
         assert f"{start:%Y-%m-%d %H:%M:%S}" in said
 
 
-def test_show_of_a_seller_that_is_not_crawled_says_how_to_crawl_it_again(office: Office) -> None:
+def test_show_of_a_seller_that_is_not_crawled_says_how_to_crawl_it_again(office: CliWorld) -> None:
     office.register()
     office.said("sellers", "deactivate", SELLER)
     assert f"sellerwatch sellers activate {SELLER}" in office.said("schedules", "show", SELLER)
 
 
-def test_the_schedule_of_an_unknown_seller_is_one_sentence(office: Office) -> None:
+def test_the_schedule_of_an_unknown_seller_is_one_sentence(office: CliWorld) -> None:
     assert "no seller nobody" in refused(office("schedules", "show", "nobody"), 1)
 
 
-def test_what_the_scheduler_would_not_take_is_told_once_more(office: Office) -> None:
+def test_what_the_scheduler_would_not_take_is_told_once_more(office: CliWorld) -> None:
     office.register()
     assert "nothing to retry" in refused(office("schedules", "retry", SELLER), 1)
     assert "no seller nobody" in refused(office("schedules", "retry", "nobody"), 1)
@@ -91,7 +85,7 @@ def test_what_the_scheduler_would_not_take_is_told_once_more(office: Office) -> 
     assert (entry.action, entry.subject_id) == ("schedule.retry", SELLER)
 
 
-def test_the_next_run_is_made_due_at_once_and_a_dry_run_changes_nothing(office: Office) -> None:
+def test_the_next_run_is_made_due_at_once_and_a_dry_run_changes_nothing(office: CliWorld) -> None:
     office.register()
     before = office.everything()
     would = office.json("schedules", "run-now", SELLER, "--dry-run")
@@ -103,7 +97,7 @@ def test_the_next_run_is_made_due_at_once_and_a_dry_run_changes_nothing(office: 
     assert "INACTIVE" in refused(office("schedules", "run-now", SELLER), 1)
 
 
-def test_schedules_are_shown_in_korean(office: Office) -> None:
+def test_schedules_are_shown_in_korean(office: CliWorld) -> None:
     office.register()
     assert "1일마다" in office("schedules", "list", LANGUAGE="ko").stdout
     assert "다음 실행" in office("schedules", "show", SELLER, LANGUAGE="ko").stdout

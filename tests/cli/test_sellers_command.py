@@ -12,7 +12,6 @@ import pytest
 from tests.agents.outages import answer_503
 from tests.builders import a_complete_product, a_product
 
-from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.crawling.execution import ExecutionStatus
@@ -20,25 +19,20 @@ from sellerwatch.crawling.task import TaskStatus
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.schedules.interval import CrawlingInterval
-from sellerwatch.schedules.missed import tick
+from sellerwatch.schedules.next_run import tick
 from sellerwatch.schedules.schedule import Schedule
 
+from .cli_world import NAME, NOW, SELLER, CliWorld, execution_id, task_id, task_number
 from .conftest import Run, clean_environment, refused
-from .prepared import NAME, NOW, SELLER, Office, execution_id, task_id, task_number
 
 
-@pytest.fixture
-def office(run: Run, inline_store: SqlStore, database_file: Path) -> Office:
-    return Office(run, inline_store, database_file)
-
-
-def schedule_of(office: Office, seller_id: SellerId = SELLER) -> Schedule:
+def schedule_of(office: CliWorld, seller_id: SellerId = SELLER) -> Schedule:
     found = office.see(lambda tx: tx.schedules.of_seller(seller_id))
     assert found is not None
     return found
 
 
-def test_with_no_sellers_the_list_says_how_to_register_one(office: Office) -> None:
+def test_with_no_sellers_the_list_says_how_to_register_one(office: CliWorld) -> None:
     assert "sellerwatch sellers add SELLER_ID --name NAME" in office.said("sellers", "list")
     assert office.json("sellers", "list") == {
         "content": [],
@@ -49,7 +43,7 @@ def test_with_no_sellers_the_list_says_how_to_register_one(office: Office) -> No
     }
 
 
-def test_a_seller_is_registered_under_its_korean_name_and_first_runs_one_interval_later(office: Office) -> None:
+def test_a_seller_is_registered_under_its_korean_name_and_first_runs_one_interval_later(office: CliWorld) -> None:
     before = datetime.now(UTC)
     said = office.said("sellers", "add", SELLER, "--name", NAME, "--every", "6h")
     assert f"Registered {SELLER} ({NAME}), crawled every 6 hours." in said
@@ -62,7 +56,7 @@ def test_a_seller_is_registered_under_its_korean_name_and_first_runs_one_interva
     assert timedelta(hours=6) <= next_run_at - before < timedelta(hours=6, minutes=1)
 
 
-def test_the_answer_is_the_sellers_as_the_api_gives_it(office: Office) -> None:
+def test_the_answer_is_the_sellers_as_the_api_gives_it(office: CliWorld) -> None:
     answer = office.json("sellers", "add", SELLER, "--name", NAME)
     assert answer["createdAt"] == answer["updatedAt"]
     assert datetime.strptime(answer.pop("createdAt"), "%Y-%m-%dT%H:%M:%S.%f%z").tzinfo is not None
@@ -79,7 +73,7 @@ def test_the_answer_is_the_sellers_as_the_api_gives_it(office: Office) -> None:
     }
 
 
-def test_registering_tells_the_scheduler_and_is_on_the_trail(office: Office) -> None:
+def test_registering_tells_the_scheduler_and_is_on_the_trail(office: CliWorld) -> None:
     office.said("sellers", "add", SELLER, "--name", NAME)
     (entry,) = office.trail()
     assert (entry.action, entry.subject_type, entry.subject_id) == ("seller.register", "seller", SELLER)
@@ -91,7 +85,7 @@ def test_registering_tells_the_scheduler_and_is_on_the_trail(office: Office) -> 
 
 @pytest.mark.parametrize("number", range(5))
 def test_crawl_now_is_due_at_the_schedulers_very_next_turn_whatever_the_sellers_spread(
-    office: Office, number: int
+    office: CliWorld, number: int
 ) -> None:
     seller_id = SellerId(f"seller_{number}")
     said = office.said("sellers", "add", seller_id, "--name", NAME, "--every", "30d", "--crawl-now")
@@ -109,7 +103,7 @@ def test_crawl_now_is_due_at_the_schedulers_very_next_turn_whatever_the_sellers_
     assert now_entry.before != now_entry.after
 
 
-def test_a_seller_that_is_registered_already_is_refused_and_nothing_changes(office: Office) -> None:
+def test_a_seller_that_is_registered_already_is_refused_and_nothing_changes(office: CliWorld) -> None:
     office.register()
     before = office.everything()
     done = office("sellers", "add", SELLER, "--name", "another", "--every", "2d", "--crawl-now")
@@ -118,14 +112,14 @@ def test_a_seller_that_is_registered_already_is_refused_and_nothing_changes(offi
 
 
 @pytest.mark.parametrize("every", ["0d", "31d", "24h", "0h", "999999999d"])
-def test_an_interval_out_of_range_is_bad_usage_and_names_the_range(office: Office, every: str) -> None:
+def test_an_interval_out_of_range_is_bad_usage_and_names_the_range(office: CliWorld, every: str) -> None:
     said = refused(office("sellers", "add", SELLER, "--name", NAME, "--every", every), 2)
     assert "from 1 to" in said
     assert office.see(lambda tx: tx.sellers.get(SELLER)) is None
 
 
 @pytest.mark.parametrize("every", ["", "d", "6", "-1d", "1.5d", "4w", "1d2h", "٣d", "9" * 5000 + "d"])
-def test_an_interval_that_cannot_be_read_is_bad_usage_and_shows_how_to_write_one(office: Office, every: str) -> None:
+def test_an_interval_that_cannot_be_read_is_bad_usage_and_shows_how_to_write_one(office: CliWorld, every: str) -> None:
     office.register()
     before = office.everything()
     assert "such as 1d or 6h" in refused(office("sellers", "interval", SELLER, f"--every={every}"), 2)
@@ -133,14 +127,14 @@ def test_an_interval_that_cannot_be_read_is_bad_usage_and_shows_how_to_write_one
 
 
 @pytest.mark.parametrize("every", ["6h", "6H", "6 hours", " 6hour "])
-def test_an_interval_may_be_written_as_people_write_it(office: Office, every: str) -> None:
+def test_an_interval_may_be_written_as_people_write_it(office: CliWorld, every: str) -> None:
     answer = office.json("sellers", "add", SELLER, "--name", NAME, "--every", every)
     assert answer["interval"] == {"amount": 6, "unit": "HOURS"}
     assert answer["crawlingIntervalDays"] is None
 
 
 @pytest.mark.parametrize("name", ["", "   ", "가" * 201])
-def test_a_name_that_is_none_is_bad_usage(office: Office, name: str) -> None:
+def test_a_name_that_is_none_is_bad_usage(office: CliWorld, name: str) -> None:
     refused(office("sellers", "add", SELLER, "--name", name), 2)
     assert office.see(lambda tx: tx.sellers.page(status=None, offset=0, limit=1))[1] == 0
 
@@ -163,26 +157,26 @@ def test_a_name_that_is_no_text_is_bad_usage_in_one_sentence(database_file: Path
     [("show",), ("interval", "--every", "6h"), ("activate",), ("deactivate",)],
     ids=lambda arguments: str(arguments[0]),
 )
-def test_an_unknown_seller_is_one_sentence(office: Office, arguments: tuple[str, ...]) -> None:
+def test_an_unknown_seller_is_one_sentence(office: CliWorld, arguments: tuple[str, ...]) -> None:
     command, *options = arguments
     said = refused(office("sellers", command, "없는판매자", *options), 1)
     assert said == "There is no seller 없는판매자. `sellerwatch sellers list` lists all sellers."
 
 
-def test_the_list_shows_names_as_they_are_and_can_be_narrowed_to_a_state(office: Office) -> None:
+def test_the_list_shows_names_as_they_are_and_can_be_narrowed_to_a_state(office: CliWorld) -> None:
     office.register()
-    office.register(SellerId("seller_2"), "Shop 2")
+    office.register(SellerId("seller_2"), "CrawledProducts 2")
     office.said("sellers", "deactivate", "seller_2")
     shown = office.said("sellers", "list")
     assert NAME in shown
-    assert "Shop 2" in shown
+    assert "CrawledProducts 2" in shown
     (active,) = office.json("sellers", "list", "--status", "active")["content"]
     assert (active["sellerId"], active["name"]) == (SELLER, NAME)
     (inactive,) = office.json("sellers", "list", "--status", "INACTIVE")["content"]
     assert (inactive["sellerId"], inactive["status"]) == ("seller_2", "INACTIVE")
 
 
-def test_the_list_comes_in_pages(office: Office) -> None:
+def test_the_list_comes_in_pages(office: CliWorld) -> None:
     for number in range(5):
         office.register(SellerId(f"s{number}"))
     page = office.json("sellers", "list", "--page", "1", "--size", "2")
@@ -193,11 +187,11 @@ def test_the_list_comes_in_pages(office: Office) -> None:
 
 
 @pytest.mark.parametrize("options", [("--size", "0"), ("--size", "101"), ("--page", "-1"), ("--status", "GONE")])
-def test_a_list_option_out_of_range_is_bad_usage(office: Office, options: tuple[str, str]) -> None:
+def test_a_list_option_out_of_range_is_bad_usage(office: CliWorld, options: tuple[str, str]) -> None:
     assert office("sellers", "list", *options).returncode == 2
 
 
-def test_show_tells_of_schedule_products_progress_and_the_last_runs(office: Office) -> None:
+def test_show_tells_of_schedule_products_progress_and_the_last_runs(office: CliWorld) -> None:
     office.register()
     office.run_of(done=3, failed=1)
 
@@ -221,13 +215,13 @@ def test_show_tells_of_schedule_products_progress_and_the_last_runs(office: Offi
         assert part in said
 
 
-def test_show_of_a_seller_never_crawled_says_how_to_crawl_it(office: Office) -> None:
+def test_show_of_a_seller_never_crawled_says_how_to_crawl_it(office: CliWorld) -> None:
     office.register()
     assert f"sellerwatch crawl {SELLER}" in office.said("sellers", "show", SELLER)
     assert office.json("sellers", "show", SELLER)["progressRate"] == 0
 
 
-def test_a_new_interval_counts_from_now_and_is_on_the_trail(office: Office) -> None:
+def test_a_new_interval_counts_from_now_and_is_on_the_trail(office: CliWorld) -> None:
     office.register()
     before = datetime.now(UTC)
     assert "every 6 hours" in office.said("sellers", "interval", SELLER, "--every", "6h")
@@ -240,7 +234,7 @@ def test_a_new_interval_counts_from_now_and_is_on_the_trail(office: Office) -> N
     assert entry.after == {"name": NAME, "status": "ACTIVE", "interval": "rate(6 hours)"}
 
 
-def test_a_seller_is_deactivated_and_activated_again_each_on_the_trail(office: Office) -> None:
+def test_a_seller_is_deactivated_and_activated_again_each_on_the_trail(office: CliWorld) -> None:
     office.register()
     answer = office.json("sellers", "deactivate", SELLER)
     assert (answer["status"], answer["endedExecution"]) == ("INACTIVE", None)
@@ -256,7 +250,7 @@ def test_a_seller_is_deactivated_and_activated_again_each_on_the_trail(office: O
 
 
 @pytest.mark.parametrize("command", ["activate", "deactivate"])
-def test_what_is_so_already_is_refused_and_nothing_changes(office: Office, command: str) -> None:
+def test_what_is_so_already_is_refused_and_nothing_changes(office: CliWorld, command: str) -> None:
     office.register()
     if command == "deactivate":
         office.said("sellers", "deactivate", SELLER)
@@ -265,7 +259,7 @@ def test_what_is_so_already_is_refused_and_nothing_changes(office: Office, comma
     assert office.everything() == before
 
 
-def test_the_interval_of_an_inactive_seller_cannot_be_changed(office: Office) -> None:
+def test_the_interval_of_an_inactive_seller_cannot_be_changed(office: CliWorld) -> None:
     office.register()
     office.said("sellers", "deactivate", SELLER)
     before = office.everything()
@@ -274,7 +268,7 @@ def test_the_interval_of_an_inactive_seller_cannot_be_changed(office: Office) ->
 
 
 def test_deactivating_ends_the_run_that_is_going_what_waits_is_cancelled_what_is_in_flight_finishes(
-    office: Office,
+    office: CliWorld,
 ) -> None:
     office.register()
     office.run_of(done=1, waiting=2, going=1)
@@ -298,7 +292,7 @@ def test_deactivating_ends_the_run_that_is_going_what_waits_is_cancelled_what_is
     [("add", ("--name", NAME, "--crawl-now")), ("interval", ("--every", "6h")), ("deactivate", ())],
 )
 def test_a_dry_run_shows_what_would_be_done_and_changes_nothing(
-    office: Office, command: str, options: tuple[str, ...]
+    office: CliWorld, command: str, options: tuple[str, ...]
 ) -> None:
     seller = "seller_new" if command == "add" else SELLER
     office.register()
@@ -314,9 +308,9 @@ def test_a_dry_run_shows_what_would_be_done_and_changes_nothing(
     assert office("sellers", "activate", SELLER, "--dry-run").returncode == 1
 
 
-def test_the_list_is_narrowed_by_a_part_of_the_name_and_by_freshness(office: Office) -> None:
+def test_the_list_is_narrowed_by_a_part_of_the_name_and_by_freshness(office: CliWorld) -> None:
     office.register()
-    office.register(SellerId("seller_2"), "Shop 2")
+    office.register(SellerId("seller_2"), "CrawledProducts 2")
     office.said("sellers", "deactivate", "seller_2")
     for options, found in (
         (("--search", "shop"), ["seller_2"]),
@@ -329,7 +323,7 @@ def test_the_list_is_narrowed_by_a_part_of_the_name_and_by_freshness(office: Off
     assert "No seller matches" in office.said("sellers", "list", "--freshness", "fresh")
 
 
-def test_show_says_what_waits_for_a_person(office: Office) -> None:
+def test_show_says_what_waits_for_a_person(office: CliWorld) -> None:
     office.register()
     office.said("marketplace", "pause", "--seller", SELLER)
     shown = office.json("sellers", "show", SELLER)
@@ -338,7 +332,7 @@ def test_show_says_what_waits_for_a_person(office: Office) -> None:
     assert f"by {shown['pause']['pausedBy']}" in office.said("sellers", "show", SELLER)
 
 
-def test_sellers_are_shown_in_korean(office: Office) -> None:
+def test_sellers_are_shown_in_korean(office: CliWorld) -> None:
     assert "판매자를 등록했습니다" in office("sellers", "add", SELLER, "--name", NAME, LANGUAGE="ko").stdout
     shown = office("sellers", "show", SELLER, LANGUAGE="ko").stdout
     for words in ("다음 실행", "1일마다", "아직 수집하지 않았습니다"):
@@ -358,13 +352,13 @@ def test_bad_settings_are_said_before_anything_is_touched(run: Run, tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_database_of_a_newer_schema_is_refused_in_one_sentence(office: Office) -> None:
+def test_a_database_of_a_newer_schema_is_refused_in_one_sentence(office: CliWorld) -> None:
     office.do(lambda tx: tx.db.run("UPDATE alembic_version SET version_num = '9999'"))
     assert "9999" in refused(office("sellers", "add", SELLER, "--name", NAME), 1)
     assert office.see(lambda tx: tx.sellers.get(SELLER)) is None
 
 
-def test_the_list_says_how_far_an_open_run_is_and_what_it_waits_for(office: Office) -> None:
+def test_the_list_says_how_far_an_open_run_is_and_what_it_waits_for(office: CliWorld) -> None:
     office.register()
     office.run_of(done=1, waiting=1)
     assert "RUNNING 50 %" in office.said("sellers", "list")
@@ -379,7 +373,7 @@ def test_the_list_says_how_far_an_open_run_is_and_what_it_waits_for(office: Offi
     assert "detail 엔드포인트가 응답하지 않아" in korean
 
 
-def test_the_list_says_that_a_pause_keeps_a_run_waiting(office: Office) -> None:
+def test_the_list_says_that_a_pause_keeps_a_run_waiting(office: CliWorld) -> None:
     office.register()
     office.run_of(waiting=1)
     office.said("marketplace", "pause")

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
 from tests.builders import NOW, SELLER
 
-from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.cli.status import COMMANDS
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.reports.overview import AttentionKind
 
-from .conftest import Run, refused
-from .prepared import Office, execution_id, outbox_id, task_id, task_number
+from .cli_world import CliWorld, execution_id, outbox_id, task_id, task_number
+from .conftest import refused
 
 
-@pytest.fixture
-def office(run: Run, inline_store: SqlStore, database_file: Path) -> Office:
-    return Office(run, inline_store, database_file)
-
-
-def test_a_service_without_trouble_says_so(office: Office) -> None:
+def test_a_service_without_trouble_says_so(office: CliWorld) -> None:
     assert "Nothing needs attention." in office.said("status")
     assert office.json("status")["attention"] == []
 
 
-def test_what_is_stuck_is_shown_with_what_to_do(office: Office) -> None:
+def test_what_is_stuck_is_shown_with_what_to_do(office: CliWorld) -> None:
     # Registered and crawled some days before the program's clock, so the seller is late too.
     office.register()
     office.run_of(done=1, failed=2, waiting=1)
@@ -52,7 +43,7 @@ def test_every_kind_of_attention_has_a_command() -> None:
     assert set(COMMANDS) == {kind.value for kind in AttentionKind}
 
 
-def test_why_traces_a_task_and_an_event(office: Office) -> None:
+def test_why_traces_a_task_and_an_event(office: CliWorld) -> None:
     office.register()
     office.run_of(done=1, failed=1)
     office.failed_message()
@@ -65,7 +56,7 @@ def test_why_traces_a_task_and_an_event(office: Office) -> None:
     assert "이벤트" in office("why", outbox_id(), LANGUAGE="ko").stdout
 
 
-def test_why_says_of_a_run_that_waits_to_be_started_that_it_is_tried_again(office: Office) -> None:
+def test_why_says_of_a_run_that_waits_to_be_started_that_it_is_tried_again(office: CliWorld) -> None:
     office.register()
 
     def work(tx: Transaction) -> None:
@@ -78,6 +69,6 @@ def test_why_says_of_a_run_that_waits_to_be_started_that_it_is_tried_again(offic
     assert "Not yet: it is tried again." in office.said("why", execution_id())
 
 
-def test_an_id_that_names_nothing_is_one_sentence(office: Office) -> None:
+def test_an_id_that_names_nothing_is_one_sentence(office: CliWorld) -> None:
     assert task_id(9) in refused(office("why", task_id(9)), 1)
     assert "neither an item number" in refused(office("why", "x"), 2)

@@ -4,36 +4,33 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.task import TaskNote, TaskStatus
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.ids import SellerId
 
-from .conftest import Run, refused
-from .prepared import NOW, SELLER, Office, execution_id, task_id, task_number
+from .cli_world import NOW, SELLER, CliWorld, execution_id, task_id, task_number
+from .conftest import refused
 
 DONE, FAILED, FAILED_TOO, WAITING = (task_id(task_number() + place) for place in range(4))
 
 
 @pytest.fixture
-def office(run: Run, inline_store: SqlStore, database_file: Path) -> Office:
-    office = Office(run, inline_store, database_file)
+def office(office: CliWorld) -> CliWorld:
     office.register()
     return office
 
 
-def test_with_no_tasks_the_list_says_where_they_come_from(office: Office) -> None:
+def test_with_no_tasks_the_list_says_where_they_come_from(office: CliWorld) -> None:
     assert "sellerwatch crawl SELLER_ID" in office.said("tasks", "list")
     assert office.json("tasks", "list") == {"content": [], "next": None, "limit": 20}
 
 
-def test_tasks_are_listed_newest_first_and_narrowed_by_run_seller_and_state(office: Office) -> None:
+def test_tasks_are_listed_newest_first_and_narrowed_by_run_seller_and_state(office: CliWorld) -> None:
     other = SellerId("other")
     office.register(other)
     office.run_of(done=1, failed=2)
@@ -51,12 +48,12 @@ def test_tasks_are_listed_newest_first_and_narrowed_by_run_seller_and_state(offi
     assert "All of them: sellerwatch tasks list" in office.said("tasks", "list", "--status", "PUBLISHED")
 
 
-def test_a_run_or_a_seller_that_is_unknown_is_one_sentence(office: Office) -> None:
+def test_a_run_or_a_seller_that_is_unknown_is_one_sentence(office: CliWorld) -> None:
     assert "no seller nobody" in refused(office("tasks", "list", "--seller", "nobody"), 1)
     assert execution_id(9) in refused(office("tasks", "list", "--execution", execution_id(9)), 1)
 
 
-def test_show_has_everything_of_a_task_and_how_to_try_it_again(office: Office) -> None:
+def test_show_has_everything_of_a_task_and_how_to_try_it_again(office: CliWorld) -> None:
     office.run_of(done=1, failed=2)
     shown = office.json("tasks", "show", FAILED)
     assert (shown["status"], shown["requestsMade"]) == ("FAILED", 1)
@@ -73,7 +70,7 @@ def test_show_has_everything_of_a_task_and_how_to_try_it_again(office: Office) -
     assert "retry" not in office.said("tasks", "show", DONE)
 
 
-def test_errors_and_notes_are_said_in_the_language_of_the_setting(office: Office) -> None:
+def test_errors_and_notes_are_said_in_the_language_of_the_setting(office: CliWorld) -> None:
     office.run_of(done=1, failed=1)
 
     def noted(tx: Transaction) -> None:
@@ -93,12 +90,12 @@ def test_errors_and_notes_are_said_in_the_language_of_the_setting(office: Office
 
 
 @pytest.mark.parametrize("command", ["show", "retry"])
-def test_an_unknown_task_is_one_sentence_and_no_uuid_is_bad_usage(office: Office, command: str) -> None:
+def test_an_unknown_task_is_one_sentence_and_no_uuid_is_bad_usage(office: CliWorld, command: str) -> None:
     assert refused(office("tasks", command, task_id(9)), 1) == f"There is no task {task_id(9)}."
     assert "UUID" in refused(office("tasks", command, "x"), 2)
 
 
-def test_retrying_reopens_tasks_and_their_run_each_on_the_trail_with_before_and_after(office: Office) -> None:
+def test_retrying_reopens_tasks_and_their_run_each_on_the_trail_with_before_and_after(office: CliWorld) -> None:
     office.run_of(done=1, failed=2)
     answer = office.json("tasks", "retry", FAILED, FAILED_TOO, FAILED)
     assert (answer["done"], answer["refused"], answer["tasks"]) == ([FAILED, FAILED_TOO], [], 2)
@@ -116,7 +113,7 @@ def test_retrying_reopens_tasks_and_their_run_each_on_the_trail_with_before_and_
     assert first.after == {"status": "RETRY", "failure": None, "executionStatus": "RUNNING"}
 
 
-def test_where_some_cannot_be_retried_the_others_are_and_the_exit_code_says_so(office: Office) -> None:
+def test_where_some_cannot_be_retried_the_others_are_and_the_exit_code_says_so(office: CliWorld) -> None:
     office.run_of(done=1, failed=2, waiting=1)
     done = office("tasks", "retry", DONE, FAILED, task_id(9))
     assert done.returncode == 3
@@ -128,7 +125,7 @@ def test_where_some_cannot_be_retried_the_others_are_and_the_exit_code_says_so(o
     assert [entry.subject_id for entry in office.trail()] == [FAILED]
 
 
-def test_in_json_what_was_refused_has_its_code_beside_the_sentence(office: Office) -> None:
+def test_in_json_what_was_refused_has_its_code_beside_the_sentence(office: CliWorld) -> None:
     office.run_of(done=1, failed=1)
     answer = office.json("tasks", "retry", FAILED, task_id(9), code=3)
     assert answer["done"] == [FAILED]
@@ -137,7 +134,7 @@ def test_in_json_what_was_refused_has_its_code_beside_the_sentence(office: Offic
     ]
 
 
-def test_where_none_can_be_retried_the_command_failed_and_nothing_changes(office: Office) -> None:
+def test_where_none_can_be_retried_the_command_failed_and_nothing_changes(office: CliWorld) -> None:
     office.run_of(done=1, waiting=1)
     before = office.everything()
     assert office("tasks", "retry", DONE, task_id(9)).returncode == 1
@@ -145,14 +142,14 @@ def test_where_none_can_be_retried_the_command_failed_and_nothing_changes(office
     assert office.everything() == before
 
 
-def test_one_id_that_is_none_stops_all_before_anything_is_done(office: Office) -> None:
+def test_one_id_that_is_none_stops_all_before_anything_is_done(office: CliWorld) -> None:
     office.run_of(done=1, failed=1)
     before = office.everything()
     refused(office("tasks", "retry", FAILED, "x"), 2)
     assert office.everything() == before
 
 
-def test_a_choice_of_failed_tasks_is_counted_first_and_then_retried(office: Office) -> None:
+def test_a_choice_of_failed_tasks_is_counted_first_and_then_retried(office: CliWorld) -> None:
     other = SellerId("other")
     office.register(other)
     office.run_of(done=1, failed=2)
@@ -168,5 +165,5 @@ def test_a_choice_of_failed_tasks_is_counted_first_and_then_retried(office: Offi
 
 
 @pytest.mark.parametrize("arguments", [(), (FAILED, "--all-failed"), (FAILED, "--seller", SELLER)])
-def test_tasks_are_retried_by_ids_or_by_a_choice(office: Office, arguments: tuple[str, ...]) -> None:
+def test_tasks_are_retried_by_ids_or_by_a_choice(office: CliWorld, arguments: tuple[str, ...]) -> None:
     assert office("tasks", "retry", *arguments).returncode == 2

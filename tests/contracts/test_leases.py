@@ -8,11 +8,11 @@ from datetime import timedelta
 import pytest
 from tests.builders import NOW, StoppedClock, worker_id
 from tests.servers import Redis, running
+from tests.world import enter_worker
 
 from sellerwatch.adapters.redis.leases import PREFIX, RedisLeases
 from sellerwatch.adapters.redis.server import RedisServer
 from sellerwatch.adapters.sql.store import SqlStore
-from sellerwatch.crawling.ports import WorkerInfo
 from sellerwatch.kernel.leases import EmbeddedLeases, JobLeases
 
 LONG = timedelta(minutes=5)
@@ -25,7 +25,7 @@ def redis() -> Iterator[Redis]:
         yield server
 
 
-class Desk:
+class TwoProcesses:
     """Two processes on one database and one clock."""
 
     def __init__(self, store: SqlStore, server: RedisServer | None) -> None:
@@ -46,79 +46,80 @@ class Desk:
 
 
 @pytest.fixture(params=["embedded", "redis"])
-async def desk(request: pytest.FixtureRequest, inline_store: SqlStore, redis: Redis) -> AsyncIterator[Desk]:
-    server = RedisServer(redis.url, patience=0.3)
+async def processes(
+    request: pytest.FixtureRequest, inline_store: SqlStore, redis: Redis
+) -> AsyncIterator[TwoProcesses]:
+    server = RedisServer(redis.url)
     await server.ask("FLUSHALL")
-    yield Desk(inline_store, server if request.param == "redis" else None)
+    yield TwoProcesses(inline_store, server if request.param == "redis" else None)
     await server.close()
 
 
-async def test_what_one_has_the_other_cannot_take(desk: Desk) -> None:
-    assert await desk.one.take("job", LONG)
-    assert not await desk.two.take("job", LONG)
-    assert await desk.two.take("another", LONG)
+async def test_what_one_has_the_other_cannot_take(processes: TwoProcesses) -> None:
+    assert await processes.one.take("job", LONG)
+    assert not await processes.two.take("job", LONG)
+    assert await processes.two.take("another", LONG)
 
 
-async def test_whoever_has_it_may_take_it_again(desk: Desk) -> None:
-    assert await desk.one.take("job", LONG)
-    assert await desk.one.take("job", LONG)
+async def test_whoever_has_it_may_take_it_again(processes: TwoProcesses) -> None:
+    assert await processes.one.take("job", LONG)
+    assert await processes.one.take("job", LONG)
 
 
-async def test_finished_it_is_free_and_the_end_is_known(desk: Desk) -> None:
-    await desk.one.take("job", LONG)
-    await desk.one.finish("job")
-    assert await desk.store.read(lambda tx: tx.leases.last_finished("job")) == NOW
-    assert await desk.two.take("job", LONG)
+async def test_finished_it_is_free_and_the_end_is_known(processes: TwoProcesses) -> None:
+    await processes.one.take("job", LONG)
+    await processes.one.finish("job")
+    assert await processes.store.read(lambda tx: tx.leases.last_finished("job")) == NOW
+    assert await processes.two.take("job", LONG)
 
 
-async def test_failed_it_is_free_and_has_not_come_to_its_end(desk: Desk) -> None:
-    await desk.one.take("job", LONG)
-    await desk.one.finish("job", "it broke")
-    assert await desk.store.read(lambda tx: tx.leases.last_finished("job")) is None
-    assert await desk.two.take("job", LONG)
+async def test_failed_it_is_free_and_has_not_come_to_its_end(processes: TwoProcesses) -> None:
+    await processes.one.take("job", LONG)
+    await processes.one.finish("job", "it broke")
+    assert await processes.store.read(lambda tx: tx.leases.last_finished("job")) is None
+    assert await processes.two.take("job", LONG)
 
 
-async def test_nobody_finishes_what_is_anothers(desk: Desk) -> None:
-    await desk.one.take("job", LONG)
-    await desk.two.finish("job")
-    assert not await desk.two.take("job", LONG)
+async def test_nobody_finishes_what_is_anothers(processes: TwoProcesses) -> None:
+    await processes.one.take("job", LONG)
+    await processes.two.finish("job")
+    assert not await processes.two.take("job", LONG)
 
 
-async def test_of_one_that_died_it_lapses(desk: Desk) -> None:
-    await desk.one.take("job", LONG)
-    await desk.passes(LONG / 2)
-    assert not await desk.two.take("job", LONG)
-    await desk.passes(LONG)
-    assert await desk.two.take("job", LONG)
+async def test_of_one_that_died_it_lapses(processes: TwoProcesses) -> None:
+    await processes.one.take("job", LONG)
+    await processes.passes(LONG / 2)
+    assert not await processes.two.take("job", LONG)
+    await processes.passes(LONG)
+    assert await processes.two.take("job", LONG)
 
 
-async def test_of_one_whose_heart_stopped_it_is_free_as_soon_as_that_is_noticed(desk: Desk) -> None:
-    one = WorkerInfo(worker_id(1), "scheduler", "host", 1, NOW, NOW)
-    await desk.store.transact(lambda tx: tx.workers.enter(one))
-    await desk.one.take("job", LONG)
-    await desk.passes(timedelta(seconds=40))
-    assert not await desk.two.take("job", LONG)
-    noticed = desk.clock.now()
-    await desk.store.transact(lambda tx: tx.workers.bury(noticed - timedelta(seconds=30), noticed))
-    assert await desk.two.take("job", LONG)
+async def test_of_one_whose_heart_stopped_it_is_free_as_soon_as_that_is_noticed(processes: TwoProcesses) -> None:
+    await processes.store.transact(lambda tx: enter_worker(tx, 1, NOW))
+    await processes.one.take("job", LONG)
+    await processes.passes(timedelta(seconds=40))
+    assert not await processes.two.take("job", LONG)
+    noticed = processes.clock.now()
+    await processes.store.transact(lambda tx: tx.workers.bury(noticed - timedelta(seconds=30), noticed))
+    assert await processes.two.take("job", LONG)
 
 
-async def test_an_emptied_redis_lets_nobody_in_whom_the_row_keeps_out(desk: Desk) -> None:
-    await desk.one.take("job", LONG)
-    if desk.server is not None:
-        await desk.server.ask("FLUSHALL")
-    assert not await desk.two.take("job", LONG)
+async def test_an_emptied_redis_lets_nobody_in_whom_the_row_keeps_out(processes: TwoProcesses) -> None:
+    await processes.one.take("job", LONG)
+    if processes.server is not None:
+        await processes.server.ask("FLUSHALL")
+    assert not await processes.two.take("job", LONG)
 
 
 async def test_without_redis_the_rows_decide_alone(inline_store: SqlStore) -> None:
     with running(Redis) as server:
         assert isinstance(server, Redis)
-        desk = Desk(inline_store, RedisServer(server.url, patience=0.3))
-        assert await desk.one.take("job", LONG)
+        processes = TwoProcesses(inline_store, RedisServer(server.url, patience=2))
+        assert await processes.one.take("job", LONG)
         server.freeze()
-        assert not await desk.two.take("job", LONG)
-        await desk.one.finish("job")
-        assert await desk.two.take("job", LONG)
+        assert not await processes.two.take("job", LONG)
+        await processes.one.finish("job")
+        assert await processes.two.take("job", LONG)
         server.thaw()
-        assert desk.server is not None
-        await desk.server.close()
+        assert processes.server is not None
+        await processes.server.close()

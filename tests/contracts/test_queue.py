@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import pytest
 from tests.aws import emulator, queues
-from tests.builders import a_failure, rng, worker_id
-from tests.crawling.practice import BROKEN, Practice
+from tests.builders import rng, worker_id
+from tests.crawling.crawl_world import BROKEN, CrawlWorld
 from tests.servers import Aws
 
 from sellerwatch.adapters.sealing import AesGcmSealer
@@ -20,11 +20,11 @@ from sellerwatch.crawling.claim_ahead import claim_with_permits
 from sellerwatch.crawling.context import Crawl, Tuning
 from sellerwatch.crawling.ports import NoteKind
 from sellerwatch.crawling.publish import publish_due, republish_lost
-from sellerwatch.crawling.put_back import cancel_execution, put_back_lost
+from sellerwatch.crawling.put_back import put_back_lost
 from sellerwatch.crawling.queue import EmbeddedQueue, Hint
 from sellerwatch.crawling.task import TaskStatus
 from sellerwatch.kernel.clock import moment
-from sellerwatch.kernel.ids import ReplayableIds, TaskId
+from sellerwatch.kernel.ids import TaskId
 from sellerwatch.operations.dead_letters import sweep_dead_letters
 
 
@@ -35,10 +35,10 @@ def aws() -> Iterator[Aws]:
 
 
 @dataclass
-class Line:
-    """A practice ground whose tasks go through a queue."""
+class QueueWorld:
+    """A crawl whose tasks go through a queue."""
 
-    practice: Practice
+    practice: CrawlWorld
     crawl: Crawl
 
     @property
@@ -62,21 +62,21 @@ class Line:
 
     async def notice_the_silent(self) -> None:
         """As a scheduler does it: everybody but worker 2 has been silent."""
-        draw, at = ReplayableIds(self.practice.ids), moment(self.practice.clock)
+        at = moment(self.practice.clock)
 
-        def notice(tx: Transaction) -> None:
+        def notice(tx: Transaction, ids: Iterator[str]) -> None:
             tx.workers.beat(worker_id(2), at.now)
-            put_back_lost(tx, timedelta(seconds=30), self.practice.rules, draw.replay(), at)
+            put_back_lost(tx, timedelta(seconds=30), self.practice.rules, ids, at)
 
-        await self.practice.store.transact(notice)
+        await self.practice.transact_with_ids(notice)
 
     async def acknowledge(self, hints: list[Hint], task_ids: set[TaskId]) -> None:
         await self.crawl.queue.acknowledge([hint for hint in hints if hint.task_id in task_ids])
 
 
 @pytest.fixture(params=["database", "sqs"])
-async def line(request: pytest.FixtureRequest, inline_store: SqlStore, aws: Aws) -> AsyncIterator[Line]:
-    practice = await Practice(inline_store, products=4, page_size=2).open(workers=2)
+async def line(request: pytest.FixtureRequest, inline_store: SqlStore, aws: Aws) -> AsyncIterator[QueueWorld]:
+    practice = await CrawlWorld(inline_store, products=4, page_size=2).open(workers=2)
     async with queues(aws) as made:
         is_sqs = request.param == "sqs"
         crawl = Crawl(
@@ -92,10 +92,10 @@ async def line(request: pytest.FixtureRequest, inline_store: SqlStore, aws: Aws)
             queue=made.queue if is_sqs else EmbeddedQueue(),
             dead_letters=made.dead_letters if is_sqs else None,
         )
-        yield Line(practice, crawl)
+        yield QueueWorld(practice, crawl)
 
 
-async def test_what_is_due_is_taken_and_taken_once(line: Line) -> None:
+async def test_what_is_due_is_taken_and_taken_once(line: QueueWorld) -> None:
     await line.practice.start()
     await line.publish()
     taken = await line.claim()
@@ -105,7 +105,7 @@ async def test_what_is_due_is_taken_and_taken_once(line: Line) -> None:
     assert await line.claim() == []
 
 
-async def test_a_row_says_that_it_is_in_hand_and_how_often_it_was_published(line: Line) -> None:
+async def test_a_row_says_that_it_is_in_hand_and_how_often_it_was_published(line: QueueWorld) -> None:
     await line.practice.start()
     await line.publish()
     (first, *_) = await line.claim()
@@ -113,7 +113,7 @@ async def test_a_row_says_that_it_is_in_hand_and_how_often_it_was_published(line
     assert (row.status, row.publish_count, row.attempt) == (TaskStatus.IN_PROGRESS, 1, 1)
 
 
-async def test_a_task_to_be_tried_again_comes_when_its_time_has_come(line: Line) -> None:
+async def test_a_task_to_be_tried_again_comes_when_its_time_has_come(line: QueueWorld) -> None:
     await line.practice.start()
     await line.publish()
     hints = await line.receive()
@@ -129,19 +129,18 @@ async def test_a_task_to_be_tried_again_comes_when_its_time_has_come(line: Line)
     assert (again.task.task_id, again.task.attempt) == (first.task.task_id, 2)
 
 
-async def test_of_a_cancelled_run_nothing_is_taken(line: Line) -> None:
+async def test_of_a_cancelled_run_nothing_is_taken(line: QueueWorld) -> None:
     run = await line.practice.start()
     await line.publish()
     hints = await line.receive()
-    draw, now = ReplayableIds(line.practice.ids), line.practice.now
-    await line.practice.store.transact(
-        lambda tx: cancel_execution(tx, run, a_failure(), line.practice.rules, draw.replay(), now)
-    )
+    await line.practice.cancel(run)
     assert await line.claim(hints) == []
     assert await line.claim() == []
 
 
-async def test_of_a_paused_run_only_what_is_to_be_checked_again_is_taken_when_its_time_has_come(line: Line) -> None:
+async def test_of_a_paused_run_only_what_is_to_be_checked_again_is_taken_when_its_time_has_come(
+    line: QueueWorld,
+) -> None:
     run = await line.practice.start()
     later = line.practice.now + timedelta(minutes=5)
 
@@ -161,7 +160,7 @@ async def test_of_a_paused_run_only_what_is_to_be_checked_again_is_taken_when_it
     assert await line.claim() == []
 
 
-async def test_a_task_whose_worker_vanished_is_taken_by_another(line: Line) -> None:
+async def test_a_task_whose_worker_vanished_is_taken_by_another(line: QueueWorld) -> None:
     await line.practice.start()
     await line.publish()
     hints = await line.receive()
@@ -175,7 +174,7 @@ async def test_a_task_whose_worker_vanished_is_taken_by_another(line: Line) -> N
     assert {claim.task.attempt for claim in again} == {2}
 
 
-async def test_a_message_that_comes_twice_or_late_does_nothing_twice(line: Line) -> None:
+async def test_a_message_that_comes_twice_or_late_does_nothing_twice(line: QueueWorld) -> None:
     await line.practice.start()
     await line.publish()
     hints = await line.receive()
@@ -185,7 +184,7 @@ async def test_a_message_that_comes_twice_or_late_does_nothing_twice(line: Line)
     assert await line.claim(hints) == [] or not line.is_named
 
 
-async def test_without_budget_a_task_is_not_taken_and_pays_nothing(line: Line) -> None:
+async def test_without_budget_a_task_is_not_taken_and_pays_nothing(line: QueueWorld) -> None:
     run = await line.practice.start()
     limits, at = line.crawl.limits, moment(line.practice.clock)
     await line.practice.store.transact(lambda tx: tx.windows.fill(at, limits))
@@ -194,7 +193,7 @@ async def test_without_budget_a_task_is_not_taken_and_pays_nothing(line: Line) -
     assert {(task.retry_count, task.attempt) for task in await line.practice.tasks(run)} == {(0, 0)}
 
 
-async def test_a_message_that_was_lost_is_noticed_by_its_row(line: Line) -> None:
+async def test_a_message_that_was_lost_is_noticed_by_its_row(line: QueueWorld) -> None:
     """The queue was emptied, or we were killed between the row and the message."""
     await line.practice.start()
     await line.publish()
@@ -205,7 +204,7 @@ async def test_a_message_that_was_lost_is_noticed_by_its_row(line: Line) -> None
     assert len(await line.claim()) == 2
 
 
-async def test_a_process_killed_between_the_row_and_the_message_is_noticed_by_its_heart(line: Line) -> None:
+async def test_a_process_killed_between_the_row_and_the_message_is_noticed_by_its_heart(line: QueueWorld) -> None:
     await line.practice.start()
     await line.publish()
     await line.crawl.queue.acknowledge(await line.receive())
@@ -218,7 +217,7 @@ async def test_a_process_killed_between_the_row_and_the_message_is_noticed_by_it
     assert len(await line.claim(worker=2)) == 2
 
 
-async def test_a_dead_letter_whose_task_is_not_over_is_put_back(line: Line) -> None:
+async def test_a_dead_letter_whose_task_is_not_over_is_put_back(line: QueueWorld) -> None:
     if not line.is_named:
         assert await sweep_dead_letters(line.crawl) == 0
         return

@@ -1,14 +1,14 @@
-"""The practice ground, opened."""
+"""The world of a crawl, opened."""
 
 from __future__ import annotations
 
 import pytest
-from tests.crawling.practice import Practice
+from tests.crawling.crawl_world import CrawlWorld
 
 from sellerwatch.adapters.sql.store import SqlStore
 
 
 @pytest.fixture
-async def practice(inline_store: SqlStore) -> Practice:
+async def practice(inline_store: SqlStore) -> CrawlWorld:
     """Two sellers with three products each, three agents, one worker."""
-    return await Practice(inline_store).open()
+    return await CrawlWorld(inline_store).open()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.crawling.practice import Practice
+from tests.crawling.crawl_world import CrawlWorld
 from tests.crawling.worker_parts import a_crawl, a_plan
 
 from sellerwatch.adapters.sql.store import SqlStore
@@ -42,7 +42,7 @@ class FailingStore:
 class Absorber:
     """An `AbsorbLoop` behind its queue, on a practice ground."""
 
-    def __init__(self, practice: Practice) -> None:
+    def __init__(self, practice: CrawlWorld) -> None:
         self.practice = practice
         self.store = FailingStore(practice.store)
         self.absorbed: list[Absorbed] = []
@@ -61,7 +61,7 @@ class Absorber:
 
 
 @pytest.fixture
-async def absorber(practice: Practice) -> Absorber:
+async def absorber(practice: CrawlWorld) -> Absorber:
     return Absorber(practice)
 
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 from tests.builders import DAY, HOUR, MINUTE, SECOND, a_failure, at, worker_id
 from tests.conftest import ENGINES
-from tests.crawling.practice import ONE, TWO, Practice
+from tests.crawling.crawl_world import ONE, TWO, CrawlWorld
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -29,17 +29,17 @@ def on(request: pytest.FixtureRequest) -> str:
 ONE_A_SECOND = Limits()
 
 
-async def with_products(store: SqlStore, number: int, **rest: object) -> Practice:
-    return await Practice(store, products=number, page_size=1, **rest).open()  # type: ignore[arg-type]
+async def with_products(store: SqlStore, number: int, **rest: object) -> CrawlWorld:
+    return await CrawlWorld(store, products=number, page_size=1, **rest).open()  # type: ignore[arg-type]
 
 
-async def used(practice: Practice) -> int:
+async def used(practice: CrawlWorld) -> int:
     """Slots that are spent in all windows together."""
     spent = "SELECT SUM(max_tokens - current_tokens) FROM rate_limit_bucket"
     return int(await practice.store.read(lambda tx: tx.db.value(spent)))
 
 
-async def test_a_claimed_task_is_running_with_a_permit_and_an_agent_before_a_byte_is_sent(practice: Practice) -> None:
+async def test_a_claimed_task_is_running_with_a_permit_and_an_agent_before_a_byte_is_sent(practice: CrawlWorld) -> None:
     run = await practice.start()
     [taken] = await practice.claim()
     task = await practice.task(taken.task.task_id)
@@ -58,13 +58,13 @@ async def test_a_claimed_task_is_running_with_a_permit_and_an_agent_before_a_byt
     assert (await practice.run(run)).ended == 0
 
 
-async def test_a_claimed_task_is_not_claimed_twice(practice: Practice) -> None:
+async def test_a_claimed_task_is_not_claimed_twice(practice: CrawlWorld) -> None:
     await practice.start()
     assert len(await practice.claim()) == 1
     assert await practice.claim(worker=2) == ()
 
 
-async def test_without_work_nothing_is_lent_and_nobody_is_hungry(practice: Practice) -> None:
+async def test_without_work_nothing_is_lent_and_nobody_is_hungry(practice: CrawlWorld) -> None:
     claims = await practice.claims()
     assert (claims.taken, claims.not_before, claims.tokenless, claims.lacks_agents) == ((), None, (), False)
     assert await used(practice) == 0
@@ -94,7 +94,7 @@ async def test_without_a_permit_no_task_is_touched_and_the_time_of_the_next_is_n
     assert await practice.tasks(run) == before
 
 
-async def test_agents_without_a_token_are_named_so_that_they_get_one(practice: Practice) -> None:
+async def test_agents_without_a_token_are_named_so_that_they_get_one(practice: CrawlWorld) -> None:
     await practice.start()
     await practice.store.transact(lambda tx: tx.tokens.drop([1, 2, 3]))
     claims = await practice.claims()
@@ -102,7 +102,7 @@ async def test_agents_without_a_token_are_named_so_that_they_get_one(practice: P
     assert sorted(candidate.row for candidate in claims.tokenless) == [1, 2, 3]
 
 
-async def test_an_agent_that_rests_or_is_blocked_is_not_asked(practice: Practice) -> None:
+async def test_an_agent_that_rests_or_is_blocked_is_not_asked(practice: CrawlWorld) -> None:
     now = practice.now
 
     def work(tx: Transaction) -> None:
@@ -116,7 +116,7 @@ async def test_an_agent_that_rests_or_is_blocked_is_not_asked(practice: Practice
 
 async def test_a_full_window_opens_one_window_after_its_first_answer_and_not_before(inline_store: SqlStore) -> None:
     limits = Limits(window_limit=80, per_second=1000, margin=timedelta(0))
-    practice = await Practice(inline_store, products=200, page_size=1, limits=limits).open(agents=1)
+    practice = await CrawlWorld(inline_store, products=200, page_size=1, limits=limits).open(agents=1)
     await practice.start()
     taken: list[Claim] = []
     while claims := await practice.claim():
@@ -134,7 +134,7 @@ async def test_a_full_window_opens_one_window_after_its_first_answer_and_not_bef
     assert await practice.claim() == ()
 
 
-async def test_a_task_is_not_taken_before_its_time(practice: Practice) -> None:
+async def test_a_task_is_not_taken_before_its_time(practice: CrawlWorld) -> None:
     run = await practice.start()
     [task], later = await practice.tasks(run), practice.now + MINUTE
     await practice.store.transact(lambda tx: tx.tasks.save([replace(task, available_at=later)], later))
@@ -156,7 +156,7 @@ async def test_a_retry_goes_before_what_has_never_been_tried(inline_store: SqlSt
     assert (taken.task.task_id, taken.task.attempt, taken.task.publish_count) == (again.task_id, 2, 1)
 
 
-async def test_tasks_of_a_run_that_is_over_are_not_taken(practice: Practice) -> None:
+async def test_tasks_of_a_run_that_is_over_are_not_taken(practice: CrawlWorld) -> None:
     run = await practice.start()
     ended = (await practice.run(run)).fail(a_failure(), practice.now)
     await practice.store.transact(lambda tx: tx.executions.save(ended))
@@ -209,7 +209,7 @@ async def test_two_workers_on_one_database_share_one_budget(inline_store: SqlSto
 
 
 async def test_a_lower_limit_counts_at_once_and_what_is_lent_stays_counted(inline_store: SqlStore) -> None:
-    practice = await Practice(inline_store, products=40, page_size=1).open(agents=1)
+    practice = await CrawlWorld(inline_store, products=40, page_size=1).open(agents=1)
     await practice.start()
     assert len(await practice.claim(4)) == 4
     limits = Limits(window_limit=6, per_second=1000, margin=timedelta(0))
@@ -218,7 +218,7 @@ async def test_a_lower_limit_counts_at_once_and_what_is_lent_stays_counted(inlin
     assert len(await practice.claim(50)) == 2
 
 
-async def test_a_token_that_has_expired_lends_nothing(practice: Practice) -> None:
+async def test_a_token_that_has_expired_lends_nothing(practice: CrawlWorld) -> None:
     await practice.start()
     practice.clock.time += 2 * DAY
     claims = await practice.claims()

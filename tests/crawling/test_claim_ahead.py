@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
-from tests.crawling.practice import ONE, Practice
-from tests.crawling.worker_parts import a_crawl, a_plan, claims_of, some_claims, until
+from tests.crawling.crawl_world import ONE, CrawlWorld
+from tests.crawling.worker_parts import a_crawl, a_plan, claims_of, some_claims
+from tests.waiting import until
 
 from sellerwatch.crawling.claim_ahead import AGENT_WAIT, AGENT_WAIT_UNKNOWN, AT_ONCE, DRAINED_WAIT, ClaimAhead
 from sellerwatch.crawling.claim_plan import Supply
@@ -19,7 +20,7 @@ from sellerwatch.kernel.clock import moment
 class Claimer:
     """A `ClaimAhead` in front of its queue, on a practice ground."""
 
-    def __init__(self, practice: Practice, concurrency: int = 2) -> None:
+    def __init__(self, practice: CrawlWorld, concurrency: int = 2) -> None:
         self.practice = practice
         self.crawl = a_crawl(practice, concurrency=concurrency)
         self.claims, self.results = ClaimQueue(), ResultQueue()
@@ -31,7 +32,7 @@ class Claimer:
         return await self.claim_ahead._claim(wanted)
 
 
-async def test_claimed_tasks_wait_in_the_queue_in_progress(practice: Practice) -> None:
+async def test_claimed_tasks_wait_in_the_queue_in_progress(practice: CrawlWorld) -> None:
     claimer = Claimer(practice)
     await practice.start()
     looked_again = await claimer.claim(10)
@@ -41,14 +42,14 @@ async def test_claimed_tasks_wait_in_the_queue_in_progress(practice: Practice) -
     assert looked_again == practice.now + DRAINED_WAIT
 
 
-async def test_a_full_claim_is_followed_by_another_at_once(practice: Practice) -> None:
+async def test_a_full_claim_is_followed_by_another_at_once(practice: CrawlWorld) -> None:
     claimer = Claimer(practice)
     await practice.start()
     assert await claimer.claim(1) is AT_ONCE
     assert claimer.plan.supply is Supply.MORE_AVAILABLE
 
 
-async def test_an_unsent_claim_is_put_back_by_the_next_one(practice: Practice) -> None:
+async def test_an_unsent_claim_is_put_back_by_the_next_one(practice: CrawlWorld) -> None:
     claimer = Claimer(practice)
     await practice.start()
     await claimer.claim(1)
@@ -61,7 +62,7 @@ async def test_an_unsent_claim_is_put_back_by_the_next_one(practice: Practice) -
     assert not claimer.plan.claim_outcome_unknown
 
 
-async def test_a_claim_with_a_batch_is_made_while_more_is_available(practice: Practice) -> None:
+async def test_a_claim_with_a_batch_is_made_while_more_is_available(practice: CrawlWorld) -> None:
     claimer = Claimer(practice)
     await practice.start()
     assert claimer.claim_ahead.with_absorb([]) is None
@@ -76,14 +77,14 @@ async def test_a_claim_with_a_batch_is_made_while_more_is_available(practice: Pr
     assert claimer.plan.supply is Supply.DRAINED
 
 
-async def test_claims_that_come_after_the_stop_are_not_queued(practice: Practice) -> None:
+async def test_claims_that_come_after_the_stop_are_not_queued(practice: CrawlWorld) -> None:
     claimer = Claimer(practice)
     claimer.plan.stop()
     claimer.claim_ahead.receive(claims_of(some_claims(2)), 2)
     assert len(claimer.claims) == 0
 
 
-async def test_without_an_agent_the_next_look_has_a_longest_wait(practice: Practice) -> None:
+async def test_without_an_agent_the_next_look_has_a_longest_wait(practice: CrawlWorld) -> None:
     claimer, now = Claimer(practice), practice.now
     lacking = claims_of(lacks_agents=True)
     is_shared = practice.store.commits is None
@@ -95,7 +96,7 @@ async def test_without_an_agent_the_next_look_has_a_longest_wait(practice: Pract
     assert claimer.claim_ahead._next_look(far, now) == now + (DRAINED_WAIT if is_shared else AGENT_WAIT)
 
 
-async def test_the_loop_waits_for_a_nudge_while_nothing_is_wanted(practice: Practice) -> None:
+async def test_the_loop_waits_for_a_nudge_while_nothing_is_wanted(practice: CrawlWorld) -> None:
     claimer = Claimer(practice, concurrency=1)
     await practice.start()
     claimer.claims.put(some_claims(1, first=900))
@@ -110,7 +111,7 @@ async def test_the_loop_waits_for_a_nudge_while_nothing_is_wanted(practice: Prac
     await asyncio.gather(loop, return_exceptions=True)
 
 
-async def test_a_result_nudges_only_if_a_claim_could_bring_more(practice: Practice) -> None:
+async def test_a_result_nudges_only_if_a_claim_could_bring_more(practice: CrawlWorld) -> None:
     claimer = Claimer(practice)
     claimer.plan.note(claims_of(some_claims(1)), 5)
     claimer.claim_ahead.nudge_if_wanted()

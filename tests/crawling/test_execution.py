@@ -212,4 +212,4 @@ def test_a_seller_has_at_most_one_run_going_and_the_caller_is_told_which() -> No
     error = CrawlInProgress(seller_id=SELLER, execution_id=execution_id())
     assert isinstance(error, Conflict)
     assert error.code == "CRAWL_IN_PROGRESS"
-    assert str(error) == f"The seller {SELLER} is being crawled already, by execution {execution_id()}."
+    assert str(error) == f"The seller {SELLER} is already being crawled, by execution {execution_id()}."

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from tests.builders import NOW, task_id
-from tests.crawling.practice import TOO_MANY, Practice
-from tests.crawling.worker_parts import OK, ScriptedMarketplace, a_claim, a_crawl, a_plan, some_claims, until
+from tests.crawling.crawl_world import TOO_MANY, CrawlWorld
+from tests.crawling.worker_parts import OK, ScriptedMarketplace, a_claim, a_crawl, a_plan, some_claims
+from tests.waiting import until
 
 from sellerwatch.agents.answers import Answer
 from sellerwatch.crawling.claim_ahead import ClaimAhead
@@ -21,7 +22,7 @@ from sellerwatch.crawling.worker_queues import ClaimQueue, ResultQueue
 class Sender:
     """A `Fetch` between its two queues; each request waits until `gate` is opened."""
 
-    def __init__(self, practice: Practice, concurrency: int = 2) -> None:
+    def __init__(self, practice: CrawlWorld, concurrency: int = 2) -> None:
         self.answer: Answer | Exception = OK
         self.gate = asyncio.Event()
         self.market = ScriptedMarketplace(self._answer)
@@ -49,7 +50,7 @@ class Sender:
             await self.fetch.finish(0)
 
 
-async def test_at_most_one_request_a_slot_is_in_flight(practice: Practice) -> None:
+async def test_at_most_one_request_a_slot_is_in_flight(practice: CrawlWorld) -> None:
     sender = Sender(practice)
     async with sender.running():
         sender.claims.put(some_claims(3))
@@ -62,7 +63,7 @@ async def test_at_most_one_request_a_slot_is_in_flight(practice: Practice) -> No
     assert (len(sender.claims), len(sender.market.asked)) == (0, 3)
 
 
-async def test_few_list_pages_are_on_their_way_until_they_are_absorbed(practice: Practice) -> None:
+async def test_few_list_pages_are_on_their_way_until_they_are_absorbed(practice: CrawlWorld) -> None:
     sender = Sender(practice, concurrency=20)
     sender.gate.set()
     async with sender.running():
@@ -76,7 +77,7 @@ async def test_few_list_pages_are_on_their_way_until_they_are_absorbed(practice:
         assert len(sender.claims) == 2
 
 
-async def test_a_paused_seller_is_not_asked_and_its_claims_wait(practice: Practice) -> None:
+async def test_a_paused_seller_is_not_asked_and_its_claims_wait(practice: CrawlWorld) -> None:
     sender = Sender(practice)
     sender.gate.set()
     sender.crawl.pause.everything = True
@@ -87,7 +88,7 @@ async def test_a_paused_seller_is_not_asked_and_its_claims_wait(practice: Practi
     assert (sender.market.asked, len(sender.claims)) == ([], 1)
 
 
-async def test_a_claim_that_a_pause_meets_before_its_departure_goes_back(practice: Practice) -> None:
+async def test_a_claim_that_a_pause_meets_before_its_departure_goes_back(practice: CrawlWorld) -> None:
     sender = Sender(practice)
     claim = a_claim()
     sender.claims.put([claim])
@@ -98,7 +99,7 @@ async def test_a_claim_that_a_pause_meets_before_its_departure_goes_back(practic
     assert sender.plan.claim_outcome_unknown
 
 
-async def test_after_a_429_waiting_claims_of_that_agent_go_back_unsent(practice: Practice) -> None:
+async def test_after_a_429_waiting_claims_of_that_agent_go_back_unsent(practice: CrawlWorld) -> None:
     sender = Sender(practice, concurrency=1)
     sender.answer = TOO_MANY
     async with sender.running():
@@ -110,7 +111,7 @@ async def test_after_a_429_waiting_claims_of_that_agent_go_back_unsent(practice:
     assert sender.plan.claim_outcome_unknown
 
 
-async def test_an_error_of_our_own_costs_one_request(practice: Practice) -> None:
+async def test_an_error_of_our_own_costs_one_request(practice: CrawlWorld) -> None:
     sender = Sender(practice, concurrency=1)
     sender.answer = ValueError("a bug")
     sender.gate.set()
@@ -120,7 +121,7 @@ async def test_an_error_of_our_own_costs_one_request(practice: Practice) -> None
     assert len(sender.claims) == 0
 
 
-async def test_requests_of_one_agent_keep_its_rate(practice: Practice) -> None:
+async def test_requests_of_one_agent_keep_its_rate(practice: CrawlWorld) -> None:
     sender = Sender(practice)
     clock, grant = sender.crawl.clock, a_claim().permit.grant
     first = await sender.fetch._wait_for_departure(grant)
@@ -129,7 +130,7 @@ async def test_requests_of_one_agent_keep_its_rate(practice: Practice) -> None:
     assert round((second - first) * 1_000_000) >= sender.crawl.limits.spacing_us
 
 
-async def test_what_does_not_end_within_the_grace_is_cancelled_and_stays_in_hand(practice: Practice) -> None:
+async def test_what_does_not_end_within_the_grace_is_cancelled_and_stays_in_hand(practice: CrawlWorld) -> None:
     sender = Sender(practice)
     async with sender.running():
         sender.claims.put(some_claims(1))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tests.builders import HOUR, ITEM, NOW, SECOND, a_candidate, a_task, a_token, boot_us, worker_id
-from tests.crawling.practice import a_marketplace
+from tests.crawling.crawl_world import a_marketplace
 from tests.marketplaces.bodies import a_detail, a_page, an_entry, an_option, encoded
 
 from sellerwatch.agents.agent import Outcome

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 from tests.builders import HOUR, MINUTE, SECOND, worker_id
 from tests.conftest import ENGINES
-from tests.crawling.practice import BROKEN, Practice
+from tests.crawling.crawl_world import BROKEN, CrawlWorld
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -46,7 +46,7 @@ def seen(endpoint: Endpoint, number: int, at: datetime, *, fails: bool, is_probe
     )
 
 
-async def see(practice: Practice, *observations: Observation) -> None:
+async def see(practice: CrawlWorld, *observations: Observation) -> None:
     """As a single question or the token page does it: no task is in hand."""
     now, rules = practice.now, practice.rules.marketplace_circuit
 
@@ -56,11 +56,11 @@ async def see(practice: Practice, *observations: Observation) -> None:
     await practice.store.transact(work)
 
 
-async def go_away(practice: Practice, endpoint: Endpoint, first: int = 100) -> None:
+async def go_away(practice: CrawlWorld, endpoint: Endpoint, first: int = 100) -> None:
     await see(practice, *(seen(endpoint, first + n, practice.now, fails=True) for n in range(5)))
 
 
-async def come_back(practice: Practice, endpoint: Endpoint) -> None:
+async def come_back(practice: CrawlWorld, endpoint: Endpoint) -> None:
     def probe(tx: Transaction) -> None:
         circuit = tx.marketplace.hold(endpoint, practice.now)
         moved = circuit.probe(worker_id(), practice.rules.marketplace_circuit, practice.now)
@@ -70,7 +70,7 @@ async def come_back(practice: Practice, endpoint: Endpoint) -> None:
     await see(practice, seen(endpoint, 1, practice.now, fails=False, is_probe=True))
 
 
-async def test_a_deadline_moves_by_the_time_in_which_any_endpoint_was_away(practice: Practice) -> None:
+async def test_a_deadline_moves_by_the_time_in_which_any_endpoint_was_away(practice: CrawlWorld) -> None:
     run = await practice.start()
     deadline = (await practice.run(run)).deadline_at
     assert deadline is not None
@@ -84,7 +84,7 @@ async def test_a_deadline_moves_by_the_time_in_which_any_endpoint_was_away(pract
     assert (await practice.run(run)).deadline_at == deadline + 2 * MINUTE + HOUR
 
 
-async def test_two_outages_are_counted_one_by_one(practice: Practice) -> None:
+async def test_two_outages_are_counted_one_by_one(practice: CrawlWorld) -> None:
     run = await practice.start()
     deadline = (await practice.run(run)).deadline_at
     assert deadline is not None
@@ -96,7 +96,7 @@ async def test_two_outages_are_counted_one_by_one(practice: Practice) -> None:
     assert (await practice.run(run)).deadline_at == deadline + 2 * MINUTE
 
 
-async def test_a_run_that_began_in_an_outage_gets_the_rest_of_its_time(practice: Practice) -> None:
+async def test_a_run_that_began_in_an_outage_gets_the_rest_of_its_time(practice: CrawlWorld) -> None:
     await go_away(practice, Endpoint.OPTIONS)
     practice.clock.time += HOUR
     run = await practice.start()
@@ -108,7 +108,7 @@ async def test_a_run_that_began_in_an_outage_gets_the_rest_of_its_time(practice:
 
 
 async def test_a_question_that_opens_a_circuit_gives_back_the_tries_of_tasks(inline_store: SqlStore) -> None:
-    practice = await Practice(inline_store).open()
+    practice = await CrawlWorld(inline_store).open()
     run = await practice.start()
     (page,) = await practice.claim()
     await practice.answer(page)
@@ -124,7 +124,7 @@ async def test_a_question_that_opens_a_circuit_gives_back_the_tries_of_tasks(inl
     assert [task for task in await practice.tasks(run) if task.retry_count] == []
 
 
-async def test_a_claim_names_no_time_that_has_passed_for_an_endpoint_that_no_task_needs(practice: Practice) -> None:
+async def test_a_claim_names_no_time_that_has_passed_for_an_endpoint_that_no_task_needs(practice: CrawlWorld) -> None:
     run = await practice.start()
     (page,) = await practice.claim()
     await practice.answer(page)
@@ -139,7 +139,7 @@ async def test_a_claim_names_no_time_that_has_passed_for_an_endpoint_that_no_tas
 
 
 async def test_a_claim_leaves_a_probe_about_a_product_that_failed_before_and_does_not_look_again_at_once(
-    practice: Practice,
+    practice: CrawlWorld,
 ) -> None:
     run = await practice.start()
     (page,) = await practice.claim()
@@ -163,7 +163,7 @@ async def test_a_claim_leaves_a_probe_about_a_product_that_failed_before_and_doe
     assert (probe.task.task_type, probe.is_endpoint_probe) == (TaskType.PRODUCT_DETAIL, True)
 
 
-async def test_an_outage_does_not_reopen_a_run_that_a_person_cancelled(practice: Practice) -> None:
+async def test_an_outage_does_not_reopen_a_run_that_a_person_cancelled(practice: CrawlWorld) -> None:
     run = await practice.start()
     (page,) = await practice.claim()
     await practice.answer(page)
@@ -189,7 +189,7 @@ async def test_an_outage_does_not_reopen_a_run_that_a_person_cancelled(practice:
 async def test_an_outage_reopens_a_task_that_failed_for_it_and_no_other(
     inline_store: SqlStore, code: str, status: TaskStatus
 ) -> None:
-    practice = await Practice(inline_store).open()
+    practice = await CrawlWorld(inline_store).open()
     await practice.start()
     (page,) = await practice.claim()
     await practice.answer(page)
@@ -212,7 +212,7 @@ async def test_an_outage_reopens_a_task_that_failed_for_it_and_no_other(
 
 
 async def test_an_outage_gives_agents_back_their_health_their_freedom_and_their_circuit(inline_store: SqlStore) -> None:
-    practice = await Practice(inline_store, products=9, limits=Limits(per_second=1, margin=timedelta(0))).open()
+    practice = await CrawlWorld(inline_store, products=9, limits=Limits(per_second=1, margin=timedelta(0))).open()
     await practice.start()
     (page,) = await practice.claim()
     await practice.answer(page)
@@ -244,5 +244,5 @@ async def test_an_outage_gives_agents_back_their_health_their_freedom_and_their_
     assert [(await practice.agent(row)).health_score for row in (2, 3)] == [100, 100]
 
 
-async def circuit_of(practice: Practice, row: int) -> Circuit:
+async def circuit_of(practice: CrawlWorld, row: int) -> Circuit:
     return (await practice.store.read(lambda tx: tx.circuits.get_rows([row])))[row]

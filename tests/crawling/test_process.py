@@ -6,9 +6,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.builders import HOUR, SECOND, a_failure, at, rng, worker_id
+from tests.builders import HOUR, SECOND, at, rng, worker_id
 from tests.conftest import ENGINES
-from tests.crawling.practice import BROKEN, GONE, ONE, TOO_MANY, TWO, Practice
+from tests.crawling.crawl_world import BROKEN, GONE, ONE, TOO_MANY, TWO, CrawlWorld
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -16,13 +16,12 @@ from sellerwatch.agents.agent import AgentStatus
 from sellerwatch.agents.answers import Answer, AnswerKind
 from sellerwatch.catalog.product import ProductEvent
 from sellerwatch.crawling.absorb_results import Absorbed
-from sellerwatch.crawling.execution import Execution, ExecutionStatus
+from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.list_reconciliation import LIST_READINGS, pages_of
-from sellerwatch.crawling.put_back import cancel_execution
 from sellerwatch.crawling.task import Purpose, TaskNote, TaskStatus, TaskType
 from sellerwatch.kernel.failure import FailureCode
 from sellerwatch.kernel.fast_values import copy_with
-from sellerwatch.kernel.ids import ExecutionId, ItemNo, ReplayableIds
+from sellerwatch.kernel.ids import ItemNo
 from sellerwatch.sellers.seller import SellerStatus
 
 
@@ -37,7 +36,7 @@ WAITING, IN_PROGRESS, RETRY = TaskStatus.WAITING, TaskStatus.IN_PROGRESS, TaskSt
 COMPLETED, FAILED = TaskStatus.COMPLETED, TaskStatus.FAILED
 
 
-async def everything(practice: Practice) -> list[list[tuple[object, ...]]]:
+async def everything(practice: CrawlWorld) -> list[list[tuple[object, ...]]]:
     """All that a crawl writes, but agents, permits and the usage log."""
     tables = ("crawler_tasks", "crawling_schedule_executions", "products", "product_raw_data", "product_outbox")
     return await practice.store.read(
@@ -45,14 +44,7 @@ async def everything(practice: Practice) -> list[list[tuple[object, ...]]]:
     )
 
 
-async def cancel(practice: Practice, run: ExecutionId, code: FailureCode = FailureCode.CANCELLED) -> Execution:
-    now, draw = practice.now, ReplayableIds(practice.ids)
-    return await practice.store.transact(
-        lambda tx: cancel_execution(tx, run, a_failure(code), practice.rules, draw.replay(), now)
-    )
-
-
-async def test_a_page_makes_every_product_and_its_two_tasks(practice: Practice) -> None:
+async def test_a_page_makes_every_product_and_its_two_tasks(practice: CrawlWorld) -> None:
     run = await practice.start()
     [page] = await practice.claim()
     assert await practice.answer(page) == Absorbed(completed=1, failed=0, again=0, events=0, products=3)
@@ -64,7 +56,7 @@ async def test_a_page_makes_every_product_and_its_two_tasks(practice: Practice) 
     assert (found.status, found.total_tasks_created, found.ended) == (ExecutionStatus.RUNNING, 7, 1)
 
 
-async def test_a_whole_run_ends_completed_with_the_truth_told_of_every_product(practice: Practice) -> None:
+async def test_a_whole_run_ends_completed_with_the_truth_told_of_every_product(practice: CrawlWorld) -> None:
     run = await practice.crawl()
     found = await practice.recount(run)
     assert (found.status, found.completed_tasks, found.success_rate) == (ExecutionStatus.COMPLETED, 7, 100)
@@ -75,14 +67,14 @@ async def test_a_whole_run_ends_completed_with_the_truth_told_of_every_product(p
     assert await practice.unanswered() == 0
 
 
-async def test_a_second_run_of_an_unchanged_world_tells_nothing(practice: Practice) -> None:
+async def test_a_second_run_of_an_unchanged_world_tells_nothing(practice: CrawlWorld) -> None:
     await practice.crawl()
     before = await practice.events(practice.items()[0])
     await practice.crawl()
     assert await practice.events(practice.items()[0]) == before
 
 
-async def test_an_event_is_due_when_the_last_open_task_of_its_product_ends(practice: Practice) -> None:
+async def test_an_event_is_due_when_the_last_open_task_of_its_product_ends(practice: CrawlWorld) -> None:
     await practice.start()
     [page] = await practice.claim()
     await practice.answer(page)
@@ -95,7 +87,7 @@ async def test_an_event_is_due_when_the_last_open_task_of_its_product_ends(pract
     assert len(await practice.events(item)) == 1
 
 
-async def test_a_change_is_told_although_another_part_of_the_product_failed_for_good(practice: Practice) -> None:
+async def test_a_change_is_told_although_another_part_of_the_product_failed_for_good(practice: CrawlWorld) -> None:
     await practice.crawl()
     await practice.deliver_all()
     item = practice.items()[0]
@@ -110,7 +102,7 @@ async def test_a_change_is_told_although_another_part_of_the_product_failed_for_
     assert {change.field.partition(".")[0] for change in event.changes} == {"prices"}
 
 
-async def test_digests_of_an_earlier_build_tell_nothing_although_they_differ(practice: Practice) -> None:
+async def test_digests_of_an_earlier_build_tell_nothing_although_they_differ(practice: CrawlWorld) -> None:
     await practice.crawl()
     await practice.deliver_all()
     told = [await practice.events(item) for item in practice.items()]
@@ -128,7 +120,7 @@ async def test_digests_of_an_earlier_build_tell_nothing_although_they_differ(pra
     assert all(product.minishop_hash != "1" * 32 and not product.is_changed for product in known)
 
 
-async def test_both_parts_changed_in_one_run_are_one_event(practice: Practice) -> None:
+async def test_both_parts_changed_in_one_run_are_one_event(practice: CrawlWorld) -> None:
     await practice.crawl()
     await practice.deliver_all()
     item = practice.items()[0]
@@ -145,7 +137,7 @@ async def test_both_parts_changed_in_one_run_are_one_event(practice: Practice) -
 
 @pytest.mark.parametrize("lost", ["put back", "held by another", "at another attempt", "ended"])
 async def test_an_ending_of_a_lost_lease_changes_nothing_but_the_agent_and_its_permit(
-    practice: Practice, lost: str
+    practice: CrawlWorld, lost: str
 ) -> None:
     await practice.start()
     [page] = await practice.claim()
@@ -165,7 +157,7 @@ async def test_an_ending_of_a_lost_lease_changes_nothing_but_the_agent_and_its_p
     assert (agent.usage_count, agent.success_count, agent.last_used_at) == (1, 1, now)
 
 
-async def test_an_answer_that_comes_to_another_worker_is_not_taken_in(practice: Practice) -> None:
+async def test_an_answer_that_comes_to_another_worker_is_not_taken_in(practice: CrawlWorld) -> None:
     await practice.start()
     [page] = await practice.claim()
     before = await everything(practice)
@@ -173,7 +165,7 @@ async def test_an_answer_that_comes_to_another_worker_is_not_taken_in(practice: 
     assert await everything(practice) == before
 
 
-async def test_the_same_ending_absorbed_twice_is_absorbed_once(practice: Practice) -> None:
+async def test_the_same_ending_absorbed_twice_is_absorbed_once(practice: CrawlWorld) -> None:
     run = await practice.start()
     [page] = await practice.claim()
     ending = practice.judged(page)
@@ -184,7 +176,7 @@ async def test_the_same_ending_absorbed_twice_is_absorbed_once(practice: Practic
     await practice.recount(run)
 
 
-async def test_a_task_that_is_gone_from_the_table_is_passed_over(practice: Practice) -> None:
+async def test_a_task_that_is_gone_from_the_table_is_passed_over(practice: CrawlWorld) -> None:
     await practice.start()
     [page] = await practice.claim()
     await practice.store.transact(lambda tx: tx.db.run("DELETE FROM crawler_tasks"))
@@ -195,7 +187,7 @@ async def test_a_task_that_is_gone_from_the_table_is_passed_over(practice: Pract
 
 
 async def test_the_counts_equal_a_recount_after_every_step(inline_store: SqlStore) -> None:
-    practice = await Practice(inline_store, products=6, page_size=4).open()
+    practice = await CrawlWorld(inline_store, products=6, page_size=4).open()
     run, seeded_rng = await practice.start(), rng(4)
     for _ in range(200):
         taken = await practice.claim(5)
@@ -210,7 +202,7 @@ async def test_the_counts_equal_a_recount_after_every_step(inline_store: SqlStor
     assert found.failed_tasks > 0
 
 
-async def test_endings_of_two_runs_in_one_group_are_counted_each_in_its_own(practice: Practice) -> None:
+async def test_endings_of_two_runs_in_one_group_are_counted_each_in_its_own(practice: CrawlWorld) -> None:
     one, two = await practice.start(ONE), await practice.start(TWO)
     taken = await practice.claim()
     assert {each.task.execution_id for each in taken} == {one, two}
@@ -221,7 +213,7 @@ async def test_endings_of_two_runs_in_one_group_are_counted_each_in_its_own(prac
 
 
 async def test_a_product_that_stands_on_two_pages_gets_its_tasks_once(inline_store: SqlStore) -> None:
-    practice = await Practice(inline_store, products=4, page_size=2).open()
+    practice = await CrawlWorld(inline_store, products=4, page_size=2).open()
     run = await practice.start()
     first, second = await practice.claim()
     ending = practice.judged(first)
@@ -244,7 +236,7 @@ def test_pages_are_counted_up(total: int, pages: int) -> None:
 
 
 async def test_a_run_whose_list_lacked_a_product_reads_it_again_before_it_ends(inline_store: SqlStore) -> None:
-    practice = await Practice(inline_store, products=4, page_size=2).open()
+    practice = await CrawlWorld(inline_store, products=4, page_size=2).open()
     run = await practice.start()
     first, second = await practice.claim()
     page_0 = practice.judged(first)
@@ -258,7 +250,7 @@ async def test_a_run_whose_list_lacked_a_product_reads_it_again_before_it_ends(i
     assert sum(task.task_type is LIST for task in await practice.tasks(run)) == 4, "two readings"
 
 
-async def test_a_list_is_read_at_most_3_times_however_wrong_its_total_stays(practice: Practice) -> None:
+async def test_a_list_is_read_at_most_3_times_however_wrong_its_total_stays(practice: CrawlWorld) -> None:
     assert LIST_READINGS == 3
     run = await practice.start()
     practice.renderer = _Overstating(practice)  # type: ignore[assignment]
@@ -271,7 +263,7 @@ async def test_a_list_is_read_at_most_3_times_however_wrong_its_total_stays(prac
 class _Overstating:
     """A marketplace that states one product more than it shows."""
 
-    def __init__(self, practice: Practice) -> None:
+    def __init__(self, practice: CrawlWorld) -> None:
         self._honest = practice.renderer
 
     def list_page(self, count: int, products: object) -> bytes:
@@ -281,12 +273,12 @@ class _Overstating:
         return getattr(self._honest, name)
 
 
-async def test_a_list_that_was_whole_is_read_once(practice: Practice) -> None:
+async def test_a_list_that_was_whole_is_read_once(practice: CrawlWorld) -> None:
     run = await practice.crawl()
     assert sum(task.task_type is LIST for task in await practice.tasks(run)) == 1
 
 
-async def test_the_newest_stated_total_is_what_counts(practice: Practice) -> None:
+async def test_the_newest_stated_total_is_what_counts(practice: CrawlWorld) -> None:
     run = await practice.start()
     practice.world.appear(ONE)
     await practice.go_on()
@@ -300,7 +292,7 @@ async def test_the_newest_stated_total_is_what_counts(practice: Practice) -> Non
 
 @pytest.mark.parametrize("answer", [BROKEN, Answer(AnswerKind.DROPPED, None, detail="dropped")])
 async def test_a_task_that_alone_meets_an_outage_waits_until_the_endpoint_answers_another(
-    practice: Practice, answer: Answer
+    practice: CrawlWorld, answer: Answer
 ) -> None:
     run = await practice.start()
     for _ in range(4):
@@ -313,7 +305,7 @@ async def test_a_task_that_alone_meets_an_outage_waits_until_the_endpoint_answer
 
 
 @pytest.mark.parametrize("answer", [NONSENSE])
-async def test_a_failure_is_retried_twice_and_the_third_is_final(practice: Practice, answer: Answer) -> None:
+async def test_a_failure_is_retried_twice_and_the_third_is_final(practice: CrawlWorld, answer: Answer) -> None:
     run = await practice.start()
     for number in (1, 2):
         [page] = await practice.claim()
@@ -329,7 +321,7 @@ async def test_a_failure_is_retried_twice_and_the_third_is_final(practice: Pract
     assert task.failure
 
 
-async def test_a_retry_waits_for_its_pause(practice: Practice) -> None:
+async def test_a_retry_waits_for_its_pause(practice: CrawlWorld) -> None:
     await practice.start()
     [page] = await practice.claim()
     await practice.absorb([replace(practice.judged(page, BROKEN), wait=timedelta(seconds=7))])
@@ -337,7 +329,7 @@ async def test_a_retry_waits_for_its_pause(practice: Practice) -> None:
     assert await practice.claim() == ()
 
 
-async def test_the_number_of_retries_is_a_setting(practice: Practice) -> None:
+async def test_the_number_of_retries_is_a_setting(practice: CrawlWorld) -> None:
     practice.rules = replace(practice.rules, task_retries=0)
     await practice.start()
     [page] = await practice.claim()
@@ -346,7 +338,7 @@ async def test_the_number_of_retries_is_a_setting(practice: Practice) -> None:
 
 @pytest.mark.parametrize("task_type", [DETAIL, OPTION])
 async def test_a_listed_products_404_fails_its_task_at_once_and_the_product_stays_as_it_was(
-    practice: Practice, task_type: TaskType
+    practice: CrawlWorld, task_type: TaskType
 ) -> None:
     await practice.crawl()
     item = practice.items()[0]
@@ -366,7 +358,7 @@ async def test_a_listed_products_404_fails_its_task_at_once_and_the_product_stay
     assert (found.status, found.failed_tasks) == (ExecutionStatus.COMPLETED, 1)
 
 
-async def test_a_404_is_what_a_removal_proof_hoped_for_and_completes_it(practice: Practice) -> None:
+async def test_a_404_is_what_a_removal_proof_hoped_for_and_completes_it(practice: CrawlWorld) -> None:
     await practice.start()
     [page] = await practice.claim()
     await practice.answer(page)
@@ -381,7 +373,7 @@ async def test_a_404_is_what_a_removal_proof_hoped_for_and_completes_it(practice
     assert (await practice.task(proof.task.task_id)).status is COMPLETED
 
 
-async def test_a_429_puts_the_task_back_at_no_cost_and_another_agent_takes_it(practice: Practice) -> None:
+async def test_a_429_puts_the_task_back_at_no_cost_and_another_agent_takes_it(practice: CrawlWorld) -> None:
     run = await practice.start()
     [page] = await practice.claim()
     absorbed = await practice.answer(page, TOO_MANY)
@@ -398,7 +390,7 @@ async def test_a_429_puts_the_task_back_at_no_cost_and_another_agent_takes_it(pr
 
 
 async def test_a_task_that_meets_one_429_after_another_waits_and_fails_never(inline_store: SqlStore) -> None:
-    practice = await Practice(inline_store).open(agents=10)
+    practice = await CrawlWorld(inline_store).open(agents=10)
     run = await practice.start()
     rows = set()
     for _ in range(8):
@@ -415,7 +407,7 @@ async def test_a_task_that_meets_one_429_after_another_waits_and_fails_never(inl
 # Agents.
 
 
-async def test_agents_are_charged_by_what_they_met(practice: Practice) -> None:
+async def test_agents_are_charged_by_what_they_met(practice: CrawlWorld) -> None:
     await practice.start()
     [page] = await practice.claim()
     row = page.candidate.row
@@ -429,7 +421,7 @@ async def test_agents_are_charged_by_what_they_met(practice: Practice) -> None:
     assert await practice.store.read(lambda tx: tx.db.value(active, {"row": row})) == 0, "its token is thrown away"
 
 
-async def test_a_short_retry_after_does_not_shorten_the_rest(practice: Practice) -> None:
+async def test_a_short_retry_after_does_not_shorten_the_rest(practice: CrawlWorld) -> None:
     await practice.start()
     [page] = await practice.claim()
     await practice.answer(page, replace(TOO_MANY, wait=SECOND))
@@ -437,7 +429,7 @@ async def test_a_short_retry_after_does_not_shorten_the_rest(practice: Practice)
 
 
 async def test_endings_of_one_agent_in_a_group_are_folded(inline_store: SqlStore) -> None:
-    practice = await Practice(inline_store, products=6, page_size=1).open(agents=1)
+    practice = await CrawlWorld(inline_store, products=6, page_size=1).open(agents=1)
     await practice.start()
     taken = await practice.claim()
     answers = [None, BROKEN, None, GONE, None, BROKEN]
@@ -447,7 +439,7 @@ async def test_endings_of_one_agent_in_a_group_are_folded(inline_store: SqlStore
     assert agent.health_score == 80
 
 
-async def test_every_request_stands_in_the_usage_log(practice: Practice) -> None:
+async def test_every_request_stands_in_the_usage_log(practice: CrawlWorld) -> None:
     await practice.start()
     [page] = await practice.claim()
     await practice.answer(page, TOO_MANY)
@@ -464,7 +456,7 @@ async def test_every_request_stands_in_the_usage_log(practice: Practice) -> None
 
 
 async def test_an_item_of_another_seller_on_a_page_is_dropped_with_a_note_and_never_told_as_ones_own(
-    practice: Practice,
+    practice: CrawlWorld,
 ) -> None:
     stranger = practice.items(TWO)[0]
     own = practice.items(ONE)
@@ -487,7 +479,7 @@ async def test_an_item_of_another_seller_on_a_page_is_dropped_with_a_note_and_ne
     assert (message.seller_id, event.product_data) == (TWO, practice.world.truth(stranger))
 
 
-async def test_an_item_is_never_taken_from_its_own_seller(practice: Practice) -> None:
+async def test_an_item_is_never_taken_from_its_own_seller(practice: CrawlWorld) -> None:
     await practice.crawl(TWO)
     stranger = practice.items(TWO)[0]
     before = await practice.store.read(lambda tx: tx.products.of_items([stranger])[stranger])
@@ -508,11 +500,11 @@ async def test_an_item_is_never_taken_from_its_own_seller(practice: Practice) ->
 
 
 async def test_a_page_in_flight_when_its_run_is_cancelled_is_taken_in_and_makes_no_more_work(
-    practice: Practice,
+    practice: CrawlWorld,
 ) -> None:
     run = await practice.start()
     [page] = await practice.claim()
-    await cancel(practice, run)
+    await practice.cancel(run)
     absorbed = await practice.answer(page)
     assert (absorbed.completed, absorbed.products) == (1, 3)
     found = await practice.recount(run)
@@ -521,25 +513,25 @@ async def test_a_page_in_flight_when_its_run_is_cancelled_is_taken_in_and_makes_
 
 @pytest.mark.parametrize("answer", [BROKEN, TOO_MANY, NONSENSE])
 async def test_a_task_that_fails_after_its_run_was_cancelled_is_not_tried_again_and_is_counted(
-    practice: Practice, answer: Answer
+    practice: CrawlWorld, answer: Answer
 ) -> None:
     # Nobody claims tasks of a run that is over: it would wait for ever.
     run = await practice.start()
     [page] = await practice.claim()
-    await cancel(practice, run)
+    await practice.cancel(run)
     assert replace(await practice.answer(page, answer), notices=()) == Absorbed(0, 1, 0, 0, 0)
     assert (await practice.task(page.task.task_id)).status is FAILED
     found = await practice.recount(run)
     assert (found.status, found.failed_tasks) == (ExecutionStatus.FAILED, 1)
 
 
-async def test_what_came_back_before_a_cancel_is_still_told(practice: Practice) -> None:
+async def test_what_came_back_before_a_cancel_is_still_told(practice: CrawlWorld) -> None:
     run = await practice.start()
     [page] = await practice.claim()
     await practice.answer(page)
     practice.clock.time += SECOND
     taken = await practice.claim()
-    await cancel(practice, run)
+    await practice.cancel(run)
     await practice.absorb([practice.judged(each) for each in taken])
     for item in practice.items():
         [(_, event)] = await practice.events(item)
@@ -547,7 +539,7 @@ async def test_what_came_back_before_a_cancel_is_still_told(practice: Practice) 
     assert (await practice.recount(run)).status is ExecutionStatus.FAILED
 
 
-async def test_one_bad_answer_does_not_spoil_the_group(practice: Practice) -> None:
+async def test_one_bad_answer_does_not_spoil_the_group(practice: CrawlWorld) -> None:
     await practice.start()
     [page] = await practice.claim()
     await practice.answer(page)
@@ -558,7 +550,7 @@ async def test_one_bad_answer_does_not_spoil_the_group(practice: Practice) -> No
     assert (absorbed.completed, absorbed.again) == (5, 1)
 
 
-async def test_a_seller_deactivated_in_mid_run_keeps_what_was_read(practice: Practice) -> None:
+async def test_a_seller_deactivated_in_mid_run_keeps_what_was_read(practice: CrawlWorld) -> None:
     run = await practice.start()
     [page] = await practice.claim()
     now = practice.now
@@ -570,7 +562,7 @@ async def test_a_seller_deactivated_in_mid_run_keeps_what_was_read(practice: Pra
         return seller.status
 
     await practice.store.transact(deactivate)
-    await cancel(practice, run, FailureCode.SELLER_DEACTIVATED)
+    await practice.cancel(run, FailureCode.SELLER_DEACTIVATED)
     await practice.answer(page)
     assert set(await practice.store.read(lambda tx: tx.products.of_items(practice.items()))) == set(practice.items())
     assert ItemNo(1) not in practice.items()

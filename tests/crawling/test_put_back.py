@@ -6,15 +6,15 @@ from datetime import timedelta
 
 import pytest
 from tests.builders import MINUTE, SECOND, a_failure, at, execution_id, rng, worker_id
-from tests.crawling.practice import BROKEN, GONE, ONE, TWO, Practice
+from tests.crawling.crawl_world import BROKEN, GONE, ONE, TWO, CrawlWorld
 
 from sellerwatch.catalog.product import ProductEvent
-from sellerwatch.crawling.execution import Execution, ExecutionNotFound, ExecutionStatus
-from sellerwatch.crawling.put_back import PutBack, cancel_execution, put_back_lost, release, reopen_tasks
+from sellerwatch.crawling.execution import ExecutionNotFound, ExecutionStatus
+from sellerwatch.crawling.put_back import PutBack, put_back_lost, release, reopen_tasks
 from sellerwatch.crawling.task import TaskStatus, TaskType
 from sellerwatch.kernel.errors import IllegalMove
 from sellerwatch.kernel.failure import FailureCode
-from sellerwatch.kernel.ids import ExecutionId, ReplayableIds
+from sellerwatch.kernel.ids import ExecutionId
 from sellerwatch.operations.quarantine import settle_ended
 
 LAPSE = timedelta(seconds=30)
@@ -23,36 +23,29 @@ WAITING, IN_PROGRESS, RETRY = TaskStatus.WAITING, TaskStatus.IN_PROGRESS, TaskSt
 COMPLETED, FAILED = TaskStatus.COMPLETED, TaskStatus.FAILED
 
 
-async def sweep(practice: Practice) -> PutBack:
-    now, draw = practice.now, ReplayableIds(practice.ids)
-    return await practice.store.transact(lambda tx: put_back_lost(tx, LAPSE, practice.rules, draw.replay(), at(now)))
+async def sweep(practice: CrawlWorld) -> PutBack:
+    now = practice.now
+    return await practice.transact_with_ids(lambda tx, ids: put_back_lost(tx, LAPSE, practice.rules, ids, at(now)))
 
 
-async def beat(practice: Practice, number: int = 1) -> None:
+async def beat(practice: CrawlWorld, number: int = 1) -> None:
     now = practice.now
     await practice.store.transact(lambda tx: tx.workers.beat(worker_id(number), now))
 
 
-async def leave(practice: Practice, number: int = 1) -> int:
-    now, draw = practice.now, ReplayableIds(practice.ids)
-    return await practice.store.transact(
-        lambda tx: release(tx, worker_id(number), practice.rules, draw.replay(), at(now))
+async def leave(practice: CrawlWorld, number: int = 1) -> int:
+    now = practice.now
+    return await practice.transact_with_ids(
+        lambda tx, ids: release(tx, worker_id(number), practice.rules, ids, at(now))
     )
 
 
-async def cancel(practice: Practice, run: ExecutionId) -> Execution:
-    now, draw = practice.now, ReplayableIds(practice.ids)
-    return await practice.store.transact(
-        lambda tx: cancel_execution(tx, run, a_failure(FailureCode.CANCELLED), practice.rules, draw.replay(), now)
-    )
-
-
-async def reopen(practice: Practice, run: ExecutionId) -> int:
+async def reopen(practice: CrawlWorld, run: ExecutionId) -> int:
     now = practice.now
     return await practice.store.transact(lambda tx: reopen_tasks(tx, tx.run_tasks.open_of(run, (FAILED,)), now))
 
 
-async def listed(practice: Practice) -> ExecutionId:
+async def listed(practice: CrawlWorld) -> ExecutionId:
     """A run whose list was read: six tasks wait."""
     run = await practice.start()
     [page] = await practice.claim()
@@ -64,7 +57,7 @@ async def listed(practice: Practice) -> ExecutionId:
 # Vanished workers.
 
 
-async def test_what_a_living_worker_holds_is_left_with_it(practice: Practice) -> None:
+async def test_what_a_living_worker_holds_is_left_with_it(practice: CrawlWorld) -> None:
     await practice.start()
     [page] = await practice.claim()
     practice.clock.time += LAPSE - SECOND
@@ -75,7 +68,7 @@ async def test_what_a_living_worker_holds_is_left_with_it(practice: Practice) ->
     assert await practice.task(page.task.task_id) == page.task
 
 
-async def test_the_tasks_of_a_silent_worker_come_back_and_another_does_them(practice: Practice) -> None:
+async def test_the_tasks_of_a_silent_worker_come_back_and_another_does_them(practice: CrawlWorld) -> None:
     run = await listed(practice)
     taken = await practice.claim(4)
     practice.clock.time += LAPSE
@@ -88,7 +81,7 @@ async def test_the_tasks_of_a_silent_worker_come_back_and_another_does_them(prac
     await practice.recount(run)
 
 
-async def test_permits_of_the_dead_count_as_used_from_when_that_is_noticed(practice: Practice) -> None:
+async def test_permits_of_the_dead_count_as_used_from_when_that_is_noticed(practice: CrawlWorld) -> None:
     await practice.start()
     [page] = await practice.claim()
     practice.clock.time += 10 * MINUTE
@@ -98,7 +91,7 @@ async def test_permits_of_the_dead_count_as_used_from_when_that_is_noticed(pract
     assert await practice.store.read(lambda tx: tx.db.value(answered, given)) == 1
 
 
-async def test_a_second_sweep_finds_nothing_more(practice: Practice) -> None:
+async def test_a_second_sweep_finds_nothing_more(practice: CrawlWorld) -> None:
     await listed(practice)
     await practice.claim(4)
     practice.clock.time += LAPSE
@@ -106,13 +99,13 @@ async def test_a_second_sweep_finds_nothing_more(practice: Practice) -> None:
     assert await sweep(practice) == PutBack(0, 0, 0)
 
 
-async def test_a_worker_nobody_knows_holds_nothing(practice: Practice) -> None:
+async def test_a_worker_nobody_knows_holds_nothing(practice: CrawlWorld) -> None:
     await practice.start()
     await practice.claim(worker=7)
     assert await sweep(practice) == PutBack(again=1, poison=0, permits=1)
 
 
-async def test_a_worker_given_up_for_dead_that_answers_after_all_changes_nothing(practice: Practice) -> None:
+async def test_a_worker_given_up_for_dead_that_answers_after_all_changes_nothing(practice: CrawlWorld) -> None:
     run = await practice.start()
     [page] = await practice.claim()
     practice.clock.time += LAPSE
@@ -123,7 +116,7 @@ async def test_a_worker_given_up_for_dead_that_answers_after_all_changes_nothing
     assert (found.ended, (await practice.task(page.task.task_id)).status) == (0, WAITING)
 
 
-async def test_the_third_loss_in_a_row_is_poison_and_counted_as_a_failure(practice: Practice) -> None:
+async def test_the_third_loss_in_a_row_is_poison_and_counted_as_a_failure(practice: CrawlWorld) -> None:
     run = await practice.start()
     for lost in (1, 2):
         [page] = await practice.claim()
@@ -141,7 +134,7 @@ async def test_the_third_loss_in_a_row_is_poison_and_counted_as_a_failure(practi
     assert (await practice.recount(run)).failed_tasks == 1
 
 
-async def test_a_product_whose_last_task_was_poison_is_told_what_else_changed(practice: Practice) -> None:
+async def test_a_product_whose_last_task_was_poison_is_told_what_else_changed(practice: CrawlWorld) -> None:
     await practice.crawl()
     await practice.deliver_all()
     item = practice.items()[0]
@@ -165,10 +158,10 @@ async def test_a_product_whose_last_task_was_poison_is_told_what_else_changed(pr
     assert (found.status, found.failed_tasks) == (ExecutionStatus.COMPLETED, 1)
 
 
-async def test_a_task_lost_after_its_run_was_cancelled_does_not_wait_for_ever(practice: Practice) -> None:
+async def test_a_task_lost_after_its_run_was_cancelled_does_not_wait_for_ever(practice: CrawlWorld) -> None:
     run = await listed(practice)
     taken = await practice.claim(2)
-    await cancel(practice, run)
+    await practice.cancel(run)
     practice.clock.time += LAPSE
     swept = await sweep(practice)
     assert (swept.again, swept.permits) == (0, 2)
@@ -181,7 +174,7 @@ async def test_a_task_lost_after_its_run_was_cancelled_does_not_wait_for_ever(pr
 # Workers that stop.
 
 
-async def test_a_worker_that_stops_puts_back_what_it_holds_at_no_cost_and_leaves(practice: Practice) -> None:
+async def test_a_worker_that_stops_puts_back_what_it_holds_at_no_cost_and_leaves(practice: CrawlWorld) -> None:
     run = await listed(practice)
     taken = await practice.claim(4)
     assert await leave(practice) == 4
@@ -195,7 +188,7 @@ async def test_a_worker_that_stops_puts_back_what_it_holds_at_no_cost_and_leaves
     assert len(await practice.claim(worker=2)) == 6
 
 
-async def test_a_worker_that_stops_leaves_others_what_is_theirs(practice: Practice) -> None:
+async def test_a_worker_that_stops_leaves_others_what_is_theirs(practice: CrawlWorld) -> None:
     await listed(practice)
     await practice.claim(2, worker=1)
     theirs = await practice.claim(2, worker=2)
@@ -205,10 +198,10 @@ async def test_a_worker_that_stops_leaves_others_what_is_theirs(practice: Practi
     assert await practice.unanswered() == 2
 
 
-async def test_a_task_of_a_cancelled_run_ends_with_the_worker_that_stops(practice: Practice) -> None:
+async def test_a_task_of_a_cancelled_run_ends_with_the_worker_that_stops(practice: CrawlWorld) -> None:
     run = await listed(practice)
     [taken] = await practice.claim(1)
-    await cancel(practice, run)
+    await practice.cancel(run)
     await leave(practice)
     assert (await practice.task(taken.task.task_id)).status is FAILED, "nobody would ever claim it"
     assert (await practice.recount(run)).ended == 7
@@ -219,11 +212,11 @@ async def test_a_task_of_a_cancelled_run_ends_with_the_worker_that_stops(practic
 
 
 async def test_a_cancelled_run_fails_its_waiting_tasks_are_cancelled_and_its_running_ones_finish(
-    practice: Practice,
+    practice: CrawlWorld,
 ) -> None:
     run = await listed(practice)
     taken = await practice.claim(2)
-    ended = await cancel(practice, run)
+    ended = await practice.cancel(run)
     assert (ended.status, ended.failure, ended.completed_at) == (
         ExecutionStatus.FAILED,
         a_failure(FailureCode.CANCELLED),
@@ -240,16 +233,16 @@ async def test_a_cancelled_run_fails_its_waiting_tasks_are_cancelled_and_its_run
     assert await practice.claim() == ()
 
 
-async def test_a_retry_that_waits_is_cancelled_too(practice: Practice) -> None:
+async def test_a_retry_that_waits_is_cancelled_too(practice: CrawlWorld) -> None:
     run = await practice.start()
     [page] = await practice.claim()
     await practice.answer(page, BROKEN)
-    await cancel(practice, run)
+    await practice.cancel(run)
     assert (await practice.task(page.task.task_id)).status is FAILED
     await practice.recount(run)
 
 
-async def test_a_change_that_was_read_before_the_cancel_is_told(practice: Practice) -> None:
+async def test_a_change_that_was_read_before_the_cancel_is_told(practice: CrawlWorld) -> None:
     await practice.crawl()
     await practice.deliver_all()
     item = practice.items()[0]
@@ -258,33 +251,33 @@ async def test_a_change_that_was_read_before_the_cancel_is_told(practice: Practi
     [detail] = [c for c in await practice.claim() if (c.task.task_type, c.task.item_no) == (DETAIL, item)]
     await practice.answer(detail)
     await leave(practice)
-    await cancel(practice, run)
-    draw, now = ReplayableIds(practice.ids), practice.now
-    settled, _ = await practice.store.transact(lambda tx: settle_ended(tx, practice.rules, draw.replay(), now))
+    await practice.cancel(run)
+    now = practice.now
+    settled, _ = await practice.transact_with_ids(lambda tx, ids: settle_ended(tx, practice.rules, ids, now))
     assert settled == 1
     [_, (message, _)] = await practice.events(item)
     assert message.event_type == ProductEvent.UPDATED
 
 
-async def test_a_seller_whose_run_was_cancelled_can_be_crawled_again(practice: Practice) -> None:
-    await cancel(practice, await listed(practice))
+async def test_a_seller_whose_run_was_cancelled_can_be_crawled_again(practice: CrawlWorld) -> None:
+    await practice.cancel(await listed(practice))
     run = await practice.crawl()
     assert (await practice.recount(run)).status is ExecutionStatus.COMPLETED
 
 
-async def test_only_a_run_that_is_going_can_be_cancelled(practice: Practice) -> None:
+async def test_only_a_run_that_is_going_can_be_cancelled(practice: CrawlWorld) -> None:
     run = await practice.crawl()
     with pytest.raises(IllegalMove):
-        await cancel(practice, run)
+        await practice.cancel(run)
     with pytest.raises(ExecutionNotFound) as refusal:
-        await cancel(practice, execution_id(99))
+        await practice.cancel(execution_id(99))
     assert refusal.value.facts == {"execution_id": execution_id(99)}
 
 
 # Reopening.
 
 
-async def test_reopened_tasks_are_done_after_all_and_their_run_is_running_until_then(practice: Practice) -> None:
+async def test_reopened_tasks_are_done_after_all_and_their_run_is_running_until_then(practice: CrawlWorld) -> None:
     run = await practice.start()
     item = practice.items()[0]
     await practice.go_on({(DETAIL, item): GONE, (OPTION, item): GONE})
@@ -306,16 +299,16 @@ async def test_reopened_tasks_are_done_after_all_and_their_run_is_running_until_
     assert event.product_data == practice.world.truth(item)
 
 
-async def test_tasks_of_a_cancelled_run_can_be_reopened(practice: Practice) -> None:
+async def test_tasks_of_a_cancelled_run_can_be_reopened(practice: CrawlWorld) -> None:
     run = await listed(practice)
-    await cancel(practice, run)
+    await practice.cancel(run)
     assert await reopen(practice, run) == 6
     await practice.go_on()
     found = await practice.recount(run)
     assert (found.status, found.failure, found.completed_tasks) == (ExecutionStatus.COMPLETED, None, 7)
 
 
-async def test_tasks_of_several_runs_are_reopened_each_in_its_own(practice: Practice) -> None:
+async def test_tasks_of_several_runs_are_reopened_each_in_its_own(practice: CrawlWorld) -> None:
     runs = [await practice.start(seller) for seller in (ONE, TWO)]
     await practice.go_on({(DETAIL, practice.items(seller)[0]): GONE for seller in (ONE, TWO)})
     now = practice.now
@@ -327,7 +320,7 @@ async def test_tasks_of_several_runs_are_reopened_each_in_its_own(practice: Prac
         assert (await practice.recount(run)).status is ExecutionStatus.RUNNING
 
 
-async def test_a_task_that_did_not_fail_cannot_be_reopened_and_nothing_changes(practice: Practice) -> None:
+async def test_a_task_that_did_not_fail_cannot_be_reopened_and_nothing_changes(practice: CrawlWorld) -> None:
     run = await practice.crawl()
     tasks, now = await practice.tasks(run), practice.now
     with pytest.raises(IllegalMove):

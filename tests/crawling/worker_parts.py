@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any
 
 from tests.builders import a_grant, a_task, ids, rng, worker_id
-from tests.crawling.practice import NoNetwork, Practice
+from tests.crawling.crawl_world import CrawlWorld, NoNetwork
 
 from sellerwatch.adapters.sealing import AesGcmSealer
 from sellerwatch.agents.answers import Answer, AnswerKind, Identity
@@ -59,7 +58,7 @@ class ScriptedMarketplace(MustitMarketplace):
         return await self._answer(url)
 
 
-def a_crawl(practice: Practice, marketplace: MustitMarketplace | None = None, concurrency: int = 2) -> Crawl:
+def a_crawl(practice: CrawlWorld, marketplace: MustitMarketplace | None = None, concurrency: int = 2) -> Crawl:
     return Crawl(
         store=practice.store,
         marketplace=marketplace or practice.market,
@@ -75,12 +74,3 @@ def a_crawl(practice: Practice, marketplace: MustitMarketplace | None = None, co
 
 def a_plan(claims: ClaimQueue, results: ResultQueue, *, can_claim_with_absorb: bool = True) -> ClaimPlan:
     return ClaimPlan(claims, results, can_claim_with_absorb=can_claim_with_absorb)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Let other tasks run until the condition holds."""
-    for _ in range(1000):
-        if condition():
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("the condition never held")

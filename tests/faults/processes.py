@@ -9,8 +9,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from contextlib import closing, suppress
 from http.client import HTTPConnection
 from pathlib import Path
@@ -18,17 +16,17 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from tests.builders import a_context
+from tests.waiting import PATIENCE, wait_until
+from tests.world import StoreWorld
 
 from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
-from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.clock import SystemClock
-from sellerwatch.kernel.ids import Ids, ReplayableIds, SellerId
-from sellerwatch.sellers.commands import register_seller, run_now
+from sellerwatch.kernel.ids import Ids, SellerId
+from sellerwatch.sellers.commands import run_now
 from sellerwatch.simulator.rng import seeded_rng
 
 #: Nobody waits longer for anything here; a machine that is slow is not a fault.
-PATIENCE = 150.0
 LIMITS = {"WINDOW_LIMIT": 80, "WINDOW_SECONDS": 10, "REQUESTS_PER_SECOND": 30}
 
 
@@ -37,13 +35,6 @@ def environment(**settings: object) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SELLERWATCH_")}
     ours = {f"SELLERWATCH_{name}": str(value) for name, value in ({"PORT": 0} | settings).items()}
     return kept | ours | {"NO_COLOR": "1", "PYTHONIOENCODING": "utf-8", "COLUMNS": "160"}
-
-
-def until(happened: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not happened():
-        assert time.monotonic() < deadline, f"never happened: {what}"
-        time.sleep(0.03)
 
 
 class Program:
@@ -83,7 +74,7 @@ class Program:
         return self.process.poll() is None
 
     def until_it_says(self, words: str) -> None:
-        until(lambda: words in self.said or words in self.complained or not self.is_alive, f"it says {words!r}")
+        wait_until(lambda: words in self.said or words in self.complained or not self.is_alive, f"it says {words!r}")
         assert self.is_alive, self.complained
 
     def kill(self) -> None:
@@ -121,7 +112,7 @@ class SimulatorProcess(Program):
             part for name, value in LIMITS.items() for part in (f"--{name.lower().replace('_', '-')}", str(value))
         ]
         super().__init__(folder, "simulator", "--port", "0", "--json", *limits, *arguments)
-        until(lambda: self.said.rstrip().endswith("}") or not self.is_alive, "the simulator listens")
+        wait_until(lambda: self.said.rstrip().endswith("}") or not self.is_alive, "the simulator listens")
         facts = json.loads(self.said)
         self.marketplace: str = facts["marketplace"]
         self.product_server: str = facts["product_server"]
@@ -172,18 +163,13 @@ class SimulatorProcess(Program):
 def register_at(url: str, *sellers: str, due: bool = True) -> None:
     """As `sellers add --crawl-now` does it, without a process for each."""
     clock = SystemClock()
-    draw, now = ReplayableIds(Ids(clock, seeded_rng(*sellers))), clock.now()
     store = SqlStore(make_engine(url), clock, InlineRunner(), InlineRunner())
-
-    def work(tx: Transaction) -> None:
-        ids = draw.replay()
-        for seller_id in map(SellerId, sellers):
-            register_seller(tx, a_context(now, ids), seller_id, "상점", None)
-            if due:
-                run_now(tx, a_context(now), seller_id)
-
-    asyncio.run(store.transact(work))
-    store.close()
+    world = StoreWorld(store, clock, Ids(clock, seeded_rng(*sellers)))
+    names, now = list(map(SellerId, sellers)), world.now
+    asyncio.run(world.register(names))
+    if due:
+        asyncio.run(world.transact(lambda tx: [run_now(tx, a_context(now), name) for name in names]))
+    world.store.close()
 
 
 def count(database: Path, sql: str) -> int:

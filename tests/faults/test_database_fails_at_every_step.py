@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.faults.test_killed_at_every_step import SETTINGS, begin, check, is_done
 from tests.simulation.doors import ShakyStore
-from tests.simulation.stage import Stage, play
+from tests.simulation.service_world import ServiceWorld, play
 
 from sellerwatch.adapters.sql.engine import DatabaseUnavailable
 
@@ -34,7 +34,7 @@ def crawl(template: Path, *, away_at: int = 0, too_late_at: int = 0) -> dict[str
     """A whole crawl by one service; returns how often it could have failed in each way: a read changes nothing, so its
     answer cannot come too late."""
 
-    async def story(stage: Stage) -> dict[str, int]:
+    async def story(stage: ServiceWorld) -> dict[str, int]:
         await begin(stage)
         away, too_late = Countdown(away_at), Countdown(too_late_at)
         store = ShakyStore(stage.store, stage.clock, away, too_late=too_late)

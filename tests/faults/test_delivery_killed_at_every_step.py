@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 from tests.builders import LATER
-from tests.outbox.practice import LAPSE, Practice, Running
+from tests.outbox.delivery_world import LAPSE, DeliveryWorld, Running
 from tests.simulation.doors import Killed, Life, MortalReceiver, MortalStore
-from tests.simulation.stage import copy_in_memory
+from tests.world import store_in_memory
 
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop
@@ -45,7 +45,7 @@ MOODS = [
 PATIENCE = 24 * 3600.0
 
 
-async def live(practice: Practice, life: Life) -> None:
+async def live(practice: DeliveryWorld, life: Life) -> None:
     """A sender: delivers until nothing is left, or until its life is over."""
     bystanders = asyncio.all_tasks()
     store = MortalStore(practice.store, practice.clock, life)
@@ -87,8 +87,8 @@ async def live(practice: Practice, life: Life) -> None:
 def story(template: Path, mood: ServerMode, *ends: int) -> list[str]:
     """Lives that end at these steps, one after the other, and a last one that is let live; returns its steps."""
     loop = VirtualLoop(LATER)
-    store = copy_in_memory(template, VirtualClock(loop))
-    practice = Practice(store, seed=3, loop=loop)
+    store = store_in_memory(template, VirtualClock(loop))
+    practice = DeliveryWorld(store, seed=3, loop=loop)
 
     async def told() -> list[str]:
         practice.wire.latency = 0.3
@@ -105,7 +105,7 @@ def story(template: Path, mood: ServerMode, *ends: int) -> list[str]:
         return last.steps
 
     try:
-        steps = practice.run(told())
+        steps = practice.play(told())
     finally:
         store.close()
     practice.check_everything_arrived()

@@ -13,8 +13,9 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from tests.simulated_service import settings_of
 from tests.simulation.doors import Killed, Life, MortalReceiver, MortalStore, MortalTransport
-from tests.simulation.stage import Stage, play, settings_of
+from tests.simulation.service_world import ServiceWorld, play
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.ids import SellerId
@@ -31,7 +32,7 @@ PRODUCTS = 4
 SHARES = 4
 
 
-async def live(stage: Stage, life: Life) -> None:
+async def live(stage: ServiceWorld, life: Life) -> None:
     """A process: starts what is due, crawls and delivers until all is done, or until its life is over."""
     doors = {
         "store": MortalStore(stage.store, stage.clock, life),
@@ -55,7 +56,7 @@ async def live(stage: Stage, life: Life) -> None:
         await asyncio.gather(*dying, return_exceptions=True)
 
 
-async def is_done(stage: Stage) -> bool:
+async def is_done(stage: ServiceWorld) -> bool:
     now = stage.clock.now()
 
     def look(tx: Transaction) -> bool:
@@ -65,11 +66,11 @@ async def is_done(stage: Stage) -> bool:
     return await stage.store.read(look)
 
 
-async def begin(stage: Stage, crawled: bool = False) -> None:
+async def begin(stage: ServiceWorld, crawled: bool = False) -> None:
     """A seller whose run is due; with `crawled` one that was crawled before: three of its products changed since, and
     the fourth is gone."""
     await stage.leave_agents(AGENTS)
-    sellers = await stage.register(due=None if crawled else stage.clock.now())
+    sellers = await stage.register_all(due=None if crawled else stage.clock.now())
     if crawled:
         async with stage.serving() as service:
             await stage.crawl_all(service, sellers)
@@ -88,7 +89,7 @@ def _make_due(tx: Transaction, seller_id: SellerId, now: datetime) -> None:
     tx.schedules.save(schedule.ran(now, now))
 
 
-async def check(stage: Stage, crawled: bool = False) -> None:
+async def check(stage: ServiceWorld, crawled: bool = False) -> None:
     """The truth arrived, each event once, and nothing is left lying about."""
     stage.check_world()
     await stage.check_books()
@@ -103,7 +104,7 @@ async def check(stage: Stage, crawled: bool = False) -> None:
 def steps_of(template: Path | str, crawled: bool) -> list[str]:
     """Every step of a life that nobody ends."""
 
-    async def story(stage: Stage) -> list[str]:
+    async def story(stage: ServiceWorld) -> list[str]:
         await begin(stage, crawled)
         life = Life()
         await live(stage, life)
@@ -116,7 +117,7 @@ def steps_of(template: Path | str, crawled: bool) -> list[str]:
 def survive(template: Path | str, crawled: bool, *ends: int) -> None:
     """Lives that end at these steps, one after the other, and a last one that is let live."""
 
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await begin(stage, crawled)
         for ends_at in ends:
             await live(stage, Life(ends_at))

@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
 
 import pytest
-from tests.builders import a_context
 from tests.conftest import migrated_database
 from tests.servers import MariaDb, running
-from tests.simulation.stage import settings_of, simulator_of
+from tests.simulated_service import settings_of, simulated_service, simulator_of
+from tests.world import StoreWorld
 
 from sellerwatch.adapters.sql import mysql
 from sellerwatch.adapters.sql.engine import DatabaseUnavailable
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.compose.database import open_engine, open_store
-from sellerwatch.compose.service import open_service
 from sellerwatch.crawling.trigger import trigger
 from sellerwatch.kernel.clock import SystemClock
-from sellerwatch.kernel.ids import Ids, ReplayableIds, SellerId
+from sellerwatch.kernel.ids import SellerId
 from sellerwatch.outbox.message import OutboxKind
-from sellerwatch.sellers.commands import register_seller
 from sellerwatch.service.service import Service
 from sellerwatch.settings.model import Settings
-from sellerwatch.simulator.receiver import SimulatedReceiver
 from sellerwatch.simulator.simulator import Simulator
-from sellerwatch.simulator.transport import SimulatedTransport
 
 PATIENCE = 60.0
 COMPLETED = "SELECT COUNT(*) FROM crawler_tasks WHERE status = 'COMPLETED'"
@@ -49,13 +43,7 @@ def settings_at(url: str, **values: object) -> Settings:
 
 @asynccontextmanager
 async def serving(settings: Settings, simulator: Simulator) -> AsyncIterator[Service]:
-    clock = SystemClock()
-    async with open_service(
-        settings,
-        transport=SimulatedTransport(simulator, clock),
-        receiver=SimulatedReceiver(simulator, clock),
-        schedules=False,
-    ) as service:
+    async with simulated_service(settings, simulator, SystemClock()) as service:
         running = asyncio.create_task(service.run())
         try:
             yield service
@@ -66,14 +54,8 @@ async def serving(settings: Settings, simulator: Simulator) -> AsyncIterator[Ser
 
 async def begin(service: Service, sellers: list[SellerId]) -> None:
     crawl = service.crawl
-    draw, now = ReplayableIds(Ids(crawl.clock, random.Random(1))), crawl.clock.now()
-
-    def work(tx: Any) -> None:
-        ids = draw.replay()
-        for seller_id in sellers:
-            register_seller(tx, a_context(now, ids), seller_id, str(seller_id), None)
-
-    await crawl.store.transact(work)
+    assert isinstance(crawl.store, SqlStore)
+    await StoreWorld(crawl.store, crawl.clock).register(sellers)
     for seller_id in sellers:
         await trigger(crawl, seller_id, "test")
 

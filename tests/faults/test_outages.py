@@ -11,7 +11,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from tests.faults.processes import Program, SimulatorProcess, count, is_settled, register_at, run, until
+from tests.faults.processes import Program, SimulatorProcess, count, is_settled, register_at, run
+from tests.waiting import wait_until
 
 SELLERS = ("seller_0001", "seller_0002")
 OPEN = "SELECT COUNT(*) FROM marketplace_circuits WHERE state <> 'CLOSED'"
@@ -38,7 +39,7 @@ def first_identity(database: Path) -> str:
 
 def check(simulator: SimulatorProcess, database: Path) -> None:
     """Every product is right, no task failed or spent a try, no run was lost and no identity is unwell."""
-    until(lambda: is_settled(database, len(SELLERS)), "the runs are over and delivered")
+    wait_until(lambda: is_settled(database, len(SELLERS)), "the runs are over and delivered")
     simulator.check()
     assert [count(database, sql) for sql in (FAILED, UNWELL, OPEN)] == [0, 0, 0]
     assert count(database, COMPLETED) == count(database, RUNS) == len(SELLERS)
@@ -50,7 +51,7 @@ def test_runs_that_are_due_in_an_outage_start_when_it_is_over(tmp_path: Path, da
         register_at(f"sqlite:///{database_file}", *SELLERS)
         simulator.ask("outage?ailment=refused", "POST")
         with Program(tmp_path, "serve", **settings), Program(tmp_path, "serve", **settings):
-            until(lambda: count(database_file, WAITING) == len(SELLERS), "both starts were tried and wait")
+            wait_until(lambda: count(database_file, WAITING) == len(SELLERS), "both starts were tried and wait")
             simulator.ask("outage?ailment=none", "POST")
             check(simulator, database_file)
 
@@ -64,11 +65,11 @@ def test_an_outage_in_mid_run_fails_no_task_and_is_seen_by_every_process(
         settings = simulator.settings(database_file, **SOON)
         register_at(f"sqlite:///{database_file}", *SELLERS)
         with Program(tmp_path, "serve", **settings) as one, Program(tmp_path, "serve", **settings) as two:
-            until(lambda: simulator.requests >= 200, "200 requests")
+            wait_until(lambda: simulator.requests >= 200, "200 requests")
             simulator.ask(f"outage?ailment={ailment}", "POST")
-            until(lambda: count(database_file, OPEN) > 0, "a circuit is open")
+            wait_until(lambda: count(database_file, OPEN) > 0, "a circuit is open")
             said = simulator.ask("requests")["now"]
-            until(lambda: simulator.ask("requests")["now"] > said + 3, "three seconds of it")
+            wait_until(lambda: simulator.ask("requests")["now"] > said + 3, "three seconds of it")
             spent = simulator.ask(f"requests?since={said}")["byEndpoint"]
             shown = run(tmp_path, "sellers", "list", "--json", **settings)
             assert "CIRCUIT_OPEN" in shown.stdout, shown.stdout + shown.stderr
@@ -87,7 +88,7 @@ def test_a_marketplace_that_voids_all_tokens_in_mid_run_costs_no_task(tmp_path: 
         settings = simulator.settings(database_file, **SOON)
         register_at(f"sqlite:///{database_file}", *SELLERS)
         with Program(tmp_path, "serve", **settings), Program(tmp_path, "serve", **settings):
-            until(lambda: simulator.requests >= 200, "200 requests")
+            wait_until(lambda: simulator.requests >= 200, "200 requests")
             simulator.ask("restart", "POST")
             check(simulator, database_file)
             assert count(database_file, TRIES) == 0
@@ -101,7 +102,7 @@ def test_an_identity_that_is_always_answered_401_costs_no_task_and_no_other_iden
         register_at(f"sqlite:///{database_file}", *SELLERS)
         simulator.ask(f"outage?ailment=unauthorised&userAgent={quote(first_identity(database_file))}", "POST")
         with Program(tmp_path, "serve", **settings), Program(tmp_path, "serve", **settings):
-            until(lambda: is_settled(database_file, len(SELLERS)), "the runs are over and delivered")
+            wait_until(lambda: is_settled(database_file, len(SELLERS)), "the runs are over and delivered")
         simulator.check()
         refused = simulator.ask("requests")["byStatus"].get("401", 0)
         assert refused > 0, "the identity was used"
@@ -114,15 +115,15 @@ def test_429_for_everybody_opens_the_pool_breaker_and_costs_no_task(tmp_path: Pa
         settings = simulator.settings(database_file, BREAKER_OPEN_SECONDS=1, **SOON | {"AGENT_SUSPENSION_SECONDS": 8})
         register_at(f"sqlite:///{database_file}", *SELLERS)
         with Program(tmp_path, "serve", **settings), Program(tmp_path, "serve", **settings):
-            until(lambda: simulator.requests >= 200, "200 requests")
+            wait_until(lambda: simulator.requests >= 200, "200 requests")
             simulator.ask("outage?ailment=storm", "POST")
-            until(lambda: count(database_file, BREAKER_OPEN) > 0, "the pool's breaker is open")
+            wait_until(lambda: count(database_file, BREAKER_OPEN) > 0, "the pool's breaker is open")
             shown = run(tmp_path, "sellers", "list", "--json", **settings)
             assert "POOL_BREAKER_OPEN" in shown.stdout, shown.stdout + shown.stderr
             now = simulator.ask("requests")["now"]
-            until(lambda: simulator.ask("requests")["now"] > now + 5, "several probes, each answered 429")
+            wait_until(lambda: simulator.ask("requests")["now"] > now + 5, "several probes, each answered 429")
             simulator.ask("outage?ailment=none", "POST")
-            until(lambda: count(database_file, UNWELL) == 0, "every identity is back")
+            wait_until(lambda: count(database_file, UNWELL) == 0, "every identity is back")
             check(simulator, database_file)
             assert count(database_file, TRIES) == 0
 
@@ -133,7 +134,7 @@ def test_a_run_paused_by_details_without_their_module_goes_on_by_itself(tmp_path
         register_at(f"sqlite:///{database_file}", *SELLERS)
         simulator.ask("outage?ailment=without%20module&endpoint=detail", "POST")
         with Program(tmp_path, "serve", **settings), Program(tmp_path, "serve", **settings):
-            until(lambda: count(database_file, PAUSED) == len(SELLERS), "both runs are paused")
+            wait_until(lambda: count(database_file, PAUSED) == len(SELLERS), "both runs are paused")
             simulator.ask("outage?ailment=none", "POST")
             check(simulator, database_file)
 
@@ -149,9 +150,9 @@ def test_a_pause_by_a_command_keeps_both_processes_from_asking_until_it_ends(
             with Program(tmp_path, "marketplace", "pause", **settings) as command:
                 assert command.wait() == 0
             now = simulator.ask("requests")["now"]
-            until(lambda: simulator.ask("requests")["now"] > now + 1, "a second, in which both have heeded it")
+            wait_until(lambda: simulator.ask("requests")["now"] > now + 1, "a second, in which both have heeded it")
             register_at(f"sqlite:///{database_file}", *SELLERS)
-            until(lambda: count(database_file, STOPPED) == len(SELLERS), "both starts say that they are paused")
+            wait_until(lambda: count(database_file, STOPPED) == len(SELLERS), "both starts say that they are paused")
             assert simulator.ask("requests")["total"] == 0
             with Program(tmp_path, "marketplace", "resume", **settings) as command:
                 assert command.wait() == 0

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.faults.processes import Program, SimulatorProcess, count, is_settled, register_at, run, until
+from tests.faults.processes import Program, SimulatorProcess, count, is_settled, register_at, run
+from tests.waiting import wait_until
 
 from sellerwatch.simulator.rng import seeded_rng
 
@@ -39,11 +40,11 @@ def test_a_service_killed_again_and_again_completes_its_runs_when_it_is_let_live
         for share in (0.05, 0.2, 0.4, 0.6):
             before = int(1000 * (share + 0.1 * rng.random()))
             with Program(tmp_path, "serve", **settings) as service:
-                until(lambda before=before: simulator.requests >= before, f"{before} requests")  # type: ignore[misc]
+                wait_until(lambda before=before: simulator.requests >= before, f"{before} requests")  # type: ignore[misc]
                 service.kill()
         assert not is_settled(database_file, 2), "killed in the middle"
         with Program(tmp_path, "serve", **settings) as service:
-            until(lambda: is_settled(database_file, 2), "both runs are over and delivered")
+            wait_until(lambda: is_settled(database_file, 2), "both runs are over and delivered")
             simulator.check()
             assert service.end(signal.SIGTERM, 10) == 0
         assert count(database_file, FAILED) == 0
@@ -57,13 +58,13 @@ def test_sigterm_in_the_middle_of_a_crawl_ends_the_service_in_ten_seconds_and_no
         settings = simulator.settings(database_file)
         register(database_file, "seller_0001")
         with Program(tmp_path, "serve", **settings) as service:
-            until(lambda: simulator.requests >= 250, "250 requests")
+            wait_until(lambda: simulator.requests >= 250, "250 requests")
             assert service.end(signal.SIGTERM, 10) == 0
             assert "Traceback" not in service.complained
         assert not is_settled(database_file, 1)
         assert [count(database_file, sql) for sql in (HELD, UNANSWERED, SENDING)] == [0, 0, 0]
         with Program(tmp_path, "serve", **settings) as service:
-            until(lambda: is_settled(database_file, 1), "the next start completes the run")
+            wait_until(lambda: is_settled(database_file, 1), "the next start completes the run")
             simulator.check()
             assert service.end(signal.SIGINT, 10) == 0
         assert count(database_file, "SELECT COUNT(*) FROM crawler_tasks WHERE lost_leases > 0") == 0
@@ -76,7 +77,7 @@ def test_sigterm_ends_a_service_that_waits_for_a_slow_marketplace_in_ten_seconds
         settings = simulator.settings(database_file)
         register(database_file, "seller_0001", "seller_0002", "seller_0003")
         with Program(tmp_path, "serve", **settings) as service:
-            until(lambda: simulator.requests >= 1, "the first question")
+            wait_until(lambda: simulator.requests >= 1, "the first question")
             assert service.end(signal.SIGTERM, 10) == 0
             assert "Traceback" not in service.complained
         assert [count(database_file, sql) for sql in (HELD, UNANSWERED, SENDING)] == [0, 0, 0]
@@ -88,12 +89,12 @@ def test_a_product_server_that_hangs_does_not_keep_sigterm_waiting(tmp_path: Pat
         settings = simulator.settings(database_file)
         register(database_file, "seller_0001")
         with Program(tmp_path, "serve", **settings) as service:
-            until(lambda: simulator.ask("stats")["productServer"]["requests"].get("hang", 0) > 10, "events hang")
+            wait_until(lambda: simulator.ask("stats")["productServer"]["requests"].get("hang", 0) > 10, "events hang")
             assert service.end(signal.SIGTERM, 10) == 0
         assert count(database_file, SENDING) == 0
         simulator.ask("receiver?mode=well", "POST")
         with Program(tmp_path, "serve", **settings):
-            until(lambda: is_settled(database_file, 1), "all is delivered")
+            wait_until(lambda: is_settled(database_file, 1), "all is delivered")
             simulator.check()
 
 
@@ -106,7 +107,7 @@ def test_serve_and_crawl_on_one_file_share_one_budget_and_both_finish(tmp_path: 
             service.until_it_says("serving")
             with Program(tmp_path, "crawl", "seller_0002", "--json", **settings) as crawl:
                 assert crawl.wait() == 0, crawl.complained
-            until(lambda: is_settled(database_file, 2), "both runs are over and delivered")
+            wait_until(lambda: is_settled(database_file, 2), "both runs are over and delivered")
             simulator.check()
             assert service.end(signal.SIGTERM, 10) == 0
 
@@ -122,11 +123,11 @@ def test_events_arrive_in_the_end_and_in_order_whatever_the_product_server_does_
         settings = simulator.settings(database_file, OUTBOX_BACKOFF_MAX_SECONDS=2)
         register(database_file, "seller_0001")
         with Program(tmp_path, "serve", **settings):
-            until(lambda: is_settled(database_file, 1), "all is delivered")
+            wait_until(lambda: is_settled(database_file, 1), "all is delivered")
             simulator.ask("mutate?count=30&only=changed", "POST")
             done = run(tmp_path, "crawl", "seller_0001", **settings)
             assert done.returncode == 0, done.stderr
-            until(lambda: is_settled(database_file, 2), "the changes are delivered")
+            wait_until(lambda: is_settled(database_file, 2), "the changes are delivered")
             simulator.check()
         versions = defaultdict[int, list[int]](list)
         for event in simulator.ask("events"):

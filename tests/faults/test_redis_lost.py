@@ -36,7 +36,7 @@ def redis() -> Iterator[Redis]:
 
 @pytest.fixture
 async def server(redis: Redis) -> AsyncIterator[RedisServer]:
-    made = RedisServer(redis.url, patience=0.3)
+    made = RedisServer(redis.url)
     yield made
     await made.close()
 

@@ -8,9 +8,10 @@ import sqlite3
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-from tests.faults.processes import Program, SimulatorProcess, count, is_settled, run, until
+from tests.faults.processes import Program, SimulatorProcess, count, is_settled, run
 from tests.faults.test_processes import register
 from tests.journeys.test_api import address_of, connect
+from tests.waiting import wait_until
 
 STARTED = "SELECT COUNT(*) FROM crawling_schedule_executions"
 DELIVERED = "SELECT COUNT(*) FROM product_outbox WHERE status = 'COMPLETED'"
@@ -39,10 +40,10 @@ def test_a_scheduler_starts_two_workers_crawl_and_an_api_knows_who_is_missing(
             workers = [started.enter_context(Program(tmp_path, "worker", **settings)) for _ in range(2)]
             for worker in workers:
                 worker.until_it_says("serving")
-            until(lambda: "worker" not in down(address), "the workers are heard of")
+            wait_until(lambda: "worker" not in down(address), "the workers are heard of")
             assert count(database_file, STARTED) == 0, "nobody but a scheduler starts what is due"
             scheduler = started.enter_context(Program(tmp_path, "scheduler", **settings))
-            until(lambda: is_settled(database_file, 2), "both runs are over and delivered")
+            wait_until(lambda: is_settled(database_file, 2), "both runs are over and delivered")
             assert down(address) == set()
             simulator.check()
             for process in (scheduler, *workers, api):
@@ -55,8 +56,8 @@ def test_what_a_command_asks_for_is_done_by_the_worker_at_once(tmp_path: Path, d
         settings = simulator.settings(database_file, OUTBOX_INTERVAL_SECONDS=NEVER)
         register(database_file, "seller_0001")
         with Program(tmp_path, "worker", **settings), Program(tmp_path, "scheduler", **settings):
-            until(lambda: is_settled(database_file, 1) and count(database_file, DELIVERED) == 3, "delivered")
+            wait_until(lambda: is_settled(database_file, 1) and count(database_file, DELIVERED) == 3, "delivered")
             with closing(sqlite3.connect(database_file, timeout=60)) as connection, connection:
                 connection.execute("UPDATE product_outbox SET status = 'FAILED' WHERE version = 1")
             assert run(tmp_path, "outbox", "replay", "--all-failed", **settings).returncode == 0
-            until(lambda: simulator.ask("stats")["productServer"]["duplicates"] == 3, "all are sent again")
+            wait_until(lambda: simulator.ask("stats")["productServer"]["duplicates"] == 3, "all are sent again")

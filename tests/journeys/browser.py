@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import re
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,8 @@ from typing import Any, TypeVar
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.builders import a_context
 from tests.servers import program
-from tests.simulation.stage import settings_of, simulator_of
+from tests.simulated_service import settings_of, simulated_service, simulator_of
+from tests.world import StoreWorld
 
 from sellerwatch.access.commands import add_user
 from sellerwatch.access.users import Role
@@ -25,12 +25,9 @@ from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import SqlStore, ThreadRunner
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.cli.running import at_work
-from sellerwatch.compose.service import open_service
 from sellerwatch.kernel.clock import SystemClock
 from sellerwatch.service.service import Service
-from sellerwatch.simulator.receiver import SimulatedReceiver
 from sellerwatch.simulator.simulator import Simulator
-from sellerwatch.simulator.transport import SimulatedTransport
 from sellerwatch.web.serve import api_of
 
 T = TypeVar("T")
@@ -45,7 +42,7 @@ DESKTOP, PHONE = (1280, 800), (390, 844)
 
 
 @dataclass
-class Stage:
+class ConsoleInBrowser:
     """The console's address, and what is behind it."""
 
     address: str
@@ -57,13 +54,16 @@ class Stage:
     browser: Browser | None = None
     wrongs: list[str] = field(default_factory=list)
 
+    def wait(self, step: Coroutine[Any, Any, T]) -> T:
+        """On the loop that the service lives on."""
+        return asyncio.run_coroutine_threadsafe(step, self.loop).result(60)
+
     def do(self, work: Callable[[Transaction], T]) -> T:
-        """One transaction, by the loop that the service lives on."""
+        return self.wait(self.world.transact(work))
 
-        async def run() -> T:
-            return await self.store.transact(work)
-
-        return asyncio.run_coroutine_threadsafe(run(), self.loop).result(30)
+    @property
+    def world(self) -> StoreWorld:
+        return StoreWorld(self.store, self.service.crawl.clock, self.service.crawl.ids)
 
     def page(self, size: tuple[int, int] = DESKTOP, scheme: str = "light") -> Page:
         """A browser of somebody's own: what it complains about is kept, and a test ends with none of it."""
@@ -89,7 +89,7 @@ class Stage:
 
 
 @contextmanager
-def staged(template: Path, folder: Path) -> Iterator[Stage]:
+def staged(template: Path, folder: Path) -> Iterator[ConsoleInBrowser]:
     """Five sellers of sixty products, asked slowly enough that a run can be watched; a receiver that is asked once."""
     database = Path(shutil.copyfile(template, folder / "console.db"))
     settings = settings_of(
@@ -99,7 +99,7 @@ def staged(template: Path, folder: Path) -> Iterator[Stage]:
         API_REQUESTS_PER_MINUTE=100_000,
         JWT_SECRET="a secret of thirty-two characters or more",
     )
-    began, found, loops = threading.Event(), list[Stage](), list[asyncio.AbstractEventLoop]()
+    began, found, loops = threading.Event(), list[ConsoleInBrowser](), list[asyncio.AbstractEventLoop]()
     ended = asyncio.Event()
 
     async def serve() -> None:
@@ -107,15 +107,7 @@ def staged(template: Path, folder: Path) -> Iterator[Stage]:
         clock = SystemClock()
         simulator = simulator_of(settings, seed=1, sellers=5, products=60, latency_ms=40)
         store = SqlStore(make_engine(f"sqlite:///{database}"), clock, ThreadRunner(1, "write"), ThreadRunner(4, "read"))
-        opened = open_service(
-            settings,
-            clock=clock,
-            rng=random.Random(1),
-            store=store,
-            transport=SimulatedTransport(simulator, clock),
-            receiver=SimulatedReceiver(simulator, clock),
-            schedules=False,
-        )
+        opened = simulated_service(settings, simulator, clock, store=store)
         async with opened as service, api_of(service, settings) as serving, at_work(service):
             hashed = await asyncio.to_thread(Argon2Passwords(memory_kib=64, passes=1).hash, PASSWORD)
             now = clock.now()
@@ -125,7 +117,9 @@ def staged(template: Path, folder: Path) -> Iterator[Stage]:
                 add_user(tx, a_context(now), "viewer", Role.VIEWER, hashed)
 
             await store.transact(people)
-            found.append(Stage(serving.address, serving.first_password or "", service, simulator, store, loops[0]))
+            found.append(
+                ConsoleInBrowser(serving.address, serving.first_password or "", service, simulator, store, loops[0])
+            )
             began.set()
             await ended.wait()
         store.close()

@@ -12,7 +12,8 @@ from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tests.faults.processes import PATIENCE, Program
+from tests.faults.processes import Program
+from tests.waiting import PATIENCE
 
 PAGE = (Path(__file__).parents[2] / "docs/api.md").read_text("utf-8")
 EXAMPLES = re.findall(r"^ +(curl .*)$", PAGE, re.MULTILINE)

@@ -12,17 +12,13 @@ from urllib.request import urlopen
 
 import pytest
 from tests.aws import CREDENTIALS, emulator
-from tests.builders import a_context, ids
-from tests.faults.processes import Program, SimulatorProcess, count, run, until
+from tests.faults.processes import Program, SimulatorProcess, count, register_at, run
 from tests.servers import Aws, Redis, running
+from tests.waiting import wait_until
 
 from sellerwatch.adapters.aws import client as aws_client
 from sellerwatch.adapters.aws.queue import set_up
-from sellerwatch.adapters.sql.engine import make_engine
-from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
-from sellerwatch.kernel.clock import SystemClock
-from sellerwatch.kernel.ids import ReplayableIds, SellerId
-from sellerwatch.sellers.commands import register_seller
+from sellerwatch.kernel.ids import SellerId
 
 SELLER = SellerId("seller_0001")
 TARGET = "arn:aws:events:us-east-1:000000000000:api-destination/trigger"
@@ -73,12 +69,9 @@ def prepared(settings: dict[str, object], database_file: Path, aws: Aws) -> dict
         client = aws_client.Aws(aws.url)
         await set_up(client, str(settings["SQS_QUEUE_NAME"]), str(settings["SQS_DLQ_NAME"]), 3)
         await client.close()
-        store = SqlStore(make_engine(f"sqlite:///{database_file}"), SystemClock(), InlineRunner(), InlineRunner())
-        draw, now = ReplayableIds(ids()), SystemClock().now()
-        await store.transact(lambda tx: register_seller(tx, a_context(now, draw.replay()), SELLER, "x", None))
-        store.close()
 
     asyncio.run(prepare())
+    register_at(f"sqlite:///{database_file}", SELLER, due=False)
     return settings
 
 
@@ -101,10 +94,10 @@ def test_redis_restarted_empty_and_frozen_in_mid_crawl_costs_time_and_nothing_el
     tmp_path: Path, database_file: Path, simulator: SimulatorProcess, redis: Redis, prepared: dict[str, object]
 ) -> None:
     with Program(tmp_path, "crawl", SELLER, "--json", **prepared) as crawl:
-        until(lambda: count(database_file, DONE) > 5 or not crawl.is_alive, "it crawls")
+        wait_until(lambda: count(database_file, DONE) > 5 or not crawl.is_alive, "it crawls")
         redis.kill()
         redis.start()
-        until(lambda: count(database_file, DONE) > 30 or not crawl.is_alive, "it goes on")
+        wait_until(lambda: count(database_file, DONE) > 30 or not crawl.is_alive, "it goes on")
         redis.freeze()
         time.sleep(0.5)
         redis.thaw()
@@ -119,7 +112,7 @@ def test_killed_in_mid_crawl_another_process_finishes_it(
 ) -> None:
     """Messages come again, late and twice: their rows know."""
     with Program(tmp_path, "crawl", SELLER, **prepared) as killed:
-        until(lambda: count(database_file, DONE) > 5 or not killed.is_alive, "it crawls")
+        wait_until(lambda: count(database_file, DONE) > 5 or not killed.is_alive, "it crawls")
         killed.kill()
     done = run(tmp_path, "crawl", SELLER, "--json", **prepared)
     assert done.returncode == 0, done.stderr
@@ -139,13 +132,13 @@ def test_health_names_the_server_that_is_away_and_the_rest_goes_on(
         redis.kill()
         assert {name for name, up in health(address).items() if not up} == {"redis"}
         redis.start()
-        until(lambda: health(address)["redis"], "it is well again")
+        wait_until(lambda: health(address)["redis"], "it is well again")
         assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"] not in served.complained + served.said
 
 
 def health(address: str) -> dict[str, bool]:
     try:
-        with urlopen(f"{address}/actuator/health", timeout=20) as answer:  # noqa: S310 - our own
+        with urlopen(f"{address}/actuator/health", timeout=60) as answer:  # noqa: S310 - our own
             body = json.load(answer)
     except HTTPError as down:
         body = json.load(down)

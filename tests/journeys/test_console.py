@@ -10,15 +10,13 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
-from tests.builders import a_context
-from tests.journeys.browser import PHONE, Stage, grave_findings, latin_words, shot, staged
+from tests.journeys.browser import PHONE, ConsoleInBrowser, grave_findings, latin_words, shot, staged
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.catalog.product import PartType
 from sellerwatch.catalog.quarantine import Case, CaseKind
 from sellerwatch.catalog.removal import Removal, RemovalReason
-from sellerwatch.kernel.ids import CaseId, RemovalId, ReplayableIds, SellerId
-from sellerwatch.sellers.commands import register_seller
+from sellerwatch.kernel.ids import CaseId, RemovalId, SellerId
 from sellerwatch.simulator.product_server import ServerBehaviour, ServerMode
 
 #: Words that are the same in every language, and what sellers are called here.
@@ -26,13 +24,13 @@ NAMES = {"seller", "Sellerwatch", "English", "CSV", "JSON", "HTTP", "ID", "UTC"}
 
 
 @pytest.fixture(scope="module")
-def whole_stage(migrated_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+def whole_stage(migrated_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleInBrowser]:
     with staged(migrated_template, tmp_path_factory.mktemp("console")) as made:
         yield made
 
 
 @pytest.fixture
-def stage(whole_stage: Stage) -> Iterator[Stage]:
+def stage(whole_stage: ConsoleInBrowser) -> Iterator[ConsoleInBrowser]:
     """No journey leaves a complaint of the browser behind: no script that failed, nothing the policy kept out."""
     whole_stage.wrongs.clear()
     whole_stage.simulator.product_server.behave(ServerBehaviour())
@@ -50,13 +48,12 @@ def crawl(page: Page, seller: str) -> None:
     assert page.evaluate("window.stayed") is True
 
 
-def known(stage: Stage, seller: str) -> None:
-    """A seller that is already registered."""
-    draw, now = ReplayableIds(stage.service.crawl.ids), stage.service.crawl.clock.now()
-    stage.do(lambda tx: register_seller(tx, a_context(now, draw.replay()), SellerId(seller), f"가게 {seller}", None))
+def known(stage: ConsoleInBrowser, seller: str) -> None:
+    """A seller that is registered already."""
+    stage.wait(stage.world.register([SellerId(seller)], "가게"))
 
 
-def test_the_first_log_in_chooses_a_password_of_its_own(stage: Stage) -> None:
+def test_the_first_log_in_chooses_a_password_of_its_own(stage: ConsoleInBrowser) -> None:
     page = stage.page()
     page.goto("/")
     expect(page.get_by_role("heading", name="Sellerwatch")).to_be_visible()
@@ -77,7 +74,7 @@ def test_the_first_log_in_chooses_a_password_of_its_own(stage: Stage) -> None:
     expect(page.get_by_label("Password")).to_be_visible()
 
 
-def test_a_seller_is_registered_run_and_watched_to_its_end(stage: Stage) -> None:
+def test_a_seller_is_registered_run_and_watched_to_its_end(stage: ConsoleInBrowser) -> None:
     page = stage.page()
     stage.log_in(page)
     page.keyboard.press("g")
@@ -107,7 +104,7 @@ def test_a_seller_is_registered_run_and_watched_to_its_end(stage: Stage) -> None
     expect(page.locator("#state dl")).to_contain_text("completed")
 
 
-def test_a_products_difference_is_seen_after_a_change_and_its_whole_story_told(stage: Stage) -> None:
+def test_a_products_difference_is_seen_after_a_change_and_its_whole_story_told(stage: ConsoleInBrowser) -> None:
     page = stage.page()
     stage.log_in(page)
     known(stage, "seller_0002")
@@ -136,7 +133,7 @@ def test_a_products_difference_is_seen_after_a_change_and_its_whole_story_told(s
     shot(page, "why")
 
 
-def test_an_event_that_failed_is_replayed_after_a_look_at_what_will_happen(stage: Stage) -> None:
+def test_an_event_that_failed_is_replayed_after_a_look_at_what_will_happen(stage: ConsoleInBrowser) -> None:
     page = stage.page()
     stage.log_in(page)
     known(stage, "seller_0003")
@@ -160,7 +157,7 @@ def test_an_event_that_failed_is_replayed_after_a_look_at_what_will_happen(stage
     expect(page.locator("#needs")).not_to_contain_text("could not be delivered")
 
 
-def test_an_agent_is_suspended_and_recovered(stage: Stage) -> None:
+def test_an_agent_is_suspended_and_recovered(stage: ConsoleInBrowser) -> None:
     page = stage.page()
     stage.log_in(page)
     page.goto("/agents")
@@ -185,7 +182,7 @@ def test_an_agent_is_suspended_and_recovered(stage: Stage) -> None:
     expect(page.locator("#table-audit tbody tr").first).to_contain_text("agent recovered")
 
 
-def test_a_mass_removal_waits_until_it_is_confirmed(stage: Stage) -> None:
+def test_a_mass_removal_waits_until_it_is_confirmed(stage: ConsoleInBrowser) -> None:
     page = stage.page()
     stage.log_in(page)
     known(stage, "seller_0004")
@@ -210,7 +207,7 @@ def test_a_mass_removal_waits_until_it_is_confirmed(stage: Stage) -> None:
     expect(page.locator("#live .head .pill")).to_have_text("gone")
 
 
-def test_a_viewer_sees_everything_and_may_change_nothing(stage: Stage) -> None:
+def test_a_viewer_sees_everything_and_may_change_nothing(stage: ConsoleInBrowser) -> None:
     page = stage.page()
     stage.log_in(page, "viewer")
     expect(page.locator(".who")).to_contain_text("viewer")
@@ -247,12 +244,12 @@ PAGES = (
 class Furnished:
     """A stage with something of everything on it, and the pages of that."""
 
-    stage: Stage
+    stage: ConsoleInBrowser
     pages: tuple[str, ...]
 
 
 @pytest.fixture
-def furnished(stage: Stage) -> Furnished:
+def furnished(stage: ConsoleInBrowser) -> Furnished:
     """Made once, whoever was here before: a seller that was crawled, a case and a removal. Nothing that failed: the
     journeys count that, and run in any order."""
     seller = SellerId("seller_0005")

@@ -9,7 +9,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.faults.processes import PATIENCE, Program, SimulatorProcess, count, run, until
+from tests.faults.processes import Program, SimulatorProcess, count, run
+from tests.waiting import PATIENCE, wait_until
 
 from sellerwatch.adapters.sql.engine import make_engine
 
@@ -124,7 +125,7 @@ def test_a_run_left_by_a_crawl_that_was_killed_is_joined_by_the_next_one(
     simulator.ask("profile?name=slow", "POST")
     try:
         with Program(tmp_path, "crawl", "seller_0001", **settings) as cut_off:
-            until(lambda: count(database_file, "SELECT COUNT(*) FROM crawler_tasks") > 0, "the run is going")
+            wait_until(lambda: count(database_file, "SELECT COUNT(*) FROM crawler_tasks") > 0, "the run is going")
             cut_off.kill()
     finally:
         simulator.ask("profile?name=calm", "POST")

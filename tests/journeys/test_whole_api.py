@@ -79,7 +79,7 @@ def test_every_answer_is_one_that_is_described(store: SqlStore, who: str) -> Non
             headers = headers_of(api, who)
 
             def ask(case: Any) -> None:
-                answer = request_of(case).call(headers=headers, timeout=30)  # noqa: B023 - run below
+                answer = request_of(case).call(headers=headers, timeout=60)  # noqa: B023 - run below
                 # 502 and 503 are refusals with a reason; 500 is a bug of ours.
                 assert answer.status_code != 500, answer.text
                 case.validate_response(answer, checks=checks)

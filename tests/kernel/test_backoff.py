@@ -33,8 +33,8 @@ def test_things_that_failed_together_do_not_come_back_together() -> None:
     assert max(waits) - min(waits) > timedelta(minutes=20)
 
 
-def test_the_same_luck_gives_the_same_wait() -> None:
-    assert OUTBOX.wait(3, rng(5)) == OUTBOX.wait(3, rng(5))
+def test_the_wait_is_decided_by_the_given_rng_alone() -> None:
+    assert OUTBOX.wait(3, rng(5)) == timedelta(seconds=120 * (1 - 0.5 * rng(5).random()))
 
 
 def test_no_try_yet_counts_as_the_first() -> None:

@@ -15,8 +15,8 @@ from sellerwatch.kernel.errors import IllegalMove
 V = TypeVar("V")
 
 QUICK = settings(
-    max_examples=50,
-    stateful_step_count=30,
+    max_examples=150,
+    stateful_step_count=40,
     deadline=None,
     derandomize=True,
     database=None,

@@ -64,6 +64,16 @@ class CircuitMachine(RuleBasedStateMachine):
             assert self.circuit.state is CLOSED
             self.failures_in_a_row = 0
 
+    @rule(failures=st.integers(1, 4))
+    def failures_turn_out_to_be_the_marketplaces(self, failures: int) -> None:
+        before = self.circuit
+        self.circuit = before.forgive(failures, self.now)
+        left = max(0, before.failure_count - failures)
+        assert self.circuit.failure_count == left
+        assert self.circuit.state is (CLOSED if left < 3 else before.state)
+        if self.circuit.state is CLOSED:
+            self.failures_in_a_row = left
+
     @rule()
     def its_time_comes(self) -> None:
         if self.circuit.may_probe(self.now):

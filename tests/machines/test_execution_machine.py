@@ -52,6 +52,30 @@ class ExecutionMachine(RuleBasedStateMachine):
             self.made(total)
             assert self.run.status is (ExecutionStatus.RUNNING if total else ExecutionStatus.COMPLETED)
 
+    @rule(counts=st.booleans())
+    def the_marketplace_does_not_say_how_many_products_there_are(self, counts: bool) -> None:
+        """It waits for its next try; one that was never made for lack of a slot does not count."""
+        before = self.run
+        if before.status is not ExecutionStatus.PENDING:
+            with pytest.raises(CountsWrong, match="it has started"):
+                before.wait_to_start(a_failure(), self.now + MINUTE, counts=counts)
+            return
+        self.run = before.wait_to_start(a_failure(), self.now + MINUTE, counts=counts)
+        assert (self.run.start_tries, self.run.failure) == (before.start_tries + counts, a_failure())
+        assert self.run.next_start_at == self.now + MINUTE
+
+    @precondition(lambda self: self.run.status is ExecutionStatus.RUNNING)
+    @rule()
+    def counting_one_by_one_is_counting_in_sums(self) -> None:
+        run = self.run
+        assert run.add_tasks(2, self.now) == run.record(self.now, added=2)
+        assert run.complete_task(self.now) == run.record(self.now, completed=1)
+        assert run.fail_task(self.now) == run.record(self.now, failed=1)
+
+    @rule()
+    def what_has_ended_is_settled_already(self) -> None:
+        assert self.run.settle(self.now) == self.run
+
     @precondition(lambda self: self.run.status is ExecutionStatus.RUNNING or self.indexes(TaskStatus.IN_PROGRESS))
     @rule(pick=PICK, revealed=st.integers(0, 3))
     def a_task_is_done_and_reveals_others(self, pick: int, revealed: int) -> None:
@@ -84,6 +108,15 @@ class ExecutionMachine(RuleBasedStateMachine):
             return
         self.tasks[at[pick % len(at)]] = failed
         self.run = self.run.fail_task(self.now)
+
+    @precondition(lambda self: self.run.status is ExecutionStatus.RUNNING)
+    @rule(pick=PICK)
+    def a_task_fails_with_its_last_try(self, pick: int) -> None:
+        """Random failures alone seldom spend all tries."""
+        at = self.indexes(TaskStatus.WAITING, TaskStatus.RETRY)
+        if at:
+            self.tasks[at[pick % len(at)]] = self.start_of(self.tasks[at[pick % len(at)]]).fail(a_failure(), self.now)
+            self.run = self.run.fail_task(self.now)
 
     @rule(pick=PICK)
     def a_running_task_is_put_back(self, pick: int) -> None:
@@ -152,6 +185,15 @@ class ExecutionMachine(RuleBasedStateMachine):
         assert 0 <= self.run.success_rate <= 100
         if self.run.status is ExecutionStatus.COMPLETED and self.tasks:
             assert self.run.progress_rate == 100
+
+    @invariant()
+    def only_a_run_that_waits_to_be_started_says_when(self) -> None:
+        assert self.run.next_start_at is None or self.run.status is ExecutionStatus.PENDING
+
+    @invariant()
+    def a_run_that_goes_or_completed_has_no_failure(self) -> None:
+        if self.run.status in (ExecutionStatus.RUNNING, ExecutionStatus.COMPLETED):
+            assert self.run.failure is None
 
     @invariant()
     def it_is_over_if_and_only_if_it_says_when(self) -> None:

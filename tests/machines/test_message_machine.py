@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.builders import MINUTE, NOW, a_message, worker_id
 from tests.machines import spec
 from tests.machines.moves import QUICK, attempt
@@ -23,14 +23,19 @@ class MessageMachine(RuleBasedStateMachine):
         self.message = a_message()
         self.now = NOW
         self.was_on_the_wire = False
+        self.most = MAX_ATTEMPTS
+
+    @initialize(most=st.sampled_from([1, 3, MAX_ATTEMPTS]))
+    def the_setting_is(self, most: int) -> None:
+        self.most = most
 
     def act(self, verb: str) -> Callable[[Message], Message]:
         acts: dict[str, Callable[[Message], Message]] = {
             "send": lambda m: m.send(worker_id()),
             "complete": lambda m: m.complete(self.now),
-            "fail": lambda m: m.fail("503", self.now, MINUTE),
+            "fail": lambda m: m.fail("503", self.now, MINUTE, self.most),
             "refuse": lambda m: m.refuse("x" * 5000),
-            "lose_lease": lambda m: m.lose_lease(self.now, MINUTE),
+            "lose_lease": lambda m: m.lose_lease(self.now, MINUTE, self.most),
             "put_back": lambda m: m.put_back(self.now + MINUTE),
             "retry": lambda m: m.retry(),
             "replay": lambda m: m.replay(self.now),
@@ -47,14 +52,20 @@ class MessageMachine(RuleBasedStateMachine):
         """Random verbs alone seldom spend all tries."""
         if self.message.status is MessageStatus.WAITING:
             self.was_on_the_wire = True
-            failed = self.message.send(worker_id()).fail("503", self.now, MINUTE)
+            failed = self.message.send(worker_id()).fail("503", self.now, MINUTE, self.most)
             self.message = failed.retry() if failed.can_retry() else failed
-            assert failed.can_retry() == (failed.retry_count < MAX_ATTEMPTS)
+            assert failed.can_retry() == (failed.retry_count < self.most)
+
+    @rule(verb=st.sampled_from(["complete", "put_back", "refuse", "lose_lease"]))
+    def a_try_ends(self, verb: str) -> None:
+        """Random verbs alone seldom send and end."""
+        self.any_verb("send")
+        self.any_verb(verb)
 
     @rule(verb=st.sampled_from(VERBS))
     def any_verb(self, verb: str) -> None:
         before = self.message
-        last = before.retry_count + 1 >= MAX_ATTEMPTS
+        last = before.retry_count + 1 >= self.most
         if verb == "lose_lease" and last:
             return  # it then fails for good: `its_sender_vanishes_at_the_last_try`
         try:
@@ -73,14 +84,14 @@ class MessageMachine(RuleBasedStateMachine):
 
     @rule()
     def its_sender_vanishes_at_the_last_try(self) -> None:
-        if self.message.status is MessageStatus.SENDING and self.message.retry_count + 1 == MAX_ATTEMPTS:
-            self.message = self.message.lose_lease(self.now, MINUTE)
+        if self.message.status is MessageStatus.SENDING and self.message.retry_count + 1 == self.most:
+            self.message = self.message.lose_lease(self.now, MINUTE, self.most)
             assert self.message.status is MessageStatus.FAILED
             assert not self.message.can_retry()
 
     @invariant()
     def tries_stay_within_their_limit(self) -> None:
-        assert 0 <= self.message.retry_count <= MAX_ATTEMPTS
+        assert 0 <= self.message.retry_count <= self.most
 
     @invariant()
     def one_key_one_body(self) -> None:

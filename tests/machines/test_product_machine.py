@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.builders import NOW, a_product, execution_id
+from tests.builders import NOW, a_product, execution_id, seller_id
 from tests.machines import spec
 from tests.machines.moves import QUICK
 
 from sellerwatch.catalog.product import EventOutOfOrder, PartType, ProductEvent, ProductState
+from sellerwatch.kernel.ids import SellerId
 
 
 class ProductMachine(RuleBasedStateMachine):
@@ -41,6 +43,12 @@ class ProductMachine(RuleBasedStateMachine):
         assert after.state == spec.PRODUCT[before.state, verb]
         assert after.version == before.version
         self.product = after
+
+    @rule(digest=st.sampled_from(["1" * 32, "2" * 32]))
+    def a_run_reads_it_whole(self, digest: str) -> None:
+        """Random parts alone seldom make it complete."""
+        for part in PartType:
+            self.a_part_is_seen(part, digest)
 
     @rule()
     def what_is_due_is_told(self) -> None:
@@ -113,6 +121,21 @@ class ProductMachine(RuleBasedStateMachine):
         self.product = before.miss(self.now)
         assert self.product.missing_runs == before.missing_runs + 1
         assert self.product.state is before.state
+
+    @rule(owner=st.sampled_from([seller_id(1), seller_id(2)]))
+    def its_detail_names_the_owner(self, owner: SellerId) -> None:
+        before = self.product
+        self.product = before.belong_to(owner, self.now)
+        assert replace(self.product, seller_id=before.seller_id, updated_at=before.updated_at) == before
+        assert self.product.seller_id == owner
+
+    @rule(name=st.sampled_from(["셔츠 🧵", "x" * 1000]))
+    def it_is_named_in_an_event(self, name: str) -> None:
+        before = self.product
+        self.product = before.with_name(name)
+        assert replace(self.product, name=before.name) == before
+        assert self.product.name is not None
+        assert name.startswith(self.product.name)
 
     @invariant()
     def it_is_complete_once_three_parts_were_seen(self) -> None:

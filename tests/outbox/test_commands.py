@@ -5,12 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.builders import HOUR, LATER, NOW, SELLER, a_context, a_message, ids, outbox_id, product_id, worker_id
+from tests.builders import (
+    HOUR,
+    LATER,
+    NOW,
+    SELLER,
+    StoppedClock,
+    a_context,
+    a_message,
+    outbox_id,
+    product_id,
+    worker_id,
+)
 from tests.conftest import ENGINES
+from tests.world import StoreWorld
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.kernel.ids import ReplayableIds, SellerId
+from sellerwatch.kernel.ids import SellerId
 from sellerwatch.outbox import commands as outbox_commands
 from sellerwatch.outbox.channel import NothingToResume, OutboxPaused
 from sellerwatch.outbox.commands import MessageAction, MovedMessagesView
@@ -115,46 +127,34 @@ async def test_pause_and_resume_are_kept_and_recorded_in_the_audit_trail(inline_
     assert resumed.after == {"isPaused": False, "circuit": "CLOSED"}
 
 
-class Registered:
+class FailingScheduleWorld(StoreWorld):
     """A seller whose scheduler messages fail for good."""
 
     def __init__(self, store: SqlStore) -> None:
-        self._store = store
-        self._draw = ReplayableIds(ids())
-        self._more = ReplayableIds(ids(1))
+        super().__init__(store, StoppedClock())
 
     async def begin(self) -> None:
+        await self.register([SELLER])
+        await self.transact_with_ids(lambda tx, ids: seller_commands.stop_crawling(tx, SELLER, a_context(NOW, ids)))
+
         def work(tx: Transaction) -> None:
-            drawn = self._draw.replay()
-            seller_commands.register_seller(tx, a_context(NOW, drawn), SELLER, "상점", None)
-            seller_commands.stop_crawling(tx, SELLER, a_context(NOW, drawn))
             (first,) = tx.delivery_queue(OutboxKind.SCHEDULER).due(NOW, 10)
             tx.scheduler_outbox.move([first.send(worker_id()).refuse("no such bus")], NOW)
             schedule = tx.schedules.of_seller(SELLER)
             assert schedule is not None
             tx.schedules.save(schedule.fail(NOW))
 
-        await self._store.transact(work)
+        await self.transact(work)
 
     async def retry(self) -> int:
-        def work(tx: Transaction) -> int:
-            context = a_context(LATER, self._more.replay(), ME)
-            return seller_commands.retry_schedule(tx, context, SELLER).messages
-
-        return await self._store.transact(work)
+        return (await self.command(seller_commands.retry_schedule, SELLER, actor=ME, now=LATER)).messages
 
     async def statuses(self) -> list[tuple[str, str]]:
-        def look(tx: Transaction) -> list[tuple[str, str]]:
-            schedule = tx.schedules.of_seller(SELLER)
-            assert schedule is not None
-            newest = tx.scheduler_outbox.latest_of(schedule.schedule_id, 10)
-            return [(m.event_type, m.status) for m in reversed(newest)]
-
-        return await self._store.read(look)
+        return [(message.event_type, message.status) for message in await self.schedule_messages(SELLER)]
 
 
 async def test_what_the_scheduler_would_not_take_is_told_once_more_in_order(inline_store: SqlStore) -> None:
-    seller = Registered(inline_store)
+    seller = FailingScheduleWorld(inline_store)
     await seller.begin()
     assert await seller.retry() == 1
     assert await seller.statuses() == [("SCHEDULE_REGISTERED", "WAITING"), ("SCHEDULE_DEACTIVATED", "WAITING")]
@@ -170,7 +170,7 @@ async def test_what_the_scheduler_would_not_take_is_told_once_more_in_order(inli
 async def test_where_the_messages_were_discarded_a_new_one_tells_how_the_schedule_stands(
     inline_store: SqlStore,
 ) -> None:
-    seller = Registered(inline_store)
+    seller = FailingScheduleWorld(inline_store)
     await seller.begin()
 
     def give_up(tx: Transaction) -> None:

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from tests.outbox.practice import Practice, Running
+from tests.outbox.delivery_world import DeliveryWorld, Running
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -24,11 +24,11 @@ COMPLETED, FAILED, WAITING, SENDING = (
 
 
 @pytest.fixture
-def practice(inline_store: SqlStore) -> Practice:
-    return Practice(inline_store)
+def practice(inline_store: SqlStore) -> DeliveryWorld:
+    return DeliveryWorld(inline_store)
 
 
-def test_every_event_arrives_once_in_the_order_of_its_product(practice: Practice) -> None:
+def test_every_event_arrives_once_in_the_order_of_its_product(practice: DeliveryWorld) -> None:
     async def scenario() -> Delivery[Any]:
         for _ in range(3):
             await practice.tell(*range(1, 51))
@@ -37,13 +37,13 @@ def test_every_event_arrives_once_in_the_order_of_its_product(practice: Practice
             await practice.until_empty(delivery)
         return delivery
 
-    delivery = practice.run(scenario())
+    delivery = practice.play(scenario())
     practice.check_everything_arrived()
     assert (delivery.delivered, delivery.retried, delivery.failed) == (150, 0, 0)
     assert len(practice.wire.sent) == 150
 
 
-def test_an_event_that_arrived_is_completed_and_stamped(practice: Practice) -> None:
+def test_an_event_that_arrived_is_completed_and_stamped(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         delivery = await practice.delivery()
         async with Running(delivery):
@@ -54,7 +54,7 @@ def test_an_event_that_arrived_is_completed_and_stamped(practice: Practice) -> N
         assert (message.status, message.worker_id, message.next_attempt_at) == (COMPLETED, None, None)
         assert message.sent_at is not None
 
-    practice.run(scenario())
+    practice.play(scenario())
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,9 @@ def test_an_event_that_arrived_is_completed_and_stamped(practice: Practice) -> N
         ServerMode.REDIRECT,
     ],
 )
-def test_a_receiver_that_fails_for_a_while_gets_everything_in_the_end(practice: Practice, mode: ServerMode) -> None:
+def test_a_receiver_that_fails_for_a_while_gets_everything_in_the_end(
+    practice: DeliveryWorld, mode: ServerMode
+) -> None:
     async def scenario() -> None:
         for _ in range(2):
             await practice.tell(*range(1, 31))
@@ -78,11 +80,11 @@ def test_a_receiver_that_fails_for_a_while_gets_everything_in_the_end(practice: 
             await practice.until_empty(delivery)
         assert delivery.retried == 40
 
-    practice.run(scenario())
+    practice.play(scenario())
     practice.check_everything_arrived()
 
 
-def test_a_receiver_that_fails_by_chance_gets_everything_with_the_help_of_an_operator(practice: Practice) -> None:
+def test_a_receiver_that_fails_by_chance_gets_everything_with_the_help_of_an_operator(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         for _ in range(3):
             await practice.tell(*range(1, 41))
@@ -94,11 +96,11 @@ def test_a_receiver_that_fails_by_chance_gets_everything_with_the_help_of_an_ope
                 delivery.nudge()
                 await practice.until_empty(delivery)
 
-    practice.run(scenario())
+    practice.play(scenario())
     practice.check_everything_arrived()
 
 
-def test_the_tries_of_an_event_are_five_and_lie_a_back_off_apart(practice: Practice) -> None:
+def test_the_tries_of_an_event_are_five_and_lie_a_back_off_apart(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         await practice.tell(1)
         practice.behave(ServerMode.ERROR)
@@ -110,7 +112,7 @@ def test_the_tries_of_an_event_are_five_and_lie_a_back_off_apart(practice: Pract
         assert message.error_message == 'answered 500: {"status":500,"message":"out of order"}'
         assert (delivery.retried, delivery.failed) == (4, 1)
 
-    practice.run(scenario())
+    practice.play(scenario())
     times = [sent.at for sent in practice.wire.sent]
     gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
     assert len(gaps) == 4
@@ -118,7 +120,7 @@ def test_the_tries_of_an_event_are_five_and_lie_a_back_off_apart(practice: Pract
         assert whole / 2 <= gap <= whole + 1
 
 
-def test_a_refusal_fails_at_once_holds_its_product_and_nobody_else(practice: Practice) -> None:
+def test_a_refusal_fails_at_once_holds_its_product_and_nobody_else(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         (bad,) = await practice.tell(1)
         await practice.tell(1, 2)
@@ -137,11 +139,11 @@ def test_a_refusal_fails_at_once_holds_its_product_and_nobody_else(practice: Pra
             await practice.until_empty(delivery)
         assert [m.status for m in await practice.messages()] == [MessageStatus.DISCARDED, COMPLETED, COMPLETED]
 
-    practice.run(scenario())
+    practice.play(scenario())
     assert len(practice.wire.sent) == 3
 
 
-def test_no_more_is_claimed_than_can_start_now(practice: Practice) -> None:
+def test_no_more_is_claimed_than_can_start_now(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         await practice.tell(*range(1, 101))
         practice.wire.latency = 1.0
@@ -152,12 +154,12 @@ def test_no_more_is_claimed_than_can_start_now(practice: Practice) -> None:
                 assert len(sending) <= 7
                 await practice.clock.sleep(0.3)
 
-    practice.run(scenario())
+    practice.play(scenario())
     practice.check_everything_arrived()
     assert practice.wire.most == 7
 
 
-def test_a_batch_smaller_than_the_slots_still_fills_them(practice: Practice) -> None:
+def test_a_batch_smaller_than_the_slots_still_fills_them(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         await practice.tell(*range(1, 41))
         practice.wire.latency = 1.0
@@ -165,11 +167,11 @@ def test_a_batch_smaller_than_the_slots_still_fills_them(practice: Practice) -> 
         async with Running(delivery):
             await practice.until_empty(delivery)
 
-    practice.run(scenario())
+    practice.play(scenario())
     assert practice.wire.most == 10
 
 
-def test_without_a_nudge_it_looks_every_interval_and_with_one_at_once(practice: Practice) -> None:
+def test_without_a_nudge_it_looks_every_interval_and_with_one_at_once(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         delivery = await practice.delivery(DeliveryRules(interval=300))
         async with Running(delivery):
@@ -184,10 +186,10 @@ def test_without_a_nudge_it_looks_every_interval_and_with_one_at_once(practice: 
             await practice.clock.sleep(0.001)
             assert len(practice.wire.sent) == 2
 
-    practice.run(scenario())
+    practice.play(scenario())
 
 
-def test_without_a_receiver_it_waits_and_claims_nothing(practice: Practice) -> None:
+def test_without_a_receiver_it_waits_and_claims_nothing(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         await practice.tell(1)
         delivery = await practice.delivery()
@@ -198,10 +200,10 @@ def test_without_a_receiver_it_waits_and_claims_nothing(practice: Practice) -> N
             (message,) = await practice.messages()
             assert (message.status, message.attempted) == (WAITING, False)
 
-    practice.run(scenario())
+    practice.play(scenario())
 
 
-def test_a_stop_lets_answers_come_in_and_puts_the_rest_back_uncounted(practice: Practice) -> None:
+def test_a_stop_lets_answers_come_in_and_puts_the_rest_back_uncounted(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         await practice.tell(1, 2)
         delivery = await practice.delivery(DeliveryRules(grace=6))
@@ -220,17 +222,17 @@ def test_a_stop_lets_answers_come_in_and_puts_the_rest_back_uncounted(practice: 
         assert third.is_due(practice.clock.now())
         assert third.attempted, "its body may have been seen"
 
-    practice.run(scenario())
+    practice.play(scenario())
 
 
-def test_a_stop_with_nothing_in_flight_is_immediate(practice: Practice) -> None:
+def test_a_stop_with_nothing_in_flight_is_immediate(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         began = practice.clock.monotonic()
         async with Running(await practice.delivery()):
             await practice.clock.sleep(1)
         assert practice.clock.monotonic() - began == pytest.approx(1)
 
-    practice.run(scenario())
+    practice.play(scenario())
 
 
 def test_one_seed_gives_one_history(inline_store: SqlStore) -> None:
@@ -240,19 +242,19 @@ def test_one_seed_gives_one_history(inline_store: SqlStore) -> None:
             tx.db.run("DELETE FROM workers")
             tx.db.run("DELETE FROM outbox_channels")
 
-        ground = Practice(inline_store, seed)
+        other = DeliveryWorld(inline_store, seed)
 
         async def scenario() -> list[object]:
-            await ground.store.transact(work)
+            await other.store.transact(work)
             for _ in range(2):
-                await ground.tell(*range(1, 61))
-            ground.behave(ServerMode.ERROR_AFTER, probability=0.4)
-            delivery = await ground.delivery()
+                await other.tell(*range(1, 61))
+            other.behave(ServerMode.ERROR_AFTER, probability=0.4)
+            delivery = await other.delivery()
             async with Running(delivery):
-                await ground.until_empty(delivery)
-            return [*ground.wire.sent, *await ground.messages()]
+                await other.until_empty(delivery)
+            return [*other.wire.sent, *await other.messages()]
 
-        return ground.run(scenario())
+        return other.play(scenario())
 
     assert history(1) == history(1)
     assert history(1) != history(2)

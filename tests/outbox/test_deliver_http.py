@@ -7,7 +7,7 @@ import random
 from dataclasses import replace
 
 from tests.builders import a_message, worker_id
-from tests.outbox.practice import SECRET, Practice, Running
+from tests.outbox.delivery_world import SECRET, DeliveryWorld, Running
 
 from sellerwatch.adapters.http.product_server import HttpReceiver
 from sellerwatch.adapters.sql.store import SqlStore
@@ -26,7 +26,7 @@ RULES = DeliveryRules(backoff=Backoff(0.05, 0.2), opened=Backoff(0.05, 0.1))
 
 
 async def test_every_event_arrives_over_a_shaky_wire(store: SqlStore) -> None:
-    practice = Practice(store)
+    practice = DeliveryWorld(store)
     practice.loop.close()
     for _ in range(3):
         await practice.tell(*range(1, 101))
@@ -34,7 +34,7 @@ async def test_every_event_arrives_over_a_shaky_wire(store: SqlStore) -> None:
     async with serve(practice.simulator.answer) as server:
         receiver = HttpReceiver(server.url + EVENTS_PATH, SECRET)
         delivery = Delivery(store, receiver, SystemClock(), random.Random(0), worker_id(), RULES)
-        async with Running(delivery), asyncio.timeout(30):
+        async with Running(delivery), asyncio.timeout(60):
             while await delivery.pending():
                 await SystemClock().sleep(0.05)
         await receiver.close()
@@ -47,7 +47,7 @@ def large(body: str) -> Message:
     return replace(a_message(), payload=body)
 
 
-class Shop:
+class FixedReceiver:
     """A receiver over real sockets that answers as it is told and keeps the last body."""
 
     def __init__(self, answer: SimulatedAnswer) -> None:
@@ -76,17 +76,17 @@ async def deliver(store: SqlStore, url: str, message: Message, rules: DeliveryRu
 async def test_an_event_of_five_megabytes_in_korean_with_emoji_arrives_byte_for_byte(store: SqlStore) -> None:
     body = '{"x":"' + "가나다 🧵" * 400_000 + '"}'
     assert len(body.encode()) > 5_000_000
-    shop = Shop(SimulatedAnswer(200, "고마워요 🙏".encode()))
-    async with serve(shop) as server:
+    server_side = FixedReceiver(SimulatedAnswer(200, "고마워요 🙏".encode()))
+    async with serve(server_side) as server:
         message = await deliver(store, server.url, large(body))
     assert message.status is MessageStatus.COMPLETED
-    assert shop.body == body.encode()
+    assert server_side.body == body.encode()
     (attempt,) = await store.read(lambda tx: tx.attempts.of(message.outbox_id, 10))
     assert attempt.answer == "고마워요 🙏"
 
 
 async def test_an_error_text_of_a_megabyte_is_kept_in_part_in_the_message_and_in_its_try(store: SqlStore) -> None:
-    async with serve(Shop(SimulatedAnswer(422, "잘못된 값 💥\n".encode() * 60_000))) as server:
+    async with serve(FixedReceiver(SimulatedAnswer(422, "잘못된 값 💥\n".encode() * 60_000))) as server:
         message = await deliver(store, server.url, large("{}"))
     assert message.status is MessageStatus.FAILED
     assert message.error_message is not None

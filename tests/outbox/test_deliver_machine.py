@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.builders import NOW
-from tests.outbox.practice import LAPSE, Practice, Running
+from tests.outbox.delivery_world import LAPSE, DeliveryWorld, Running
 
 from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.migrate import upgrade
@@ -46,7 +46,7 @@ class Life(RuleBasedStateMachine):
         self.loop = VirtualLoop()
         engine = make_engine(f"sqlite:///{self.folder}/test.db", synchronous="OFF")
         self.store = SqlStore(engine, VirtualClock(self.loop), InlineRunner(), InlineRunner(), rehearse=True)
-        self.practice = Practice(self.store, seed, self.loop)
+        self.practice = DeliveryWorld(self.store, seed, self.loop)
         self.running: Running | None = None
 
     def do(self, step: Coroutine[Any, Any, T]) -> T:

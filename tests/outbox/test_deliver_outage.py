@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from tests.outbox.practice import LAPSE, SECRET, Practice, Running
+from tests.outbox.delivery_world import LAPSE, SECRET, DeliveryWorld, Running
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -25,17 +25,17 @@ HOUR = 3600.0
 
 
 @pytest.fixture
-def practice(inline_store: SqlStore) -> Practice:
-    return Practice(inline_store)
+def practice(inline_store: SqlStore) -> DeliveryWorld:
+    return DeliveryWorld(inline_store)
 
 
-async def attempts_of(practice: Practice, outbox_id: OutboxId) -> list[Attempt]:
+async def attempts_of(practice: DeliveryWorld, outbox_id: OutboxId) -> list[Attempt]:
     """Oldest first."""
     found = await practice.store.read(lambda tx: tx.attempts.of(outbox_id, 1000))
     return list(found[::-1])
 
 
-def most_at_once(practice: Practice, since: datetime) -> list[int]:
+def most_at_once(practice: DeliveryWorld, since: datetime) -> list[int]:
     """How many left in each round trip since then."""
     times = [sent.at for sent in practice.wire.sent if sent.at >= since]
     rounds: list[int] = []
@@ -51,7 +51,7 @@ def most_at_once(practice: Practice, since: datetime) -> list[int]:
 @pytest.mark.parametrize(
     "mode", [ServerMode.DOWN, ServerMode.ERROR, ServerMode.HANG, ServerMode.DROP_AFTER, ServerMode.ERROR_AFTER]
 )
-def test_an_hour_of_outage_needs_nobody_and_costs_no_event_its_tries(practice: Practice, mode: ServerMode) -> None:
+def test_an_hour_of_outage_needs_nobody_and_costs_no_event_its_tries(practice: DeliveryWorld, mode: ServerMode) -> None:
     async def scenario() -> None:
         for _ in range(2):
             await practice.tell(*range(1, 101))
@@ -71,11 +71,11 @@ def test_an_hour_of_outage_needs_nobody_and_costs_no_event_its_tries(practice: P
         assert [notice.kind for notice in heard] == ["receiver.down", "receiver.up"]
         assert (await practice.channel()).state is CircuitState.CLOSED
 
-    practice.run(scenario())
+    practice.play(scenario())
     practice.check_everything_arrived()
 
 
-def test_what_comes_back_comes_in_a_ramp_and_not_as_a_flood(practice: Practice) -> None:
+def test_what_comes_back_comes_in_a_ramp_and_not_as_a_flood(practice: DeliveryWorld) -> None:
     async def scenario() -> datetime:
         await practice.tell(*range(1, 201))
         practice.behave(ServerMode.DOWN)
@@ -87,13 +87,13 @@ def test_what_comes_back_comes_in_a_ramp_and_not_as_a_flood(practice: Practice) 
             await practice.until_empty(delivery)
         return back
 
-    rounds = most_at_once(practice, practice.run(scenario()))
+    rounds = most_at_once(practice, practice.play(scenario()))
     assert rounds[:5] == [1, 2, 4, 8, 16]
     assert max(rounds) <= 20
     practice.check_everything_arrived()
 
 
-def test_a_rest_that_the_receiver_asks_for_is_kept_by_all_events_and_costs_none_a_try(practice: Practice) -> None:
+def test_a_rest_that_the_receiver_asks_for_is_kept_by_all_events_and_costs_none_a_try(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         await practice.tell(*range(1, 31))
         practice.behave(ServerMode.THROTTLE, requests=22, wait=600)
@@ -103,7 +103,7 @@ def test_a_rest_that_the_receiver_asks_for_is_kept_by_all_events_and_costs_none_
         assert delivery.failed == 0
         assert {m.retry_count for m in await practice.messages()} == {0}
 
-    practice.run(scenario())
+    practice.play(scenario())
     practice.check_everything_arrived()
     times = sorted(sent.at.timestamp() for sent in practice.wire.sent)
     gaps = [later - earlier for earlier, later in pairwise(times)]
@@ -112,7 +112,7 @@ def test_a_rest_that_the_receiver_asks_for_is_kept_by_all_events_and_costs_none_
 
 
 @pytest.mark.parametrize("wait", [0, 1_000_000])
-def test_a_rest_of_no_time_or_of_far_too_much_stops_nobody_for_long(practice: Practice, wait: int) -> None:
+def test_a_rest_of_no_time_or_of_far_too_much_stops_nobody_for_long(practice: DeliveryWorld, wait: int) -> None:
     """The longest that is believed is an hour here."""
 
     async def scenario() -> None:
@@ -125,14 +125,14 @@ def test_a_rest_of_no_time_or_of_far_too_much_stops_nobody_for_long(practice: Pr
         async with Running(delivery):
             await practice.until_empty(delivery, longest=1.2 * HOUR)
 
-    practice.run(scenario())
+    practice.play(scenario())
     practice.check_everything_arrived()
 
 
 class Poisoned:
     """A receiver that takes everything but one product's events."""
 
-    def __init__(self, practice: Practice, bad: int) -> None:
+    def __init__(self, practice: DeliveryWorld, bad: int) -> None:
         self._wire = practice.wire
         self._bad = practice.products[bad]
 
@@ -141,7 +141,7 @@ class Poisoned:
         return Receipt.of_answer(500, b"a bug of theirs") if message.subject_id == self._bad else receipt
 
 
-def test_an_event_that_its_receiver_breaks_on_keeps_no_other_from_finding_out(practice: Practice) -> None:
+def test_an_event_that_its_receiver_breaks_on_keeps_no_other_from_finding_out(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         (bad,) = await practice.tell(1)
         practice.behave(ServerMode.DOWN)
@@ -157,10 +157,10 @@ def test_an_event_that_its_receiver_breaks_on_keeps_no_other_from_finding_out(pr
             assert statuses.pop(bad) is MessageStatus.FAILED
             assert set(statuses.values()) == {MessageStatus.COMPLETED}
 
-    practice.run(scenario())
+    practice.play(scenario())
 
 
-def test_a_restart_in_the_middle_of_an_outage_goes_on_where_the_circuit_stood(practice: Practice) -> None:
+def test_a_restart_in_the_middle_of_an_outage_goes_on_where_the_circuit_stood(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         await practice.tell(*range(1, 60))
         practice.behave(ServerMode.DOWN)
@@ -180,11 +180,11 @@ def test_a_restart_in_the_middle_of_an_outage_goes_on_where_the_circuit_stood(pr
                 await last.recover(LAPSE)
                 await practice.clock.sleep(10)
 
-    practice.run(scenario())
+    practice.play(scenario())
     practice.check_everything_arrived()
 
 
-def test_a_probe_whose_sender_was_killed_gets_a_successor(practice: Practice) -> None:
+def test_a_probe_whose_sender_was_killed_gets_a_successor(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         await practice.tell(*range(1, 30))
         practice.behave(ServerMode.DOWN)
@@ -201,11 +201,11 @@ def test_a_probe_whose_sender_was_killed_gets_a_successor(practice: Practice) ->
             await practice.beat(other)
             await practice.until_empty(other, longest=200)
 
-    practice.run(scenario())
+    practice.play(scenario())
     practice.check_everything_arrived()
 
 
-def test_two_processes_go_by_one_circuit(practice: Practice) -> None:
+def test_two_processes_go_by_one_circuit(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         await practice.tell(*range(1, 101))
         practice.behave(ServerMode.DOWN)
@@ -218,11 +218,11 @@ def test_two_processes_go_by_one_circuit(practice: Practice) -> None:
             practice.behave(ServerMode.WELL)
             await practice.until_empty(one, longest=600)
 
-    practice.run(scenario())
+    practice.play(scenario())
     practice.check_everything_arrived()
 
 
-def test_a_paused_outbox_sends_nothing_over_restarts_and_goes_on_within_seconds(practice: Practice) -> None:
+def test_a_paused_outbox_sends_nothing_over_restarts_and_goes_on_within_seconds(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         await practice.tell(*range(1, 50))
         await practice.pause(True)
@@ -238,11 +238,11 @@ def test_a_paused_outbox_sends_nothing_over_restarts_and_goes_on_within_seconds(
             assert practice.wire.sent != []
             await practice.until_empty(delivery)
 
-    practice.run(scenario())
+    practice.play(scenario())
     practice.check_everything_arrived()
 
 
-def test_a_pause_lets_what_is_under_way_finish(practice: Practice) -> None:
+def test_a_pause_lets_what_is_under_way_finish(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         await practice.tell(*range(1, 50))
         practice.wire.latency = 2.0
@@ -253,12 +253,12 @@ def test_a_pause_lets_what_is_under_way_finish(practice: Practice) -> None:
             await practice.clock.sleep(100)
         assert (delivery.delivered, len(practice.wire.sent)) == (20, 20)
 
-    practice.run(scenario())
+    practice.play(scenario())
 
 
 @pytest.mark.parametrize("per_second", [2.0, 40.0])
 def test_no_more_leave_in_a_second_than_the_rate_allows_over_all_processes(
-    practice: Practice, per_second: float
+    practice: DeliveryWorld, per_second: float
 ) -> None:
     async def scenario() -> float:
         await practice.tell(*range(1, 101))
@@ -269,7 +269,7 @@ def test_no_more_leave_in_a_second_than_the_rate_allows_over_all_processes(
             await practice.until_empty(one)
         return practice.clock.monotonic() - began
 
-    took = practice.run(scenario())
+    took = practice.play(scenario())
     assert took == pytest.approx(100 / per_second, abs=2.5)
     times = [sent.at.timestamp() for sent in practice.wire.sent]
     for time in times:
@@ -277,7 +277,7 @@ def test_no_more_leave_in_a_second_than_the_rate_allows_over_all_processes(
     practice.check_everything_arrived()
 
 
-def test_every_try_is_a_row_with_its_time_its_length_and_the_beginning_of_the_answer(practice: Practice) -> None:
+def test_every_try_is_a_row_with_its_time_its_length_and_the_beginning_of_the_answer(practice: DeliveryWorld) -> None:
     async def scenario() -> list[Attempt]:
         (told,) = await practice.tell(1)
         practice.behave(ServerMode.ERROR, requests=2)
@@ -286,7 +286,7 @@ def test_every_try_is_a_row_with_its_time_its_length_and_the_beginning_of_the_an
             await practice.until_empty(delivery)
         return await attempts_of(practice, told)
 
-    first, second, third = practice.run(scenario())
+    first, second, third = practice.play(scenario())
     sent = [request.at for request in practice.wire.sent]
     assert [first.at, second.at, third.at] == sent
     assert [a.try_number for a in (first, second, third)] == [1, 2, 3]
@@ -297,7 +297,7 @@ def test_every_try_is_a_row_with_its_time_its_length_and_the_beginning_of_the_an
     assert [a.duration_ms for a in (first, second, third)] == [50, 50, 50]
 
 
-def test_tries_that_do_not_count_are_rows_too_and_say_so(practice: Practice) -> None:
+def test_tries_that_do_not_count_are_rows_too_and_say_so(practice: DeliveryWorld) -> None:
     async def scenario() -> tuple[list[Attempt], int]:
         ids = await practice.tell(*range(1, 31))
         practice.behave(ServerMode.DOWN)
@@ -307,13 +307,13 @@ def test_tries_that_do_not_count_are_rows_too_and_say_so(practice: Practice) -> 
         found = [attempt for outbox_id in ids for attempt in await attempts_of(practice, outbox_id)]
         return found, len(practice.wire.sent)
 
-    attempts, sent = practice.run(scenario())
+    attempts, sent = practice.play(scenario())
     assert len(attempts) == sent > 20
     assert sum(attempt.is_counted for attempt in attempts) == 5
     assert {attempt.answer for attempt in attempts} == {"the connection was lost: Server disconnected"}
 
 
-def test_a_try_whose_sender_vanished_or_stopped_is_a_row_as_well(practice: Practice) -> None:
+def test_a_try_whose_sender_vanished_or_stopped_is_a_row_as_well(practice: DeliveryWorld) -> None:
     async def scenario() -> list[Attempt]:
         (told,) = await practice.tell(1)
         practice.wire.latency = 50.0
@@ -328,13 +328,13 @@ def test_a_try_whose_sender_vanished_or_stopped_is_a_row_as_well(practice: Pract
             await practice.clock.sleep(35)
         return await attempts_of(practice, told)
 
-    vanished, stopped = practice.run(scenario())
+    vanished, stopped = practice.play(scenario())
     assert (vanished.answer, vanished.is_counted, vanished.duration_ms) == ("its sender vanished", True, None)
     assert (stopped.answer, stopped.is_counted) == ("the sender stopped before there was an answer", False)
     assert (vanished.try_number, stopped.try_number) == (1, 2)
 
 
-def test_an_answer_that_is_written_twice_counts_once(practice: Practice) -> None:
+def test_an_answer_that_is_written_twice_counts_once(practice: DeliveryWorld) -> None:
     """A commit whose answer was lost is run again: neither the circuit nor the tries hear of it twice."""
 
     async def scenario() -> None:
@@ -347,7 +347,7 @@ def test_an_answer_that_is_written_twice_counts_once(practice: Practice) -> None
         for outbox_id in ids:
             assert len(await attempts_of(practice, outbox_id)) == 1
 
-    practice.run(scenario())
+    practice.play(scenario())
 
 
 class Forgetful:
@@ -372,7 +372,7 @@ class Forgetful:
         return await self._store.read(work)
 
 
-def test_what_waits_behind_failures_is_set_aside_until_they_are_out_of_the_way(practice: Practice) -> None:
+def test_what_waits_behind_failures_is_set_aside_until_they_are_out_of_the_way(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         await practice.tell(*range(1, 101))
         await practice.tell(*range(1, 101))
@@ -400,4 +400,4 @@ def test_what_waits_behind_failures_is_set_aside_until_they_are_out_of_the_way(p
             await practice.clock.sleep(1)
         assert [sent.item_no for sent in practice.wire.sent] == [first.item_no]
 
-    practice.run(scenario())
+    practice.play(scenario())

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.builders import SECOND
-from tests.outbox.practice import LAPSE, Practice, Running
+from tests.outbox.delivery_world import LAPSE, DeliveryWorld, Running
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -31,8 +31,8 @@ COMPLETED, FAILED, WAITING, SENDING = (
 
 
 @pytest.fixture
-def practice(inline_store: SqlStore) -> Practice:
-    return Practice(inline_store)
+def practice(inline_store: SqlStore) -> DeliveryWorld:
+    return DeliveryWorld(inline_store)
 
 
 @dataclass(eq=False)
@@ -69,7 +69,7 @@ def never(_: int) -> bool:
     return False
 
 
-async def crash_in_mid_send(practice: Practice, after: float) -> None:
+async def crash_in_mid_send(practice: DeliveryWorld, after: float) -> None:
     """A sender that is killed `after` seconds, with everything it had in hand."""
     delivery = await practice.delivery()
     running = Running(delivery)
@@ -79,7 +79,7 @@ async def crash_in_mid_send(practice: Practice, after: float) -> None:
 
 
 @pytest.mark.parametrize("after", [0.0, 0.001, 0.5, 0.999, 1.0, 1.005, 1.5, 2.5])
-def test_a_killed_sender_loses_nothing_and_repeats_no_effect(practice: Practice, after: float) -> None:
+def test_a_killed_sender_loses_nothing_and_repeats_no_effect(practice: DeliveryWorld, after: float) -> None:
     async def scenario() -> None:
         for _ in range(2):
             await practice.tell(*range(1, 31))
@@ -92,11 +92,11 @@ def test_a_killed_sender_loses_nothing_and_repeats_no_effect(practice: Practice,
                 await second.recover(LAPSE)
                 await practice.clock.sleep(10)
 
-    practice.run(scenario())
+    practice.play(scenario())
     practice.check_everything_arrived()
 
 
-def test_a_sender_that_still_beats_keeps_what_it_holds(practice: Practice) -> None:
+def test_a_sender_that_still_beats_keeps_what_it_holds(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         await practice.tell(1)
         practice.wire.latency = 20.0
@@ -105,11 +105,11 @@ def test_a_sender_that_still_beats_keeps_what_it_holds(practice: Practice) -> No
             await practice.clock.sleep(10)
             assert await delivery.recover(LAPSE) == 0
 
-    practice.run(scenario())
+    practice.play(scenario())
 
 
 def test_a_lapsed_sender_loses_the_message_with_the_try_counted_and_its_late_answer_changes_nothing(
-    practice: Practice,
+    practice: DeliveryWorld,
 ) -> None:
     async def scenario() -> None:
         await practice.tell(1)
@@ -128,10 +128,10 @@ def test_a_lapsed_sender_loses_the_message_with_the_try_counted_and_its_late_ans
             assert late == message
         assert slow.delivered == 0
 
-    practice.run(scenario())
+    practice.play(scenario())
 
 
-def test_a_late_answer_does_not_end_the_try_of_the_next_sender(practice: Practice) -> None:
+def test_a_late_answer_does_not_end_the_try_of_the_next_sender(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         (told,) = await practice.tell(1)
         practice.wire.latency = 60.0
@@ -151,10 +151,10 @@ def test_a_late_answer_does_not_end_the_try_of_the_next_sender(practice: Practic
             assert (slow.delivered, slow.retried) == (0, 0)
             assert slow._unrecorded == []
 
-    practice.run(scenario())
+    practice.play(scenario())
 
 
-def test_a_sender_that_gets_its_own_lost_message_back_sends_it_once_at_a_time(practice: Practice) -> None:
+def test_a_sender_that_gets_its_own_lost_message_back_sends_it_once_at_a_time(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         await practice.tell(1)
         practice.wire.latency = 200.0
@@ -167,12 +167,12 @@ def test_a_sender_that_gets_its_own_lost_message_back_sends_it_once_at_a_time(pr
             await practice.until_empty(delivery, longest=60)
         assert delivery.delivered == 1
 
-    practice.run(scenario())
+    practice.play(scenario())
     practice.check_everything_arrived()
     assert len(practice.wire.sent) == 2
 
 
-def test_a_message_whose_senders_vanish_five_times_fails_for_good(practice: Practice) -> None:
+def test_a_message_whose_senders_vanish_five_times_fails_for_good(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         await practice.tell(1)
         practice.wire.latency = 100.0
@@ -185,10 +185,10 @@ def test_a_message_whose_senders_vanish_five_times_fails_for_good(practice: Prac
         (message,) = await practice.messages()
         assert (message.status, message.error_message) == (FAILED, "its sender vanished")
 
-    practice.run(scenario())
+    practice.play(scenario())
 
 
-def test_a_failing_database_keeps_the_answers_for_later_and_sends_nothing_twice(practice: Practice) -> None:
+def test_a_failing_database_keeps_the_answers_for_later_and_sends_nothing_twice(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         await practice.tell(*range(1, 31))
         shaky = ShakyStore(practice.store, before=lambda number: 2 <= number <= 6, after=never)
@@ -197,13 +197,13 @@ def test_a_failing_database_keeps_the_answers_for_later_and_sends_nothing_twice(
             await practice.until_empty(delivery)
         assert delivery.delivered == 30
 
-    practice.run(scenario())
+    practice.play(scenario())
     practice.check_everything_arrived()
     assert len(practice.wire.sent) == 30
 
 
 @pytest.mark.parametrize("lost", range(1, 6))
-def test_a_claim_whose_commit_was_never_heard_of_is_taken_up_again(practice: Practice, lost: int) -> None:
+def test_a_claim_whose_commit_was_never_heard_of_is_taken_up_again(practice: DeliveryWorld, lost: int) -> None:
     async def scenario() -> None:
         for _ in range(2):
             await practice.tell(*range(1, 41))
@@ -212,7 +212,7 @@ def test_a_claim_whose_commit_was_never_heard_of_is_taken_up_again(practice: Pra
         async with Running(delivery):
             await practice.until_empty(delivery, longest=100)
 
-    practice.run(scenario())
+    practice.play(scenario())
     practice.check_everything_arrived()
 
 
@@ -260,7 +260,7 @@ class PickyStore:
         return await self._store.read(work)
 
 
-def test_one_outcome_that_cannot_be_written_spoils_only_itself(practice: Practice) -> None:
+def test_one_outcome_that_cannot_be_written_spoils_only_itself(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         bad, *_ = await practice.tell(*range(1, 31))
         await practice.tell(*range(1, 31))
@@ -276,11 +276,11 @@ def test_one_outcome_that_cannot_be_written_spoils_only_itself(practice: Practic
             assert await after.recover(LAPSE) == 1
             await practice.until_empty(after)
 
-    practice.run(scenario())
+    practice.play(scenario())
     practice.check_everything_arrived()
 
 
-def test_a_receiver_that_raises_costs_a_try_and_not_the_message(practice: Practice) -> None:
+def test_a_receiver_that_raises_costs_a_try_and_not_the_message(practice: DeliveryWorld) -> None:
     class Broken:
         async def deliver(self, message: Message, now: datetime) -> Receipt:
             raise RuntimeError("a bug")
@@ -295,7 +295,7 @@ def test_a_receiver_that_raises_costs_a_try_and_not_the_message(practice: Practi
             assert message.error_message == "the sender itself failed: RuntimeError"
         assert wire is practice.wire
 
-    practice.run(scenario())
+    practice.play(scenario())
 
 
 def test_an_error_text_of_a_megabyte_is_kept_in_part() -> None:
@@ -309,7 +309,7 @@ def test_an_answer_with_signs_no_column_takes_is_kept_readable() -> None:
     receipt.problem.encode("utf-8")
 
 
-def test_two_senders_share_one_outbox_without_sending_anything_twice(practice: Practice) -> None:
+def test_two_senders_share_one_outbox_without_sending_anything_twice(practice: DeliveryWorld) -> None:
     async def scenario() -> None:
         for _ in range(3):
             await practice.tell(*range(1, 61))
@@ -320,6 +320,6 @@ def test_two_senders_share_one_outbox_without_sending_anything_twice(practice: P
         assert one.delivered + two.delivered == 180
         assert min(one.delivered, two.delivered) > 20
 
-    practice.run(scenario())
+    practice.play(scenario())
     practice.check_everything_arrived()
     assert len(practice.wire.sent) == 200

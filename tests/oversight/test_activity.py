@@ -7,7 +7,8 @@ from datetime import timedelta
 import pytest
 from tests.builders import NOW, an_execution, execution_id
 from tests.conftest import ENGINES
-from tests.web.conftest import Office, office
+from tests.web.api_world import ApiWorld
+from tests.web.conftest import office
 
 from sellerwatch.access.idempotency import KeyClaim
 from sellerwatch.access.logins import Failures
@@ -98,7 +99,7 @@ async def test_an_alert_is_told_and_sent_and_what_cannot_be_told_is_sent_all_the
     assert heard.alerts == [alert, alert]
 
 
-async def test_an_agent_that_is_back_is_told(office: Office, inline_store: SqlStore) -> None:
+async def test_an_agent_that_is_back_is_told(office: ApiWorld, inline_store: SqlStore) -> None:
     rested = NOW - SECOND
     await inline_store.transact(
         lambda tx: tx.db.run(
@@ -109,7 +110,7 @@ async def test_an_agent_that_is_back_is_told(office: Office, inline_store: SqlSt
     assert await kinds(inline_store) == ["agent.recovered"] * 2
 
 
-async def test_what_is_kept_for_a_while_is_forgotten_then(office: Office, inline_store: SqlStore) -> None:
+async def test_what_is_kept_for_a_while_is_forgotten_then(office: ApiWorld, inline_store: SqlStore) -> None:
     def work(tx: Transaction) -> None:
         for days in (8, 6):
             tx.activity.add(Activity(NOW - timedelta(days=days), f"{days} days"))

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.builders import worker_id
 from tests.conftest import ENGINES
-from tests.crawling.practice import Practice
+from tests.crawling.crawl_world import CrawlWorld
 
 from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore, ThreadRunner
@@ -43,7 +43,7 @@ def on(request: pytest.FixtureRequest) -> str:
 async def open_pool(url: str, tasks: int) -> None:
     """A run with more tasks than there are slots, and a few agents with tokens that are valid now."""
     store = SqlStore(make_engine(url), SystemClock(), InlineRunner(), InlineRunner())
-    practice = Practice(store, products=tasks, page_size=1, limits=LIMITS)
+    practice = CrawlWorld(store, products=tasks, page_size=1, limits=LIMITS)
     practice.clock.time = SystemClock().now() - timedelta(minutes=1)
     await practice.open(agents=AGENTS)
     await practice.start()

@@ -6,7 +6,7 @@ import random
 
 import pytest
 from tests.builders import DAY, HOUR, a_context, task_id
-from tests.crawling.practice import ONE, TWO, Practice
+from tests.crawling.crawl_world import ONE, TWO, CrawlWorld
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.agents.answers import Answer, AnswerKind
@@ -18,9 +18,9 @@ from sellerwatch.outbox.message import MessageStatus
 from sellerwatch.reports.trace import InvalidTraceId, TraceKind, TraceNotFound, TraceView, why
 
 
-async def changed(store: SqlStore) -> tuple[Practice, ItemNo]:
+async def changed(store: SqlStore) -> tuple[CrawlWorld, ItemNo]:
     """A product that was read and delivered, then changed, read again and delivered again."""
-    practice = await Practice(store, products=3).open(agents=12)
+    practice = await CrawlWorld(store, products=3).open(agents=12)
     await practice.crawl(ONE)
     await practice.deliver_all()
     item = ItemNo(practice.world.listing(ONE, 0, 1)[0])
@@ -110,7 +110,7 @@ async def test_a_seller_is_late_when_it_was_not_read_within_its_interval(inline_
 
 
 async def test_what_failed_is_counted_with_its_sentence(inline_store: SqlStore) -> None:
-    practice = await Practice(inline_store, products=3).open(agents=12)
+    practice = await CrawlWorld(inline_store, products=3).open(agents=12)
     await practice.start(ONE)
     for _ in range(6):
         await practice.absorb(

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from tests.simulation.stage import Stage, play, settings_of
+from tests.simulated_service import settings_of
+from tests.simulation.service_world import ServiceWorld, play
 
 from sellerwatch.marketplaces.ports import Reply, Transport
 from sellerwatch.simulator.rng import seeded_rng
@@ -23,7 +24,7 @@ from sellerwatch.simulator.world import CHANGES_ONLY
 class Listening:
     """A transport that keeps what was asked."""
 
-    def __init__(self, transport: Transport, stage: Stage) -> None:
+    def __init__(self, transport: Transport, stage: ServiceWorld) -> None:
         self._transport = transport
         self._stage = stage
         self.asked: list[tuple[float, str, str]] = []
@@ -34,10 +35,10 @@ class Listening:
         return await self._transport.get(url, headers)
 
 
-async def tell(stage: Stage) -> dict[str, Any]:
+async def tell(stage: ServiceWorld) -> dict[str, Any]:
     """Two rounds on a hostile day with changes between, started by the scheduler and by hand."""
     listening = stage.transport = Listening(stage.transport, stage)
-    sellers = await stage.register(due=stage.clock.now() - timedelta(minutes=5))
+    sellers = await stage.register_all(due=stage.clock.now() - timedelta(minutes=5))
     async with stage.serving(schedules=True) as service:
         await stage.clock.sleep(10)
         await stage.settle(service)

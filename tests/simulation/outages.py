@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from tests.simulation.pool_doors import agents
-from tests.simulation.stage import Stage, settings_of
+from tests.simulated_service import settings_of
+from tests.simulation.service_world import ServiceWorld
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import Agent
@@ -93,17 +93,17 @@ class Seen:
         assert circuit.failure.blame is Blame.MARKETPLACE
 
 
-async def look(stage: Stage) -> Seen:
+async def look(stage: ServiceWorld) -> Seen:
     return Seen(
         circuits=await stage.store.read(lambda tx: tx.marketplace.circuits()),
         runs=list(await stage.executions()),
-        agents=await agents(stage),
+        agents=await stage.agents(),
         failed_tasks=await stage.count(FAILED_TASKS),
         tries=await stage.store.read(lambda tx: {row[0]: int(row[1]) for row in tx.db.rows(TRIES)}),
     )
 
 
-async def causes(stage: Stage) -> list[tuple[str, str | None]]:
+async def causes(stage: ServiceWorld) -> list[tuple[str, str | None]]:
     """What each open run waits for (and which endpoint, if it is one), as `sellers list`, API and console read it."""
 
     def work(tx: Transaction) -> list[Failure]:
@@ -115,12 +115,12 @@ async def causes(stage: Stage) -> list[tuple[str, str | None]]:
     return [(code, None if endpoint is None else str(endpoint)) for code, endpoint in named]
 
 
-def now(stage: Stage) -> float:
+def now(stage: ServiceWorld) -> float:
     return stage.clock.now().timestamp()
 
 
 def plan(
-    stage: Stage,
+    stage: ServiceWorld,
     ailment: FaultKind,
     seconds: float,
     *,
@@ -135,17 +135,17 @@ def plan(
     return outage
 
 
-def requests_during(stage: Stage, outage: Outage) -> list[LoggedRequest]:
+def requests_during(stage: ServiceWorld, outage: Outage) -> list[LoggedRequest]:
     return stage.simulator.marketplace.requests(outage.start, outage.end)
 
 
-def check_cost(stage: Stage, outage: Outage) -> None:
+def check_cost(stage: ServiceWorld, outage: Outage) -> None:
     """By the marketplace's count, no endpoint was asked more than a handful of times."""
     counted = Counter(request.endpoint for request in requests_during(stage, outage))
     assert all(number <= a_handful(outage.end - outage.start) for number in counted.values()), counted
 
 
-async def until_over(stage: Stage, service: Service, runs: int) -> None:
+async def until_over(stage: ServiceWorld, service: Service, runs: int) -> None:
     """Until so many runs are over, none is open and everything is delivered."""
 
     def is_over(tx: Transaction) -> bool:
@@ -160,7 +160,7 @@ async def until_over(stage: Stage, service: Service, runs: int) -> None:
         await stage.clock.sleep(1)
 
 
-async def check_afterwards(stage: Stage, runs: int) -> None:
+async def check_afterwards(stage: ServiceWorld, runs: int) -> None:
     """The receiver holds the truth; every run completed without a failed task; the circuits are closed."""
     seen = await look(stage)
     assert seen.run_states == {ExecutionStatus.COMPLETED: runs}, seen.runs
@@ -171,23 +171,23 @@ async def check_afterwards(stage: Stage, runs: int) -> None:
     await stage.check_books()
 
 
-async def check_health(stage: Stage) -> None:
+async def check_health(stage: ServiceWorld) -> None:
     seen = await look(stage)
     assert {(agent.health_score, agent.status.value) for agent in seen.agents} == {(100, "AVAILABLE")}
 
 
-async def schedules(stage: Stage) -> list[Schedule]:
+async def schedules(stage: ServiceWorld) -> list[Schedule]:
     found, _ = await stage.store.read(lambda tx: tx.schedules.page(offset=0, limit=100))
     return list(found)
 
 
-async def until_asked(stage: Stage, number: int, endpoint: str) -> None:
+async def until_asked(stage: ServiceWorld, number: int, endpoint: str) -> None:
     """Until the marketplace has been asked so often there, to the millisecond."""
     while sum(request.endpoint == endpoint for request in stage.simulator.marketplace.requests()) < number:
         await stage.clock.sleep(0.001)
 
 
-async def begin_runs(stage: Stage, service: Service, sellers: list[SellerId], asked: int) -> None:
+async def begin_runs(stage: ServiceWorld, service: Service, sellers: list[SellerId], asked: int) -> None:
     """Runs of these sellers, until the marketplace has answered so many questions about products."""
     for seller_id in sellers:
         await stage.start(service, seller_id)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from urllib.parse import urlsplit
 
-from tests.simulation.stage import Stage
+from tests.simulation.service_world import ServiceWorld
 
-from sellerwatch.agents.agent import Agent, AgentStatus
+from sellerwatch.agents.agent import AgentStatus
 from sellerwatch.agents.breaker import Breaker
 from sellerwatch.agents.ports import StoredAgent
 from sellerwatch.kernel.clock import Clock
@@ -42,7 +42,7 @@ class Meddling:
         return Counter(agent for _, path, agent in self.asked if path == "/")
 
 
-def meddling(stage: Stage, meddle: Meddle) -> Meddling:
+def meddling(stage: ServiceWorld, meddle: Meddle) -> Meddling:
     """Between this stage and its simulator from now on."""
     made = Meddling(stage.transport, stage.clock, meddle)
     stage.transport = made
@@ -53,35 +53,31 @@ def is_api(path: str) -> bool:
     return path.startswith("/mustit-api/")
 
 
-async def everyone(stage: Stage) -> list[StoredAgent]:
+async def everyone(stage: ServiceWorld) -> list[StoredAgent]:
     return list(await stage.store.read(lambda tx: tx.pool_report.agents()))
 
 
-async def statuses(stage: Stage) -> Counter[str]:
-    return Counter(one.agent.status.value for one in await everyone(stage))
+async def statuses(stage: ServiceWorld) -> Counter[str]:
+    return Counter(agent.status.value for agent in await stage.agents())
 
 
-async def agents(stage: Stage) -> list[Agent]:
-    return [one.agent for one in await everyone(stage)]
-
-
-async def breaker(stage: Stage) -> Breaker:
+async def breaker(stage: ServiceWorld) -> Breaker:
     return await stage.store.read(lambda tx: tx.circuits.breaker())
 
 
-async def block(stage: Stage, *, but: int = 0) -> None:
+async def block(stage: ServiceWorld, *, but: int = 0) -> None:
     now = stage.clock.now()
     found = await everyone(stage)
     blocked = {one.row: one.agent.block(now, "a test") for one in found[but:]}
     await stage.store.transact(lambda tx: tx.agents.save(blocked))
 
 
-async def unblock(stage: Stage) -> None:
+async def unblock(stage: ServiceWorld) -> None:
     now = stage.clock.now()
     found = [one for one in await everyone(stage) if one.agent.status is AgentStatus.BLOCKED]
     freed = {one.row: one.agent.unblock(now) for one in found}
     await stage.store.transact(lambda tx: tx.agents.save(freed))
 
 
-async def all_available(stage: Stage) -> bool:
+async def all_available(stage: ServiceWorld) -> bool:
     return set(await statuses(stage)) == {"AVAILABLE"}

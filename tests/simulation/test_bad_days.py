@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.simulation.stage import MOST_RUNS, Stage, play, settings_of
+from tests.simulated_service import settings_of
+from tests.simulation.service_world import MOST_RUNS, ServiceWorld, play, simulated
 
 from sellerwatch.simulator.product_server import ServerBehaviour, ServerMode
 from sellerwatch.simulator.rng import seeded_rng
@@ -17,8 +18,8 @@ WITHOUT_REMOVALS = {MutationKind.CHANGED: 80, MutationKind.APPEARED: 12, Mutatio
 
 @pytest.mark.parametrize("profile", ["calm", "flaky", "hostile"])
 def test_within_five_runs_the_catalogue_is_the_truth(migrated_template: Path, profile: str) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             assert await stage.crawl_all(service, sellers) <= MOST_RUNS
             stage.check_world()
@@ -31,8 +32,8 @@ def test_within_five_runs_the_catalogue_is_the_truth(migrated_template: Path, pr
     "profile", ["storm", "expiring", "shifting", "foreign", "html", "truncated", "drops", "errors", "slow"]
 )
 def test_a_single_kind_of_trouble_is_lived_with(migrated_template: Path, profile: str) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await stage.crawl_all(service, sellers)
             stage.check_world()
@@ -41,17 +42,15 @@ def test_a_single_kind_of_trouble_is_lived_with(migrated_template: Path, profile
     play(migrated_template, story, settings=settings_of(PAGE_SIZE=10), profile=profile, sellers=2, products=25)
 
 
-def test_a_second_run_with_nothing_changed_delivers_nothing(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        async with stage.serving() as service:
-            await stage.crawl_all(service, sellers)
-            told = len(stage.simulator.product_server.events())
-            await stage.crawl_all(service, sellers)
-            assert len(stage.simulator.product_server.events()) == told == 60
-        stage.check_world()
-
-    play(migrated_template, story, sellers=2, products=30)
+@simulated(sellers=2, products=30)
+async def test_a_second_run_with_nothing_changed_delivers_nothing(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.crawl_all(service, sellers)
+        told = len(stage.simulator.product_server.events())
+        await stage.crawl_all(service, sellers)
+        assert len(stage.simulator.product_server.events()) == told == 60
+    stage.check_world()
 
 
 @pytest.mark.parametrize("profile", ["calm", "hostile"])
@@ -59,8 +58,8 @@ def test_a_second_run_with_nothing_changed_delivers_nothing(migrated_template: P
 def test_whatever_changes_between_runs_arrives_in_order_and_once(
     migrated_template: Path, seed: int, profile: str
 ) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         rng = seeded_rng(seed, "changes")
         async with stage.serving() as service:
             await stage.crawl_all(service, sellers)
@@ -73,49 +72,43 @@ def test_whatever_changes_between_runs_arrives_in_order_and_once(
     play(migrated_template, story, seed=seed, profile=profile, sellers=2, products=12)
 
 
-def test_changes_in_the_middle_of_a_run_arrive_by_the_next_one(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        rng = seeded_rng("changes while reading")
-        async with stage.serving() as service:
-            for _ in range(3):
-                for seller_id in sellers:
-                    await stage.start(service, seller_id)
-                for _ in range(5):
-                    await stage.clock.sleep(0.3)
-                    stage.simulator.world.mutate(4, rng, WITHOUT_REMOVALS)
-                await stage.settle(service)
-                await stage.check_books()
-            await stage.crawl_all(service, sellers)
-            stage.check_world()
-
-    play(migrated_template, story, settings=settings_of(PAGE_SIZE=10), profile="slow", sellers=1, products=25)
+@simulated(settings=settings_of(PAGE_SIZE=10), profile="slow", sellers=1, products=25)
+async def test_changes_in_the_middle_of_a_run_arrive_by_the_next_one(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    rng = seeded_rng("changes while reading")
+    async with stage.serving() as service:
+        for _ in range(3):
+            for seller_id in sellers:
+                await stage.start(service, seller_id)
+            for _ in range(5):
+                await stage.clock.sleep(0.3)
+                stage.simulator.world.mutate(4, rng, WITHOUT_REMOVALS)
+            await stage.settle(service)
+            await stage.check_books()
+        await stage.crawl_all(service, sellers)
+        stage.check_world()
 
 
 @pytest.mark.parametrize("mode", [mode for mode in ServerMode if mode is not ServerMode.WELL])
-def test_a_product_server_that_misbehaves_gets_everything_in_the_end_and_in_order(
-    migrated_template: Path, mode: ServerMode
+@simulated(settings=settings_of(OUTBOX_RETRIES=30), sellers=1, products=20)
+async def test_a_product_server_that_misbehaves_gets_everything_in_the_end_and_in_order(
+    stage: ServiceWorld, mode: ServerMode
 ) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        rng = seeded_rng(mode.value)
-        stage.simulator.product_server.behave(ServerBehaviour(mode, probability=0.5, requests=60))
-        async with stage.serving() as service:
-            for _ in range(3):
-                await stage.crawl_all(service, sellers)
-                stage.check_world()
-                stage.simulator.world.mutate(10, rng, WITHOUT_REMOVALS)
-            assert await stage.count("SELECT COUNT(*) FROM product_outbox WHERE status <> 'COMPLETED'") == 0
-
-    play(migrated_template, story, settings=settings_of(OUTBOX_RETRIES=30), sellers=1, products=20)
+    sellers = await stage.register_all()
+    rng = seeded_rng(mode.value)
+    stage.simulator.product_server.behave(ServerBehaviour(mode, probability=0.5, requests=60))
+    async with stage.serving() as service:
+        for _ in range(3):
+            await stage.crawl_all(service, sellers)
+            stage.check_world()
+            stage.simulator.world.mutate(10, rng, WITHOUT_REMOVALS)
+        assert await stage.count("SELECT COUNT(*) FROM product_outbox WHERE status <> 'COMPLETED'") == 0
 
 
-def test_a_seller_without_products_is_a_run_that_completes_at_once(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        async with stage.serving() as service:
-            (run,) = await stage.crawl(service, sellers)
-        assert (run.total_tasks_created, run.all_succeeded) == (0, True)
-        await stage.check_books()
-
-    play(migrated_template, story, sellers=1, products=0)
+@simulated(sellers=1, products=0)
+async def test_a_seller_without_products_is_a_run_that_completes_at_once(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        (run,) = await stage.crawl(service, sellers)
+    assert (run.total_tasks_created, run.all_succeeded) == (0, True)
+    await stage.check_books()

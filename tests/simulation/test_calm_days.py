@@ -6,14 +6,14 @@ from datetime import timedelta
 from pathlib import Path
 
 from benchmarks.simulation import calm
-from tests.builders import a_context
-from tests.simulation.stage import Stage, play, settings_of
+from tests.simulated_service import settings_of
+from tests.simulation.service_world import ServiceWorld, play, simulated
+from tests.world import StoreWorld
 
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.kernel.ids import ReplayableIds, SellerId
+from sellerwatch.kernel.ids import SellerId
 from sellerwatch.schedules.interval import CrawlingInterval
-from sellerwatch.sellers.commands import register_seller
 
 DAILY = CrawlingInterval.of_days(1)
 HOUR = 3600.0
@@ -38,77 +38,63 @@ def test_a_process_that_shares_its_database_looks_twice_a_second_and_writes_litt
     assert cost.transactions < 0.3 * seconds
 
 
-async def register_elsewhere(stage: Stage, seller_id: SellerId) -> None:
+async def register_elsewhere(stage: ServiceWorld, seller_id: SellerId) -> None:
     """As another process does it: through a store that this one knows nothing of. Its run is due by now."""
     other = SqlStore(stage.store.engine, stage.clock, InlineRunner(), InlineRunner())
-    draw, now = ReplayableIds(stage.ids), stage.clock.now()
-
-    def work(tx: Transaction) -> None:
-        register_seller(tx, a_context(now, draw.replay()), seller_id, str(seller_id), DAILY)
-        schedule = tx.schedules.of_seller(seller_id)
-        assert schedule is not None
-        tx.schedules.save(schedule.ran(now - timedelta(minutes=10), now))
-
-    await other.transact(work)
+    elsewhere = StoreWorld(other, stage.clock, stage.ids)
+    await elsewhere.register([seller_id], every=DAILY, due=stage.now - timedelta(minutes=10))
 
 
-def test_what_another_process_did_is_noticed_within_two_seconds(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        shared = SqlStore(stage.store.engine, stage.clock, InlineRunner(), InlineRunner(), rehearse=True)
-        async with stage.serving(schedules=True, store=shared) as service:
-            await stage.clock.sleep(HOUR + 0.3)
-            began = stage.clock.now()
-            await register_elsewhere(stage, stage.sellers[0])
-            await stage.clock.sleep(60)
-            await stage.settle(service)
-        (run,) = await stage.executions()
-        assert run.created_at - began < timedelta(seconds=2)
-        assert run.all_succeeded
-
-    play(migrated_template, story, settings=settings_of(TENDING_INTERVAL_SECONDS=60), sellers=1, products=5)
+@simulated(settings=settings_of(TENDING_INTERVAL_SECONDS=60), sellers=1, products=5)
+async def test_what_another_process_did_is_noticed_within_two_seconds(stage: ServiceWorld) -> None:
+    shared = SqlStore(stage.store.engine, stage.clock, InlineRunner(), InlineRunner(), rehearse=True)
+    async with stage.serving(schedules=True, store=shared) as service:
+        await stage.clock.sleep(HOUR + 0.3)
+        began = stage.clock.now()
+        await register_elsewhere(stage, stage.sellers[0])
+        await stage.clock.sleep(60)
+        await stage.settle(service)
+    (run,) = await stage.executions()
+    assert run.created_at - began < timedelta(seconds=2)
+    assert run.all_succeeded
 
 
-def test_a_run_that_is_due_in_days_starts_at_its_time_though_nothing_happens_before(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        due = stage.clock.now() + timedelta(days=3)
-        await stage.register(every=DAILY, due=due)
-        async with stage.serving(schedules=True) as service:
-            await stage.clock.sleep(3 * 24 * HOUR + 600)
-            await stage.settle(service)
-        (run,) = await stage.executions()
-        assert due <= run.created_at <= due + timedelta(minutes=5, seconds=2)
-
-    play(migrated_template, story, settings=settings_of(TENDING_INTERVAL_SECONDS=60), sellers=1, products=1)
+@simulated(settings=settings_of(TENDING_INTERVAL_SECONDS=60), sellers=1, products=1)
+async def test_a_run_that_is_due_in_days_starts_at_its_time_though_nothing_happens_before(stage: ServiceWorld) -> None:
+    due = stage.clock.now() + timedelta(days=3)
+    await stage.register_all(every=DAILY, due=due)
+    async with stage.serving(schedules=True) as service:
+        await stage.clock.sleep(3 * 24 * HOUR + 600)
+        await stage.settle(service)
+    (run,) = await stage.executions()
+    assert due <= run.created_at <= due + timedelta(minutes=5, seconds=2)
 
 
-def test_jobs_are_done_at_their_time_by_a_service_that_sleeps(migrated_template: Path) -> None:
+@simulated(settings=settings_of(TENDING_INTERVAL_SECONDS=60), sellers=1, products=0)
+async def test_jobs_are_done_at_their_time_by_a_service_that_sleeps(stage: ServiceWorld) -> None:
     """An agent's rest ends, the day ends, and an hour's forgetting is done, with nothing else to wake anybody."""
+    async with stage.serving():
+        await stage.clock.sleep(10)
+        until = stage.clock.now() + timedelta(hours=7)
 
-    async def story(stage: Stage) -> None:
-        async with stage.serving():
-            await stage.clock.sleep(10)
-            until = stage.clock.now() + timedelta(hours=7)
+        def suspend(tx: Transaction) -> None:
+            tx.db.run(
+                "UPDATE user_agent_pool SET status = 'SUSPENDED', suspended_until = :until, requests_per_day = 3"
+                " WHERE agent_id = 1",
+                {"until": until},
+            )
 
-            def suspend(tx: Transaction) -> None:
-                tx.db.run(
-                    "UPDATE user_agent_pool SET status = 'SUSPENDED', suspended_until = :until, requests_per_day = 3"
-                    " WHERE agent_id = 1",
-                    {"until": until},
-                )
-
-            await stage.store.transact(suspend)
-            ill = "SELECT COUNT(*) FROM user_agent_pool WHERE status = 'SUSPENDED'"
-            await stage.clock.sleep(7 * HOUR - 1)
-            assert await stage.count(ill) == 1
-            await stage.clock.sleep(62)
-            assert await stage.count(ill) == 0
-            await stage.clock.sleep(24 * HOUR)
-            assert await stage.count("SELECT SUM(requests_per_day) FROM user_agent_pool") == 0
-            done = await stage.store.read(lambda tx: tx.leases.last_finished("forget"))
-            assert done is not None
-            assert stage.clock.now() - done < timedelta(hours=1, minutes=2)
-
-    play(migrated_template, story, settings=settings_of(TENDING_INTERVAL_SECONDS=60), sellers=1, products=0)
+        await stage.store.transact(suspend)
+        ill = "SELECT COUNT(*) FROM user_agent_pool WHERE status = 'SUSPENDED'"
+        await stage.clock.sleep(7 * HOUR - 1)
+        assert await stage.count(ill) == 1
+        await stage.clock.sleep(62)
+        assert await stage.count(ill) == 0
+        await stage.clock.sleep(24 * HOUR)
+        assert await stage.count("SELECT SUM(requests_per_day) FROM user_agent_pool") == 0
+        done = await stage.store.read(lambda tx: tx.leases.last_finished("forget"))
+        assert done is not None
+        assert stage.clock.now() - done < timedelta(hours=1, minutes=2)
 
 
 def test_a_job_that_failed_is_done_again_soon(migrated_template: Path) -> None:
@@ -116,7 +102,7 @@ def test_a_job_that_failed_is_done_again_soon(migrated_template: Path) -> None:
         WHEN NEW.requests_per_day = 0 BEGIN SELECT RAISE(ABORT, 'not now'); END"""
     used = "SELECT SUM(requests_per_day) FROM user_agent_pool"
 
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         async with stage.serving():
             await stage.clock.sleep(10)
             await stage.store.transact(lambda tx: tx.db.run("UPDATE user_agent_pool SET requests_per_day = 3"))

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from tests.builders import a_context
-from tests.simulation.stage import Stage, play, settings_of
+from tests.simulated_service import settings_of
+from tests.simulation.service_world import ServiceWorld, play, simulated
 
-from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.kernel.ids import ReplayableIds, SellerId
+from sellerwatch.kernel.ids import SellerId
 from sellerwatch.outbox.commands import pause, resume
 from sellerwatch.outbox.message import Message, OutboxKind
 from sellerwatch.outbox.receipt import Receipt
@@ -29,25 +29,23 @@ TRIES = "SELECT COUNT(*) FROM outbox_attempts"
 
 
 @pytest.mark.parametrize("mode", [ServerMode.DOWN, ServerMode.ERROR_AFTER, ServerMode.THROTTLE])
-def test_while_the_product_server_is_away_crawls_go_on_and_afterwards_everything_arrives(
-    migrated_template: Path, mode: ServerMode
+@simulated(sellers=2, products=30)
+async def test_while_the_product_server_is_away_crawls_go_on_and_afterwards_everything_arrives(
+    stage: ServiceWorld, mode: ServerMode
 ) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        server = stage.simulator.product_server
-        async with stage.serving() as service:
-            server.behave(ServerBehaviour(mode, retry_after=30))
-            for seller_id in sellers:
-                await stage.start(service, seller_id)
-            await stage.clock.sleep(OUTAGE)
-            assert [run.is_open for run in await stage.executions()] == [False, False]
-            assert await stage.count("SELECT COUNT(*) FROM product_outbox WHERE status = 'FAILED'") == 0
-            server.behave(ServerBehaviour(ServerMode.WELL))
-            await stage.settle(service)
-        stage.check_world()
-        assert len(server.events()) == 60
-
-    play(migrated_template, story, sellers=2, products=30)
+    sellers = await stage.register_all()
+    server = stage.simulator.product_server
+    async with stage.serving() as service:
+        server.behave(ServerBehaviour(mode, retry_after=30))
+        for seller_id in sellers:
+            await stage.start(service, seller_id)
+        await stage.clock.sleep(OUTAGE)
+        assert [run.is_open for run in await stage.executions()] == [False, False]
+        assert await stage.count("SELECT COUNT(*) FROM product_outbox WHERE status = 'FAILED'") == 0
+        server.behave(ServerBehaviour(ServerMode.WELL))
+        await stage.settle(service)
+    stage.check_world()
+    assert len(server.events()) == 60
 
 
 class Moody:
@@ -64,7 +62,7 @@ class Moody:
         return Receipt.of_answer(200, b"")
 
 
-async def status_of(stage: Stage, seller_id: SellerId) -> ScheduleStatus:
+async def status_of(stage: ServiceWorld, seller_id: SellerId) -> ScheduleStatus:
     schedule = await stage.store.read(lambda tx: tx.schedules.of_seller(seller_id))
     assert schedule is not None
     return schedule.status
@@ -73,8 +71,8 @@ async def status_of(stage: Stage, seller_id: SellerId) -> ScheduleStatus:
 def test_a_scheduler_that_cannot_be_told_fails_the_schedule_alerts_and_is_told_in_order_on_retry(
     migrated_template: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story(stage: Stage) -> None:
-        (seller_id,) = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        (seller_id,) = await stage.register_all()
         scheduler = Moody()
         async with stage.serving(scheduler=scheduler) as service:
             await stage.clock.sleep(2)
@@ -82,12 +80,7 @@ def test_a_scheduler_that_cannot_be_told_fails_the_schedule_alerts_and_is_told_i
             scheduler.mended = True
             await stage.clock.sleep(OUTAGE)
             assert await status_of(stage, seller_id) is ScheduleStatus.FAILED, "it does not end by itself"
-            draw, now = ReplayableIds(stage.ids), stage.clock.now()
-
-            def retry(tx: Transaction) -> None:
-                retry_schedule(tx, a_context(now, draw.replay()), seller_id)
-
-            await stage.store.transact(retry)
+            await stage.command(retry_schedule, seller_id)
             service.nudge()
             await stage.clock.sleep(2)
             assert await status_of(stage, seller_id) is ScheduleStatus.ACTIVE
@@ -100,43 +93,39 @@ def test_a_scheduler_that_cannot_be_told_fails_the_schedule_alerts_and_is_told_i
     assert "sellerwatch schedules retry seller_0001" in alert.getMessage()
 
 
-def test_a_pause_by_another_process_stops_delivery_until_it_ends(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        server = stage.simulator.product_server
-        async with stage.serving() as service:
-            now = stage.clock.now()
-            await stage.store.transact(lambda tx: pause(tx, a_context(now), OutboxKind.PRODUCT, None))
-            for seller_id in sellers:
-                await stage.start(service, seller_id)
-            await stage.clock.sleep(OUTAGE)
-            assert server.events() == []
-            later = stage.clock.now()
-            await stage.store.transact(lambda tx: resume(tx, a_context(later), OutboxKind.PRODUCT))
-            await stage.clock.sleep(10)
-            assert len(server.events()) == 20
-        stage.check_world()
-
-    play(migrated_template, story, sellers=1, products=20)
+@simulated(sellers=1, products=20)
+async def test_a_pause_by_another_process_stops_delivery_until_it_ends(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    server = stage.simulator.product_server
+    async with stage.serving() as service:
+        now = stage.clock.now()
+        await stage.store.transact(lambda tx: pause(tx, a_context(now), OutboxKind.PRODUCT, None))
+        for seller_id in sellers:
+            await stage.start(service, seller_id)
+        await stage.clock.sleep(OUTAGE)
+        assert server.events() == []
+        later = stage.clock.now()
+        await stage.store.transact(lambda tx: resume(tx, a_context(later), OutboxKind.PRODUCT))
+        await stage.clock.sleep(10)
+        assert len(server.events()) == 20
+    stage.check_world()
 
 
-def test_old_events_and_tries_are_forgotten_but_never_what_the_next_change_is_a_change_of(
-    migrated_template: Path,
+@simulated(settings=settings_of(OUTBOX_KEPT_DAYS=1), sellers=1, products=20)
+async def test_old_events_and_tries_are_forgotten_but_never_what_the_next_change_is_a_change_of(
+    stage: ServiceWorld,
 ) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        async with stage.serving() as service:
-            await stage.crawl_all(service, sellers)
-            stage.simulator.world.mutate(10, seeded_rng("changes"), CHANGES_ONLY)
-            await stage.crawl_all(service, sellers)
-            assert (await stage.count(EVENTS), await stage.count(TRIES)) == (30, 31)
-        await stage.clock.sleep(DAY + HOUR)
-        async with stage.serving() as service:
-            await stage.clock.sleep(5)
-            assert (await stage.count(EVENTS), await stage.count(TRIES)) == (20, 0)
-            stage.simulator.world.mutate(20, seeded_rng("more changes"), CHANGES_ONLY)
-            await stage.crawl_all(service, sellers)
-        stage.check_world()
-        assert await stage.count("SELECT MAX(version) FROM product_outbox") == 3
-
-    play(migrated_template, story, settings=settings_of(OUTBOX_KEPT_DAYS=1), sellers=1, products=20)
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.crawl_all(service, sellers)
+        stage.simulator.world.mutate(10, seeded_rng("changes"), CHANGES_ONLY)
+        await stage.crawl_all(service, sellers)
+        assert (await stage.count(EVENTS), await stage.count(TRIES)) == (30, 31)
+    await stage.clock.sleep(DAY + HOUR)
+    async with stage.serving() as service:
+        await stage.clock.sleep(5)
+        assert (await stage.count(EVENTS), await stage.count(TRIES)) == (20, 0)
+        stage.simulator.world.mutate(20, seeded_rng("more changes"), CHANGES_ONLY)
+        await stage.crawl_all(service, sellers)
+    stage.check_world()
+    assert await stage.count("SELECT MAX(version) FROM product_outbox") == 3

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.simulated_service import settings_of
 from tests.simulation.altered import Altered
-from tests.simulation.stage import Stage, play, settings_of
+from tests.simulation.service_world import ServiceWorld, play, simulated
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.catalog.differences import replay
@@ -34,7 +35,7 @@ def replayed(tx: Transaction) -> dict[ItemNo, tuple[dict[str, Any], int, bool]]:
     return states
 
 
-async def check_history(stage: Stage) -> None:
+async def check_history(stage: ServiceWorld) -> None:
     def work(tx: Transaction) -> None:
         for item, (state, version, gone) in replayed(tx).items():
             product = tx.products.of_items([item])[item]
@@ -53,33 +54,31 @@ STEP = st.tuples(st.sampled_from([*CHANGES, "vanish", "appear", "bump", "crawl"]
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
 @given(steps=st.lists(STEP, min_size=1, max_size=20), seed=st.integers(0, 1000))
-def test_for_any_changes_the_receiver_has_the_truth_and_the_history_replays_to_it(
-    migrated_template: Path, steps: list[tuple[str, int]], seed: int
+@simulated(settings=settings_of(PAGE_SIZE=4), sellers=1, products=9)
+async def test_for_any_changes_the_receiver_has_the_truth_and_the_history_replays_to_it(
+    stage: ServiceWorld, steps: list[tuple[str, int]], seed: int
 ) -> None:
-    async def story(stage: Stage) -> None:
-        sellers, rng, world = await stage.register(), Random(seed), stage.simulator.world
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            for what, which in [*steps, ("crawl", 0)]:
-                listed = world.listing(sellers[0])
-                if what == "crawl":
-                    await stage.crawl(service, sellers)
-                elif what == "appear":
-                    world.appear(str(sellers[0]))
-                elif listed and what == "vanish" and len(listed) > 3:
-                    world.vanish(listed[which % len(listed)])
-                elif listed and what == "bump":
-                    world.bump(listed[which % len(listed)])
-                elif listed and what in CHANGES:
-                    _change(stage, listed[which % len(listed)], rng, what)
-            stage.check_world()
-            await check_history(stage)
-        await stage.check_books()
-
-    play(migrated_template, story, settings=settings_of(PAGE_SIZE=4), sellers=1, products=9)
+    sellers, rng, world = await stage.register_all(), Random(seed), stage.simulator.world
+    async with stage.serving() as service:
+        await stage.crawl(service, sellers)
+        for what, which in [*steps, ("crawl", 0)]:
+            listed = world.listing(sellers[0])
+            if what == "crawl":
+                await stage.crawl(service, sellers)
+            elif what == "appear":
+                world.appear(str(sellers[0]))
+            elif listed and what == "vanish" and len(listed) > 3:
+                world.vanish(listed[which % len(listed)])
+            elif listed and what == "bump":
+                world.bump(listed[which % len(listed)])
+            elif listed and what in CHANGES:
+                _change(stage, listed[which % len(listed)], rng, what)
+        stage.check_world()
+        await check_history(stage)
+    await stage.check_books()
 
 
-def _change(stage: Stage, item: int, rng: Random, how: str) -> None:
+def _change(stage: ServiceWorld, item: int, rng: Random, how: str) -> None:
     try:
         stage.simulator.world.change(item, rng, how)
     except ValueError:
@@ -88,8 +87,8 @@ def _change(stage: Stage, item: int, rng: Random, how: str) -> None:
 
 @pytest.mark.parametrize("profile", ["calm", "flaky"])
 def test_a_shop_that_lives_for_six_runs_is_followed_exactly(migrated_template: Path, profile: str) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await stage.crawl_all(service, sellers)
             for number in range(6):
@@ -101,24 +100,22 @@ def test_a_shop_that_lives_for_six_runs_is_followed_exactly(migrated_template: P
     play(migrated_template, story, sellers=2, products=40, profile=profile)
 
 
-def test_a_recrawl_with_everything_volatile_varying_tells_nothing(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            for item in list(stage.simulator.world.listing(sellers[0]))[::3]:
-                stage.simulator.world.bump(item)
-            await stage.crawl(service, sellers)
-            assert len(stage.simulator.product_server.events()) == 400
-            assert await stage.count("SELECT COUNT(*) FROM product_changes") == 400
-            stage.check_world()
-
-    play(migrated_template, story, settings=settings_of(PAGE_SIZE=100), sellers=1, products=400, volatile=True)
+@simulated(settings=settings_of(PAGE_SIZE=100), sellers=1, products=400, volatile=True)
+async def test_a_recrawl_with_everything_volatile_varying_tells_nothing(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.crawl(service, sellers)
+        for item in list(stage.simulator.world.listing(sellers[0]))[::3]:
+            stage.simulator.world.bump(item)
+        await stage.crawl(service, sellers)
+        assert len(stage.simulator.product_server.events()) == 400
+        assert await stage.count("SELECT COUNT(*) FROM product_changes") == 400
+        stage.check_world()
 
 
 def test_equal_bodies_are_not_read_again_but_a_product_that_returns_is(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         door = stage.transport = Altered(stage.transport)
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
@@ -139,21 +136,19 @@ def test_equal_bodies_are_not_read_again_but_a_product_that_returns_is(migrated_
     play(migrated_template, story, sellers=1, products=12, volatile=False)
 
 
-def test_bodies_past_their_time_go_once_a_day_and_the_newest_of_each_part_stays(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        async with stage.serving() as service:
+@simulated(settings=settings_of(RAW_BODY_DAYS=1), sellers=1, products=4)
+async def test_bodies_past_their_time_go_once_a_day_and_the_newest_of_each_part_stays(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.crawl(service, sellers)
+        for number in range(3):
+            for item in list(stage.simulator.world.listing(sellers[0])):
+                stage.simulator.world.change(item, Random(number), "reprice")
             await stage.crawl(service, sellers)
-            for number in range(3):
-                for item in list(stage.simulator.world.listing(sellers[0])):
-                    stage.simulator.world.change(item, Random(number), "reprice")
-                await stage.crawl(service, sellers)
-            await stage.clock.sleep(5)
-            assert await stage.count("SELECT COUNT(*) FROM product_raw_data") == 4 * 3 + 3 * 4
-        await stage.clock.sleep(49 * 3600)
-        async with stage.serving():
-            await stage.clock.sleep(5)
-            assert await stage.count("SELECT COUNT(*) FROM product_raw_data") == 4 * 3
-            stage.check_world()
-
-    play(migrated_template, story, settings=settings_of(RAW_BODY_DAYS=1), sellers=1, products=4)
+        await stage.clock.sleep(5)
+        assert await stage.count("SELECT COUNT(*) FROM product_raw_data") == 4 * 3 + 3 * 4
+    await stage.clock.sleep(49 * 3600)
+    async with stage.serving():
+        await stage.clock.sleep(5)
+        assert await stage.count("SELECT COUNT(*) FROM product_raw_data") == 4 * 3
+        stage.check_world()

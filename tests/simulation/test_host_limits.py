@@ -6,10 +6,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tests.simulation.stage import Stage, play, settings_of
+from tests.simulated_service import settings_of
+from tests.simulation.service_world import ServiceWorld, play
 
 
-def gaps(stage: Stage) -> list[float]:
+def gaps(stage: ServiceWorld) -> list[float]:
     """Seconds between one request and the next. What robots.txt says is asked once, before anything else."""
     log = [each.at for each in stage.simulator.marketplace.requests(0.0) if each.endpoint != "robots"]
     return [later - earlier for earlier, later in pairwise(log)]
@@ -23,8 +24,8 @@ def gaps(stage: Stage) -> list[float]:
 def test_a_pool_without_tokens_keeps_the_hosts_limits(
     migrated_template: Path, limit: dict[str, int], at_least: float
 ) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
         endpoints = {each.endpoint for each in stage.simulator.marketplace.requests(0.0)}

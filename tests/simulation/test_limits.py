@@ -7,38 +7,36 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import event
-from tests.simulation.stage import Stage, play, settings_of
+from tests.simulated_service import settings_of
+from tests.simulation.service_world import ServiceWorld, play, simulated
 
 DEFAULT_LIMITS = {"WINDOW_LIMIT": 80, "WINDOW_SECONDS": 3600, "REQUESTS_PER_SECOND": 1}
 
 
-def test_a_hundred_agents_at_the_default_limits_crawl_a_seller_without_one_going_over(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        async with stage.serving() as service:
-            await stage.crawl_all(service, sellers)
-            stage.check_world()
-        by_agent = stage.simulator.marketplace.stats()["most_in_a_window_by_agent"]
-        assert len(by_agent) > 50, "load spreads"
+@simulated(settings=settings_of(**DEFAULT_LIMITS), sellers=1, products=300)
+async def test_a_hundred_agents_at_the_default_limits_crawl_a_seller_without_one_going_over(
+    stage: ServiceWorld,
+) -> None:
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.crawl_all(service, sellers)
+        stage.check_world()
+    by_agent = stage.simulator.marketplace.stats()["most_in_a_window_by_agent"]
+    assert len(by_agent) > 50, "load spreads"
 
-    play(migrated_template, story, settings=settings_of(**DEFAULT_LIMITS), sellers=1, products=300)
 
-
-def test_a_few_agents_take_hours_and_stay_within_their_budget(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.leave_agents(3)
-        sellers = await stage.register()
-        async with stage.serving() as service:
-            (run,) = await stage.crawl(service, sellers)
-            stage.check_world()
-            await stage.check_books()
-        assert stage.simulator.marketplace.stats()["most_in_a_window"] == 80, "the budget was used up"
-        assert run.completed_at is not None
-        assert run.completed_at - run.created_at > timedelta(hours=2)
-        assert await stage.count("SELECT COUNT(*) FROM crawler_tasks WHERE retry_count > 0 OR requests_made > 1") == 0
-
-    settings = settings_of(**DEFAULT_LIMITS, TENDING_INTERVAL_SECONDS=60)
-    play(migrated_template, story, settings=settings, sellers=1, products=300)
+@simulated(settings=settings_of(**DEFAULT_LIMITS, TENDING_INTERVAL_SECONDS=60), sellers=1, products=300)
+async def test_a_few_agents_take_hours_and_stay_within_their_budget(stage: ServiceWorld) -> None:
+    await stage.leave_agents(3)
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        (run,) = await stage.crawl(service, sellers)
+        stage.check_world()
+        await stage.check_books()
+    assert stage.simulator.marketplace.stats()["most_in_a_window"] == 80, "the budget was used up"
+    assert run.completed_at is not None
+    assert run.completed_at - run.created_at > timedelta(hours=2)
+    assert await stage.count("SELECT COUNT(*) FROM crawler_tasks WHERE retry_count > 0 OR requests_made > 1") == 0
 
 
 @pytest.mark.parametrize(
@@ -47,9 +45,9 @@ def test_a_few_agents_take_hours_and_stay_within_their_budget(migrated_template:
 def test_other_limits_are_kept_just_as_well(
     migrated_template: Path, limit: int, seconds: float, per_second: float
 ) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(4)
-        sellers = await stage.register()
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await stage.crawl_all(service, sellers)
             stage.check_world()
@@ -61,9 +59,9 @@ def test_other_limits_are_kept_just_as_well(
 
 
 def test_an_agent_that_may_ask_often_keeps_its_rate_when_it_is_asked_for_more(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(1)
-        sellers = await stage.register()
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await stage.crawl_all(service, sellers)
             stage.check_world()
@@ -73,37 +71,41 @@ def test_an_agent_that_may_ask_often_keeps_its_rate_when_it_is_asked_for_more(mi
     play(migrated_template, story, settings=settings, sellers=1, products=100, latency_ms=4)
 
 
-def test_two_services_on_one_database_share_one_budget(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.leave_agents(4)
-        first, second = await stage.register()
-        async with stage.serving() as one, stage.serving() as other:
-            await stage.start(one, first)
-            await stage.start(other, second)
-            await stage.settle(one)
-            stage.check_world()
-            assert one.progress.completed > 0
-            assert other.progress.completed > 0
-        await stage.check_books()
+@simulated(
+    settings=settings_of(WINDOW_LIMIT=10, WINDOW_SECONDS=20, REQUESTS_PER_SECOND=5),
+    profile="slow",
+    sellers=2,
+    products=30,
+)
+async def test_two_services_on_one_database_share_one_budget(stage: ServiceWorld) -> None:
+    await stage.leave_agents(4)
+    first, second = await stage.register_all()
+    async with stage.serving() as one, stage.serving() as other:
+        await stage.start(one, first)
+        await stage.start(other, second)
+        await stage.settle(one)
+        stage.check_world()
+        assert one.progress.completed > 0
+        assert other.progress.completed > 0
+    await stage.check_books()
 
-    settings = settings_of(WINDOW_LIMIT=10, WINDOW_SECONDS=20, REQUESTS_PER_SECOND=5)
-    play(migrated_template, story, settings=settings, profile="slow", sellers=2, products=30)
 
-
-def test_where_everything_is_under_way_nobody_asks_for_more_with_every_answer(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        commits, requests = await commits_of_a_recrawl(stage)
-        sessions = stage.simulator.marketplace.stats()["tokens_issued"]
-        # Answers come one by one: each is absorbed, and most of those that are bring nothing new to claim. A session
-        # takes four: its lease, a permit, the token, and the lease's end.
-        assert commits < requests + 4 * sessions
-
-    settings = settings_of(REQUESTS_PER_SECOND=1000, DEPARTURE_MARGIN_SECONDS=0, TENDING_INTERVAL_SECONDS=60)
-    play(migrated_template, story, settings=settings, profile="slow", sellers=1, products=40)
+@simulated(
+    settings=settings_of(REQUESTS_PER_SECOND=1000, DEPARTURE_MARGIN_SECONDS=0, TENDING_INTERVAL_SECONDS=60),
+    profile="slow",
+    sellers=1,
+    products=40,
+)
+async def test_where_everything_is_under_way_nobody_asks_for_more_with_every_answer(stage: ServiceWorld) -> None:
+    commits, requests = await commits_of_a_recrawl(stage)
+    sessions = stage.simulator.marketplace.stats()["tokens_issued"]
+    # Answers come one by one: each is absorbed, and most of those that are bring nothing new to claim. A session
+    # takes four: its lease, a permit, the token, and the lease's end.
+    assert commits < requests + 4 * sessions
 
 
 def test_what_comes_next_is_claimed_where_what_came_back_is_absorbed(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         commits, requests = await commits_of_a_recrawl(stage)
         # Ten groups or so, and what a run begins and ends with; each with a claim of its own would be fifteen more.
         assert requests == 2002
@@ -114,9 +116,9 @@ def test_what_comes_next_is_claimed_where_what_came_back_is_absorbed(migrated_te
     play(migrated_template, story, settings=settings, sellers=1, products=1000, latency_ms=20)
 
 
-async def commits_of_a_recrawl(stage: Stage) -> tuple[int, int]:
+async def commits_of_a_recrawl(stage: ServiceWorld) -> tuple[int, int]:
     """Transactions and requests of a crawl that finds nothing new."""
-    sellers, commits = await stage.register(), list[object]()
+    sellers, commits = await stage.register_all(), list[object]()
     async with stage.serving() as service:
         await stage.crawl_all(service, sellers)
         event.listen(stage.store.engine, "commit", commits.append)

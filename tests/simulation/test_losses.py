@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.simulated_service import settings_of
 from tests.simulation.doors import Life, MortalReceiver, MortalStore, MortalTransport, ShakyStore
-from tests.simulation.stage import Stage, play, settings_of
+from tests.simulation.service_world import ServiceWorld, play, simulated
 
-from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.crawling.put_back import cancel_execution
-from sellerwatch.kernel.failure import Failure, FailureCode
-from sellerwatch.kernel.ids import ReplayableIds
+from sellerwatch.kernel.failure import FailureCode
 
 
-async def vanish(stage: Stage, seconds: float) -> None:
+async def vanish(stage: ServiceWorld, seconds: float) -> None:
     """A service that works for so long and is then gone without a word; one beside it loses nothing of its own."""
     life, family = Life(), dict[asyncio.Task[Any], None]()
 
@@ -45,35 +43,31 @@ async def vanish(stage: Stage, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.3, 1.1, 2.3])
-def test_what_a_vanished_worker_held_is_done_by_the_next_one(migrated_template: Path, seconds: float) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        async with stage.service() as service:
-            for seller_id in sellers:
-                await stage.start(service, seller_id)
-        await vanish(stage, seconds)
-        assert await stage.count("SELECT COUNT(*) FROM crawler_tasks WHERE status = 'IN_PROGRESS'") > 0
-        async with stage.serving() as service:
-            await stage.settle(service)
-            stage.check_world()
-        await stage.check_books()
-        assert len(stage.simulator.product_server.events()) == 80
-
-    play(migrated_template, story, settings=settings_of(PAGE_SIZE=10), sellers=2, products=40, latency_ms=900)
+@simulated(settings=settings_of(PAGE_SIZE=10), sellers=2, products=40, latency_ms=900)
+async def test_what_a_vanished_worker_held_is_done_by_the_next_one(stage: ServiceWorld, seconds: float) -> None:
+    sellers = await stage.register_all()
+    async with stage.service() as service:
+        for seller_id in sellers:
+            await stage.start(service, seller_id)
+    await vanish(stage, seconds)
+    assert await stage.count("SELECT COUNT(*) FROM crawler_tasks WHERE status = 'IN_PROGRESS'") > 0
+    async with stage.serving() as service:
+        await stage.settle(service)
+        stage.check_world()
+    await stage.check_books()
+    assert len(stage.simulator.product_server.events()) == 80
 
 
-def test_a_worker_that_lives_takes_over_from_one_that_vanished_beside_it(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        async with stage.serving() as service:
-            for seller_id in sellers:
-                await stage.start(service, seller_id)
-            await vanish(stage, 1.5)
-            await stage.settle(service)
-            stage.check_world()
-        await stage.check_books()
-
-    play(migrated_template, story, settings=settings_of(PAGE_SIZE=10), profile="slow", sellers=2, products=40)
+@simulated(settings=settings_of(PAGE_SIZE=10), profile="slow", sellers=2, products=40)
+async def test_a_worker_that_lives_takes_over_from_one_that_vanished_beside_it(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        for seller_id in sellers:
+            await stage.start(service, seller_id)
+        await vanish(stage, 1.5)
+        await stage.settle(service)
+        stage.check_world()
+    await stage.check_books()
 
 
 @pytest.mark.parametrize("seconds", [3.0, 50.0])
@@ -81,8 +75,8 @@ def test_a_worker_that_lives_takes_over_from_one_that_vanished_beside_it(migrate
 def test_after_an_outage_of_the_database_the_service_goes_on(
     migrated_template: Path, begins: float, seconds: float
 ) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         async with stage.service() as service:
             for seller_id in sellers:
                 await stage.start(service, seller_id)
@@ -105,18 +99,13 @@ def test_after_an_outage_of_the_database_the_service_goes_on(
 
 @pytest.mark.parametrize("profile", ["slow", "storm", "errors"])
 def test_a_run_ended_from_outside_leaves_no_task_open(migrated_template: Path, profile: str) -> None:
-    async def story(stage: Stage) -> None:
-        (seller_id,) = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        (seller_id,) = await stage.register_all()
         async with stage.serving() as service:
             run = await stage.start(service, seller_id)
             assert run is not None
             await stage.clock.sleep(2.5)
-            draw, now, rules = ReplayableIds(stage.ids), stage.clock.now(), service.crawl.rules
-
-            def cancel(tx: Transaction) -> None:
-                cancel_execution(tx, run, Failure.of(FailureCode.CANCELLED, now), rules, draw.replay(), now)
-
-            await stage.store.transact(cancel)
+            await stage.cancel(service.crawl.rules, run)
             await stage.clock.sleep(60)
             await stage.check_books()
             assert await stage.crawl_all(service, [seller_id])
@@ -127,40 +116,31 @@ def test_a_run_ended_from_outside_leaves_no_task_open(migrated_template: Path, p
     play(migrated_template, story, settings=settings, profile=profile, sellers=1, products=40, latency_ms=400)
 
 
-def test_a_run_ended_from_outside_whose_worker_vanishes_leaves_no_task_open(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        (seller_id,) = await stage.register()
-        async with stage.service() as service:
-            run = await stage.start(service, seller_id)
-            rules = service.crawl.rules
-        assert run is not None
-        await vanish(stage, 1.5)
-        draw, now = ReplayableIds(stage.ids), stage.clock.now()
-        await stage.store.transact(
-            lambda tx: cancel_execution(tx, run, Failure.of(FailureCode.CANCELLED, now), rules, draw.replay(), now)
-        )
-        async with stage.serving() as service:
-            await stage.clock.sleep(60)
-            await stage.check_books()
-            assert not service.stop.is_set()
-
-    settings = settings_of(PAGE_SIZE=10, MAX_CONCURRENCY=10)
-    play(migrated_template, story, settings=settings, profile="slow", sellers=1, products=40)
+@simulated(settings=settings_of(PAGE_SIZE=10, MAX_CONCURRENCY=10), profile="slow", sellers=1, products=40)
+async def test_a_run_ended_from_outside_whose_worker_vanishes_leaves_no_task_open(stage: ServiceWorld) -> None:
+    (seller_id,) = await stage.register_all()
+    async with stage.service() as service:
+        run = await stage.start(service, seller_id)
+        rules = service.crawl.rules
+    assert run is not None
+    await vanish(stage, 1.5)
+    await stage.cancel(rules, run)
+    async with stage.serving() as service:
+        await stage.clock.sleep(60)
+        await stage.check_books()
+        assert not service.stop.is_set()
 
 
-def test_a_run_past_its_deadline_fails_and_the_next_one_can_start(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        (seller_id,) = await stage.register()
-        async with stage.serving() as service:
-            await stage.start(service, seller_id)
-            await stage.clock.sleep(30)
-            (run,) = await stage.executions()
-            assert not run.is_open
-            assert run.failure is not None
-            assert run.failure.code is FailureCode.DEADLINE_PASSED
-            await stage.check_books()
-            assert await stage.start(service, seller_id) is not None
-        await stage.store.read(lambda tx: tx.executions.open_of(seller_id))
-
-    settings = settings_of(WINDOW_LIMIT=3, WINDOW_SECONDS=600, RUN_DEADLINE_SECONDS=20)
-    play(migrated_template, story, settings=settings, sellers=1, products=200)
+@simulated(settings=settings_of(WINDOW_LIMIT=3, WINDOW_SECONDS=600, RUN_DEADLINE_SECONDS=20), sellers=1, products=200)
+async def test_a_run_past_its_deadline_fails_and_the_next_one_can_start(stage: ServiceWorld) -> None:
+    (seller_id,) = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.start(service, seller_id)
+        await stage.clock.sleep(30)
+        (run,) = await stage.executions()
+        assert not run.is_open
+        assert run.failure is not None
+        assert run.failure.code is FailureCode.DEADLINE_PASSED
+        await stage.check_books()
+        assert await stage.start(service, seller_id) is not None
+    await stage.store.read(lambda tx: tx.executions.open_of(seller_id))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from tests.builders import a_context
-from tests.simulation.stage import Stage, play, settings_of
+from tests.simulated_service import settings_of
+from tests.simulation.service_world import ServiceWorld, simulated
 
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.kernel.failure import FailureCode
@@ -19,128 +18,117 @@ HEEDED = 1.0
 SLOW = {"REQUESTS_PER_SECOND": 1, "MAX_CONCURRENCY": 8}
 
 
-def asked(stage: Stage, since: float) -> list[str]:
+def asked(stage: ServiceWorld, since: float) -> list[str]:
     return [request.endpoint for request in stage.simulator.marketplace.requests(since)]
 
 
-def now(stage: Stage) -> float:
+def now(stage: ServiceWorld) -> float:
     return stage.clock.now().timestamp()
 
 
-async def pause_all(stage: Stage, seller_id: SellerId | None = None) -> None:
+async def pause_all(stage: ServiceWorld, seller_id: SellerId | None = None) -> None:
     """As a command does it, or another process: only the database is told."""
     at = stage.clock.now()
     await stage.store.transact(lambda tx: pause(tx, a_context(at), seller_id))
 
 
-async def resume_all(stage: Stage, seller_id: SellerId | None = None) -> None:
+async def resume_all(stage: ServiceWorld, seller_id: SellerId | None = None) -> None:
     at = stage.clock.now()
     await stage.store.transact(lambda tx: resume(tx, a_context(at), seller_id))
 
 
 @pytest.mark.parametrize("after", [0.0, 0.5, 3.0, 7.0], ids=["at once", "first tokens", "in the run", "later"])
-def test_a_pause_of_everything_stops_all_requests_within_a_second_and_loses_nothing(
-    migrated_template: Path, after: float
+@simulated(settings=settings_of(**SLOW, HOST_REQUESTS_PER_SECOND=3), sellers=2, products=20, latency_ms=50)
+async def test_a_pause_of_everything_stops_all_requests_within_a_second_and_loses_nothing(
+    stage: ServiceWorld, after: float
 ) -> None:
     # The host's rate is low, so that token pages, questions and tasks all wait for their turn when the pause comes.
-    async def story(stage: Stage) -> None:
-        await stage.leave_agents(10)
-        sellers = await stage.register()
-        async with stage.serving() as service:
-            await stage.start(service, sellers[0])
-            service.nudge()
-            await stage.clock.sleep(after)
-            await pause_all(stage)
-            await stage.clock.sleep(HEEDED)
-            quiet = now(stage)
-            if after:
-                await stage.start(service, sellers[1])
-                run = (await stage.executions())[-1]
-                assert run.failure is not None
-                assert (run.status, run.failure.code) == (ExecutionStatus.PENDING, FailureCode.MARKETPLACE_PAUSED)
-                assert run.start_tries == 0
-            await stage.clock.sleep(10 * MINUTE)
-            assert asked(stage, quiet) == []
-            await resume_all(stage)
-            if not after:
-                await stage.start(service, sellers[1])
-            await stage.settle(service)
-        assert [run for run in await stage.executions() if not run.all_succeeded] == []
-        assert await stage.count("SELECT COUNT(*) FROM crawler_tasks WHERE retry_count > 0 OR status = 'FAILED'") == 0
-        stage.check_world()
-        await stage.check_books()
-
-    settings = settings_of(**SLOW, HOST_REQUESTS_PER_SECOND=3)
-    play(migrated_template, story, settings=settings, sellers=2, products=20, latency_ms=50)
+    await stage.leave_agents(10)
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.start(service, sellers[0])
+        service.nudge()
+        await stage.clock.sleep(after)
+        await pause_all(stage)
+        await stage.clock.sleep(HEEDED)
+        quiet = now(stage)
+        if after:
+            await stage.start(service, sellers[1])
+            run = (await stage.executions())[-1]
+            assert run.failure is not None
+            assert (run.status, run.failure.code) == (ExecutionStatus.PENDING, FailureCode.MARKETPLACE_PAUSED)
+            assert run.start_tries == 0
+        await stage.clock.sleep(10 * MINUTE)
+        assert asked(stage, quiet) == []
+        await resume_all(stage)
+        if not after:
+            await stage.start(service, sellers[1])
+        await stage.settle(service)
+    assert [run for run in await stage.executions() if not run.all_succeeded] == []
+    assert await stage.count("SELECT COUNT(*) FROM crawler_tasks WHERE retry_count > 0 OR status = 'FAILED'") == 0
+    stage.check_world()
+    await stage.check_books()
 
 
-def test_a_pause_that_comes_while_a_start_waits_for_its_turn_stops_the_question_too(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.leave_agents(10)
-        sellers = await stage.register()
-        async with stage.serving() as service:
-            # The token page takes the host's only turn in 4 s; the question for the total waits for the next.
-            await stage.start(service, sellers[0])
-            await stage.settle(service)
-            starting = stage.loop.create_task(stage.start(service, sellers[0]))
-            await stage.clock.sleep(0.01)
-            await pause_all(stage)
-            await stage.clock.sleep(HEEDED)
-            quiet = now(stage)
-            await starting
-            await stage.clock.sleep(MINUTE)
-            assert asked(stage, quiet) == []
-            await resume_all(stage)
-            await stage.settle(service)
-        assert [run for run in await stage.executions() if not run.all_succeeded] == []
-
-    settings = settings_of(**SLOW, HOST_REQUESTS_PER_SECOND=0.25)
-    play(migrated_template, story, settings=settings, sellers=1, products=1)
+@simulated(settings=settings_of(**SLOW, HOST_REQUESTS_PER_SECOND=0.25), sellers=1, products=1)
+async def test_a_pause_that_comes_while_a_start_waits_for_its_turn_stops_the_question_too(stage: ServiceWorld) -> None:
+    await stage.leave_agents(10)
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        # The token page takes the host's only turn in 4 s; the question for the total waits for the next.
+        await stage.start(service, sellers[0])
+        await stage.settle(service)
+        starting = stage.loop.create_task(stage.start(service, sellers[0]))
+        await stage.clock.sleep(0.01)
+        await pause_all(stage)
+        await stage.clock.sleep(HEEDED)
+        quiet = now(stage)
+        await starting
+        await stage.clock.sleep(MINUTE)
+        assert asked(stage, quiet) == []
+        await resume_all(stage)
+        await stage.settle(service)
+    assert [run for run in await stage.executions() if not run.all_succeeded] == []
 
 
-def test_a_paused_seller_waits_and_the_others_are_crawled(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.leave_agents(10)
-        first, second = await stage.register()
-        async with stage.serving() as service:
-            await stage.start(service, first)
-            await stage.start(service, second)
-            service.nudge()
-            await stage.clock.sleep(2)
-            await pause_all(stage, first)
-            await stage.clock.sleep(10 * MINUTE)
-            runs = {run.seller_id: run for run in await stage.executions()}
-            assert (runs[first].status, runs[second].all_succeeded) == (ExecutionStatus.RUNNING, True)
-            await resume_all(stage, first)
-            await stage.settle(service)
-        assert [run for run in await stage.executions() if not run.all_succeeded] == []
-        stage.check_world()
-
-    play(migrated_template, story, settings=settings_of(**SLOW), sellers=2, products=20)
+@simulated(settings=settings_of(**SLOW), sellers=2, products=20)
+async def test_a_paused_seller_waits_and_the_others_are_crawled(stage: ServiceWorld) -> None:
+    await stage.leave_agents(10)
+    first, second = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.start(service, first)
+        await stage.start(service, second)
+        service.nudge()
+        await stage.clock.sleep(2)
+        await pause_all(stage, first)
+        await stage.clock.sleep(10 * MINUTE)
+        runs = {run.seller_id: run for run in await stage.executions()}
+        assert (runs[first].status, runs[second].all_succeeded) == (ExecutionStatus.RUNNING, True)
+        await resume_all(stage, first)
+        await stage.settle(service)
+    assert [run for run in await stage.executions() if not run.all_succeeded] == []
+    stage.check_world()
 
 
-def test_a_pause_that_comes_while_agents_wait_for_the_token_page_stops_those_visits_too(
-    migrated_template: Path,
+@simulated(settings=settings_of(**SLOW, HOST_REQUESTS_PER_SECOND=1), sellers=1, products=20)
+async def test_a_pause_that_comes_while_agents_wait_for_the_token_page_stops_those_visits_too(
+    stage: ServiceWorld,
 ) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.leave_agents(10)
-        (seller_id,) = await stage.register()
-        async with stage.serving() as service:
-            await stage.start(service, seller_id)
-            service.nudge()
-            await stage.clock.sleep(15)
-            # Every agent needs a new token, and the host lets one request through at a time.
-            stage.simulator.marketplace.restart(now(stage))
-            while "session" not in asked(stage, now(stage) - 1):
-                await stage.clock.sleep(0.1)
-            await pause_all(stage)
-            await stage.clock.sleep(HEEDED)
-            quiet = now(stage)
-            await stage.clock.sleep(MINUTE)
-            assert asked(stage, quiet) == []
-            await resume_all(stage)
-            await stage.settle(service)
-        assert [run for run in await stage.executions() if not run.all_succeeded] == []
-
-    settings = settings_of(**SLOW, HOST_REQUESTS_PER_SECOND=1)
-    play(migrated_template, story, settings=settings, sellers=1, products=20)
+    await stage.leave_agents(10)
+    (seller_id,) = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.start(service, seller_id)
+        service.nudge()
+        await stage.clock.sleep(15)
+        # Every agent needs a new token, and the host lets one request through at a time.
+        stage.simulator.marketplace.restart(now(stage))
+        while "session" not in asked(stage, now(stage) - 1):
+            await stage.clock.sleep(0.1)
+        await pause_all(stage)
+        await stage.clock.sleep(HEEDED)
+        quiet = now(stage)
+        await stage.clock.sleep(MINUTE)
+        assert asked(stage, quiet) == []
+        await resume_all(stage)
+        await stage.settle(service)
+    assert [run for run in await stage.executions() if not run.all_succeeded] == []

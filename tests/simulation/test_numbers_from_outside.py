@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from tests.simulated_service import settings_of
 from tests.simulation.altered import Altered
-from tests.simulation.stage import Stage, play, settings_of
+from tests.simulation.service_world import ServiceWorld, play, simulated
 
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.trigger import trigger
@@ -15,47 +16,45 @@ from sellerwatch.kernel.wording import failure_text
 from sellerwatch.simulator.chaos import PROFILES
 
 
-async def _run(stage: Stage) -> Execution:
+async def _run(stage: ServiceWorld) -> Execution:
     return (await stage.executions())[-1]
 
 
-async def _errors(stage: Stage) -> list[str]:
+async def _errors(stage: ServiceWorld) -> list[str]:
     run = await _run(stage)
     failures = await stage.store.read(lambda tx: tx.run_tasks.failures(run.execution_id, 10))
     return [failure_text(failure) for failure, _ in failures]
 
 
-def test_a_list_page_that_states_a_huge_total_in_mid_run_fails_alone_and_makes_no_task(
-    migrated_template: Path,
+@simulated(settings=settings_of(PAGE_SIZE=10), sellers=1, products=12)
+async def test_a_list_page_that_states_a_huge_total_in_mid_run_fails_alone_and_makes_no_task(
+    stage: ServiceWorld,
 ) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            before = len(stage.simulator.product_server.events())
-            await stage.start(service, sellers[0])
-            stage.simulator.marketplace.chaos.become(PROFILES["inflated"])
-            await stage.settle(service)
-            run = await _run(stage)
-            assert (run.status, run.failed_tasks) == (ExecutionStatus.COMPLETED, 2)
-            assert run.total_tasks_created == 2, "the two list pages and nothing else"
-            assert run.list_total == 12
-            (problem,) = await _errors(stage)
-            assert "count: 4611686018427387904, more than 1000000 (MAX_LIST_TOTAL)" in problem
-            assert len(stage.simulator.product_server.events()) == before
-            await stage.check_books()
-            # The next run, with lists as they should be, is right again.
-            stage.simulator.marketplace.chaos.become(PROFILES["calm"])
-            await stage.crawl(service, sellers)
-            assert (await _run(stage)).all_succeeded
-            stage.check_world()
-
-    play(migrated_template, story, settings=settings_of(PAGE_SIZE=10), sellers=1, products=12)
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.crawl(service, sellers)
+        before = len(stage.simulator.product_server.events())
+        await stage.start(service, sellers[0])
+        stage.simulator.marketplace.chaos.become(PROFILES["inflated"])
+        await stage.settle(service)
+        run = await _run(stage)
+        assert (run.status, run.failed_tasks) == (ExecutionStatus.COMPLETED, 2)
+        assert run.total_tasks_created == 2, "the two list pages and nothing else"
+        assert run.list_total == 12
+        (problem,) = await _errors(stage)
+        assert "count: 4611686018427387904, more than 1000000 (MAX_LIST_TOTAL)" in problem
+        assert len(stage.simulator.product_server.events()) == before
+        await stage.check_books()
+        # The next run, with lists as they should be, is right again.
+        stage.simulator.marketplace.chaos.become(PROFILES["calm"])
+        await stage.crawl(service, sellers)
+        assert (await _run(stage)).all_succeeded
+        stage.check_world()
 
 
 def test_a_page_with_more_entries_than_were_asked_for_is_unreadable(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         door = stage.transport = Altered(stage.transport)
 
         def longer(number: int, page: Any) -> Any:
@@ -73,24 +72,22 @@ def test_a_page_with_more_entries_than_were_asked_for_is_unreadable(migrated_tem
     play(migrated_template, story, settings=settings_of(PAGE_SIZE=10), sellers=1, products=12)
 
 
-def test_a_start_with_a_huge_total_makes_no_task(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        stage.simulator.marketplace.chaos.become(PROFILES["inflated"])
-        async with stage.serving() as service:
-            assert (await trigger(service.crawl, sellers[0], "test")).task_count is None
-            waiting = await _run(stage)
-            assert (waiting.status, waiting.start_tries) == (ExecutionStatus.PENDING, 1)
-            assert waiting.failure is not None
-            assert "more than 1000000 (MAX_LIST_TOTAL)" in failure_text(waiting.failure)
-            assert await stage.count("SELECT COUNT(*) FROM crawler_tasks") == 0
-
-    play(migrated_template, story, sellers=1, products=3)
+@simulated(sellers=1, products=3)
+async def test_a_start_with_a_huge_total_makes_no_task(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    stage.simulator.marketplace.chaos.become(PROFILES["inflated"])
+    async with stage.serving() as service:
+        assert (await trigger(service.crawl, sellers[0], "test")).task_count is None
+        waiting = await _run(stage)
+        assert (waiting.status, waiting.start_tries) == (ExecutionStatus.PENDING, 1)
+        assert waiting.failure is not None
+        assert "more than 1000000 (MAX_LIST_TOTAL)" in failure_text(waiting.failure)
+        assert await stage.count("SELECT COUNT(*) FROM crawler_tasks") == 0
 
 
 def test_a_list_that_never_ends_is_followed_only_as_far_as_a_list_may_be_long(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         door = stage.transport = Altered(stage.transport)
         first: list[Any] = []
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.faults.test_killed_at_every_step import PRODUCTS, SETTINGS, begin, check, live
 from tests.servers import MariaDb
+from tests.simulated_service import settings_of
 from tests.simulation.doors import Life, ShakyStore
-from tests.simulation.stage import Stage, play, settings_of
+from tests.simulation.service_world import ServiceWorld, play
 from tests.simulation.test_recheck import be_well, newest, pause
 
 from sellerwatch.simulator.rng import seeded_rng
@@ -14,8 +15,8 @@ from sellerwatch.simulator.world import CHANGES_ONLY
 
 
 def test_a_first_crawl_tells_every_product_once(mariadb_url: str) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             assert await stage.crawl_all(service, sellers) == 1
             stage.check_world()
@@ -26,8 +27,8 @@ def test_a_first_crawl_tells_every_product_once(mariadb_url: str) -> None:
 
 
 def test_later_crawls_tell_what_changed_and_what_is_gone(mariadb_url: str) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         world = stage.simulator.world
         async with stage.serving() as service:
             await stage.crawl_all(service, sellers)
@@ -44,8 +45,8 @@ def test_later_crawls_tell_what_changed_and_what_is_gone(mariadb_url: str) -> No
 
 
 def test_a_run_that_unreadable_answers_paused_heals(mariadb_url: str) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await pause(stage, service, sellers[0])
             be_well(stage)
@@ -61,7 +62,7 @@ def test_a_run_that_unreadable_answers_paused_heals(mariadb_url: str) -> None:
 def test_killed_at_several_steps_the_next_start_completes_it(
     mariadb: MariaDb, mariadb_template: str, mariadb_url: str, crawled: bool
 ) -> None:
-    async def whole(stage: Stage) -> int:
+    async def whole(stage: ServiceWorld) -> int:
         await begin(stage, crawled)
         life = Life()
         await live(stage, life)
@@ -71,7 +72,7 @@ def test_killed_at_several_steps_the_next_start_completes_it(
     steps = play(mariadb_url, whole, settings=SETTINGS, sellers=1, products=PRODUCTS)
     for ends_at in range(7, steps, steps // 4):
 
-        async def cut(stage: Stage, ends_at: int = ends_at) -> None:
+        async def cut(stage: ServiceWorld, ends_at: int = ends_at) -> None:
             await begin(stage, crawled)
             await live(stage, Life(ends_at))
             await stage.clock.sleep(stage.settings.visibility_seconds + 1)
@@ -84,7 +85,7 @@ def test_killed_at_several_steps_the_next_start_completes_it(
 
 
 def test_commits_whose_answers_were_lost_are_run_again_and_do_no_harm(mariadb_url: str) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         number = 0
 
         def every_fifth() -> bool:
@@ -92,7 +93,7 @@ def test_commits_whose_answers_were_lost_are_run_again_and_do_no_harm(mariadb_ur
             number += 1
             return number % 5 == 0
 
-        sellers = await stage.register()
+        sellers = await stage.register_all()
         shaky = ShakyStore(stage.store, stage.clock, lambda: False, too_late=every_fifth)
         async with stage.serving() as calm:
             run = await stage.start(calm, sellers[0])

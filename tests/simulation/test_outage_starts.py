@@ -7,7 +7,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.builders import a_context
 from tests.simulation.outages import (
     AGENTS,
     HOUR,
@@ -19,13 +18,13 @@ from tests.simulation.outages import (
     plan,
     until_over,
 )
-from tests.simulation.stage import Stage, play
+from tests.simulation.service_world import ServiceWorld, play, simulated
 
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.trigger import start, trigger
 from sellerwatch.kernel.failure import FailureCode
-from sellerwatch.kernel.ids import ReplayableIds, SellerId
+from sellerwatch.kernel.ids import SellerId
 from sellerwatch.marketplaces.ports import Reply, Transport
 from sellerwatch.operations.sellers import deactivate_seller
 from sellerwatch.simulator.chaos import PROFILES, FaultKind
@@ -42,111 +41,98 @@ class ListBroken:
         return Reply(500, (), b"") if self._seller_id in url else await self._transport.get(url, headers)
 
 
-def test_a_start_follows_as_soon_as_the_list_answers_again(migrated_template: Path) -> None:
+@simulated(settings=calm_settings(START_RETRY_SECONDS=900), sellers=1, products=5)
+async def test_a_start_follows_as_soon_as_the_list_answers_again(stage: ServiceWorld) -> None:
     # However long its own back-off is.
-    async def story(stage: Stage) -> None:
-        await stage.leave_agents(AGENTS)
-        (seller_id,) = await stage.register()
-        async with stage.serving() as service:
-            await stage.crawl_all(service, [seller_id])
-            plan(stage, FaultKind.REFUSED, 5 * MINUTE)
-            await stage.start(service, seller_id)
-            await stage.clock.sleep(4 * MINUTE)
-            (waiting,) = [run for run in await stage.executions() if run.is_open]
-            circuit = (await look(stage)).circuits[Endpoint.LIST]
-            assert not circuit.is_closed
-            assert waiting.start_tries <= 3
-            await until_over(stage, service, 2)
-            await check_afterwards(stage, 2)
-        run = (await stage.executions())[-1]
-        closed_at = (await look(stage)).circuits[Endpoint.LIST].closed_at
-        assert run.started_at is not None
-        assert closed_at is not None
-        assert timedelta(0) <= run.started_at - closed_at < timedelta(seconds=5)
-
-    settings = calm_settings(START_RETRY_SECONDS=900)
-    play(migrated_template, story, settings=settings, sellers=1, products=5)
+    await stage.leave_agents(AGENTS)
+    (seller_id,) = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.crawl_all(service, [seller_id])
+        plan(stage, FaultKind.REFUSED, 5 * MINUTE)
+        await stage.start(service, seller_id)
+        await stage.clock.sleep(4 * MINUTE)
+        (waiting,) = [run for run in await stage.executions() if run.is_open]
+        circuit = (await look(stage)).circuits[Endpoint.LIST]
+        assert not circuit.is_closed
+        assert waiting.start_tries <= 3
+        await until_over(stage, service, 2)
+        await check_afterwards(stage, 2)
+    run = (await stage.executions())[-1]
+    closed_at = (await look(stage)).circuits[Endpoint.LIST].closed_at
+    assert run.started_at is not None
+    assert closed_at is not None
+    assert timedelta(0) <= run.started_at - closed_at < timedelta(seconds=5)
 
 
-def test_a_list_that_no_active_seller_needs_is_checked_all_the_same(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.leave_agents(AGENTS)
-        (seller_id,) = await stage.register()
-        async with stage.serving() as service:
-            await stage.crawl_all(service, [seller_id])
-            plan(stage, FaultKind.REFUSED, 5 * MINUTE)
-            await stage.start(service, seller_id)
-            await stage.clock.sleep(2 * MINUTE)
-            assert (await look(stage)).open_endpoints == {Endpoint.LIST}
-            now, rules, draw = stage.clock.now(), service.crawl.rules, ReplayableIds(service.crawl.ids)
-            await stage.store.transact(
-                lambda tx: deactivate_seller(tx, a_context(now, draw.replay()), seller_id, rules)
-            )
-            await stage.clock.sleep(15 * MINUTE)
-            assert (await look(stage)).open_endpoints == set()
-
-    play(migrated_template, story, settings=calm_settings(), sellers=1, products=5)
+@simulated(settings=calm_settings(), sellers=1, products=5)
+async def test_a_list_that_no_active_seller_needs_is_checked_all_the_same(stage: ServiceWorld) -> None:
+    await stage.leave_agents(AGENTS)
+    (seller_id,) = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.crawl_all(service, [seller_id])
+        plan(stage, FaultKind.REFUSED, 5 * MINUTE)
+        await stage.start(service, seller_id)
+        await stage.clock.sleep(2 * MINUTE)
+        assert (await look(stage)).open_endpoints == {Endpoint.LIST}
+        await stage.command(deactivate_seller, seller_id, service.crawl.rules)
+        await stage.clock.sleep(15 * MINUTE)
+        assert (await look(stage)).open_endpoints == set()
 
 
-def test_a_seller_whose_list_is_always_answered_500_holds_up_no_other_seller_for_long(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.leave_agents(AGENTS)
-        broken, well = await stage.register()
-        stage.transport = ListBroken(stage.transport, broken)
-        async with stage.serving() as service:
-            await stage.start(service, broken)
-            await stage.start(service, well)
-            await stage.clock.sleep(10 * MINUTE)
-            waiting, done = await stage.executions()
-            assert (waiting.status, done.all_succeeded) == (ExecutionStatus.PENDING, True)
-            assert (await look(stage)).open_endpoints == set()
-            assert await causes(stage) == [("SERVER_ERROR", None)]
-
-    play(migrated_template, story, settings=calm_settings(), sellers=2, products=5)
-
-
-def test_a_command_beside_which_no_job_runs_sends_the_probe_itself(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.leave_agents(AGENTS)
-        (seller_id,) = await stage.register()
-        async with stage.serving() as service:
-            await stage.crawl_all(service, [seller_id])
-        async with stage.service() as service:
-            plan(stage, FaultKind.REFUSED, MINUTE)
-            run = await stage.start(service, seller_id)
-            await start(service.crawl, run, seller_id)
-            assert (await look(stage)).open_endpoints == {Endpoint.LIST}
-            await stage.clock.sleep(MINUTE)
-            left = await start(service.crawl, run, seller_id)
-            assert left.task_count is None, "a probe about this seller is left to the job"
-            started = await start(service.crawl, run, seller_id, is_check=True)
-            assert started.task_count == 1
-
-    play(migrated_template, story, settings=calm_settings(), sellers=1, products=5)
+@simulated(settings=calm_settings(), sellers=2, products=5)
+async def test_a_seller_whose_list_is_always_answered_500_holds_up_no_other_seller_for_long(
+    stage: ServiceWorld,
+) -> None:
+    await stage.leave_agents(AGENTS)
+    broken, well = await stage.register_all()
+    stage.transport = ListBroken(stage.transport, broken)
+    async with stage.serving() as service:
+        await stage.start(service, broken)
+        await stage.start(service, well)
+        await stage.clock.sleep(10 * MINUTE)
+        waiting, done = await stage.executions()
+        assert (waiting.status, done.all_succeeded) == (ExecutionStatus.PENDING, True)
+        assert (await look(stage)).open_endpoints == set()
+        assert await causes(stage) == [("SERVER_ERROR", None)]
 
 
-def test_a_start_that_finds_no_free_slot_is_queued_and_is_no_failed_try(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.leave_agents(1)
-        first, second = await stage.register()
-        async with stage.serving() as service:
-            await stage.crawl_all(service, [first])
-            queued = await trigger(service.crawl, second, "test")
-            assert queued.task_count is None
-            (waiting,) = [run for run in await stage.executions() if run.is_open]
-            assert (waiting.status, waiting.start_tries) == (ExecutionStatus.PENDING, 0)
-            assert waiting.failure is not None
-            assert waiting.failure.code is FailureCode.NO_FREE_AGENT
-            await until_over(stage, service, 2)
-            await check_afterwards(stage, 2)
+@simulated(settings=calm_settings(), sellers=1, products=5)
+async def test_a_command_beside_which_no_job_runs_sends_the_probe_itself(stage: ServiceWorld) -> None:
+    await stage.leave_agents(AGENTS)
+    (seller_id,) = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.crawl_all(service, [seller_id])
+    async with stage.service() as service:
+        plan(stage, FaultKind.REFUSED, MINUTE)
+        run = await stage.start(service, seller_id)
+        await start(service.crawl, run, seller_id)
+        assert (await look(stage)).open_endpoints == {Endpoint.LIST}
+        await stage.clock.sleep(MINUTE)
+        left = await start(service.crawl, run, seller_id)
+        assert left.task_count is None, "a probe about this seller is left to the job"
+        started = await start(service.crawl, run, seller_id, is_check=True)
+        assert started.task_count == 1
 
-    # The total, a page, and two parts of a product.
-    play(migrated_template, story, settings=calm_settings(WINDOW_LIMIT=4), sellers=2, products=1)
+
+@simulated(settings=calm_settings(WINDOW_LIMIT=4), sellers=2, products=1)
+async def test_a_start_that_finds_no_free_slot_is_queued_and_is_no_failed_try(stage: ServiceWorld) -> None:
+    await stage.leave_agents(1)
+    first, second = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.crawl_all(service, [first])
+        queued = await trigger(service.crawl, second, "test")
+        assert queued.task_count is None
+        (waiting,) = [run for run in await stage.executions() if run.is_open]
+        assert (waiting.status, waiting.start_tries) == (ExecutionStatus.PENDING, 0)
+        assert waiting.failure is not None
+        assert waiting.failure.code is FailureCode.NO_FREE_AGENT
+        await until_over(stage, service, 2)
+        await check_afterwards(stage, 2)
 
 
 def test_the_third_failed_try_of_a_start_alerts_once(migrated_template: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def story(stage: Stage) -> None:
-        (seller_id,) = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        (seller_id,) = await stage.register_all()
         stage.simulator.marketplace.chaos.become(PROFILES["inflated"])
         async with stage.serving() as service:
             await stage.start(service, seller_id)

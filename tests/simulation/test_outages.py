@@ -30,8 +30,8 @@ from tests.simulation.outages import (
     until_asked,
     until_over,
 )
-from tests.simulation.pool_doors import agents, all_available, breaker
-from tests.simulation.stage import Stage, play
+from tests.simulation.pool_doors import all_available, breaker
+from tests.simulation.service_world import ServiceWorld, play, simulated
 
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.agents.endpoints import Endpoint
@@ -40,7 +40,7 @@ from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.failure import Blame, FailureCode
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.schedules.interval import CrawlingInterval
-from sellerwatch.schedules.missed import starts_at
+from sellerwatch.schedules.next_run import starts_at
 from sellerwatch.service.service import Service
 from sellerwatch.simulator.chaos import FaultKind
 from sellerwatch.simulator.rng import seeded_rng
@@ -49,13 +49,13 @@ from sellerwatch.simulator.world import CHANGES_ONLY
 # Outages at the moment at which a run is due.
 
 
-async def warm(stage: Stage, service: Service, sellers: list[SellerId]) -> None:
+async def warm(stage: ServiceWorld, service: Service, sellers: list[SellerId]) -> None:
     """A first run of each seller, so that every identity has a token; then products change."""
     await stage.crawl_all(service, sellers)
     stage.simulator.world.mutate(4, seeded_rng("outages"), CHANGES_ONLY)
 
 
-async def until_start(stage: Stage, seconds: float) -> None:
+async def until_start(stage: ServiceWorld, seconds: float) -> None:
     """Until this long before the first start of a seller."""
     first = min(start for start in map(starts_at, await schedules(stage)) if start is not None)
     await stage.clock.sleep((first - stage.clock.now()).total_seconds() - seconds)
@@ -66,88 +66,86 @@ async def until_start(stage: Stage, seconds: float) -> None:
     [(True, 10 * MINUTE), (False, 10 * MINUTE), (True, 5 * HOUR)],
     ids=["10 min", "10 min, no identity has a token", "5 h"],
 )
-def test_a_run_due_in_an_outage_waits_as_pending_and_starts_when_the_marketplace_is_back(
-    migrated_template: Path, has_tokens: bool, seconds: float
+@simulated(settings=calm_settings(), sellers=2, products=8)
+async def test_a_run_due_in_an_outage_waits_as_pending_and_starts_when_the_marketplace_is_back(
+    stage: ServiceWorld, has_tokens: bool, seconds: float
 ) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.leave_agents(AGENTS)
-        due = stage.clock.now() + timedelta(seconds=300)
-        sellers = await stage.register(every=DAILY, due=due)
-        async with stage.serving(schedules=True) as service:
-            if has_tokens:
-                await warm(stage, service, sellers)
-            before = len(await stage.executions())
-            await until_start(stage, 1)
-            outage = plan(stage, FaultKind.REFUSED, seconds)
-            await stage.clock.sleep(seconds - 1)
+    await stage.leave_agents(AGENTS)
+    due = stage.clock.now() + timedelta(seconds=300)
+    sellers = await stage.register_all(every=DAILY, due=due)
+    async with stage.serving(schedules=True) as service:
+        if has_tokens:
+            await warm(stage, service, sellers)
+        before = len(await stage.executions())
+        await until_start(stage, 1)
+        outage = plan(stage, FaultKind.REFUSED, seconds)
+        await stage.clock.sleep(seconds - 1)
 
-            seen = await look(stage)
-            assert [run.status for run in seen.runs[before:]] == [ExecutionStatus.PENDING] * 2
-            assert max(run.start_tries for run in seen.runs[before:]) >= 1
-            for run in seen.runs[before:]:
-                assert run.failure is not None
-                assert run.failure.blame is Blame.MARKETPLACE
-                assert run.next_start_at is not None
-                assert stage.clock.now() < run.next_start_at <= stage.clock.now() + LONGEST_START_WAIT
-            seen.check_cause(Endpoint.LIST if has_tokens else Endpoint.TOKEN)
-            shown = await causes(stage)
-            assert len(shown) == 2
-            assert {endpoint for _, endpoint in shown} <= seen.open_endpoints
-            seen.check_nothing_is_charged()
-            check_cost(stage, outage)
+        seen = await look(stage)
+        assert [run.status for run in seen.runs[before:]] == [ExecutionStatus.PENDING] * 2
+        assert max(run.start_tries for run in seen.runs[before:]) >= 1
+        for run in seen.runs[before:]:
+            assert run.failure is not None
+            assert run.failure.blame is Blame.MARKETPLACE
+            assert run.next_start_at is not None
+            assert stage.clock.now() < run.next_start_at <= stage.clock.now() + LONGEST_START_WAIT
+        seen.check_cause(Endpoint.LIST if has_tokens else Endpoint.TOKEN)
+        shown = await causes(stage)
+        assert len(shown) == 2
+        assert {endpoint for _, endpoint in shown} <= seen.open_endpoints
+        seen.check_nothing_is_charged()
+        check_cost(stage, outage)
 
-            await until_over(stage, service, before + 2)
-            await check_afterwards(stage, before + 2)
-            await check_health(stage)
-        back = datetime.fromtimestamp(outage.end, tz=due.tzinfo)
-        for run in (await stage.executions())[before:]:
-            assert run.started_at is not None
-            assert back <= run.started_at <= back + LONGEST_START_WAIT
-        assert {schedule.next_run_at for schedule in await schedules(stage)} == {due + timedelta(days=1)}
-        assert await stage.notes("schedule.skip") == []
-
-    play(migrated_template, story, settings=calm_settings(), sellers=2, products=8)
+        await until_over(stage, service, before + 2)
+        await check_afterwards(stage, before + 2)
+        await check_health(stage)
+    back = datetime.fromtimestamp(outage.end, tz=due.tzinfo)
+    for run in (await stage.executions())[before:]:
+        assert run.started_at is not None
+        assert back <= run.started_at <= back + LONGEST_START_WAIT
+    assert {schedule.next_run_at for schedule in await schedules(stage)} == {due + timedelta(days=1)}
+    assert await stage.notes("schedule.skip") == []
 
 
 @pytest.mark.parametrize("has_tokens", [True, False], ids=["with tokens", "without a token"])
-def test_connections_refused_for_45_ms_when_a_run_is_due_cost_no_run(migrated_template: Path, has_tokens: bool) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.leave_agents(AGENTS)
-        due = stage.clock.now() + timedelta(seconds=300)
-        sellers = await stage.register(every=DAILY, due=due)
-        async with stage.serving(schedules=True) as service:
-            if has_tokens:
-                await warm(stage, service, sellers)
-            before = len(await stage.executions())
-            await until_start(stage, 0.5)
-            outage = plan(stage, FaultKind.REFUSED, HOUR)
-            while not requests_during(stage, outage):
-                await stage.clock.sleep(0.001)
-            await stage.clock.sleep(0.045)
-            stage.simulator.marketplace.chaos.end_outages()
-            back = stage.clock.now()
-            refused = {request.endpoint for request in requests_during(stage, outage) if request.status == 0}
-            assert refused == ({"list"} if has_tokens else {"robots", "session"}), "what a start asks was refused"
+@simulated(settings=calm_settings(), sellers=1, products=8)
+async def test_connections_refused_for_45_ms_when_a_run_is_due_cost_no_run(
+    stage: ServiceWorld, has_tokens: bool
+) -> None:
+    await stage.leave_agents(AGENTS)
+    due = stage.clock.now() + timedelta(seconds=300)
+    sellers = await stage.register_all(every=DAILY, due=due)
+    async with stage.serving(schedules=True) as service:
+        if has_tokens:
+            await warm(stage, service, sellers)
+        before = len(await stage.executions())
+        await until_start(stage, 0.5)
+        outage = plan(stage, FaultKind.REFUSED, HOUR)
+        while not requests_during(stage, outage):
+            await stage.clock.sleep(0.001)
+        await stage.clock.sleep(0.045)
+        stage.simulator.marketplace.chaos.end_outages()
+        back = stage.clock.now()
+        refused = {request.endpoint for request in requests_during(stage, outage) if request.status == 0}
+        assert refused == ({"list"} if has_tokens else {"robots", "session"}), "what a start asks was refused"
 
-            await until_over(stage, service, before + 1)
-            await check_afterwards(stage, before + 1)
-            await check_health(stage)
-        run = (await stage.executions())[-1]
-        assert run.started_at is not None
-        assert run.started_at <= back + timedelta(seconds=60)
-        (schedule,) = await schedules(stage)
-        assert schedule.next_run_at == due + timedelta(days=1)
-
-    play(migrated_template, story, settings=calm_settings(), sellers=1, products=8)
+        await until_over(stage, service, before + 1)
+        await check_afterwards(stage, before + 1)
+        await check_health(stage)
+    run = (await stage.executions())[-1]
+    assert run.started_at is not None
+    assert run.started_at <= back + timedelta(seconds=60)
+    (schedule,) = await schedules(stage)
+    assert schedule.next_run_at == due + timedelta(days=1)
 
 
 def test_a_run_that_is_still_waiting_at_its_next_due_time_is_overtaken_by_one_new_start(
     migrated_template: Path,
 ) -> None:
     # Only the next due time of the same seller ends a start that waits: there is always one that will run.
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        await stage.register(every=CrawlingInterval.of_hours(1), due=stage.clock.now() + timedelta(seconds=60))
+        await stage.register_all(every=CrawlingInterval.of_hours(1), due=stage.clock.now() + timedelta(seconds=60))
         async with stage.serving(schedules=True) as service:
             await stage.clock.sleep(50)
             plan(stage, FaultKind.REFUSED, 2.5 * HOUR)
@@ -169,106 +167,100 @@ def test_a_run_that_is_still_waiting_at_its_next_due_time_is_overtaken_by_one_ne
 
 
 @pytest.mark.parametrize("is_away", [False, True], ids=["calm", "in an outage"])
-def test_two_schedulers_that_see_the_same_due_time_start_each_run_once(migrated_template: Path, is_away: bool) -> None:
+@simulated(settings=calm_settings(), sellers=2, products=8, latency_ms=100)
+async def test_two_schedulers_that_see_the_same_due_time_start_each_run_once(
+    stage: ServiceWorld, is_away: bool
+) -> None:
     # What one of them is just starting is no earlier run that could not be started.
-    async def story(stage: Stage) -> None:
-        await stage.leave_agents(AGENTS)
-        await stage.register(every=DAILY, due=stage.clock.now() + timedelta(seconds=60))
-        other = SqlStore(stage.store.engine, stage.clock, InlineRunner(), InlineRunner())
-        async with stage.serving(schedules=True) as service, stage.serving(schedules=True, store=other):
-            if is_away:
-                plan(stage, FaultKind.REFUSED, 10 * MINUTE)
-            await until_over(stage, service, 2)
-            await check_afterwards(stage, 2)
-        assert await stage.notes("crawl.overtaken") == []
-        assert await stage.notes("schedule.skip") == []
-
-    play(migrated_template, story, settings=calm_settings(), sellers=2, products=8, latency_ms=100)
+    await stage.leave_agents(AGENTS)
+    await stage.register_all(every=DAILY, due=stage.clock.now() + timedelta(seconds=60))
+    other = SqlStore(stage.store.engine, stage.clock, InlineRunner(), InlineRunner())
+    async with stage.serving(schedules=True) as service, stage.serving(schedules=True, store=other):
+        if is_away:
+            plan(stage, FaultKind.REFUSED, 10 * MINUTE)
+        await until_over(stage, service, 2)
+        await check_afterwards(stage, 2)
+    assert await stage.notes("crawl.overtaken") == []
+    assert await stage.notes("schedule.skip") == []
 
 
 # Tokens.
 
 
-def test_a_marketplace_that_voided_all_tokens_costs_each_identity_one_new_token_and_nothing_else(
-    migrated_template: Path,
+@simulated(settings=calm_settings(), sellers=1, products=40)
+async def test_a_marketplace_that_voided_all_tokens_costs_each_identity_one_new_token_and_nothing_else(
+    stage: ServiceWorld,
 ) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.leave_agents(AGENTS)
-        sellers = await stage.register()
-        async with stage.serving() as service:
-            await begin_runs(stage, service, sellers, asked=20)
-            restarted = now(stage)
-            stage.simulator.marketplace.restart(restarted)
-            await until_over(stage, service, 1)
-            await check_afterwards(stage, 1)
-            await check_health(stage)
-            assert sum((await look(stage)).tries.values()) == 0
-        sessions = Counter(
-            request.user_agent
-            for request in stage.simulator.marketplace.requests(restarted)
-            if request.endpoint == "session"
-        )
-        assert max(sessions.values()) == 1
-
-    play(migrated_template, story, settings=calm_settings(), sellers=1, products=40)
+    await stage.leave_agents(AGENTS)
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await begin_runs(stage, service, sellers, asked=20)
+        restarted = now(stage)
+        stage.simulator.marketplace.restart(restarted)
+        await until_over(stage, service, 1)
+        await check_afterwards(stage, 1)
+        await check_health(stage)
+        assert sum((await look(stage)).tries.values()) == 0
+    sessions = Counter(
+        request.user_agent
+        for request in stage.simulator.marketplace.requests(restarted)
+        if request.endpoint == "session"
+    )
+    assert max(sessions.values()) == 1
 
 
-def test_a_start_whose_tokens_are_all_void_gets_a_new_one_for_the_same_question(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.leave_agents(AGENTS)
-        (seller_id,) = await stage.register()
-        async with stage.serving() as service:
-            await stage.crawl_all(service, [seller_id])
-            for number in range(2, 7):
-                stage.simulator.marketplace.restart(now(stage))
-                asked = now(stage)
-                assert await stage.start(service, seller_id) is not None
-                run = (await stage.executions())[-1]
-                assert (run.status, run.start_tries) == (ExecutionStatus.RUNNING, 0)
-                assert run.failure is None
-                assert len(stage.simulator.marketplace.requests(asked)) <= 2 * AGENTS
-                await until_over(stage, service, number)
-            await check_afterwards(stage, 6)
-            await check_health(stage)
-
-    play(migrated_template, story, settings=calm_settings(), sellers=1, products=5)
-
-
-def test_a_start_that_got_a_new_token_and_finds_no_free_slot_waits_for_one(migrated_template: Path) -> None:
-    # The rejected token was replaced, so it is neither a failed try nor the cause any more.
-    async def story(stage: Stage) -> None:
-        await stage.leave_agents(1)
-        (seller_id,) = await stage.register()
-        async with stage.serving() as service:
-            await stage.start(service, seller_id)
+@simulated(settings=calm_settings(), sellers=1, products=5)
+async def test_a_start_whose_tokens_are_all_void_gets_a_new_one_for_the_same_question(stage: ServiceWorld) -> None:
+    await stage.leave_agents(AGENTS)
+    (seller_id,) = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.crawl_all(service, [seller_id])
+        for number in range(2, 7):
             stage.simulator.marketplace.restart(now(stage))
-            await stage.start(service, seller_id)
-            waiting = (await stage.executions())[-1]
-            assert (waiting.status, waiting.start_tries) == (ExecutionStatus.PENDING, 0)
-            assert waiting.failure is not None
-            assert waiting.failure.code is FailureCode.NO_FREE_AGENT
-            assert waiting.next_start_at is not None
-            window = timedelta(seconds=stage.settings.window_seconds)
-            assert stage.clock.now() < waiting.next_start_at <= stage.clock.now() + window, "when the window has room"
-            await stage.clock.sleep(2 * window.total_seconds())
-            assert (await stage.executions())[-1].all_succeeded
+            asked = now(stage)
+            assert await stage.start(service, seller_id) is not None
+            run = (await stage.executions())[-1]
+            assert (run.status, run.start_tries) == (ExecutionStatus.RUNNING, 0)
+            assert run.failure is None
+            assert len(stage.simulator.marketplace.requests(asked)) <= 2 * AGENTS
+            await until_over(stage, service, number)
+        await check_afterwards(stage, 6)
+        await check_health(stage)
 
-    play(migrated_template, story, settings=calm_settings(WINDOW_LIMIT=2), sellers=1, products=0)
+
+@simulated(settings=calm_settings(WINDOW_LIMIT=2), sellers=1, products=0)
+async def test_a_start_that_got_a_new_token_and_finds_no_free_slot_waits_for_one(stage: ServiceWorld) -> None:
+    # The rejected token was replaced, so it is neither a failed try nor the cause any more.
+    await stage.leave_agents(1)
+    (seller_id,) = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.start(service, seller_id)
+        stage.simulator.marketplace.restart(now(stage))
+        await stage.start(service, seller_id)
+        waiting = (await stage.executions())[-1]
+        assert (waiting.status, waiting.start_tries) == (ExecutionStatus.PENDING, 0)
+        assert waiting.failure is not None
+        assert waiting.failure.code is FailureCode.NO_FREE_AGENT
+        assert waiting.next_start_at is not None
+        window = timedelta(seconds=stage.settings.window_seconds)
+        assert stage.clock.now() < waiting.next_start_at <= stage.clock.now() + window, "when the window has room"
+        await stage.clock.sleep(2 * window.total_seconds())
+        assert (await stage.executions())[-1].all_succeeded
 
 
 @pytest.mark.parametrize(("identities", "products"), [(10, 1), (4, 30)], ids=["rarely used", "often used"])
 def test_an_identity_that_is_answered_401_with_fresh_tokens_too_loses_health_and_nobody_else_does(
     migrated_template: Path, identities: int, products: int
 ) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(identities)
-        sellers = await stage.register()
-        banned = (await agents(stage))[0].user_agent
+        sellers = await stage.register_all()
+        banned = (await stage.agents())[0].user_agent
         plan(stage, FaultKind.UNAUTHORISED, 1000 * HOUR, user_agent=banned)
         async with stage.serving() as service:
 
             async def is_charged() -> bool:
-                (one,) = [agent for agent in await agents(stage) if agent.user_agent == banned]
+                (one,) = [agent for agent in await stage.agents() if agent.user_agent == banned]
                 return one.health_score < 100 or one.status.value != "AVAILABLE"
 
             runs = 0
@@ -291,98 +283,90 @@ def test_an_identity_that_is_answered_401_with_fresh_tokens_too_loses_health_and
 
 
 @pytest.mark.parametrize("seconds", [20.0, 10 * MINUTE, 3 * HOUR])
-def test_an_outage_in_the_middle_of_a_run_fails_no_task_and_costs_a_handful_of_requests(
-    migrated_template: Path, seconds: float
+@simulated(settings=calm_settings(RUN_DEADLINE_SECONDS=1800), sellers=2, products=40)
+async def test_an_outage_in_the_middle_of_a_run_fails_no_task_and_costs_a_handful_of_requests(
+    stage: ServiceWorld, seconds: float
 ) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.leave_agents(AGENTS)
-        sellers = await stage.register()
-        async with stage.serving() as service:
-            await begin_runs(stage, service, sellers, asked=30)
-            assert await stage.count(OPEN_TASKS) > 20
-            outage = plan(stage, FaultKind.REFUSED, seconds)
-            await stage.clock.sleep(seconds - 1)
+    await stage.leave_agents(AGENTS)
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await begin_runs(stage, service, sellers, asked=30)
+        assert await stage.count(OPEN_TASKS) > 20
+        outage = plan(stage, FaultKind.REFUSED, seconds)
+        await stage.clock.sleep(seconds - 1)
 
-            seen = await look(stage)
-            assert seen.run_states == {ExecutionStatus.RUNNING: 2}, "runs wait"
-            assert seen.open_endpoints & {Endpoint.DETAIL, Endpoint.OPTIONS}
-            for endpoint in seen.open_endpoints:
-                seen.check_cause(endpoint)
-            for code, away in await causes(stage):
-                assert (code, away in seen.open_endpoints) == ("CIRCUIT_OPEN", True)
-            assert len(await causes(stage)) == 2
-            seen.check_nothing_is_charged()
-            check_cost(stage, outage)
+        seen = await look(stage)
+        assert seen.run_states == {ExecutionStatus.RUNNING: 2}, "runs wait"
+        assert seen.open_endpoints & {Endpoint.DETAIL, Endpoint.OPTIONS}
+        for endpoint in seen.open_endpoints:
+            seen.check_cause(endpoint)
+        for code, away in await causes(stage):
+            assert (code, away in seen.open_endpoints) == ("CIRCUIT_OPEN", True)
+        assert len(await causes(stage)) == 2
+        seen.check_nothing_is_charged()
+        check_cost(stage, outage)
 
-            await until_over(stage, service, 2)
-            await check_afterwards(stage, 2)
-            await check_health(stage)
-
-    # The run's deadline is shorter than the longest outage: it does not count the time the marketplace was away.
-    settings = calm_settings(RUN_DEADLINE_SECONDS=1800)
-    play(migrated_template, story, settings=settings, sellers=2, products=40)
+        await until_over(stage, service, 2)
+        await check_afterwards(stage, 2)
+        await check_health(stage)
 
 
-def test_an_outage_of_the_options_alone_stops_the_options_alone(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.leave_agents(AGENTS)
-        sellers = await stage.register()
-        async with stage.serving() as service:
-            await begin_runs(stage, service, sellers, asked=10)
-            outage = plan(stage, FaultKind.ERROR, HOUR, endpoint="options")
-            await stage.clock.sleep(HOUR - 1)
+@simulated(settings=calm_settings(), sellers=1, products=40)
+async def test_an_outage_of_the_options_alone_stops_the_options_alone(stage: ServiceWorld) -> None:
+    await stage.leave_agents(AGENTS)
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await begin_runs(stage, service, sellers, asked=10)
+        outage = plan(stage, FaultKind.ERROR, HOUR, endpoint="options")
+        await stage.clock.sleep(HOUR - 1)
 
-            seen = await look(stage)
-            assert seen.open_endpoints == {Endpoint.OPTIONS}
-            seen.check_cause(Endpoint.OPTIONS)
-            failure = seen.circuits[Endpoint.OPTIONS].failure
-            assert failure is not None
-            assert failure.code == "SERVER_ERROR"
-            assert await causes(stage) == [("CIRCUIT_OPEN", "options")]
-            seen.check_nothing_is_charged()
-            assert seen.run_states == {ExecutionStatus.RUNNING: 1}
-            waiting = await stage.count(f"{OPEN_TASKS} AND task_type = 'PRODUCT_DETAIL'")
-            assert waiting == 0, "details were read meanwhile"
-            answered = [request for request in requests_during(stage, outage) if request.endpoint == "options"]
-            assert 0 < len(answered) <= a_handful(HOUR)
+        seen = await look(stage)
+        assert seen.open_endpoints == {Endpoint.OPTIONS}
+        seen.check_cause(Endpoint.OPTIONS)
+        failure = seen.circuits[Endpoint.OPTIONS].failure
+        assert failure is not None
+        assert failure.code == "SERVER_ERROR"
+        assert await causes(stage) == [("CIRCUIT_OPEN", "options")]
+        seen.check_nothing_is_charged()
+        assert seen.run_states == {ExecutionStatus.RUNNING: 1}
+        waiting = await stage.count(f"{OPEN_TASKS} AND task_type = 'PRODUCT_DETAIL'")
+        assert waiting == 0, "details were read meanwhile"
+        answered = [request for request in requests_during(stage, outage) if request.endpoint == "options"]
+        assert 0 < len(answered) <= a_handful(HOUR)
 
-            await until_over(stage, service, 1)
-            await check_afterwards(stage, 1)
-            await check_health(stage)
-
-    play(migrated_template, story, settings=calm_settings(), sellers=1, products=40)
+        await until_over(stage, service, 1)
+        await check_afterwards(stage, 1)
+        await check_health(stage)
 
 
-def test_an_outage_of_the_token_page_alone_costs_no_task(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.leave_agents(AGENTS)
-        sellers = await stage.register()
-        async with stage.serving() as service:
-            await begin_runs(stage, service, sellers, asked=10)
-            stage.simulator.marketplace.restart(now(stage))
-            outage = plan(stage, FaultKind.ERROR, HOUR, endpoint="session")
-            await stage.clock.sleep(HOUR - 1)
+@simulated(settings=calm_settings(), sellers=1, products=40)
+async def test_an_outage_of_the_token_page_alone_costs_no_task(stage: ServiceWorld) -> None:
+    await stage.leave_agents(AGENTS)
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await begin_runs(stage, service, sellers, asked=10)
+        stage.simulator.marketplace.restart(now(stage))
+        outage = plan(stage, FaultKind.ERROR, HOUR, endpoint="session")
+        await stage.clock.sleep(HOUR - 1)
 
-            seen = await look(stage)
-            seen.check_cause(Endpoint.TOKEN)
-            assert await causes(stage) == [("CIRCUIT_OPEN", "token")]
-            seen.check_nothing_is_charged()
-            assert seen.run_states == {ExecutionStatus.RUNNING: 1}
-            check_cost(stage, outage)
+        seen = await look(stage)
+        seen.check_cause(Endpoint.TOKEN)
+        assert await causes(stage) == [("CIRCUIT_OPEN", "token")]
+        seen.check_nothing_is_charged()
+        assert seen.run_states == {ExecutionStatus.RUNNING: 1}
+        check_cost(stage, outage)
 
-            await until_over(stage, service, 1)
-            await check_afterwards(stage, 1)
-            await check_health(stage)
-
-    play(migrated_template, story, settings=calm_settings(), sellers=1, products=40)
+        await until_over(stage, service, 1)
+        await check_afterwards(stage, 1)
+        await check_health(stage)
 
 
 @pytest.mark.parametrize("products", [1, 2])
 def test_the_last_products_of_a_run_do_not_fail_in_an_outage_either(migrated_template: Path, products: int) -> None:
     # Too few to tell an outage from broken products by their number alone.
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        (seller_id,) = await stage.register()
+        (seller_id,) = await stage.register_all()
         async with stage.serving() as service:
             await stage.start(service, seller_id)
             service.nudge()
@@ -405,9 +389,9 @@ def test_the_last_products_of_a_run_do_not_fail_in_an_outage_either(migrated_tem
 def test_one_product_that_is_always_answered_500_fails_after_its_tries_and_opens_no_circuit(
     migrated_template: Path,
 ) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        (seller_id,) = await stage.register()
+        (seller_id,) = await stage.register_all()
         item_no = stage.simulator.world.listing(seller_id)[3]
         outage = plan(stage, FaultKind.ERROR, 1000 * HOUR, endpoint="detail", item_no=item_no)
         async with stage.serving() as service:
@@ -435,99 +419,88 @@ def test_one_product_that_is_always_answered_500_fails_after_its_tries_and_opens
 
 
 @pytest.mark.parametrize("endpoint", ["detail", "options"])
-def test_one_bad_product_that_nobody_else_asks_beside_ends_within_minutes(
-    migrated_template: Path, endpoint: str
+@simulated(settings=calm_settings(), sellers=1, products=3)
+async def test_one_bad_product_that_nobody_else_asks_beside_ends_within_minutes(
+    stage: ServiceWorld, endpoint: str
 ) -> None:
     """Its tries are spent when the rest of the run is over: another product is asked to tell it from an outage."""
-
-    async def story(stage: Stage) -> None:
-        await stage.leave_agents(AGENTS)
-        (seller_id,) = await stage.register()
-        item_no = stage.simulator.world.listing(seller_id)[0]
-        plan(stage, FaultKind.ERROR, 1000 * HOUR, endpoint=endpoint, item_no=item_no)
-        async with stage.serving() as service:
-            await stage.start(service, seller_id)
-            service.nudge()
-            await stage.clock.sleep(5 * MINUTE)
-            await stage.settle(service)
-        (run,) = await stage.executions()
-        assert (run.status, run.failed_tasks) == (ExecutionStatus.COMPLETED, 1)
-        assert (await look(stage)).open_endpoints == set()
-
-    play(migrated_template, story, settings=calm_settings(), sellers=1, products=3)
+    await stage.leave_agents(AGENTS)
+    (seller_id,) = await stage.register_all()
+    item_no = stage.simulator.world.listing(seller_id)[0]
+    plan(stage, FaultKind.ERROR, 1000 * HOUR, endpoint=endpoint, item_no=item_no)
+    async with stage.serving() as service:
+        await stage.start(service, seller_id)
+        service.nudge()
+        await stage.clock.sleep(5 * MINUTE)
+        await stage.settle(service)
+    (run,) = await stage.executions()
+    assert (run.status, run.failed_tasks) == (ExecutionStatus.COMPLETED, 1)
+    assert (await look(stage)).open_endpoints == set()
 
 
 # Too many requests, says the marketplace, whoever asks.
 
 
-def test_429_for_everybody_for_an_hour_opens_the_pool_breaker_and_no_task_fails(migrated_template: Path) -> None:
+@simulated(settings=calm_settings(AGENT_SUSPENSION_SECONDS=REST, BREAKER_OPEN_SECONDS=300), sellers=1, products=5)
+async def test_429_for_everybody_for_an_hour_opens_the_pool_breaker_and_no_task_fails(stage: ServiceWorld) -> None:
     # Ten tasks and ten identities: each task meets far more refusals than it may make requests of its own.
-    async def story(stage: Stage) -> None:
-        await stage.leave_agents(AGENTS)
-        sellers = await stage.register()
-        async with stage.serving() as service:
-            await begin_runs(stage, service, sellers, asked=2)
-            outage = plan(stage, FaultKind.STORM, HOUR)
-            await stage.clock.sleep(REST / 2)
-            assert (await breaker(stage)).state is not CircuitState.CLOSED, "everybody rests"
-            assert await causes(stage) == [("POOL_BREAKER_OPEN", None)]
-            await stage.clock.sleep(HOUR - REST / 2 - 1)
+    await stage.leave_agents(AGENTS)
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await begin_runs(stage, service, sellers, asked=2)
+        outage = plan(stage, FaultKind.STORM, HOUR)
+        await stage.clock.sleep(REST / 2)
+        assert (await breaker(stage)).state is not CircuitState.CLOSED, "everybody rests"
+        assert await causes(stage) == [("POOL_BREAKER_OPEN", None)]
+        await stage.clock.sleep(HOUR - REST / 2 - 1)
 
-            seen = await look(stage)
-            assert (seen.failed_tasks, sum(seen.tries.values())) == (0, 0)
-            assert seen.run_states == {ExecutionStatus.RUNNING: 1}
-            assert seen.open_endpoints == set(), "429 is an answer: the endpoints are not away"
-            spent = Counter(request.user_agent for request in requests_during(stage, outage) if request.status == 429)
-            assert max(spent.values()) <= HOUR / REST + 2, "an identity asks again after its rest, not before"
+        seen = await look(stage)
+        assert (seen.failed_tasks, sum(seen.tries.values())) == (0, 0)
+        assert seen.run_states == {ExecutionStatus.RUNNING: 1}
+        assert seen.open_endpoints == set(), "429 is an answer: the endpoints are not away"
+        spent = Counter(request.user_agent for request in requests_during(stage, outage) if request.status == 429)
+        assert max(spent.values()) <= HOUR / REST + 2, "an identity asks again after its rest, not before"
 
-            await until_over(stage, service, 1)
-            await check_afterwards(stage, 1)
-            await stage.until(lambda: all_available(stage), service)
-
-    settings = calm_settings(AGENT_SUSPENSION_SECONDS=REST, BREAKER_OPEN_SECONDS=300)
-    play(migrated_template, story, settings=settings, sellers=1, products=5)
+        await until_over(stage, service, 1)
+        await check_afterwards(stage, 1)
+        await stage.until(lambda: all_available(stage), service)
 
 
-def test_a_run_due_while_everybody_is_answered_429_starts_when_that_is_over(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.leave_agents(AGENTS)
-        await stage.register(every=DAILY, due=stage.clock.now() + timedelta(seconds=60))
-        async with stage.serving(schedules=True) as service:
-            await stage.clock.sleep(50)
-            plan(stage, FaultKind.STORM, HOUR)
-            await stage.clock.sleep(HOUR)
-            await until_over(stage, service, 1)
-            await check_afterwards(stage, 1)
-        assert await stage.notes("schedule.skip") == []
-
-    settings = calm_settings(AGENT_SUSPENSION_SECONDS=REST, BREAKER_OPEN_SECONDS=300)
-    play(migrated_template, story, settings=settings, sellers=1, products=8)
+@simulated(settings=calm_settings(AGENT_SUSPENSION_SECONDS=REST, BREAKER_OPEN_SECONDS=300), sellers=1, products=8)
+async def test_a_run_due_while_everybody_is_answered_429_starts_when_that_is_over(stage: ServiceWorld) -> None:
+    await stage.leave_agents(AGENTS)
+    await stage.register_all(every=DAILY, due=stage.clock.now() + timedelta(seconds=60))
+    async with stage.serving(schedules=True) as service:
+        await stage.clock.sleep(50)
+        plan(stage, FaultKind.STORM, HOUR)
+        await stage.clock.sleep(HOUR)
+        await until_over(stage, service, 1)
+        await check_afterwards(stage, 1)
+    assert await stage.notes("schedule.skip") == []
 
 
 # Details that cannot be read.
 
 
-def test_details_without_their_main_module_for_ten_minutes_end_in_a_run_without_a_failure(
-    migrated_template: Path,
+@simulated(settings=calm_settings(), sellers=1, products=40)
+async def test_details_without_their_main_module_for_ten_minutes_end_in_a_run_without_a_failure(
+    stage: ServiceWorld,
 ) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.leave_agents(AGENTS)
-        sellers = await stage.register()
-        async with stage.serving() as service:
-            await stage.crawl_all(service, sellers)
-            events = len(stage.simulator.product_server.events())
-            plan(stage, FaultKind.WITHOUT_MODULE, 10 * MINUTE, endpoint="detail")
-            await stage.start(service, sellers[0])
-            service.nudge()
-            await stage.clock.sleep(10 * MINUTE - 1)
-            seen = await look(stage)
-            assert [run.status for run in seen.runs] == [ExecutionStatus.COMPLETED, ExecutionStatus.RUNNING]
-            assert seen.open_endpoints == set(), "it answered"
-            assert await causes(stage) == [("RUN_PAUSED", None)]
+    await stage.leave_agents(AGENTS)
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.crawl_all(service, sellers)
+        events = len(stage.simulator.product_server.events())
+        plan(stage, FaultKind.WITHOUT_MODULE, 10 * MINUTE, endpoint="detail")
+        await stage.start(service, sellers[0])
+        service.nudge()
+        await stage.clock.sleep(10 * MINUTE - 1)
+        seen = await look(stage)
+        assert [run.status for run in seen.runs] == [ExecutionStatus.COMPLETED, ExecutionStatus.RUNNING]
+        assert seen.open_endpoints == set(), "it answered"
+        assert await causes(stage) == [("RUN_PAUSED", None)]
 
-            await until_over(stage, service, 2)
-            await check_afterwards(stage, 2)
-            await check_health(stage)
-        assert len(stage.simulator.product_server.events()) == events, "nothing changed, so nothing is announced"
-
-    play(migrated_template, story, settings=calm_settings(), sellers=1, products=40)
+        await until_over(stage, service, 2)
+        await check_afterwards(stage, 2)
+        await check_health(stage)
+    assert len(stage.simulator.product_server.events()) == events, "nothing changed, so nothing is announced"

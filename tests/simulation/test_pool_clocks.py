@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 from tests.builders import LATER
-from tests.simulation.stage import Stage, settings_of, simulator_of
+from tests.simulated_service import settings_of, simulator_of
+from tests.simulation.service_world import ServiceWorld
 
 from sellerwatch.adapters.permit_marker import PermitMarkerFile
 from sellerwatch.adapters.sql.engine import make_engine
@@ -37,13 +38,13 @@ def the_settings(path: Path) -> Settings:
     )
 
 
-def play_on_file(path: Path, story: Callable[[Stage], Awaitable[None]], products: int = 24) -> None:
+def play_on_file(path: Path, story: Callable[[ServiceWorld], Awaitable[None]], products: int = 24) -> None:
     """As `play`, on a database in a file, whose permits have a mark beside it."""
     loop, settings = VirtualLoop(LATER), the_settings(path)
     simulator = simulator_of(settings, seed=1, sellers=1, products=products)
 
     async def told() -> None:
-        await story(Stage(loop, settings, simulator, open_file(path, loop)))
+        await story(ServiceWorld(loop, settings, simulator, open_file(path, loop)))
 
     run_virtually(told(), loop=loop)
 
@@ -53,7 +54,7 @@ def open_file(path: Path, loop: VirtualLoop) -> SqlStore:
 
 
 @asynccontextmanager
-async def process(stage: Stage, *, kill: bool = False) -> AsyncIterator[Service]:
+async def process(stage: ServiceWorld, *, kill: bool = False) -> AsyncIterator[Service]:
     """A process with its own connection to the file. Killed: whatever it held in memory is gone, nothing is tidied."""
     path = Path(stage.settings.database_url.removeprefix("sqlite:///"))
     store, bystanders = open_file(path, stage.loop), asyncio.all_tasks()
@@ -75,13 +76,13 @@ async def process(stage: Stage, *, kill: bool = False) -> AsyncIterator[Service]
                 store.close()
 
 
-def most(stage: Stage) -> int:
+def most(stage: ServiceWorld) -> int:
     found = stage.simulator.marketplace.stats()
     assert (found["over_budget"], found["over_rate"], found["ignored_retry_after"]) == (0, 0, 0)
     return int(found["most_in_a_window"])
 
 
-def made(stage: Stage) -> int:
+def made(stage: ServiceWorld) -> int:
     return sum(n for what, n in stage.simulator.marketplace.stats()["requests"].items() if what in DATA)
 
 
@@ -90,9 +91,9 @@ DATA = ("list", "detail", "options")
 
 @pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
 def test_a_restart_in_mid_window_goes_on_with_what_is_left(database_file: Path, kill: bool) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        (seller_id,) = await stage.register()
+        (seller_id,) = await stage.register_all()
         async with process(stage, kill=kill) as service:
             await stage.start(service, seller_id)
             await stage.clock.sleep(2)
@@ -113,9 +114,9 @@ def test_a_restart_in_mid_window_goes_on_with_what_is_left(database_file: Path, 
 
 @pytest.mark.parametrize("seconds", [-7200.0, -3600.0, 3600.0, 7200.0])
 def test_a_clock_that_is_set_by_an_hour_opens_no_window(database_file: Path, seconds: float) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        (seller_id,) = await stage.register()
+        (seller_id,) = await stage.register_all()
         async with process(stage) as service:
             await stage.start(service, seller_id)
             await stage.clock.sleep(20)
@@ -135,9 +136,9 @@ def test_a_clock_that_is_set_by_an_hour_opens_no_window(database_file: Path, sec
 
 
 def test_a_second_process_beside_the_first_shares_its_budget(database_file: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        (seller_id,) = await stage.register()
+        (seller_id,) = await stage.register_all()
         async with process(stage) as service, process(stage) as other:
             await stage.start(service, seller_id)
             await stage.settle(service)
@@ -155,9 +156,9 @@ def test_a_database_restored_from_an_older_copy_waits_out_one_window_and_says_so
 ) -> None:
     copy = tmp_path / "copy.db"
 
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        (seller_id,) = await stage.register()
+        (seller_id,) = await stage.register_all()
         async with process(stage) as service:
             await stage.start(service, seller_id)
             await stage.clock.sleep(1)
@@ -191,14 +192,14 @@ def test_a_database_restored_from_an_older_copy_waits_out_one_window_and_says_so
     assert len(told) == 1, "said once"
 
 
-async def _more(stage: Stage, number: int) -> bool:
+async def _more(stage: ServiceWorld, number: int) -> bool:
     return made(stage) > number
 
 
 def test_the_mark_beside_the_database_is_the_highest_permit_ever_given_out(database_file: Path) -> None:
-    async def story(stage: Stage) -> None:
+    async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
-        (seller_id,) = await stage.register()
+        (seller_id,) = await stage.register_all()
         mark = PermitMarkerFile(database_file)
         async with process(stage) as service:
             await stage.start(service, seller_id)

@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.simulated_service import settings_of
 from tests.simulation.altered import Altered, described_by, info_of
-from tests.simulation.stage import Stage, play, settings_of
+from tests.simulation.service_world import ServiceWorld, play, simulated
 
 from sellerwatch.catalog.facts import DetailFacts
 from sellerwatch.catalog.quarantine import Case, CaseKind, CaseStatus
 from sellerwatch.crawling.commands import cancel
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.ports import NoteKind
-from sellerwatch.kernel.ids import ItemNo, ReplayableIds
+from sellerwatch.kernel.ids import ItemNo
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
 from sellerwatch.operations.quarantine import ReleasedCaseView, drop_case, release_case
 from sellerwatch.service.service import Service
@@ -24,32 +25,32 @@ from sellerwatch.simulator.rendering import Redesign
 from sellerwatch.simulator.world import MutationKind
 
 
-async def cases(stage: Stage, status: CaseStatus | None = None) -> Sequence[Case]:
+async def cases(stage: ServiceWorld, status: CaseStatus | None = None) -> Sequence[Case]:
     page = await stage.store.read(lambda tx: tx.quarantine.page(seller_id=None, status=status, cursor=None, limit=100))
     return page.content
 
 
-async def open_case(stage: Stage) -> Case:
+async def open_case(stage: ServiceWorld) -> Case:
     (case,) = await cases(stage, CaseStatus.OPEN)
     return case
 
 
-async def release(stage: Stage, service: Service, case: Case, marketplace: Any = None) -> ReleasedCaseView:
+async def release(stage: ServiceWorld, service: Service, case: Case, marketplace: Any = None) -> ReleasedCaseView:
     """Release a case as an operator does, with the service's parser or another one."""
     session = stage.session(service)
     rules = replace(session.rules, marketplace=marketplace or session.rules.marketplace)
     return await release_case(replace(session, rules=rules), case.case_id)
 
 
-async def drop(stage: Stage, service: Service, case: Case) -> int:
+async def drop(stage: ServiceWorld, service: Service, case: Case) -> int:
     return (await stage.session(service).run(drop_case, case.case_id)).dropped
 
 
-def events(stage: Stage) -> int:
+def events(stage: ServiceWorld) -> int:
     return len(stage.simulator.product_server.events())
 
 
-async def pauses(stage: Stage) -> list[str]:
+async def pauses(stage: ServiceWorld) -> list[str]:
     run = (await stage.executions())[-1]
     notes = await stage.store.read(lambda tx: tx.run_notes.of(run.execution_id))
     return list(notes[NoteKind.PAUSED])
@@ -70,8 +71,8 @@ def retaught(service: Service) -> Retaught:
 
 
 def test_a_redesign_makes_no_event_pauses_the_run_and_other_sellers_go_on(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         redesign = Redesign(as_text=())
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
@@ -99,7 +100,7 @@ def test_a_redesign_makes_no_event_pauses_the_run_and_other_sellers_go_on(migrat
             assert events(stage) == before + 3
             stage.check_world()
 
-    async def _is_paused(stage: Stage) -> bool:
+    async def _is_paused(stage: ServiceWorld) -> bool:
         runs = [run for run in await stage.executions() if run.is_open]
         notes = [await stage.store.read(lambda tx, r=r: tx.run_notes.of(r.execution_id)) for r in runs]  # type: ignore[misc]
         return any(note[NoteKind.PAUSED] for note in notes)
@@ -107,33 +108,31 @@ def test_a_redesign_makes_no_event_pauses_the_run_and_other_sellers_go_on(migrat
     play(migrated_template, story, sellers=2, products=60)
 
 
-def test_releasing_after_the_parser_has_learnt_the_new_names_restores_order(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            stage.simulator.marketplace.renderer.redesign(Redesign(as_text=()))
-            changed = stage.simulator.world.listing(sellers[0])[2]
-            stage.simulator.world.change(changed, stage.rng, "reprice")
-            await stage.crawl(service, sellers)
-            case = await open_case(stage)
-            still = await release(stage, service, case)
-            assert (still.taken, still.unreadable, still.status) == (0, 8, CaseStatus.OPEN)
-            before = events(stage)
-            released = await release(stage, service, case, retaught(service))
-            assert (released.taken, released.unreadable, released.status) == (8, 0, CaseStatus.RELEASED)
-            await stage.settle(service)
-            assert [e.item_no for e in stage.simulator.product_server.events(before)] == [changed]
-            stage.check_world()
-
-    play(migrated_template, story, sellers=1, products=8)
+@simulated(sellers=1, products=8)
+async def test_releasing_after_the_parser_has_learnt_the_new_names_restores_order(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.crawl(service, sellers)
+        stage.simulator.marketplace.renderer.redesign(Redesign(as_text=()))
+        changed = stage.simulator.world.listing(sellers[0])[2]
+        stage.simulator.world.change(changed, stage.rng, "reprice")
+        await stage.crawl(service, sellers)
+        case = await open_case(stage)
+        still = await release(stage, service, case)
+        assert (still.taken, still.unreadable, still.status) == (0, 8, CaseStatus.OPEN)
+        before = events(stage)
+        released = await release(stage, service, case, retaught(service))
+        assert (released.taken, released.unreadable, released.status) == (8, 0, CaseStatus.RELEASED)
+        await stage.settle(service)
+        assert [e.item_no for e in stage.simulator.product_server.events(before)] == [changed]
+        stage.check_world()
 
 
 def test_a_field_that_changes_everywhere_is_held_with_a_sample_and_leaves_the_products_alone(
     migrated_template: Path,
 ) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         door = stage.transport = Altered(stage.transport)
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
@@ -155,10 +154,10 @@ def test_a_field_that_changes_everywhere_is_held_with_a_sample_and_leaves_the_pr
             assert await cases(stage, CaseStatus.OPEN) == [], "nobody is left to decide about"
             stage.check_world()
 
-    async def _held(stage: Stage) -> int:
+    async def _held(stage: ServiceWorld) -> int:
         return await stage.count("SELECT COUNT(*) FROM held_parts")
 
-    async def _products(stage: Stage) -> list[Any]:
+    async def _products(stage: ServiceWorld) -> list[Any]:
         sql = "SELECT item_no, minishop_data_hash, detail_data_hash, option_data_hash, version FROM products ORDER BY 1"
         history = "SELECT COUNT(*) FROM product_changes"
         return await stage.store.read(lambda tx: [*tx.db.rows(sql), *tx.db.rows(history)])
@@ -167,58 +166,54 @@ def test_a_field_that_changes_everywhere_is_held_with_a_sample_and_leaves_the_pr
 
 
 @pytest.mark.parametrize("verb", ["release", "drop"])
-def test_what_a_person_decides_stays_decided(migrated_template: Path, verb: str) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        door = stage.transport = Altered(stage.transport)
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            door.details = described_by("<p>새 설명</p>")
-            await stage.crawl(service, sellers)
-            before, case = events(stage), await open_case(stage)
-            if verb == "release":
-                released = await release(stage, service, case)
-                assert released.taken == released.events == 120
-                await stage.settle(service)
-                assert events(stage) == before + 120
-            else:
-                assert await drop(stage, service, case) == 120
-            await stage.crawl(service, sellers)
-            assert await cases(stage, CaseStatus.OPEN) == []
-            assert events(stage) == before + (120 if verb == "release" else 0)
-            told = stage.simulator.product_server.product(stage.simulator.world.listing(sellers[0])[0])
-            assert told is not None
-            assert (told["descriptionHtml"] == "<p>새 설명</p>") is (verb == "release")
-            # A change of another field of a dropped body is a new body: it is told.
-            item = stage.simulator.world.listing(sellers[0])[5]
-            stage.simulator.world.change(item, stage.rng, "reprice")
-            await stage.crawl(service, sellers)
-            assert stage.simulator.product_server.events()[-1].item_no == item
-
-    play(migrated_template, story, sellers=1, products=120)
+@simulated(sellers=1, products=120)
+async def test_what_a_person_decides_stays_decided(stage: ServiceWorld, verb: str) -> None:
+    sellers = await stage.register_all()
+    door = stage.transport = Altered(stage.transport)
+    async with stage.serving() as service:
+        await stage.crawl(service, sellers)
+        door.details = described_by("<p>새 설명</p>")
+        await stage.crawl(service, sellers)
+        before, case = events(stage), await open_case(stage)
+        if verb == "release":
+            released = await release(stage, service, case)
+            assert released.taken == released.events == 120
+            await stage.settle(service)
+            assert events(stage) == before + 120
+        else:
+            assert await drop(stage, service, case) == 120
+        await stage.crawl(service, sellers)
+        assert await cases(stage, CaseStatus.OPEN) == []
+        assert events(stage) == before + (120 if verb == "release" else 0)
+        told = stage.simulator.product_server.product(stage.simulator.world.listing(sellers[0])[0])
+        assert told is not None
+        assert (told["descriptionHtml"] == "<p>새 설명</p>") is (verb == "release")
+        # A change of another field of a dropped body is a new body: it is told.
+        item = stage.simulator.world.listing(sellers[0])[5]
+        stage.simulator.world.change(item, stage.rng, "reprice")
+        await stage.crawl(service, sellers)
+        assert stage.simulator.product_server.events()[-1].item_no == item
 
 
 @pytest.mark.parametrize("how", ["reprice", "restock"])
-def test_all_prices_or_stocks_may_change_overnight(migrated_template: Path, how: str) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            for item in list(stage.simulator.world.listing(sellers[0])):
-                stage.simulator.world.change(item, stage.rng, how)
-            await stage.crawl(service, sellers)
-            assert await cases(stage) == []
-            stage.check_world()
-
-    play(migrated_template, story, sellers=1, products=60)
+@simulated(sellers=1, products=60)
+async def test_all_prices_or_stocks_may_change_overnight(stage: ServiceWorld, how: str) -> None:
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.crawl(service, sellers)
+        for item in list(stage.simulator.world.listing(sellers[0])):
+            stage.simulator.world.change(item, stage.rng, how)
+        await stage.crawl(service, sellers)
+        assert await cases(stage) == []
+        stage.check_world()
 
 
 @pytest.mark.parametrize("products", [10, 80])
 def test_changes_of_a_few_products_are_told_once_enough_or_all_have_been_judged(
     migrated_template: Path, products: int
 ) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
             changed = list(stage.simulator.world.listing(sellers[0]))[:5]
@@ -235,8 +230,8 @@ def test_changes_of_a_few_products_are_told_once_enough_or_all_have_been_judged(
 
 
 def test_a_run_that_is_cut_short_still_has_what_it_found_judged(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         await stage.leave_agents(3)
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
@@ -245,15 +240,16 @@ def test_a_run_that_is_cut_short_still_has_what_it_found_judged(migrated_templat
             run = await stage.start(service, sellers[0])
             assert run is not None
             await stage.until(lambda: _pending(stage))
-            draw, now, rules = ReplayableIds(stage.ids), stage.clock.now(), service.crawl.rules
-            await stage.store.transact(lambda tx: cancel(tx, run, rules, actor="kim", ids=draw.replay(), now=now))
+            await stage.transact_with_ids(
+                lambda tx, ids: cancel(tx, run, service.crawl.rules, actor="kim", ids=ids, now=stage.now)
+            )
             await stage.clock.sleep(400)
             assert await stage.count("SELECT COUNT(*) FROM held_parts WHERE status = 'PENDING'") == 0
             assert events(stage) > before
             await stage.crawl(service, sellers)
             stage.check_world()
 
-    async def _pending(stage: Stage) -> bool:
+    async def _pending(stage: ServiceWorld) -> bool:
         return await stage.count("SELECT COUNT(*) FROM held_parts WHERE status = 'PENDING'") > 0
 
     play(
@@ -266,8 +262,8 @@ def test_a_run_that_is_cut_short_still_has_what_it_found_judged(migrated_templat
 
 
 def test_one_answer_of_another_shape_is_held_and_overtaken_by_the_next_good_one(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         door = stage.transport = Altered(stage.transport)
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
@@ -290,24 +286,22 @@ def test_one_answer_of_another_shape_is_held_and_overtaken_by_the_next_good_one(
     play(migrated_template, story, sellers=1, products=10)
 
 
-def test_a_new_products_unreadable_detail_is_taken_in_by_a_release(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        stage.simulator.marketplace.renderer.redesign(Redesign(as_text=()))
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            assert events(stage) == 0
-            await release(stage, service, await open_case(stage), retaught(service))
-            await stage.settle(service)
-            assert events(stage) == 6
-            stage.check_world()
-
-    play(migrated_template, story, sellers=1, products=6)
+@simulated(sellers=1, products=6)
+async def test_a_new_products_unreadable_detail_is_taken_in_by_a_release(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    stage.simulator.marketplace.renderer.redesign(Redesign(as_text=()))
+    async with stage.serving() as service:
+        await stage.crawl(service, sellers)
+        assert events(stage) == 0
+        await release(stage, service, await open_case(stage), retaught(service))
+        await stage.settle(service)
+        assert events(stage) == 6
+        stage.check_world()
 
 
 def test_fields_the_contract_does_not_have_are_in_the_drift_report(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         door = stage.transport = Altered(stage.transport)
 
         def richer(detail: Any) -> Any:
@@ -325,19 +319,18 @@ def test_fields_the_contract_does_not_have_are_in_the_drift_report(migrated_temp
     play(migrated_template, story, sellers=1, products=40)
 
 
-def test_a_body_equal_to_the_last_one_is_not_stored_again_and_a_policy_keeps_its_peace(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            bodies = await stage.count("SELECT COUNT(*) FROM product_raw_data")
-            before = events(stage)
-            await stage.crawl(service, sellers)
-            assert await stage.count("SELECT COUNT(*) FROM product_raw_data") == bodies
-            for item in list(stage.simulator.world.listing(sellers[0])):
-                stage.simulator.world.change(item, stage.rng, "reprice")
-            await stage.crawl(service, sellers)
-            assert events(stage) == before, "prices are ignored"
-
-    settings = settings_of(FIELD_POLICIES="prices=ignore, stock=ignore, soldOut=ignore")
-    play(migrated_template, story, settings=settings, sellers=1, products=10)
+@simulated(settings=settings_of(FIELD_POLICIES="prices=ignore, stock=ignore, soldOut=ignore"), sellers=1, products=10)
+async def test_a_body_equal_to_the_last_one_is_not_stored_again_and_a_policy_keeps_its_peace(
+    stage: ServiceWorld,
+) -> None:
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.crawl(service, sellers)
+        bodies = await stage.count("SELECT COUNT(*) FROM product_raw_data")
+        before = events(stage)
+        await stage.crawl(service, sellers)
+        assert await stage.count("SELECT COUNT(*) FROM product_raw_data") == bodies
+        for item in list(stage.simulator.world.listing(sellers[0])):
+            stage.simulator.world.change(item, stage.rng, "reprice")
+        await stage.crawl(service, sellers)
+        assert events(stage) == before, "prices are ignored"

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from tests.builders import a_context
+from tests.simulated_service import settings_of
 from tests.simulation.altered import Altered, described_by, info_of
-from tests.simulation.stage import Stage, play, settings_of
+from tests.simulation.service_world import ServiceWorld, play, simulated
 from tests.simulation.test_losses import vanish
 
 from sellerwatch.catalog.quarantine import Case, CaseKind, CaseStatus
@@ -18,7 +19,7 @@ from sellerwatch.crawling.commands import cancel, retry_execution
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.ports import NoteKind
 from sellerwatch.crawling.recheck import recheck_at
-from sellerwatch.kernel.ids import ReplayableIds, SellerId
+from sellerwatch.kernel.ids import SellerId
 from sellerwatch.service.service import Service
 from sellerwatch.simulator.chaos import PROFILES
 
@@ -26,31 +27,31 @@ TEN_MINUTES = 600.0
 PERIOD = 300.0
 
 
-async def cases(stage: Stage, kind: CaseKind = CaseKind.UNREADABLE) -> Sequence[Case]:
+async def cases(stage: ServiceWorld, kind: CaseKind = CaseKind.UNREADABLE) -> Sequence[Case]:
     found = await stage.store.read(lambda tx: tx.quarantine.page(seller_id=None, status=None, cursor=None, limit=100))
     return [case for case in found.content if case.kind is kind]
 
 
-async def newest(stage: Stage) -> Execution:
+async def newest(stage: ServiceWorld) -> Execution:
     return (await stage.executions())[-1]
 
 
-async def is_paused(stage: Stage) -> bool:
+async def is_paused(stage: ServiceWorld) -> bool:
     run = await newest(stage)
     notes = await stage.store.read(lambda tx: tx.run_notes.of(run.execution_id))
     return run.is_open and bool(notes[NoteKind.PAUSED])
 
 
-async def planned(stage: Stage) -> datetime | None:
+async def planned(stage: ServiceWorld) -> datetime | None:
     run = await newest(stage)
     return await stage.store.read(lambda tx: recheck_at(tx, tx.run_notes.of(run.execution_id)))
 
 
-async def resolutions(stage: Stage) -> int:
+async def resolutions(stage: ServiceWorld) -> int:
     return await stage.count("SELECT COUNT(*) FROM audit WHERE action = 'quarantine.resolve' AND actor = 'scheduler'")
 
 
-async def pause(stage: Stage, service: Service, seller_id: SellerId) -> None:
+async def pause(stage: ServiceWorld, service: Service, seller_id: SellerId) -> None:
     """A run whose details come without their main module, until it is paused and has nothing in flight."""
     stage.simulator.marketplace.chaos.become(PROFILES["moduleless"])
     await stage.start(service, seller_id)
@@ -59,12 +60,12 @@ async def pause(stage: Stage, service: Service, seller_id: SellerId) -> None:
     await stage.clock.sleep(30)
 
 
-def asked(stage: Stage) -> int:
+def asked(stage: ServiceWorld) -> int:
     requests = stage.simulator.marketplace.stats()["requests"]
     return int(requests["list"] + requests["detail"] + requests["options"])
 
 
-def be_well(stage: Stage) -> None:
+def be_well(stage: ServiceWorld) -> None:
     stage.simulator.marketplace.chaos.become(PROFILES["calm"])
 
 
@@ -74,8 +75,8 @@ def test_a_run_without_readable_details_for_ten_minutes_heals_and_is_right(
 ) -> None:
     """With few products nothing but the unreadable ones is left to do: the run must not end without them."""
 
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
             before = len(stage.simulator.product_server.events())
@@ -112,45 +113,41 @@ def test_a_run_without_readable_details_for_ten_minutes_heals_and_is_right(
     play(migrated_template, story, sellers=1, products=products)
 
 
-def test_the_first_run_of_a_seller_heals_too(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        async with stage.serving() as service:
-            await pause(stage, service, sellers[0])
-            assert stage.simulator.product_server.events() == []
-            be_well(stage)
-            await stage.settle(service)
-            assert (await newest(stage)).all_succeeded
-            assert len(stage.simulator.product_server.events()) == 40
-            stage.check_world()
-
-    play(migrated_template, story, sellers=1, products=40)
+@simulated(sellers=1, products=40)
+async def test_the_first_run_of_a_seller_heals_too(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await pause(stage, service, sellers[0])
+        assert stage.simulator.product_server.events() == []
+        be_well(stage)
+        await stage.settle(service)
+        assert (await newest(stage)).all_succeeded
+        assert len(stage.simulator.product_server.events()) == 40
+        stage.check_world()
 
 
-def test_a_run_that_stays_unreadable_stays_paused_and_costs_three_requests_a_period(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            before = len(stage.simulator.product_server.events())
-            await pause(stage, service, sellers[0])
-            spent, periods = asked(stage), 20
-            await stage.clock.sleep(periods * PERIOD)
-            assert await is_paused(stage)
-            assert 3 * (periods - 1) <= asked(stage) - spent <= 3 * (periods + 1)
-            (case,) = await cases(stage)
-            assert case.status is CaseStatus.OPEN
-            assert len(stage.simulator.product_server.events()) == before
-            tried = "SELECT COUNT(*) FROM crawler_tasks WHERE task_type = 'PRODUCT_DETAIL' AND attempt > 1"
-            assert await stage.count(tried) >= 10, "every unread product has its turn"
-            await stage.check_books()
-
-    play(migrated_template, story, sellers=1, products=40)
+@simulated(sellers=1, products=40)
+async def test_a_run_that_stays_unreadable_stays_paused_and_costs_three_requests_a_period(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.crawl(service, sellers)
+        before = len(stage.simulator.product_server.events())
+        await pause(stage, service, sellers[0])
+        spent, periods = asked(stage), 20
+        await stage.clock.sleep(periods * PERIOD)
+        assert await is_paused(stage)
+        assert 3 * (periods - 1) <= asked(stage) - spent <= 3 * (periods + 1)
+        (case,) = await cases(stage)
+        assert case.status is CaseStatus.OPEN
+        assert len(stage.simulator.product_server.events()) == before
+        tried = "SELECT COUNT(*) FROM crawler_tasks WHERE task_type = 'PRODUCT_DETAIL' AND attempt > 1"
+        assert await stage.count(tried) >= 10, "every unread product has its turn"
+        await stage.check_books()
 
 
 def test_a_case_about_changed_values_stays_for_a_person(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         door = stage.transport = Altered(stage.transport)
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
@@ -177,33 +174,31 @@ def test_a_case_about_changed_values_stays_for_a_person(migrated_template: Path)
     play(migrated_template, story, sellers=1, products=70)
 
 
-def test_unreadable_list_pages_heal_and_no_product_is_taken_for_gone(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        door = stage.transport = Altered(stage.transport)
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            before = len(stage.simulator.product_server.events())
-            door.lists = lambda _, page: {"total": page["count"], "items": page["items"]}
-            await stage.start(service, sellers[0])
-            service.nudge()
-            await stage.until(lambda: is_paused(stage), service)
-            await stage.clock.sleep(TEN_MINUTES)
-            assert await is_paused(stage)
-            door.stop()
-            await stage.settle(service)
-            run = await newest(stage)
-            assert (run.all_succeeded, run.list_total) == (True, 24)
-            assert len(stage.simulator.product_server.events()) == before
-            assert await stage.count("SELECT COUNT(*) FROM removals") == 0
-            stage.check_world()
-
-    play(migrated_template, story, settings=settings_of(PAGE_SIZE=2), sellers=1, products=24)
+@simulated(settings=settings_of(PAGE_SIZE=2), sellers=1, products=24)
+async def test_unreadable_list_pages_heal_and_no_product_is_taken_for_gone(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    door = stage.transport = Altered(stage.transport)
+    async with stage.serving() as service:
+        await stage.crawl(service, sellers)
+        before = len(stage.simulator.product_server.events())
+        door.lists = lambda _, page: {"total": page["count"], "items": page["items"]}
+        await stage.start(service, sellers[0])
+        service.nudge()
+        await stage.until(lambda: is_paused(stage), service)
+        await stage.clock.sleep(TEN_MINUTES)
+        assert await is_paused(stage)
+        door.stop()
+        await stage.settle(service)
+        run = await newest(stage)
+        assert (run.all_succeeded, run.list_total) == (True, 24)
+        assert len(stage.simulator.product_server.events()) == before
+        assert await stage.count("SELECT COUNT(*) FROM removals") == 0
+        stage.check_world()
 
 
 def test_products_that_stay_odd_do_not_keep_the_others_from_healing(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         door = stage.transport = Altered(stage.transport)
         world = stage.simulator.world
         async with stage.serving() as service:
@@ -234,8 +229,8 @@ def test_products_that_stay_odd_do_not_keep_the_others_from_healing(migrated_tem
 
 
 def test_two_kinds_of_problem_heal_one_after_the_other(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         door = stage.transport = Altered(stage.transport)
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
@@ -264,74 +259,64 @@ def test_two_kinds_of_problem_heal_one_after_the_other(migrated_template: Path) 
 
 
 @pytest.mark.parametrize("seconds", [60.0, 300.5, 301.0, 305.0])
-def test_a_killed_process_loses_no_recheck(migrated_template: Path, seconds: float) -> None:
+@simulated(sellers=1, products=30)
+async def test_a_killed_process_loses_no_recheck(stage: ServiceWorld, seconds: float) -> None:
     """Killed while the run is paused, and while the answers of its first re-check are on their way."""
+    sellers = await stage.register_all()
+    stage.simulator.marketplace.chaos.become(PROFILES["moduleless"].with_latency(800))
+    async with stage.service() as service:
+        await stage.start(service, sellers[0])
+    await vanish(stage, seconds)
+    assert await is_paused(stage)
+    be_well(stage)
+    async with stage.serving() as service:
+        await stage.settle(service)
+        assert (await newest(stage)).all_succeeded
+        stage.check_world()
+    await stage.check_books()
 
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        stage.simulator.marketplace.chaos.become(PROFILES["moduleless"].with_latency(800))
-        async with stage.service() as service:
-            await stage.start(service, sellers[0])
-        await vanish(stage, seconds)
-        assert await is_paused(stage)
-        be_well(stage)
-        async with stage.serving() as service:
-            await stage.settle(service)
-            assert (await newest(stage)).all_succeeded
-            stage.check_world()
+
+@simulated(settings=settings_of(RUN_DEADLINE_SECONDS=3600), sellers=1, products=30)
+async def test_a_run_whose_deadline_passes_while_it_is_paused_fails_as_before(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await pause(stage, service, sellers[0])
+        await stage.clock.sleep(2 * 3600)
+        run = await newest(stage)
+        assert run.status is ExecutionStatus.FAILED
+        spent = asked(stage)
+        await stage.clock.sleep(3600)
+        assert asked(stage) == spent, "a run that is over is not re-checked"
         await stage.check_books()
 
-    play(migrated_template, story, sellers=1, products=30)
+
+@simulated(sellers=1, products=30)
+async def test_a_cancelled_run_that_is_retried_is_rechecked_again(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await pause(stage, service, sellers[0])
+        run, rules, deadline = await newest(stage), service.crawl.rules, service.crawl.deadline
+        await stage.transact_with_ids(
+            lambda tx, ids: cancel(tx, run.execution_id, rules, actor="kim", ids=ids, now=stage.now)
+        )
+        be_well(stage)
+        await stage.clock.sleep(60)
+        again = stage.clock.now()
+        await stage.store.transact(lambda tx: retry_execution(tx, a_context(again), run.execution_id, deadline))
+        await stage.settle(service)
+        assert (await newest(stage)).all_succeeded
+        stage.check_world()
 
 
-def test_a_run_whose_deadline_passes_while_it_is_paused_fails_as_before(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        async with stage.serving() as service:
-            await pause(stage, service, sellers[0])
-            await stage.clock.sleep(2 * 3600)
-            run = await newest(stage)
-            assert run.status is ExecutionStatus.FAILED
-            spent = asked(stage)
-            await stage.clock.sleep(3600)
-            assert asked(stage) == spent, "a run that is over is not re-checked"
-            await stage.check_books()
-
-    play(migrated_template, story, settings=settings_of(RUN_DEADLINE_SECONDS=3600), sellers=1, products=30)
-
-
-def test_a_cancelled_run_that_is_retried_is_rechecked_again(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        async with stage.serving() as service:
-            await pause(stage, service, sellers[0])
-            run, rules, deadline = await newest(stage), service.crawl.rules, service.crawl.deadline
-            draw, now = ReplayableIds(stage.ids), stage.clock.now()
-            await stage.store.transact(
-                lambda tx: cancel(tx, run.execution_id, rules, actor="kim", ids=draw.replay(), now=now)
-            )
-            be_well(stage)
-            await stage.clock.sleep(60)
-            again = stage.clock.now()
-            await stage.store.transact(lambda tx: retry_execution(tx, a_context(again), run.execution_id, deadline))
-            await stage.settle(service)
-            assert (await newest(stage)).all_succeeded
-            stage.check_world()
-
-    play(migrated_template, story, sellers=1, products=30)
-
-
-def test_a_period_of_one_second_is_kept(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        async with stage.serving() as service:
-            await pause(stage, service, sellers[0])
-            spent = asked(stage)
-            await stage.clock.sleep(20)
-            assert 3 * 8 <= asked(stage) - spent <= 3 * 21
-            be_well(stage)
-            await stage.settle(service)
-            assert (await newest(stage)).all_succeeded
-            stage.check_world()
-
-    play(migrated_template, story, settings=settings_of(QUARANTINE_RECHECK_SECONDS=1), sellers=1, products=30)
+@simulated(settings=settings_of(QUARANTINE_RECHECK_SECONDS=1), sellers=1, products=30)
+async def test_a_period_of_one_second_is_kept(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await pause(stage, service, sellers[0])
+        spent = asked(stage)
+        await stage.clock.sleep(20)
+        assert 3 * 8 <= asked(stage) - spent <= 3 * 21
+        be_well(stage)
+        await stage.settle(service)
+        assert (await newest(stage)).all_succeeded
+        stage.check_world()

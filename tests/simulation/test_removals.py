@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.simulated_service import settings_of
 from tests.simulation.altered import Altered
-from tests.simulation.stage import Stage, play, settings_of
+from tests.simulation.service_world import ServiceWorld, play, simulated
 
 from sellerwatch.catalog.removal import RemovalReason, RemovalStatus
 from sellerwatch.kernel.errors import IllegalMove
@@ -22,11 +23,11 @@ from sellerwatch.service.service import Service
 PAGES = settings_of(PAGE_SIZE=10)
 
 
-def told(stage: Stage, event_type: str) -> list[int]:
+def told(stage: ServiceWorld, event_type: str) -> list[int]:
     return [e.item_no for e in stage.simulator.product_server.events() if e.event_type == event_type]
 
 
-def items(stage: Stage) -> list[int]:
+def items(stage: ServiceWorld) -> list[int]:
     return list(stage.simulator.world.listing(stage.sellers[0]))
 
 
@@ -40,7 +41,7 @@ def without(*gone: int, short: bool = True) -> Callable[[int, Any], Any]:
     return change
 
 
-async def decide(stage: Stage, service: Service, verb: str) -> RemovalId:
+async def decide(stage: ServiceWorld, service: Service, verb: str) -> RemovalId:
     """Confirm or refuse the one removal that is held."""
     page = await stage.store.read(
         lambda tx: tx.removals.page(seller_id=None, status=RemovalStatus.HELD, cursor=None, limit=10)
@@ -54,85 +55,77 @@ async def decide(stage: Stage, service: Service, verb: str) -> RemovalId:
     return removal.removal_id
 
 
-async def removals(stage: Stage) -> list[tuple[RemovalReason, RemovalStatus, int]]:
+async def removals(stage: ServiceWorld) -> list[tuple[RemovalReason, RemovalStatus, int]]:
     page = await stage.store.read(lambda tx: tx.removals.page(seller_id=None, status=None, cursor=None, limit=10))
     return [(removal.reason, removal.status, removal.missing) for removal in page.content]
 
 
-def test_a_product_that_is_gone_is_proved_by_its_detail_and_told_in_the_same_run(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            gone = items(stage)[7]
-            last = stage.simulator.product_server.product(gone)
-            stage.simulator.world.vanish(gone)
-            await stage.crawl(service, sellers)
-            (event,) = stage.simulator.product_server.events(30)
-            assert (event.item_no, event.event_type, event.version) == (gone, "PRODUCT_DELETED", 2)
-            (message,) = await stage.store.read(
-                lambda tx: tx.outbox_queries(OutboxKind.PRODUCT).page(MessageFilter(), None, 1).content
-            )
-            body = read_event(message.payload)
-            assert (body.changes, body.product_data) == ((), last)
-            stage.check_world()
-            await stage.crawl(service, sellers)
-            assert len(stage.simulator.product_server.events()) == 31, "it is told once"
-        await stage.check_books()
-
-    play(migrated_template, story, settings=PAGES, sellers=1, products=30)
+@simulated(settings=PAGES, sellers=1, products=30)
+async def test_a_product_that_is_gone_is_proved_by_its_detail_and_told_in_the_same_run(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.crawl(service, sellers)
+        gone = items(stage)[7]
+        last = stage.simulator.product_server.product(gone)
+        stage.simulator.world.vanish(gone)
+        await stage.crawl(service, sellers)
+        (event,) = stage.simulator.product_server.events(30)
+        assert (event.item_no, event.event_type, event.version) == (gone, "PRODUCT_DELETED", 2)
+        (message,) = await stage.store.read(
+            lambda tx: tx.outbox_queries(OutboxKind.PRODUCT).page(MessageFilter(), None, 1).content
+        )
+        body = read_event(message.payload)
+        assert (body.changes, body.product_data) == ((), last)
+        stage.check_world()
+        await stage.crawl(service, sellers)
+        assert len(stage.simulator.product_server.events()) == 31, "it is told once"
+    await stage.check_books()
 
 
-def test_a_product_that_comes_back_is_created_again_at_the_next_version(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        door = stage.transport = Altered(stage.transport)
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            item = items(stage)[3]
-            door.lists, door.details = without(item), lambda d: 404 if str(item) in str(d) else d
-            await stage.crawl(service, sellers)
-            assert told(stage, "PRODUCT_DELETED") == [item]
-            door.stop()
-            await stage.crawl(service, sellers)
-            event = stage.simulator.product_server.events()[-1]
-            assert (event.item_no, event.event_type, event.version) == (item, "PRODUCT_CREATED", 3)
-            stage.check_world()
-
-    play(migrated_template, story, sellers=1, products=10)
+@simulated(sellers=1, products=10)
+async def test_a_product_that_comes_back_is_created_again_at_the_next_version(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    door = stage.transport = Altered(stage.transport)
+    async with stage.serving() as service:
+        await stage.crawl(service, sellers)
+        item = items(stage)[3]
+        door.lists, door.details = without(item), lambda d: 404 if str(item) in str(d) else d
+        await stage.crawl(service, sellers)
+        assert told(stage, "PRODUCT_DELETED") == [item]
+        door.stop()
+        await stage.crawl(service, sellers)
+        event = stage.simulator.product_server.events()[-1]
+        assert (event.item_no, event.event_type, event.version) == (item, "PRODUCT_CREATED", 3)
+        stage.check_world()
 
 
-def test_one_that_is_off_the_list_but_still_answers_is_gone_after_two_complete_lists(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        door = stage.transport = Altered(stage.transport)
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            item = items(stage)[3]
-            door.lists = without(item)
-            await stage.crawl(service, sellers)
-            assert told(stage, "PRODUCT_DELETED") == []
-            await stage.crawl(service, sellers)
-            assert told(stage, "PRODUCT_DELETED") == [item]
-        stage.check_manners()
-
-    play(migrated_template, story, sellers=1, products=10)
+@simulated(sellers=1, products=10)
+async def test_one_that_is_off_the_list_but_still_answers_is_gone_after_two_complete_lists(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    door = stage.transport = Altered(stage.transport)
+    async with stage.serving() as service:
+        await stage.crawl(service, sellers)
+        item = items(stage)[3]
+        door.lists = without(item)
+        await stage.crawl(service, sellers)
+        assert told(stage, "PRODUCT_DELETED") == []
+        await stage.crawl(service, sellers)
+        assert told(stage, "PRODUCT_DELETED") == [item]
+    stage.check_manners()
 
 
-def test_one_that_is_seen_in_between_begins_anew(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        door = stage.transport = Altered(stage.transport)
-        async with stage.serving() as service:
+@simulated(sellers=1, products=10)
+async def test_one_that_is_seen_in_between_begins_anew(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    door = stage.transport = Altered(stage.transport)
+    async with stage.serving() as service:
+        await stage.crawl(service, sellers)
+        item = items(stage)[3]
+        for lists in (without(item), lambda _, page: page, without(item)):
+            door.lists = lists
             await stage.crawl(service, sellers)
-            item = items(stage)[3]
-            for lists in (without(item), lambda _, page: page, without(item)):
-                door.lists = lists
-                await stage.crawl(service, sellers)
-            assert told(stage, "PRODUCT_DELETED") == []
-            stage.check_world()
-
-    play(migrated_template, story, sellers=1, products=10)
+        assert told(stage, "PRODUCT_DELETED") == []
+        stage.check_world()
 
 
 def a_page_that_fails(number: int, page: Any) -> Any:
@@ -165,47 +158,43 @@ def a_page_of_another_shape(number: int, page: Any) -> Any:
         a_page_of_another_shape,
     ],
 )
-def test_a_list_that_was_not_read_whole_removes_nothing(
-    migrated_template: Path, lists: Callable[[int, Any], Any]
+@simulated(settings=PAGES, sellers=1, products=30)
+async def test_a_list_that_was_not_read_whole_removes_nothing(
+    stage: ServiceWorld, lists: Callable[[int, Any], Any]
 ) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        door = stage.transport = Altered(stage.transport)
-        async with stage.serving() as service:
+    sellers = await stage.register_all()
+    door = stage.transport = Altered(stage.transport)
+    async with stage.serving() as service:
+        await stage.crawl(service, sellers)
+        door.lists = lists
+        for _ in range(3):
             await stage.crawl(service, sellers)
-            door.lists = lists
-            for _ in range(3):
-                await stage.crawl(service, sellers)
-            assert told(stage, "PRODUCT_DELETED") == []
-            assert await removals(stage) == []
-            assert stage.simulator.compare() == []
-            door.stop()
-            await stage.crawl(service, sellers)
-            stage.check_world()
-
-    play(migrated_template, story, settings=PAGES, sellers=1, products=30)
+        assert told(stage, "PRODUCT_DELETED") == []
+        assert await removals(stage) == []
+        assert stage.simulator.compare() == []
+        door.stop()
+        await stage.crawl(service, sellers)
+        stage.check_world()
 
 
-def test_a_total_that_is_too_small_hides_nothing_as_pages_are_read_until_one_is_not_full(
-    migrated_template: Path,
+@simulated(settings=PAGES, sellers=1, products=35)
+async def test_a_total_that_is_too_small_hides_nothing_as_pages_are_read_until_one_is_not_full(
+    stage: ServiceWorld,
 ) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        door = stage.transport = Altered(stage.transport)
-        async with stage.serving() as service:
+    sellers = await stage.register_all()
+    door = stage.transport = Altered(stage.transport)
+    async with stage.serving() as service:
+        await stage.crawl(service, sellers)
+        door.lists = lambda _, page: {**page, "count": 12}
+        for _ in range(3):
             await stage.crawl(service, sellers)
-            door.lists = lambda _, page: {**page, "count": 12}
-            for _ in range(3):
-                await stage.crawl(service, sellers)
-            assert told(stage, "PRODUCT_DELETED") == []
-            stage.check_world()
-
-    play(migrated_template, story, settings=PAGES, sellers=1, products=35)
+        assert told(stage, "PRODUCT_DELETED") == []
+        stage.check_world()
 
 
 def test_an_item_that_moves_to_a_page_already_read_is_not_lost_and_not_removed(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         door = stage.transport = Altered(stage.transport)
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
@@ -227,8 +216,8 @@ def test_an_item_that_moves_to_a_page_already_read_is_not_lost_and_not_removed(m
 
 
 def test_items_of_other_sellers_on_a_list_are_explained_and_hinder_no_removal(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         door = stage.transport = Altered(stage.transport)
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
@@ -252,55 +241,51 @@ def test_items_of_other_sellers_on_a_list_are_explained_and_hinder_no_removal(mi
     play(migrated_template, story, sellers=2, products=8)
 
 
-def test_many_at_once_are_held_until_a_person_confirms_them(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        async with stage.serving() as service:
+@simulated(sellers=1, products=40)
+async def test_many_at_once_are_held_until_a_person_confirms_them(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.crawl(service, sellers)
+        gone = items(stage)[:12]
+        for item in gone:
+            stage.simulator.world.vanish(item)
+        for _ in range(2):
             await stage.crawl(service, sellers)
-            gone = items(stage)[:12]
-            for item in gone:
-                stage.simulator.world.vanish(item)
-            for _ in range(2):
-                await stage.crawl(service, sellers)
-            assert told(stage, "PRODUCT_DELETED") == []
-            assert await removals(stage) == [
-                (RemovalReason.MANY, RemovalStatus.HELD, 12),
-                (RemovalReason.MANY, RemovalStatus.SUPERSEDED, 12),
-            ]
-            removal_id = await decide(stage, service, "confirm")
-            assert sorted(told(stage, "PRODUCT_DELETED")) == sorted(gone)
-            stage.check_world()
-            with pytest.raises(IllegalMove):
-                await stage.session(service).run(refuse_removal, removal_id)
-
-    play(migrated_template, story, sellers=1, products=40)
+        assert told(stage, "PRODUCT_DELETED") == []
+        assert await removals(stage) == [
+            (RemovalReason.MANY, RemovalStatus.HELD, 12),
+            (RemovalReason.MANY, RemovalStatus.SUPERSEDED, 12),
+        ]
+        removal_id = await decide(stage, service, "confirm")
+        assert sorted(told(stage, "PRODUCT_DELETED")) == sorted(gone)
+        stage.check_world()
+        with pytest.raises(IllegalMove):
+            await stage.session(service).run(refuse_removal, removal_id)
 
 
-def test_refused_ones_stay_and_one_that_is_seen_again_drops_out(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        door = stage.transport = Altered(stage.transport)
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            missing = items(stage)[:12]
-            door.lists = without(*missing)
-            await stage.crawl(service, sellers)
-            await decide(stage, service, "refuse")
-            assert told(stage, "PRODUCT_DELETED") == []
-            await stage.crawl(service, sellers)
-            # Held again; half of them are back before anybody looks.
-            door.lists = without(*missing[:6], short=False)
-            await stage.crawl(service, sellers)
-            await decide(stage, service, "confirm")
-            assert sorted(told(stage, "PRODUCT_DELETED")) == sorted(missing[:6])
-
-    play(migrated_template, story, sellers=1, products=40)
+@simulated(sellers=1, products=40)
+async def test_refused_ones_stay_and_one_that_is_seen_again_drops_out(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    door = stage.transport = Altered(stage.transport)
+    async with stage.serving() as service:
+        await stage.crawl(service, sellers)
+        missing = items(stage)[:12]
+        door.lists = without(*missing)
+        await stage.crawl(service, sellers)
+        await decide(stage, service, "refuse")
+        assert told(stage, "PRODUCT_DELETED") == []
+        await stage.crawl(service, sellers)
+        # Held again; half of them are back before anybody looks.
+        door.lists = without(*missing[:6], short=False)
+        await stage.crawl(service, sellers)
+        await decide(stage, service, "confirm")
+        assert sorted(told(stage, "PRODUCT_DELETED")) == sorted(missing[:6])
 
 
 @pytest.mark.parametrize("products", [3, 40])
 def test_an_empty_list_is_held_whatever_the_number(migrated_template: Path, products: int) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all()
         async with stage.serving() as service:
             await stage.crawl(service, sellers)
             for item in items(stage):
@@ -316,15 +301,13 @@ def test_an_empty_list_is_held_whatever_the_number(migrated_template: Path, prod
     play(migrated_template, story, sellers=1, products=products)
 
 
-def test_ten_products_or_a_fifth_may_go_by_themselves(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        sellers = await stage.register()
-        async with stage.serving() as service:
-            await stage.crawl(service, sellers)
-            for item in items(stage)[:10]:
-                stage.simulator.world.vanish(ItemNo(item))
-            await stage.crawl(service, sellers)
-            assert len(told(stage, "PRODUCT_DELETED")) == 10
-            stage.check_world()
-
-    play(migrated_template, story, sellers=1, products=12)
+@simulated(sellers=1, products=12)
+async def test_ten_products_or_a_fifth_may_go_by_themselves(stage: ServiceWorld) -> None:
+    sellers = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.crawl(service, sellers)
+        for item in items(stage)[:10]:
+            stage.simulator.world.vanish(ItemNo(item))
+        await stage.crawl(service, sellers)
+        assert len(told(stage, "PRODUCT_DELETED")) == 10
+        stage.check_world()

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from itertools import pairwise
-from pathlib import Path
 
+from tests.simulated_service import settings_of
 from tests.simulation.doors import ShakyStore
-from tests.simulation.stage import Stage, play, settings_of
+from tests.simulation.service_world import ServiceWorld, simulated
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.kernel.failure import FailureCode
 from sellerwatch.schedules.interval import CrawlingInterval
-from sellerwatch.schedules.missed import spread
+from sellerwatch.schedules.next_run import spread
 from sellerwatch.schedules.schedule import Schedule
 
 HOURLY = CrawlingInterval.of_hours(1)
@@ -23,12 +23,12 @@ HOUR = 3600.0
 SPREAD = 301.0
 
 
-async def schedules(stage: Stage) -> list[Schedule]:
+async def schedules(stage: ServiceWorld) -> list[Schedule]:
     found, _ = await stage.store.read(lambda tx: tx.schedules.page(offset=0, limit=100))
     return list(found)
 
 
-def runs(stage: Stage, number: int) -> Callable[[], Awaitable[bool]]:
+def runs(stage: ServiceWorld, number: int) -> Callable[[], Awaitable[bool]]:
     """Whether so many runs are over."""
 
     async def are_over() -> bool:
@@ -37,154 +37,134 @@ def runs(stage: Stage, number: int) -> Callable[[], Awaitable[bool]]:
     return are_over
 
 
-def test_the_first_run_comes_one_interval_after_the_registration_and_the_next_ones_in_its_rhythm(
-    migrated_template: Path,
+@simulated(sellers=1, products=5)
+async def test_the_first_run_comes_one_interval_after_the_registration_and_the_next_ones_in_its_rhythm(
+    stage: ServiceWorld,
 ) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.register(every=HOURLY)
-        registered = stage.clock.now()
-        (schedule,) = await schedules(stage)
-        for number in (1, 2):
-            await stage.clock.sleep(HOUR - 60)
-            async with stage.serving(schedules=True) as service:
-                assert len(await stage.executions()) == number - 1
-                await stage.until(runs(stage, number), service)
-                await stage.settle(service)
-            await stage.clock.sleep((registered + number * timedelta(hours=1) - stage.clock.now()).total_seconds())
-        first, second = [run.created_at for run in await stage.executions()]
-        due = registered + timedelta(hours=1) + spread(schedule)
-        assert due <= first < due + timedelta(seconds=3)
-        assert due + timedelta(hours=1) <= second < due + timedelta(hours=1, seconds=3)
-        stage.check_world()
-
-    play(migrated_template, story, sellers=1, products=5)
-
-
-def test_start_times_of_sellers_registered_together_are_spread(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.register(every=HOURLY)
-        times = {s.seller_id: (s.next_run_at, spread(s)) for s in await schedules(stage)}
-        await stage.clock.sleep(HOUR - 1)
+    await stage.register_all(every=HOURLY)
+    registered = stage.clock.now()
+    (schedule,) = await schedules(stage)
+    for number in (1, 2):
+        await stage.clock.sleep(HOUR - 60)
         async with stage.serving(schedules=True) as service:
-            await stage.clock.sleep(SPREAD + 2)
-            assert await runs(stage, 30)()
-            assert not service.stop.is_set()
-        started = await stage.executions()
-        for run in started:
-            due, own = times[run.seller_id]
-            assert due is not None
-            assert due + own <= run.created_at < due + own + timedelta(seconds=3)
-        seconds = sorted((run.created_at - started[0].created_at).total_seconds() for run in started)
-        assert len(started) == 30
-        assert seconds[-1] > 200
-        assert max(later - earlier for earlier, later in pairwise(seconds)) < 60
-
-    play(migrated_template, story, sellers=30, products=0)
-
-
-def test_runs_missed_during_a_stop_are_caught_up_once_and_the_rest_is_noted(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.register(every=HOURLY)
-        registered = stage.clock.now()
-        await stage.clock.sleep(5.5 * HOUR)
-        async with stage.serving(schedules=True) as service:
-            await stage.until(runs(stage, 1), service)
-            await stage.clock.sleep(120)
-        assert len(await stage.executions()) == 1
-        assert await stage.notes("schedule.missed") == ["4 missed run(s) skipped, one caught up"]
-        (schedule,) = await schedules(stage)
-        assert schedule.next_run_at == registered + timedelta(hours=6), "the rhythm is kept"
-
-    play(migrated_template, story, sellers=1, products=3)
-
-
-def test_a_run_longer_than_its_interval_makes_the_next_one_pass_and_that_is_noted(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        (seller_id,) = await stage.register(every=HOURLY)
-        async with stage.service() as service:
-            going = await stage.start(service, seller_id)
-        await stage.clock.sleep(HOUR + SPREAD)
-        async with stage.serving(schedules=True) as service:
+            assert len(await stage.executions()) == number - 1
+            await stage.until(runs(stage, number), service)
             await stage.settle(service)
-            await stage.clock.sleep(60)
-        (run,) = await stage.executions()
-        assert (run.execution_id, run.all_succeeded) == (going, True)
-        (note,) = await stage.notes("schedule.skip")
-        assert str(going) in note
-        (schedule,) = await schedules(stage)
-        assert schedule.next_run_at is not None
-        assert schedule.next_run_at > stage.clock.now()
-
-    play(migrated_template, story, sellers=1, products=3)
+        await stage.clock.sleep((registered + number * timedelta(hours=1) - stage.clock.now()).total_seconds())
+    first, second = [run.created_at for run in await stage.executions()]
+    due = registered + timedelta(hours=1) + spread(schedule)
+    assert due <= first < due + timedelta(seconds=3)
+    assert due + timedelta(hours=1) <= second < due + timedelta(hours=1, seconds=3)
+    stage.check_world()
 
 
-def test_without_budget_a_due_run_waits_and_starts_when_there_is_some(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.leave_agents(2)
-        await stage.register(due=stage.clock.now())
-        await stage.clock.sleep(SPREAD)
-        now = stage.clock.now()
-
-        def rest(tx: Transaction) -> None:
-            agents = tx.agents.get_rows([one.row for one in tx.pool_report.agents()])
-            tx.agents.save({row: agent.suspend(now, timedelta(minutes=2), "a rest") for row, agent in agents.items()})
-
-        await stage.store.transact(rest)
-        async with stage.serving(schedules=True) as service:
-            await stage.clock.sleep(110)
-            (waiting,) = await stage.executions()
-            assert (waiting.status, waiting.start_tries) == (ExecutionStatus.PENDING, 0)
-            assert waiting.failure is not None
-            assert waiting.failure.code is FailureCode.POOL_BREAKER_OPEN
-            await stage.settle(service)
-        (run,) = await stage.executions()
-        assert (run.execution_id, run.all_succeeded) == (waiting.execution_id, True)
-        stage.check_world()
-        assert await stage.notes("schedule.skip") == []
-
-    play(migrated_template, story, sellers=1, products=3)
+@simulated(sellers=30, products=0)
+async def test_start_times_of_sellers_registered_together_are_spread(stage: ServiceWorld) -> None:
+    await stage.register_all(every=HOURLY)
+    times = {s.seller_id: (s.next_run_at, spread(s)) for s in await schedules(stage)}
+    await stage.clock.sleep(HOUR - 1)
+    async with stage.serving(schedules=True) as service:
+        await stage.clock.sleep(SPREAD + 2)
+        assert await runs(stage, 30)()
+        assert not service.stop.is_set()
+    started = await stage.executions()
+    for run in started:
+        due, own = times[run.seller_id]
+        assert due is not None
+        assert due + own <= run.created_at < due + own + timedelta(seconds=3)
+    seconds = sorted((run.created_at - started[0].created_at).total_seconds() for run in started)
+    assert len(started) == 30
+    assert seconds[-1] > 200
+    assert max(later - earlier for earlier, later in pairwise(seconds)) < 60
 
 
-def test_a_marketplace_that_does_not_say_the_total_is_asked_again_until_the_next_run_is_due(
-    migrated_template: Path,
+@simulated(sellers=1, products=3)
+async def test_runs_missed_during_a_stop_are_caught_up_once_and_the_rest_is_noted(stage: ServiceWorld) -> None:
+    await stage.register_all(every=HOURLY)
+    registered = stage.clock.now()
+    await stage.clock.sleep(5.5 * HOUR)
+    async with stage.serving(schedules=True) as service:
+        await stage.until(runs(stage, 1), service)
+        await stage.clock.sleep(120)
+    assert len(await stage.executions()) == 1
+    assert await stage.notes("schedule.missed") == ["4 missed run(s) skipped, one caught up"]
+    (schedule,) = await schedules(stage)
+    assert schedule.next_run_at == registered + timedelta(hours=6), "the rhythm is kept"
+
+
+@simulated(sellers=1, products=3)
+async def test_a_run_longer_than_its_interval_makes_the_next_one_pass_and_that_is_noted(stage: ServiceWorld) -> None:
+    (seller_id,) = await stage.register_all(every=HOURLY)
+    async with stage.service() as service:
+        going = await stage.start(service, seller_id)
+    await stage.clock.sleep(HOUR + SPREAD)
+    async with stage.serving(schedules=True) as service:
+        await stage.settle(service)
+        await stage.clock.sleep(60)
+    (run,) = await stage.executions()
+    assert (run.execution_id, run.all_succeeded) == (going, True)
+    (note,) = await stage.notes("schedule.skip")
+    assert str(going) in note
+    (schedule,) = await schedules(stage)
+    assert schedule.next_run_at is not None
+    assert schedule.next_run_at > stage.clock.now()
+
+
+@simulated(sellers=1, products=3)
+async def test_without_budget_a_due_run_waits_and_starts_when_there_is_some(stage: ServiceWorld) -> None:
+    await stage.leave_agents(2)
+    await stage.register_all(due=stage.clock.now())
+    await stage.clock.sleep(SPREAD)
+    now = stage.clock.now()
+
+    def rest(tx: Transaction) -> None:
+        agents = tx.agents.get_rows([one.row for one in tx.pool_report.agents()])
+        tx.agents.save({row: agent.suspend(now, timedelta(minutes=2), "a rest") for row, agent in agents.items()})
+
+    await stage.store.transact(rest)
+    async with stage.serving(schedules=True) as service:
+        await stage.clock.sleep(110)
+        (waiting,) = await stage.executions()
+        assert (waiting.status, waiting.start_tries) == (ExecutionStatus.PENDING, 0)
+        assert waiting.failure is not None
+        assert waiting.failure.code is FailureCode.POOL_BREAKER_OPEN
+        await stage.settle(service)
+    (run,) = await stage.executions()
+    assert (run.execution_id, run.all_succeeded) == (waiting.execution_id, True)
+    stage.check_world()
+    assert await stage.notes("schedule.skip") == []
+
+
+@simulated(settings=settings_of(MARKETPLACE_LIST_PATH="/nowhere/search/mini-shop-search"), sellers=1, products=3)
+async def test_a_marketplace_that_does_not_say_the_total_is_asked_again_until_the_next_run_is_due(
+    stage: ServiceWorld,
 ) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.register(due=stage.clock.now())
-        await stage.clock.sleep(SPREAD)
-        async with stage.serving(schedules=True):
-            await stage.clock.sleep(120)
-            (run,) = await stage.executions()
-            assert (run.status, run.start_tries) == (ExecutionStatus.PENDING, 3)
-            assert run.failure is not None
-            assert run.failure.code is FailureCode.PRODUCT_GONE
-            await stage.clock.sleep(24 * 3600)
-        overtaken, following = await stage.executions()
-        assert overtaken.execution_id == run.execution_id
-        assert overtaken.failure is not None
-        assert overtaken.failure.code is FailureCode.OVERTAKEN
-        assert following.status is ExecutionStatus.PENDING
-        assert await stage.notes("schedule.skip") == []
-        await stage.check_books()
-
-    play(
-        migrated_template,
-        story,
-        settings=settings_of(MARKETPLACE_LIST_PATH="/nowhere/search/mini-shop-search"),
-        sellers=1,
-        products=3,
-    )
+    await stage.register_all(due=stage.clock.now())
+    await stage.clock.sleep(SPREAD)
+    async with stage.serving(schedules=True):
+        await stage.clock.sleep(120)
+        (run,) = await stage.executions()
+        assert (run.status, run.start_tries) == (ExecutionStatus.PENDING, 3)
+        assert run.failure is not None
+        assert run.failure.code is FailureCode.PRODUCT_GONE
+        await stage.clock.sleep(24 * 3600)
+    overtaken, following = await stage.executions()
+    assert overtaken.execution_id == run.execution_id
+    assert overtaken.failure is not None
+    assert overtaken.failure.code is FailureCode.OVERTAKEN
+    assert following.status is ExecutionStatus.PENDING
+    assert await stage.notes("schedule.skip") == []
+    await stage.check_books()
 
 
-def test_a_database_that_fails_while_a_run_is_started_does_not_cost_the_run(migrated_template: Path) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.register(due=stage.clock.now())
-        await stage.clock.sleep(SPREAD)
-        calls = iter(range(1, 1_000_000))
-        store = ShakyStore(stage.store, stage.clock, lambda: 10 <= next(calls) <= 12)
-        async with stage.serving(schedules=True, store=store) as service:
-            await stage.until(runs(stage, 1), service)
-            await stage.settle(service)
-        stage.check_world()
-        assert store.refused == 3
-
-    play(migrated_template, story, sellers=1, products=3)
+@simulated(sellers=1, products=3)
+async def test_a_database_that_fails_while_a_run_is_started_does_not_cost_the_run(stage: ServiceWorld) -> None:
+    await stage.register_all(due=stage.clock.now())
+    await stage.clock.sleep(SPREAD)
+    calls = iter(range(1, 1_000_000))
+    store = ShakyStore(stage.store, stage.clock, lambda: 10 <= next(calls) <= 12)
+    async with stage.serving(schedules=True, store=store) as service:
+        await stage.until(runs(stage, 1), service)
+        await stage.settle(service)
+    stage.check_world()
+    assert store.refused == 3

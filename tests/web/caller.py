@@ -38,6 +38,20 @@ class Api:
     async def patch(self, path: str, body: Any = None) -> Reply:
         return await self.ask("PATCH", path, body)
 
+    async def all_pages(self, path: str, size: int, **query: object) -> list[Any]:
+        """A whole list, page by page."""
+        found: list[Any] = []
+        cursor = None
+        for _ in range(1000):
+            reply = await self.get(path, cursor=cursor, size=size, **query)
+            assert reply.status == 200, reply.body
+            assert len(reply.json["content"]) <= size
+            found += reply.json["content"]
+            cursor = reply.json["next"]
+            if cursor is None:
+                return found
+        raise AssertionError("a list without an end")
+
     async def ask(
         self,
         method: str,

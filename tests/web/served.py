@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,19 +10,16 @@ from datetime import timedelta
 from typing import Any
 
 import aiohttp
-from tests.simulation.stage import settings_of, simulator_of
+from tests.simulated_service import settings_of, simulated_service, simulator_of
+from tests.web.api_world import KEYS, SECRET
 
 from sellerwatch.adapters.sql.store import SqlStore
-from sellerwatch.compose.service import open_service
 from sellerwatch.kernel.clock import SystemClock
 from sellerwatch.service.service import Service
-from sellerwatch.simulator.receiver import SimulatedReceiver
-from sellerwatch.simulator.transport import SimulatedTransport
 from sellerwatch.web.api.credentials import Credentials, Role
 from sellerwatch.web.serve import api_of, credentials_of
 
-SECRET = "a secret of thirty-two characters or more"
-KEY = "first-internal-key"
+KEY = KEYS[0]
 
 
 @dataclass(frozen=True)
@@ -49,15 +45,7 @@ async def served(store: SqlStore, **settings: object) -> AsyncIterator[Served]:
         **settings,
     )
     simulator, clock = simulator_of(chosen, seed=1, sellers=2, products=12), SystemClock()
-    opened = open_service(
-        chosen,
-        clock=clock,
-        rng=random.Random(1),
-        store=store,
-        transport=SimulatedTransport(simulator, clock),
-        receiver=SimulatedReceiver(simulator, clock),
-        schedules=False,
-    )
+    opened = simulated_service(chosen, simulator, clock, store=store)
     async with opened as service, api_of(service, chosen) as serving:
         yield Served(serving.address, service, credentials_of(chosen))
 
@@ -72,7 +60,7 @@ class Watching:
         """The next that is one; {} at the end. Comments and the hello are passed over."""
         while True:
             lines: dict[str, str] = {}
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while line := (await self.response.content.readline()).decode():
                     if line == "\n":
                         break

@@ -6,14 +6,13 @@ import orjson
 import pytest
 from tests.builders import NOW
 
-from .conftest import Office
-from .stocked import NOBODYS, everything, practice_of, trail
+from .api_world import UNKNOWN_ID, ApiWorld
 
 PATH = "/api/v1/agents"
 STRING = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0 practice"
 
 
-async def test_the_status_of_the_pool_is_as_the_papers_say(office: Office) -> None:
+async def test_the_status_of_the_pool_is_as_the_papers_say(office: ApiWorld) -> None:
     await office.admin.post(f"{PATH}/suspend", {"agents": ["1", "2"]})
     await office.admin.post(f"{PATH}/block", {"agents": ["3"], "reason": "불만 접수 🙅"})
     status = (await office.viewer.get("/api/v1/user-agents/status")).json
@@ -30,7 +29,7 @@ async def test_the_status_of_the_pool_is_as_the_papers_say(office: Office) -> No
     assert (status["breaker"]["state"], status["windowsFull"]) == ("CLOSED", None)
 
 
-async def test_an_agent_is_added_shown_and_removed(office: Office) -> None:
+async def test_an_agent_is_added_shown_and_removed(office: ApiWorld) -> None:
     made = await office.admin.post(PATH, {"userAgent": STRING})
     assert (made.status, made.json["userAgent"], made.json["status"]) == (201, STRING, "AVAILABLE")
     assert (await office.admin.post(PATH, {"userAgent": STRING})).json["errorCode"] == "AGENT_EXISTS"
@@ -43,10 +42,10 @@ async def test_an_agent_is_added_shown_and_removed(office: Office) -> None:
     gone = (await office.admin.post(f"{PATH}/remove", {"agents": [made.json["agentId"]]})).json
     assert (gone["done"], gone["refused"], gone["dryRun"]) == ([made.json["agentId"]], [], False)
     assert (await office.viewer.get(f"{PATH}/{made.json['agentId']}")).status == 404
-    assert [entry.action for entry in await trail(office)] == ["agent.remove", "agent.add"]
+    assert [entry.action for entry in await office.api_trail()] == ["agent.remove", "agent.add"]
 
 
-async def test_several_are_moved_at_once_and_each_has_its_answer(office: Office) -> None:
+async def test_several_are_moved_at_once_and_each_has_its_answer(office: ApiWorld) -> None:
     moved = (await office.admin.post(f"{PATH}/suspend", {"agents": ["1", "2", "9999"], "seconds": 60})).json
     assert (len(moved["done"]), [one["errorCode"] for one in moved["refused"]]) == (2, ["AGENT_NOT_FOUND"])
     resting = (await office.viewer.get(PATH, status="SUSPENDED")).json["content"]
@@ -62,9 +61,9 @@ async def test_several_are_moved_at_once_and_each_has_its_answer(office: Office)
     assert [one["errorCode"] for one in rotated["refused"]] == ["NO_TOKEN"]
 
 
-async def test_nothing_of_a_token_is_ever_told(office: Office) -> None:
-    await practice_of(office)
-    sealed = await office.service.crawl.store.read(lambda tx: tx.tokens.sealed())
+async def test_nothing_of_a_token_is_ever_told(office: ApiWorld) -> None:
+    await office.crawl_world()
+    sealed = await office.read(lambda tx: tx.tokens.sealed())
     assert sealed
     told = (await office.viewer.get(PATH)).body + (await office.viewer.get(f"{PATH}/1")).body
     assert b'"ageSeconds"' in told
@@ -72,34 +71,34 @@ async def test_nothing_of_a_token_is_ever_told(office: Office) -> None:
         for secret in (token.sealed, token.fingerprint, token.nid, token.mustit_uid):
             assert secret.encode() not in told
     assert len((await office.admin.post(f"{PATH}/rotate", {"agents": ["1", "2"]})).json["done"]) == 2
-    assert b"fingerprint" not in orjson.dumps([vars(entry) for entry in await trail(office)], default=str)
+    assert b"fingerprint" not in orjson.dumps([vars(entry) for entry in await office.api_trail()], default=str)
 
 
 @pytest.mark.parametrize("verb", ["remove", "suspend", "recover", "block", "unblock", "rotate"])
-async def test_what_cannot_be_read_or_is_not_allowed_changes_nothing(office: Office, verb: str) -> None:
-    before = await everything(office)
+async def test_what_cannot_be_read_or_is_not_allowed_changes_nothing(office: ApiWorld, verb: str) -> None:
+    before = await office.all_rows()
     reason = {"reason": "x"} if verb == "block" else {}
     for agents in ([], ["x"], [1], "1", None, ["1"] * 1001, ["'; --"]):
         assert (await office.admin.post(f"{PATH}/{verb}", {"agents": agents, **reason})).status == 400
     assert (await office.admin.post(f"{PATH}/{verb}", {"agents": ["1"], "surprise": 1, **reason})).status == 400
     assert (await office.viewer.post(f"{PATH}/{verb}", {"agents": ["1"], **reason})).status == 403
-    assert await everything(office) == before
+    assert await office.all_rows() == before
 
 
-async def test_wrong_agents_are_refused(office: Office) -> None:
-    before = await everything(office)
+async def test_wrong_agents_are_refused(office: ApiWorld) -> None:
+    before = await office.all_rows()
     for body in ({}, {"userAgent": ""}, {"userAgent": "한국어"}, {"userAgent": "x" * 2000}, {"userAgent": 1}):
         assert (await office.admin.post(PATH, body)).status == 400
     for seconds in (0, -1, 1.5, "60", 10**9):
         assert (await office.admin.post(f"{PATH}/suspend", {"agents": ["1"], "seconds": seconds})).status == 400
     assert (await office.admin.post(f"{PATH}/block", {"agents": ["1"]})).status == 400
     assert (await office.viewer.post(PATH, {"userAgent": STRING})).status == 403
-    assert (await office.viewer.get(f"{PATH}/{NOBODYS}")).status == 404
+    assert (await office.viewer.get(f"{PATH}/{UNKNOWN_ID}")).status == 404
     assert (await office.viewer.get(f"{PATH}/nobody")).json["errorCode"] == "INVALID_AGENT_NAME"
-    assert await everything(office) == before
+    assert await office.all_rows() == before
 
 
-async def test_a_limit_is_changed_and_taken_back(office: Office) -> None:
+async def test_a_limit_is_changed_and_taken_back(office: ApiWorld) -> None:
     shown = {limit["name"]: limit for limit in (await office.viewer.get("/api/v1/limits")).json["content"]}
     assert (shown["WINDOW_LIMIT"]["value"], shown["WINDOW_LIMIT"]["isOverridden"]) == (80, False)
     changed = (await office.admin.ask("PUT", "/api/v1/limits/WINDOW_LIMIT", {"value": 60})).json
@@ -109,7 +108,7 @@ async def test_a_limit_is_changed_and_taken_back(office: Office) -> None:
     back = (await office.admin.ask("DELETE", "/api/v1/limits/window-limit")).json
     assert (back["before"], back["after"]) == (60, 80)
     assert (await office.admin.ask("DELETE", "/api/v1/limits/WINDOW_LIMIT")).json["errorCode"] == "NOT_OVERRIDDEN"
-    assert [(e.action, e.subject_id) for e in await trail(office)] == [
+    assert [(e.action, e.subject_id) for e in await office.api_trail()] == [
         ("limit.unset", "WINDOW_LIMIT"),
         ("limit.set", "WINDOW_LIMIT"),
     ]
@@ -128,14 +127,14 @@ async def test_a_limit_is_changed_and_taken_back(office: Office) -> None:
     ],
 )
 async def test_a_wrong_limit_is_refused_and_changes_nothing(
-    office: Office, name: str, value: object, code: str
+    office: ApiWorld, name: str, value: object, code: str
 ) -> None:
-    before = await everything(office)
+    before = await office.all_rows()
     refused = await office.admin.ask("PUT", f"/api/v1/limits/{name}", {"value": value})
     assert (refused.status, refused.json["errorCode"]) == (400, code)
     assert (await office.viewer.ask("PUT", f"/api/v1/limits/{name}", {"value": 1})).status == 403
     assert (await office.viewer.ask("DELETE", f"/api/v1/limits/{name}")).status == 403
-    assert await everything(office) == before
+    assert await office.all_rows() == before
 
 
 DRY_RUNS = [
@@ -150,29 +149,29 @@ DRY_RUNS = [
 
 @pytest.mark.parametrize(("verb", "more"), DRY_RUNS)
 async def test_a_dry_run_answers_as_the_action_would_and_changes_nothing(
-    office: Office, verb: str, more: dict[str, object]
+    office: ApiWorld, verb: str, more: dict[str, object]
 ) -> None:
-    await practice_of(office)
+    await office.crawl_world()
     first = {"recover": "suspend", "unblock": "block"}.get(verb)
     if first is not None:
         await office.admin.post(f"{PATH}/{first}", {"agents": ["1"], "reason": "x"})
-    before = await everything(office)
+    before = await office.all_rows()
     would = await office.admin.post(f"{PATH}/{verb}", {"agents": ["1", "9999"], **more}, dryRun="true")
     assert (would.status, would.json["dryRun"], len(would.json["done"])) == (200, True, 1)
     assert [one["errorCode"] for one in would.json["refused"]] == ["AGENT_NOT_FOUND"]
-    assert await everything(office) == before
+    assert await office.all_rows() == before
     done = await office.admin.post(f"{PATH}/{verb}", {"agents": ["1", "9999"], **more})
     assert done.json == would.json | {"dryRun": False}
 
 
-async def test_a_dry_run_of_adding_an_agent_shows_it_and_adds_none(office: Office) -> None:
-    before = await everything(office)
+async def test_a_dry_run_of_adding_an_agent_shows_it_and_adds_none(office: ApiWorld) -> None:
+    before = await office.all_rows()
     would = await office.admin.post(PATH, {"userAgent": STRING}, dryRun="true")
     assert (would.status, would.json["userAgent"], would.json["dryRun"]) == (201, STRING, True)
-    assert await everything(office) == before
+    assert await office.all_rows() == before
 
 
-async def test_an_unknown_query_parameter_is_refused(office: Office) -> None:
+async def test_an_unknown_query_parameter_is_refused(office: ApiWorld) -> None:
     assert (await office.viewer.get(PATH, sort="health")).status == 400
     assert (await office.viewer.get("/api/v1/user-agents/status", x="1")).status == 400
     assert (await office.admin.post(f"{PATH}/recover", {"agents": ["1"]}, dryrun="true")).status == 400

@@ -10,11 +10,11 @@ from typing import Any
 
 from sellerwatch.web.api.idempotency import EXEMPT
 
-from .conftest import Office
+from .api_world import ApiWorld
 from .walk import is_open, operations
 
 
-async def test_the_description_is_openapi_3_1_with_its_schemes_and_tags(office: Office) -> None:
+async def test_the_description_is_openapi_3_1_with_its_schemes_and_tags(office: ApiWorld) -> None:
     told = (await office.nobody.get("/openapi.json")).json
     assert told["openapi"].startswith("3.1")
     assert {scheme["type"] for scheme in told["components"]["securitySchemes"].values()} == {"http", "apiKey"}
@@ -23,7 +23,7 @@ async def test_the_description_is_openapi_3_1_with_its_schemes_and_tags(office: 
     assert "HTTPValidationError" not in told["components"]["schemas"]
 
 
-async def test_every_operation_says_every_refusal_there_is(office: Office) -> None:
+async def test_every_operation_says_every_refusal_there_is(office: ApiWorld) -> None:
     for method, path, op in operations(office.admin.app):
         needed = {"400", "413", "429", "500", "503"}
         needed |= set() if is_open(op) else {"401"}
@@ -40,7 +40,7 @@ def _named(body: dict[str, Any]) -> str:
     return str(next(shape["$ref"] for shape in body.get("anyOf", [body]) if "$ref" in shape))
 
 
-async def test_every_body_and_every_path_has_an_example(office: Office) -> None:
+async def test_every_body_and_every_path_has_an_example(office: ApiWorld) -> None:
     told = (await office.nobody.get("/openapi.json")).json
     schemas = told["components"]["schemas"]
     for method, path, op in operations(office.admin.app):
@@ -61,7 +61,7 @@ class Links(HTMLParser):
         self.found += [value or "" for name, value in attrs if name in ("src", "href", "action")]
 
 
-async def test_the_page_needs_nothing_from_elsewhere_and_runs_nothing(office: Office) -> None:
+async def test_the_page_needs_nothing_from_elsewhere_and_runs_nothing(office: ApiWorld) -> None:
     shown = await office.nobody.get("/docs")
     assert (shown.status, shown.headers["content-type"]) == (200, "text/html; charset=utf-8")
     links = Links()
@@ -75,7 +75,7 @@ async def test_the_page_needs_nothing_from_elsewhere_and_runs_nothing(office: Of
         assert path in shown.body.decode()
 
 
-async def test_the_policy_names_the_pages_own_style(office: Office) -> None:
+async def test_the_policy_names_the_pages_own_style(office: ApiWorld) -> None:
     shown = await office.nobody.get("/docs")
     style = re.search(r"<style>(.*?)</style>", shown.body.decode(), re.DOTALL)
     assert style is not None

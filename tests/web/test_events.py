@@ -15,7 +15,7 @@ from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.kernel.activity import Activity
 from sellerwatch.web.api import events
 
-from .conftest import Office
+from .api_world import ApiWorld
 from .served import Served, post, served, watching
 
 
@@ -75,7 +75,7 @@ async def test_a_number_that_does_not_fit_is_told_as_a_gap(api: Served, forgotte
     assert kinds == (["gap", "old", "new"] if forgotten else ["gap", "new"])
 
 
-async def test_a_watcher_that_is_too_slow_is_let_go_with_a_gap(office: Office) -> None:
+async def test_a_watcher_that_is_too_slow_is_let_go_with_a_gap(office: ApiWorld) -> None:
     """Nothing is kept for it beyond its measure, and nobody else waits for it."""
     stream = events.Stream(office.parts)
     slow, quick = events.Watcher(0), events.Watcher(0)
@@ -86,7 +86,7 @@ async def test_a_watcher_that_is_too_slow_is_let_go_with_a_gap(office: Office) -
         for n in range(total):
             tx.activity.add(Activity(office.clock.now(), "test", "test", str(n)))  # type: ignore[attr-defined]
 
-    await office.service.crawl.store.transact(work)
+    await office.transact(work)
     taken = 0
     while await stream.look():
         while not quick.waiting.empty():
@@ -107,7 +107,7 @@ async def test_a_stream_ends_with_its_user(api: Served, monkeypatch: pytest.Monk
             assert response.status == 200
             now = api.service.crawl.clock.now()
             await api.service.crawl.store.transact(lambda tx: remove_user(tx, a_context(now), "admin"))
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 said = await response.content.read()
     assert said.startswith(b"retry: 2000\n\n")
 
@@ -118,7 +118,7 @@ async def test_a_stream_ends_after_the_time_that_was_asked_for(api: Served) -> N
 
 
 async def test_streams_do_not_keep_the_service_from_stopping(store: SqlStore) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         async with served(store) as api:
             opened = watching(api)
             stream = await opened.__aenter__()
@@ -139,12 +139,12 @@ async def test_a_watcher_that_goes_is_forgotten(api: Served) -> None:
 
 
 @pytest.mark.parametrize("number", ["x", "-1", "1.5", "9" * 30])
-async def test_a_last_number_that_is_none_is_refused(office: Office, number: str) -> None:
+async def test_a_last_number_that_is_none_is_refused(office: ApiWorld, number: str) -> None:
     refused = await office.viewer.ask("GET", "/api/v1/events", headers={"last-event-id": number})
     assert refused.status == 400
 
 
-async def test_only_so_many_watch_at_once(office: Office) -> None:
+async def test_only_so_many_watch_at_once(office: ApiWorld) -> None:
     stream = events.Stream(office.parts)
     stream._watchers.update(events.Watcher(0) for _ in range(events.MOST_STREAMS))
     with pytest.raises(events.TooManyStreams):
@@ -153,7 +153,7 @@ async def test_only_so_many_watch_at_once(office: Office) -> None:
 
 async def test_who_asks_for_the_head_of_the_stream_gets_no_stream(api: Served) -> None:
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         aiohttp.ClientSession() as session,
         session.head(f"{api.address}/api/v1/events", headers=api.headers()) as response,
     ):

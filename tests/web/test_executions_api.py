@@ -5,49 +5,36 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from tests.builders import MINUTE, NOW
+from tests.builders import MINUTE, NOW, SELLER, execution_id
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.crawling.ports import NoteKind
 from sellerwatch.crawling.task import TaskStatus
 from sellerwatch.kernel.clock import stamp
 
-from .conftest import Office
-from .stocked import (
-    BAD_CURSORS,
-    NOBODYS,
-    SELLER,
-    do,
-    every,
-    everything,
-    execution_id,
-    register_seller,
-    run_of,
-    trail,
-    waiting_run,
-)
+from .api_world import BAD_CURSORS, UNKNOWN_ID, ApiWorld
 
 PATH = "/api/v1/executions"
 
 
-async def test_runs_are_listed_newest_first_to_the_end_without_gaps_or_repeats(office: Office) -> None:
-    await register_seller(office)
+async def test_runs_are_listed_newest_first_to_the_end_without_gaps_or_repeats(office: ApiWorld) -> None:
+    await office.register_seller()
     for number in range(1, 8):
-        await run_of(office, number, done=1)
+        await office.add_run(number, done=1)
     newest_first = [execution_id(number) for number in range(7, 0, -1)]
     for size in (1, 2, 3, 7, 100):
-        found = await every(office.viewer, PATH, size)
+        found = await office.viewer.all_pages(PATH, size)
         assert [run["executionId"] for run in found] == newest_first
-    of_seller = await every(office.viewer, PATH, 2, sellerId=SELLER, status="COMPLETED")
+    of_seller = await office.viewer.all_pages(PATH, 2, sellerId=SELLER, status="COMPLETED")
     assert [run["executionId"] for run in of_seller] == newest_first
-    assert await every(office.viewer, PATH, 2, status="FAILED") == []
+    assert await office.viewer.all_pages(PATH, 2, status="FAILED") == []
 
 
-async def test_a_run_shows_its_progress_its_errors_and_why_it_is_paused(office: Office) -> None:
-    await register_seller(office)
-    await run_of(office, done=2, failed=1, waiting=1)
+async def test_a_run_shows_its_progress_its_errors_and_why_it_is_paused(office: ApiWorld) -> None:
+    await office.register_seller()
+    await office.add_run(done=2, failed=1, waiting=1)
     notes = {(NoteKind.PAUSED, "답을 읽을 수 없음 🧯"): 1, (NoteKind.CHANGED, "DETAIL prices.selling"): 3}
-    await do(office, lambda tx: tx.run_notes.add(execution_id(), notes))
+    await office.transact(lambda tx: tx.run_notes.add(execution_id(), notes))
     shown = (await office.viewer.get(f"{PATH}/{execution_id()}")).json
     assert shown["tasks"] == {"PRODUCT_DETAIL": {"COMPLETED": 2, "FAILED": 1, "WAITING": 1}}
     assert (shown["progressRate"], shown["successRate"], shown["status"]) == (75.0, 66.67, "RUNNING")
@@ -59,9 +46,9 @@ async def test_a_run_shows_its_progress_its_errors_and_why_it_is_paused(office: 
     assert shown["createdAt"].endswith("Z")
 
 
-async def test_a_run_that_waits_to_start_says_why_and_when_in_the_callers_language(office: Office) -> None:
-    await register_seller(office)
-    await waiting_run(office)
+async def test_a_run_that_waits_to_start_says_why_and_when_in_the_callers_language(office: ApiWorld) -> None:
+    await office.register_seller()
+    await office.add_waiting_run()
     path = f"{PATH}/{execution_id()}"
     english = (await office.viewer.ask("GET", path, headers={"accept-language": "en"})).json
     korean = (await office.viewer.ask("GET", path, headers={"accept-language": "ko-KR"})).json
@@ -79,9 +66,9 @@ async def test_a_run_that_waits_to_start_says_why_and_when_in_the_callers_langua
     assert (listed["errorMessage"], listed["failure"]) == (korean["errorMessage"], korean["failure"])
 
 
-async def test_a_paused_run_says_when_it_is_checked_again(office: Office) -> None:
-    await register_seller(office)
-    run = await run_of(office, waiting=2)
+async def test_a_paused_run_says_when_it_is_checked_again(office: ApiWorld) -> None:
+    await office.register_seller()
+    run = await office.add_run(waiting=2)
     assert (await office.viewer.get(f"{PATH}/{run.execution_id}")).json["recheckAt"] is None
 
     def pause(tx: Transaction) -> datetime:
@@ -91,40 +78,42 @@ async def test_a_paused_run_says_when_it_is_checked_again(office: Office) -> Non
         tx.tasks.save([replace(task, available_at=NOW + timedelta(minutes=5))], NOW)
         return NOW + timedelta(minutes=5)
 
-    due = await do(office, pause)
+    due = await office.transact(pause)
     shown = (await office.viewer.get(f"{PATH}/{run.execution_id}")).json
     assert (shown["paused"], datetime.fromisoformat(shown["recheckAt"])) == ("why", due)
 
 
-async def test_a_run_is_cancelled_once_and_the_trail_names_who_did_it(office: Office) -> None:
-    await register_seller(office)
-    await run_of(office, done=1, waiting=2)
+async def test_a_run_is_cancelled_once_and_the_trail_names_who_did_it(office: ApiWorld) -> None:
+    await office.register_seller()
+    await office.add_run(done=1, waiting=2)
     ended = (await office.admin.post(f"{PATH}/{execution_id()}/cancel")).json
     assert (ended["status"], ended["cancelledTasks"], ended["tasksInFlight"]) == ("FAILED", 2, 0)
     again = await office.admin.post(f"{PATH}/{execution_id()}/cancel")
     assert (again.status, again.json["errorCode"]) == (409, "EXECUTION_OVER")
-    assert [(entry.action, entry.subject_id) for entry in await trail(office)] == [("execution.cancel", execution_id())]
+    assert [(entry.action, entry.subject_id) for entry in await office.api_trail()] == [
+        ("execution.cancel", execution_id())
+    ]
 
 
-async def test_failed_tasks_of_a_run_are_done_after_all(office: Office) -> None:
-    await register_seller(office)
-    await run_of(office, done=1, failed=2)
+async def test_failed_tasks_of_a_run_are_done_after_all(office: ApiWorld) -> None:
+    await office.register_seller()
+    await office.add_run(done=1, failed=2)
     again = (await office.admin.post(f"{PATH}/{execution_id()}/retry")).json
     assert (again["status"], again["reopenedTasks"], again["failedTasks"]) == ("RUNNING", 2, 0)
     refused = await office.admin.post(f"{PATH}/{execution_id()}/retry")
     assert (refused.status, refused.json["errorCode"]) == (409, "NOTHING_TO_RETRY")
 
 
-async def test_what_is_not_there_or_no_id_is_refused_and_changes_nothing(office: Office) -> None:
-    await register_seller(office)
-    await run_of(office, waiting=1)
-    before = await everything(office)
+async def test_what_is_not_there_or_no_id_is_refused_and_changes_nothing(office: ApiWorld) -> None:
+    await office.register_seller()
+    await office.add_run(waiting=1)
+    before = await office.all_rows()
     for verb in ("cancel", "retry"):
-        assert (await office.admin.post(f"{PATH}/{NOBODYS}/{verb}")).status == 404
+        assert (await office.admin.post(f"{PATH}/{UNKNOWN_ID}/{verb}")).status == 404
         assert (await office.admin.post(f"{PATH}/no-id/{verb}")).status == 400
         assert (await office.viewer.post(f"{PATH}/{execution_id()}/{verb}")).status == 403
         assert (await office.nobody.post(f"{PATH}/{execution_id()}/{verb}")).status == 401
-    assert (await office.viewer.get(f"{PATH}/{NOBODYS}")).json["errorCode"] == "EXECUTION_NOT_FOUND"
+    assert (await office.viewer.get(f"{PATH}/{UNKNOWN_ID}")).json["errorCode"] == "EXECUTION_NOT_FOUND"
     assert (await office.viewer.get(f"{PATH}/1'; DROP TABLE sellers")).status == 400
     assert (await office.viewer.get(PATH, sellerId="nobody")).status == 404
     assert (await office.viewer.get(PATH, status="SLEEPING")).status == 400
@@ -132,4 +121,4 @@ async def test_what_is_not_there_or_no_id_is_refused_and_changes_nothing(office:
     assert (await office.nobody.get(PATH)).status == 401
     for cursor in BAD_CURSORS:
         assert (await office.viewer.get(PATH, cursor=cursor)).status == 400
-    assert await everything(office) == before
+    assert await office.all_rows() == before

@@ -15,25 +15,25 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.crawling.ports import CrawlTx, WorkerInfo
 from sellerwatch.web.api.app import make_app
 
+from .api_world import ApiWorld
 from .caller import Api
-from .conftest import Office
 
 READY = {"database", "schema", "disk", "worker"}
 WHOLE = READY | {"outbox", "breaker", "marketplace"}
 
 
-async def work(office: Office, **changed: Any) -> None:
+async def work(office: ApiWorld, **changed: Any) -> None:
     """A worker that is heard of."""
     now = office.clock.now()
     info = WorkerInfo(worker_id(), "service", "here", 1, now, now)
-    await office.service.crawl.store.transact(lambda tx: tx.workers.enter(replace(info, **changed)))
+    await office.transact(lambda tx: tx.workers.enter(replace(info, **changed)))
 
 
 def down(found: Any) -> set[str]:
     return {name for name, part in found["components"].items() if part["status"] == "DOWN"}
 
 
-async def test_everybody_is_told_up_or_down_and_no_more(office: Office) -> None:
+async def test_everybody_is_told_up_or_down_and_no_more(office: ApiWorld) -> None:
     await work(office)
     told = await office.nobody.get("/actuator/health")
     assert (told.status, told.json["status"], set(told.json["components"])) == (200, "UP", WHOLE)
@@ -43,7 +43,7 @@ async def test_everybody_is_told_up_or_down_and_no_more(office: Office) -> None:
     assert (await office.nobody.get("/actuator/health/liveness")).json == {"status": "UP"}
 
 
-async def test_whoever_is_known_is_told_the_numbers(office: Office) -> None:
+async def test_whoever_is_known_is_told_the_numbers(office: ApiWorld) -> None:
     await work(office)
     parts = (await office.viewer.get("/actuator/health")).json["components"]
     assert parts["worker"]["details"]["workers"] == 1
@@ -52,7 +52,7 @@ async def test_whoever_is_known_is_told_the_numbers(office: Office) -> None:
     assert parts["outbox"]["details"] == {"lagSeconds": 0.0, "receiver": True}
 
 
-async def test_a_token_that_is_not_valid_is_refused_here_too(office: Office) -> None:
+async def test_a_token_that_is_not_valid_is_refused_here_too(office: ApiWorld) -> None:
     assert (await office.with_token("rubbish").get("/actuator/health")).status == 401
 
 
@@ -68,7 +68,7 @@ def sql(statement: str) -> Callable[[Transaction], Any]:
         ("breaker", lambda tx: tx.db.run("UPDATE pool_breaker SET state = 'OPEN'")),
     ],
 )
-async def test_a_part_that_is_down_is_named(office: Office, inline_store: SqlStore, part: str, harm: Any) -> None:
+async def test_a_part_that_is_down_is_named(office: ApiWorld, inline_store: SqlStore, part: str, harm: Any) -> None:
     await work(office)
     await inline_store.transact(lambda tx: tx.circuits.save_breaker(tx.circuits.breaker(), office.clock.now()))
     await inline_store.transact(harm)
@@ -79,22 +79,20 @@ async def test_a_part_that_is_down_is_named(office: Office, inline_store: SqlSto
     assert (await office.nobody.get("/actuator/health/liveness")).status == 200
 
 
-async def test_a_worker_that_is_silent_is_down(office: Office) -> None:
+async def test_a_worker_that_is_silent_is_down(office: ApiWorld) -> None:
     await work(office, heartbeat_at=office.clock.now() - timedelta(minutes=1))
     assert down((await office.nobody.get("/actuator/health")).json) == {"worker"}
 
 
-async def test_events_that_do_not_leave_are_an_alarm_but_no_reason_to_send_no_work(office: Office) -> None:
+async def test_events_that_do_not_leave_are_an_alarm_but_no_reason_to_send_no_work(office: ApiWorld) -> None:
     await work(office)
     late = office.clock.now() - timedelta(hours=1)
-    await office.service.crawl.store.transact(
-        lambda tx: tx.product_outbox.add(replace(a_message(), created_at=late, next_attempt_at=late))
-    )
+    await office.transact(lambda tx: tx.product_outbox.add(replace(a_message(), created_at=late, next_attempt_at=late)))
     assert down((await office.nobody.get("/actuator/health")).json) == {"outbox"}
     assert (await office.nobody.get("/actuator/health/readiness")).status == 200
 
 
-async def test_a_scheduler_that_does_not_turn_is_down(office: Office) -> None:
+async def test_a_scheduler_that_does_not_turn_is_down(office: ApiWorld) -> None:
     await work(office)
     service = replace(office.service, schedules=True)
     api = Api(make_app(replace(office.parts, service=service)))
@@ -119,7 +117,7 @@ class Unreadable:
 
 @pytest.mark.parametrize("error", [OSError("gone"), RuntimeError("a bug"), TimeoutError()])
 async def test_what_cannot_be_read_is_down_and_metrics_are_none_instead_of_zero(
-    office: Office, error: Exception
+    office: ApiWorld, error: Exception
 ) -> None:
     await work(office)
     service = replace(office.service, store=Unreadable(error))  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .conftest import Office
+from .api_world import ApiWorld
 
 ENGLISH, KOREAN = "There is nothing at this path", "이 경로에는 아무것도 없습니다"
 
@@ -25,7 +25,7 @@ ENGLISH, KOREAN = "There is nothing at this path", "이 경로에는 아무것�
     ],
 )
 async def test_the_reader_is_answered_in_the_language_it_likes_best(
-    office: Office, asked: str, language: str, said: str
+    office: ApiWorld, asked: str, language: str, said: str
 ) -> None:
     refused = await office.nobody.ask("GET", "/nowhere", headers={"accept-language": asked})
     assert refused.json["message"].startswith(said)
@@ -33,12 +33,12 @@ async def test_the_reader_is_answered_in_the_language_it_likes_best(
     assert refused.headers["vary"] == "Accept-Language"
 
 
-async def test_what_is_wrong_with_a_field_is_said_in_the_readers_language(office: Office) -> None:
+async def test_what_is_wrong_with_a_field_is_said_in_the_readers_language(office: ApiWorld) -> None:
     korean = {"accept-language": "ko"}
     refused = (await office.admin.ask("POST", "/api/v1/sellers", {"name": "가게"}, headers=korean)).json
-    assert refused["message"] == "요청을 읽을 수 없습니다. sellerId: 필수 항목입니다."
+    assert refused["message"] == "요청이 올바르지 않습니다. sellerId: 필수 항목입니다."
     assert refused["details"] == [{"field": "sellerId", "problem": "필수 항목입니다"}]
     unknown = (await office.admin.ask("GET", "/api/v1/limits", query={"sort": "name"}, headers=korean)).json
     assert unknown["details"] == [{"field": "sort", "problem": "이 경로에 없는 매개변수입니다"}]
     limit = (await office.admin.ask("PUT", "/api/v1/limits/WINDOW_LIMIT", {"value": 0}, headers=korean)).json
-    assert limit["message"] == "WINDOW_LIMIT 설정에 '0' 값을 쓸 수 없습니다. 다음 값보다 커야 합니다: 0."
+    assert limit["message"] == "WINDOW_LIMIT 설정에 '0' 값을 사용할 수 없습니다. 다음 값보다 커야 합니다: 0."

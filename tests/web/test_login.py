@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.builders import a_context
+from tests.world import all_rows
 
 from sellerwatch.access.commands import add_user, remove_user, set_password, set_role
 from sellerwatch.access.users import Role
@@ -16,26 +17,23 @@ from sellerwatch.settings.load import load
 from sellerwatch.web.api.context import Parts
 from sellerwatch.web.serve import first_user
 
+from .api_world import ApiWorld
 from .caller import Reply
-from .conftest import Office
-from .dump import everything
 
 PASSWORD, ANOTHER = "correct horse battery", "another staple 말과 건전지"
 
 
-async def add(office: Office, name: str = "minji", role: Role = Role.ADMIN, **more: Any) -> None:
+async def add(office: ApiWorld, name: str = "minji", role: Role = Role.ADMIN, **more: Any) -> None:
     hashed = await office.parts.passwords.hash(PASSWORD)
-    await office.service.crawl.store.transact(
-        lambda tx: add_user(tx, a_context(office.clock.now()), name, role, hashed, **more)
-    )
+    await office.transact(lambda tx: add_user(tx, a_context(office.clock.now()), name, role, hashed, **more))
 
 
-async def login(office: Office, user: str = "minji", password: str = PASSWORD, **headers: str) -> Reply:
+async def login(office: ApiWorld, user: str = "minji", password: str = PASSWORD, **headers: str) -> Reply:
     body = {"user": user, "password": password}
     return await office.nobody.ask("POST", "/api/v1/auth/login", body, headers=headers)
 
 
-async def test_a_name_and_a_password_get_a_token_that_works(office: Office) -> None:
+async def test_a_name_and_a_password_get_a_token_that_works(office: ApiWorld) -> None:
     await add(office)
     done = await login(office, "MinJi ")
     assert (done.status, done.json["role"], done.json["user"]) == (200, "admin", "minji")
@@ -44,18 +42,18 @@ async def test_a_name_and_a_password_get_a_token_that_works(office: Office) -> N
     assert me == {"user": "minji", "role": "admin", "expiresAt": done.json["expiresAt"]}
     made = await mine.post("/api/v1/sellers", {"sellerId": "x", "name": "x"})
     assert made.status == 201
-    trail = await office.service.crawl.store.read(lambda tx: tx.audit.newest(limit=10))
+    trail = await office.read(lambda tx: tx.audit.newest(limit=10))
     assert [(e.action, e.actor) for e in trail][:2] == [("seller.register", "api:minji"), ("user.login", "api:minji")]
 
 
-async def test_a_viewer_who_logged_in_changes_nothing(office: Office) -> None:
+async def test_a_viewer_who_logged_in_changes_nothing(office: ApiWorld) -> None:
     await add(office, role=Role.VIEWER)
     mine = office.with_token((await login(office)).json["token"])
     assert (await mine.get("/api/v1/sellers")).status == 200
     assert (await mine.post("/api/v1/sellers", {"sellerId": "x", "name": "x"})).status == 403
 
 
-async def test_a_log_in_ends_with_its_time(office: Office) -> None:
+async def test_a_log_in_ends_with_its_time(office: ApiWorld) -> None:
     await add(office)
     mine = office.with_token((await login(office)).json["token"])
     office.clock.time += timedelta(hours=1)
@@ -64,7 +62,7 @@ async def test_a_log_in_ends_with_its_time(office: Office) -> None:
 
 
 @pytest.mark.parametrize("change", ["removed", "another password", "another role", "made anew"])
-async def test_a_token_is_void_as_soon_as_its_user_is_changed(office: Office, change: str) -> None:
+async def test_a_token_is_void_as_soon_as_its_user_is_changed(office: ApiWorld, change: str) -> None:
     await add(office)
     token, store, now = (await login(office)).json["token"], office.service.crawl.store, office.clock.now()
     mine = office.with_token(token)
@@ -81,7 +79,7 @@ async def test_a_token_is_void_as_soon_as_its_user_is_changed(office: Office, ch
     assert (await mine.get("/api/v1/sellers")).status == 401
 
 
-async def test_an_unknown_user_and_a_wrong_password_get_the_same_answer(office: Office) -> None:
+async def test_an_unknown_user_and_a_wrong_password_get_the_same_answer(office: ApiWorld) -> None:
     await add(office)
     answers = [await login(office, "minji", "wrong" * 4), await login(office, "nobody", PASSWORD)]
     answers.append(await login(office, "' OR 1=1 --", "x"))
@@ -105,7 +103,7 @@ class Counting:
         return stored == f"hash of {password}"
 
 
-async def test_an_unknown_user_costs_the_same_work(office: Office, inline_store: SqlStore) -> None:
+async def test_an_unknown_user_costs_the_same_work(office: ApiWorld, inline_store: SqlStore) -> None:
     """Time cannot be asserted; what takes it can: one check of a password, and as many rows written."""
     counting = Counting()
     object.__setattr__(office.parts.passwords, "_passwords", counting)
@@ -113,15 +111,15 @@ async def test_an_unknown_user_costs_the_same_work(office: Office, inline_store:
     await inline_store.transact(lambda tx: add_user(tx, a_context(office.clock.now()), "minji", Role.ADMIN, hashed))
     sizes = []
     for user in ("minji", "nobody"):
-        before = await everything(inline_store)
+        before = await inline_store.read(all_rows)
         await login(office, user, "wrong password")
-        after = await everything(inline_store)
+        after = await inline_store.read(all_rows)
         sizes.append({name: len(after[name]) - len(before[name]) for name in ("audit", "users")})
     assert sizes[0] == sizes[1]
     assert counting.checked == [True, False]
 
 
-async def test_who_guesses_waits_longer_each_time_and_even_the_right_password_waits(office: Office) -> None:
+async def test_who_guesses_waits_longer_each_time_and_even_the_right_password_waits(office: ApiWorld) -> None:
     await add(office)
     waits = []
     for _ in range(12):
@@ -139,7 +137,7 @@ async def test_who_guesses_waits_longer_each_time_and_even_the_right_password_wa
     assert (await login(office, password="wrong password")).status == 401, "the count began anew"
 
 
-async def test_an_address_that_tries_many_people_waits_too_and_a_success_does_not_free_it(office: Office) -> None:
+async def test_an_address_that_tries_many_people_waits_too_and_a_success_does_not_free_it(office: ApiWorld) -> None:
     await add(office)
     for number in range(20):
         assert (await login(office, f"user{number}", "wrong password")).status == 401
@@ -149,29 +147,29 @@ async def test_an_address_that_tries_many_people_waits_too_and_a_success_does_no
     assert (refused.status, refused.json["errorCode"]) == (429, "TOO_MANY_LOGINS")
 
 
-async def test_tries_at_once_get_no_further_than_one_after_another(office: Office) -> None:
+async def test_tries_at_once_get_no_further_than_one_after_another(office: ApiWorld) -> None:
     await add(office)
     tried = await asyncio.gather(*(login(office, password=f"wrong password {n}") for n in range(15)))
     assert sorted(reply.status for reply in tried) == [401] * 5 + [429] * 10
 
 
-async def test_a_restart_forgives_nothing_and_a_day_forgives_all(office: Office, inline_store: SqlStore) -> None:
+async def test_a_restart_forgives_nothing_and_a_day_forgives_all(office: ApiWorld, inline_store: SqlStore) -> None:
     await add(office)
     for _ in range(5):
         await login(office, password="wrong password")
-    kept = await everything(inline_store)
+    kept = await inline_store.read(all_rows)
     assert len(kept["login_attempts"]) == 2
     assert (await login(office)).status == 429
     office.clock.time += timedelta(days=1)
     assert (await login(office)).status == 200
 
 
-async def test_what_is_typed_in_the_wrong_place_is_kept_nowhere(office: Office, inline_store: SqlStore) -> None:
+async def test_what_is_typed_in_the_wrong_place_is_kept_nowhere(office: ApiWorld, inline_store: SqlStore) -> None:
     await login(office, "my secret password", "minji")
-    assert "my secret password" not in str(await everything(inline_store))
+    assert "my secret password" not in str(await inline_store.read(all_rows))
 
 
-async def test_a_one_time_password_is_good_for_choosing_another_only(office: Office) -> None:
+async def test_a_one_time_password_is_good_for_choosing_another_only(office: ApiWorld) -> None:
     password = await first_user(office.parts)
     assert password is not None
     refused = await login(office, "admin", password)
@@ -188,16 +186,18 @@ async def test_a_one_time_password_is_good_for_choosing_another_only(office: Off
     assert (await login(office, "admin", ANOTHER)).status == 200
 
 
-async def test_the_first_password_is_made_once_and_kept_only_as_a_hash(office: Office, inline_store: SqlStore) -> None:
+async def test_the_first_password_is_made_once_and_kept_only_as_a_hash(
+    office: ApiWorld, inline_store: SqlStore
+) -> None:
     password = await first_user(office.parts)
     assert password is not None
     assert await first_user(office.parts) is None
-    kept = await everything(inline_store)
+    kept = await inline_store.read(all_rows)
     assert password not in str(kept)
     assert [row[1] for row in kept["users"]] == ["admin"]
 
 
-async def test_a_configured_password_is_the_first_users_and_is_not_told(office: Office) -> None:
+async def test_a_configured_password_is_the_first_users_and_is_not_told(office: ApiWorld) -> None:
     settings = load({"SELLERWATCH_ADMIN_PASSWORD": PASSWORD}).settings
     assert PASSWORD not in f"{settings!r}{settings}"
     parts = Parts(office.service, settings, office.credentials, office.parts.passwords)
@@ -205,7 +205,7 @@ async def test_a_configured_password_is_the_first_users_and_is_not_told(office: 
     assert (await login(office, "admin")).status == 200
 
 
-async def test_more_log_ins_than_can_be_checked_are_asked_to_wait(office: Office) -> None:
+async def test_more_log_ins_than_can_be_checked_are_asked_to_wait(office: ApiWorld) -> None:
     many = await asyncio.gather(*(office.parts.passwords.check(None, "x") for _ in range(40)), return_exceptions=True)
     busy = [each for each in many if isinstance(each, Exception)]
     assert {type(each).__name__ for each in busy} == {"LoginsBusy"}
@@ -215,7 +215,7 @@ async def test_more_log_ins_than_can_be_checked_are_asked_to_wait(office: Office
 @pytest.mark.parametrize(
     "body", [{}, {"user": "x"}, {"user": 1, "password": "x"}, {"user": "x", "password": "x" * 201}]
 )
-async def test_a_log_in_that_cannot_be_read_is_400_and_shows_no_password(office: Office, body: Any) -> None:
+async def test_a_log_in_that_cannot_be_read_is_400_and_shows_no_password(office: ApiWorld, body: Any) -> None:
     refused = await office.nobody.post("/api/v1/auth/login", body)
     assert refused.status == 400
     assert "x" * 201 not in refused.body.decode()

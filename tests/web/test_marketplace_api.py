@@ -12,18 +12,18 @@ from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.kernel.ids import SellerId
 
-from .conftest import Office
+from .api_world import ApiWorld
 
 PATH = "/api/v1/marketplace"
 SELLER = "seller_0001"
 
 
-async def register(office: Office) -> None:
+async def register(office: ApiWorld) -> None:
     made = await office.admin.post("/api/v1/sellers", {"sellerId": SELLER, "name": "가게"})
     assert made.status == 201
 
 
-async def test_a_calm_marketplace_has_four_closed_circuits(office: Office) -> None:
+async def test_a_calm_marketplace_has_four_closed_circuits(office: ApiWorld) -> None:
     told = await office.viewer.get(f"{PATH}/status")
     assert told.status == 200
     shown = told.json
@@ -34,7 +34,7 @@ async def test_a_calm_marketplace_has_four_closed_circuits(office: Office) -> No
     ]
 
 
-async def test_all_requests_are_paused_and_resumed_once(office: Office) -> None:
+async def test_all_requests_are_paused_and_resumed_once(office: ApiWorld) -> None:
     paused = await office.admin.post(f"{PATH}/pause", {})
     assert (paused.status, paused.json["paused"], paused.json["pausedBy"]) == (200, True, "api:admin@practice")
     again = await office.admin.post(f"{PATH}/pause")
@@ -45,14 +45,14 @@ async def test_all_requests_are_paused_and_resumed_once(office: Office) -> None:
     assert (not_paused.status, not_paused.json["errorCode"]) == (409, "MARKETPLACE_NOT_PAUSED")
 
 
-async def test_a_dry_run_of_a_pause_stops_nothing(office: Office) -> None:
+async def test_a_dry_run_of_a_pause_stops_nothing(office: ApiWorld) -> None:
     would = (await office.admin.post(f"{PATH}/pause", {}, dryRun="true")).json
     assert (would["paused"], would["dryRun"]) == (True, True)
     assert (await office.viewer.get(f"{PATH}/status")).json["paused"] is False
     assert not office.service.crawl.pause.everything
 
 
-async def test_a_seller_is_paused_alone(office: Office) -> None:
+async def test_a_seller_is_paused_alone(office: ApiWorld) -> None:
     await register(office)
     paused = (await office.admin.post(f"{PATH}/pause", {"sellerId": SELLER})).json
     assert (paused["paused"], [each["sellerId"] for each in paused["sellers"]]) == (False, [SELLER])
@@ -71,19 +71,19 @@ async def test_a_seller_is_paused_alone(office: Office) -> None:
     [({"sellerId": "nobody"}, 404), ({"sellerId": ""}, 400), ({"sellerId": 7}, 400), ({"seller": "x"}, 400)],
 )
 async def test_a_body_that_names_no_seller_of_ours_is_refused(
-    office: Office, verb: str, body: Any, status: int
+    office: ApiWorld, verb: str, body: Any, status: int
 ) -> None:
     assert (await office.admin.post(f"{PATH}/{verb}", body)).status == status
     assert not (await office.viewer.get(f"{PATH}/status")).json["paused"]
 
 
-async def test_a_viewer_looks_and_changes_nothing(office: Office) -> None:
+async def test_a_viewer_looks_and_changes_nothing(office: ApiWorld) -> None:
     assert (await office.nobody.get(f"{PATH}/status")).status == 401
     for verb in ("pause", "resume"):
         assert (await office.viewer.post(f"{PATH}/{verb}")).status == 403
 
 
-async def test_this_process_obeys_before_it_answers(office: Office) -> None:
+async def test_this_process_obeys_before_it_answers(office: ApiWorld) -> None:
     await register(office)
     pause = office.service.crawl.pause
     await office.admin.post(f"{PATH}/pause", {"sellerId": SELLER})
@@ -95,7 +95,7 @@ async def test_this_process_obeys_before_it_answers(office: Office) -> None:
     assert vars(pause) == {"everything": False, "sellers": frozenset()}
 
 
-async def test_an_open_circuit_has_its_cause_in_the_readers_language(office: Office, inline_store: SqlStore) -> None:
+async def test_an_open_circuit_has_its_cause_in_the_readers_language(office: ApiWorld, inline_store: SqlStore) -> None:
     await open_circuit(inline_store, Endpoint.DETAIL, NOW)
     english = (await office.viewer.get(f"{PATH}/status")).json["circuits"][1]
     assert (english["state"], english["since"]) == ("OPEN", "2026-11-15T06:04:05.123456Z")
@@ -107,7 +107,7 @@ async def test_an_open_circuit_has_its_cause_in_the_readers_language(office: Off
     assert korean.json["circuits"][1]["reason"] == "마켓플레이스 응답 503: 서버 오류입니다."
 
 
-async def test_health_is_down_while_an_endpoint_does_not_answer(office: Office, inline_store: SqlStore) -> None:
+async def test_health_is_down_while_an_endpoint_does_not_answer(office: ApiWorld, inline_store: SqlStore) -> None:
     parts = (await office.viewer.get("/actuator/health")).json["components"]
     closed = {"list": "CLOSED", "detail": "CLOSED", "options": "CLOSED", "token": "CLOSED"}
     calm = {"state": "CLOSED", "circuits": closed, "pausedBy": None, "pausedSellers": 0}
@@ -123,7 +123,7 @@ async def test_health_is_down_while_an_endpoint_does_not_answer(office: Office, 
     assert "marketplace" not in ready["components"]
 
 
-async def test_health_is_down_while_all_requests_are_paused_and_up_while_one_sellers_are(office: Office) -> None:
+async def test_health_is_down_while_all_requests_are_paused_and_up_while_one_sellers_are(office: ApiWorld) -> None:
     await register(office)
     await office.admin.post(f"{PATH}/pause", {"sellerId": SELLER})
     part = (await office.viewer.get("/actuator/health")).json["components"]["marketplace"]
@@ -134,7 +134,7 @@ async def test_health_is_down_while_all_requests_are_paused_and_up_while_one_sel
     assert part["details"]["pausedBy"] == "api:admin@practice"
 
 
-async def test_metrics_have_every_circuit_and_what_is_paused(office: Office, inline_store: SqlStore) -> None:
+async def test_metrics_have_every_circuit_and_what_is_paused(office: ApiWorld, inline_store: SqlStore) -> None:
     await register(office)
     await office.admin.post(f"{PATH}/pause", {"sellerId": SELLER})
     await office.admin.post(f"{PATH}/pause")

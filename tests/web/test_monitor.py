@@ -16,7 +16,7 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.crawling.task import TaskStatus, TaskType
 from sellerwatch.kernel.ids import ItemNo
 
-from .conftest import KEYS, Office
+from .api_world import KEYS, ApiWorld
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -85,7 +85,7 @@ async def tables(store: SqlStore) -> dict[str, list[dict[str, Any]]]:
     return await store.read(look)
 
 
-async def test_the_numbers_are_those_of_the_tables(office: Office, inline_store: SqlStore) -> None:
+async def test_the_numbers_are_those_of_the_tables(office: ApiWorld, inline_store: SqlStore) -> None:
     await office.admin.post("/api/v1/sellers", {"sellerId": "seller_0001", "name": "가게"})
     await office.admin.post("/api/v1/sellers", {"sellerId": "seller_0002", "name": "가게"})
     await office.admin.post("/api/v1/sellers/seller_0002/deactivate")
@@ -122,7 +122,7 @@ async def test_the_numbers_are_those_of_the_tables(office: Office, inline_store:
     }
 
 
-async def test_answers_are_counted_by_route_and_never_by_what_was_sent(office: Office) -> None:
+async def test_answers_are_counted_by_route_and_never_by_what_was_sent(office: ApiWorld) -> None:
     for name in ("a", "b", "' OR 1=1"):
         await office.viewer.get(f"/api/v1/sellers/{name}")
     await office.viewer.get("/api/v1/sellers")
@@ -139,7 +139,7 @@ async def test_answers_are_counted_by_route_and_never_by_what_was_sent(office: O
     }
 
 
-async def test_an_answer_is_kept_for_a_moment_and_then_counted_anew(office: Office) -> None:
+async def test_an_answer_is_kept_for_a_moment_and_then_counted_anew(office: ApiWorld) -> None:
     async def sellers() -> dict[Labels, float]:
         return samples((await office.viewer.get("/metrics")).body.decode()).get("sellerwatch_sellers", {})
 
@@ -154,5 +154,5 @@ async def test_an_answer_is_kept_for_a_moment_and_then_counted_anew(office: Offi
     ("headers", "status"),
     [({}, 401), ({"x-api-key": KEYS[0]}, 200), ({"x-api-key": "wrong"}, 401), ({"authorization": "Bearer x"}, 401)],
 )
-async def test_a_monitor_needs_a_token_or_a_key(office: Office, headers: dict[str, str], status: int) -> None:
+async def test_a_monitor_needs_a_token_or_a_key(office: ApiWorld, headers: dict[str, str], status: int) -> None:
     assert (await office.nobody.ask("GET", "/metrics", headers=headers)).status == status

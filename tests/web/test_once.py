@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from fastapi import APIRouter
 from tests.builders import worker_id
+from tests.world import all_rows
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.crawling.ports import WorkerInfo
 from sellerwatch.web.api.app import make_app
 from sellerwatch.web.api.credentials import Role
 
+from .api_world import KEYS, ApiWorld
 from .caller import Api, Reply
-from .conftest import KEYS, Office
-from .dump import everything
 
 BODY = {"sellerId": "seller_0001", "name": "가게"}
 
@@ -28,25 +28,25 @@ async def post(api: Api, key: str, body: Any = BODY, path: str = "/api/v1/seller
     return await api.ask("POST", path, body, headers={"idempotency-key": key, **headers})
 
 
-async def test_the_second_gets_the_first_ones_answer_and_does_nothing(office: Office, inline_store: SqlStore) -> None:
+async def test_the_second_gets_the_first_ones_answer_and_does_nothing(office: ApiWorld, inline_store: SqlStore) -> None:
     first = await post(office.admin, "k1")
-    before = await everything(inline_store)
+    before = await inline_store.read(all_rows)
     second = await post(office.admin, "k1")
     assert (second.status, second.body) == (first.status, first.body) == (201, first.body)
     assert (first.headers.get("idempotency-replayed"), second.headers["idempotency-replayed"]) == (None, "true")
     assert second.headers["content-type"] == first.headers["content-type"]
     assert second.headers["x-content-type-options"] == "nosniff"
-    assert await everything(inline_store) == before
+    assert await inline_store.read(all_rows) == before
 
 
-async def test_the_answer_is_the_same_after_a_restart_and_for_the_callers_next_token(office: Office) -> None:
+async def test_the_answer_is_the_same_after_a_restart_and_for_the_callers_next_token(office: ApiWorld) -> None:
     first = await post(office.admin, "k1")
     renewed = office.credentials.issue("admin@practice", Role.ADMIN, timedelta(hours=2), office.clock.now())
     restarted = make_app(replace(office.parts))
     assert (await post(Api(restarted, renewed), "k1")).body == first.body
 
 
-async def test_many_at_once_are_one_effect(office: Office) -> None:
+async def test_many_at_once_are_one_effect(office: ApiWorld) -> None:
     replies = await asyncio.gather(*(post(office.admin, "k1") for _ in range(10)))
     assert {reply.status for reply in replies} <= {201, 409}
     assert {r.json["errorCode"] for r in replies if r.status == 409} <= {"REQUEST_UNDER_WAY"}
@@ -72,14 +72,14 @@ class Gate:
 
 
 @pytest.fixture
-async def gate(office: Office) -> AsyncIterator[Gate]:
+async def gate(office: ApiWorld) -> AsyncIterator[Gate]:
     made = Gate()
     office.admin.app.include_router(made.router)
     yield made
     made.leave.set()
 
 
-async def test_one_that_is_being_worked_on_is_asked_to_come_back(office: Office, gate: Gate) -> None:
+async def test_one_that_is_being_worked_on_is_asked_to_come_back(office: ApiWorld, gate: Gate) -> None:
     first = asyncio.create_task(post(office.admin, "k1", None, "/api/v1/gate"))
     await gate.entered.wait()
     second = await post(office.admin, "k1", None, "/api/v1/gate")
@@ -88,7 +88,7 @@ async def test_one_that_is_being_worked_on_is_asked_to_come_back(office: Office,
     assert (await first).json == (await post(office.admin, "k1", None, "/api/v1/gate")).json == {"times": 1}
 
 
-async def test_one_that_broke_in_the_middle_is_not_done_again(office: Office, gate: Gate) -> None:
+async def test_one_that_broke_in_the_middle_is_not_done_again(office: ApiWorld, gate: Gate) -> None:
     gate.breaks = True
     gate.leave.set()
     assert (await post(office.admin, "k1", None, "/api/v1/gate")).status == 500
@@ -97,16 +97,16 @@ async def test_one_that_broke_in_the_middle_is_not_done_again(office: Office, ga
 
 
 @pytest.mark.parametrize(("beats", "code"), [(True, "REQUEST_UNDER_WAY"), (False, "OUTCOME_UNKNOWN")])
-async def test_one_whose_process_is_gone_is_not_done_again(office: Office, gate: Gate, beats: bool, code: str) -> None:
+async def test_one_whose_process_is_gone_is_not_done_again(
+    office: ApiWorld, gate: Gate, beats: bool, code: str
+) -> None:
     """Another process has it: as long as that is heard of it is under way, then nobody knows."""
     now = office.clock.now()
     other = replace(office.service.crawl, worker_id=worker_id(7))
     app = make_app(replace(office.parts, service=replace(office.service, crawl=other)))
     app.include_router(gate.router)
     beat_at = now if beats else now - timedelta(hours=1)
-    await office.service.crawl.store.transact(
-        lambda tx: tx.workers.enter(WorkerInfo(worker_id(7), "service", "there", 1, now, beat_at))
-    )
+    await office.transact(lambda tx: tx.workers.enter(WorkerInfo(worker_id(7), "service", "there", 1, now, beat_at)))
     first = asyncio.create_task(post(Api(app, office.admin.token), "k1", None, "/api/v1/gate"))
     await gate.entered.wait()
     second = await post(office.admin, "k1", None, "/api/v1/gate")
@@ -120,16 +120,16 @@ async def test_one_whose_process_is_gone_is_not_done_again(office: Office, gate:
     [({**BODY, "name": "다른 가게"}, "/api/v1/sellers"), (BODY, "/api/v1/sellers/seller_0001/deactivate")],
 )
 async def test_the_same_key_for_another_request_is_refused(
-    office: Office, inline_store: SqlStore, body: Any, path: str
+    office: ApiWorld, inline_store: SqlStore, body: Any, path: str
 ) -> None:
     await post(office.admin, "k1")
-    before = await everything(inline_store)
+    before = await inline_store.read(all_rows)
     refused = await post(office.admin, "k1", body, path)
     assert (refused.status, refused.json["errorCode"]) == (409, "IDEMPOTENCY_KEY_USED")
-    assert await everything(inline_store) == before
+    assert await inline_store.read(all_rows) == before
 
 
-async def test_callers_do_not_share_keys(office: Office) -> None:
+async def test_callers_do_not_share_keys(office: ApiWorld) -> None:
     assert (await post(office.admin, "k1")).status == 201
     refused = await post(office.viewer, "k1")
     assert (refused.status, refused.json["errorCode"]) == (403, "ROLE_NEEDED")
@@ -139,19 +139,19 @@ async def test_callers_do_not_share_keys(office: Office) -> None:
     assert (done.status, again.body) == (200, done.body)
 
 
-async def test_who_may_not_ask_gets_no_kept_answer(office: Office) -> None:
+async def test_who_may_not_ask_gets_no_kept_answer(office: ApiWorld) -> None:
     await post(office.admin, "k1")
     for api in (office.nobody, office.with_token("rubbish")):
         assert (await post(api, "k1")).status == 401
 
 
-async def test_a_refusal_that_did_nothing_frees_the_key(office: Office) -> None:
+async def test_a_refusal_that_did_nothing_frees_the_key(office: ApiWorld) -> None:
     assert (await post(office.admin, "k1", {"sellerId": "x"})).status == 400
     assert (await post(office.admin, "k1", path="/api/v1/sellers/seller_0001/activate")).status == 404
     assert (await post(office.admin, "k1")).status == 201
 
 
-async def test_a_key_is_good_for_a_day_and_then_forgotten(office: Office, inline_store: SqlStore) -> None:
+async def test_a_key_is_good_for_a_day_and_then_forgotten(office: ApiWorld, inline_store: SqlStore) -> None:
     await post(office.admin, "k1")
     office.clock.time += timedelta(hours=23)
     token = office.credentials.issue("admin@practice", Role.ADMIN, timedelta(days=2), office.clock.now())
@@ -162,16 +162,16 @@ async def test_a_key_is_good_for_a_day_and_then_forgotten(office: Office, inline
 
 
 @pytest.mark.parametrize("key", ["", "x" * 201, "é", "a\tb"])
-async def test_a_key_that_is_none_is_refused(office: Office, inline_store: SqlStore, key: str) -> None:
-    before = await everything(inline_store)
+async def test_a_key_that_is_none_is_refused(office: ApiWorld, inline_store: SqlStore, key: str) -> None:
+    before = await inline_store.read(all_rows)
     refused = await post(office.admin, key)
     assert (refused.status, refused.json["errorCode"]) == (400, "INVALID_IDEMPOTENCY_KEY")
-    assert await everything(inline_store) == before
+    assert await inline_store.read(all_rows) == before
 
 
-async def test_a_log_in_is_never_kept(office: Office, inline_store: SqlStore) -> None:
+async def test_a_log_in_is_never_kept(office: ApiWorld, inline_store: SqlStore) -> None:
     await post(office.admin, "k1", {"user": "x", "password": "x"}, "/api/v1/auth/login")
-    assert (await everything(inline_store))["idempotency_keys"] == []
+    assert (await inline_store.read(all_rows))["idempotency_keys"] == []
 
 
 class Forgetful:
@@ -188,7 +188,7 @@ class Forgetful:
 
 
 async def test_an_answer_that_could_not_be_kept_is_unknown_and_not_under_way_for_ever(
-    office: Office, gate: Gate, inline_store: SqlStore
+    office: ApiWorld, gate: Gate, inline_store: SqlStore
 ) -> None:
     gate.leave.set()
     losing = replace(office.service, store=Forgetful(inline_store))  # type: ignore[arg-type]

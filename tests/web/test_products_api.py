@@ -11,38 +11,37 @@ from sellerwatch.catalog.product import PartType
 from sellerwatch.catalog.queries import find_product
 from sellerwatch.operations.catalog_changes import BATCH
 
-from .conftest import Office
-from .stocked import BAD_CURSORS, ONE, crawled, every, everything, see, trail
+from .api_world import BAD_CURSORS, ONE, ApiWorld
 
 PATH = "/api/v1/products"
 AWKWARD = '럭셔리 "코트", [명품] 🧥'
 
 
 async def test_products_are_listed_to_the_end_by_seller_and_state(
-    office: Office, monkeypatch: pytest.MonkeyPatch
+    office: ApiWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    practice = await crawled(office, 7)
+    practice = await office.crawled(7)
     monkeypatch.setattr(paging, "MAX_ROWS_SCANNED", 3)
     for size in (1, 2, 3, 100):
         for query in ({}, {"sellerId": ONE}, {"state": "COMPLETE"}, {"sellerId": ONE, "state": "COMPLETE"}):
-            found = [product["itemNo"] for product in await every(office.viewer, PATH, size, **query)]
+            found = [product["itemNo"] for product in await office.viewer.all_pages(PATH, size, **query)]
             assert sorted(found) == sorted(practice.items())
         for query in ({"state": "DELETED"}, {"state": "INCOMPLETE"}, {"sellerId": ONE, "state": "DELETED"}):
-            assert await every(office.viewer, PATH, size, **query) == []
+            assert await office.viewer.all_pages(PATH, size, **query) == []
     first = (await office.viewer.get(PATH, size=1)).json["content"][0]
     assert (first["sellerId"], first["state"], first["version"]) == (ONE, "COMPLETE", 1)
     truth = practice.world.truth(first["itemNo"])
     assert truth is not None
     assert first["name"] == truth["name"]
     piece = truth["name"][1:-1].upper()
-    named = [product["name"] for product in await every(office.viewer, PATH, 2, search=piece)]
+    named = [product["name"] for product in await office.viewer.all_pages(PATH, 2, search=piece)]
     assert truth["name"] in named
     assert all(piece in name.upper() for name in named)
-    assert await every(office.viewer, PATH, 2, search="_%") == []
+    assert await office.viewer.all_pages(PATH, 2, search="_%") == []
 
 
-async def test_a_product_shows_its_facts_its_last_event_and_its_bodies(office: Office) -> None:
-    practice = await crawled(office)
+async def test_a_product_shows_its_facts_its_last_event_and_its_bodies(office: ApiWorld) -> None:
+    practice = await office.crawled()
     item = practice.items()[0]
     shown = (await office.viewer.get(f"{PATH}/{item}")).json
     truth = practice.world.truth(item)
@@ -53,15 +52,15 @@ async def test_a_product_shows_its_facts_its_last_event_and_its_bodies(office: O
     bodies = (await office.viewer.get(f"{PATH}/{item}/raw")).json
     assert [body["part"] for body in bodies["content"]] == ["list", "detail", "options"]
     plain = await office.viewer.get(f"{PATH}/{item}/raw/detail")
-    stored = await see(office, lambda tx: tx.bodies.bodies_of(find_product(tx, item).product_id, PartType.DETAIL, 1))
+    stored = await office.read(lambda tx: tx.bodies.bodies_of(find_product(tx, item).product_id, PartType.DETAIL, 1))
     assert plain.body == stored[0].body
     assert plain.json == bodies["content"][1]["body"]
     assert plain.headers["x-content-type-options"] == "nosniff"
     assert (await office.viewer.get(f"{PATH}/{item}/raw/detail", number=2)).json["errorCode"] == "BODY_NOT_FOUND"
 
 
-async def test_history_and_differences_tell_how_it_came_to_be_so(office: Office) -> None:
-    practice = await crawled(office)
+async def test_history_and_differences_tell_how_it_came_to_be_so(office: ApiWorld) -> None:
+    practice = await office.crawled()
     item = practice.items()[0]
     product = practice.world.product(item)
     assert product is not None
@@ -82,28 +81,28 @@ async def test_history_and_differences_tell_how_it_came_to_be_so(office: Office)
     assert (await office.viewer.get(f"{PATH}/{item}/diff", to=9)).json["errorCode"] == "VERSION_NOT_FOUND"
 
 
-async def test_reading_again_goes_in_steps_and_finds_nothing_where_nothing_differs(office: Office) -> None:
-    await crawled(office, BATCH + 5)
-    before = await everything(office)
+async def test_reading_again_goes_in_steps_and_finds_nothing_where_nothing_differs(office: ApiWorld) -> None:
+    await office.crawled(BATCH + 5)
+    before = await office.all_rows()
     first = (await office.admin.post(f"{PATH}/reparse", dryRun="true")).json
     assert (first["read"], first["differing"], first["events"], first["dryRun"]) == (BATCH, 0, 0, True)
     rest = (await office.admin.post(f"{PATH}/reparse", dryRun="true", cursor=first["next"])).json
     assert (rest["read"], rest["next"]) == (5, None)
-    assert await everything(office) == before
+    assert await office.all_rows() == before
     done = (await office.admin.post(f"{PATH}/reparse", sellerId=ONE)).json
     assert (done["read"], done["events"], done["items"], done["problems"]) == (BATCH, 0, [], [])
-    assert await trail(office) == []
+    assert await office.api_trail() == []
 
 
-async def test_a_parameter_that_a_route_does_not_have_is_refused(office: Office) -> None:
-    item = (await crawled(office)).items()[0]
+async def test_a_parameter_that_a_route_does_not_have_is_refused(office: ApiWorld) -> None:
+    item = (await office.crawled()).items()[0]
     for path, query in (("", {"sort": "name"}), (f"/{item}", {"part": "detail"}), (f"/{item}/history", {"size": 2})):
         assert (await office.viewer.get(f"{PATH}{path}", **query)).json["errorCode"] == "INVALID_REQUEST"
 
 
-async def test_what_is_not_there_or_not_allowed_is_refused(office: Office) -> None:
-    item = (await crawled(office)).items()[0]
-    before = await everything(office)
+async def test_what_is_not_there_or_not_allowed_is_refused(office: ApiWorld) -> None:
+    item = (await office.crawled()).items()[0]
+    before = await office.all_rows()
     for path in ("", "/raw", "/raw/list", "/history", "/diff"):
         assert (await office.viewer.get(f"{PATH}/1{path}")).json["errorCode"] == "PRODUCT_NOT_FOUND"
         for wrong in ("0", "-1", "x", str(2**63), "1e3", "%27"):
@@ -117,4 +116,4 @@ async def test_what_is_not_there_or_not_allowed_is_refused(office: Office) -> No
     for cursor in BAD_CURSORS:
         assert (await office.viewer.get(PATH, cursor=cursor)).status == 400
         assert (await office.admin.post(f"{PATH}/reparse", cursor=cursor)).status == 400
-    assert await everything(office) == before
+    assert await office.all_rows() == before

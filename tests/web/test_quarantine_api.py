@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.crawling.practice import Practice
+from tests.builders import NOW
+from tests.crawling.crawl_world import CrawlWorld
 
 from sellerwatch.kernel.ids import ItemNo
 from sellerwatch.operations.catalog_changes import BATCH
 
-from .conftest import Office
-from .stocked import BAD_CURSORS, NOBODYS, NOW, ONE, crawled, do, every, everything, trail
+from .api_world import BAD_CURSORS, ONE, UNKNOWN_ID, ApiWorld
 
 CASES, REMOVALS = "/api/v1/quarantine", "/api/v1/removals"
 PRODUCTS = 25
 GONE = 24
 
 
-async def renamed(office: Office, products: int = PRODUCTS) -> str:
+async def renamed(office: ApiWorld, products: int = PRODUCTS) -> str:
     """All products of a seller got another name in one run: held under one case."""
-    practice = await crawled(office, products)
+    practice = await office.crawled(products)
     for item in practice.items():
         product = practice.world.product(item)
         assert product is not None
@@ -30,9 +30,9 @@ async def renamed(office: Office, products: int = PRODUCTS) -> str:
     return str(case["caseId"])
 
 
-async def gone(office: Office, products: int = 30, leaving: int = GONE) -> tuple[Practice, str]:
+async def gone(office: ApiWorld, products: int = 30, leaving: int = GONE) -> tuple[CrawlWorld, str]:
     """Most products of the seller left its list at once."""
-    practice = await crawled(office, products)
+    practice = await office.crawled(products)
     for item in sorted(practice.items())[:leaving]:
         practice.world.vanish(item)
     await practice.crawl()
@@ -40,19 +40,19 @@ async def gone(office: Office, products: int = 30, leaving: int = GONE) -> tuple
     return practice, str(removal["removalId"])
 
 
-async def test_a_case_says_why_with_a_sample_and_how_much_is_held(office: Office) -> None:
+async def test_a_case_says_why_with_a_sample_and_how_much_is_held(office: ApiWorld) -> None:
     case_id = await renamed(office)
-    (listed,) = await every(office.viewer, CASES, 1, sellerId=ONE, status="OPEN")
+    (listed,) = await office.viewer.all_pages(CASES, 1, sellerId=ONE, status="OPEN")
     assert (listed["kind"], listed["part"], listed["field"], listed["held"]) == ("SHARE", "DETAIL", "name", PRODUCTS)
     shown = (await office.viewer.get(f"{CASES}/{case_id}")).json
     assert shown["sampleAfter"] == f"{shown['sampleBefore']} [특가] 🎁"
     assert (len(shown["items"]), shown["decidedBy"]) == (20, None)
     item = shown["items"][0]
     assert (await office.viewer.get(f"/api/v1/products/{item}")).json["held"][0]["caseId"] == case_id
-    assert await every(office.viewer, CASES, 1, status="DROPPED") == []
+    assert await office.viewer.all_pages(CASES, 1, status="DROPPED") == []
 
 
-async def test_a_case_is_released_in_bounded_steps_that_say_what_is_left(office: Office) -> None:
+async def test_a_case_is_released_in_bounded_steps_that_say_what_is_left(office: ApiWorld) -> None:
     case_id = await renamed(office, BATCH + 10)
     first = (await office.admin.post(f"{CASES}/{case_id}/release", {"steps": 1})).json
     assert (first["taken"], first["held"], first["status"]) == (BATCH, 10, "OPEN")
@@ -62,20 +62,20 @@ async def test_a_case_is_released_in_bounded_steps_that_say_what_is_left(office:
     assert rest["decidedBy"] == "api:admin@practice"
     again = await office.admin.post(f"{CASES}/{case_id}/release")
     assert (again.status, again.json["errorCode"]) == (409, "ILLEGAL_MOVE")
-    assert "quarantine.release" in {entry.action for entry in await trail(office)}
+    assert "quarantine.release" in {entry.action for entry in await office.api_trail()}
 
 
-async def test_a_case_is_dropped_and_its_products_stay(office: Office) -> None:
+async def test_a_case_is_dropped_and_its_products_stay(office: ApiWorld) -> None:
     case_id = await renamed(office)
     dropped = (await office.admin.post(f"{CASES}/{case_id}/drop")).json
     assert (dropped["dropped"], dropped["held"], dropped["status"]) == (PRODUCTS, 0, "DROPPED")
     assert (await office.admin.post(f"{CASES}/{case_id}/drop")).status == 409
-    assert [(e.action, e.subject_id) for e in await trail(office)] == [("quarantine.drop", case_id)]
+    assert [(e.action, e.subject_id) for e in await office.api_trail()] == [("quarantine.drop", case_id)]
 
 
-async def test_a_dry_run_says_what_a_decision_would_do_and_changes_nothing(office: Office) -> None:
+async def test_a_dry_run_says_what_a_decision_would_do_and_changes_nothing(office: ApiWorld) -> None:
     case_id = await renamed(office, BATCH + 10)
-    before = await everything(office)
+    before = await office.all_rows()
     tried = (await office.admin.post(f"{CASES}/{case_id}/release", dryRun="true")).json
     assert (tried["dryRun"], tried["taken"], tried["events"], tried["unreadable"]) == (True, 0, 0, 0)
     assert (tried["held"], tried["status"], tried["next"]) == (BATCH + 10, "OPEN", None)
@@ -83,39 +83,39 @@ async def test_a_dry_run_says_what_a_decision_would_do_and_changes_nothing(offic
     assert first["next"] is not None
     dropped = (await office.admin.post(f"{CASES}/{case_id}/drop", dryRun="true")).json
     assert (dropped["dryRun"], dropped["dropped"], dropped["held"]) == (True, 0, BATCH + 10)
-    assert await everything(office) == before
+    assert await office.all_rows() == before
     assert (await office.admin.post(f"{CASES}/{case_id}/drop")).json["dryRun"] is False
     for verb in ("release", "drop"):
         assert (await office.admin.post(f"{CASES}/{case_id}/{verb}", dryRun="true")).status == 409
 
 
-async def test_the_drift_report_names_unknown_fields(office: Office) -> None:
+async def test_the_drift_report_names_unknown_fields(office: ApiWorld) -> None:
     assert (await office.viewer.get(f"{CASES}/drift")).json == {"content": []}
-    await do(office, lambda tx: tx.drift.note("detail", ["새필드.🎈"], ItemNo(7), NOW))
+    await office.transact(lambda tx: tx.drift.note("detail", ["새필드.🎈"], ItemNo(7), NOW))
     (field,) = (await office.viewer.get(f"{CASES}/drift")).json["content"]
     assert (field["endpoint"], field["field"], field["answers"], field["firstItemNo"]) == ("detail", "새필드.🎈", 1, 7)
 
 
-async def test_a_removal_is_confirmed_after_a_look_at_the_numbers(office: Office) -> None:
+async def test_a_removal_is_confirmed_after_a_look_at_the_numbers(office: ApiWorld) -> None:
     practice, removal_id = await gone(office)
     shown = (await office.viewer.get(f"{REMOVALS}/{removal_id}")).json
     assert (shown["missing"], shown["told"], shown["stillMissing"]) == (GONE, 30, GONE)
     truth = practice.world.truth(shown["items"][0]["itemNo"])
     assert truth is None
     assert shown["items"][0]["name"]
-    before = await everything(office)
+    before = await office.all_rows()
     numbers = (await office.admin.post(f"{REMOVALS}/{removal_id}/confirm", dryRun="true")).json
     assert (numbers["dryRun"], numbers["removed"], numbers["stillMissing"]) == (True, 0, GONE)
-    assert await everything(office) == before
+    assert await office.all_rows() == before
     done = (await office.admin.post(f"{REMOVALS}/{removal_id}/confirm")).json
     assert (done["removed"], done["stillMissing"], done["status"]) == (GONE, 0, "CONFIRMED")
     assert (await office.admin.post(f"{REMOVALS}/{removal_id}/confirm")).status == 409
     assert (await office.admin.post(f"{REMOVALS}/{removal_id}/confirm", dryRun="true")).status == 409
-    assert len(await every(office.viewer, "/api/v1/products", 10, state="DELETED")) == GONE
-    assert "removal.confirm" in {entry.action for entry in await trail(office)}
+    assert len(await office.viewer.all_pages("/api/v1/products", 10, state="DELETED")) == GONE
+    assert "removal.confirm" in {entry.action for entry in await office.api_trail()}
 
 
-async def test_a_large_removal_goes_in_bounded_steps(office: Office) -> None:
+async def test_a_large_removal_goes_in_bounded_steps(office: ApiWorld) -> None:
     _, removal_id = await gone(office, BATCH + 40, BATCH + 20)
     first = (await office.admin.post(f"{REMOVALS}/{removal_id}/confirm", {"steps": 1})).json
     assert (first["removed"], first["stillMissing"], first["status"]) == (BATCH, 20, "HELD")
@@ -123,22 +123,22 @@ async def test_a_large_removal_goes_in_bounded_steps(office: Office) -> None:
     assert (rest["removed"], rest["stillMissing"], rest["status"]) == (20, 0, "CONFIRMED")
 
 
-async def test_a_removal_is_refused_once(office: Office) -> None:
+async def test_a_removal_is_refused_once(office: ApiWorld) -> None:
     _, removal_id = await gone(office)
-    before = await everything(office)
+    before = await office.all_rows()
     tried = (await office.admin.post(f"{REMOVALS}/{removal_id}/refuse", dryRun="true")).json
     assert (tried["dryRun"], tried["status"]) == (True, "HELD")
-    assert await everything(office) == before
+    assert await office.all_rows() == before
     refused = (await office.admin.post(f"{REMOVALS}/{removal_id}/refuse")).json
     assert (refused["status"], refused["decidedBy"]) == ("REFUSED", "api:admin@practice")
     assert (await office.admin.post(f"{REMOVALS}/{removal_id}/refuse")).status == 409
-    assert await every(office.viewer, "/api/v1/products", 10, state="DELETED") == []
+    assert await office.viewer.all_pages("/api/v1/products", 10, state="DELETED") == []
 
 
 @pytest.mark.parametrize("path", [CASES, REMOVALS])
-async def test_what_is_not_there_or_cannot_be_read_is_refused(office: Office, path: str) -> None:
+async def test_what_is_not_there_or_cannot_be_read_is_refused(office: ApiWorld, path: str) -> None:
     for status, reply in [
-        (404, await office.viewer.get(f"{path}/{NOBODYS}")),
+        (404, await office.viewer.get(f"{path}/{UNKNOWN_ID}")),
         (400, await office.viewer.get(f"{path}/no-id")),
         (404, await office.viewer.get(path, sellerId="nobody")),
         (400, await office.viewer.get(path, status="LOST")),
@@ -151,13 +151,13 @@ async def test_what_is_not_there_or_cannot_be_read_is_refused(office: Office, pa
 @pytest.mark.parametrize(
     "deed", [f"{CASES}/X/release", f"{CASES}/X/drop", f"{REMOVALS}/X/confirm", f"{REMOVALS}/X/refuse"]
 )
-async def test_a_decision_is_for_those_who_may_and_about_what_is_there(office: Office, deed: str) -> None:
-    before = await everything(office)
-    assert (await office.viewer.post(deed.replace("X", NOBODYS))).status == 403
-    assert (await office.admin.post(deed.replace("X", NOBODYS))).status == 404
+async def test_a_decision_is_for_those_who_may_and_about_what_is_there(office: ApiWorld, deed: str) -> None:
+    before = await office.all_rows()
+    assert (await office.viewer.post(deed.replace("X", UNKNOWN_ID))).status == 403
+    assert (await office.admin.post(deed.replace("X", UNKNOWN_ID))).status == 404
     assert (await office.admin.post(deed.replace("X", "x"))).status == 400
     if deed.endswith(("release", "confirm")):
         wrong: list[object] = [{"steps": 0}, {"steps": 51}, {"steps": "1"}, {"surprise": 1}, []]
         for body in wrong:
-            assert (await office.admin.post(deed.replace("X", NOBODYS), body)).status == 400
-    assert await everything(office) == before
+            assert (await office.admin.post(deed.replace("X", UNKNOWN_ID), body)).status == 400
+    assert await office.all_rows() == before

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from .conftest import Office
+from .api_world import ApiWorld
 
 PAGE = Path(__file__).parents[2] / "docs/api.md"
 ROW = re.compile(r"^\| ((?:GET|POST|PUT|PATCH|DELETE)[A-Z*, ]*) \| ([^|]+) \|", re.MULTILINE)
@@ -25,7 +25,7 @@ def documented(text: str) -> set[tuple[str, str]]:
     return found
 
 
-async def test_the_page_and_the_routes_are_the_same(office: Office) -> None:
+async def test_the_page_and_the_routes_are_the_same(office: ApiWorld) -> None:
     paths = office.admin.app.openapi()["paths"]
     served = {
         (method.upper(), path)

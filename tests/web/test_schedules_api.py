@@ -5,22 +5,21 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from tests.builders import seller_id, worker_id
+from tests.builders import NOW, SELLER, seller_id, worker_id
 
 from sellerwatch.adapters.sql import paging
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.oversight.audit import AuditEntry
 
-from .conftest import Office
-from .stocked import BAD_CURSORS, NOW, SELLER, do, every, everything, register_seller, trail
+from .api_world import BAD_CURSORS, ApiWorld
 
 SCHEDULES, AUDIT = "/api/v1/schedules", "/api/v1/audit"
 
 
-async def test_schedules_are_paged_by_seller_with_their_next_times(office: Office) -> None:
+async def test_schedules_are_paged_by_seller_with_their_next_times(office: ApiWorld) -> None:
     for number in range(3):
-        await register_seller(office, seller_id(number), seed=number + 1)
+        await office.register_seller(seller_id(number))
     pages = [(await office.viewer.get(SCHEDULES, page=page, size=2)).json for page in range(2)]
     assert [s["sellerId"] for page in pages for s in page["content"]] == [seller_id(n) for n in range(3)]
     assert (pages[0]["totalElements"], pages[0]["totalPages"]) == (3, 2)
@@ -30,18 +29,18 @@ async def test_schedules_are_paged_by_seller_with_their_next_times(office: Offic
     assert shown["nextStarts"] == sorted(shown["nextStarts"])
 
 
-async def test_a_schedule_runs_now_and_an_inactive_sellers_does_not(office: Office) -> None:
-    await register_seller(office)
+async def test_a_schedule_runs_now_and_an_inactive_sellers_does_not(office: ApiWorld) -> None:
+    await office.register_seller()
     moved = (await office.admin.post(f"{SCHEDULES}/{SELLER}/run-now")).json
     assert moved["nextStarts"][0] == NOW.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    assert [(e.action, e.subject_id) for e in await trail(office)] == [("schedule.run_now", SELLER)]
+    assert [(e.action, e.subject_id) for e in await office.api_trail()] == [("schedule.run_now", SELLER)]
     await office.admin.post(f"/api/v1/sellers/{SELLER}/deactivate")
     refused = await office.admin.post(f"{SCHEDULES}/{SELLER}/run-now")
     assert (refused.status, refused.json["errorCode"]) == (409, "SELLER_INACTIVE")
 
 
-async def test_a_schedule_that_could_not_be_told_is_told_once_more(office: Office) -> None:
-    await register_seller(office)
+async def test_a_schedule_that_could_not_be_told_is_told_once_more(office: ApiWorld) -> None:
+    await office.register_seller()
     nothing = await office.admin.post(f"{SCHEDULES}/{SELLER}/retry")
     assert (nothing.status, nothing.json["errorCode"]) == (409, "NOTHING_TO_TELL")
 
@@ -49,30 +48,30 @@ async def test_a_schedule_that_could_not_be_told_is_told_once_more(office: Offic
         due = tx.delivery_queue(OutboxKind.SCHEDULER).due(NOW, 10)
         tx.scheduler_outbox.move([message.send(worker_id()).refuse("없는 규칙") for message in due], NOW)
 
-    await do(office, refuse)
+    await office.transact(refuse)
     told = (await office.admin.post(f"{SCHEDULES}/{SELLER}/retry")).json
     assert (told["messages"], told["sellerId"]) == (1, SELLER)
 
 
-async def test_what_is_not_there_or_not_allowed_is_refused(office: Office) -> None:
-    await register_seller(office)
-    before = await everything(office)
+async def test_what_is_not_there_or_not_allowed_is_refused(office: ApiWorld) -> None:
+    await office.register_seller()
+    before = await office.all_rows()
     for verb in ("run-now", "retry"):
         assert (await office.viewer.post(f"{SCHEDULES}/{SELLER}/{verb}")).status == 403
         assert (await office.admin.post(f"{SCHEDULES}/nobody/{verb}")).json["errorCode"] == "SELLER_NOT_FOUND"
         assert (await office.admin.post(f"{SCHEDULES}/{'x' * 101}/{verb}")).status == 400
     assert (await office.viewer.get(f"{SCHEDULES}/nobody")).status == 404
     assert (await office.viewer.get(SCHEDULES, page=-1)).status == 400
-    assert await everything(office) == before
+    assert await office.all_rows() == before
 
 
-async def entries(office: Office, number: int = 9) -> None:
+async def entries(office: ApiWorld, number: int = 9) -> None:
     def work(tx: Transaction) -> None:
         for n in range(number):
             at, who, what = NOW + timedelta(hours=n), f"cli:민지{n % 2}", ("seller.add", "seller.change")[n % 3 == 0]
             tx.audit.record(AuditEntry(at, who, what, "seller", f"셀러 {n % 4} 🛍", None, {"n": n}))
 
-    await do(office, work)
+    await office.transact(work)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +93,7 @@ async def entries(office: Office, number: int = 9) -> None:
     ],
 )
 async def test_the_trail_is_read_to_the_end_by_every_filter(
-    office: Office, query: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    office: ApiWorld, query: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await entries(office)
     everyone = (await office.viewer.get(AUDIT, size=100)).json["content"]
@@ -110,10 +109,10 @@ async def test_the_trail_is_read_to_the_end_by_every_filter(
     ]
     monkeypatch.setattr(paging, "MAX_ROWS_SCANNED", 2)
     for size in (1, 4, 100):
-        assert await every(office.viewer, AUDIT, size, **query) == wanted
+        assert await office.viewer.all_pages(AUDIT, size, **query) == wanted
 
 
-async def test_the_trail_is_for_those_who_are_known_and_read_only(office: Office) -> None:
+async def test_the_trail_is_for_those_who_are_known_and_read_only(office: ApiWorld) -> None:
     assert (await office.nobody.get(AUDIT)).status == 401
     assert (await office.admin.post(AUDIT, {})).status == 405
     assert (await office.viewer.get(AUDIT, since="once")).status == 400
@@ -121,7 +120,7 @@ async def test_the_trail_is_for_those_who_are_known_and_read_only(office: Office
         assert (await office.viewer.get(AUDIT, cursor=cursor)).status == 400
 
 
-async def test_a_query_parameter_that_a_route_does_not_have_is_refused(office: Office) -> None:
+async def test_a_query_parameter_that_a_route_does_not_have_is_refused(office: ApiWorld) -> None:
     refused = await office.viewer.get(AUDIT, sort="actor")
     assert (refused.status, refused.json["errorCode"]) == (400, "INVALID_REQUEST")
     assert "sort: is not a parameter of this route" in refused.json["message"]

@@ -6,25 +6,24 @@ from typing import Any
 
 import pytest
 from tests.agents.outages import open_circuit
-from tests.builders import MINUTE, NOW, execution_id
+from tests.builders import MINUTE, NOW, SELLER, execution_id
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.kernel.clock import stamp
 
-from .conftest import KEYS, Office
-from .stocked import SELLER, everything, register_seller, run_of, waiting_run
+from .api_world import KEYS, ApiWorld
 
 BODY = {"sellerId": "seller_0001", "name": "럭셔리하우스 👜"}
 
 
-async def register(office: Office, **more: Any) -> Any:
+async def register(office: ApiWorld, **more: Any) -> Any:
     done = await office.admin.post("/api/v1/sellers", {**BODY, **more})
     assert done.status == 201, done.body
     return done.json
 
 
-async def test_a_seller_is_registered_and_found_again(office: Office) -> None:
+async def test_a_seller_is_registered_and_found_again(office: ApiWorld) -> None:
     made = await register(office)
     assert made == {
         "sellerId": "seller_0001",
@@ -55,9 +54,9 @@ async def test_a_seller_is_registered_and_found_again(office: Office) -> None:
     }
 
 
-async def test_a_seller_whose_run_waits_says_what_for(office: Office, inline_store: SqlStore) -> None:
-    await register_seller(office)
-    await run_of(office, done=1, waiting=1)
+async def test_a_seller_whose_run_waits_says_what_for(office: ApiWorld, inline_store: SqlStore) -> None:
+    await office.register_seller()
+    await office.add_run(done=1, waiting=1)
     shown = (await office.viewer.get("/api/v1/sellers")).json["content"][0]["openExecution"]
     assert (shown["executionId"], shown["status"], shown["progressRate"]) == (execution_id(), "RUNNING", 50.0)
     assert shown["waiting"] is None
@@ -77,16 +76,16 @@ async def test_a_seller_whose_run_waits_says_what_for(office: Office, inline_sto
     assert runs[0]["waiting"] == run["waiting"] == waiting
 
 
-async def test_a_seller_whose_run_was_not_started_says_why_and_when_it_is_tried_again(office: Office) -> None:
-    await register_seller(office)
-    await waiting_run(office)
+async def test_a_seller_whose_run_was_not_started_says_why_and_when_it_is_tried_again(office: ApiWorld) -> None:
+    await office.register_seller()
+    await office.add_waiting_run()
     (listed,) = (await office.viewer.get("/api/v1/sellers")).json["content"]
     shown = listed["openExecution"]
     assert (shown["status"], shown["nextStartAt"]) == ("PENDING", stamp(NOW + MINUTE))
     assert shown["waiting"]["code"] == "UNREACHABLE"
 
 
-async def test_an_hourly_seller_has_no_days(office: Office) -> None:
+async def test_an_hourly_seller_has_no_days(office: ApiWorld) -> None:
     made = await register(office, interval={"amount": 6, "unit": "hours"})
     assert (made["crawlingIntervalDays"], made["interval"]) == (None, {"amount": 6, "unit": "HOURS"})
 
@@ -111,7 +110,7 @@ async def test_an_hourly_seller_has_no_days(office: Office) -> None:
         "text",
     ],
 )
-async def test_bad_input_is_refused_with_400_and_changes_nothing(office: Office, body: Any) -> None:
+async def test_bad_input_is_refused_with_400_and_changes_nothing(office: ApiWorld, body: Any) -> None:
     refused = await office.admin.post("/api/v1/sellers", body)
     assert refused.status == 400
     assert set(refused.json) <= {"errorCode", "message", "timestamp", "path", "details"}
@@ -119,14 +118,14 @@ async def test_bad_input_is_refused_with_400_and_changes_nothing(office: Office,
     assert (await office.viewer.get("/api/v1/sellers")).json["totalElements"] == 0
 
 
-async def test_a_second_of_the_same_id_is_a_conflict(office: Office) -> None:
+async def test_a_second_of_the_same_id_is_a_conflict(office: ApiWorld) -> None:
     await register(office)
     again = await office.admin.post("/api/v1/sellers", BODY)
     assert (again.status, again.json["errorCode"]) == (409, "SELLER_EXISTS")
     assert again.json["details"] == {"sellerId": "seller_0001"}
 
 
-async def test_an_unknown_seller_is_not_found_wherever_it_is_named(office: Office) -> None:
+async def test_an_unknown_seller_is_not_found_wherever_it_is_named(office: ApiWorld) -> None:
     asked = [
         await office.viewer.get("/api/v1/sellers/nobody"),
         await office.admin.patch("/api/v1/sellers/nobody/interval", {"crawlingIntervalDays": 2}),
@@ -138,7 +137,7 @@ async def test_an_unknown_seller_is_not_found_wherever_it_is_named(office: Offic
     assert {(reply.status, reply.json["errorCode"]) for reply in asked} == {(404, "SELLER_NOT_FOUND")}
 
 
-async def test_interval_and_state_change_and_what_is_already_so_is_refused(office: Office) -> None:
+async def test_interval_and_state_change_and_what_is_already_so_is_refused(office: ApiWorld) -> None:
     await register(office)
     changed = await office.admin.patch("/api/v1/sellers/seller_0001/interval", {"crawlingIntervalDays": 7})
     assert (changed.status, changed.json["crawlingIntervalDays"]) == (200, 7)
@@ -153,7 +152,7 @@ async def test_interval_and_state_change_and_what_is_already_so_is_refused(offic
     assert (await office.admin.patch("/api/v1/sellers/seller_0001/interval", {})).status == 400
 
 
-async def test_a_run_is_started_once_and_the_second_is_told_which_is_going(office: Office) -> None:
+async def test_a_run_is_started_once_and_the_second_is_told_which_is_going(office: ApiWorld) -> None:
     await register(office)
     started = await office.admin.post("/api/v1/sellers/seller_0001/crawl")
     assert (started.status, started.json["taskCount"]) == (202, 1)
@@ -167,22 +166,22 @@ async def test_a_run_is_started_once_and_the_second_is_told_which_is_going(offic
 
 
 @pytest.mark.parametrize("key", [None, "", "first-internal-ke", "first-internal-key ", "FIRST-INTERNAL-KEY"])
-async def test_the_internal_endpoint_takes_only_its_keys(office: Office, key: str | None) -> None:
+async def test_the_internal_endpoint_takes_only_its_keys(office: ApiWorld, key: str | None) -> None:
     headers = {} if key is None else {"x-api-key": key}
     refused = await office.admin.ask("POST", "/api/internal/crawling/trigger", {"sellerId": "x"}, headers=headers)
     assert (refused.status, refused.json["errorCode"]) == (401, "WRONG_API_KEY")
 
 
-async def test_what_was_done_through_the_api_names_its_caller_on_the_trail(office: Office) -> None:
+async def test_what_was_done_through_the_api_names_its_caller_on_the_trail(office: ApiWorld) -> None:
     await register(office)
     trail = await office.service.crawl.store.read(lambda tx: tx.audit.newest(limit=10))
     assert "api:admin@practice" in {entry.actor for entry in trail}
 
 
-async def test_a_dry_run_answers_what_would_be_and_changes_nothing(office: Office) -> None:
-    await register_seller(office)
-    await run_of(office, done=1, waiting=1)
-    before, dry = await everything(office), {"dryRun": "true"}
+async def test_a_dry_run_answers_what_would_be_and_changes_nothing(office: ApiWorld) -> None:
+    await office.register_seller()
+    await office.add_run(done=1, waiting=1)
+    before, dry = await office.all_rows(), {"dryRun": "true"}
     made = await office.admin.post("/api/v1/sellers", {"sellerId": "other", "name": "x", "crawlNow": True}, **dry)
     assert (made.status, made.json["sellerId"], made.json["dryRun"]) == (201, "other", True)
     seller = f"/api/v1/sellers/{SELLER}"
@@ -194,17 +193,17 @@ async def test_a_dry_run_answers_what_would_be_and_changes_nothing(office: Offic
     assert (await office.admin.post(f"{seller}/activate", **dry)).status == 409
     due = (await office.admin.post(f"/api/v1/schedules/{SELLER}/run-now", **dry)).json
     assert (due["nextRunAt"], due["dryRun"]) == (stamp(NOW), True)
-    assert await everything(office) == before
+    assert await office.all_rows() == before
 
 
-async def test_deactivating_answers_the_run_that_was_ended(office: Office) -> None:
-    await register_seller(office)
-    await run_of(office, done=1, waiting=1)
+async def test_deactivating_answers_the_run_that_was_ended(office: ApiWorld) -> None:
+    await office.register_seller()
+    await office.add_run(done=1, waiting=1)
     ended = (await office.admin.post(f"/api/v1/sellers/{SELLER}/deactivate")).json["endedExecution"]
     assert (ended["status"], ended["failure"]["code"]) == ("FAILED", "SELLER_DEACTIVATED")
 
 
-async def test_sellers_are_found_by_name_and_freshness_in_pages(office: Office) -> None:
+async def test_sellers_are_found_by_name_and_freshness_in_pages(office: ApiWorld) -> None:
     for number in range(3):
         await register(office, sellerId=f"s{number}", name=f"Shop {number}")
     await office.admin.post("/api/v1/sellers/s1/deactivate")
@@ -213,13 +212,13 @@ async def test_sellers_are_found_by_name_and_freshness_in_pages(office: Office) 
     assert [s["sellerId"] for s in (await office.viewer.get("/api/v1/sellers", search="p 1")).json["content"]] == ["s1"]
 
 
-async def test_a_query_parameter_that_sellers_do_not_have_is_refused(office: Office) -> None:
+async def test_a_query_parameter_that_sellers_do_not_have_is_refused(office: ApiWorld) -> None:
     for path in ("/api/v1/sellers", "/api/v1/schedules"):
         refused = await office.viewer.get(path, sort="name")
         assert (refused.status, refused.json["errorCode"]) == (400, "INVALID_REQUEST")
 
 
-async def test_the_plan_says_whether_the_sellers_fit_and_when_their_runs_end(office: Office) -> None:
+async def test_the_plan_says_whether_the_sellers_fit_and_when_their_runs_end(office: ApiWorld) -> None:
     await office.admin.post("/api/v1/sellers", {"sellerId": "seller_0001", "name": "가게"})
     plan = (await office.viewer.get("/api/v1/plan", products=4_000_000, agents=10)).json
     assert (plan["fits"], plan["agents"], plan["unread"]) == (False, 10, 1)

@@ -3,41 +3,29 @@
 from __future__ import annotations
 
 from tests.agents.outages import answer_503
-from tests.builders import NOW, task_id
+from tests.builders import NOW, SELLER, execution_id, task_id
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.crawling.ports import NoteKind
 
-from .conftest import Office
-from .stocked import (
-    NOBODYS,
-    SELLER,
-    crawled,
-    do,
-    execution_id,
-    failed_messages,
-    register_seller,
-    run_of,
-    task_number,
-    waiting_run,
-)
+from .api_world import UNKNOWN_ID, ApiWorld, task_number
 
 STATUS, WHY = "/api/v1/status", "/api/v1/why"
 
 
-async def test_a_new_service_needs_nobody(office: Office) -> None:
+async def test_a_new_service_needs_nobody(office: ApiWorld) -> None:
     found = (await office.viewer.get(STATUS)).json
     assert (found["attention"], found["running"], found["runs"], found["pendingRuns"]) == ([], 0, [], [])
     assert found["sellers"] == {"total": 0, "active": 0, "onTime": 0, "late": 0}
     assert (found["marketplace"]["paused"], found["hasReceiver"]) == (False, True)
 
 
-async def test_what_is_stuck_is_shown_with_its_cause_and_worst_first(office: Office) -> None:
-    await register_seller(office)
-    await run_of(office, done=1, failed=2, waiting=1)
-    await failed_messages(office, 3)
-    await do(office, lambda tx: answer_503(tx, Endpoint.DETAIL, NOW))
+async def test_what_is_stuck_is_shown_with_its_cause_and_worst_first(office: ApiWorld) -> None:
+    await office.register_seller()
+    await office.add_run(done=1, failed=2, waiting=1)
+    await office.failed_messages(3)
+    await office.transact(lambda tx: answer_503(tx, Endpoint.DETAIL, NOW))
     found = (await office.viewer.get(STATUS)).json
     assert [(each["kind"], each["severity"], each["count"]) for each in found["attention"]] == [
         ("endpoints_away", "error", 1),
@@ -53,17 +41,17 @@ async def test_what_is_stuck_is_shown_with_its_cause_and_worst_first(office: Off
     assert korean["attention"][1]["sentence"].startswith("전달에 실패한 이벤트가 3건")
 
 
-async def test_runs_that_are_paused_or_wait_to_start_are_shown(office: Office) -> None:
-    await register_seller(office)
-    await waiting_run(office)
+async def test_runs_that_are_paused_or_wait_to_start_are_shown(office: ApiWorld) -> None:
+    await office.register_seller()
+    await office.add_waiting_run()
     found = (await office.viewer.get(STATUS)).json
     assert (found["pending"], found["running"]) == (1, 0)
     assert found["pendingRuns"][0]["startTries"] == 2
 
 
-async def test_a_run_that_failed_to_start_three_times_needs_attention(office: Office) -> None:
-    await register_seller(office)
-    await waiting_run(office)
+async def test_a_run_that_failed_to_start_three_times_needs_attention(office: ApiWorld) -> None:
+    await office.register_seller()
+    await office.add_waiting_run()
     assert (await office.viewer.get(STATUS)).json["attention"] == []
 
     def fail_again(tx: Transaction) -> None:
@@ -72,23 +60,23 @@ async def test_a_run_that_failed_to_start_three_times_needs_attention(office: Of
         assert run.failure is not None
         tx.executions.save(run.wait_to_start(run.failure, NOW))
 
-    await do(office, fail_again)
+    await office.transact(fail_again)
     (needed,) = (await office.viewer.get(STATUS)).json["attention"]
     assert (needed["kind"], needed["severity"], needed["count"]) == ("failing_starts", "error", 1)
 
 
-async def test_a_paused_run_needs_attention(office: Office) -> None:
-    await register_seller(office)
-    await run_of(office, waiting=1)
-    await do(office, lambda tx: tx.run_notes.add(execution_id(), {(NoteKind.PAUSED, "why"): 1}))
+async def test_a_paused_run_needs_attention(office: ApiWorld) -> None:
+    await office.register_seller()
+    await office.add_run(waiting=1)
+    await office.transact(lambda tx: tx.run_notes.add(execution_id(), {(NoteKind.PAUSED, "why"): 1}))
     (needed,) = (await office.viewer.get(STATUS)).json["attention"]
     assert (needed["kind"], needed["severity"]) == ("paused_runs", "warning")
     assert needed["sentence"].startswith("1 run is paused")
 
 
-async def test_a_task_is_traced_by_its_id_alone(office: Office) -> None:
-    await register_seller(office)
-    await run_of(office, done=1, failed=1)
+async def test_a_task_is_traced_by_its_id_alone(office: ApiWorld) -> None:
+    await office.register_seller()
+    await office.add_run(done=1, failed=1)
     failed = task_id(task_number() + 1)
     found = (await office.viewer.get(f"{WHY}/{failed}")).json
     assert (found["kind"], found["sellerId"]) == ("task", SELLER)
@@ -96,8 +84,8 @@ async def test_a_task_is_traced_by_its_id_alone(office: Office) -> None:
     assert found["tasks"][0]["task"]["failure"]["code"] == "SERVER_ERROR"
 
 
-async def test_a_product_is_traced_by_its_number_and_a_version(office: Office) -> None:
-    await crawled(office)
+async def test_a_product_is_traced_by_its_number_and_a_version(office: ApiWorld) -> None:
+    await office.crawled()
     (product, *_) = (await office.viewer.get("/api/v1/products")).json["content"]
     found = (await office.viewer.get(f"{WHY}/{product['itemNo']}", version=1)).json
     assert (found["kind"], found["itemNo"], found["changes"][0]["version"]) == ("product", product["itemNo"], 1)
@@ -106,11 +94,11 @@ async def test_a_product_is_traced_by_its_number_and_a_version(office: Office) -
     assert (await office.viewer.get(f"{WHY}/{event['outboxId']}")).json["kind"] == "event"
 
 
-async def test_an_id_that_names_nothing_is_refused(office: Office) -> None:
-    missing = await office.viewer.get(f"{WHY}/{NOBODYS}")
+async def test_an_id_that_names_nothing_is_refused(office: ApiWorld) -> None:
+    missing = await office.viewer.get(f"{WHY}/{UNKNOWN_ID}")
     assert (missing.status, missing.json["errorCode"]) == (404, "TRACE_NOT_FOUND")
     assert (await office.viewer.get(f"{WHY}/900")).status == 404
     for given in ("x", "0", "%EF%BC%91"):
         assert (await office.viewer.get(f"{WHY}/{given}")).status == 400
-    assert (await office.nobody.get(f"{WHY}/{NOBODYS}")).status == 401
+    assert (await office.nobody.get(f"{WHY}/{UNKNOWN_ID}")).status == 401
     assert (await office.nobody.get(STATUS)).status == 401

@@ -10,14 +10,14 @@ from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.web.api import run_start
 
-from .conftest import Office
+from .api_world import ApiWorld
 
 PATH = "/api/internal/crawling/trigger"
 SELLER = "seller_0001"
 
 
 async def test_one_that_takes_longer_is_202_with_its_run_and_starts_all_the_same(
-    office: Office, monkeypatch: pytest.MonkeyPatch
+    office: ApiWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_start, "ANSWER_WITHIN", 0.0)
     made = await office.admin.post("/api/v1/sellers", {"sellerId": SELLER, "name": "x", "crawlingIntervalDays": 1})
@@ -25,7 +25,7 @@ async def test_one_that_takes_longer_is_202_with_its_run_and_starts_all_the_same
     asked = await office.nobody.ask("POST", PATH, {"sellerId": SELLER}, headers=office.internal())
     assert (asked.status, asked.json["taskCount"]) == (202, None)
     await asyncio.gather(*office.service.starting)
-    going = await office.service.crawl.store.read(lambda tx: tx.executions.open_of(SellerId(SELLER)))
+    going = await office.read(lambda tx: tx.executions.open_of(SellerId(SELLER)))
     assert going is not None
     assert (going.execution_id, going.status) == (asked.json["executionId"], ExecutionStatus.RUNNING)
     monkeypatch.undo()
@@ -35,13 +35,13 @@ async def test_one_that_takes_longer_is_202_with_its_run_and_starts_all_the_same
 
 
 async def test_a_crawl_that_takes_longer_is_answered_with_its_run_and_starts_all_the_same(
-    office: Office, monkeypatch: pytest.MonkeyPatch
+    office: ApiWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_start, "ANSWER_WITHIN", 0.0)
     await office.admin.post("/api/v1/sellers", {"sellerId": SELLER, "name": "x", "crawlingIntervalDays": 1})
     asked = await office.admin.post(f"/api/v1/sellers/{SELLER}/crawl")
     assert (asked.status, asked.json["taskCount"], asked.json["status"]) == (202, None, "PENDING")
     await asyncio.gather(*office.service.starting)
-    going = await office.service.crawl.store.read(lambda tx: tx.executions.open_of(SellerId(SELLER)))
+    going = await office.read(lambda tx: tx.executions.open_of(SellerId(SELLER)))
     assert going is not None
     assert (going.execution_id, going.status) == (asked.json["executionId"], ExecutionStatus.RUNNING)

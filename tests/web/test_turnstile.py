@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from tests.builders import NOW, StoppedClock
+from tests.waiting import until
 
 from sellerwatch.web.api.read_throttle import LINGER, MOST, REST, ReadThrottle
 
@@ -48,7 +49,7 @@ async def test_while_a_crawl_is_at_work_readers_pass_one_at_a_time_in_order() ->
     paths = [f"/api/v1/tasks/{number}" for number in range(5)]
     await asyncio.gather(*(ask(door, path) for path in paths))
     assert (app.most, app.answered) == (1, paths)
-    await asyncio.sleep(0.01)
+    await until(lambda: clock.time - NOW >= timedelta(seconds=5 * (1 + REST)))
     assert (clock.time - NOW).total_seconds() == 5 * (1 + REST)
 
 

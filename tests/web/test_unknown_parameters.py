@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from .conftest import Office
+from .api_world import ApiWorld
 from .walk import fill, operations
 
 
-async def test_every_route_refuses_a_query_parameter_that_it_does_not_have(office: Office) -> None:
+async def test_every_route_refuses_a_query_parameter_that_it_does_not_have(office: ApiWorld) -> None:
     ignored = []
     for method, path, _ in operations(office.admin.app):
         reply = await office.admin.ask(method, fill(path), {} if method != "GET" else None, query={"sort": "name"})

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import pytest
+from tests.world import all_rows
 
 from sellerwatch.adapters.sql.store import SqlStore
 
-from .conftest import Office
-from .dump import everything
+from .api_world import ApiWorld
 
 PATH = "/api/v1/users"
 PASSWORD = "correct horse 건전지 staple"
 MINJI = {"name": "minji", "role": "viewer", "password": PASSWORD}
 
 
-async def add(office: Office, **changed: object) -> dict[str, object]:
+async def add(office: ApiWorld, **changed: object) -> dict[str, object]:
     reply = await office.admin.post(PATH, MINJI | changed)
     assert reply.status == 201
     body: dict[str, object] = reply.json
     return body
 
 
-async def login(office: Office, password: str = PASSWORD) -> tuple[int, str | None]:
+async def login(office: ApiWorld, password: str = PASSWORD) -> tuple[int, str | None]:
     reply = await office.nobody.post("/api/v1/auth/login", {"user": "minji", "password": password})
     return reply.status, reply.json.get("errorCode")
 
 
-async def test_a_user_is_added_with_a_one_time_password(office: Office) -> None:
+async def test_a_user_is_added_with_a_one_time_password(office: ApiWorld) -> None:
     added = await add(office)
     assert (added["name"], added["role"], added["mustChange"], added["lastLoginAt"]) == ("minji", "viewer", True, None)
     assert await login(office) == (403, "PASSWORD_MUST_CHANGE")
@@ -35,7 +35,9 @@ async def test_a_user_is_added_with_a_one_time_password(office: Office) -> None:
     assert (await office.admin.post(PATH, MINJI)).json["errorCode"] == "USER_EXISTS"
 
 
-async def test_role_and_password_are_set_and_old_tokens_become_invalid(office: Office, inline_store: SqlStore) -> None:
+async def test_role_and_password_are_set_and_old_tokens_become_invalid(
+    office: ApiWorld, inline_store: SqlStore
+) -> None:
     await add(office, mustChange=False)
     assert (await login(office))[0] == 200
     token = (await office.nobody.post("/api/v1/auth/login", {"user": "minji", "password": PASSWORD})).json["token"]
@@ -53,9 +55,9 @@ async def test_role_and_password_are_set_and_old_tokens_become_invalid(office: O
     assert [action for action, _ in actions] == ["user.remove", "user.password", "user.role", "user.add"]
 
 
-async def test_a_dry_run_changes_nothing(office: Office, inline_store: SqlStore) -> None:
+async def test_a_dry_run_changes_nothing(office: ApiWorld, inline_store: SqlStore) -> None:
     await add(office)
-    before = await everything(inline_store)
+    before = await inline_store.read(all_rows)
     assert (await office.admin.post(PATH, MINJI | {"name": "another"}, dryRun="true")).status == 201
     for method, path, body in (
         ("PUT", "/minji/role", {"role": "admin"}),
@@ -63,14 +65,14 @@ async def test_a_dry_run_changes_nothing(office: Office, inline_store: SqlStore)
         ("DELETE", "/minji", None),
     ):
         assert (await office.admin.ask(method, f"{PATH}{path}", body, query={"dryRun": "true"})).status == 200
-    assert await everything(inline_store) == before
+    assert await inline_store.read(all_rows) == before
 
 
-async def test_no_password_or_hash_is_answered_or_stored(office: Office, inline_store: SqlStore) -> None:
+async def test_no_password_or_hash_is_answered_or_stored(office: ApiWorld, inline_store: SqlStore) -> None:
     reply = await office.admin.ask("POST", PATH, MINJI, headers={"idempotency-key": "k1"})
     assert PASSWORD not in reply.body.decode()
     assert b"hash" not in reply.body.lower()
-    kept = await everything(inline_store)
+    kept = await inline_store.read(all_rows)
     assert kept["idempotency_keys"] == []
     assert PASSWORD not in str(kept)
 
@@ -86,13 +88,13 @@ async def test_no_password_or_hash_is_answered_or_stored(office: Office, inline_
         "text",
     ],
 )
-async def test_a_body_that_cannot_be_read_is_refused(office: Office, body: object, inline_store: SqlStore) -> None:
-    before = await everything(inline_store)
+async def test_a_body_that_cannot_be_read_is_refused(office: ApiWorld, body: object, inline_store: SqlStore) -> None:
+    before = await inline_store.read(all_rows)
     assert (await office.admin.post(PATH, body)).status == 400
-    assert await everything(inline_store) == before
+    assert await inline_store.read(all_rows) == before
 
 
-async def test_only_administrators_see_and_change_users(office: Office) -> None:
+async def test_only_administrators_see_and_change_users(office: ApiWorld) -> None:
     for api, status in ((office.viewer, 403), (office.nobody, 401)):
         assert (await api.get(PATH)).status == status
         assert (await api.post(PATH, MINJI)).status == status

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import About, NumberedPageView, View
 from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
-from sellerwatch.schedules.missed import next_starts, starts_at
+from sellerwatch.schedules.next_run import next_starts, starts_at
 from sellerwatch.schedules.ports import SchedulesTx
 from sellerwatch.schedules.schedule import Schedule, ScheduleStatus
 

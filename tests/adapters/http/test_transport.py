@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from tests.builders import DAY
+from tests.waiting import until
 
 from sellerwatch.adapters.http.transport import HttpTransport
 from sellerwatch.marketplaces.ports import TransportFailed, TransportProblem
@@ -58,6 +59,17 @@ def saying(*parts: bytes, pause: float = 0.0) -> Speak:
             await asyncio.sleep(pause)
 
     return speak
+
+
+class Silent:
+    """Takes a request and never answers it."""
+
+    def __init__(self) -> None:
+        self.has_request = False
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.has_request = True
+        await asyncio.Event().wait()
 
 
 async def failing(url: str, **limits: Any) -> TransportFailed:
@@ -212,19 +224,21 @@ async def test_a_closed_transport_fails_as_unreachable(used: bool) -> None:
 
 
 async def test_closing_with_a_request_under_way_fails_that_request() -> None:
-    async with talking(saying(b"", pause=5)) as url:
+    server = Silent()
+    async with talking(server) as url:
         transport = HttpTransport()
         request = asyncio.create_task(transport.get(url, {}))
-        await asyncio.sleep(0.05)
+        await until(lambda: server.has_request)
         await transport.close()
         with pytest.raises(TransportFailed):
             await request
 
 
 async def test_a_cancelled_request_is_cancelled_and_not_a_failure() -> None:
-    async with talking(saying(b"", pause=5)) as url, HttpTransport() as transport:
+    server = Silent()
+    async with talking(server) as url, HttpTransport() as transport:
         request = asyncio.create_task(transport.get(url, {}))
-        await asyncio.sleep(0.05)
+        await until(lambda: server.has_request)
         request.cancel()
         with pytest.raises(asyncio.CancelledError):
             await request
@@ -251,11 +265,11 @@ async def test_connections_are_kept_and_no_more_are_in_flight_than_the_limit() -
 
 
 async def test_waiting_for_a_free_place_is_not_charged_to_the_server() -> None:
-    """Ten requests of 0.1 s one after the other take longer than any of them may."""
-    transport = HttpTransport(limit=1, connect_seconds=0.2, read_seconds=0.2)
+    """Requests of 0.1 s one after the other take longer than any of them may."""
+    transport = HttpTransport(limit=1, connect_seconds=2, read_seconds=2)
     async with serve(lambda request, now: SimulatedAnswer(200, delay=0.1)) as server, transport:
-        replies = await asyncio.gather(*(transport.get(f"{server.url}/", {}) for _ in range(10)))
-    assert [reply.status for reply in replies] == [200] * 10
+        replies = await asyncio.gather(*(transport.get(f"{server.url}/", {}) for _ in range(25)))
+    assert [reply.status for reply in replies] == [200] * 25
 
 
 async def test_who_gives_up_waiting_for_a_place_leaves_it_to_the_next() -> None:
@@ -267,7 +281,7 @@ async def test_who_gives_up_waiting_for_a_place_leaves_it_to_the_next() -> None:
             asked = [asyncio.create_task(transport.get(f"{server.url}/", {})) for _ in range(5)]
             await asyncio.sleep(0.01 if gone == 1 else 0.025)
             asked[gone].cancel()
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 ended = await asyncio.gather(*asked, return_exceptions=True)
             assert sum(isinstance(one, asyncio.CancelledError) for one in ended) <= 1
             assert [one.status for one in ended if not isinstance(one, BaseException)][:4] == [200] * 4
@@ -438,7 +452,7 @@ async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 async def chatter(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """What nobody asked for, after the answer has been taken."""
-    await asyncio.sleep(0.02)
+    await asyncio.sleep(0.02)  # so that the answer is read alone
     writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nforged")
 
 
@@ -461,7 +475,7 @@ async def test_a_connection_is_used_again_only_while_its_next_answer_can_be_trus
     async with server.listening() as url, HttpTransport() as transport:
         for _ in range(3):
             assert (await transport.get(url, {})).body == b"ok"
-            await asyncio.sleep(0.1)
+            await until(lambda: transport.connections == (connections == 1))
         assert (server.requests, server.connections) == (3, connections)
 
 
@@ -472,8 +486,7 @@ async def test_a_connection_that_was_still_for_longer_than_servers_wait_is_not_u
     server = Counting()
     async with server.listening() as url, HttpTransport() as transport:
         await transport.get(url, {})
-        await asyncio.sleep(0.1)
-        assert transport.connections == 0
+        await until(lambda: transport.connections == 0)
         await transport.get(url, {})
     assert server.connections == 2
 
@@ -481,12 +494,15 @@ async def test_a_connection_that_was_still_for_longer_than_servers_wait_is_not_u
 async def test_a_cancelled_request_costs_its_connection_and_no_other() -> None:
     """Its answer may still come, and must not be taken for the next one's."""
 
+    seen: list[str] = []
+
     def answer(request: SimulatedRequest, now: float) -> SimulatedAnswer:
-        return SimulatedAnswer(200, request.path.encode(), delay=0.05)
+        seen.append(request.path)
+        return SimulatedAnswer(200, request.path.encode(), delay=60 if request.path == "/0" else 0.05)
 
     async with serve(answer) as server, HttpTransport() as transport:
         first, second = (asyncio.create_task(transport.get(f"{server.url}/{n}", {})) for n in range(2))
-        await asyncio.sleep(0.02)
+        await until(lambda: len(seen) == 2)
         first.cancel()
         assert (await second).body == b"/1"
         assert transport.connections == 1

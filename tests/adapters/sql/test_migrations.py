@@ -19,7 +19,8 @@ import pytest
 from alembic.script import ScriptDirectory
 from sqlalchemy import Column, Engine, MetaData, Table, Text, create_engine, insert, inspect, select
 from tests.adapters.sql import reflected
-from tests.adapters.sql.conftest import NOW, NewDatabase
+from tests.adapters.sql.conftest import NewDatabase
+from tests.builders import NOW
 from tests.conftest import ENGINES
 
 from sellerwatch.adapters.sql.engine import is_mysql
@@ -212,7 +213,7 @@ RECORDED = {
     "ran past its deadline": "OURSELVES",
 }
 AT = f"{NOW:%Y-%m-%d %H:%M:%S.%f}"
-NOTE = 'Item 7 belongs to the seller b\'s "shop", not to 가게; it is left alone.'
+NOTE = 'Item 7 belongs to the seller b\'s "shop", not to 가게; it is not changed.'
 
 
 def written_by_an_earlier_version(engine: Engine) -> None:

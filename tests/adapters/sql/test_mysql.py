@@ -14,7 +14,7 @@ import zstandard
 from sqlalchemy import Connection, Engine, inspect
 from tests.adapters.sql.test_query_plans import Ask
 from tests.builders import NOW, StoppedClock, worker_id
-from tests.outbox.practice import SELLER
+from tests.outbox.delivery_world import SELLER
 from tests.servers import MariaDb
 
 from sellerwatch.adapters.sql import mysql

@@ -10,7 +10,8 @@ from pathlib import Path
 from uuid import UUID
 
 from sqlalchemy import Engine, TableClause, column, func, insert, select, table
-from tests.adapters.sql.conftest import NOW, NewDatabase
+from tests.adapters.sql.conftest import NewDatabase
+from tests.builders import NOW
 
 from sellerwatch.adapters.sql.migrate import MIGRATIONS, downgrade, upgrade
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 from tests.builders import a_context
-from tests.web.conftest import Office
-from tests.web.stocked import do
+from tests.web.api_world import ApiWorld
 
 from sellerwatch.access.commands import add_user
 from sellerwatch.access.users import Role
@@ -25,7 +24,7 @@ class Console:
     admin: Person
     viewer: Person
     nobody: Person
-    office: Office
+    office: ApiWorld
 
     def person(self, who: str) -> Person:
         found: Person = getattr(self, who)
@@ -33,7 +32,7 @@ class Console:
 
 
 @pytest.fixture
-async def console(office: Office) -> Console:
+async def console(office: ApiWorld) -> Console:
     hashed = await office.parts.passwords.hash(PASSWORD)
     people = {"admin": Role.ADMIN, "viewer": Role.VIEWER}
 
@@ -41,7 +40,7 @@ async def console(office: Office) -> Console:
         for name, role in people.items():
             add_user(tx, a_context(), name, role, hashed)
 
-    await do(office, work)
+    await office.transact(work)
     admin, viewer, nobody = (Person(office.admin.app) for _ in range(3))
     made = Console(admin, viewer, nobody, office)
     for name in people:

@@ -10,20 +10,9 @@ from datetime import timedelta
 
 import pytest
 from tests.agents.outages import answer_503
-from tests.builders import MINUTE, NOW, SELLER, outbox_id, task_id
-from tests.cli.prepared import task_number
-from tests.web.stocked import (
-    NOBODYS,
-    ONE,
-    TWO,
-    crawled,
-    do,
-    execution_id,
-    failed_messages,
-    register_seller,
-    run_of,
-    waiting_run,
-)
+from tests.builders import MINUTE, NOW, SELLER, execution_id, outbox_id, task_id
+from tests.web.api_world import ONE, TWO, UNKNOWN_ID
+from tests.world import task_number
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.endpoints import Endpoint
@@ -100,18 +89,18 @@ async def test_nobody_is_led_to_the_log_in_and_back(console: Console) -> None:
 
 async def stocked(console: Console) -> list[str]:
     """Something of everything; the pages of it."""
-    practice = await crawled(console.office, products=3)
-    run = await run_of(console.office, 7, ONE, done=2, failed=1)
-    await failed_messages(console.office, 1, first=900)
-    await register_seller(console.office, seed=8)
-    await waiting_run(console.office, 8)
+    practice = await console.office.crawled(products=3)
+    run = await console.office.add_run(7, ONE, done=2, failed=1)
+    await console.office.failed_messages(1, first=900)
+    await console.office.register_seller()
+    await console.office.add_waiting_run(8)
 
     def work(tx: Transaction) -> tuple[int, str]:
         product = tx.product_queries.page(seller_id=ONE, state=None, cursor=None, limit=1).content[0]
         event = tx.product_outbox.latest_of(product.product_id, 1)[0]
         return product.item_no, event.outbox_id
 
-    item, event = await do(console.office, work)
+    item, event = await console.office.transact(work)
     # A list page was read, and nothing else of its products yet.
     await practice.start(TWO)
     await practice.absorb([practice.judged(taken) for taken in await practice.claim(1)])
@@ -210,12 +199,12 @@ async def test_every_table_can_be_had_as_csv(console: Console) -> None:
 async def test_what_is_not_there_is_said_on_a_page(console: Console) -> None:
     for path in (
         "/sellers/nobody",
-        f"/executions/{NOBODYS}",
+        f"/executions/{UNKNOWN_ID}",
         "/products/1",
-        f"/outbox/{NOBODYS}",
+        f"/outbox/{UNKNOWN_ID}",
         "/agents/999",
-        f"/quarantine/{NOBODYS}",
-        f"/removals/{NOBODYS}",
+        f"/quarantine/{UNKNOWN_ID}",
+        f"/removals/{UNKNOWN_ID}",
         f"/why/task/{task_id(999)}",
     ):
         seen = await console.viewer.see(path)
@@ -234,8 +223,8 @@ async def test_each_person_has_their_language_and_theme(console: Console) -> Non
 
 @pytest.mark.parametrize(("language", "said"), [("en", "It resumes automatically"), ("ko", "자동으로 재개됩니다")])
 async def test_a_paused_run_says_when_it_is_checked_again(console: Console, language: str, said: str) -> None:
-    await register_seller(console.office)
-    run = await run_of(console.office, waiting=1)
+    await console.office.register_seller()
+    run = await console.office.add_run(waiting=1)
     due = NOW + timedelta(hours=1)
 
     def pause(tx: Transaction) -> None:
@@ -243,7 +232,7 @@ async def test_a_paused_run_says_when_it_is_checked_again(console: Console, lang
         tx.tasks.save([replace(task, available_at=due)], NOW)
         tx.run_notes.add(run.execution_id, {(NoteKind.PAUSED, "why"): 1, (NoteKind.RECHECK, task.task_id): 1})
 
-    await do(console.office, pause)
+    await console.office.transact(pause)
     await console.viewer.send("/preferences", language=language, back="/")
     seen = await console.viewer.see(f"/executions/{run.execution_id}")
     assert said in seen.words
@@ -251,8 +240,8 @@ async def test_a_paused_run_says_when_it_is_checked_again(console: Console, lang
 
 
 async def test_a_run_that_waits_to_start_shows_its_tries_its_cause_and_its_next_try(console: Console) -> None:
-    await register_seller(console.office)
-    await waiting_run(console.office)
+    await console.office.register_seller()
+    await console.office.add_waiting_run()
     for path in ("/", f"/executions/{execution_id()}", f"/why/run/{execution_id()}"):
         seen = await console.viewer.see(path)
         cause = "cannot be reached (connection refused)."
@@ -268,20 +257,20 @@ async def test_a_run_that_waits_to_start_shows_its_tries_its_cause_and_its_next_
 
 
 async def test_a_run_that_an_outage_stops_says_so_wherever_it_is_shown(console: Console) -> None:
-    await register_seller(console.office)
-    await run_of(console.office, done=1, waiting=1)
+    await console.office.register_seller()
+    await console.office.add_run(done=1, waiting=1)
     sentence = "The marketplace's detail endpoint does not answer"
     pages = ("/", "/sellers", f"/sellers/{SELLER}", "/executions", f"/executions/{execution_id()}")
     for path in pages:
         assert sentence not in (await console.viewer.see(path)).words, path
-    await do(console.office, lambda tx: answer_503(tx, Endpoint.DETAIL, NOW))
+    await console.office.transact(lambda tx: answer_503(tx, Endpoint.DETAIL, NOW))
     for path in pages:
         assert sentence in (await console.viewer.see(path)).words, path
 
 
 async def test_why_tasks_failed_is_said_with_whose_fault_it_was(console: Console) -> None:
-    await register_seller(console.office)
-    await run_of(console.office, done=1, failed=2)
+    await console.office.register_seller()
+    await console.office.add_run(done=1, failed=2)
     noted, failed = task_id(task_number()), task_id(task_number() + 1)
 
     def work(tx: Transaction) -> None:
@@ -289,14 +278,14 @@ async def test_why_tasks_failed_is_said_with_whose_fault_it_was(console: Console
         assert task is not None
         tx.tasks.save([replace(task, note=TaskNote.FOREIGN)], NOW)
 
-    await do(console.office, work)
+    await console.office.transact(work)
     sentence = "The marketplace answered 503: an error on its side."
     for path in (f"/executions/{execution_id()}", f"/why/task/{failed}"):
         seen = await console.viewer.see(path)
         assert f"the marketplace {sentence}" in seen.words, path
     assert "the marketplace 2" in (await console.viewer.see("/")).words
     tasks = (await console.viewer.see("/tasks")).words
-    note = "The item belongs to another seller; it is left alone."
+    note = "The item belongs to another seller; it is not changed."
     assert sentence in tasks
     assert note in tasks
     assert note in (await console.viewer.see(f"/why/task/{noted}")).words

@@ -11,7 +11,7 @@ import pytest
 from fastapi.routing import APIRoute
 from sqlalchemy import Engine
 from tests.builders import NOW, SELLER, a_context
-from tests.web.stocked import NOBODYS, do, everything, failed_messages, register_seller, see
+from tests.web.api_world import UNKNOWN_ID
 
 from sellerwatch.access.commands import remove_user, set_role
 from sellerwatch.access.users import Role
@@ -34,32 +34,32 @@ def _deeds() -> list[str]:
     """Every path that takes a form, with something in each of its places."""
     routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
     posts = {route.path for route in routes if "POST" in (route.methods or ())} - OPEN
-    return sorted(re.sub(r"\{(\w+)\}", lambda place: SAMPLES.get(place[1], NOBODYS), path) for path in posts)
+    return sorted(re.sub(r"\{(\w+)\}", lambda place: SAMPLES.get(place[1], UNKNOWN_ID), path) for path in posts)
 
 
 DEEDS = _deeds()
 
 
 async def test_every_form_is_refused_to_a_viewer_and_changes_nothing(console: Console) -> None:
-    await register_seller(console.office)
-    before = await everything(console.office)
+    await console.office.register_seller()
+    before = await console.office.all_rows()
     await console.viewer.see("/")
     for path in DEEDS:
         seen = await console.viewer.send(path, **FILLED)
         assert seen.status == 403, (path, seen.status)
         assert "role" in seen.words
-    assert await everything(console.office) == before
+    assert await console.office.all_rows() == before
 
 
 @pytest.mark.parametrize("token", ["", "0" * 64, "한"])
 async def test_a_form_without_this_log_ins_token_changes_nothing(console: Console, token: str) -> None:
-    await register_seller(console.office)
-    before = await everything(console.office)
+    await console.office.register_seller()
+    before = await console.office.all_rows()
     console.admin.token = token
     for path in DEEDS:
         seen = await console.admin.send(path, **FILLED)
         assert seen.status == 403, (path, seen.status)
-    assert await everything(console.office) == before
+    assert await console.office.all_rows() == before
 
 
 async def test_a_form_that_another_site_sent_is_refused_even_with_the_token(console: Console) -> None:
@@ -94,10 +94,7 @@ async def test_names_are_shown_as_text_whatever_is_in_them(console: Console) -> 
         assert "<script>alert" not in page.text
         assert "<img" not in page.text
         assert "49" not in page.words.split()
-    assert (
-        wicked in (await console.viewer.see("/sellers")).words.replace("&quot;", '"')
-        or "alert(1)" in (await console.viewer.see("/sellers")).words
-    )
+    assert "<script>alert(1)</script>" in (await console.viewer.see("/sellers")).words
 
 
 async def test_every_page_has_a_policy_without_inline_script_or_style(console: Console) -> None:
@@ -155,7 +152,7 @@ async def test_who_is_removed_or_gets_another_role_is_out_at_once(console: Conso
         set_role(tx, a_context(), "admin", Role.VIEWER)
         remove_user(tx, a_context(), "viewer")
 
-    await do(console.office, work)
+    await console.office.transact(work)
     for person in (console.admin, console.viewer):
         assert 'name="password"' in (await person.see("/")).text
 
@@ -183,7 +180,7 @@ async def test_a_one_time_password_leads_to_choosing_another(console: Console) -
         assert user is not None
         tx.users.save(replace(user, must_change=True))
 
-    await do(console.office, work)
+    await console.office.transact(work)
     person = Person(console.office.admin.app)
     seen = await person.log_in("admin", PASSWORD)
     assert 'name="new_password"' in seen.text
@@ -199,7 +196,7 @@ async def test_where_nobody_can_log_in_the_door_says_how_to_change_that(console:
         for user in tx.users.everyone():
             remove_user(tx, a_context(), user.name)
 
-    await do(console.office, work)
+    await console.office.transact(work)
     assert "sellerwatch auth user add" in (await console.nobody.see("/")).words
 
 
@@ -239,13 +236,13 @@ async def test_with_the_database_away_pages_say_what_is_down(
 
 
 async def test_with_the_product_server_away_the_pages_say_so(console: Console) -> None:
-    await failed_messages(console.office, 2)
+    await console.office.failed_messages(2)
 
     def work(tx: Transaction) -> None:
         channel = tx.channels.get(OutboxKind.PRODUCT)
         tx.channels.save(replace(channel, state=CircuitState.OPEN, opened_at=NOW, reason="no answer: refused"), NOW)
 
-    await do(console.office, work)
+    await console.office.transact(work)
     seen = await console.viewer.see("/")
     assert "receiver down" in seen.words
     assert "The product server does not take events" in seen.words
@@ -265,7 +262,7 @@ async def test_what_is_done_is_on_the_trail_under_the_persons_name(console: Cons
     await console.admin.see("/agents/1")
     seen = await console.admin.send("/agents/1/suspend", hours="2", reason="looking into it")
     assert "Agent #1 was suspended." in seen.words
-    entry = (await see(console.office, lambda tx: tx.audit.newest(limit=1, subject_type="agent")))[0]
+    entry = (await console.office.read(lambda tx: tx.audit.newest(limit=1, subject_type="agent")))[0]
     assert (entry.actor, entry.action) == ("console:admin", "agent.suspend")
     seen = await console.admin.send("/agents/1/suspend", back="/agents/1")
     seen = await console.admin.send("/agents/1/recover", back="/agents/1")

@@ -1,4 +1,4 @@
-"""A practice ground for delivery on virtual time: an outbox, the simulator's product server, and eyes on the wire."""
+"""The world of delivery on virtual time: an outbox, and the simulator's product server with every request watched."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+from tests.builders import worker_id
+from tests.world import StoreWorld
+
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.kernel.ids import Ids, ItemNo, OutboxId, ProductId, SellerId, WorkerId
+from sellerwatch.kernel.ids import Ids, ItemNo, OutboxId, ProductId, SellerId
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.store import Store
 from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop, run_virtually
@@ -32,11 +35,6 @@ T = TypeVar("T")
 SELLER = SellerId("seller_0001")
 SECRET = "whsec_cHJhY3Rpc2UgbWFrZXMgcGVyZmVjdA=="
 LAPSE = timedelta(seconds=30)
-
-ENTER = """
-INSERT INTO workers (worker_id, role, host, pid, boot_id, started_at, heartbeat_at)
-VALUES (:worker_id, 'test', 'here', 1, 'boot', :now, :now)
-"""
 
 
 @dataclass(frozen=True)
@@ -74,22 +72,24 @@ class Wire:
             self.flying.remove(message.subject_id)
 
 
-class Practice:
-    """Products are numbers from 1; each event of one changes its stock, as a catalogue would tell it."""
+class DeliveryWorld(StoreWorld):
+    """Products are numbers from 1; each event of one changes its stock, as a catalogue would report it."""
+
+    clock: VirtualClock
 
     def __init__(self, store: SqlStore, seed: int = 0, loop: VirtualLoop | None = None) -> None:
-        self.store = store
         self.loop = loop or VirtualLoop()
-        self.clock = VirtualClock(self.loop)
         self.rng = random.Random(seed)
-        self.ids = Ids(self.clock, self.rng)
+        clock = VirtualClock(self.loop)
+        super().__init__(store, clock, Ids(clock, self.rng))
+        self.workers = 0
         self.simulator = Simulator(seed=seed, sellers=1, products=1, secret=SECRET)
         self.server = self.simulator.product_server
         self.wire = Wire(SimulatedReceiver(self.simulator, self.clock, (SECRET,)), self.clock)
         self.products = {number: ProductId.generate(self.ids) for number in range(1, 400)}
         self.versions: dict[int, int] = {}
 
-    def run(self, scenario: Coroutine[Any, Any, T]) -> T:
+    def play(self, scenario: Coroutine[Any, Any, T]) -> T:
         return run_virtually(scenario, loop=self.loop)
 
     async def delivery(
@@ -101,18 +101,14 @@ class Practice:
         alert: Callable[[Sequence[Notice]], None] = lambda _: None,
     ) -> Delivery[Any]:
         """A sender with a worker of its own, who is alive from now on."""
-        worker_id, now = WorkerId.generate(self.ids), self.clock.now()
-        await self.store.transact(lambda tx: tx.db.run(ENTER, {"worker_id": worker_id, "now": now}))
-        rules = rules or DeliveryRules()
-        return Delivery(store or self.store, receiver or self.wire, self.clock, self.rng, worker_id, rules, alert=alert)
+        self.workers += 1
+        await self.enter_worker(self.workers)
+        rules, number = rules or DeliveryRules(), worker_id(self.workers)
+        return Delivery(store or self.store, receiver or self.wire, self.clock, self.rng, number, rules, alert=alert)
 
     async def beat(self, delivery: Delivery[Any]) -> None:
-        now, worker_id = self.clock.now(), delivery._worker_id
-        await self.store.transact(
-            lambda tx: tx.db.run(
-                "UPDATE workers SET heartbeat_at = :n WHERE worker_id = :w", {"n": now, "w": worker_id}
-            )
-        )
+        now = self.now
+        await self.transact(lambda tx: tx.workers.beat(delivery._worker_id, now))
 
     async def tell(self, *numbers: int) -> list[OutboxId]:
         """One more event of each of these products, in one transaction."""
@@ -122,7 +118,7 @@ class Practice:
             for message in messages:
                 tx.product_outbox.add(message)
 
-        await self.store.transact(work)
+        await self.transact(work)
         return [message.outbox_id for message in messages]
 
     def _event(self, number: int) -> Message:
@@ -152,10 +148,10 @@ class Practice:
             ids = [OutboxId(row[0]) for row in tx.db.rows("SELECT outbox_id FROM product_outbox ORDER BY id")]
             return list(tx.product_outbox.get_many(ids))
 
-        return await self.store.read(work)
+        return await self.read(work)
 
     async def channel(self) -> Channel:
-        return await self.store.read(lambda tx: tx.channels.get(OutboxKind.PRODUCT))
+        return await self.read(lambda tx: tx.channels.get(OutboxKind.PRODUCT))
 
     async def pause(self, paused: bool) -> None:
         """What an operator does; False resumes."""
@@ -165,18 +161,18 @@ class Practice:
             channel = tx.channels.get(OutboxKind.PRODUCT)
             tx.channels.save(channel.pause("test", now) if paused else channel.resume(now), now)
 
-        await self.store.transact(work)
+        await self.transact(work)
 
     async def verdicts(self) -> list[str]:
         """Of every try there was."""
-        rows = await self.store.read(lambda tx: tx.db.rows("SELECT verdict FROM outbox_attempts ORDER BY id"))
+        rows = await self.read(lambda tx: tx.db.rows("SELECT verdict FROM outbox_attempts ORDER BY id"))
         return [row[0] for row in rows]
 
     async def replay_failed(self) -> int:
         """What an operator does with what failed for good."""
         now = self.clock.now()
         failed = [m for m in await self.messages() if m.status == "FAILED"]
-        await self.store.transact(lambda tx: tx.product_outbox.move([m.replay(now) for m in failed], now))
+        await self.transact(lambda tx: tx.product_outbox.move([m.replay(now) for m in failed], now))
         return len(failed)
 
     async def until_empty(self, delivery: Delivery[Any], longest: float = 1_000_000) -> None:

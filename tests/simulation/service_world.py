@@ -1,33 +1,36 @@
-"""A stage for the whole service on virtual time: a simulator, a store in memory that rehearses, and a clock that jumps.
+"""The whole service on virtual time: a simulator, a store in memory that rehearses, and a clock that jumps.
 
-Everything between the doors is the real thing: worker, pool, scheduler, outbox, store and schema. Only the sockets and
+Everything in between is the real thing: worker, pool, scheduler, outbox, store and schema. Only the sockets and
 the threads are missing, so that one seed gives one history and an hour costs a second.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
+import inspect
 import random
-import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.builders import LATER, a_context
+from tests.builders import LATER
+from tests.simulated_service import settings_of, simulator_of
+from tests.world import StoreWorld, keep_agents, store_in_memory
 
 from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.compose.rules import pool_rules
 from sellerwatch.compose.service import open_service
+from sellerwatch.crawling.absorb_batch import CrawlRules
 from sellerwatch.crawling.execution import Execution
+from sellerwatch.crawling.put_back import cancel_execution
 from sellerwatch.crawling.trigger import trigger
 from sellerwatch.kernel.errors import Unavailable
-from sellerwatch.kernel.ids import ExecutionId, Ids, ReplayableIds, SellerId
+from sellerwatch.kernel.failure import Failure, FailureCode
+from sellerwatch.kernel.ids import ExecutionId, Ids, SellerId
 from sellerwatch.kernel.store import Commits
 from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop, run_virtually
 from sellerwatch.marketplaces.ports import Transport
@@ -35,10 +38,8 @@ from sellerwatch.operations.session import OperationSession
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.outbox.ports import Receiver
 from sellerwatch.schedules.interval import CrawlingInterval
-from sellerwatch.sellers.commands import register_seller
 from sellerwatch.service.service import Service
 from sellerwatch.settings.limits import TunableLimits
-from sellerwatch.settings.load import load
 from sellerwatch.settings.model import Settings
 from sellerwatch.simulator.receiver import SimulatedReceiver
 from sellerwatch.simulator.simulator import Simulator
@@ -46,70 +47,27 @@ from sellerwatch.simulator.transport import SimulatedTransport
 
 T = TypeVar("T")
 
-#: Limits that let a small crawl end within virtual seconds; the limiter and the marketplace's judge go by the same.
-QUICK: Mapping[str, float] = {"WINDOW_LIMIT": 80, "WINDOW_SECONDS": 10, "REQUESTS_PER_SECOND": 30}
-KEY = f"practice:{base64.b64encode(bytes(32)).decode()}"
 MOST_RUNS = 5
 #: More than any story needs: whoever waits longer waits for ever.
 PATIENCE = 24 * 3600.0
 
 
-def settings_of(**values: object) -> Settings:
-    given = {
-        "DATABASE_URL": "sqlite://",
-        "TOKEN_KEYS": KEY,
-        "AGENT_SUSPENSION_SECONDS": 5,
-        "TENDING_INTERVAL_SECONDS": 1,
-        "OUTBOX_BACKOFF_SECONDS": 1,
-        "OUTBOX_CIRCUIT_OPEN_SECONDS": 1,
-        **QUICK,
-        **values,
-    }
-    return load({f"SELLERWATCH_{name}": str(value) for name, value in given.items()}).settings
-
-
-def simulator_of(settings: Settings, **given: Any) -> Simulator:
-    """A simulator that judges by the limits the service goes by."""
-    judged = {
-        "window_limit": settings.window_limit,
-        "window_seconds": settings.window_seconds,
-        "requests_per_second": settings.requests_per_second,
-    }
-    return Simulator(**{"detail_kb": 1, **judged, **given})
-
-
-def copy_in_memory(template: Path, clock: VirtualClock) -> SqlStore:
-    """A database of its own in memory, already migrated."""
-    engine = make_engine("sqlite://")
-    raw = engine.raw_connection()
-    source = sqlite3.connect(template)
-    try:
-        assert isinstance(raw.driver_connection, sqlite3.Connection)
-        source.backup(raw.driver_connection)
-    finally:
-        source.close()
-        raw.close()
-    return SqlStore(engine, clock, InlineRunner(), InlineRunner(), rehearse=True, commits=Commits())
-
-
-@dataclass
-class Stage:
+class ServiceWorld(StoreWorld):
     """One database, one simulator, one time; services come and go on it."""
 
-    loop: VirtualLoop
-    settings: Settings
-    simulator: Simulator
-    store: SqlStore
-    seed: int = 1
-    clock: VirtualClock = field(init=False)
-    ids: Ids = field(init=False)
+    clock: VirtualClock
 
-    def __post_init__(self) -> None:
-        self.clock = VirtualClock(self.loop)
-        self.rng = random.Random(self.seed)
-        self.ids = Ids(self.clock, self.rng)
-        self.transport: Transport = SimulatedTransport(self.simulator, self.clock)
-        self.receiver: Receiver = SimulatedReceiver(self.simulator, self.clock)
+    def __init__(
+        self, loop: VirtualLoop, settings: Settings, simulator: Simulator, store: SqlStore, seed: int = 1
+    ) -> None:
+        clock, self.rng = VirtualClock(loop), random.Random(seed)
+        super().__init__(store, clock, Ids(clock, self.rng))
+        self.loop = loop
+        self.seed = seed
+        self.settings = settings
+        self.simulator = simulator
+        self.transport: Transport = SimulatedTransport(simulator, clock)
+        self.receiver: Receiver = SimulatedReceiver(simulator, clock)
 
     @asynccontextmanager
     async def service(
@@ -167,29 +125,25 @@ class Stage:
     def sellers(self) -> list[SellerId]:
         return [SellerId(name) for name in self.simulator.world.sellers]
 
-    async def register(self, *, every: CrawlingInterval | None = None, due: datetime | None = None) -> list[SellerId]:
-        """All sellers of the simulator's world; `due` sets when the scheduler is to start them."""
-        draw, now, sellers = ReplayableIds(self.ids), self.clock.now(), self.sellers
+    async def register_all(
+        self, *, every: CrawlingInterval | None = None, due: datetime | None = None
+    ) -> list[SellerId]:
+        """All sellers of the simulator's world."""
+        await self.register(self.sellers, every=every, due=due)
+        return self.sellers
 
-        def work(tx: Transaction) -> None:
-            ids = draw.replay()
-            for seller_id in sellers:
-                register_seller(tx, a_context(now, ids), seller_id, f"상점 {seller_id}", every)
-                schedule = tx.schedules.of_seller(seller_id)
-                if schedule is not None and due is not None:
-                    tx.schedules.save(schedule.ran(due, now))
+    async def cancel(self, rules: CrawlRules, *runs: ExecutionId) -> None:
+        """End these runs from outside."""
+        now = self.now
 
-        await self.store.transact(work)
-        return sellers
+        def work(tx: Transaction, ids: Iterator[str]) -> None:
+            for run in runs:
+                cancel_execution(tx, run, Failure.of(FailureCode.CANCELLED, now), rules, ids, now)
+
+        await self.transact_with_ids(work)
 
     async def leave_agents(self, number: int) -> None:
-        """Remove all agents but so many: a small pool is soon at its limits."""
-
-        def work(tx: Transaction) -> None:
-            for one in tx.pool_report.agents()[number:]:
-                tx.agents.remove(one.row)
-
-        await self.store.transact(work)
+        await self.transact(lambda tx: keep_agents(tx, number))
 
     async def crawl(self, service: Service, sellers: Sequence[SellerId]) -> list[Execution]:
         """One run of each seller to its end, everything delivered."""
@@ -230,7 +184,7 @@ class Stage:
         return MOST_RUNS
 
     async def _is_seen_whole(self, run: Execution) -> bool:
-        standing = await self.store.read(lambda tx: tx.products.list_counts(run.seller_id, run.execution_id))
+        standing = await self.read(lambda tx: tx.products.list_counts(run.seller_id, run.execution_id))
         return standing.seen >= (run.list_total or 0)
 
     async def settle(self, service: Service | None = None) -> None:
@@ -241,7 +195,7 @@ class Stage:
                 tx.executions.running() or tx.executions.pending() or tx.outbox_queries(OutboxKind.PRODUCT).pending()
             )
 
-        await self.until(lambda: self.store.read(is_settled), service)
+        await self.until(lambda: self.read(is_settled), service)
 
     async def until(self, happened: Callable[[], Awaitable[bool]], service: Service | None = None) -> None:
         limit = self.loop.time() + PATIENCE
@@ -250,17 +204,9 @@ class Stage:
             assert service is None or not service.stop.is_set(), "the service broke"
             await self.clock.sleep(0.5)
 
-    async def executions(self) -> Sequence[Execution]:
-        """Every run there was, oldest first."""
-        newest = await self.store.read(lambda tx: tx.execution_queries.newest(seller_id=None, status=None, limit=1000))
-        return newest[::-1]
-
-    async def count(self, sql: str) -> int:
-        return await self.store.read(lambda tx: int(tx.db.value(sql)))
-
     async def notes(self, action: str) -> list[str]:
         """What the audit trail says of an action, oldest first."""
-        rows = await self.store.read(
+        rows = await self.read(
             lambda tx: tx.db.rows("SELECT note FROM audit WHERE action = :action ORDER BY id", {"action": action})
         )
         return [row[0] for row in rows]
@@ -269,7 +215,7 @@ class Stage:
         """Counters are the tasks counted again; of a run that is over no task is open; no permit is unanswered."""
         for run in await self.executions():
             by_status: dict[str, int] = {}
-            tally = await self.store.read(lambda tx, run=run: tx.run_tasks.tally(run.execution_id))  # type: ignore[misc]
+            tally = await self.read(lambda tx, run=run: tx.run_tasks.tally(run.execution_id))  # type: ignore[misc]
             for (_, status), number in tally.items():
                 by_status[status] = by_status.get(status, 0) + number
             recounted = (sum(by_status.values()), by_status.get("COMPLETED", 0), by_status.get("FAILED", 0))
@@ -290,31 +236,52 @@ class Stage:
         assert stats["most_in_a_window"] <= self.settings.window_limit
 
 
-def stored(template: Path | str, clock: VirtualClock) -> SqlStore:
-    """A store on a copy of a file, or on the address of a migrated database."""
-    if isinstance(template, Path):
-        return copy_in_memory(template, clock)
-    return SqlStore(make_engine(template), clock, InlineRunner(), InlineRunner(), rehearse=True)
-
-
 def play(
     template: Path | str,
-    story: Callable[[Stage], Awaitable[T]],
+    story: Callable[[ServiceWorld], Awaitable[T]],
     *,
     settings: Settings | None = None,
     simulator: Simulator | None = None,
     seed: int = 1,
     **world: Any,
 ) -> T:
-    """Tell one story on a stage of its own. Keywords are the simulator's."""
+    """Run one story in a world of its own. `template`: a migrated file to copy, or the address of a migrated database.
+    Other keywords are the simulator's."""
     loop, settings = VirtualLoop(LATER), settings or settings_of()
     simulator = simulator or simulator_of(settings, seed=seed, **world)
 
     async def told() -> T:
-        store = stored(template, VirtualClock(loop))
+        clock = VirtualClock(loop)
+        if isinstance(template, Path):
+            store = store_in_memory(template, clock, Commits())
+        else:
+            store = SqlStore(make_engine(template), clock, InlineRunner(), InlineRunner(), rehearse=True)
         try:
-            return await story(Stage(loop, settings, simulator, store, seed))
+            return await story(ServiceWorld(loop, settings, simulator, store, seed))
         finally:
             store.close()
 
     return run_virtually(told(), loop=loop)
+
+
+def simulated(
+    *, settings: Settings | None = None, **world: Any
+) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:
+    """Make a test of one story: it gets a `ServiceWorld` of its own, on virtual time. Other keywords are the
+    simulator's."""
+
+    def decorate(story: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+        _, *others = inspect.signature(story).parameters.values()
+
+        template = inspect.Parameter("migrated_template", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        signature = inspect.Signature([template, *others])
+
+        def test(*args: Any, **given: Any) -> None:
+            migrated_template, *values = signature.bind(*args, **given).args
+            play(migrated_template, lambda stage: story(stage, *values), settings=settings, **world)
+
+        test.__signature__ = signature  # type: ignore[attr-defined]
+        test.__name__, test.__doc__, test.__module__ = story.__name__, story.__doc__, story.__module__
+        return test
+
+    return decorate

@@ -1,4 +1,4 @@
-"""A practice ground for the steps of a crawl: the real store, a few agents, and the simulator's world to be read.
+"""The world for the steps of a crawl: the real store, a few agents, and the simulator's products to be read.
 
 There is no worker and no network here: a test claims, says how the marketplace answered, and has it absorbed.
 """
@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 import orjson
-from tests.builders import DAY, HOUR, NOW, StoppedClock, a_context, a_token, at, ids, worker_id
+from tests.builders import DAY, HOUR, NOW, StoppedClock, a_failure, a_token, at, ids, worker_id
+from tests.world import StoreWorld, enter_worker
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.agents.agent import Agent, Outcome
+from sellerwatch.agents.agent import Outcome
 from sellerwatch.agents.answers import Answer, AnswerKind
 from sellerwatch.agents.breaker import BreakerRules
 from sellerwatch.agents.lending import LendingRules
@@ -28,15 +29,15 @@ from sellerwatch.crawling.claim import Claim, Claims, claim
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.judged_result import JudgedResult, judge
 from sellerwatch.crawling.list_reconciliation import list_tasks, pages_of
-from sellerwatch.crawling.ports import WorkerInfo
+from sellerwatch.crawling.put_back import cancel_execution
 from sellerwatch.crawling.save_execution import add_execution
 from sellerwatch.crawling.task import Task, TaskStatus, TaskType
-from sellerwatch.kernel.ids import ExecutionId, Ids, ItemNo, ReplayableIds, SellerId, TaskId
+from sellerwatch.kernel.failure import FailureCode
+from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
 from sellerwatch.marketplaces.ports import Reply, TransportFailed, TransportProblem
 from sellerwatch.outbox.event import Event, read_event
 from sellerwatch.outbox.message import Message, OutboxKind
-from sellerwatch.sellers.commands import register_seller
 from sellerwatch.simulator.rendering import Renderer
 from sellerwatch.simulator.world import World
 
@@ -59,13 +60,14 @@ def a_marketplace() -> MustitMarketplace:
     return MustitMarketplace(NoNetwork(), "https://market.test", lambda identity: identity.token.nid)
 
 
-class Practice:
+class CrawlWorld(StoreWorld):
     """Time stands until a test moves it; it begins an hour after the database was made, so every agent is rested."""
 
+    clock: StoppedClock
+
     def __init__(self, store: SqlStore, *, products: int = 3, page_size: int = 500, limits: Limits = QUICK) -> None:
-        self.store = store
-        self.clock = StoppedClock(NOW + HOUR)
-        self.ids: Ids = ids(7, self.clock)
+        clock = StoppedClock(NOW + HOUR)
+        super().__init__(store, clock, ids(7, clock))
         self.world = World(1, 2, products, 5)
         self.renderer = Renderer(1)
         self.market = a_marketplace()
@@ -75,50 +77,45 @@ class Practice:
         self.host = Host(concurrency=1000)
         self.turn = 0
 
-    @property
-    def now(self) -> datetime:
-        return self.clock.now()
-
-    async def open(self, agents: int = 3, workers: int = 1) -> Practice:
+    async def open(self, agents: int = 3, workers: int = 1) -> CrawlWorld:
         """Some agents with a token each (the others are blocked), some workers, and the world's sellers registered."""
-        now, draw = self.now, ReplayableIds(self.ids)
+        now = self.now
 
         def work(tx: Transaction) -> None:
-            drawn = draw.replay()
             pool = tx.agents.get_rows(range(agents + 1, 101))
             tx.agents.save({row: agent.block(now, "not part of this test") for row, agent in pool.items()})
             for row in range(1, agents + 1):
                 tx.tokens.keep(row, token_of(row, now), now + DAY)
             for number in range(1, workers + 1):
-                tx.workers.enter(WorkerInfo(worker_id(number), "test", "here", number, now, now))
-            for seller_id in (ONE, TWO):
-                register_seller(tx, a_context(now, drawn), seller_id, f"Shop {seller_id}", None)
+                enter_worker(tx, number, now)
 
-        await self.store.transact(work)
+        await self.transact(work)
+        await self.register((ONE, TWO))
         return self
 
     async def start(self, seller_id: SellerId = ONE, *, total: int | None = None) -> ExecutionId:
         """A run with its list pages, as the trigger makes it."""
-        now, draw = self.now, ReplayableIds(self.ids)
+        now, schedule = self.now, await self.schedule(seller_id)
         stated = self.world.count(seller_id) if total is None else total
 
-        def work(tx: Transaction) -> ExecutionId:
-            drawn = draw.replay()
-            schedule = tx.schedules.of_seller(seller_id)
-            assert schedule is not None
+        def work(tx: Transaction, ids: Iterator[str]) -> ExecutionId:
             pages = pages_of(stated, self.rules.page_size)
-            run = Execution.create(ExecutionId(next(drawn)), schedule.schedule_id, seller_id, now)
+            run = Execution.create(ExecutionId(next(ids)), schedule.schedule_id, seller_id, now)
             begun = replace(run.start(pages, now), list_total=stated, deadline_at=now + DAY, started_by="test")
             add_execution(tx, begun)
-            tx.tasks.add(list_tasks(run.execution_id, seller_id, range(pages), drawn, self.rules, now))
+            tx.tasks.add(list_tasks(run.execution_id, seller_id, range(pages), ids, self.rules, now))
             return run.execution_id
 
-        return await self.store.transact(work)
+        return await self.transact_with_ids(work)
+
+    async def cancel(self, run: ExecutionId, code: FailureCode = FailureCode.CANCELLED) -> Execution:
+        now, failure = self.now, a_failure(code)
+        return await self.transact_with_ids(lambda tx, ids: cancel_execution(tx, run, failure, self.rules, ids, now))
 
     async def claims(self, wanted: int = 50, worker: int = 1) -> Claims:
         moment, turn = at(self.now), self.turn
         terms = LendingRules(self.limits, self.host, self.rules.breaker)
-        found = await self.store.transact(lambda tx: claim(tx, worker_id(worker), wanted, turn, moment, terms))
+        found = await self.transact(lambda tx: claim(tx, worker_id(worker), wanted, turn, moment, terms))
         self.turn += 1
         return found
 
@@ -149,9 +146,9 @@ class Practice:
         return replace(judged, rest=max(HOUR, asked or HOUR)) if judged.verdict.agent.is_failure else judged
 
     async def absorb(self, endings: Iterable[JudgedResult], worker: int = 1) -> Absorbed:
-        moment, draw, group = at(self.now), ReplayableIds(self.ids), list(endings)
-        return await self.store.transact(
-            lambda tx: absorb(tx, group, worker_id(worker), self.rules, draw.replay(), moment)
+        moment, group = at(self.now), list(endings)
+        return await self.transact_with_ids(
+            lambda tx, ids: absorb(tx, group, worker_id(worker), self.rules, ids, moment)
         )
 
     async def answer(self, taken: Claim, answer: Answer | None = None) -> Absorbed:
@@ -173,30 +170,9 @@ class Practice:
         await self.go_on()
         return run
 
-    async def run(self, execution_id: ExecutionId) -> Execution:
-        found = await self.store.read(lambda tx: tx.executions.get(execution_id))
-        assert found is not None
-        return found
-
-    async def task(self, task_id: TaskId) -> Task:
-        found = await self.store.read(lambda tx: tx.tasks.get(task_id))
-        assert found is not None
-        return found
-
-    async def tasks(self, execution_id: ExecutionId) -> Sequence[Task]:
-        return await self.store.read(lambda tx: tx.run_tasks.open_of(execution_id, tuple(TaskStatus)))
-
-    async def agent(self, row: int) -> Agent:
-        return (await self.store.read(lambda tx: tx.agents.get_rows([row])))[row]
-
     async def events(self, item_no: int) -> list[tuple[Message, Event]]:
         """Oldest first."""
-
-        def work(tx: Transaction) -> list[Message]:
-            product = tx.products.of_items([ItemNo(item_no)]).get(ItemNo(item_no))
-            return [] if product is None else list(tx.product_outbox.latest_of(product.product_id, 100))[::-1]
-
-        return [(message, read_event(message.payload)) for message in await self.store.read(work)]
+        return [(message, read_event(message.payload)) for message in await self.messages_of(item_no)]
 
     async def deliver_all(self) -> None:
         """Everything that waits has arrived."""
@@ -207,7 +183,7 @@ class Practice:
             tx.product_outbox.move([message.send(worker_id()).complete(now) for message in due], now)
             return len(due)
 
-        while await self.store.transact(work):
+        while await self.transact(work):
             pass
 
     async def recount(self, execution_id: ExecutionId) -> Execution:
@@ -219,9 +195,7 @@ class Practice:
         return run
 
     async def unanswered(self) -> int:
-        return int(
-            await self.store.read(lambda tx: tx.db.value("SELECT COUNT(*) FROM permits WHERE answered_boot_us IS NULL"))
-        )
+        return await self.count("SELECT COUNT(*) FROM permits WHERE answered_boot_us IS NULL")
 
     def items(self, seller_id: SellerId = ONE) -> list[ItemNo]:
         return [ItemNo(item) for item in self.world.listing(seller_id)]

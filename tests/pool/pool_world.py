@@ -1,14 +1,13 @@
-"""A ground for the pool alone: the real tables and claims, work that never ends, and clocks that a test can fool.
+"""The pool alone: the real tables and claims, tasks that never run out, and clocks that a test can set wrong.
 
-`Machine` is the computer: true time, which nobody can set, a wall clock, which anybody can, and boots. `Ground` is the
-database with its processes. `Ledger` is the marketplace's side: a plain list of what left and what arrived, by true
-time, which knows nothing of permits.
+`Computer` has the true time, which cannot be set, a wall clock, which can, and boots. `PoolWorld` is the database with
+its processes. `RequestLog` is the marketplace's side: a plain list of what left and what arrived, by true time,
+which knows nothing of permits.
 """
 
 from __future__ import annotations
 
 import shutil
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -17,7 +16,8 @@ from typing import Any, TypeVar
 
 from benchmarks.pool import at_once, with_endless_work
 from tests.builders import NOW, StoppedClock, a_token, ids
-from tests.crawling.practice import a_marketplace
+from tests.crawling.crawl_world import a_marketplace
+from tests.world import keep_agents, store_in_memory
 
 from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
@@ -65,7 +65,7 @@ ANSWERS: dict[str, Answer] = {
 }
 
 
-class Machine:
+class Computer:
     """A computer. `true_us` is the time that counts: nothing a test does moves it back."""
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class Request:
     arrived_us: int | None = None
 
 
-class Ledger:
+class RequestLog:
     """The independent count. Both limits are judged when a request leaves, by the limits in force then."""
 
     def __init__(self) -> None:
@@ -134,17 +134,17 @@ class Process:
     in_flight: list[Request] = field(default_factory=list)
 
 
-class Ground:
+class PoolWorld:
     """A pool in a database in memory, a copy of `template`, that rehearses every transaction."""
 
-    def __init__(self, template: Path, machine: Machine, *, limits: Limits, percent: int = 20) -> None:
-        self.machine = machine
+    def __init__(self, template: Path, computer: Computer, *, limits: Limits, percent: int = 20) -> None:
+        self.computer = computer
         self.limits = limits
-        self.ledger = Ledger()
+        self.log = RequestLog()
         self.breaker = BreakerRules(min_percent=percent, open_for=REST, patience=timedelta(seconds=20))
         self.market = a_marketplace()
         self.rules = CrawlRules(self.market, breaker=self.breaker)
-        self.store = _in_memory(template)
+        self.store = store_in_memory(template, StoppedClock())
         self.notices: list[Notice] = []
         self._workers = 0
         self._turn = 0
@@ -163,7 +163,7 @@ class Ground:
         """A process enters, as the service does."""
         self._workers += 1
         process = Process(WorkerId(f"0198c0de-0000-7000-8007-{self._workers:012x}"))
-        at, limits = self.machine.moment(), self.limits
+        at, limits = self.computer.moment(), self.limits
 
         def enter(tx: Transaction) -> None:
             tx.windows.set_limits(limits, at)
@@ -174,12 +174,12 @@ class Ground:
         return process
 
     def beat(self, process: Process) -> None:
-        at = self.machine.moment()
+        at = self.computer.moment()
         self.transact(lambda tx: tx.workers.beat(process.worker_id, at.now))
 
     def issue_tokens(self, claims: Claims) -> int:
         """Who could work if it had a token gets one."""
-        now = self.machine.wall
+        now = self.computer.wall
         tokens = {candidate.row: self._token(candidate.row, now) for candidate in claims.tokenless}
 
         def work(tx: Transaction) -> None:
@@ -197,7 +197,7 @@ class Ground:
 
     def claims(self, process: Process, wanted: int = 50) -> Claims:
         """A claim as it was answered; nothing has left yet."""
-        at, turn = self.machine.moment(), self._turn
+        at, turn = self.computer.moment(), self._turn
         terms = LendingRules(self.limits, Host(concurrency=1000), self.breaker)
         found: Claims = self.transact(
             lambda tx: claim(with_endless_work(tx), process.worker_id, wanted, turn, at, terms)
@@ -217,12 +217,12 @@ class Ground:
     def depart(self, process: Process, taken: Sequence[Claim]) -> None:
         limits = self.limits
         for each in taken:
-            left = max(self.machine.true_of(each.permit.grant.depart_us), self.machine.true_us)
+            left = max(self.computer.true_of(each.permit.grant.depart_us), self.computer.true_us)
             request = Request(each.candidate.row, left, each, process.worker_id)
-            self.ledger.leave(request, limits)
+            self.log.leave(request, limits)
             process.in_flight.append(request)
         if taken:
-            self.machine.true_us = max(request.left_us for request in process.in_flight[-len(taken) :])
+            self.computer.true_us = max(request.left_us for request in process.in_flight[-len(taken) :])
 
     def answer(
         self,
@@ -234,7 +234,7 @@ class Ground:
         forgiven: Sequence[tuple[int, Outcome]] = (),
     ) -> None:
         """The marketplace answered; what it has to say about the agents is written."""
-        at = self.machine.moment()
+        at = self.computer.moment()
         endings = [judge(request.claim, answer, self.market, 0.1, at.now) for request in requests]
         rest = max(REST, answer.wait or REST)
         charges = [replace(ending, rest=rest).request_outcome for ending in endings]
@@ -253,20 +253,20 @@ class Ground:
     def vanish(self, process: Process) -> None:
         """kill -9: whatever it had sent has arrived by now, and nobody will ever answer its permits."""
         for request in process.in_flight:
-            request.arrived_us = self.machine.true_us
+            request.arrived_us = self.computer.true_us
         process.in_flight.clear()
 
     def stop(self, process: Process) -> None:
         """SIGTERM: what it still has in flight is cut off."""
-        at, drawn = self.machine.moment(), ReplayableIds(ids(5))
+        at, drawn = self.computer.moment(), ReplayableIds(ids(5))
         for request in process.in_flight:
-            request.arrived_us = self.machine.true_us
+            request.arrived_us = self.computer.true_us
         process.in_flight.clear()
         self.transact(lambda tx: release(tx, process.worker_id, self.rules, drawn.replay(), at))
 
     def tend(self, process: Process) -> int:
         """What a process looks after: its own heart first, then the permits of the dead and who has rested."""
-        at, drawn = self.machine.moment(), ReplayableIds(ids(5))
+        at, drawn = self.computer.moment(), ReplayableIds(ids(5))
 
         def work(tx: Transaction) -> int:
             tx.workers.beat(process.worker_id, at.now)
@@ -276,7 +276,7 @@ class Ground:
         return int(self.transact(work))
 
     def set_limits(self, limits: Limits) -> None:
-        at, was = self.machine.moment(), self.limits
+        at, was = self.computer.moment(), self.limits
         self.transact(lambda tx: change_limits(tx, was, limits, at))
         self.limits = limits
 
@@ -293,7 +293,7 @@ class Ground:
         return int(self.read(lambda tx: tx.db.value("SELECT COUNT(*) FROM permits")))
 
     def expire(self) -> None:
-        at, limits = self.machine.moment(), self.limits
+        at, limits = self.computer.moment(), self.limits
         self.transact(lambda tx: tx.permits.expire(at, limits))
 
 
@@ -304,24 +304,7 @@ def small_pool(template: Path, agents: int) -> Path:
         made = path.with_suffix(".making")
         shutil.copyfile(template, made)
         store = SqlStore(make_engine(f"sqlite:///{made}"), StoppedClock(), InlineRunner(), InlineRunner())
-        at_once(store.transact(lambda tx: shrink(tx, agents)))
+        at_once(store.transact(lambda tx: keep_agents(tx, agents)))
         store.close()
         made.rename(path)
     return path
-
-
-def shrink(tx: Transaction, agents: int) -> None:
-    for stored in tx.pool_report.agents()[agents:]:
-        tx.agents.remove(stored.row)
-
-
-def _in_memory(template: Path) -> SqlStore:
-    engine = make_engine("sqlite://")
-    raw, source = engine.raw_connection(), sqlite3.connect(template)
-    try:
-        assert isinstance(raw.driver_connection, sqlite3.Connection)
-        source.backup(raw.driver_connection)
-    finally:
-        source.close()
-        raw.close()
-    return SqlStore(engine, StoppedClock(), InlineRunner(), InlineRunner(), rehearse=True)
