@@ -11,9 +11,10 @@ from starlette.responses import Response
 from sellerwatch.agents import commands, pool_status, queries
 from sellerwatch.agents.agent import AgentStatus
 from sellerwatch.agents.agent_name import AgentName
+from sellerwatch.agents.agent_status import CircuitEventView
 from sellerwatch.agents.commands import ChangedAgentsView
 from sellerwatch.agents.pool_status import PoolStatusView
-from sellerwatch.agents.queries import AgentDetailView, AgentView, CircuitEventView
+from sellerwatch.agents.queries import AgentDetailView, AgentView
 from sellerwatch.reports.agent_minutes import AgentMinutesView, agent_minutes
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.audit import ENTRIES
