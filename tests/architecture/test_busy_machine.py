@@ -39,11 +39,12 @@ Rule = Callable[[ast.AST], Iterator[str]]
 
 def limiting_examples(tree: ast.AST) -> Iterator[str]:
     """Hypothesis settings that let the time an example takes decide."""
+    names = _names_of_settings(tree)
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
         given = {word.arg: word.value for word in node.keywords}
-        is_setting = ast.unparse(node.func).rpartition(".")[2] in _names_of_settings(tree)
+        is_setting = ast.unparse(node.func).rpartition(".")[2] in names
         if is_setting and "deadline" in given and ast.unparse(given["deadline"]) != "None":
             yield f"line {node.lineno} sets a deadline"
         if "suppress_health_check" in given:
