@@ -39,11 +39,12 @@ Rule = Callable[[ast.AST], Iterator[str]]
 
 def limiting_examples(tree: ast.AST) -> Iterator[str]:
     """Hypothesis settings that let the time an example takes decide."""
+    names = _names_of_settings(tree)
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
         given = {word.arg: word.value for word in node.keywords}
-        is_setting = ast.unparse(node.func).rpartition(".")[2] in _names_of_settings(tree)
+        is_setting = ast.unparse(node.func).rpartition(".")[2] in names
         if is_setting and "deadline" in given and ast.unparse(given["deadline"]) != "None":
             yield f"line {node.lineno} sets a deadline"
         if "suppress_health_check" in given:
@@ -99,7 +100,7 @@ WAITS: dict[str, tuple[int, str]] = {
     "adapters/aws/test_sqs.py": (1, "SQS counts its visibility time-outs by its own clock"),
     "adapters/http/test_product_server.py": (1, "a server that trickles: the pace is what is tested"),
     "adapters/http/test_transport.py": (4, "servers that pause in mid-answer, and a cancellation at any moment"),
-    "contracts/test_limiter.py": (8, "Redis counts windows by its own clock, which cannot be set"),
+    "contracts/test_limiter.py": (9, "Redis counts windows by its own clock, which cannot be set"),
     "faults/test_redis_lost.py": (4, "Redis counts windows by its own clock, which cannot be set"),
     "pool/lending.py": (3, "the marketplace's side of the two suites above"),
     "pool/test_race.py": (1, "workers of one race give way to one another"),

@@ -165,11 +165,11 @@ def test_an_unknown_seller_is_one_sentence(office: CliWorld, arguments: tuple[st
 
 def test_the_list_shows_names_as_they_are_and_can_be_narrowed_to_a_state(office: CliWorld) -> None:
     office.register()
-    office.register(SellerId("seller_2"), "CrawledProducts 2")
+    office.register(SellerId("seller_2"), "Shop 2")
     office.said("sellers", "deactivate", "seller_2")
     shown = office.said("sellers", "list")
     assert NAME in shown
-    assert "CrawledProducts 2" in shown
+    assert "Shop 2" in shown
     (active,) = office.json("sellers", "list", "--status", "active")["content"]
     assert (active["sellerId"], active["name"]) == (SELLER, NAME)
     (inactive,) = office.json("sellers", "list", "--status", "INACTIVE")["content"]
@@ -310,7 +310,7 @@ def test_a_dry_run_shows_what_would_be_done_and_changes_nothing(
 
 def test_the_list_is_narrowed_by_a_part_of_the_name_and_by_freshness(office: CliWorld) -> None:
     office.register()
-    office.register(SellerId("seller_2"), "CrawledProducts 2")
+    office.register(SellerId("seller_2"), "Shop 2")
     office.said("sellers", "deactivate", "seller_2")
     for options, found in (
         (("--search", "shop"), ["seller_2"]),

@@ -40,7 +40,7 @@ class FailingStore:
 
 
 class Absorber:
-    """An `AbsorbLoop` behind its queue, on a practice ground."""
+    """An `AbsorbLoop` behind its queue, in a crawl of its own."""
 
     def __init__(self, practice: CrawlWorld) -> None:
         self.practice = practice

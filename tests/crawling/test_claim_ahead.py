@@ -18,7 +18,7 @@ from sellerwatch.kernel.clock import moment
 
 
 class Claimer:
-    """A `ClaimAhead` in front of its queue, on a practice ground."""
+    """A `ClaimAhead` in front of its queue, in a crawl of its own."""
 
     def __init__(self, practice: CrawlWorld, concurrency: int = 2) -> None:
         self.practice = practice

@@ -239,7 +239,7 @@ async def rules_on_the_bus(url: str) -> list[str]:
 
 @dataclass
 class Story:
-    """What is done, on the ground that `ground` made. `patience`: nothing may take longer once there is peace."""
+    """What is done, in the world that was made for it. `patience`: nothing may take longer once there is peace."""
 
     servers: Servers
     simulator: SimulatorProcess

@@ -10,7 +10,7 @@ import orjson
 
 from sellerwatch.adapters.sql.engine import time_of
 from sellerwatch.adapters.sql.executions import SqlExecutionQueries
-from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.statements import AnyRow, Repository
 from sellerwatch.adapters.sql.tasks import SELECT, task_of
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.task import Task
@@ -73,11 +73,8 @@ OF_ITEM = f"{SELECT} WHERE execution_id = :execution_id AND item_no = :item_no O
 _BLAMES = {str(blame): blame for blame in Blame}
 
 
-class SqlDashboard:
+class SqlDashboard(Repository):
     """Implements `reports.dashboard.DashboardQueries`."""
-
-    def __init__(self, db: Db) -> None:
-        self._db = db
 
     def freshness(self, seller_ids: Sequence[SellerId] | None = None) -> Sequence[SellerTimes]:
         if seller_ids is None:
