@@ -173,8 +173,9 @@ class Changes(Protocol):
         """Return the next changes behind a cursor, newest first. A page may be short and not the last."""
         ...
 
-    def found_by(self, execution_id: ExecutionId) -> FoundProducts:
-        """Count the products of a run."""
+    def found_by(self, execution_id: ExecutionId, seller_id: SellerId, since: datetime) -> FoundProducts:
+        """Count the products of a seller's run that began at `since`. What a later run has listed is not `unchanged`
+        by this one any more."""
         ...
 
     def count_by_kind(self, seller_id: SellerId, since: datetime, until: datetime) -> Mapping[ChangeKind, int]:

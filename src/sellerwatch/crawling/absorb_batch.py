@@ -11,6 +11,7 @@ from sellerwatch.agents.breaker import BreakerRules
 from sellerwatch.agents.marketplace_circuit import MarketplaceCircuitRules
 from sellerwatch.catalog.absorb import EntryCache, ProductBatch
 from sellerwatch.catalog.announce import Announcer
+from sellerwatch.catalog.changes import FoundProducts
 from sellerwatch.catalog.policies import NO_POLICIES, Policies
 from sellerwatch.catalog.product import PartType
 from sellerwatch.catalog.quarantine import CheckCounts, DriftRules
@@ -243,9 +244,13 @@ class AbsorbBatch:
             execution = run.execution
             saved = execution.record(self.now, added=run.added, completed=run.completed, failed=run.failed)
             if not saved.is_open and (run.ends or product_batch.history):
-                saved = saved.count_products(tx.changes.found_by(execution.execution_id))
+                saved = saved.count_products(_found(tx, saved))
             save_execution(tx, run.loaded, saved)
             record_progress(tx, saved, self.now)
+
+
+def _found(tx: CrawlTx, run: Execution) -> FoundProducts:
+    return tx.changes.found_by(run.execution_id, run.seller_id, run.started_at or run.created_at)
 
 
 def _load(tx: CrawlTx, runs: Iterable[ExecutionId]) -> Iterator[RunState]:

@@ -151,7 +151,8 @@ class Execution:
             new_products=found.new,
             changed_products=found.changed,
             gone_products=found.gone,
-            unchanged_products=found.unchanged,
+            # A retried run no longer has the products that a newer one has listed: they stay counted.
+            unchanged_products=max(found.unchanged, self.unchanged_products or 0),
         )
 
     def reopen_tasks(self, number: int) -> Execution:

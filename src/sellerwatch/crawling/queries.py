@@ -55,7 +55,7 @@ def show_execution(tx: CrawlTx, context: OperationContext, execution_id: Executi
     """Show a run: how far it is, its tasks by type and state, what it found changed, and its errors by cause."""
     run, language = find_execution(tx, execution_id), context.language
     if run.is_open:
-        run = run.count_products(tx.changes.found_by(execution_id))
+        run = run.count_products(tx.changes.found_by(execution_id, run.seller_id, run.started_at or run.created_at))
     notes = tx.run_notes.of(execution_id)
     tasks: dict[str, dict[str, int]] = {}
     for (task_type, status), number in sorted(tx.run_tasks.tally(execution_id).items()):
