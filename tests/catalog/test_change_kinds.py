@@ -24,24 +24,25 @@ OPTION = {"optionNo": 17, "color": "", "size": "M", "stock": 1, "sizeGuide": Non
         ("prices.rate", 1, 2, "price", "prices.rate"),
         ("prices", None, {"selling": 1}, "price", "prices"),
         ("stock", 1, 2, "stock", "stock"),
-        ("soldOut", False, True, "stock", "soldOut"),
+        ("soldOut", False, True, "sold_out", "soldOut"),
+        ("soldOut", True, False, "back_in_stock", "soldOut"),
         ("options[17].stock", 1, 0, "stock", "options[].stock"),
-        ("options[17]", None, OPTION, "option added", "options[]"),
-        ("options[17]", OPTION, None, "option removed", "options[]"),
-        ("options[4134224619].size", "M", "L", "option changed", "options[].size"),
-        ("options[17].sizeGuide", None, "x", "option changed", "options[].sizeGuide"),
-        ("images", [], ["a"], "images", "images"),
+        ("options[17]", None, OPTION, "option_added", "options[]"),
+        ("options[17]", OPTION, None, "option_removed", "options[]"),
+        ("options[4134224619].size", "M", "L", "option_changed", "options[].size"),
+        ("options[17].sizeGuide", None, "x", "option_changed", "options[].sizeGuide"),
+        ("images", [], ["a"], "image", "images"),
         ("name", "a", "b", "text", "name"),
         ("descriptionHtml", "a", "b", "text", "descriptionHtml"),
-        ("tags", [], ["a"], "text", "tags"),
-        ("itemStatus", None, "새상품", "text", "itemStatus"),
-        ("originCountry", None, "한국", "text", "originCountry"),
-        ("brand.name", "a", "b", "text", "brand.name"),
-        ("brand.nameKr", None, "가", "text", "brand.nameKr"),
-        ("brand.code", 1, 2, "attribute", "brand.code"),
-        ("categories", [], [{}], "attribute", "categories"),
-        ("shipping.fee", 0, 2500, "attribute", "shipping.fee"),
-        ("shipping", None, {"fee": 0}, "attribute", "shipping"),
+        ("tags", [], ["a"], "tag", "tags"),
+        ("itemStatus", None, "새상품", "attribute", "itemStatus"),
+        ("originCountry", None, "한국", "attribute", "originCountry"),
+        ("brand.name", "a", "b", "brand", "brand.name"),
+        ("brand.nameKr", None, "가", "brand", "brand.nameKr"),
+        ("brand.code", 1, 2, "brand", "brand.code"),
+        ("categories", [], [{}], "category", "categories"),
+        ("shipping.fee", 0, 2500, "shipping", "shipping.fee"),
+        ("shipping", None, {"fee": 0}, "shipping", "shipping"),
         ("a field of tomorrow", 1, 2, "attribute", "a field of tomorrow"),
     ],
 )
@@ -60,7 +61,8 @@ def test_whatever_differs_has_a_kind_and_no_members_number(before: dict[str, Any
 def test_every_kind_is_there_in_the_life_of_a_product() -> None:
     data = whole_of(list_facts(), detail_facts(), option_facts())
     met = {change.kind for change in differences(BLANK, data)} | {change.kind for change in differences(data, BLANK)}
-    assert set(ChangeKind) - met == {ChangeKind.OPTION_CHANGED}
+    whole = {ChangeKind.NEW, ChangeKind.GONE}
+    assert set(ChangeKind) - met == whole | {ChangeKind.OPTION_CHANGED, ChangeKind.SOLD_OUT}
 
 
 def test_prices_and_stock_do_not_raise_a_case_by_default() -> None:

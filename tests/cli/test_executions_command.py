@@ -117,7 +117,7 @@ def test_a_run_that_waits_to_start_says_why_how_often_it_was_tried_and_when_it_i
         "at": stamp(NOW),
     }
     assert office.json("executions", "list")["content"] == [
-        {name: shown[name] for name in shown if name not in DETAILS}
+        {name: shown[name] for name in shown if name not in DETAILS} | {"products": None}
     ]
     schedule = office.json("schedules", "show", SELLER)
     assert schedule["nextRunAt"] == schedule["nextStarts"][0] == stamp(NOW + MINUTE)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from tests.builders import NOW, SELLER
 
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.cli.status import COMMANDS
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.kernel.failure import Failure, FailureCode
-from sellerwatch.reports.overview import AttentionKind
+from sellerwatch.reports.attention import ACTIONS
+from sellerwatch.reports.checks import AttentionKind
+from sellerwatch.texts import family
 
 from .cli_world import CliWorld, execution_id, outbox_id, task_id, task_number
 from .conftest import refused
@@ -20,7 +21,7 @@ def test_a_service_without_trouble_says_so(office: CliWorld) -> None:
 
 
 def test_what_is_stuck_is_shown_with_what_to_do(office: CliWorld) -> None:
-    # Registered and crawled some days before the program's clock, so the seller is late too.
+    # Registered and crawled some days before the program's clock, and nothing runs: so the seller is late too.
     office.register()
     office.run_of(done=1, failed=2, waiting=1)
     office.failed_message()
@@ -28,19 +29,20 @@ def test_what_is_stuck_is_shown_with_what_to_do(office: CliWorld) -> None:
     for part in (
         "1 event could not be delivered",
         "sellerwatch outbox list --status FAILED",
-        "1 seller is later",
+        "No process crawls",
         "Runs in progress (1)",
         "75 %",
     ):
         assert part in said
     found = office.json("status")
-    assert [each["kind"] for each in found["attention"]] == ["failed_events", "late_sellers"]
+    assert [each["kind"] for each in found["attention"]] == ["no_worker", "failed_events"]
     assert [run["executionId"] for run in found["runs"]] == [execution_id()]
     assert "전달에 실패한 이벤트가 1건" in office("status", LANGUAGE="ko").stdout
 
 
-def test_every_kind_of_attention_has_a_command() -> None:
-    assert set(COMMANDS) == {kind.value for kind in AttentionKind}
+def test_every_kind_of_attention_has_an_action_and_a_sentence_in_both_languages() -> None:
+    assert set(ACTIONS) == set(AttentionKind)
+    assert set(family("attention")) == {kind.value for kind in AttentionKind}
 
 
 def test_why_traces_a_task_and_an_event(office: CliWorld) -> None:

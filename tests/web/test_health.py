@@ -13,6 +13,7 @@ from tests.builders import a_message, worker_id
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.crawling.ports import CrawlTx, WorkerInfo
+from sellerwatch.service.service import ProcessRole
 from sellerwatch.web.api.app import make_app
 
 from .api_world import ApiWorld
@@ -23,7 +24,8 @@ WHOLE = READY | {"outbox", "breaker", "marketplace"}
 
 
 async def work(office: ApiWorld, **changed: Any) -> None:
-    """A worker that is heard of."""
+    """A worker that is heard of, in this process."""
+    office.service.begun.set()
     now = office.clock.now()
     info = WorkerInfo(worker_id(), "service", "here", 1, now, now)
     await office.transact(lambda tx: tx.workers.enter(replace(info, **changed)))
@@ -75,13 +77,25 @@ async def test_a_part_that_is_down_is_named(office: ApiWorld, inline_store: SqlS
     told = await office.nobody.get("/actuator/health")
     assert (told.status, told.json["status"], down(told.json)) == (503, "DOWN", {part})
     ready = await office.nobody.get("/actuator/health/readiness")
-    assert ready.status == (503 if part in READY else 200)
+    assert ready.status == (503 if part == "schema" else 200)
     assert (await office.nobody.get("/actuator/health/liveness")).status == 200
 
 
 async def test_a_worker_that_is_silent_is_down(office: ApiWorld) -> None:
     await work(office, heartbeat_at=office.clock.now() - timedelta(minutes=1))
     assert down((await office.nobody.get("/actuator/health")).json) == {"worker"}
+
+
+async def test_an_api_is_ready_without_any_worker(office: ApiWorld) -> None:
+    service = replace(office.service, roles=frozenset({ProcessRole.API}))
+    api = Api(make_app(replace(office.parts, service=service)))
+    assert down((await api.get("/actuator/health")).json) == {"worker"}
+    ready = await api.get("/actuator/health/readiness")
+    assert (ready.status, set(ready.json["components"])) == (200, {"database", "schema", "disk"})
+
+
+async def test_a_process_that_has_not_begun_is_not_ready(office: ApiWorld) -> None:
+    assert down((await office.nobody.get("/actuator/health/readiness")).json) == {"worker"}
 
 
 async def test_events_that_do_not_leave_are_an_alarm_but_no_reason_to_send_no_work(office: ApiWorld) -> None:

@@ -23,6 +23,16 @@ async def register(office: ApiWorld, **more: Any) -> Any:
     return done.json
 
 
+NEVER_READ = {
+    "state": "never",
+    "freshShare": 0.0,
+    "oldestPartAt": None,
+    "undelivered": 0,
+    "freshAsOf": None,
+    "cause": None,
+}
+
+
 async def test_a_seller_is_registered_and_found_again(office: ApiWorld) -> None:
     made = await register(office)
     assert made == {
@@ -46,7 +56,7 @@ async def test_a_seller_is_registered_and_found_again(office: ApiWorld) -> None:
     assert found["products"] == {"present": 0, "complete": 0, "deleted": 0}
     page = (await office.viewer.get("/api/v1/sellers", status="ACTIVE")).json
     assert page == {
-        "content": [made | {"openExecution": None, "freshness": {"state": "never", "freshAsOf": None}}],
+        "content": [made | {"openExecution": None, "freshness": NEVER_READ}],
         "page": 0,
         "size": 20,
         "totalElements": 1,

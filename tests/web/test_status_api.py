@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from tests.agents.outages import answer_503
-from tests.builders import NOW, SELLER, execution_id, task_id
+from tests.builders import NOW, SELLER, execution_id, task_id, worker_id
 
-from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.endpoints import Endpoint
-from sellerwatch.crawling.ports import NoteKind
+from sellerwatch.crawling.ports import NoteKind, WorkerInfo
 
 from .api_world import UNKNOWN_ID, ApiWorld, task_number
 
@@ -17,12 +16,19 @@ STATUS, WHY = "/api/v1/status", "/api/v1/why"
 async def test_a_new_service_needs_nobody(office: ApiWorld) -> None:
     found = (await office.viewer.get(STATUS)).json
     assert (found["attention"], found["running"], found["runs"], found["pendingRuns"]) == ([], 0, [], [])
-    assert found["sellers"] == {"total": 0, "active": 0, "onTime": 0, "late": 0}
+    assert found["sellers"] == {"total": 0, "active": 0, "onTime": 0, "late": 0, "incomplete": 0}
     assert (found["marketplace"]["paused"], found["hasReceiver"]) == (False, True)
+
+
+async def at_work(office: ApiWorld) -> None:
+    """A process that crawls and starts runs is heard of."""
+    info = WorkerInfo(worker_id(), "service", "here", 1, office.clock.now(), office.clock.now())
+    await office.transact(lambda tx: tx.workers.enter(info))
 
 
 async def test_what_is_stuck_is_shown_with_its_cause_and_worst_first(office: ApiWorld) -> None:
     await office.register_seller()
+    await at_work(office)
     await office.add_run(done=1, failed=2, waiting=1)
     await office.failed_messages(3)
     await office.transact(lambda tx: answer_503(tx, Endpoint.DETAIL, NOW))
@@ -30,8 +36,13 @@ async def test_what_is_stuck_is_shown_with_its_cause_and_worst_first(office: Api
     assert [(each["kind"], each["severity"], each["count"]) for each in found["attention"]] == [
         ("endpoints_away", "error", 1),
         ("failed_events", "error", 3),
-        ("failed_tasks", "warning", 2),
     ]
+    assert found["attention"][0]["actions"][0] == {
+        "command": "sellerwatch marketplace status",
+        "route": "GET /api/v1/marketplace/status",
+        "page": "/#marketplace",
+    }
+    assert (await office.viewer.get("/api/v1/attention")).json["content"] == found["attention"]
     assert found["attention"][1]["sentence"] == "3 events could not be delivered: replay or discard"
     (run,) = found["runs"]
     assert run["waiting"]["code"] == "CIRCUIT_OPEN"
@@ -49,24 +60,23 @@ async def test_runs_that_are_paused_or_wait_to_start_are_shown(office: ApiWorld)
     assert found["pendingRuns"][0]["startTries"] == 2
 
 
-async def test_a_run_that_failed_to_start_three_times_needs_attention(office: ApiWorld) -> None:
+async def test_sellers_that_no_process_crawls_need_attention_once(office: ApiWorld) -> None:
     await office.register_seller()
+    (needed,) = (await office.viewer.get("/api/v1/attention")).json["content"]
+    assert (needed["kind"], needed["severity"], needed["sentence"]) == ("no_worker", "error", "No process crawls")
+
+
+async def test_a_run_that_could_not_be_started_needs_attention(office: ApiWorld) -> None:
+    await office.register_seller()
+    await at_work(office)
     await office.add_waiting_run()
-    assert (await office.viewer.get(STATUS)).json["attention"] == []
-
-    def fail_again(tx: Transaction) -> None:
-        run = tx.executions.get(execution_id())
-        assert run is not None
-        assert run.failure is not None
-        tx.executions.save(run.wait_to_start(run.failure, NOW))
-
-    await office.transact(fail_again)
     (needed,) = (await office.viewer.get(STATUS)).json["attention"]
     assert (needed["kind"], needed["severity"], needed["count"]) == ("failing_starts", "error", 1)
 
 
 async def test_a_paused_run_needs_attention(office: ApiWorld) -> None:
     await office.register_seller()
+    await at_work(office)
     await office.add_run(waiting=1)
     await office.transact(lambda tx: tx.run_notes.add(execution_id(), {(NoteKind.PAUSED, "why"): 1}))
     (needed,) = (await office.viewer.get(STATUS)).json["attention"]

@@ -25,6 +25,7 @@ from sellerwatch.agents.record_outcomes import RequestOutcome, record_outcome
 from sellerwatch.agents.sessions import open_session
 from sellerwatch.kernel.clock import Moment, moment
 from sellerwatch.kernel.failure import Failure, FailureCode
+from sellerwatch.kernel.ids import SellerId
 from sellerwatch.kernel.notices import Notice
 
 #: Agents that are tried for one question: a 429 or a dropped connection may be one agent's trouble.
@@ -46,6 +47,7 @@ class Question:
     endpoint: Endpoint
     subject: str
     is_check: bool = False
+    seller_id: SellerId | None = None
 
     def may_probe(self, circuit: MarketplaceCircuit, now: datetime) -> bool:
         return circuit.may_probe(now, None if self.is_check else self.subject)
@@ -149,6 +151,7 @@ async def _send(
         drop_token=verdict.drops_token,
         is_pool_probe=lent.is_pool_probe,
         is_endpoint_probe=lent.is_endpoint_probe,
+        seller_id=question.seller_id,
     )
     terms = context.terms
     await record_answer(

@@ -20,7 +20,7 @@ class PoolBreakerOpen(Unavailable):
 
     available: int
     total: int
-    percent: int
+    percent: float
     seconds: float
 
     @property
@@ -88,7 +88,7 @@ class Breaker:
 
     def refusal(self, available: int, total: int, rules: BreakerRules, now: datetime) -> PoolBreakerOpen:
         seconds = max((self.next_look(rules, now) - now).total_seconds(), 1.0)
-        return PoolBreakerOpen(available, total, 100 * available // total if total else 0, round(seconds, 1))
+        return PoolBreakerOpen(available, total, round(100 * available / total, 2) if total else 0.0, round(seconds, 1))
 
     def _closed(self, now: datetime) -> Breaker:
         return self._move("close", closed_at=now, probe_worker_id=None, probe_until=None)

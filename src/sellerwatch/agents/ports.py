@@ -68,6 +68,7 @@ class UsageEntry(NamedTuple):
     succeeded: bool
     too_many: bool
     at: datetime
+    seller_id: SellerId | None = None
 
 
 @dataclass(frozen=True, slots=True)

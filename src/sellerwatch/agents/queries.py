@@ -97,6 +97,7 @@ class AgentView(View):
     usage_count: int
     success_count: int
     failure_count: int
+    other_count: Annotated[int, About("Requests that were neither: not the agent's fault, or given back.")]
     issue_failures: int
     too_many_last_hour: int
     last_used_at: datetime | None
@@ -122,6 +123,7 @@ class AgentView(View):
             circuit=AgentCircuitView(circuit.state, circuit.failure_count, circuit.probe_at()),
             token=token,
             token_age=details.token_age(now),
+            other_count=max(0, agent.usage_count - agent.success_count - agent.failure_count),
             too_many_last_hour=details.too_many,
         )
 

@@ -22,7 +22,7 @@ from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.fast_values import fast_frozen
-from sellerwatch.kernel.ids import TaskId, WorkerId
+from sellerwatch.kernel.ids import SellerId, TaskId, WorkerId
 from sellerwatch.kernel.notices import Notice
 
 
@@ -47,6 +47,8 @@ class RequestOutcome:
     drop_token: bool = False
     is_pool_probe: bool = False
     is_endpoint_probe: bool = False
+    #: Whose products were asked about, for the log.
+    seller_id: SellerId | None = None
 
     @property
     def observation(self) -> Observation:
@@ -231,4 +233,5 @@ def _usage_entry(charge: RequestOutcome) -> UsageEntry:
         charge.succeeded,
         charge.outcome is Outcome.TOO_MANY,
         charge.at,
+        charge.seller_id,
     )

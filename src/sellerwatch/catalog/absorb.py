@@ -115,6 +115,12 @@ class ProductBatch:
     entries: EntryCache = field(default_factory=EntryCache)
     entries_read: dict[EntryKey, NormalizedPart] = field(default_factory=dict)
     entries_used: set[EntryKey] = field(default_factory=set)
+    read: dict[tuple[PartType, datetime], list[ItemNo]] = field(default_factory=dict)
+
+    def note_read(self, part: Part, at: datetime) -> None:
+        """Note when a detail or options were read and nothing of them was withheld, whether or not they changed."""
+        if self.withheld.get(part.key) is None and part.type is not PartType.MINISHOP:
+            self.read.setdefault((part.type, at), []).append(part.item_no)
 
     def put(self, product: Product, *, new: bool = False) -> None:
         self.products[product.item_no] = product

@@ -15,29 +15,45 @@ _OPTION = re.compile(r"^options\[(\d+)\]")
 
 
 class ChangeKind(StrEnum):
-    """What changed, in the words people search by: prices or stock, not paths."""
+    """What changed, in the words people search by: prices or stock, not paths. NEW and GONE: a whole product."""
 
+    NEW = "new"
+    GONE = "gone"
     PRICE = "price"
     STOCK = "stock"
-    OPTION_ADDED = "option added"
-    OPTION_REMOVED = "option removed"
-    OPTION_CHANGED = "option changed"
-    IMAGES = "images"
+    SOLD_OUT = "sold_out"
+    BACK_IN_STOCK = "back_in_stock"
+    OPTION_ADDED = "option_added"
+    OPTION_REMOVED = "option_removed"
+    OPTION_CHANGED = "option_changed"
     TEXT = "text"
+    IMAGE = "image"
+    TAG = "tag"
+    BRAND = "brand"
+    CATEGORY = "category"
+    SHIPPING = "shipping"
     ATTRIBUTE = "attribute"
 
+    @property
+    def group(self) -> ChangeKind:
+        """The kind that stands for this one in a setting: STOCK also for products sold out or back in stock."""
+        return ChangeKind.STOCK if self in (ChangeKind.SOLD_OUT, ChangeKind.BACK_IN_STOCK) else self
 
+
+#: Kinds of the differences between two states of a product.
+FIELD_KINDS = tuple(kind for kind in ChangeKind if kind not in (ChangeKind.NEW, ChangeKind.GONE))
+
+#: By the first name of a field's path.
 _KINDS = {
+    "prices": ChangeKind.PRICE,
     "stock": ChangeKind.STOCK,
-    "soldOut": ChangeKind.STOCK,
-    "images": ChangeKind.IMAGES,
+    "images": ChangeKind.IMAGE,
     "name": ChangeKind.TEXT,
     "descriptionHtml": ChangeKind.TEXT,
-    "tags": ChangeKind.TEXT,
-    "itemStatus": ChangeKind.TEXT,
-    "originCountry": ChangeKind.TEXT,
-    "brand.name": ChangeKind.TEXT,
-    "brand.nameKr": ChangeKind.TEXT,
+    "tags": ChangeKind.TAG,
+    "brand": ChangeKind.BRAND,
+    "categories": ChangeKind.CATEGORY,
+    "shipping": ChangeKind.SHIPPING,
 }
 
 
@@ -57,13 +73,13 @@ class Change:
     @property
     def kind(self) -> ChangeKind:
         field = self.general_field
-        if field.startswith("prices"):
-            return ChangeKind.PRICE
         if field == "options[]":
             return ChangeKind.OPTION_ADDED if self.before is None else ChangeKind.OPTION_REMOVED
         if field.startswith("options[]."):
             return ChangeKind.STOCK if field == "options[].stock" else ChangeKind.OPTION_CHANGED
-        return _KINDS.get(field, ChangeKind.ATTRIBUTE)
+        if field == "soldOut":
+            return ChangeKind.SOLD_OUT if self.after else ChangeKind.BACK_IN_STOCK
+        return _KINDS.get(field.partition(".")[0], ChangeKind.ATTRIBUTE)
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:

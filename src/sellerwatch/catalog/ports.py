@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from sellerwatch.catalog.differences import Change
+from sellerwatch.catalog.changes import ChangeFilter, FoundProducts, ListedChange
+from sellerwatch.catalog.differences import Change, ChangeKind
 from sellerwatch.catalog.facts import DetailFacts, ListFacts, OptionFacts
 from sellerwatch.catalog.product import PartType, Product, ProductEvent, ProductState
 from sellerwatch.catalog.quarantine import Case, CaseStatus, HeldPart
@@ -83,6 +84,13 @@ class Products(Protocol):
     def count_unseen_since(self, seller_id: SellerId, since: datetime) -> int: ...
 
 
+class ReadTimes(Protocol):
+    """When the detail and the options of products were last read, also where nothing had changed. When their list entry
+    was is `last_seen_at`."""
+
+    def note(self, part: PartType, items: Sequence[ItemNo], at: datetime) -> None: ...
+
+
 class ProductQueries(Protocol):
     """Read-only lists and counts of products, for people."""
 
@@ -156,6 +164,26 @@ class History(Protocol):
 
     def of_product(self, product_id: ProductId, limit: int | None = None) -> Sequence[HistoryEntry]:
         """Return the entries, oldest first; with a limit the last ones."""
+
+
+class Changes(Protocol):
+    """The feed of changes. It is written with the history."""
+
+    def page(self, choice: ChangeFilter, cursor: Cursor | None, limit: int) -> Page[ListedChange]:
+        """Return the next changes behind a cursor, newest first. A page may be short and not the last."""
+        ...
+
+    def found_by(self, execution_id: ExecutionId) -> FoundProducts:
+        """Count the products of a run."""
+        ...
+
+    def count_by_kind(self, seller_id: SellerId, since: datetime, until: datetime) -> Mapping[ChangeKind, int]:
+        """Count the changes of a seller found from `since` on and before `until`."""
+        ...
+
+    def items_of(self, execution_id: ExecutionId, kinds: Sequence[ChangeKind]) -> Sequence[ItemNo]:
+        """Return the products that a run found with one of these kinds of change."""
+        ...
 
 
 class Quarantine(Protocol):
@@ -265,6 +293,9 @@ class CatalogTx(SellersTx, Protocol):
     def products(self) -> Products: ...
 
     @property
+    def read_times(self) -> ReadTimes: ...
+
+    @property
     def product_queries(self) -> ProductQueries: ...
 
     @property
@@ -272,6 +303,9 @@ class CatalogTx(SellersTx, Protocol):
 
     @property
     def history(self) -> History: ...
+
+    @property
+    def changes(self) -> Changes: ...
 
     @property
     def quarantine(self) -> Quarantine: ...

@@ -124,7 +124,7 @@ class DriftRules:
 
     def counted_fields(self, changes: Iterable[Change]) -> frozenset[str]:
         """Return the fields that count."""
-        return frozenset(c.general_field[:LONGEST_FIELD] for c in changes if c.kind not in self.exempt)
+        return frozenset(c.general_field[:LONGEST_FIELD] for c in changes if c.kind.group not in self.exempt)
 
 
 @dataclass

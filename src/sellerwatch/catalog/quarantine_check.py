@@ -131,7 +131,7 @@ class QuarantineCheck:
             if self._withhold(run, suspect, is_last=True):
                 withheld = self.product_batch.withheld[held.item_no, held.part]
                 self.tx.held_parts.put([withheld] if withheld is not None else [])
-            elif self.take_in(run, suspect.part):
+            elif self.take_in(run, suspect.part, held.created_at):
                 taken.append(held.item_no)
         return taken
 
@@ -149,14 +149,16 @@ class QuarantineCheck:
         ids = [products[each.item_no].product_id for each in held if each.item_no in products]
         self.product_batch.stored = {**self.tx.bodies.latest_raws(ids), **self.product_batch.stored}
 
-    def take_in(self, run: CheckedRun, part: Part) -> bool:
-        """Take a part that was held into its product. Return False where it is another seller's."""
+    def take_in(self, run: CheckedRun, part: Part, read_at: datetime) -> bool:
+        """Take a part that was held into its product; it is as old as its reading. Return False where it is another
+        seller's."""
         self.product_batch.withheld.pop(part.key, None)
         self.tx.held_parts.free([part.key])
         try:
             absorb_part(self.product_batch, part, run.seller_id, self.now)
         except ForeignProduct:
             return False
+        self.product_batch.note_read(part, read_at)
         return True
 
     def read(self, held: HeldPart) -> Part:

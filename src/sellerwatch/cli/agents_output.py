@@ -114,7 +114,12 @@ def print_agent(agent: AgentDetailView, text: Texts) -> None:
     circuit = str(agent.circuit.state)
     if agent.circuit.failure_count:
         circuit = text("show.failures", state=circuit, n=agent.circuit.failure_count)
-    counts = {"n": agent.usage_count, "good": agent.success_count, "bad": agent.failure_count}
+    counts = {
+        "n": agent.usage_count,
+        "good": agent.success_count,
+        "bad": agent.failure_count,
+        "other": agent.other_count,
+    }
     print_facts(
         [
             (text("fact.agent"), f"{agent.agent_id} (#{agent.number})"),

@@ -16,7 +16,7 @@ from sellerwatch.cli.texts import Texts
 from sellerwatch.crawling import queries
 from sellerwatch.crawling.commands import cancel_execution, retry_execution
 from sellerwatch.crawling.execution import ExecutionStatus
-from sellerwatch.crawling.views import ExecutionDetailView, ListedExecutionView, OpenExecutionView
+from sellerwatch.crawling.views import ExecutionDetailView, ExecutionView, ListedExecutionView, OpenExecutionView
 from sellerwatch.kernel.ids import ExecutionId
 from sellerwatch.reports.queries import ProgressStepView, show_execution_progress
 
@@ -39,7 +39,7 @@ def cause_text(run: ListedExecutionView | OpenExecutionView, now: datetime, text
 RUNS: Columns[ListedExecutionView] = {
     "run": lambda run, _: run.execution_id,
     "seller": lambda run, _: run.seller_id,
-    "status": lambda run, _: run.status,
+    "status": lambda run, _: run.shown_status,
     "started": lambda run, text: text.ago(run.created_at),
     "progress": lambda run, _: f"{run.progress_rate:.0f} %",
     "done": lambda run, _: run.completed_tasks,
@@ -184,10 +184,11 @@ def _facts(run: ExecutionDetailView, now: datetime, text: Texts) -> list[tuple[s
     facts: list[tuple[str, object]] = [
         ("execution", run.execution_id),
         ("seller", run.seller_id),
-        ("status", run.status),
+        ("status", run.shown_status),
         ("progress", text("run.ended", bar=bar, done=run.ended_tasks, total=run.total_tasks_created)),
         ("success_rate", f"{run.success_rate:.1f} %"),
         ("listed", run.list_total),
+        ("found", found_text(run, text)),
         ("foreign", run.foreign_items or None),
         ("judged", ", ".join(f"{part} {number}" for part, number in run.judged.items()) or None),
         ("created", text.when(run.created_at, now)),
@@ -202,6 +203,11 @@ def _facts(run: ExecutionDetailView, now: datetime, text: Texts) -> list[tuple[s
     if run.waiting is not None and run.waiting.message != run.error_message:
         facts.append(("waits_for", run.waiting.message))
     return [*facts, ("blame", run.failure and run.failure.blame), ("error", run.error_message)]
+
+
+def found_text(run: ExecutionView, text: Texts) -> str | None:
+    """Return what a run found: `3 new, 12 changed, 1 gone, 984 unchanged`; None where that is not known."""
+    return None if run.products is None else text("run.found_products", **vars(run.products))
 
 
 def _print_notes(run: ExecutionDetailView, now: datetime, text: Texts) -> None:

@@ -60,6 +60,7 @@ COMMANDS = {
     "executions": CommandPlace("executions", "Look at runs, cancel them, try again what failed in them."),
     "tasks": CommandPlace("tasks", "Look at single tasks, try again those that failed."),
     "products": CommandPlace("products", "Look at products, their history and their bodies; export, read again."),
+    "changes": CommandPlace("changes", "See what changed: prices, stock, options, new and gone products."),
     "quarantine": CommandPlace("quarantine", "Look at held changes; release them into the catalogue, or drop them."),
     "removals": CommandPlace("removals", "Look at held removals; confirm or refuse them."),
     "outbox": CommandPlace(

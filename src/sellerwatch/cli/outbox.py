@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -14,6 +13,7 @@ from sellerwatch.cli import outbox_output, session
 from sellerwatch.cli.output import print_view
 from sellerwatch.cli.session import AsJson, CursorOption, Limit, command_session, pages_up_to, report_bulk, say
 from sellerwatch.cli.texts import Texts
+from sellerwatch.cli.times import parse_time
 from sellerwatch.kernel.errors import Invalid
 from sellerwatch.kernel.ids import OutboxId, SellerId
 from sellerwatch.operations import outbox as operations
@@ -29,8 +29,6 @@ app = typer.Typer(
 
 #: The family of texts of these commands.
 FAMILY = "cli_outbox"
-_AGO = re.compile(r"([0-9]{1,6}) ?(s|m|min|h|d)", re.IGNORECASE)
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 MessageArgument = Annotated[str, typer.Argument(metavar="OUTBOX_ID", help="As `outbox list` shows it.")]
 MessageArguments = Annotated[
@@ -43,13 +41,6 @@ SinceOption = Annotated[str | None, typer.Option("--since", help="Made at this t
 UntilOption = Annotated[str | None, typer.Option("--until", help="Made before this time, e.g. 2026-11-15T06:00.")]
 AllFailed = Annotated[bool, typer.Option("--all-failed", help="All that failed for good.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would happen and change nothing.")]
-
-
-@dataclass(eq=False)
-class UnreadableTime(Invalid):
-    """Neither a time nor a duration."""
-
-    given: str
 
 
 @dataclass(eq=False)
@@ -79,7 +70,7 @@ class FilterOptions:
         """Return the filter. `2h` means two hours before now."""
         seller_id = None if self.seller is None else SellerId.parse(self.seller)
         event_type = None if self.event_type is None else session.text(self.event_type).upper()
-        return MessageFilter(status, seller_id, event_type, _time(self.since, now), _time(self.until, now))
+        return MessageFilter(status, seller_id, event_type, parse_time(self.since, now), parse_time(self.until, now))
 
 
 @app.command()
@@ -249,19 +240,6 @@ def resume(kind: KindOption = OutboxKind.PRODUCT, dry_run: DryRun = False, as_js
     sellerwatch outbox resume
     """
     _report_channel(session.run(commands.resume, kind, dry_run), "resume", dry_run=dry_run, as_json=as_json)
-
-
-def _time(given: str | None, now: datetime) -> datetime | None:
-    if given is None:
-        return None
-    ago = _AGO.fullmatch(given.strip())
-    if ago:
-        return now - timedelta(seconds=int(ago[1]) * _UNITS[ago[2][0].lower()])
-    try:
-        read = datetime.fromisoformat(given.strip())
-    except ValueError:
-        raise UnreadableTime(given=session.text(given)[:100]) from None
-    return read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)
 
 
 def _move(

@@ -44,7 +44,7 @@ def show_messages(
                 message.item_no,
                 message.status,
                 t.ago(message.created_at, now),
-                message.retry_count,
+                message.attempts,
                 _next_attempt(message, now, t) if message.held_by is None else t("list.held"),
                 short(message.error_message, 40),
             )

@@ -19,7 +19,7 @@ from sellerwatch.kernel.errors import Invalid
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.operations import sellers as operations
 from sellerwatch.operations.sellers import ListedSellerView, SellerDetailView
-from sellerwatch.reports.dashboard import FreshnessState
+from sellerwatch.reports.freshness import FreshnessState
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.queries import IntervalView
 from sellerwatch.sellers import commands

@@ -11,30 +11,12 @@ from sellerwatch.cli.executions import FAMILY, cause_text
 from sellerwatch.cli.output import print_facts, print_table, print_view
 from sellerwatch.cli.session import AsJson, say
 from sellerwatch.cli.texts import Texts
+from sellerwatch.compose.check_context import check_context_of
 from sellerwatch.reports.overview import service_status
 
 if TYPE_CHECKING:
     from sellerwatch.crawling.views import ListedExecutionView
     from sellerwatch.reports.overview import ServiceStatusView
-
-#: The command that shows or settles each kind of attention.
-COMMANDS = {
-    "receiver_away": "sellerwatch outbox status",
-    "endpoints_away": "sellerwatch marketplace status",
-    "pool_breaker": "sellerwatch agents status",
-    "failed_events": "sellerwatch outbox list --status FAILED",
-    "failed_schedules": "sellerwatch schedules list",
-    "lost_workers": "sellerwatch tasks list --status FAILED",
-    "marketplace_paused": "sellerwatch marketplace resume",
-    "outbox_paused": "sellerwatch outbox resume",
-    "sellers_paused": "sellerwatch marketplace status",
-    "quarantine_cases": "sellerwatch quarantine list --status OPEN",
-    "held_removals": "sellerwatch removals list --status HELD",
-    "failing_starts": "sellerwatch executions list --status PENDING",
-    "paused_runs": "sellerwatch executions list --status RUNNING",
-    "failed_tasks": "sellerwatch tasks list --status FAILED",
-    "late_sellers": "sellerwatch sellers list",
-}
 
 
 def status(as_json: AsJson = False) -> None:
@@ -44,15 +26,14 @@ def status(as_json: AsJson = False) -> None:
     sellerwatch status
     """
     with session.command_session() as at:
-        has_receiver = at.settings.product_server_url is not None
-        found, text = at.ask(service_status, at.operations.pool, has_receiver), at.texts(FAMILY)
+        found, text = at.ask(service_status, check_context_of(at.settings)), at.texts(FAMILY)
     if as_json:
         print_view(found)
         return
     print_table(
         text("status.attention"),
         text.columns("attention", "to_do"),
-        [(each.sentence, COMMANDS[each.kind]) for each in found.attention],
+        [(each.sentence, each.actions[0].command) for each in found.attention],
         empty=text("status.calm"),
     )
     say("")

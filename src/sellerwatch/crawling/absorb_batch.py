@@ -225,6 +225,8 @@ class AbsorbBatch:
         """Write everything that is not written yet."""
         tx, product_batch = self.tx, self.product_batch
         self.write_products()
+        for (part, at), items in product_batch.read.items():
+            tx.read_times.note(part, items, at)
         tx.bodies.keep_raw(product_batch.raws)
         tx.bodies.keep_body_hashes(product_batch.body_hashes)
         tx.history.add(product_batch.history)
@@ -240,6 +242,8 @@ class AbsorbBatch:
                 tx.run_notes.add(run.execution.execution_id, notes)
             execution = run.execution
             saved = execution.record(self.now, added=run.added, completed=run.completed, failed=run.failed)
+            if not saved.is_open and (run.ends or product_batch.history):
+                saved = saved.count_products(tx.changes.found_by(execution.execution_id))
             save_execution(tx, run.loaded, saved)
             record_progress(tx, saved, self.now)
 

@@ -267,6 +267,7 @@ def _take_in(batch: AbsorbBatch, run: RunState, result: JudgedResult, task: Task
     try:
         for part in result.parts:
             absorb_part(batch.product_batch, part, task.seller_id, batch.now)
+            batch.product_batch.note_read(part, batch.now)
             if part.key in batch.product_batch.withheld:
                 return TaskNote.HELD
     except ForeignProduct:

@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Self
 
+from sellerwatch.catalog.changes import FoundProducts
 from sellerwatch.kernel.errors import Conflict, NotFound
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.ids import ExecutionId, ScheduleId, SellerId
@@ -69,7 +70,8 @@ class Execution:
     """A run. Its counters are sums over its tasks, written in the transactions that write those; tests recount them.
 
     PENDING while the marketplace has not said how many products there are: `start_tries` counts the tries, `failure`
-    is the last cause and `next_start_at` the next try. COMPLETED when every task has ended, failures or not. FAILED
+    is the last cause and `next_start_at` the next try. Products are counted when the run ends; before that, and for
+    runs of earlier versions, the numbers are None. COMPLETED when every task has ended, failures or not. FAILED
     only when it was cancelled, ran past its deadline, or the next due time came before it could start.
     """
 
@@ -89,6 +91,10 @@ class Execution:
     start_tries: int = 0
     next_start_at: datetime | None = None
     started_by: str | None = None
+    new_products: int | None = None
+    changed_products: int | None = None
+    gone_products: int | None = None
+    unchanged_products: int | None = None
 
     @classmethod
     def create(cls, execution_id: ExecutionId, schedule_id: ScheduleId, seller_id: SellerId, now: datetime) -> Self:
@@ -137,6 +143,16 @@ class Execution:
         self._check(self.status is ExecutionStatus.PENDING, "it has started")
         tries = self.start_tries + counts
         return replace(self, start_tries=tries, failure=failure, next_start_at=next_start_at)
+
+    def count_products(self, found: FoundProducts) -> Execution:
+        """Return the run with the numbers of products that it found new, changed, gone and unchanged."""
+        return replace(
+            self,
+            new_products=found.new,
+            changed_products=found.changed,
+            gone_products=found.gone,
+            unchanged_products=found.unchanged,
+        )
 
     def reopen_tasks(self, number: int) -> Execution:
         """Count `number` failed tasks as open again. A run that had ended is running again."""

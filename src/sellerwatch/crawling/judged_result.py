@@ -104,6 +104,7 @@ class JudgedResult:
             drop_token=verdict.drops_token,
             is_pool_probe=claim.is_pool_probe,
             is_endpoint_probe=claim.is_endpoint_probe,
+            seller_id=task.seller_id,
         )
 
 

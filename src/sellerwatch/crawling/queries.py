@@ -54,6 +54,8 @@ def list_executions(
 def show_execution(tx: CrawlTx, context: OperationContext, execution_id: ExecutionId) -> ExecutionDetailView:
     """Show a run: how far it is, its tasks by type and state, what it found changed, and its errors by cause."""
     run, language = find_execution(tx, execution_id), context.language
+    if run.is_open:
+        run = run.count_products(tx.changes.found_by(execution_id))
     notes = tx.run_notes.of(execution_id)
     tasks: dict[str, dict[str, int]] = {}
     for (task_type, status), number in sorted(tx.run_tasks.tally(execution_id).items()):

@@ -192,7 +192,8 @@ def _retry_after(crawl: Crawl, tries: int, jitter: float = 0.0) -> timedelta:
 
 async def _ask_total(crawl: Crawl, seller_id: SellerId, *, is_check: bool) -> int | NotAsked:
     """Ask for page 0 of size 1 of the list, which has the total."""
-    question = Question(crawl.marketplace.list_url(seller_id, 0, 1), Endpoint.LIST, f"{seller_id}/total", is_check)
+    url = crawl.marketplace.list_url(seller_id, 0, 1)
+    question = Question(url, Endpoint.LIST, f"{seller_id}/total", is_check, seller_id)
     answer = await ask(crawl, question, lambda: crawl.pause.stops(seller_id))
     if not isinstance(answer, Answer):
         return answer

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.task import Purpose, Task, TaskStatus, TaskType
 from sellerwatch.kernel.bulk import BulkResultView
-from sellerwatch.kernel.failure import Failure
+from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.failure_view import FailureCountView, FailureView, WaitingView, error_message, note_view
 from sellerwatch.kernel.ids import ExecutionId
 from sellerwatch.kernel.views import About, View, shared_fields
@@ -20,6 +20,16 @@ A_TASK_ID = "0198c0de-0000-7000-8001-000000000001"
 A_SELLER_ID = "seller_12345"
 
 DryRunField = Annotated[bool, About("True where nothing was changed: the answer says what would happen.")]
+
+
+@dataclass(frozen=True)
+class FoundProductsView(View):
+    """Products of a run: first seen whole, changed, deleted, and wholly read without any difference."""
+
+    new: int
+    changed: int
+    gone: int
+    unchanged: int
 
 
 @dataclass(frozen=True)
@@ -38,6 +48,7 @@ class ExecutionView(View):
     completed_tasks: int
     failed_tasks: int
     list_total: Annotated[int | None, About("Products the seller has according to the marketplace.")]
+    products: Annotated[FoundProductsView | None, About("What it found; in lists null until the run has ended.")]
     progress_rate: Annotated[float, About(example=42.5)]
     success_rate: Annotated[float, About(example=99.8)]
     created_at: datetime
@@ -69,6 +80,10 @@ class ExecutionView(View):
         return (self.completed_at - self.started_at).total_seconds()
 
 
+#: Causes of waiting with which a run is shown as paused.
+_PAUSES = frozenset({FailureCode.MARKETPLACE_PAUSED, FailureCode.RUN_PAUSED})
+
+
 @dataclass(frozen=True)
 class ListedExecutionView(ExecutionView):
     """A run, and why it makes no progress where it waits."""
@@ -78,6 +93,11 @@ class ListedExecutionView(ExecutionView):
     @classmethod
     def of_waiting(cls, run: Execution, cause: Failure | None, language: str) -> ListedExecutionView:
         return cls(**execution_fields(run, language), waiting=WaitingView.of(cause, language))
+
+    @property
+    def shown_status(self) -> str:
+        """PAUSED for a run that is paused by a person or by unreadable answers; else its status."""
+        return "PAUSED" if self.waiting is not None and self.waiting.code in _PAUSES else self.status
 
     @property
     def cause(self) -> str | None:
@@ -102,6 +122,11 @@ class OpenExecutionView(View):
             **shared_fields(cls, run) | {"progress_rate": round(run.progress_rate, 2)},
             waiting=WaitingView.of(cause, language),
         )
+
+    @property
+    def shown_status(self) -> str:
+        """PAUSED for a run that is paused by a person or by unreadable answers; else its status."""
+        return "PAUSED" if self.waiting is not None and self.waiting.code in _PAUSES else self.status
 
     @property
     def cause(self) -> str | None:
@@ -234,11 +259,18 @@ class RetriedTasksView(BulkResultView):
 def execution_fields(run: Execution, language: str) -> dict[str, Any]:
     """Return the fields that every view of a run has."""
     return shared_fields(ExecutionView, run) | {
+        "products": _found_products(run),
         "progress_rate": round(run.progress_rate, 2),
         "success_rate": round(run.success_rate, 2),
         "error_message": error_message(run.failure, language),
         "failure": FailureView.of(run.failure),
     }
+
+
+def _found_products(run: Execution) -> FoundProductsView | None:
+    counts = (run.new_products, run.changed_products, run.gone_products, run.unchanged_products)
+    new, changed, gone, unchanged = (number or 0 for number in counts)
+    return None if None in counts else FoundProductsView(new, changed, gone, unchanged)
 
 
 def task_fields(task: Task, language: str) -> dict[str, Any]:

@@ -31,7 +31,7 @@ class Blame(StrEnum):
 
 
 class FailureCode(StrEnum):
-    """What can go wrong with a task or a run, and why a completed task left something out."""
+    """What can go wrong with a task or a run, why a completed task left something out, and why a seller is late."""
 
     # The marketplace answered.
     TOO_MANY_REQUESTS = "TOO_MANY_REQUESTS"
@@ -64,6 +64,15 @@ class FailureCode(StrEnum):
     RUN_ENDED = "RUN_ENDED"
     DEADLINE_PASSED = "DEADLINE_PASSED"
     OVERTAKEN = "OVERTAKEN"
+    # Why a seller is late.
+    PARTS_HELD = "PARTS_HELD"
+    REMOVAL_HELD = "REMOVAL_HELD"
+    PARTS_NOT_READ = "PARTS_NOT_READ"
+    RUN_TAKES_LONG = "RUN_TAKES_LONG"
+    START_OVERDUE = "START_OVERDUE"
+    OUTBOX_PAUSED = "OUTBOX_PAUSED"
+    RECEIVER_AWAY = "RECEIVER_AWAY"
+    EVENTS_WAIT = "EVENTS_WAIT"
     # Our own.
     INTERNAL = "INTERNAL"
     #: Recorded as a sentence before failures had codes.
@@ -97,6 +106,14 @@ BLAME: Mapping[FailureCode, Blame] = {
     FailureCode.RUN_ENDED: Blame.PERSON,
     FailureCode.DEADLINE_PASSED: Blame.OURSELVES,
     FailureCode.OVERTAKEN: Blame.MARKETPLACE,
+    FailureCode.PARTS_HELD: Blame.PERSON,
+    FailureCode.REMOVAL_HELD: Blame.PERSON,
+    FailureCode.PARTS_NOT_READ: Blame.OURSELVES,
+    FailureCode.RUN_TAKES_LONG: Blame.OURSELVES,
+    FailureCode.START_OVERDUE: Blame.OURSELVES,
+    FailureCode.OUTBOX_PAUSED: Blame.PERSON,
+    FailureCode.RECEIVER_AWAY: Blame.RECEIVER,
+    FailureCode.EVENTS_WAIT: Blame.RECEIVER,
     FailureCode.INTERNAL: Blame.OURSELVES,
     FailureCode.RECORDED: Blame.OURSELVES,
 }

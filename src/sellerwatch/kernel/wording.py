@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.texts import family, fill, template
@@ -57,8 +58,18 @@ def failure_text(failure: Failure, language: str = "en") -> str:
     for code in reversed((failure.code, *failure.causes)):
         facts["cause"] = sentence
         text = template("failures", code, language) or ""
-        sentence = text.format_map(defaultdict(lambda: "?", facts)).rstrip()
+        sentence = text.format_map(defaultdict(lambda: "?", without_full_stops(text, facts))).rstrip()
     return sentence
+
+
+def without_full_stops(text: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return facts without the full stop at their end where the text goes on behind them with one of its own."""
+    return {
+        name: value.rstrip(".")
+        if isinstance(value, str) and any(f"{{{name}}}{end}" in text for end in ".,:;)")
+        else value
+        for name, value in facts.items()
+    }
 
 
 def note_text(note: str, language: str = "en") -> str:
@@ -79,7 +90,7 @@ def error_text(code: str, facts: Mapping[str, object], language: str = "en") -> 
         return f"{code.capitalize().replace('_', ' ')}{f' ({shown})' if shown else ''}."
     last, nothing = LIST_WORDS.get(language, LIST_WORDS["en"])
     worded = {name: _shown(name, _in(language, value), last, nothing) for name, value in facts.items()}
-    return fill(text, worded, separators=False)
+    return fill(text, without_full_stops(text, worded), separators=False)
 
 
 def _in(language: str, value: object) -> object:

@@ -149,7 +149,7 @@ def _release_step(
             unreadable.append(part.item_no)
             continue
         if run is not None and part.item_no in group.product_batch.products:
-            if check.take_in(run, read):
+            if check.take_in(run, read, part.created_at):
                 run.note_taken_in([read.item_no])
             taken += 1
         else:

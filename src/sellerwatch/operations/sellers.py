@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Annotated
 
 from sellerwatch.agents.marketplace_status import SellerPauseView, marketplace_status
@@ -17,25 +16,18 @@ from sellerwatch.kernel.failure import FailureCode
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import About, NumberedPageView, View
-from sellerwatch.reports.dashboard import Freshness, FreshnessState
+from sellerwatch.reports.dashboard import SellerTimes
+from sellerwatch.reports.freshness import FreshnessState, FreshnessView, freshness_of, freshness_views
 from sellerwatch.reports.ports import ReportsTx
 from sellerwatch.schedules.queries import ScheduleView
 from sellerwatch.sellers.commands import ChangedSellerView, stop_crawling
 from sellerwatch.sellers.queries import SellerView, find_seller
-from sellerwatch.sellers.seller import Seller, SellerStatus
+from sellerwatch.sellers.seller import SellerStatus
 
 #: Runs that are shown with one seller.
 LAST_RUNS = 5
 #: Sellers looked at where a list is narrowed by freshness, which no index knows.
 MOST_SELLERS = 5000
-
-
-@dataclass(frozen=True)
-class FreshnessView(View):
-    """Whether what we know of a seller is as recent as its interval asks for."""
-
-    state: FreshnessState
-    fresh_as_of: Annotated[datetime | None, About("When the last complete run began.")]
 
 
 @dataclass(frozen=True)
@@ -95,18 +87,20 @@ def list_sellers(
     """List sellers by id, each with its freshness and its open run. `search` is a part of the id or of the name."""
     if freshness is None:
         found, total = tx.sellers.page(status=status, offset=page * size, limit=size, search=search)
-        fresh = _freshness(tx, found)
     else:
         found, _ = tx.sellers.page(status=status, offset=0, limit=MOST_SELLERS, search=search)
-        fresh = _freshness(tx, found)
-        found = [seller for seller in found if fresh[seller.seller_id].state(context.now) is freshness]
+        states = freshness_of(tx, context.now, [seller.seller_id for seller in found])
+        found = [seller for seller in found if states[seller.seller_id].state is freshness]
         found, total = found[page * size : (page + 1) * size], len(found)
-    runs = _open_runs(tx, context, [fresh[seller.seller_id] for seller in found])
+    seller_ids = [seller.seller_id for seller in found]
+    fresh = freshness_views(tx, context.now, context.language, seller_ids)
+    timings = {each.seller_id: each for each in tx.dashboard.freshness(seller_ids)}
+    runs = _open_runs(tx, context, list(timings.values()))
     views = [
         ListedSellerView.of(
             seller,
-            fresh[seller.seller_id],
-            freshness=_freshness_view(fresh[seller.seller_id], context),
+            timings[seller.seller_id],
+            freshness=fresh[seller.seller_id],
             open_execution=runs.get(seller.seller_id),
         )
         for seller in found
@@ -119,7 +113,8 @@ def show_seller(
 ) -> SellerDetailView:
     """Show a seller: its schedule, its products, its last runs, and what waits for a person."""
     seller, schedule = find_seller(tx, seller_id)
-    (fresh,) = tx.dashboard.freshness([seller_id])
+    (timing,) = tx.dashboard.freshness([seller_id])
+    fresh = freshness_views(tx, context.now, context.language, [seller_id])[seller_id]
     newest = tx.execution_queries.newest(seller_id=seller_id, status=None, limit=runs)
     causes = causes_of_waiting(tx, newest)
     executions = [ListedExecutionView.of_waiting(run, causes.get(run.execution_id), context.language) for run in newest]
@@ -129,8 +124,8 @@ def show_seller(
     return SellerDetailView.of(
         seller,
         schedule,
-        freshness=_freshness_view(fresh, context),
-        open_execution=_open_runs(tx, context, [fresh]).get(seller_id),
+        freshness=fresh,
+        open_execution=_open_runs(tx, context, [timing]).get(seller_id),
         schedule=SellerScheduleView.of(schedule, expression=schedule.expression),
         products=ProductCountsView(counts.present, counts.complete, counts.deleted),
         products_present=counts.present,
@@ -170,16 +165,8 @@ def deactivate_seller(
     )
 
 
-def _freshness(tx: ReportsTx, sellers: Sequence[Seller]) -> dict[SellerId, Freshness]:
-    return {each.seller_id: each for each in tx.dashboard.freshness([seller.seller_id for seller in sellers])}
-
-
-def _freshness_view(fresh: Freshness, context: OperationContext) -> FreshnessView:
-    return FreshnessView(fresh.state(context.now), fresh.fresh_as_of)
-
-
 def _open_runs(
-    tx: ReportsTx, context: OperationContext, sellers: Sequence[Freshness]
+    tx: ReportsTx, context: OperationContext, sellers: Sequence[SellerTimes]
 ) -> dict[SellerId, OpenExecutionView]:
     """Return the open run of each of these sellers that has one, with what it waits for."""
     found = [tx.executions.get(seller.open_run) for seller in sellers if seller.open_run is not None]

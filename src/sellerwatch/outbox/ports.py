@@ -115,6 +115,10 @@ class Attempts(Protocol):
         """Return the attempts of one message, newest first."""
         ...
 
+    def count(self, outbox_ids: Sequence[OutboxId]) -> Mapping[OutboxId, int]:
+        """Count the attempts of each of these messages that had any."""
+        ...
+
     def forget(self, before: datetime, limit: int) -> int:
         """Delete at most `limit` attempts made before then, and return how many."""
         ...

@@ -37,6 +37,7 @@ class MessageView(View):
     version: int
     status: MessageStatus
     retry_count: Annotated[int, About("How many attempts failed.")]
+    attempts: Annotated[int, About("Attempts that were made: 1 after a first success. Deleted some months later.", 1)]
     error_message: str | None
     held_by: Annotated[str | None, About("The FAILED message of the same subject that this one waits behind.")]
     created_at: datetime
@@ -143,7 +144,8 @@ def list_messages(
     """List messages, newest first. A page may be short and not the last: only `next: null` is the end."""
     page = tx.outbox_queries(kind).page(chosen, decode_cursor(kind, cursor), size)
     holders = tx.outbox_queries(kind).holders([message.outbox_id for message in page.content])
-    content = [MessageView(**_message_fields(message, holders)) for message in page.content]
+    attempts = tx.attempts.count([message.outbox_id for message in page.content])
+    content = [MessageView(**_message_fields(message, holders, attempts)) for message in page.content]
     return CursorPageView(content, encode_cursor(kind, page.next))
 
 
@@ -151,7 +153,8 @@ def show_message(tx: OutboxTx, _: OperationContext, outbox_id: OutboxId) -> Mess
     """Show one message with its payload."""
     kind, message = find_message(tx, outbox_id)
     holders = tx.outbox_queries(kind).holders([outbox_id])
-    return MessageDetailView(**_message_fields(message, holders), payload=orjson.loads(message.payload))
+    fields = _message_fields(message, holders, tx.attempts.count([outbox_id]))
+    return MessageDetailView(**fields, payload=orjson.loads(message.payload))
 
 
 def list_attempts(tx: OutboxTx, _: OperationContext, outbox_id: OutboxId, size: int) -> AttemptsView:
@@ -179,7 +182,9 @@ def find_message(tx: OutboxTx, outbox_id: OutboxId) -> tuple[OutboxKind, Message
     raise MessageNotFound(outbox_id=outbox_id)
 
 
-def _message_fields(message: Message, holders: Mapping[OutboxId, OutboxId]) -> dict[str, Any]:
+def _message_fields(
+    message: Message, holders: Mapping[OutboxId, OutboxId], attempts: Mapping[OutboxId, int]
+) -> dict[str, Any]:
     is_schedule = message.kind is OutboxKind.SCHEDULER
     return {
         "outbox_id": message.outbox_id,
@@ -193,6 +198,7 @@ def _message_fields(message: Message, holders: Mapping[OutboxId, OutboxId]) -> d
         "version": message.version,
         "status": message.status,
         "retry_count": message.retry_count,
+        "attempts": attempts.get(message.outbox_id, 0),
         "error_message": message.error_message,
         "held_by": holders.get(message.outbox_id),
         "created_at": message.created_at,

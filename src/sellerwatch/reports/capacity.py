@@ -12,7 +12,7 @@ from sellerwatch.crawling.execution import Execution
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import About, NumberedPageView, View
-from sellerwatch.reports.dashboard import Freshness
+from sellerwatch.reports.dashboard import SellerTimes
 from sellerwatch.reports.ports import ReportsTx
 from sellerwatch.schedules.forecast import DAY, Budget, Finish, agents_needed, finishes
 from sellerwatch.schedules.outlook import Due, ExpectedRuns
@@ -35,7 +35,7 @@ class PlannedRunView(View):
 
     @classmethod
     def of(
-        cls, seller: Freshness, expected: ExpectedRuns, finish: Finish, now: datetime, *, is_going: bool
+        cls, seller: SellerTimes, expected: ExpectedRuns, finish: Finish, now: datetime, *, is_going: bool
     ) -> PlannedRunView:
         starts_at = max(finish.run.at, now)
         return cls(

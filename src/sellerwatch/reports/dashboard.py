@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Protocol
 
+from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.task import Task
 from sellerwatch.kernel.failure import Blame
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId
@@ -17,22 +17,10 @@ from sellerwatch.schedules.outlook import ExpectedRuns, requests_of
 from sellerwatch.schedules.schedule import ScheduleStatus
 from sellerwatch.sellers.seller import SellerStatus
 
-#: A run that begins and ends within this share of the interval more is still on time.
-SLACK = 0.1
-
-
-class FreshnessState(StrEnum):
-    """Whether the data of a seller is as recent as its interval asks for."""
-
-    FRESH = "fresh"
-    LATE = "late"
-    NEVER = "never"
-    OFF = "off"
-
 
 @dataclass(frozen=True, slots=True)
-class Freshness:
-    """A seller, and when its last whole run began: what we know of it is as old as that."""
+class SellerTimes:
+    """A seller, how often it is crawled, when next, and when its last complete run began."""
 
     seller_id: SellerId
     name: str
@@ -50,38 +38,17 @@ class Freshness:
         products = unread if self.fresh_as_of is None and not self.products else self.products
         return ExpectedRuns(self.seller_id, starts_at(self), self.interval.length, requests_of(products, page_size))
 
-    def age(self, now: datetime) -> float | None:
-        """Return its age in intervals; None where no run was completed yet."""
-        return None if self.fresh_as_of is None else (now - self.fresh_as_of) / self.interval.length
-
-    def is_late(self, now: datetime) -> bool:
-        """Whether it is older than its interval allows. A seller that was never read is late when its first run
-        should be over."""
-        age = self.age(now)
-        if self.status is SellerStatus.INACTIVE:
-            return False
-        if age is None:
-            return self.next_run_at is not None and now > self.next_run_at + self.interval.length * SLACK
-        return age > 1 + SLACK
-
-    def state(self, now: datetime) -> FreshnessState:
-        if self.status is SellerStatus.INACTIVE:
-            return FreshnessState.OFF
-        if self.is_late(now):
-            return FreshnessState.LATE
-        return FreshnessState.NEVER if self.fresh_as_of is None else FreshnessState.FRESH
-
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What waits for a person. Dead letters are tasks whose worker vanished again and again."""
+    """What waits for a person. `open_cases` are those that pause no run; `lost_tasks` are tasks whose worker vanished
+    again and again."""
 
     failed_events: int
     open_cases: int
     held_removals: int
     failed_schedules: int
-    failed_tasks: int
-    dead_letters: int
+    lost_tasks: int
     paused_runs: int
 
 
@@ -107,12 +74,16 @@ class Asked:
 
 
 class DashboardQueries(Protocol):
-    def freshness(self, seller_ids: Sequence[SellerId] | None = None) -> Sequence[Freshness]:
+    def freshness(self, seller_ids: Sequence[SellerId] | None = None) -> Sequence[SellerTimes]:
         """Return every seller, or these, by id."""
         ...
 
     def needs(self, since: datetime) -> Needs:
         """Count what needs an operator. Tasks count if they were created since then; the rest always counts."""
+        ...
+
+    def failed_runs(self, limit: int) -> Sequence[Execution]:
+        """Return runs that failed as a whole, newest first."""
         ...
 
     def failures(self, since: datetime, limit: int) -> Mapping[Blame, int]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.reports.dashboard import DashboardQueries
+from sellerwatch.reports.day_metrics import DaysTx
+from sellerwatch.reports.freshness import FreshnessTx
 from sellerwatch.reports.service_counts import ServiceCounts, ServiceHealth
 
 
@@ -25,6 +26,6 @@ class CountsTx(Protocol):
     def counts(self) -> Counts: ...
 
 
-class ReportsTx(CrawlTx, CountsTx, Protocol):
+class ReportsTx(FreshnessTx, DaysTx, CountsTx, Protocol):
     @property
     def dashboard(self) -> DashboardQueries: ...

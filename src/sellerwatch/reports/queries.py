@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta
+from datetime import datetime
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
 from sellerwatch.agents.marketplace_status import MarketplaceStatus, marketplace_status
 from sellerwatch.agents.pool_rules import PoolRules
 from sellerwatch.crawling.queries import find_execution
-from sellerwatch.crawling.task import TaskStatus
 from sellerwatch.kernel.activity import Activity
-from sellerwatch.kernel.ids import ExecutionId, SellerId
+from sellerwatch.kernel.ids import ExecutionId
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import About, View
+from sellerwatch.reports.checks import ServicePart, service_parts
+from sellerwatch.reports.day_metrics import all_buckets
+from sellerwatch.reports.freshness import FreshnessState, freshness_of
 from sellerwatch.reports.ports import ReportsTx
-from sellerwatch.reports.service_counts import ServiceCounts, ServiceHealth
-from sellerwatch.sellers.queries import find_seller
+from sellerwatch.reports.service_counts import ServiceCounts
+from sellerwatch.reports.service_state import CheckContext, ServiceState
 
 #: Steps of a run that are read for its progress.
 MOST_STEPS = 4000
@@ -47,27 +48,6 @@ class ExecutionProgressView(View):
 
 
 @dataclass(frozen=True)
-class TaskStatsView(View):
-    """Every task of the day; `total` counts those that wait as well."""
-
-    total: int
-    completed: int
-    failed: int
-    in_progress: int
-
-
-@dataclass(frozen=True)
-class CrawlingMetricsView(View):
-    """`successRate` is of all tasks of the day, `progressRate` of the products the seller has; both in percent."""
-
-    seller_id: Annotated[str, About(example="seller_12345")]
-    date: Annotated[str, About(example="2026-11-15")]
-    success_rate: Annotated[float, About(example=97.5)]
-    progress_rate: Annotated[float, About(example=100.0)]
-    task_stats: TaskStatsView
-
-
-@dataclass(frozen=True)
 class MetricsSnapshot:
     """The numbers of `/metrics` at one moment."""
 
@@ -76,19 +56,41 @@ class MetricsSnapshot:
     permits_used: int
     permits_left: int
     marketplace: MarketplaceStatus
+    #: Sellers by how fresh they are; share and undelivered events by seller.
+    freshness: Mapping[FreshnessState, int]
+    shares: Mapping[str, float]
+    undelivered: Mapping[str, float]
+    #: Buckets of all days, and of what was not kept yet.
+    latency: Mapping[str, int]
+    delivery: Mapping[str, int]
 
 
-def read_metrics(tx: ReportsTx, context: OperationContext, pool: PoolRules) -> MetricsSnapshot:
+def read_metrics(tx: ReportsTx, context: OperationContext, pool: PoolRules, zone: ZoneInfo) -> MetricsSnapshot:
     """Count everything for Prometheus."""
     limits = pool.limits(tx.overrides.all())
     windows = [agent.window for agent in tx.pool_report.standings(context.moment, limits)]
+    sellers = freshness_of(tx, context.now)
+    latency, delivery = all_buckets(tx, zone, context.now)
     return MetricsSnapshot(
         counts=tx.counts.service_counts(context.now),
         breaker=tx.circuits.breaker().state,
         permits_used=sum(window.used for window in windows),
         permits_left=sum(window.left for window in windows),
         marketplace=marketplace_status(tx),
+        freshness={state: sum(each.state is state for each in sellers.values()) for state in FreshnessState},
+        shares={seller_id: each.share for seller_id, each in sellers.items()},
+        undelivered={seller_id: float(each.undelivered) for seller_id, each in sellers.items()},
+        latency=latency,
+        delivery=delivery,
     )
+
+
+def read_service_parts(
+    tx: ReportsTx, context: OperationContext, check_context: CheckContext
+) -> tuple[str | None, list[ServicePart]]:
+    """Return the schema's revision and the parts of the service, up or down."""
+    look = ServiceState(tx, context, check_context)
+    return look.health.revision, service_parts(look)
 
 
 def activity_span(tx: ReportsTx, _: OperationContext) -> tuple[int, int]:
@@ -99,35 +101,6 @@ def activity_span(tx: ReportsTx, _: OperationContext) -> tuple[int, int]:
 def activity_after(tx: ReportsTx, _: OperationContext, number: int, limit: int) -> Sequence[tuple[int, Activity]]:
     """Return the next activities after a number, each with its own."""
     return tx.activity.after(number, limit)
-
-
-def crawling_metrics(
-    tx: ReportsTx, context: OperationContext, seller_id: SellerId, date: dt.date | None, zone: ZoneInfo
-) -> CrawlingMetricsView:
-    """Show how a seller's crawls of one day went; today if no day is given. A day is one in `zone`."""
-    seller, _ = find_seller(tx, seller_id)
-    day = date or context.now.astimezone(zone).date()
-    since, until = (datetime.combine(day + timedelta(days=n), time(), zone) for n in (0, 1))
-    tasks, products = tx.task_queries.count_by_status(seller_id, since, until), tx.product_queries.counts(seller_id)
-    total, completed = sum(tasks.values()), tasks.get(TaskStatus.COMPLETED, 0)
-    listed = seller.total_product_count
-    return CrawlingMetricsView(
-        seller_id=seller_id,
-        date=day.isoformat(),
-        success_rate=round(100 * completed / total, 2) if total else 0.0,
-        progress_rate=round(min(100.0, 100 * products.complete / listed), 2) if listed else 0.0,
-        task_stats=TaskStatsView(
-            total=total,
-            completed=completed,
-            failed=tasks.get(TaskStatus.FAILED, 0),
-            in_progress=tasks.get(TaskStatus.IN_PROGRESS, 0),
-        ),
-    )
-
-
-def read_service_health(tx: ReportsTx, context: OperationContext, silent_after: timedelta) -> ServiceHealth:
-    """Return whether the parts of the service work. Processes silent for `silent_after` do not count as alive."""
-    return tx.counts.service_health(context.now, silent_after)
 
 
 def show_execution_progress(tx: ReportsTx, _: OperationContext, execution_id: ExecutionId) -> ExecutionProgressView:

@@ -10,7 +10,7 @@ from typing import Annotated
 from sellerwatch.agents.pool_rules import PoolRules
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import About, View
-from sellerwatch.reports.dashboard import Freshness
+from sellerwatch.reports.dashboard import SellerTimes
 from sellerwatch.reports.ports import ReportsTx
 from sellerwatch.schedules.forecast import Budget
 from sellerwatch.schedules.next_run import starts_at
@@ -48,7 +48,7 @@ class PlannedSellerView(View):
     fresh_as_of: datetime | None
 
     @classmethod
-    def of(cls, seller: Freshness, page_size: int) -> PlannedSellerView:
+    def of(cls, seller: SellerTimes, page_size: int) -> PlannedSellerView:
         return cls(
             seller_id=seller.seller_id,
             name=seller.name,

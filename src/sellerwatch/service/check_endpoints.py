@@ -100,8 +100,10 @@ def _questions(tx: CrawlTx, crawl: Crawl, circuit: MarketplaceCircuit) -> Iterat
         chosen = [subject for subject in failed if _seller_of(subject) not in paused][:1]
     elif not chosen and not circuit.is_closed:
         chosen = [subject for subject in failed if subject in subjects][:1]
+    owners = dict(known)
     for subject in chosen:
-        yield Question(_url(crawl, circuit.endpoint, subject), circuit.endpoint, subject, is_check=True)
+        seller_id = _seller_of(subject) if circuit.endpoint is Endpoint.LIST else owners[subject]
+        yield Question(_url(crawl, circuit.endpoint, subject), circuit.endpoint, subject, True, seller_id)
 
 
 def _seller_of(subject: str) -> SellerId:

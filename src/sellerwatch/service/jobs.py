@@ -30,6 +30,7 @@ from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import OutboxId, ReplayableIds
 from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.operations.dead_letters import sweep_dead_letters
+from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.operations.quarantine import settle_ended
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.service.check_endpoints import check_endpoints, next_check
@@ -51,7 +52,7 @@ JUST_AFTER = timedelta(milliseconds=1)
 
 Run = Callable[[Crawl], Awaitable[object]]
 #: The next due time, by the database, the time the job last succeeded, and now; None: nothing is to be done.
-NextDue = Callable[[CrawlTx, Crawl, datetime | None, datetime], datetime | None]
+NextDue = Callable[[ServiceTx, Crawl, datetime | None, datetime], datetime | None]
 
 
 @dataclass(frozen=True)
@@ -77,9 +78,9 @@ def next_put_back(tx: CrawlTx, crawl: Crawl, at: Moment) -> datetime | None:
     return min((each for each in times if each is not None), default=None)
 
 
-def next_dues(tx: CrawlTx, crawl: Crawl, now: datetime) -> dict[str, datetime]:
+def next_dues(tx: ServiceTx, crawl: Crawl, jobs: Mapping[str, Job], now: datetime) -> dict[str, datetime]:
     """The next due time of each job that has one."""
-    found = {name: job.next_due(tx, crawl, tx.leases.last_finished(name), now) for name, job in jobs_of(crawl).items()}
+    found = {name: job.next_due(tx, crawl, tx.leases.last_finished(name), now) for name, job in jobs.items()}
     return {name: due for name, due in found.items() if due is not None}
 
 
@@ -247,7 +248,7 @@ def _daily(_tx: CrawlTx, _crawl: Crawl, last: datetime | None, now: datetime) ->
     return now if last is None else last.replace(hour=0, minute=0, second=0, microsecond=0) + DAY
 
 
-def _at_midnight(_tx: CrawlTx, crawl: Crawl, last: datetime | None, now: datetime) -> datetime:
+def at_midnight(_tx: CrawlTx, crawl: Crawl, last: datetime | None, now: datetime) -> datetime:
     """Of the operator's time zone, whose days may be an hour longer or shorter."""
     if last is None:
         return now
@@ -277,7 +278,7 @@ JOBS: Mapping[str, Job] = {
     "recover": Job(recover, lambda tx, _crawl, _last, _now: tx.dues.suspended_until(), makes_work=True),
     "renew": Job(renew, lambda tx, _crawl, _last, _now: tx.dues.renewal()),
     "check_endpoints": Job(check_endpoints, next_check, makes_work=True, is_urgent=True),
-    "begin_day": Job(begin_day, _at_midnight),
+    "begin_day": Job(begin_day, at_midnight),
     "forget": Job(forget, _hourly),
     "settle": Job(settle, _if_unjudged, makes_work=True),
     "recheck": Job(recheck, _if_paused_without_recheck, makes_work=True),

@@ -31,6 +31,7 @@ from sellerwatch.kernel.store import Store, StoreFailed
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.outbox.deliver import Delivery
 from sellerwatch.service.jobs import jobs_of, next_dues, next_put_back, put_back, run_once
+from sellerwatch.service.report_jobs import report_jobs
 from sellerwatch.service.wake_up import WakeUp
 
 log = logging.getLogger(__name__)
@@ -120,6 +121,7 @@ class Service:
         # What another server holds changes without a commit.
         self._tending = WakeUp(self.crawl.clock, None, tending)
         self._has_job = False
+        self._jobs = {**jobs_of(self.crawl), **report_jobs(self.store)}
 
     @property
     def role(self) -> str:
@@ -327,7 +329,7 @@ class Service:
         # Not sooner than an interval later: jobs that come due meanwhile are done together, and those that are still
         # due, because they failed or another process has them, are tried again.
         interval = timedelta(seconds=self._running_jobs.seconds)
-        jobs = jobs_of(self.crawl)
+        jobs = self._jobs
         urgent = [time for name, time in dues.items() if name in jobs and jobs[name].is_urgent and time > now]
         return min((*urgent, max(min(dues.values()), now + interval))) if dues else None
 
@@ -337,7 +339,7 @@ class Service:
 
         def work(tx: ServiceTx) -> dict[str, datetime]:
             back = next_put_back(tx, crawl, at)
-            return next_dues(tx, crawl, at.now) | ({} if back is None else {PUT_BACK: back})
+            return next_dues(tx, crawl, self._jobs, at.now) | ({} if back is None else {PUT_BACK: back})
 
         return await self.store.read(work)
 
@@ -353,7 +355,7 @@ class Service:
                 back = await put_back(self.crawl)
                 results |= {"put_back": back.again, "poison": back.poison}
                 found = bool(back.again or back.poison)
-            for name, job in jobs_of(self.crawl).items():
+            for name, job in self._jobs.items():
                 if name in due:
                     results[name] = await run_once(self.crawl, name, job.run)
                     found |= job.makes_work and bool(results[name])

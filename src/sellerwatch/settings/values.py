@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, SecretStr
 from pydantic_core import PydanticCustomError
 
 from sellerwatch.access.users import FIRST, InvalidPassword, check_password
-from sellerwatch.catalog.differences import ChangeKind
+from sellerwatch.catalog.differences import FIELD_KINDS
 from sellerwatch.catalog.policies import InvalidPolicy, parse_policies
 from sellerwatch.kernel.errors import ErrorSentence, SellerwatchError
 
@@ -107,7 +107,7 @@ def _policies(text: str) -> str:
 
 
 def _kinds(text: str) -> str:
-    known = {str(kind) for kind in ChangeKind}
+    known = {str(kind) for kind in FIELD_KINDS}
     wrong = [name for each in text.split(",") if (name := each.strip()) and name not in known]
     if wrong:
         raise _problem("change_kind", given=_sayable(wrong[0]), known=", ".join(sorted(known)))

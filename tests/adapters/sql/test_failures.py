@@ -96,14 +96,16 @@ async def test_failures_of_a_run_are_grouped_by_cause_whenever_they_happened_mos
     assert await inline_store.read(lambda tx: tx.run_tasks.failures(execution_id(2), 10)) == []
 
 
-async def test_failed_tasks_are_counted_by_blame_and_lost_workers_are_dead_letters(inline_store: SqlStore) -> None:
+async def test_failed_tasks_are_counted_by_blame_and_those_of_lost_workers_apart(
+    inline_store: SqlStore,
+) -> None:
     lost = Failure.of(FailureCode.WORKER_LOST, NOW, times=3)
     causes = (UNWELL, UNWELL, UNREADABLE, lost, Failure.of(FailureCode.SERVER_ERROR, NOW, Blame.AGENT, status=503))
     await keep(inline_store, *[started(n + 1).fail(cause, NOW) for n, cause in enumerate(causes)])
     counted = await inline_store.read(lambda tx: tx.dashboard.failures(NOW - HOUR, 1000))
     assert counted == Counter({Blame.MARKETPLACE: 2, Blame.PARSER: 1, Blame.OURSELVES: 1, Blame.AGENT: 1})
     needs = await inline_store.read(lambda tx: tx.dashboard.needs(NOW - HOUR))
-    assert (needs.failed_tasks, needs.dead_letters) == (5, 1)
+    assert needs.lost_tasks == 1
     assert await inline_store.read(lambda tx: tx.dashboard.failures(LATER, 1000)) == {}
 
 

@@ -31,6 +31,7 @@ CRAWL = {
         "idx_status_created_at": "status created_at",
         "idx_status_next_attempt_at": "status next_attempt_at",
         "idx_product_id_id_status": "product_id id status",
+        "idx_seller_id_sent_at": "seller_id sent_at created_at",
     },
     "crawling_schedules": {
         "uq_schedule_id": "schedule_id",
@@ -114,6 +115,11 @@ SERVICE = {
 }
 CATALOG = {
     "product_changes": {"idx_product_id": "product_id"},
+    "changes": {
+        "idx_seller_id_created_at": "seller_id created_at",
+        "idx_seller_id_kind_created_at": "seller_id kind created_at",
+        "idx_execution_id_kind": "execution_id kind",
+    },
     "body_hashes": {},
     "run_notes": {"uq_execution_id_kind_name": "execution_id kind name"},
     "quarantine": {"uq_case_id": "case_id", "idx_status": "status", "idx_seller_id_status": "seller_id status"},
@@ -125,12 +131,17 @@ CATALOG = {
     "removals": {"uq_removal_id": "removal_id", "idx_status": "status", "idx_seller_id_status": "seller_id status"},
     "drift": {"uq_endpoint_path": "endpoint path"},
 }
+REPORTS = {
+    "seller_freshness": {"uq_seller_id": "seller_id"},
+    "day_metrics": {"uq_seller_id_day": "seller_id day", "idx_day": "day"},
+    "day_counts": {"uq_seller_id_day_kind_name": "seller_id day kind name", "idx_kind_name_number": "kind name number"},
+}
 PEOPLE = {
     "users": {"uq_name": "name"},
     "login_attempts": {"uq_who_hash": "who_hash", "idx_last_at": "last_at"},
     "idempotency_keys": {"uq_key_hash": "key_hash", "idx_created_at": "created_at"},
 }
-TABLES: dict[str, dict[str, str]] = {**CRAWL, **POOL, **SERVICE, **CATALOG, **PEOPLE}
+TABLES: dict[str, dict[str, str]] = {**CRAWL, **POOL, **SERVICE, **CATALOG, **REPORTS, **PEOPLE}
 
 
 def seller(**changed: object) -> dict[str, object]:
@@ -147,7 +158,7 @@ def seller(**changed: object) -> dict[str, object]:
 
 
 def test_there_are_the_tables_of_the_specification_and_those_of_our_own(migrated: Engine) -> None:
-    assert (len(CRAWL), len(POOL), len(SERVICE), len(CATALOG), len(PEOPLE)) == (8, 8, 11, 7, 3)
+    assert (len(CRAWL), len(POOL), len(SERVICE), len(CATALOG), len(REPORTS), len(PEOPLE)) == (8, 8, 11, 8, 3, 3)
     assert set(inspect(migrated).get_table_names()) == set(TABLES) | {"alembic_version"}
 
 

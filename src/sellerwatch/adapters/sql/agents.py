@@ -85,8 +85,8 @@ SAVE = AGENT.update("agent_id", without="user_agent_id user_agent created_at")
 
 ADD_USAGE = """
 INSERT INTO token_usage_log (agent_id, token_id, http_status_code, response_time_ms, is_success, is_rate_limited,
-    is_429_error, request_timestamp)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+    is_429_error, request_timestamp, seller_id)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 LAST_HOUR = """
@@ -179,7 +179,7 @@ class SqlUsageLog(Repository):
 
     def add(self, uses: Sequence[UsageEntry]) -> None:
         # Twice: a 429 is what "rate limited" means here.
-        rows = [(*use[:-1], use.too_many, use.at) for use in uses]
+        rows = [(*use[:6], use.too_many, *use[6:]) for use in uses]
         self._db.many(ADD_USAGE, rows)
 
     def forget(self, before: datetime, limit: int) -> int:

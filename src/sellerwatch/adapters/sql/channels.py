@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from sellerwatch.adapters.sql.statements import Db
@@ -39,6 +39,8 @@ INSERT INTO outbox_attempts (outbox, outbox_id, try_number, attempted_at, durati
     is_counted, answer)
 VALUES (:outbox, :outbox_id, :try_number, :at, :duration_ms, :status, :verdict, :is_counted, :answer)
 """
+
+COUNT = "SELECT outbox_id, COUNT(*) FROM outbox_attempts WHERE outbox_id IN (:ids) GROUP BY outbox_id"
 
 OF = """
 SELECT outbox_id, try_number, attempted_at, duration_ms, http_status_code, verdict, is_counted, answer
@@ -133,6 +135,10 @@ class SqlAttempts:
         return [
             Attempt(OutboxId(r[0]), r[1], r[2], r[3], r[4], DeliveryVerdict(r[5]), bool(r[6]), r[7] or "") for r in rows
         ]
+
+    def count(self, outbox_ids: Sequence[OutboxId]) -> Mapping[OutboxId, int]:
+        rows = self._db.rows(COUNT, ids=outbox_ids) if outbox_ids else ()
+        return {OutboxId(outbox_id): number for outbox_id, number in rows}
 
     def forget(self, before: datetime, limit: int) -> int:
         old = [row[0] for row in self._db.rows(OLDEST, {"limit": limit}) if row[1] < before]

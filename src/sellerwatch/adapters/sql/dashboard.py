@@ -9,12 +9,14 @@ from datetime import datetime
 import orjson
 
 from sellerwatch.adapters.sql.engine import time_of
+from sellerwatch.adapters.sql.executions import SqlExecutionQueries
 from sellerwatch.adapters.sql.statements import AnyRow, Repository
 from sellerwatch.adapters.sql.tasks import SELECT, task_of
+from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.task import Task
 from sellerwatch.kernel.failure import Blame, FailureCode
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId
-from sellerwatch.reports.dashboard import Asked, Freshness, Needs, RunProgress
+from sellerwatch.reports.dashboard import Asked, Needs, RunProgress, SellerTimes
 from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
 from sellerwatch.schedules.schedule import ScheduleStatus
 from sellerwatch.sellers.seller import SellerStatus
@@ -35,7 +37,12 @@ FROM sellers s LEFT JOIN crawling_schedules c ON c.seller_id = s.seller_id
 """
 
 FAILED_EVENTS = "SELECT COUNT(*) FROM product_outbox WHERE status = 'FAILED'"
-OPEN_CASES = "SELECT COUNT(*) FROM quarantine WHERE status = 'OPEN'"
+# Without those of a seller whose run is paused by them.
+OPEN_CASES = """
+SELECT COUNT(*) FROM quarantine q WHERE q.status = 'OPEN' AND NOT (q.kind = 'UNREADABLE' AND EXISTS (
+    SELECT 1 FROM crawling_schedule_executions e JOIN run_notes n ON n.execution_id = e.execution_id
+    WHERE e.open_seller_id = q.seller_id AND e.status = 'RUNNING' AND n.kind = 'paused'))
+"""
 HELD_REMOVALS = "SELECT COUNT(*) FROM removals WHERE status = 'HELD'"
 FAILED_SCHEDULES = "SELECT COUNT(*) FROM crawling_schedules WHERE status = 'FAILED'"
 PAUSED_RUNS = """
@@ -69,7 +76,7 @@ _BLAMES = {str(blame): blame for blame in Blame}
 class SqlDashboard(Repository):
     """Implements `reports.dashboard.DashboardQueries`."""
 
-    def freshness(self, seller_ids: Sequence[SellerId] | None = None) -> Sequence[Freshness]:
+    def freshness(self, seller_ids: Sequence[SellerId] | None = None) -> Sequence[SellerTimes]:
         if seller_ids is None:
             rows = self._db.rows(f"{FRESHNESS} ORDER BY s.seller_id")
         elif seller_ids:
@@ -85,10 +92,12 @@ class SqlDashboard(Repository):
             open_cases=self._db.value(OPEN_CASES),
             held_removals=self._db.value(HELD_REMOVALS),
             failed_schedules=self._db.value(FAILED_SCHEDULES),
-            failed_tasks=len(failed),
-            dead_letters=sum(code == FailureCode.WORKER_LOST for _, code in failed),
+            lost_tasks=sum(code == FailureCode.WORKER_LOST for _, code in failed),
             paused_runs=self._db.value(PAUSED_RUNS),
         )
+
+    def failed_runs(self, limit: int) -> Sequence[Execution]:
+        return SqlExecutionQueries(self._db).newest(seller_id=None, status=ExecutionStatus.FAILED, limit=limit)
 
     def failures(self, since: datetime, limit: int) -> Mapping[Blame, int]:
         return Counter(blame for blame, _ in self._failed(since, limit))
@@ -116,8 +125,8 @@ class SqlDashboard(Repository):
         return [(_BLAMES.get(row[0], Blame.OURSELVES), row[1]) for row in rows]
 
 
-def _freshness(row: AnyRow) -> Freshness:
-    return Freshness(
+def _freshness(row: AnyRow) -> SellerTimes:
+    return SellerTimes(
         seller_id=SellerId(row[0]),
         name=row[1],
         status=SellerStatus(row[2]),

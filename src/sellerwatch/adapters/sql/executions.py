@@ -19,7 +19,8 @@ TABLE = "crawling_schedule_executions"
 EXECUTION = Columns[Execution](
     TABLE,
     same="execution_id schedule_id seller_id created_at status total_tasks_created completed_tasks failed_tasks"
-    " list_total started_at completed_at deadline_at start_tries next_start_at started_by progress_rate success_rate",
+    " list_total started_at completed_at deadline_at start_tries next_start_at started_by new_products changed_products"
+    " gone_products unchanged_products progress_rate success_rate",
     other={
         **FAILURE,
         # Unique: two triggers of one seller cannot both start a run.

@@ -38,6 +38,12 @@ UPDATE products SET last_seen_at = :last_seen_at, last_seen_execution = :last_se
 WHERE item_no = :item_no
 """
 
+# By the one part that was read; nothing else about these products changed.
+NOTE_READ = {
+    PartType.DETAIL: "UPDATE products SET detail_read_at = :at WHERE item_no IN (:items)",
+    PartType.OPTION: "UPDATE products SET option_read_at = :at WHERE item_no IN (:items)",
+}
+
 KEEP_RAW = """
 INSERT INTO product_raw_data (product_id, data_type, raw_hash, raw_json, created_at) VALUES (?, ?, ?, ?, ?)
 """
@@ -151,6 +157,14 @@ class SqlProducts(Repository):
 
     def count_unseen_since(self, seller_id: SellerId, since: datetime) -> int:
         return int(self._db.value(COUNT_UNSEEN_SINCE, {"seller_id": seller_id, "since": since}))
+
+
+class SqlReadTimes(Repository):
+    """Implements `catalog.ports.ReadTimes`."""
+
+    def note(self, part: PartType, items: Sequence[ItemNo], at: datetime) -> None:
+        if items:
+            self._db.run(NOTE_READ[part], {"at": at}, items=items)
 
 
 class SqlProductQueries(Repository):

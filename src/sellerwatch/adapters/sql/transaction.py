@@ -11,13 +11,16 @@ from sqlalchemy import Connection
 from sellerwatch.adapters.sql.activity import SqlActivity
 from sellerwatch.adapters.sql.agents import SqlAgents, SqlRemovedAgents, SqlUsageLog
 from sellerwatch.adapters.sql.audit import SqlAuditTrail
+from sellerwatch.adapters.sql.changes import SqlChanges
 from sellerwatch.adapters.sql.channels import SqlAttempts, SqlChannels
 from sellerwatch.adapters.sql.circuits import SqlCircuits
 from sellerwatch.adapters.sql.counts import SqlCounts
 from sellerwatch.adapters.sql.dashboard import SqlDashboard
+from sellerwatch.adapters.sql.day_metrics import SqlDayRows, SqlKeptDays
 from sellerwatch.adapters.sql.delivery_queue import SqlDeliveryQueue
 from sellerwatch.adapters.sql.due_times import SqlDueTimes
 from sellerwatch.adapters.sql.executions import SqlExecutionQueries, SqlExecutions, SqlRunNotes, SqlWorkers
+from sellerwatch.adapters.sql.freshness import SqlFreshness, SqlLateness
 from sellerwatch.adapters.sql.history import SqlHistory
 from sellerwatch.adapters.sql.idempotency_keys import SqlIdempotencyKeys
 from sellerwatch.adapters.sql.leases import SqlLeases
@@ -27,7 +30,7 @@ from sellerwatch.adapters.sql.outbox_queries import SqlOutboxQueries
 from sellerwatch.adapters.sql.overrides import SqlOverrides
 from sellerwatch.adapters.sql.permits import SqlPermits, SqlRequestWindows
 from sellerwatch.adapters.sql.pool_report import SqlPoolReport
-from sellerwatch.adapters.sql.products import SqlProductBodies, SqlProductQueries, SqlProducts
+from sellerwatch.adapters.sql.products import SqlProductBodies, SqlProductQueries, SqlProducts, SqlReadTimes
 from sellerwatch.adapters.sql.quarantine import SqlDrift, SqlHeldParts, SqlQuarantine, SqlRemovals
 from sellerwatch.adapters.sql.sellers import SqlSchedules, SqlSellers
 from sellerwatch.adapters.sql.statements import Db, open_db
@@ -56,6 +59,7 @@ class Transaction:
     execution_queries = table(SqlExecutionQueries)
     run_notes = table(SqlRunNotes)
     history = table(SqlHistory)
+    changes = table(SqlChanges)
     quarantine = table(SqlQuarantine)
     held_parts = table(SqlHeldParts)
     removals = table(SqlRemovals)
@@ -78,6 +82,7 @@ class Transaction:
     windows = table(SqlRequestWindows)
     pool_report = table(SqlPoolReport)
     products = table(SqlProducts)
+    read_times = table(SqlReadTimes)
     product_queries = table(SqlProductQueries)
     bodies = table(SqlProductBodies)
     channels = table(SqlChannels)
@@ -89,6 +94,10 @@ class Transaction:
     idempotency_keys = table(SqlIdempotencyKeys)
     counts = table(SqlCounts)
     dashboard = table(SqlDashboard)
+    freshness = table(SqlFreshness)
+    lateness = table(SqlLateness)
+    day_rows = table(SqlDayRows)
+    kept_days = table(SqlKeptDays)
     product_outbox = table(lambda db: SqlOutbox(db, OutboxKind.PRODUCT))
     scheduler_outbox = table(lambda db: SqlOutbox(db, OutboxKind.SCHEDULER))
 

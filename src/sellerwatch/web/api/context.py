@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 from fastapi import Request
 
 from sellerwatch.access.passwords import PasswordHasher
+from sellerwatch.compose.check_context import check_context_of
 from sellerwatch.compose.keys import open_passwords
 from sellerwatch.compose.service import open_session
+from sellerwatch.kernel.errors import Unavailable
 from sellerwatch.operations.session import OperationSession
+from sellerwatch.reports.service_state import CheckContext
+from sellerwatch.service.service import ProcessRole
 
 if TYPE_CHECKING:
     from sellerwatch.kernel.clock import Clock
@@ -19,6 +25,9 @@ if TYPE_CHECKING:
     from sellerwatch.service.service import Service
     from sellerwatch.settings.model import Settings
     from sellerwatch.web.api.credentials import Credentials
+
+#: Seconds in which the queue has to say how many dead letters it has.
+QUEUE_TIMEOUT = 2.0
 
 
 @dataclass(frozen=True)
@@ -46,6 +55,23 @@ class Parts:
     def quiet_session(self, actor: str = "api:nobody", language: str = "en") -> OperationSession:
         """Return a session whose commands do not wake the service: for requests that anybody may send."""
         return replace(self.session(actor, language), changed=_wake_nothing)
+
+    async def check_context(self) -> CheckContext:
+        """Return what checks go by that is not in the database. A queue that cannot be asked has no letters to show."""
+        service, letters = self.service, self.service.crawl.dead_letters
+        in_memory = service.store.commits is not None
+        count = None
+        if letters is not None:
+            with suppress(Unavailable, TimeoutError):
+                async with asyncio.timeout(QUEUE_TIMEOUT):
+                    count = await letters.count()
+        return check_context_of(
+            self.settings,
+            has_receiver=service.deliveries[0].has_receiver,
+            is_worker=in_memory and ProcessRole.WORKER in service.roles,
+            is_scheduler=in_memory and ProcessRole.SCHEDULER in service.roles,
+            dead_letters=count,
+        )
 
 
 def _wake_nothing() -> None:

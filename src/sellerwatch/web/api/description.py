@@ -30,6 +30,7 @@ TAGS = (
     ("products", "What was found, with its parts and its history."),
     ("outbox", "Events on their way to the product server."),
     ("agents", "The pool of identities."),
+    ("changes", "What changed: prices, stock, options, new and gone products."),
     ("quarantine", "Changes that wait for an operator."),
     ("removals", "Mass removals that wait for an operator."),
     ("schedules", "When each seller is crawled next."),

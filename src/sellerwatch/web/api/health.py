@@ -1,10 +1,11 @@
 """/actuator/health: liveness, readiness, and the state of each part.
 
 - Liveness (restart the process?) checks nothing but this process.
-- Readiness (send it work?) checks what every request needs: database, schema, free disk space, a worker with a
-  heartbeat, a scheduler that runs.
-- The whole (alert somebody?) also checks what is wrong although requests are answered: events that are not delivered, a
-  pool whose breaker is open, a marketplace that does not answer or is paused.
+- Readiness (send it work?) checks what this process needs for its own role: database, schema, free disk space, and the
+  loops that it runs itself. An `api` is ready without a worker.
+- The whole (alert somebody?) checks the service, by the registry of checks (`reports/checks.py`): whether any process
+  crawls and starts runs, events that are not delivered, a pool whose breaker is open, a marketplace that does not
+  answer or is paused.
 
 A part that cannot be read is down. Every caller sees up or down; a caller with a valid token sees the numbers too.
 """
@@ -13,22 +14,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
-from sellerwatch.agents.marketplace_status import MarketplaceStatusView, show_marketplace
-from sellerwatch.compose.database import disk_left, schema_head
-from sellerwatch.kernel.circuit import CircuitState
+from sellerwatch.compose.database import schema_head
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.errors import SellerwatchError
-from sellerwatch.reports.queries import read_service_health
-from sellerwatch.reports.service_counts import ServiceHealth
+from sellerwatch.reports.checks import ServicePart, service_part_names
+from sellerwatch.reports.queries import read_service_parts
 from sellerwatch.service.service import ProcessRole
 from sellerwatch.web.api.authorization import caller_of
 from sellerwatch.web.api.context import Parts, parts_of
@@ -42,11 +41,8 @@ T = TypeVar("T")
 
 #: A part that takes longer than this to answer is down.
 TIMEOUT = 5.0
-LEAST_DISK = 50_000_000
 #: The scheduler looks every 10 s at least; after this long without a look it hangs.
 SCHEDULER_SILENT = 30.0
-#: Intervals of the outbox after which a due event that was not sent is late.
-INTERVALS = 3
 
 
 class Status(StrEnum):
@@ -65,12 +61,11 @@ class Health(ResponseModel):
 
 
 @dataclass(frozen=True)
-class Finding:
-    """The state of one part. `ready`: no request can be served without it."""
+class PartHealth:
+    """The state of one part."""
 
     name: str
     up: bool
-    ready: bool = True
     details: dict[str, Any] = field(default_factory=dict)
 
 
@@ -86,16 +81,16 @@ router = APIRouter(prefix="/actuator/health", tags=["health"], route_class=Stric
 
 @router.get("", responses=_answers("Some part is down"), openapi_extra=OPTIONAL_TOKEN, response_model_exclude_none=True)
 async def health(request: Request, response: Response) -> Health:
-    """Every part, up or down; 503 when one is down."""
-    return await _answer(request, response, lambda finding: True)
+    """Every part of the service, up or down; 503 when one is down."""
+    return await _answer(request, response, find_all)
 
 
 @router.get(
     "/readiness", responses=_answers("Not ready"), openapi_extra=OPTIONAL_TOKEN, response_model_exclude_none=True
 )
 async def readiness(request: Request, response: Response) -> Health:
-    """Whether it can be given work: 503 when it cannot."""
-    return await _answer(request, response, lambda finding: finding.ready)
+    """Whether this process can do the work of its role: 503 when it cannot."""
+    return await _answer(request, response, find_own)
 
 
 @router.get("/liveness", responses=refusals(400, 413, 429, 500), response_model_exclude_none=True)
@@ -104,10 +99,9 @@ async def liveness() -> Health:
     return Health(status=Status.UP)
 
 
-async def _answer(request: Request, response: Response, chosen: Callable[[Finding], bool]) -> Health:
-    parts = parts_of(request)
+async def _answer(request: Request, response: Response, find: Callable[[Parts], Awaitable[list[PartHealth]]]) -> Health:
     has_token = await caller_of(request) is not None
-    found = [finding for finding in await find_all(parts) if chosen(finding)]
+    found = await find(parts_of(request))
     is_up = all(finding.up for finding in found)
     if not is_up:
         response.status_code = 503
@@ -120,32 +114,64 @@ async def _answer(request: Request, response: Response, chosen: Callable[[Findin
     )
 
 
-async def find_all(parts: Parts) -> list[Finding]:
-    """Check every part; nothing is cached."""
-    session = parts.session("health", "en")
-    health = await _read(session.ask(read_service_health, parts.service.crawl.visibility), "the database")
-    marketplace = await _read(session.ask(show_marketplace), "the state of the marketplace")
-    outside = await asyncio.gather(*(_outside(name, check) for name, check in parts.service.outside.items()))
-    # A part that is partly ours and partly another server's is up when both are.
+async def find_all(parts: Parts) -> list[PartHealth]:
+    """Check every part of the service; nothing is cached."""
+    found, outside = await asyncio.gather(
+        _service(parts),
+        asyncio.gather(*(_outside(name, check) for name, check in parts.service.outside.items())),
+    )
+    revision, service = found
     ours = [
-        Finding("database", health is not None),
-        _schema(health),
-        _disk(parts),
-        _worker(parts, health),
-        *((_scheduler(parts, health),) if parts.service.schedules else ()),
-        _outbox(parts, health),
-        _breaker(health),
-        _marketplace(marketplace),
+        PartHealth("database", service is not None),
+        _schema(revision),
+        *map(_part, service if service is not None else _unread(parts)),
     ]
-    others = {finding.name: finding for finding in outside}
-    both = [_together(finding, others.pop(finding.name, None)) for finding in ours]
-    return [*both, *others.values()]
+    return _joined([*ours, *_own_loops(parts), *outside])
 
 
-def _together(ours: Finding, other: Finding | None) -> Finding:
-    if other is None:
-        return ours
-    return Finding(ours.name, ours.up and other.up, ours.ready and other.ready, {**ours.details, **other.details})
+async def find_own(parts: Parts) -> list[PartHealth]:
+    """Check what this process needs for its own role."""
+    revision, service = await _service(parts)
+    disk = [part for part in service or () if part.name == "disk"]
+    return _joined(
+        [PartHealth("database", service is not None), _schema(revision), *map(_part, disk), *_own_loops(parts)]
+    )
+
+
+async def _service(parts: Parts) -> tuple[str | None, list[ServicePart] | None]:
+    session = parts.session("health", "en")
+    check_context = await parts.check_context()
+    found = await _read(session.ask(read_service_parts, check_context), "the database")
+    if found is None:
+        return None, None
+    revision, service = found
+    return revision, [part for part in service if _is_shown(parts, part.name)]
+
+
+def _unread(parts: Parts) -> list[ServicePart]:
+    """What cannot be told without the database is down."""
+    return [ServicePart(name, False, {}) for name in service_part_names() if name != "disk" and _is_shown(parts, name)]
+
+
+def _is_shown(parts: Parts, name: str) -> bool:
+    """Where others start the runs there is no scheduler to look at."""
+    return name != "scheduler" or parts.service.schedules
+
+
+def _joined(findings: Iterable[PartHealth]) -> list[PartHealth]:
+    """A part that is looked at in several places is up when it is up in all of them."""
+    by_name: dict[str, PartHealth] = {}
+    for one in findings:
+        other = by_name.get(one.name)
+        by_name[one.name] = (
+            one if other is None else PartHealth(one.name, one.up and other.up, {**other.details, **one.details})
+        )
+    return list(by_name.values())
+
+
+def _part(part: ServicePart) -> PartHealth:
+    shown = {name: stamp(value) if isinstance(value, datetime) else value for name, value in part.details.items()}
+    return PartHealth(part.name, part.is_up, shown)
 
 
 async def _read(answer: Coroutine[Any, Any, T], what: str) -> T | None:
@@ -157,77 +183,24 @@ async def _read(answer: Coroutine[Any, Any, T], what: str) -> T | None:
         return None
 
 
-def _schema(health: ServiceHealth | None) -> Finding:
+def _schema(current: str | None) -> PartHealth:
     head = schema_head()
-    current = None if health is None else health.revision
-    return Finding("schema", current == head, details={"current": current, "needed": head})
+    return PartHealth("schema", current == head, {"current": current, "needed": head})
 
 
-def _disk(parts: Parts) -> Finding:
-    try:
-        left = disk_left(parts.settings)
-    except OSError:
-        log.exception("the disk cannot be looked at")
-        return Finding("disk", up=False)
-    return Finding("disk", left is None or left >= LEAST_DISK, details={"freeBytes": left, "neededBytes": LEAST_DISK})
+def _own_loops(parts: Parts) -> Iterator[PartHealth]:
+    """The loops that this process runs: it has begun, and its scheduler has looked at the schedule lately."""
+    service = parts.service
+    if ProcessRole.WORKER in service.roles:
+        yield PartHealth("worker", service.begun.is_set() and not service.stop.is_set())
+    if ProcessRole.SCHEDULER in service.roles and service.schedules and service.store.commits is None:
+        turned = service.last_ended.get("start_due")
+        ago = None if turned is None else parts.clock.monotonic() - turned
+        is_up = ago is not None and ago < SCHEDULER_SILENT
+        yield PartHealth("scheduler", is_up, {"lastTurnSecondsAgo": None if ago is None else round(ago, 1)})
 
 
-def _worker(parts: Parts, health: ServiceHealth | None) -> Finding:
-    beat = None if health is None or health.beat_at is None else stamp(health.beat_at)
-    workers = 0 if health is None else health.workers
-    silent = parts.service.crawl.visibility.total_seconds()
-    return Finding(
-        "worker", workers > 0, details={"workers": workers, "lastBeatAt": beat, "silentAfterSeconds": silent}
-    )
-
-
-def _scheduler(parts: Parts, health: ServiceHealth | None) -> Finding:
-    """Our own scheduler by its last look, others by their heartbeats."""
-    if ProcessRole.SCHEDULER not in parts.service.roles:
-        schedulers = 0 if health is None else health.schedulers
-        return Finding("scheduler", schedulers > 0, details={"schedulers": schedulers})
-    turned = parts.service.last_ended.get("start_due")
-    ago = None if turned is None else parts.clock.monotonic() - turned
-    return Finding(
-        "scheduler",
-        ago is not None and ago < SCHEDULER_SILENT,
-        details={"lastTurnSecondsAgo": None if ago is None else round(ago, 1)},
-    )
-
-
-def _outbox(parts: Parts, health: ServiceHealth | None) -> Finding:
-    """Down where a due event is not sent for long. Without a receiver events wait, which is not an error."""
-    if health is None:
-        return Finding("outbox", up=False, ready=False)
-    now, delivery = parts.clock.now(), parts.service.deliveries[0]
-    lag = timedelta(0) if health.oldest_due is None else now - health.oldest_due
-    longest = timedelta(seconds=INTERVALS * parts.settings.outbox_interval_seconds)
-    details = {"lagSeconds": round(lag.total_seconds(), 1), "receiver": delivery.has_receiver}
-    return Finding("outbox", not delivery.has_receiver or lag <= longest, ready=False, details=details)
-
-
-def _breaker(health: ServiceHealth | None) -> Finding:
-    state = None if health is None else health.breaker
-    up = state is not None and state != CircuitState.OPEN
-    return Finding("breaker", up, ready=False, details={"state": state})
-
-
-def _marketplace(found: MarketplaceStatusView | None) -> Finding:
-    """Down while an endpoint does not answer or all requests are paused: products are not read then. The pause of one
-    seller does not count."""
-    if found is None:
-        return Finding("marketplace", up=False, ready=False)
-    state = "PAUSED" if found.paused else "OPEN" if found.away else "CLOSED"
-    details = {
-        "state": state,
-        "circuits": {each.endpoint.value: each.state.value for each in found.circuits},
-        "pausedBy": found.paused_by,
-        "pausedSellers": len(found.sellers),
-    }
-    return Finding("marketplace", state == "CLOSED", ready=False, details=details)
-
-
-async def _outside(name: str, check: Callable[[], Awaitable[object]]) -> Finding:
+async def _outside(name: str, check: Callable[[], Awaitable[object]]) -> PartHealth:
     """Check another server. Without it the API answers, but less work is done."""
     try:
         async with asyncio.timeout(TIMEOUT):
@@ -235,8 +208,8 @@ async def _outside(name: str, check: Callable[[], Awaitable[object]]) -> Finding
     except (SellerwatchError, TimeoutError) as refusal:
         problem = str(refusal) or f"no answer within {TIMEOUT:g} s"
         log.warning("health: a server cannot be used", extra={"part": name, "problem": problem})
-        return Finding(name, up=False, ready=False, details={"problem": problem})
-    return Finding(name, up=True, ready=False)
+        return PartHealth(name, up=False, details={"problem": problem})
+    return PartHealth(name, up=True)
 
 
 def _status(up: bool) -> Status:

@@ -9,15 +9,17 @@ A read that fails is a failed scrape (503), never zeros: Prometheus then says th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from sellerwatch.kernel.circuit import CircuitState
+from sellerwatch.reports.day_metrics import DELIVERY_BOUNDS, LATENCY_BOUNDS
 from sellerwatch.reports.queries import MetricsSnapshot, read_metrics
 from sellerwatch.web.api.authorization import Watcher
 from sellerwatch.web.api.context import Parts, parts_of
@@ -65,7 +67,7 @@ class Monitor(Collector):
         began = self._clock.monotonic()
         if self._cached is None or self._cached[0] <= began:
             session = parts.session("metrics", "en")
-            snapshot = await session.ask(read_metrics, session.pool)
+            snapshot = await session.ask(read_metrics, session.pool, ZoneInfo(parts.settings.timezone))
             now = self._clock.monotonic()
             self._cached = now + max(CACHE_SECONDS, CACHE_TIMES * (now - began)), snapshot
         return generate_latest(self._registry)
@@ -96,6 +98,16 @@ def _tables(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         for state in CircuitState
     }
     yield _gauge("marketplace_circuit", "1 for the state an endpoint's circuit is in.", ("endpoint", "state"), circuits)
+    states = {str(state): float(number) for state, number in snapshot.freshness.items()}
+    yield _gauge("sellers_by_freshness", "Sellers by how fresh they are.", ("state",), states)
+    yield _gauge("seller_fresh_share", "Share of a seller's products read in time.", ("seller",), snapshot.shares)
+    yield _gauge(
+        "seller_undelivered", "Events of a seller that wait for more than 60 s.", ("seller",), snapshot.undelivered
+    )
+    yield _histogram("request_seconds", "Requests to the marketplace.", snapshot.latency, LATENCY_BOUNDS, 1000)
+    yield _histogram(
+        "change_to_delivery_seconds", "From a change to its delivery.", snapshot.delivery, DELIVERY_BOUNDS, 1
+    )
     for name, help_text, value in (
         ("marketplace_paused", "1 while all requests to the marketplace are paused.", snapshot.marketplace.is_paused),
         ("marketplace_paused_sellers", "Sellers paused alone.", len(snapshot.marketplace.seller_pauses)),
@@ -133,6 +145,20 @@ def _gauge(
     family = GaugeMetricFamily(f"sellerwatch_{name}", help_text, labels=labels)
     for label, value in values.items():
         family.add_metric((label,) if isinstance(label, str) else label, value)
+    return family
+
+
+def _histogram(
+    name: str, help_text: str, buckets: Mapping[str, int], bounds: Sequence[int], per_second: int
+) -> HistogramMetricFamily:
+    """Days add up, so a bucket never falls. The sum of the values is not kept."""
+    total, found = 0, []
+    for bound in bounds:
+        total += buckets.get(str(bound), 0)
+        found.append((f"{bound / per_second:g}", total))
+    found.append(("+Inf", sum(buckets.values())))
+    family = HistogramMetricFamily(f"sellerwatch_{name}", help_text)
+    family.add_metric((), found, None)
     return family
 
 

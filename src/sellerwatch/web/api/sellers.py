@@ -12,7 +12,7 @@ from sellerwatch.kernel.ids import SellerId
 from sellerwatch.kernel.views import NumberedPageView
 from sellerwatch.operations import sellers as operations
 from sellerwatch.operations.sellers import DeactivatedSellerView, ListedSellerView, SellerDetailView
-from sellerwatch.reports.dashboard import FreshnessState
+from sellerwatch.reports.freshness import FreshnessState
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.sellers import commands
 from sellerwatch.sellers.commands import ChangedSellerView

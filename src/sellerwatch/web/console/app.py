@@ -7,6 +7,7 @@ from fastapi import FastAPI
 from sellerwatch.web.console import (
     agents,
     audit,
+    changes,
     dead_letters,
     executions,
     login,
@@ -34,6 +35,7 @@ ROUTERS = (
     tasks.router,
     dead_letters.router,
     products.router,
+    changes.router,
     trace.router,
     outbox.router,
     marketplace.router,

@@ -83,7 +83,7 @@ def _row(message: MessageView) -> tuple[tables.Cell, ...]:
         about if message.item_no is not None else tables.text(message.seller_id),
         tables.text(message.seller_id, seller_page(message.seller_id)),
         tables.pill(message.status),
-        tables.number(message.retry_count),
+        tables.number(message.attempts),
         tables.raw(message.error_message),
         tables.when(message.created_at),
         tables.when(message.sent_at),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from sellerwatch.reports.overview import AttentionKind, ServiceStatusView, Severity, service_status
+from sellerwatch.reports.checks import Severity
+from sellerwatch.reports.overview import ServiceStatusView, service_status
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Viewer
 from sellerwatch.web.console.rendering import PageRoute, show
@@ -13,36 +14,17 @@ from sellerwatch.web.console.tables import Table, seller_page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
-#: The page on which each kind is settled.
-PAGES = {
-    AttentionKind.RECEIVER_AWAY: "/outbox",
-    AttentionKind.ENDPOINTS_AWAY: "/#marketplace",
-    AttentionKind.POOL_BREAKER: "/agents",
-    AttentionKind.FAILED_EVENTS: "/outbox?status=FAILED",
-    AttentionKind.FAILED_SCHEDULES: "/schedules#failed",
-    AttentionKind.LOST_WORKERS: "/tasks?status=FAILED",
-    AttentionKind.MARKETPLACE_PAUSED: "/#marketplace",
-    AttentionKind.OUTBOX_PAUSED: "/outbox",
-    AttentionKind.SELLERS_PAUSED: "/#marketplace",
-    AttentionKind.QUARANTINE_CASES: "/quarantine?status=OPEN",
-    AttentionKind.HELD_REMOVALS: "/removals?status=HELD",
-    AttentionKind.FAILING_STARTS: "/executions?status=PENDING",
-    AttentionKind.PAUSED_RUNS: "/executions?status=RUNNING",
-    AttentionKind.FAILED_TASKS: "/tasks?status=FAILED",
-    AttentionKind.LATE_SELLERS: "/sellers?fresh=late",
-}
 TONES = {Severity.ERROR: "bad", Severity.WARNING: "warn"}
 
 
 @router.get("/")
 async def overview(visit: Viewer) -> Response:
-    has_receiver = visit.parts.service.deliveries[0].has_receiver
-    service = await visit.operations.ask(service_status, visit.operations.pool, has_receiver)
+    service = await visit.operations.ask(service_status, await visit.parts.check_context())
     return show(
         visit,
         "overview.html",
         service=service,
-        attention=[(PAGES[each.kind], TONES[each.severity], each.sentence) for each in service.attention],
+        attention=[(each.actions[0].page, TONES[each.severity], each.sentence) for each in service.attention],
         sellers=_sellers(service),
         blames=_blames(service),
         endpoints=_endpoints(service),
@@ -56,8 +38,8 @@ def _sellers(status: ServiceStatusView) -> Table:
         [
             (
                 tables.text(seller.name, seller_page(seller.seller_id)),
-                tables.pill(seller.state, "fresh"),
-                tables.when(seller.fresh_as_of),
+                tables.pill(seller.freshness.state, "fresh"),
+                tables.when(seller.freshness.oldest_part_at),
                 tables.said(f"every.{seller.interval.unit}", n=seller.interval.amount),
                 tables.when(seller.next_run_at),
                 tables.number(seller.total_product_count),

@@ -29,7 +29,7 @@ from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.texts import LANGUAGES
 from sellerwatch.web import sessions
 from sellerwatch.web.api.errors import InternalError, status_of, unreadable_request
-from sellerwatch.web.api.health import Finding, find_all
+from sellerwatch.web.api.health import PartHealth, find_all
 from sellerwatch.web.console.page_request import (
     FLASH,
     SAFE,
@@ -100,6 +100,7 @@ NAVIGATION = (
     ("executions", "/executions"),
     ("tasks", "/tasks"),
     ("products", "/products"),
+    ("changes", "/changes"),
     ("outbox", "/outbox"),
     ("agents", "/agents"),
     ("quarantine", "/quarantine"),
@@ -361,7 +362,7 @@ async def _down(request: Request) -> Response:
     visit = guest_of(request)
     try:
         sessions.read(visit.parts, request.cookies.get(sessions.COOKIE), visit.now)
-        findings: list[Finding] = await find_all(visit.parts)
+        findings: list[PartHealth] = await find_all(visit.parts)
     except Unauthenticated:
         findings = []
     response = show(visit, "down.html", status=503, findings=findings)

@@ -16,7 +16,7 @@ def took(run: ExecutionView) -> tables.Cell:
 RUNS: Columns[ListedExecutionView] = {
     "run": lambda run: tables.code(run.execution_id, f"/executions/{run.execution_id}"),
     "seller": lambda run: tables.text(run.seller_id, seller_page(run.seller_id)),
-    "status": lambda run: tables.pill(run.status),
+    "status": lambda run: tables.pill(run.shown_status),
     "progress": lambda run: tables.bar(run.ended_tasks, run.total_tasks_created),
     "failures": lambda run: tables.number(run.failed_tasks),
     "products": lambda run: tables.number(run.list_total),

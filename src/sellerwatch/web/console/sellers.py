@@ -15,7 +15,7 @@ from sellerwatch.kernel.ids import SellerId
 from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.operations import sellers as operations
 from sellerwatch.operations.sellers import ListedSellerView
-from sellerwatch.reports.dashboard import FreshnessState
+from sellerwatch.reports.freshness import FreshnessState
 from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
 from sellerwatch.sellers import commands
 from sellerwatch.sellers.seller import SellerStatus

@@ -27,7 +27,7 @@ TONES = {
     " PRODUCT_CREATED",
     "live": "RUNNING IN_PROGRESS SENDING PUBLISHED PRODUCT_UPDATED",
     "wait": "WAITING RETRY PENDING INCOMPLETE HALF_OPEN REMOVAL_PROOF never",
-    "warn": "SUSPENDED HELD OPEN late",
+    "warn": "SUSPENDED PAUSED HELD OPEN late incomplete",
     "bad": "FAILED BLOCKED REFUSED DELETED DOWN PRODUCT_DELETED",
 }
 _TONE_OF = {word: tone for tone, words in TONES.items() for word in words.split()}

@@ -1,0 +1,126 @@
+"""The feed of changes in SQL. A row names a change; its values are in the entry of the history that it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sellerwatch.adapters.sql.history import LONGEST_FIELD, read_changes
+from sellerwatch.adapters.sql.paging import PageQuery, read_page
+from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.catalog.changes import ChangeFilter, FoundProducts, ListedChange
+from sellerwatch.catalog.differences import ChangeKind
+from sellerwatch.catalog.product import ProductEvent
+from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId
+from sellerwatch.kernel.paging import Cursor, Page
+
+ROW = """
+SELECT c.id, c.item_no, p.name, c.seller_id, c.kind, c.field, h.event_type, h.changes, c.created_at, c.execution_id
+FROM changes c JOIN product_changes h ON h.id = c.history_id LEFT JOIN products p ON p.item_no = c.item_no
+WHERE c.id IN (:rows)
+"""
+
+# A product that is new in a run is not counted as changed too.
+FOUND = """
+SELECT COALESCE(SUM(is_new), 0), COALESCE(SUM(is_new = 0 AND is_gone = 0), 0), COALESCE(SUM(is_gone), 0) FROM (
+    SELECT MAX(kind = 'new') AS is_new, MAX(kind = 'gone') AS is_gone FROM changes
+    WHERE execution_id = :execution_id GROUP BY item_no) AS items
+"""
+
+# Both parts were read, nothing of them was left out, and nothing differed.
+UNCHANGED = """
+SELECT COUNT(*) FROM (
+    SELECT item_no FROM crawler_tasks WHERE execution_id = :execution_id AND item_no IS NOT NULL
+    GROUP BY item_no HAVING SUM(status = 'COMPLETED' AND note IS NULL) = 2) AS whole
+WHERE item_no NOT IN (SELECT item_no FROM changes WHERE execution_id = :execution_id)
+"""
+
+BY_KIND = """
+SELECT kind, COUNT(*) FROM changes
+WHERE seller_id = :seller_id AND created_at >= :since AND created_at < :until GROUP BY kind
+"""
+
+ITEMS = """
+SELECT DISTINCT item_no FROM changes WHERE execution_id = :execution_id AND kind IN (:kinds) ORDER BY item_no
+"""
+
+
+class SqlChanges:
+    """Implements `catalog.changes.Changes`."""
+
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def page(self, choice: ChangeFilter, cursor: Cursor | None, limit: int) -> Page[ListedChange]:
+        return read_page(self._db, _way(choice), ROW, _listed, cursor=cursor, limit=limit)
+
+    def found_by(self, execution_id: ExecutionId) -> FoundProducts:
+        given = {"execution_id": execution_id}
+        new, changed, gone = map(int, self._db.row(FOUND, given) or (0, 0, 0))
+        return FoundProducts(new, changed, gone, int(self._db.value(UNCHANGED, given)))
+
+    def count_by_kind(self, seller_id: SellerId, since: datetime, until: datetime) -> Mapping[ChangeKind, int]:
+        rows = self._db.rows(BY_KIND, {"seller_id": seller_id, "since": since, "until": until})
+        return {ChangeKind(kind): number for kind, number in rows}
+
+    def items_of(self, execution_id: ExecutionId, kinds: Sequence[ChangeKind]) -> Sequence[ItemNo]:
+        return [ItemNo(row[0]) for row in self._db.rows(ITEMS, {"execution_id": execution_id}, kinds=kinds)]
+
+
+def _way(choice: ChangeFilter) -> PageQuery:
+    """Go by the index of the run or of the seller; what neither serves is looked at row by row."""
+    kinds = {f"kind_{number}": str(kind) for number, kind in enumerate(choice.kinds)}
+    asked = {
+        "execution_id": choice.execution_id and "w.execution_id = :execution_id",
+        "seller_id": choice.seller_id and "w.seller_id = :seller_id",
+        "kind": kinds and f"w.kind IN ({', '.join(f':{name}' for name in kinds)})",
+        "item_no": choice.item_no and "w.item_no = :item_no",
+        "created_at": " AND ".join(_times(choice)),
+    }
+    only = {name: condition for name, condition in asked.items() if condition}
+    given: dict[str, Any] = {**_values(choice), **kinds}
+    if choice.execution_id is not None:
+        found_by = ["execution_id", *(["kind"] if len(kinds) == 1 else [])]
+        return PageQuery("changes", given, [only.pop(name) for name in found_by], only)
+    if choice.seller_id is not None:
+        found_by = ["seller_id", *(["kind"] if len(kinds) == 1 else []), "created_at"]
+        within = [only.pop(name) for name in found_by if name in only]
+        return PageQuery("changes", given, within, only, by_time=True)
+    return PageQuery("changes", given, (), only, since=choice.since)
+
+
+def _values(choice: ChangeFilter) -> dict[str, Any]:
+    return {
+        "execution_id": choice.execution_id,
+        "seller_id": choice.seller_id,
+        "item_no": choice.item_no,
+        "since": choice.since,
+        "until": choice.until,
+    }
+
+
+def _times(choice: ChangeFilter) -> Iterable[str]:
+    if choice.since is not None:
+        yield "w.created_at >= :since"
+    if choice.until is not None:
+        yield "w.created_at < :until"
+
+
+def _listed(row: AnyRow) -> ListedChange:
+    item_no, name, seller_id, kind, field, event, packed, at, execution_id = row
+    before = after = None
+    if ProductEvent(event) is ProductEvent.UPDATED:
+        found = next((change for change in read_changes(packed) if change.field[:LONGEST_FIELD] == field), None)
+        before, after = (None, None) if found is None else (found.before, found.after)
+    return ListedChange(
+        item_no=ItemNo(item_no),
+        name=name,
+        seller_id=SellerId(seller_id),
+        kind=ChangeKind(kind),
+        field=field,
+        before=before,
+        after=after,
+        at=at,
+        execution_id=None if execution_id is None else ExecutionId(execution_id),
+    )

@@ -1,0 +1,96 @@
+"""How fresh sellers are shown to be while the marketplace or the receiver is away."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+from tests.simulation.outages import HOUR, MINUTE, calm_settings, plan
+from tests.simulation.service_world import ServiceWorld, play
+
+from sellerwatch.kernel.failure import FailureCode
+from sellerwatch.kernel.ids import SellerId
+from sellerwatch.reports.freshness import FreshnessState, FreshnessView, freshness_views
+from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
+from sellerwatch.simulator.chaos import FaultKind
+from sellerwatch.simulator.product_server import ServerBehaviour, ServerMode
+
+HOURLY = CrawlingInterval(1, IntervalUnit.HOURS)
+ALERTS = "SELECT kind, subject_id FROM activity WHERE kind IN ('seller.late', 'seller.fresh') ORDER BY id"
+
+
+async def fresh(stage: ServiceWorld) -> dict[SellerId, FreshnessView]:
+    return await stage.store.read(lambda tx: freshness_views(tx, stage.clock.now(), "en"))
+
+
+async def states(stage: ServiceWorld) -> set[FreshnessState]:
+    return {each.state for each in (await fresh(stage)).values()}
+
+
+async def causes(stage: ServiceWorld) -> set[FailureCode | None]:
+    return {None if each.cause is None else each.cause.code for each in (await fresh(stage)).values()}
+
+
+async def alerts(stage: ServiceWorld) -> list[tuple[str, str]]:
+    return [tuple(row) for row in await stage.store.read(lambda tx: tx.db.rows(ALERTS))]
+
+
+def test_sellers_are_never_read_then_fresh_then_late_for_as_long_as_the_marketplace_is_away(
+    migrated_template: Path,
+) -> None:
+    async def story(stage: ServiceWorld) -> None:
+        sellers = await stage.register_all(every=HOURLY, due=stage.clock.now() + timedelta(minutes=10))
+        async with stage.serving(schedules=True):
+            await stage.clock.sleep(MINUTE)
+            assert await states(stage) == {FreshnessState.NEVER}
+            await stage.clock.sleep(3 * HOUR)
+            assert await states(stage) == {FreshnessState.FRESH}
+            assert {each.fresh_share for each in (await fresh(stage)).values()} == {1.0}
+            assert await alerts(stage) == []
+            plan(stage, FaultKind.ERROR, 3 * HOUR)
+            await stage.clock.sleep(2.5 * HOUR)
+            assert await states(stage) == {FreshnessState.LATE}
+            assert await causes(stage) == {FailureCode.CIRCUIT_OPEN}
+            assert {each.fresh_share for each in (await fresh(stage)).values()} == {0.0}
+            assert sorted(await alerts(stage)) == [("seller.late", seller) for seller in sorted(sellers)]
+            await stage.clock.sleep(2 * HOUR)
+            assert await states(stage) == {FreshnessState.FRESH}
+            assert sorted((await alerts(stage))[2:]) == [("seller.fresh", seller) for seller in sorted(sellers)]
+
+    play(migrated_template, story, settings=calm_settings(), sellers=2, products=20)
+
+
+def test_sellers_are_late_while_events_wait_for_more_than_a_minute(migrated_template: Path) -> None:
+    async def story(stage: ServiceWorld) -> None:
+        await stage.register_all(every=HOURLY, due=stage.clock.now())
+        stage.simulator.product_server.behave(ServerBehaviour(ServerMode.DOWN))
+        async with stage.serving(schedules=True):
+            await stage.clock.sleep(10 * MINUTE)
+            found = await fresh(stage)
+            assert {(each.state, each.fresh_share, each.undelivered) for each in found.values()} == {
+                (FreshnessState.LATE, 1.0, 20)
+            }
+            assert await causes(stage) == {FailureCode.RECEIVER_AWAY}
+            stage.simulator.product_server.behave(ServerBehaviour())
+            await stage.clock.sleep(10 * MINUTE)
+            assert await states(stage) == {FreshnessState.FRESH}
+            assert [kind for kind, _ in await alerts(stage)] == ["seller.late"] * 2 + ["seller.fresh"] * 2
+
+    play(migrated_template, story, settings=calm_settings(), sellers=2, products=20)
+
+
+def test_products_whose_parts_could_not_be_read_make_a_seller_incomplete(migrated_template: Path) -> None:
+    async def story(stage: ServiceWorld) -> None:
+        await stage.register_all(every=HOURLY, due=stage.clock.now())
+        product = stage.simulator.world.listing(stage.sellers[0])[0]
+        plan(stage, FaultKind.WITHOUT_MODULE, 3 * HOUR, endpoint="detail", item_no=product)
+        async with stage.serving(schedules=True):
+            await stage.clock.sleep(30 * MINUTE)
+            one, other = (await fresh(stage)).values()
+            assert (one.state, one.fresh_share) == (FreshnessState.INCOMPLETE, 0.95)
+            assert one.cause is not None
+            assert one.cause.code is FailureCode.UNREADABLE
+            assert other.state is FreshnessState.FRESH
+            assert await alerts(stage) == []
+
+    play(migrated_template, story, settings=calm_settings(), sellers=2, products=20)
