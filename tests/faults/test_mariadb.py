@@ -10,6 +10,7 @@ import pytest
 from tests.conftest import migrated_database
 from tests.servers import MariaDb, running
 from tests.simulated_service import settings_of, simulated_service, simulator_of
+from tests.waiting import PATIENCE
 from tests.world import StoreWorld
 
 from sellerwatch.adapters.sql import mysql
@@ -25,7 +26,6 @@ from sellerwatch.service.service import Service
 from sellerwatch.settings.model import Settings
 from sellerwatch.simulator.simulator import Simulator
 
-PATIENCE = 60.0
 COMPLETED = "SELECT COUNT(*) FROM crawler_tasks WHERE status = 'COMPLETED'"
 
 
