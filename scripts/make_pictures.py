@@ -126,7 +126,7 @@ def terminal() -> None:
 
 
 def console() -> None:
-    """A hostile marketplace, so that there is something to see: agents that rest, tasks that failed, versions."""
+    """A hostile marketplace, so that there is something to see: suspended agents, failed tasks, versions."""
     command = [str(Path(sys.executable).parent / "sellerwatch"), "demo", "--sellers", "5", "--products", "500"]
     command += ["--profile", "hostile", "--changes", "60"]
     with tempfile.TemporaryFile("w+") as said:
@@ -169,20 +169,29 @@ def _look(page: Page, password: str) -> None:
     _keep(page, "run")
     page.goto("/agents?sort=health")
     _keep(page, "agents")
-    while True:
-        page.goto("/outbox?event=PRODUCT_UPDATED")
-        changed = page.locator("#table-messages tbody a[href^='/products/']")
-        if changed.count():
-            break
-        page.wait_for_timeout(2000)
-    changed.first.click()
-    page.locator("#versions-title").scroll_into_view_if_needed()
+    _open_changed_product(page)
     _keep(page, "product")
     page.get_by_role("button", name="한국어").click()
     page.get_by_role("button", name="다크").click()
     page.get_by_role("link", name="왜?").first.click()
     expect(page.locator(".pulse")).to_have_text("실시간")
     _keep(page, "why")
+
+
+def _open_changed_product(page: Page, field: str = "prices.selling", limit: float = 120) -> None:
+    """Open the page of a product whose last change is one that anybody understands: its price."""
+    until, seen = time.monotonic() + limit, set[str]()
+    while time.monotonic() < until:
+        page.goto("/outbox?event=PRODUCT_UPDATED")
+        links = page.locator("#table-messages tbody a[href^='/products/']")
+        addresses = [link.get_attribute("href") or "" for link in links.all()]
+        for address in (each for each in dict.fromkeys(addresses) if each not in seen):
+            seen.add(address)
+            page.goto(address)
+            if page.locator("table.diff tr", has_text=field).count():
+                return
+        page.wait_for_timeout(2000)
+    raise SystemExit(f"no product changed its {field}")
 
 
 def _keep(page: Page, name: str) -> None:

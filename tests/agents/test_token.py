@@ -39,7 +39,7 @@ def test_anything_else_is_no_token_and_the_refusal_shows_nothing_of_it(sealed: s
     assert isinstance(refusal.value, Invalid)
     assert refusal.value.code == "INVALID_TOKEN"
     assert refusal.value.facts == {"problem": problem}
-    assert str(refusal.value) == f"That is not a sealed token: {problem}."
+    assert str(refusal.value) == f"This is not an encrypted token: {problem}."
     assert refusal.value.__cause__ is None
     assert refusal.value.__suppress_context__ or refusal.value.__context__ is None
 

@@ -22,11 +22,6 @@ anew brake charge dance deed desk door draw glance hungry ill known luck mine of
 sitting standing story tale telling terms those told turn turnstile whoever
 """
 DIALECT = frozenset(_DIALECT.split())
-#: Names that two classes may share, each with its reason.
-SHARED_NAMES = {
-    "Desk": "is on its way out with the last surfaces that talk to a transaction",
-    "Started": "is on its way out with the last surfaces that talk to a transaction",
-}
 
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
 
@@ -77,7 +72,7 @@ def unexplained(found: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def shared(classes: Iterable[str]) -> list[str]:
-    return sorted(name for name, number in Counter(classes).items() if number > 1 and name not in SHARED_NAMES)
+    return sorted(name for name, number in Counter(classes).items() if number > 1)
 
 
 def all_classes() -> list[str]:

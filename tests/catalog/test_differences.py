@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -35,7 +35,7 @@ def test_the_example_of_the_specification() -> None:
     before = with_options(an_option(4134224619, stock=1))
     prices = Prices(normal=1075000, selling=590000, discount=545600, rate=49)
     after = whole_of(list_facts(), detail_facts(prices=prices), option_facts(an_option(4134224619, stock=0)))
-    assert [change.on_the_wire() for change in differences(before, after)] == [
+    assert [asdict(change) for change in differences(before, after)] == [
         {"field": "prices.selling", "before": 600000, "after": 590000},
         {"field": "options[4134224619].stock", "before": 1, "after": 0},
     ]

@@ -47,7 +47,7 @@ def test_they_are_read_with_any_spaces_and_in_any_case_of_ignore() -> None:
     ],
 )
 def test_one_that_cannot_be_followed_is_refused_by_name(text: str, problem: str) -> None:
-    with pytest.raises(InvalidPolicy, match="is no field policy") as refusal:
+    with pytest.raises(InvalidPolicy, match="is not a field policy") as refusal:
         parse_policies(text)
     assert problem in str(refusal.value)
     assert refusal.value.policy in text

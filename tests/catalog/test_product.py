@@ -158,8 +158,8 @@ def test_an_event_that_is_not_due_is_refused(product: Product, event: ProductEve
         product.announce(event, LATER)
     assert isinstance(refusal.value, Conflict)
     assert refusal.value.code == "EVENT_OUT_OF_ORDER"
-    where = f"it is {product.state} at version {product.version}"
-    assert str(refusal.value) == f"{event} of item {ITEM} is not due: {where}."
+    where = f"the product is {product.state} at version {product.version}"
+    assert str(refusal.value) == f"The event {event} of item {ITEM} is out of order: {where}."
 
 
 @pytest.mark.parametrize("product", [a_product(), a_complete_product(version=1)])
@@ -187,4 +187,4 @@ def test_a_return_forgets_the_runs_that_lacked_it() -> None:
 def test_another_sellers_item_is_left_alone() -> None:
     error = ForeignProduct(item_no=ItemNo(7), seller_id=SELLER, owner="seller_9")
     assert isinstance(error, Conflict)
-    assert str(error) == "Item 7 belongs to the seller seller_9, not to seller_12345; it is left alone."
+    assert str(error) == "Item 7 belongs to the seller seller_9, not to seller_12345; it is not changed."

@@ -186,7 +186,7 @@ def test_a_product_whose_last_task_is_cancelled_is_announced_as_far_as_it_is_kno
         tx.tasks.add([option])
         run = tx.executions.get(execution_id())
         assert run is not None
-        tx.executions.save(run.add_tasks(1, NOW))
+        tx.executions.save(run.record(NOW, added=1))
 
     office.do(crawled)
     office.said("executions", "cancel", execution_id(), "--yes")

@@ -275,8 +275,8 @@ def test_every_command_speaks_korean(several: CliWorld) -> None:
     assert "최종 실패한 메시지 뒤에서 1건 대기" in said("status")
     assert "대상 3건의 메시지 3건을 폐기하게 됩니다." in said("discard", "--all-failed", "--dry-run")
     assert "메시지 1건을 재전송합니다." in said("replay", FIRST)
-    assert "일시 정지했습니다." in said("pause")
-    assert "일시 정지(cli:" in said("status")
+    assert "일시 중지했습니다." in said("pause")
+    assert "일시 중지(cli:" in said("status")
     assert "재개했습니다." in said("resume")
 
 

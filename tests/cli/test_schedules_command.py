@@ -11,7 +11,7 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.schedules.interval import CrawlingInterval
-from sellerwatch.schedules.missed import LONGEST_SPREAD
+from sellerwatch.schedules.next_run import LONGEST_SPREAD
 
 from .cli_world import NOW, SELLER, CliWorld
 from .conftest import refused

@@ -19,7 +19,7 @@ from sellerwatch.crawling.task import TaskStatus
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.schedules.interval import CrawlingInterval
-from sellerwatch.schedules.missed import tick
+from sellerwatch.schedules.next_run import tick
 from sellerwatch.schedules.schedule import Schedule
 
 from .cli_world import NAME, NOW, SELLER, CliWorld, execution_id, task_id, task_number

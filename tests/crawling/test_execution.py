@@ -50,19 +50,19 @@ def test_an_empty_seller_completes_at_once() -> None:
 
 
 def test_list_pages_reveal_more_tasks() -> None:
-    assert running(1).add_tasks(1000, NOW).total_tasks_created == 1001
+    assert running(1).record(NOW, added=1000).total_tasks_created == 1001
 
 
 def test_a_run_is_over_when_completed_and_failed_make_the_total_failures_or_not() -> None:
-    execution = running(2).complete_task(NOW)
+    execution = running(2).record(NOW, completed=1)
     assert execution.status is RUNNING
-    over = execution.fail_task(LATER)
+    over = execution.record(LATER, failed=1)
     assert (over.status, over.completed_at, over.completed_tasks, over.failed_tasks) == (COMPLETED, LATER, 1, 1)
     assert not over.is_open
 
 
 def test_a_run_whose_every_task_failed_is_completed_all_the_same() -> None:
-    assert running(1).fail_task(NOW).status is COMPLETED
+    assert running(1).record(NOW, failed=1).status is COMPLETED
 
 
 def test_a_page_that_ends_and_reveals_tasks_in_one_sum_does_not_end_the_run() -> None:
@@ -107,18 +107,18 @@ def test_more_ends_than_tasks_are_loud(extra: dict[str, int]) -> None:
     ("act", "problem"),
     [
         pytest.param(lambda: running(2).complete(LATER), "tasks of it are open", id="complete-with-open-tasks"),
-        pytest.param(lambda: an_execution().add_tasks(1, LATER), "it is over", id="add-to-pending"),
-        pytest.param(lambda: running(0).add_tasks(1, LATER), "it is over", id="add-to-completed"),
+        pytest.param(lambda: an_execution().record(LATER, added=1), "it is over", id="add-to-pending"),
+        pytest.param(lambda: running(0).record(LATER, added=1), "it is over", id="add-to-completed"),
         pytest.param(
-            lambda: running(1).fail(a_failure(), NOW).add_tasks(1, LATER), "it is over", id="add-to-cancelled"
+            lambda: running(1).fail(a_failure(), NOW).record(LATER, added=1), "it is over", id="add-to-cancelled"
         ),
         pytest.param(
-            lambda: running(1).fail_task(NOW).reopen_tasks(2),
+            lambda: running(1).record(NOW, failed=1).reopen_tasks(2),
             "2 tasks cannot be reopened of 1 failed",
             id="reopen-more",
         ),
         pytest.param(
-            lambda: running(1).fail_task(NOW).reopen_tasks(0),
+            lambda: running(1).record(NOW, failed=1).reopen_tasks(0),
             "0 tasks cannot be reopened of 1 failed",
             id="reopen-none",
         ),
@@ -144,7 +144,7 @@ def test_a_run_for_which_no_task_could_be_made_fails_from_pending() -> None:
 
 
 def test_a_cancelled_run_fails_and_still_counts_the_tasks_that_end_after_it() -> None:
-    execution = running(3).complete_task(NOW).fail(a_failure(), LATER).record(LATER, completed=1, failed=1)
+    execution = running(3).record(NOW, completed=1).fail(a_failure(), LATER).record(LATER, completed=1, failed=1)
     assert (execution.status, execution.completed_at) == (FAILED, LATER)
     assert (execution.completed_tasks, execution.failed_tasks) == (2, 1)
 
@@ -159,21 +159,23 @@ def test_settling_a_run_with_open_tasks_does_nothing() -> None:
     assert running(2).settle(LATER) == running(2)
 
 
-@pytest.mark.parametrize("ended", [running(1).fail_task(NOW), running(1).fail(a_failure(), NOW).fail_task(NOW)])
+@pytest.mark.parametrize(
+    "ended", [running(1).record(NOW, failed=1), running(1).fail(a_failure(), NOW).record(NOW, failed=1)]
+)
 def test_reopening_a_task_of_a_finished_run_sets_it_running_again(ended: Execution) -> None:
     again = ended.reopen_tasks(1)
     assert (again.status, again.failed_tasks, again.completed_at, again.failure) == (RUNNING, 0, None, None)
-    assert again.complete_task(LATER).status is COMPLETED
+    assert again.record(LATER, completed=1).status is COMPLETED
 
 
 def test_a_run_that_is_running_again_has_no_deadline_any_more() -> None:
     # It lies in the past: the run would fail at once for what an operator asked for.
-    ended = an_execution(deadline_at=LATER).start(1, NOW).fail_task(NOW)
+    ended = an_execution(deadline_at=LATER).start(1, NOW).record(NOW, failed=1)
     assert ended.reopen_tasks(1).deadline_at is None
 
 
 def test_reopening_a_task_of_a_running_run_only_counts_it_back() -> None:
-    again = running(2).fail_task(NOW).reopen_tasks(1)
+    again = running(2).record(NOW, failed=1).reopen_tasks(1)
     assert (again.status, again.failed_tasks) == (RUNNING, 0)
 
 
@@ -212,4 +214,4 @@ def test_a_seller_has_at_most_one_run_going_and_the_caller_is_told_which() -> No
     error = CrawlInProgress(seller_id=SELLER, execution_id=execution_id())
     assert isinstance(error, Conflict)
     assert error.code == "CRAWL_IN_PROGRESS"
-    assert str(error) == f"The seller {SELLER} is being crawled already, by execution {execution_id()}."
+    assert str(error) == f"The seller {SELLER} is already being crawled, by execution {execution_id()}."

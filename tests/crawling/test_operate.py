@@ -45,7 +45,7 @@ from sellerwatch.marketplaces.mustit.client import MustitMarketplace
 from sellerwatch.operations.sellers import deactivate_seller
 from sellerwatch.outbox import commands as outbox_commands
 from sellerwatch.outbox.commands import MessageAction
-from sellerwatch.schedules.missed import spread, tick
+from sellerwatch.schedules.next_run import spread, tick
 from sellerwatch.sellers import commands as seller_commands
 from sellerwatch.sellers.seller import SellerInactive, SellerNotFound, SellerStatus
 from sellerwatch.simulator.simulator import Simulator

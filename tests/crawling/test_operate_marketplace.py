@@ -101,9 +101,9 @@ async def test_a_pause_and_its_end_alert_operators(store: SqlStore) -> None:
 async def test_pausing_twice_is_refused_and_names_who_paused(store: SqlStore) -> None:
     await pause(store)
     await pause(store, ONE)
-    with pytest.raises(MarketplaceAlreadyPaused, match=f"paused already, by {ME}"):
+    with pytest.raises(MarketplaceAlreadyPaused, match=f"already paused, by {ME}"):
         await pause(store)
-    with pytest.raises(SellerAlreadyPaused, match=f"seller {ONE} are paused already, by {ME}"):
+    with pytest.raises(SellerAlreadyPaused, match=f"seller {ONE} are already paused, by {ME}"):
         await pause(store, ONE)
 
 

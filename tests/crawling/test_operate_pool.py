@@ -166,7 +166,7 @@ async def test_a_removed_agent_with_requests_in_its_window_gets_no_fresh_budget_
     def add(tx: Transaction, text: str, after: timedelta) -> AddedAgentView:
         return commands.add_agent(tx, context(after), rules(), text)
 
-    with pytest.raises(RemovedLately, match="add it after 2026-11-15 07:05:05 UTC"):
+    with pytest.raises(RemovedLately, match="Add it after 2026-11-15 07:05:05 UTC"):
         await inline_store.transact(partial(add, text=strings[1], after=HOUR))
     await inline_store.transact(partial(add, text=strings[2], after=SECOND))
     assert (await inline_store.transact(partial(add, text=strings[1], after=HOUR + MINUTE))).budget.left == 80

@@ -97,4 +97,4 @@ def test_the_refusal_names_the_pattern(task_type: TaskType, pattern: str) -> Non
     assert isinstance(refusal.value, Invalid)
     assert refusal.value.code == "INVALID_REQUEST_URL"
     assert refusal.value.facts == {"given": "/wrong", "task_type": task_type, "pattern": pattern}
-    assert str(refusal.value) == f"'/wrong' is not a request of the type {task_type}: it must hold {pattern}."
+    assert str(refusal.value) == f"'/wrong' is not a request of the type {task_type}: it must contain {pattern}."

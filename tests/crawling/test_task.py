@@ -94,7 +94,7 @@ def test_a_third_retry_is_refused() -> None:
     assert isinstance(refusal.value, Conflict)
     assert refusal.value.code == "RETRIES_SPENT"
     assert refusal.value.facts == {"task_id": task_id(), "retries": 2}
-    assert str(refusal.value) == f"The task {task_id()} has spent its 2 retries; an operator can reopen it."
+    assert str(refusal.value) == f"The task {task_id()} has used its 2 retries; an operator can retry it."
 
 
 @pytest.mark.parametrize(("retries", "may"), [(0, False), (1, True)])

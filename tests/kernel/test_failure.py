@@ -11,7 +11,7 @@ from tests.builders import NOW
 from sellerwatch.crawling.task import TaskNote
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.failure import BLAME, LONGEST_FACT, Blame, Failure, FailureCode, failure_columns
-from sellerwatch.kernel.failure_view import failure_counts_view, failure_view, note_view
+from sellerwatch.kernel.failure_view import failure_view, note_view
 from sellerwatch.kernel.wording import (
     failure_text,
     note_text,
@@ -111,13 +111,6 @@ def test_a_failure_as_json_has_the_sentence_in_the_language_and_the_value_beside
     value = {"code": "SERVER_ERROR", "blame": "MARKETPLACE", "facts": {"status": 503}, "at": stamp(NOW)}
     assert failure_view(UNWELL, "ko") == {"errorMessage": "마켓플레이스 응답 503: 서버 오류입니다.", "failure": value}
     assert failure_view(None, "en") == {"errorMessage": None, "failure": None}
-    (counted,) = failure_counts_view([(UNWELL, 3)], "en")
-    assert counted == {
-        "code": "SERVER_ERROR",
-        "blame": "MARKETPLACE",
-        "message": "The marketplace answered 503: an error on its side.",
-        "count": 3,
-    }
 
 
 def test_a_note_has_a_code_unless_an_earlier_version_wrote_it_as_a_sentence() -> None:

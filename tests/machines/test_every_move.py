@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
-from tests.machines import spec
-from tests.machines.moves import QUICK
+from hypothesis.stateful import RuleBasedStateMachine
 from tests.machines.test_agent_machine import AgentMachine
 from tests.machines.test_circuit_machine import CircuitMachine
 from tests.machines.test_execution_machine import ExecutionMachine
 from tests.machines.test_message_machine import MessageMachine
 from tests.machines.test_product_machine import ProductMachine
 from tests.machines.test_seller_machine import SellerMachine
-from tests.machines.test_tables import DONE_BY, NOUNS
 from tests.machines.test_task_machine import TaskMachine
 
 from sellerwatch.agents.agent import Agent
@@ -91,33 +87,6 @@ def test_every_move_of_a_noun_is_made_by_its_machine_with_every_argument(noun: t
     assert moves_of(noun), "it has none: it needs no machine"
     source = Path(__file__).with_name(MACHINES[noun]).read_text("utf-8")
     assert missing_from(source, noun) == set()
-
-
-@pytest.mark.parametrize("noun", spec.ALL)
-def test_every_move_is_made_from_every_state_that_allows_it(noun: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that seldom walks far proves nothing: what it really did is counted."""
-    made = Counter[tuple[str, str]]()
-    kind, machine = NOUNS[noun], MACHINE_OF[noun]
-
-    def counted(move: str) -> Callable[..., Any]:
-        method = getattr(kind, move)
-
-        def count(value: Any, *args: Any, **given: Any) -> Any:
-            after = method(value, *args, **given)
-            made[state_of(value), move] += 1
-            return after
-
-        return count
-
-    for move in {DONE_BY.get((noun, verb), verb) for _, verb in spec.ALL[noun]}:
-        monkeypatch.setattr(kind, move, counted(move))
-    run_state_machine_as_test(machine, settings=QUICK)
-    wanted = {(state, DONE_BY.get((noun, verb), verb)) for state, verb in spec.ALL[noun] if (noun, verb) != BY_ITSELF}
-    assert {move: made[move] for move in wanted if made[move] < OFTEN} == {}
-
-
-def state_of(value: Any) -> str:
-    return str(value.state if hasattr(value, "state") else value.status)
 
 
 def test_a_move_that_is_left_out_or_lacks_an_argument_is_found() -> None:

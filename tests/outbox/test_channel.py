@@ -176,7 +176,7 @@ def test_people_hear_when_a_receiver_goes_down_and_when_it_is_back_and_not_in_be
 def test_a_paused_channel_lets_nothing_leave_until_it_is_resumed() -> None:
     paused = FLOWING.pause("cli:minji", NOW)
     assert (paused.is_paused, slots(paused, NOW + HOUR)) == (True, 0)
-    with pytest.raises(OutboxPaused, match="paused already, by cli:minji"):
+    with pytest.raises(OutboxPaused, match="already paused, by cli:minji"):
         paused.pause("cli:jun", NOW)
     assert paused.resume(NOW) == FLOWING
     with pytest.raises(NothingToResume):

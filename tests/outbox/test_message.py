@@ -97,7 +97,9 @@ def test_the_fifth_failed_try_is_the_last() -> None:
     assert isinstance(refusal.value, Conflict)
     assert refusal.value.code == "TRIES_SPENT"
     assert refusal.value.facts == {"outbox_id": outbox_id(), "tries": 5}
-    assert str(refusal.value) == f"The message {outbox_id()} has failed for good after 5 tries; replay or discard it."
+    assert (
+        str(refusal.value) == f"The message {outbox_id()} has failed for good after 5 attempts; replay or discard it."
+    )
 
 
 def test_the_number_of_tries_is_a_setting() -> None:

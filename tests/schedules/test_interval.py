@@ -59,7 +59,7 @@ def test_any_other_unit_is_refused(unit: str) -> None:
         CrawlingInterval.parse(1, unit)
     assert refusal.value.code == "UNKNOWN_UNIT"
     assert refusal.value.facts == {"given": unit}
-    assert str(refusal.value) == f"The unit of an interval is DAYS or HOURS, not '{unit}'."
+    assert str(refusal.value) == f"The unit of an interval must be DAYS or HOURS, not '{unit}'."
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from sellerwatch.kernel.errors import IllegalMove
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.schedules.interval import CrawlingInterval
-from sellerwatch.schedules.missed import starts_at
+from sellerwatch.schedules.next_run import starts_at
 from sellerwatch.schedules.queries import IntervalView
 from sellerwatch.schedules.schedule import ScheduleStatus
 from sellerwatch.sellers import commands

@@ -40,7 +40,7 @@ from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.failure import Blame, FailureCode
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.schedules.interval import CrawlingInterval
-from sellerwatch.schedules.missed import starts_at
+from sellerwatch.schedules.next_run import starts_at
 from sellerwatch.service.service import Service
 from sellerwatch.simulator.chaos import FaultKind
 from sellerwatch.simulator.rng import seeded_rng

@@ -14,7 +14,7 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.kernel.failure import FailureCode
 from sellerwatch.schedules.interval import CrawlingInterval
-from sellerwatch.schedules.missed import spread
+from sellerwatch.schedules.next_run import spread
 from sellerwatch.schedules.schedule import Schedule
 
 HOURLY = CrawlingInterval.of_hours(1)

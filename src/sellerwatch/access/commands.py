@@ -14,13 +14,7 @@ from sellerwatch.oversight.record_audit import record_audit
 
 
 def add_user(
-    tx: UsersTx,
-    context: OperationContext,
-    name: str,
-    role: Role,
-    password_hash: str,
-    must_change: bool = False,
-    dry_run: bool = False,
+    tx: UsersTx, context: OperationContext, name: str, role: Role, password_hash: str, must_change: bool = False
 ) -> UserView:
     """Add a user."""
     if tx.users.get(name) is not None:
@@ -28,47 +22,36 @@ def add_user(
     now = context.now
     version = int((now - VERSIONS_BEGIN).total_seconds())
     user = User(name, role, password_hash, now, now, must_change, version)
-    if not dry_run:
-        tx.users.add(user)
-        _record(tx, context, "user.add", name, None, user)
+    tx.users.add(user)
+    _record(tx, context, "user.add", name, None, user)
     return UserView.of(user)
 
 
-def remove_user(tx: UsersTx, context: OperationContext, name: str, dry_run: bool = False) -> UserView:
+def remove_user(tx: UsersTx, context: OperationContext, name: str) -> UserView:
     """Remove a user; tokens and log-ins of that user are invalid at once."""
     user = find_user(tx, name)
-    if not dry_run:
-        tx.users.remove(name)
-        _record(tx, context, "user.remove", name, user, None)
+    tx.users.remove(name)
+    _record(tx, context, "user.remove", name, user, None)
     return UserView.of(user)
 
 
 def set_password(
-    tx: UsersTx,
-    context: OperationContext,
-    name: str,
-    password_hash: str,
-    must_change: bool = False,
-    dry_run: bool = False,
+    tx: UsersTx, context: OperationContext, name: str, password_hash: str, must_change: bool = False
 ) -> UserView:
     """Set the password of a user; tokens and log-ins from before are invalid at once."""
-    changed = {"password_hash": password_hash, "must_change": must_change}
-    return _change(tx, context, "user.password", name, changed, dry_run)
+    return _change(tx, context, "user.password", name, {"password_hash": password_hash, "must_change": must_change})
 
 
-def set_role(tx: UsersTx, context: OperationContext, name: str, role: Role, dry_run: bool = False) -> UserView:
+def set_role(tx: UsersTx, context: OperationContext, name: str, role: Role) -> UserView:
     """Set the role of a user; tokens and log-ins from before are invalid at once."""
-    return _change(tx, context, "user.role", name, {"role": role}, dry_run)
+    return _change(tx, context, "user.role", name, {"role": role})
 
 
-def _change(
-    tx: UsersTx, context: OperationContext, action: str, name: str, changed: dict[str, Any], dry_run: bool
-) -> UserView:
+def _change(tx: UsersTx, context: OperationContext, action: str, name: str, changed: dict[str, Any]) -> UserView:
     before = find_user(tx, name)
     after = replace(before, version=before.version + 1, updated_at=context.now, **changed)
-    if not dry_run:
-        tx.users.save(after)
-        _record(tx, context, action, name, before, after)
+    tx.users.save(after)
+    _record(tx, context, action, name, before, after)
     return UserView.of(after)
 
 

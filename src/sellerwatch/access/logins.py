@@ -125,8 +125,8 @@ def admit_login(tx: UsersTx, context: OperationContext, attempt: LoginAttempt) -
 
 
 def clear_failures(tx: UsersTx, _: OperationContext, attempt: LoginAttempt) -> None:
-    """After the right password: clear the count of the user. The address only gets this attempt back, or somebody who
-    has one password could guess others without waits."""
+    """After the right password: clear the failures of the user. Of the address only this attempt is taken back, else
+    one known password would let it guess others without waits."""
     by_user, by_address = attempt.keys
     tx.logins.clear(by_user)
     tx.logins.forgive(by_address)

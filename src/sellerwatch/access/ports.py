@@ -20,7 +20,6 @@ class Users(Protocol):
 
     def everyone(self) -> Sequence[User]:
         """Return all users by name."""
-        ...
 
     def add(self, user: User) -> None: ...
 
@@ -40,11 +39,9 @@ class Logins(Protocol):
 
     def forgive(self, key: bytes) -> None:
         """Count one failure less."""
-        ...
 
     def forget(self, before: datetime, limit: int) -> int:
         """Delete at most `limit` counts without a failure since then, and return how many."""
-        ...
 
 
 class UsersTx(AuditTx, Protocol):
@@ -66,15 +63,12 @@ class IdempotencyKeys(Protocol):
 
     def release(self, claim: KeyClaim) -> None:
         """Delete the key, as if it had never been used."""
-        ...
 
     def is_alive(self, worker_id: WorkerId, heartbeat_after: datetime) -> bool:
         """Return whether a process has a heartbeat after that time."""
-        ...
 
     def forget(self, before: datetime, limit: int) -> int:
         """Delete at most `limit` keys claimed before then, and return how many."""
-        ...
 
 
 class IdempotencyTx(Protocol):

@@ -11,6 +11,7 @@ from enum import StrEnum
 from sellerwatch.agents.agent import Agent, AgentStatus
 from sellerwatch.agents.circuit import Circuit
 from sellerwatch.kernel.circuit import CircuitState
+from sellerwatch.kernel.views import View
 
 #: Ages by which tokens are counted; one is renewed after an hour.
 AGES = (
@@ -100,8 +101,8 @@ class AgentDetails:
         return next((name for name, age in AGES if now - self.token_issued_at < age), "older")
 
 
-@dataclass(frozen=True, slots=True)
-class CircuitEvent:
+@dataclass(frozen=True)
+class CircuitEventView(View):
     """One line of a circuit's history."""
 
     at: datetime

@@ -76,4 +76,3 @@ class Client(Protocol):
 
     async def open_session(self, user_agent: str, now: datetime) -> Session | Answer:
         """A new guest session, or the answer that gave none."""
-        ...

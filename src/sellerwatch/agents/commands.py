@@ -24,7 +24,7 @@ from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.errors import Conflict, Invalid
 from sellerwatch.kernel.ids import UserAgentId
 from sellerwatch.kernel.operations import OperationContext
-from sellerwatch.kernel.views import About, View
+from sellerwatch.kernel.views import About, View, shared_fields
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.oversight.record_audit import record_audit
 
@@ -69,14 +69,7 @@ class ChangedAgentView(View):
 
     @classmethod
     def of(cls, agent: Agent) -> ChangedAgentView:
-        return cls(
-            agent.user_agent_id,
-            agent.user_agent,
-            agent.status,
-            agent.health_score,
-            agent.suspended_until,
-            agent.reason,
-        )
+        return cls(agent_id=agent.user_agent_id, **shared_fields(cls, agent))
 
 
 @dataclass(frozen=True)

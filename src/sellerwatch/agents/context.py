@@ -52,11 +52,9 @@ class PoolTools(Protocol):
     @property
     def is_paused(self) -> bool:
         """Whether a person has paused all requests to the marketplace."""
-        ...
 
     def rest(self, asked: timedelta | None = None) -> timedelta:
         """Length of a suspension: AGENT_SUSPENSION_SECONDS, or Retry-After if longer, plus up to 10 % jitter."""
-        ...
 
 
 class PoolEffects(Protocol):
@@ -64,16 +62,13 @@ class PoolEffects(Protocol):
 
     def mark_permit(self, permit: Permit) -> None:
         """Remember the highest permit outside the database, before anything of it is sent."""
-        ...
 
     def tell(self, notices: Sequence[Notice]) -> None:
         """Alert people; after the transaction."""
-        ...
 
     async def transact_answer(self, work: Callable[[AgentsTx], Observed], now: datetime) -> Observed:
         """Run a transaction that writes an answer. What the outage that it began or ended means for tasks and runs is
         done in the same transaction."""
-        ...
 
 
 class PoolContext(PoolTools, PoolEffects, Protocol):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from operator import attrgetter
 
 from sellerwatch.agents.agent import Outcome
 from sellerwatch.agents.endpoints import Endpoint
@@ -65,8 +66,9 @@ def observe(
     concerned = sorted({seen.endpoint for seen in observations if _concerns(seen, circuits[seen.endpoint])})
     if not concerned:
         return NOTHING_SEEN
+    in_order = sorted(observations, key=attrgetter("at"))
     found = [
-        _move(tx, endpoint, sorted((o for o in observations if o.endpoint is endpoint), key=_when), rules, now)
+        _move(tx, endpoint, [seen for seen in in_order if seen.endpoint is endpoint], rules, now)
         for endpoint in concerned
     ]
     return Observed(
@@ -95,10 +97,6 @@ def _end_time_away(tx: AgentsTx, now: datetime) -> datetime | None:
             times.append(circuit.away_since)
             tx.marketplace.save(replace(circuit, away_since=None), now)
     return min(times, default=None)
-
-
-def _when(seen: Observation) -> datetime:
-    return seen.at
 
 
 def _move(

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from sellerwatch.agents.agent import Agent
-from sellerwatch.agents.agent_status import AgentDetails, CircuitEvent
+from sellerwatch.agents.agent_status import AgentDetails, CircuitEventView
 from sellerwatch.agents.breaker import Breaker
 from sellerwatch.agents.circuit import Circuit
 from sellerwatch.agents.endpoints import Endpoint
@@ -18,6 +18,7 @@ from sellerwatch.agents.pool import Candidate, Grant, Lending
 from sellerwatch.agents.token import Token
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.ids import SellerId, TaskId, UserAgentId, WorkerId
+from sellerwatch.kernel.views import View
 from sellerwatch.oversight.ports import AuditTx
 
 
@@ -82,8 +83,8 @@ class StoredAgent:
     token_expires_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class LastHour:
+@dataclass(frozen=True)
+class LastHourView(View):
     """What an agent did in the last hour, from the usage log."""
 
     requests: int
@@ -97,11 +98,9 @@ class Agents(Protocol):
 
     def candidates(self, at: Moment) -> Sequence[Candidate]:
         """Return the AVAILABLE agents whose window does not count as full, with budget, circuit and token."""
-        ...
 
     def tally(self) -> tuple[int, int]:
         """Return how many are AVAILABLE, and how many there are."""
-        ...
 
     def get_rows(self, rows: Sequence[int]) -> dict[int, Agent]: ...
 
@@ -109,7 +108,6 @@ class Agents(Protocol):
 
     def add(self, agent: Agent, limits: Limits) -> bool:
         """Return False when there is an agent with that user-agent string already."""
-        ...
 
     def remove(self, row: int) -> None: ...
 
@@ -117,11 +115,9 @@ class Agents(Protocol):
 
     def rested(self, now: datetime) -> dict[int, Agent]:
         """Return the SUSPENDED agents whose suspension has ended."""
-        ...
 
     def new_day(self) -> int:
         """Set the number of requests of the day to 0; return how many agents had any."""
-        ...
 
 
 class RemovedAgents(Protocol):
@@ -131,7 +127,6 @@ class RemovedAgents(Protocol):
 
     def removed_at(self, user_agent: str) -> datetime | None:
         """Return when an agent with this user-agent string was last removed with requests in its window."""
-        ...
 
     def forget(self, user_agent: str) -> None: ...
 
@@ -139,13 +134,12 @@ class RemovedAgents(Protocol):
 class UsageLog(Protocol):
     """One entry for each request: as which agent it was made and how it ended."""
 
-    def last_hour(self, row: int, now: datetime) -> LastHour: ...
+    def last_hour(self, row: int, now: datetime) -> LastHourView: ...
 
     def add(self, uses: Sequence[UsageEntry]) -> None: ...
 
     def forget(self, before: datetime, limit: int) -> int:
         """Delete at most `limit` entries from before that time; return how many were deleted."""
-        ...
 
 
 class Tokens(Protocol):
@@ -157,29 +151,23 @@ class Tokens(Protocol):
 
     def reject(self, token_rows: Sequence[int]) -> None:
         """Throw away tokens that the marketplace refused; the next token of each agent counts as their replacement."""
-        ...
 
     def accept(self, token_rows: Sequence[int]) -> None:
         """Record that the marketplace accepted these replacements."""
-        ...
 
     def due(self, now: datetime, limit: int) -> Sequence[tuple[int, UserAgentId, str]]:
         """Return rows, ids and user agents of agents whose token is to be renewed before it expires."""
-        ...
 
     def put_off(self, row: int, until: datetime) -> None:
         """Count a failed renewal and try again at that time."""
-        ...
 
     def sealed(self) -> Sequence[tuple[int, UserAgentId, Token]]:
         """Return every active token, to be sealed with another key."""
-        ...
 
     def reseal(self, token_row: int, token: Token) -> None: ...
 
     def drop_unknown(self, key_ids: Sequence[str]) -> int:
         """Throw away tokens that are sealed with none of these keys; return how many."""
-        ...
 
 
 class Circuits(Protocol):
@@ -189,11 +177,9 @@ class Circuits(Protocol):
 
     def save(self, before: Mapping[int, Circuit], after: Mapping[int, Circuit], now: datetime) -> None:
         """Save what changed, and an event for each change and failure."""
-        ...
 
     def set_rules(self, failures: int, timeout: timedelta) -> None:
         """Set how many failures in a row open a circuit, and for how long."""
-        ...
 
     def breaker(self) -> Breaker: ...
 
@@ -209,36 +195,28 @@ class Permits(Protocol):
 
     def answer(self, numbers: Sequence[int], at: Moment) -> frozenset[int]:
         """Record answers and return which permits were unanswered until now: only those are charged."""
-        ...
 
     def give_back(self, permits: Sequence[Permit]) -> None:
         """Delete permits for which no byte was sent; their slots are free again."""
-        ...
 
     def answer_lapsed(self, beat_before: datetime, at: Moment) -> int:
         """Count unanswered permits of workers without a heartbeat as answered now, and return how many; an earlier time
         could allow too many requests."""
-        ...
 
     def answer_all_of(self, worker_id: WorkerId, at: Moment) -> None:
         """Count all permits of a worker that stops as answered now."""
-        ...
 
     def answer_of(self, worker_id: WorkerId, task_ids: Sequence[TaskId], at: Moment) -> None:
         """Count a worker's permits for these tasks as answered now."""
-        ...
 
     def expire(self, at: Moment, limits: Limits) -> None:
         """Free the slots whose window has passed."""
-        ...
 
     def still_open(self, numbers: Sequence[int]) -> frozenset[int]:
         """Return which of these are not answered yet."""
-        ...
 
     def unanswered(self) -> int:
         """Return the number of requests under way, of all processes."""
-        ...
 
 
 class RequestWindows(Protocol):
@@ -246,32 +224,25 @@ class RequestWindows(Protocol):
 
     def set_limits(self, limits: Limits, at: Moment) -> None:
         """Adjust every budget to new limits. Requests in the window stay counted."""
-        ...
 
     def enter_boot(self, at: Moment, limits: Limits) -> int:
         """Count permits of earlier boots as answered when this boot began, which they are at least as old as; no wall
         clock is read. Return how many there were."""
-        ...
 
     def next_free_us(self, limits: Limits) -> int | None:
         """Return when the next slot of any agent comes free, by the boot's clock; None when none is answered yet."""
-        ...
 
     def counted_permits(self) -> Sequence[CountedPermit]:
         """Return every permit in a window, for a limiter that has lost its state."""
-        ...
 
     def last_departure_us(self) -> int:
         """Return the last departure of any agent, by the boot's clock."""
-        ...
 
     def highest(self) -> int:
         """Return the highest number of a permit that was ever given, deleted ones included."""
-        ...
 
     def fill(self, at: Moment, limits: Limits) -> None:
         """Make every window count as full for one window, because the earlier requests are not known."""
-        ...
 
     def full_until_us(self) -> int | None: ...
 
@@ -290,11 +261,9 @@ class MarketplaceState(Protocol):
 
     def circuits(self) -> Mapping[Endpoint, MarketplaceCircuit]:
         """Return the circuit of every endpoint, without locking it."""
-        ...
 
     def hold(self, endpoint: Endpoint, now: datetime) -> MarketplaceCircuit:
         """Return a circuit and lock it until commit."""
-        ...
 
     def save(self, circuit: MarketplaceCircuit, now: datetime) -> None: ...
 
@@ -302,11 +271,9 @@ class MarketplaceState(Protocol):
 
     def pause(self, seller_id: SellerId | None, by: str, now: datetime) -> bool:
         """Return False when it is paused already."""
-        ...
 
     def resume(self, seller_id: SellerId | None) -> bool:
         """Return False when it is not paused."""
-        ...
 
 
 class PoolReport(Protocol):
@@ -314,15 +281,12 @@ class PoolReport(Protocol):
 
     def agents(self) -> Sequence[StoredAgent]:
         """Return every agent in the order of its number."""
-        ...
 
     def standings(self, at: Moment, limits: Limits) -> Sequence[AgentDetails]:
         """Return every agent in the order of its number, its window as the next claim will find it."""
-        ...
 
-    def circuit_events(self, row: int, limit: int) -> Sequence[CircuitEvent]:
+    def circuit_events(self, row: int, limit: int) -> Sequence[CircuitEventView]:
         """Return the history of an agent's circuit, newest first."""
-        ...
 
 
 class AgentsTx(Protocol):
@@ -383,11 +347,9 @@ class Limiter(Protocol):
     @property
     def looks_ahead(self) -> bool:
         """Whether `reserve` decides and needs the candidates; else `lend` decides alone."""
-        ...
 
     async def begin(self) -> None:
         """Take over, when a process starts, what the database counts."""
-        ...
 
     async def reserve(
         self, candidates: Sequence[Candidate], wanted: int, limits: Limits, host: Host, now: datetime
@@ -403,26 +365,21 @@ class Limiter(Protocol):
         at: Moment,
     ) -> Lending:
         """Lend agents, inside the transaction that writes the permits."""
-        ...
 
     async def reserve_visit(self, host: Host) -> Reservation:
         """As `reserve`, for a visit to the token page: only the host's limits count."""
-        ...
 
     def lend_visit(self, tx: AgentsTx, ahead: Reservation, host: Host, at: Moment) -> Lending:
         """As `lend`, for a visit: one grant for `VISITOR`, or none."""
-        ...
 
     async def settle(self, ahead: Reservation, permits: Sequence[Permit]) -> None: ...
 
     async def answered(self, permits: Iterable[tuple[int, int]]) -> None:
         """Record answers by the agents' rows and the numbers of their permits. It never fails: what cannot be recorded
         now counts as under way until it can."""
-        ...
 
     async def tend(self) -> int:
         """Find permits that count as under way and are not any more; return how many."""
-        ...
 
 
 class Sealer(Protocol):

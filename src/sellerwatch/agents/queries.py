@@ -9,15 +9,15 @@ from typing import Annotated
 
 from sellerwatch.agents.agent import Agent, AgentNotFound, AgentStatus
 from sellerwatch.agents.agent_name import AgentName
-from sellerwatch.agents.agent_status import AgentDetails, UnavailableCause
+from sellerwatch.agents.agent_status import AgentDetails, CircuitEventView, UnavailableCause
 from sellerwatch.agents.limit_settings import LimitSettings
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.pool_rules import PoolRules
-from sellerwatch.agents.ports import PoolTx, StoredAgent
+from sellerwatch.agents.ports import LastHourView, PoolTx, StoredAgent
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.ids import UserAgentId
 from sellerwatch.kernel.operations import OperationContext
-from sellerwatch.kernel.views import About, View
+from sellerwatch.kernel.views import About, View, shared_fields
 from sellerwatch.oversight.queries import AuditEntryView
 from sellerwatch.texts import say
 
@@ -112,12 +112,9 @@ class AgentView(View):
         if issued_at is not None:
             token = TokenDatesView(issued_at, details.token_expires_at, int((now - issued_at).total_seconds()))
         return cls(
+            **shared_fields(cls, agent),
             agent_id=agent.user_agent_id,
             number=details.row,
-            user_agent=agent.user_agent,
-            status=agent.status,
-            health_score=agent.health_score,
-            reason=agent.reason,
             why=_why(details, now, language),
             why_code=details.unavailable_cause(now),
             back_at=details.back_at(now),
@@ -125,17 +122,7 @@ class AgentView(View):
             circuit=AgentCircuitView(circuit.state, circuit.failure_count, circuit.probe_at()),
             token=token,
             token_age=details.token_age(now),
-            requests_per_day=agent.requests_per_day,
-            usage_count=agent.usage_count,
-            success_count=agent.success_count,
-            failure_count=agent.failure_count,
-            issue_failures=agent.issue_failures,
             too_many_last_hour=details.too_many,
-            last_used_at=agent.last_used_at,
-            suspended_at=agent.suspended_at,
-            suspended_until=agent.suspended_until,
-            created_at=agent.created_at,
-            updated_at=agent.updated_at,
         )
 
 
@@ -144,22 +131,6 @@ class AgentListView(View):
     """Every agent, in the order of their numbers."""
 
     content: Sequence[AgentView]
-
-
-@dataclass(frozen=True)
-class LastHourView(View):
-    requests: int
-    succeeded: int
-    too_many: int
-    average_ms: int | None
-
-
-@dataclass(frozen=True)
-class CircuitEventView(View):
-    at: datetime
-    event_type: str
-    from_state: str | None
-    to_state: str | None
 
 
 @dataclass(frozen=True)
@@ -181,13 +152,11 @@ def list_agents(tx: PoolTx, context: OperationContext, rules: PoolRules, status:
 def show_agent(tx: PoolTx, context: OperationContext, rules: PoolRules, name: AgentName) -> AgentDetailView:
     """Show an agent: what it did in the last hour, what keeps it from working, and when it is back."""
     stored = find_agent(tx, name)
-    hour = tx.usage_log.last_hour(stored.row, context.now)
-    events = tx.pool_report.circuit_events(stored.row, LAST_EVENTS)
     entries = tx.audit.newest(limit=LAST_EVENTS, subject_type="agent", subject_id=stored.agent.user_agent_id)
     return AgentDetailView(
         **vars(agent_view(tx, context, limits_in_force(tx, rules), stored.row)),
-        last_hour=LastHourView(hour.requests, hour.succeeded, hour.too_many, hour.average_ms),
-        circuit_events=[CircuitEventView(e.at, e.event_type, e.from_state, e.to_state) for e in events],
+        last_hour=tx.usage_log.last_hour(stored.row, context.now),
+        circuit_events=tx.pool_report.circuit_events(stored.row, LAST_EVENTS),
         audit=[AuditEntryView.of(entry) for entry in entries],
     )
 

@@ -49,9 +49,6 @@ class Change:
     before: Any
     after: Any
 
-    def on_the_wire(self) -> dict[str, Any]:
-        return {"field": self.field, "before": self.before, "after": self.after}
-
     @property
     def general_field(self) -> str:
         """The field without option numbers, so that products can be counted by it: `options[].stock`."""

@@ -71,17 +71,14 @@ class Products(Protocol):
 
     def note_listed(self, products: Iterable[Product]) -> None:
         """Save only when and in which run these products were listed."""
-        ...
 
     def list_counts(self, seller_id: SellerId, execution_id: ExecutionId) -> ListCounts: ...
 
     def missing(self, seller_id: SellerId, execution_id: ExecutionId) -> Sequence[Product]:
         """Return products that had an event, are not deleted, and are not on the list of this run."""
-        ...
 
     def unseen_since(self, seller_id: SellerId, since: datetime, limit: int) -> Sequence[Product]:
         """Return products that had an event, are not deleted, and were on no list since then."""
-        ...
 
     def count_unseen_since(self, seller_id: SellerId, since: datetime) -> int: ...
 
@@ -91,7 +88,6 @@ class ProductQueries(Protocol):
 
     def complete_after(self, row: int, seller_id: SellerId | None, limit: int) -> Sequence[tuple[int, Product]]:
         """Return the next complete products behind a row, each with its row."""
-        ...
 
     def page(
         self,
@@ -103,7 +99,6 @@ class ProductQueries(Protocol):
         search: str | None = None,
     ) -> Page[Product]:
         """Return the next products behind a cursor, first seen first. `search` is a part of the name in any case."""
-        ...
 
     def count(self, seller_id: SellerId | None = None, state: ProductState | None = None) -> int: ...
 
@@ -119,21 +114,17 @@ class ProductBodies(Protocol):
         self, product_ids: Sequence[ProductId], part: PartType | None = None
     ) -> dict[ProductId, dict[PartType, bytes]]:
         """Return the newest body of each part, or of this one."""
-        ...
 
     def bodies_of(self, product_id: ProductId, part: PartType | None, limit: int) -> Sequence[StoredBody]:
         """Return stored bodies, newest first."""
-        ...
 
     def old_raws(self, before: datetime, limit: int) -> Sequence[int]:
         """Return the rows of bodies older than that which have a newer one of their part."""
-        ...
 
     def forget_raws(self, rows: Sequence[int]) -> int: ...
 
     def body_hashes(self, items: Sequence[ItemNo]) -> dict[PartKey, str]:
         """Return the hashes of the bodies that the parts of these products were last read from."""
-        ...
 
     def keep_body_hashes(self, hashes: Mapping[PartKey, str]) -> None: ...
 
@@ -165,7 +156,6 @@ class History(Protocol):
 
     def of_product(self, product_id: ProductId, limit: int | None = None) -> Sequence[HistoryEntry]:
         """Return the entries, oldest first; with a limit the last ones."""
-        ...
 
 
 class Quarantine(Protocol):
@@ -181,11 +171,9 @@ class Quarantine(Protocol):
         self, *, seller_id: SellerId | None, status: CaseStatus | None, cursor: Cursor | None, limit: int
     ) -> Page[Case]:
         """Return the next entries behind a cursor, newest first."""
-        ...
 
     def pending_runs(self) -> Sequence[ExecutionId]:
         """Return the runs with pending parts."""
-        ...
 
 
 class HeldParts(Protocol):
@@ -193,35 +181,28 @@ class HeldParts(Protocol):
 
     def held(self, items: Sequence[ItemNo]) -> dict[PartKey, HeldPart]:
         """Return the held parts of these products, without bodies."""
-        ...
 
     def pending(self, execution_id: ExecutionId, part: PartType | None) -> Sequence[HeldPart]:
         """Return the pending parts of a run, with bodies."""
-        ...
 
     def of_case(self, case_id: CaseId, after: ItemNo, limit: int) -> Sequence[HeldPart]:
         """Return the parts held under a case with an item number above `after`, in that order, with bodies."""
-        ...
 
     def items_of_case(self, case_id: CaseId, limit: int) -> Sequence[ItemNo]:
         """Return the first item numbers held under a case."""
-        ...
 
     def count_held(self, case_ids: Sequence[CaseId]) -> dict[CaseId, int]: ...
 
     def put(self, parts: Iterable[HeldPart]) -> None:
         """Save held parts; each replaces an earlier one of the same part."""
-        ...
 
     def free(self, keys: Iterable[PartKey]) -> None: ...
 
     def free_case(self, case_id: CaseId) -> int:
         """Delete what is held under a case; return how many parts that were."""
-        ...
 
     def drop(self, case_id: CaseId) -> int:
         """Delete the bodies held under a case and keep their hashes; return how many parts that were."""
-        ...
 
 
 class Removals(Protocol):
@@ -237,7 +218,6 @@ class Removals(Protocol):
         self, *, seller_id: SellerId | None, status: RemovalStatus | None, cursor: Cursor | None, limit: int
     ) -> Page[Removal]:
         """Return the next entries behind a cursor, newest first."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from sellerwatch.catalog.differences import Change, ChangeKind
 from sellerwatch.catalog.ports import HistoryEntry, StoredBody
 from sellerwatch.catalog.product import NAMES, PartName, PartType, Product, ProductEvent, ProductState
 from sellerwatch.catalog.quarantine import HeldPart, HeldStatus
-from sellerwatch.kernel.views import About, View
+from sellerwatch.kernel.views import About, View, shared_fields
 from sellerwatch.outbox.message import Message, MessageStatus
 
 
@@ -43,8 +43,7 @@ class ProductView(View):
 
 def product_fields(product: Product, data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a `ProductView` from a product and its productData."""
-    fields = {name: getattr(product, name) for name in ProductView.__dataclass_fields__ if hasattr(product, name)}
-    prices = data.get("prices") or {}
+    fields, prices = shared_fields(ProductView, product), data.get("prices") or {}
     return fields | {"name": data.get("name"), "selling_price": prices.get("selling"), "stock": data.get("stock")}
 
 
@@ -64,8 +63,7 @@ class ProductEventView(View):
 
     @classmethod
     def of(cls, message: Message, held_by: str | None) -> ProductEventView:
-        names = cls.__dataclass_fields__.keys() - {"held_by"}
-        return cls(**{name: getattr(message, name) for name in names}, held_by=held_by)
+        return cls(held_by=held_by, **shared_fields(cls, message))
 
 
 @dataclass(frozen=True)
@@ -82,15 +80,7 @@ class HeldPartView(View):
 
     @classmethod
     def of(cls, held: HeldPart) -> HeldPartView:
-        return cls(
-            item_no=held.item_no,
-            part=held.part,
-            status=held.status,
-            case_id=held.case_id,
-            execution_id=held.execution_id,
-            hash=held.hash,
-            held_since=held.created_at,
-        )
+        return cls(held_since=held.created_at, **shared_fields(cls, held))
 
 
 @dataclass(frozen=True)

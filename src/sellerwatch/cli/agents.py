@@ -60,7 +60,7 @@ def list_(
         if as_json:
             print_view(found)
         else:
-            agents_output.print_agents(found.content, status, at.now, at.texts(TEXTS))
+            agents_output.print_agents(found.content, status, at.texts(TEXTS))
 
 
 @app.command()
@@ -74,10 +74,7 @@ def show(agent: AgentArgument, as_json: AsJson = False) -> None:
     name = AgentName.parse(session.text(agent))
     with session.command_session() as at:
         found = at.ask(queries.show_agent, at.operations.pool, name)
-        if as_json:
-            print_view(found)
-        else:
-            agents_output.print_agent(found, at.now, at.texts(TEXTS))
+        at.show(found, agents_output.print_agent, TEXTS, as_json=as_json)
 
 
 @app.command()
@@ -90,10 +87,7 @@ def status(as_json: AsJson = False) -> None:
     """
     with session.command_session() as at:
         found = at.ask(pool_status.pool_status, at.operations.pool)
-        if as_json:
-            print_view(found)
-        else:
-            agents_output.print_pool(found, at.now, at.texts(TEXTS))
+        at.show(found, agents_output.print_pool, TEXTS, as_json=as_json)
 
 
 @app.command()

@@ -8,14 +8,51 @@ from datetime import datetime
 from sellerwatch.agents.agent import AgentStatus
 from sellerwatch.agents.agent_status import EXPIRED
 from sellerwatch.agents.pool_status import PoolStatusView
-from sellerwatch.agents.queries import AgentDetailView, AgentView, LastHourView
+from sellerwatch.agents.ports import LastHourView
+from sellerwatch.agents.queries import AgentDetailView, AgentView
 from sellerwatch.cli import session
 from sellerwatch.cli.output import print_facts, print_table
 from sellerwatch.cli.session import say
+from sellerwatch.cli.tables import Columns, print_views
 from sellerwatch.cli.texts import Texts
 
 
-def print_pool(pool: PoolStatusView, now: datetime, text: Texts) -> None:
+def _token(agent: AgentView, text: Texts) -> str | None:
+    if agent.token is None:
+        return None
+    return text("expired") if agent.token_age == EXPIRED else text.ago(agent.token.issued_at)
+
+
+def _back(agent: AgentView, text: Texts) -> str | None:
+    if agent.status is AgentStatus.BLOCKED:
+        return text("back.unblocked")
+    if agent.suspended_until is not None and agent.suspended_until <= text.now:
+        return text("back.maintenance")
+    if agent.back_at is None:
+        return None if agent.why is None else text("back.answered")
+    return _when(agent.back_at, text)
+
+
+def _when(time: datetime | None, text: Texts) -> str:
+    if time is None:
+        return text("unknown")
+    return text("now") if time <= text.now else f"{text.ago(time)} ({time:%H:%M:%S} UTC)"
+
+
+AGENTS: Columns[AgentView] = {
+    "number": lambda agent, _: agent.number,
+    "status": lambda agent, _: agent.status,
+    "health": lambda agent, _: agent.health_score,
+    "budget": lambda agent, _: f"{agent.budget.used}/{agent.budget.limit}",
+    "circuit": lambda agent, _: agent.circuit.state,
+    "token": _token,
+    "last_used": lambda agent, text: text.ago(agent.last_used_at) or text("never"),
+    "why": lambda agent, _: session.short(agent.why),
+    "back": _back,
+}
+
+
+def print_pool(pool: PoolStatusView, text: Texts) -> None:
     health, budget, circuits = pool.health_score_stats, pool.budget, pool.circuits
     share = 100 * budget.used / budget.limit if budget.limit else 0.0
     counts = {
@@ -38,7 +75,7 @@ def print_pool(pool: PoolStatusView, now: datetime, text: Texts) -> None:
                 text("pool.circuits", closed=closed, open=circuits.open, half_open=circuits.half_open),
             ),
             (text("fact.breaker"), pool.breaker.state),
-            (text("fact.next_free"), _when(pool.next_free_at, now, text)),
+            (text("fact.next_free"), _when(pool.next_free_at, text)),
         ]
     )
     print_table(
@@ -68,29 +105,12 @@ def _print_warnings(pool: PoolStatusView, text: Texts) -> None:
         say(text("pool.blocked"), "dim")
 
 
-def print_agents(agents: Sequence[AgentView], status: AgentStatus | None, now: datetime, text: Texts) -> None:
-    print_table(
-        text("list.title", n=len(agents)),
-        text.columns("number", "status", "health", "budget", "circuit", "token", "last_used", "why", "back"),
-        [
-            (
-                agent.number,
-                agent.status,
-                agent.health_score,
-                f"{agent.budget.used}/{agent.budget.limit}",
-                agent.circuit.state,
-                _token(agent, now, text),
-                text.ago(agent.last_used_at, now) or text("never"),
-                session.short(agent.why),
-                _back(agent, now, text),
-            )
-            for agent in agents
-        ],
-        empty=text("list.empty") if status is None else text("list.none_found", status=status),
-    )
+def print_agents(agents: Sequence[AgentView], status: AgentStatus | None, text: Texts) -> None:
+    empty = text("list.empty") if status is None else text("list.none_found", status=status)
+    print_views(text("list.title", n=len(agents)), agents, AGENTS, text, empty=empty)
 
 
-def print_agent(agent: AgentDetailView, now: datetime, text: Texts) -> None:
+def print_agent(agent: AgentDetailView, text: Texts) -> None:
     circuit = str(agent.circuit.state)
     if agent.circuit.failure_count:
         circuit = text("show.failures", state=circuit, n=agent.circuit.failure_count)
@@ -101,28 +121,28 @@ def print_agent(agent: AgentDetailView, now: datetime, text: Texts) -> None:
             (text("fact.user_agent"), agent.user_agent),
             (text("fact.status"), agent.status),
             (text("fact.why"), agent.why or text("show.why_not")),
-            (text("fact.back"), _back(agent, now, text) or text("show.is_back")),
+            (text("fact.back"), _back(agent, text) or text("show.is_back")),
             (text("fact.health"), agent.health_score),
-            (text("fact.budget"), _budget(agent, now, text)),
+            (text("fact.budget"), _budget(agent, text)),
             (text("fact.circuit"), circuit),
-            (text("fact.token"), _token(agent, now, text)),
+            (text("fact.token"), _token(agent, text)),
             (text("fact.issue_failures"), agent.issue_failures),
             (text("fact.today"), text("show.today", n=agent.requests_per_day)),
             (text("fact.total"), text("show.total", **counts)),
-            (text("fact.last_used"), text.ago(agent.last_used_at, now) or text("never")),
+            (text("fact.last_used"), text.ago(agent.last_used_at) or text("never")),
             (text("fact.added"), agent.created_at),
         ]
     )
     _print_last_hour(agent.last_hour, text)
-    _print_history(agent, now, text)
+    _print_history(agent, text)
 
 
-def _budget(agent: AgentView, now: datetime, text: Texts) -> str:
+def _budget(agent: AgentView, text: Texts) -> str:
     budget = agent.budget
     used = text("show.budget", used=budget.used, limit=budget.limit, left=budget.left)
     if budget.left or budget.full_until:
         return used
-    return text("show.free", budget=used, when=_when(budget.free_at, now, text))
+    return text("show.free", budget=used, when=_when(budget.free_at, text))
 
 
 def _print_last_hour(hour: LastHourView, text: Texts) -> None:
@@ -133,43 +153,18 @@ def _print_last_hour(hour: LastHourView, text: Texts) -> None:
     say(text(key, n=hour.requests, good=hour.succeeded, many=hour.too_many, ms=hour.average_ms))
 
 
-def _print_history(agent: AgentDetailView, now: datetime, text: Texts) -> None:
+def _print_history(agent: AgentDetailView, text: Texts) -> None:
     if agent.circuit_events:
         print_table(
             text("events.title"),
             text.columns("when", "what", "before", "after"),
-            [
-                (text.ago(e.at, now), text(f"event.{e.event_type}"), e.from_state, e.to_state)
-                for e in agent.circuit_events
-            ],
+            [(text.ago(e.at), text(f"event.{e.event_type}"), e.from_state, e.to_state) for e in agent.circuit_events],
             empty="",
         )
     if agent.audit:
         print_table(
             text("audit.title"),
             text.columns("when", "who", "what"),
-            [(text.ago(entry.at, now), entry.actor, entry.action) for entry in agent.audit],
+            [(text.ago(entry.at), entry.actor, entry.action) for entry in agent.audit],
             empty="",
         )
-
-
-def _token(agent: AgentView, now: datetime, text: Texts) -> str | None:
-    if agent.token is None:
-        return None
-    return text("expired") if agent.token_age == EXPIRED else text.ago(agent.token.issued_at, now)
-
-
-def _back(agent: AgentView, now: datetime, text: Texts) -> str | None:
-    if agent.status is AgentStatus.BLOCKED:
-        return text("back.unblocked")
-    if agent.suspended_until is not None and agent.suspended_until <= now:
-        return text("back.maintenance")
-    if agent.back_at is None:
-        return None if agent.why is None else text("back.answered")
-    return _when(agent.back_at, now, text)
-
-
-def _when(time: datetime | None, now: datetime, text: Texts) -> str:
-    if time is None:
-        return text("unknown")
-    return text("now") if time <= now else f"{text.ago(time, now)} ({time:%H:%M:%S} UTC)"

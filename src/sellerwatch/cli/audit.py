@@ -9,9 +9,9 @@ import orjson
 import typer
 
 from sellerwatch.cli import session
-from sellerwatch.cli.executions import print_next
-from sellerwatch.cli.output import print_facts, print_table, print_view
+from sellerwatch.cli.output import print_facts, print_view
 from sellerwatch.cli.session import AsJson, CursorOption, Limit
+from sellerwatch.cli.tables import Columns, print_page
 from sellerwatch.oversight import queries
 from sellerwatch.oversight.ports import AuditFilter
 from sellerwatch.oversight.queries import AuditEntryView
@@ -37,6 +37,33 @@ SUBJECT_TYPES = (
 )
 
 
+def _what_changed(entry: AuditEntryView) -> str:
+    """Only what differs: `status ACTIVE -> INACTIVE`."""
+    before, after = entry.before or {}, entry.after or {}
+    changed = [_difference(name, before, after) for name in {**before, **after} if before.get(name) != after.get(name)]
+    return "; ".join(filter(None, [", ".join(changed), entry.note]))
+
+
+def _difference(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    if name not in before:
+        return f"{name} {_shown(after[name])}"
+    return f"{name} {_shown(before[name])} -> {_shown(after.get(name))}"
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+ENTRIES: Columns[AuditEntryView] = {
+    "entry": lambda entry, _: entry.entry_id,
+    "at": lambda entry, _: entry.at,
+    "actor": lambda entry, _: entry.actor,
+    "action": lambda entry, _: entry.action,
+    "subject": lambda entry, _: f"{entry.subject_type} {entry.subject_id}",
+    "changed": lambda entry, _: _what_changed(entry),
+}
+
+
 @app.command("list")
 def list_(
     limit: Limit = 20,
@@ -59,19 +86,8 @@ def list_(
     chosen = AuditFilter(subject_type, subject_id, who)
     with session.command_session() as at:
         page, text = at.ask(queries.list_audit, chosen, cursor, limit), at.texts(TEXTS)
-    if as_json:
-        print_view(page, limit=limit)
-        return
-    print_table(
-        text("list.title"),
-        text.columns("entry", "at", "actor", "action", "subject", "changed"),
-        [
-            (e.entry_id, e.at, e.actor, e.action, f"{e.subject_type} {e.subject_id}", _what_changed(e))
-            for e in page.content
-        ],
-        empty=text("list.empty" if chosen == AuditFilter() else "list.none_found"),
-    )
-    print_next(page.next, text)
+    empty = text("list.empty" if chosen == AuditFilter() else "list.none_found")
+    print_page(page, ENTRIES, text, "audit", empty, limit=limit, as_json=as_json)
 
 
 @app.command()
@@ -110,20 +126,3 @@ def _subject(given: str | None) -> tuple[str | None, str | None]:
     if kind not in SUBJECT_TYPES:
         return None, given
     return kind, name if colon else None
-
-
-def _what_changed(entry: AuditEntryView) -> str:
-    """Only what differs: `status ACTIVE -> INACTIVE`."""
-    before, after = entry.before or {}, entry.after or {}
-    changed = [_difference(name, before, after) for name in {**before, **after} if before.get(name) != after.get(name)]
-    return "; ".join(filter(None, [", ".join(changed), entry.note]))
-
-
-def _difference(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    if name not in before:
-        return f"{name} {_shown(after[name])}"
-    return f"{name} {_shown(before[name])} -> {_shown(after.get(name))}"
-
-
-def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value).decode()

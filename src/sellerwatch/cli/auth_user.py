@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import sys
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,9 @@ from sellerwatch.cli.texts import Texts
 from sellerwatch.compose.keys import open_passwords
 from sellerwatch.kernel.errors import Invalid
 from sellerwatch.operations import users as operations
+
+if TYPE_CHECKING:
+    from sellerwatch.cli.database_session import CommandSession
 
 app = typer.Typer(no_args_is_help=True, help="Users who log in.")
 
@@ -53,10 +56,10 @@ def add(
     """
     known, wanted = user_name(session.text(name)), role_of(role)
     password = check_password(_ask_password(), known)
-    with command_session() as at:
+    with command_session(dry_run=dry_run) as at:
         hasher = PasswordHasher(open_passwords())
-        user = at.wait(operations.add_user(at.operations, hasher, known, wanted, password, one_time, dry_run))
-    _report(user, "add", dry_run=dry_run, as_json=as_json)
+        user = at.wait(operations.add_user(at.operations, hasher, known, wanted, password, one_time))
+        _report(at, user, "add", as_json=as_json)
 
 
 @app.command("list")
@@ -107,8 +110,8 @@ def remove(name: Name, dry_run: DryRun = False, as_json: AsJson = False) -> None
     \b
     sellerwatch auth user remove minji
     """
-    user = session.run(commands.remove_user, user_name(session.text(name)), dry_run)
-    _report(user, "remove", dry_run=dry_run, as_json=as_json)
+    with command_session(dry_run=dry_run) as at:
+        _report(at, at.run(commands.remove_user, user_name(session.text(name))), "remove", as_json=as_json)
 
 
 @app.command()
@@ -119,11 +122,11 @@ def password(name: Name, one_time: OneTime = False, dry_run: DryRun = False, as_
     sellerwatch auth user password minji
     """
     known = user_name(session.text(name))
-    with command_session() as at:
+    with command_session(dry_run=dry_run) as at:
         at.ask(queries.show_user, known)
         hasher, typed = PasswordHasher(open_passwords()), _ask_password()
-        user = at.wait(operations.set_password(at.operations, hasher, known, typed, one_time, dry_run))
-    _report(user, "password", dry_run=dry_run, as_json=as_json)
+        user = at.wait(operations.set_password(at.operations, hasher, known, typed, one_time))
+        _report(at, user, "password", as_json=as_json)
 
 
 @app.command()
@@ -133,8 +136,9 @@ def role(name: Name, role: RoleName, dry_run: DryRun = False, as_json: AsJson = 
     \b
     sellerwatch auth user role minji --role viewer
     """
-    user = session.run(commands.set_role, user_name(session.text(name)), role_of(role), dry_run)
-    _report(user, "role", dry_run=dry_run, as_json=as_json)
+    with command_session(dry_run=dry_run) as at:
+        changed = at.run(commands.set_role, user_name(session.text(name)), role_of(role))
+        _report(at, changed, "role", as_json=as_json)
 
 
 def role_of(given: str) -> Role:
@@ -160,9 +164,9 @@ def _password(user: UserView, text: Texts) -> str:
     return text("users.one_time" if user.must_change else "users.set")
 
 
-def _report(user: UserView, verb: str, *, dry_run: bool, as_json: bool) -> None:
+def _report(at: CommandSession, user: UserView, verb: str, *, as_json: bool) -> None:
     if as_json:
         print_view(user)
         return
-    text = Texts(FAMILY)
-    say(text(f"{verb}.{'dry_run' if dry_run else 'done'}", name=user.name, role=user.role), "" if dry_run else "green")
+    sentence = Texts(FAMILY)(f"{verb}.{'dry_run' if at.operations.dry_run else 'done'}", name=user.name, role=user.role)
+    say(sentence, "" if at.operations.dry_run else "green")

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from sellerwatch.cli.output import print_view
 from sellerwatch.cli.session import actor
 from sellerwatch.cli.texts import Texts
 from sellerwatch.compose.alerts import send_alerts
@@ -25,6 +26,7 @@ from sellerwatch.kernel.ids import Ids
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.store import Store
+from sellerwatch.kernel.views import View
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
 from sellerwatch.marketplaces.mustit.urls import Urls
 from sellerwatch.marketplaces.ports import TransportFailed, TransportProblem
@@ -37,6 +39,7 @@ from sellerwatch.settings.model import Settings
 
 P = ParamSpec("P")
 T = TypeVar("T")
+V = TypeVar("V", bound=View)
 
 
 class NoTransport:
@@ -100,7 +103,14 @@ class CommandSession:
 
     def texts(self, family: str) -> Texts:
         """Return a family of texts in the language of the setting LANGUAGE."""
-        return Texts(family, self.settings.language)
+        return Texts(family, self.settings.language, self.now)
+
+    def show(self, view: V, print_it: Callable[[V, Texts], None], family: str, *, as_json: bool) -> None:
+        """Print a view as JSON, or for a person."""
+        if as_json:
+            print_view(view)
+        else:
+            print_it(view, self.texts(family))
 
     @cached_property
     def operations(self) -> OperationSession:

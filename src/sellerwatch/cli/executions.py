@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated
@@ -11,20 +10,50 @@ import typer
 
 from sellerwatch.cli import session
 from sellerwatch.cli.output import print_facts, print_table, print_view
-from sellerwatch.cli.session import AsJson, CursorOption, DryRun, Limit, say
+from sellerwatch.cli.session import AsJson, CursorOption, DryRun, Limit, say, seller_of
+from sellerwatch.cli.tables import Columns, print_page, print_views
 from sellerwatch.cli.texts import Texts
 from sellerwatch.crawling import queries
 from sellerwatch.crawling.commands import cancel_execution, retry_execution
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.views import ExecutionDetailView, ListedExecutionView, OpenExecutionView
-from sellerwatch.kernel.ids import ExecutionId, SellerId
-from sellerwatch.reports.queries import show_execution_progress
+from sellerwatch.kernel.ids import ExecutionId
+from sellerwatch.reports.queries import ProgressStepView, show_execution_progress
 
 app = typer.Typer(no_args_is_help=True, help="Look at runs, cancel them, try again what failed in them.")
 
 FAMILY = "cli_runs"
 
 ExecutionArgument = Annotated[str, typer.Argument(metavar="EXECUTION_ID", help="As `executions list` shows it.")]
+
+
+def cause_text(run: ListedExecutionView | OpenExecutionView, now: datetime, text: Texts) -> str | None:
+    """Return why a run failed or waits; for a run that waits to start, also when it is tried next."""
+    cause = session.short(run.cause)
+    if run.next_start_at is None:
+        return cause
+    tries = text("executions.tries", n=run.start_tries, when=text.ago(run.next_start_at, now))
+    return f"{cause or ''} {tries}".lstrip()
+
+
+RUNS: Columns[ListedExecutionView] = {
+    "run": lambda run, _: run.execution_id,
+    "seller": lambda run, _: run.seller_id,
+    "status": lambda run, _: run.status,
+    "started": lambda run, text: text.ago(run.created_at),
+    "progress": lambda run, _: f"{run.progress_rate:.0f} %",
+    "done": lambda run, _: run.completed_tasks,
+    "failed": lambda run, _: run.failed_tasks,
+    "tasks": lambda run, _: run.total_tasks_created,
+    "cause": lambda run, text: cause_text(run, text.now, text),
+}
+STEPS: Columns[ProgressStepView] = {
+    "time": lambda step, text: text.when(step.at),
+    "progress": lambda step, _: f"{100 * step.ended_tasks / max(1, step.total_tasks):.0f} %",
+    "done": lambda step, _: step.completed_tasks,
+    "failed": lambda step, _: step.failed_tasks,
+    "tasks": lambda step, _: step.total_tasks,
+}
 
 
 @app.command("list")
@@ -43,17 +72,13 @@ def list_(
     sellerwatch executions list
     sellerwatch executions list --seller seller_12345 --status FAILED --limit 50
     """
-    seller_id = None if seller is None else SellerId.parse(seller)
+    seller_id = seller_of(seller)
     with session.command_session() as at:
-        page, now, text = at.ask(queries.list_executions, seller_id, status, cursor, limit), at.now, at.texts(FAMILY)
-    if as_json:
-        print_view(page, limit=limit)
-        return
-    nothing = text("executions.none", seller=seller_id or "SELLER_ID")
+        page, text = at.ask(queries.list_executions, seller_id, status, cursor, limit), at.texts(FAMILY)
+    empty = text("executions.none", seller=seller_id or "SELLER_ID")
     if status is not None:
-        nothing = text("executions.none_in_state", status=status)
-    print_runs(text("executions.title"), page.content, now, text, empty=nothing)
-    print_next(page.next, text)
+        empty = text("executions.none_in_state", status=status)
+    print_page(page, RUNS, text, "executions", empty, limit=limit, as_json=as_json)
 
 
 @app.command()
@@ -95,26 +120,12 @@ def progress(execution: ExecutionArgument, limit: Limit = 20, as_json: AsJson = 
     """
     execution_id = ExecutionId.parse(execution)
     with session.command_session() as at:
-        found, now, text = at.ask(show_execution_progress, execution_id), at.now, at.texts(FAMILY)
+        found, text = at.ask(show_execution_progress, execution_id), at.texts(FAMILY)
     steps = found.content[-limit:]
     if as_json:
         print_view(replace(found, content=steps), limit=limit)
         return
-    print_table(
-        text("progress.title"),
-        text.columns("time", "progress", "done", "failed", "tasks"),
-        [
-            (
-                text.when(step.at, now),
-                f"{100 * step.ended_tasks / max(1, step.total_tasks):.0f} %",
-                step.completed_tasks,
-                step.failed_tasks,
-                step.total_tasks,
-            )
-            for step in steps
-        ],
-        empty=text("progress.none"),
-    )
+    print_views(text("progress.title"), steps, STEPS, text, empty=text("progress.none"))
 
 
 @app.command()
@@ -163,44 +174,6 @@ def retry(execution: ExecutionArgument, dry_run: DryRun = False, as_json: AsJson
     say(text("retry.would" if dry_run else "retry.done", n=run.reopened_tasks, status=run.status), "green")
     if not dry_run:
         say(text("service.takes_up"))
-
-
-def print_runs(title: str, runs: Sequence[ListedExecutionView], now: datetime, text: Texts, *, empty: str) -> None:
-    """Print runs as a table."""
-    print_table(
-        title,
-        text.columns("run", "seller", "status", "started", "progress", "done", "failed", "tasks", "cause"),
-        [
-            (
-                run.execution_id,
-                run.seller_id,
-                run.status,
-                text.ago(run.created_at, now),
-                f"{run.progress_rate:.0f} %",
-                run.completed_tasks,
-                run.failed_tasks,
-                run.total_tasks_created,
-                cause_text(run, now, text),
-            )
-            for run in runs
-        ],
-        empty=empty,
-    )
-
-
-def print_next(cursor: str | None, text: Texts) -> None:
-    """Print how to see the rows behind a table, where there are more."""
-    if cursor is not None:
-        say(text("more", cursor=cursor), "dim")
-
-
-def cause_text(run: ListedExecutionView | OpenExecutionView, now: datetime, text: Texts) -> str | None:
-    """Return why a run failed or waits; for a run that waits to start, also when it is tried next."""
-    cause = session.short(run.cause)
-    if run.next_start_at is None:
-        return cause
-    tries = text("executions.tries", n=run.start_tries, when=text.ago(run.next_start_at, now))
-    return f"{cause or ''} {tries}".lstrip()
 
 
 def _facts(run: ExecutionDetailView, now: datetime, text: Texts) -> list[tuple[str, object]]:

@@ -62,8 +62,7 @@ def set_(
     """
     given, new = session.text(name), session.text(value).strip()
     with command_session(dry_run=dry_run) as at:
-        changed, text = at.run(commands.set_limit, at.operations.limits, given, new), at.texts(FAMILY)
-    _say_changed(changed, text, as_json=as_json)
+        at.show(at.run(commands.set_limit, at.operations.limits, given, new), _say_changed, FAMILY, as_json=as_json)
 
 
 @app.command()
@@ -75,14 +74,10 @@ def unset(name: NameArgument, dry_run: DryRun = False, as_json: AsJson = False) 
     """
     given = session.text(name)
     with command_session(dry_run=dry_run) as at:
-        changed, text = at.run(commands.unset_limit, at.operations.limits, given), at.texts(FAMILY)
-    _say_changed(changed, text, as_json=as_json)
+        at.show(at.run(commands.unset_limit, at.operations.limits, given), _say_changed, FAMILY, as_json=as_json)
 
 
-def _say_changed(changed: ChangedLimitView, text: Texts, *, as_json: bool) -> None:
-    if as_json:
-        print_view(changed)
-        return
+def _say_changed(changed: ChangedLimitView, text: Texts) -> None:
     none = text("none")
     values = {"before": _worded(changed.before, none), "after": _worded(changed.after, none)}
     if changed.dry_run:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,8 +9,7 @@ import typer
 from sellerwatch.agents.marketplace_status import show_marketplace
 from sellerwatch.cli import session
 from sellerwatch.cli.output import print_table, print_view
-from sellerwatch.cli.session import AsJson, say
-from sellerwatch.kernel.ids import SellerId
+from sellerwatch.cli.session import AsJson, say, seller_of
 from sellerwatch.operations.marketplace import pause_requests, resume_requests
 
 if TYPE_CHECKING:
@@ -34,18 +32,18 @@ def status(as_json: AsJson = False) -> None:
     sellerwatch marketplace status --json | jq '.circuits[] | select(.state != "CLOSED")'
     """
     with session.command_session() as at:
-        found, text, now = at.ask(show_marketplace), at.texts(TEXTS), at.now
+        found, text = at.ask(show_marketplace), at.texts(TEXTS)
     if as_json:
         print_view(found)
         return
-    _say_pauses(found, now, text)
+    _say_pauses(found, text)
     if not found.paused and not found.sellers:
         say(text("pause.none"))
     print_table(
         text("endpoints"),
         text.columns("endpoint", "circuit", "away_since", "next_probe", "cause"),
         [
-            (each.endpoint, each.state, text.ago(each.since, now), text.ago(each.not_before, now), each.reason)
+            (each.endpoint, each.state, text.ago(each.since), text.ago(each.not_before), each.reason)
             for each in found.circuits
         ],
         empty="",
@@ -62,14 +60,14 @@ def pause(seller: SellerOption = None, dry_run: DryRun = False, as_json: AsJson 
     sellerwatch marketplace pause
     sellerwatch marketplace pause --seller seller_12345
     """
-    seller_id = _seller(seller)
+    seller_id = seller_of(seller)
     with session.command_session(dry_run=dry_run) as at:
-        found, text, now = at.wait(pause_requests(at.operations, seller_id)), at.texts(TEXTS), at.now
+        found, text = at.wait(pause_requests(at.operations, seller_id)), at.texts(TEXTS)
     if as_json:
         print_view(found)
     elif dry_run:
         say(text("dry_run"), "dim")
-        _say_pauses(found, now, text)
+        _say_pauses(found, text)
     else:
         say(text("paused") if seller_id is None else text("paused.seller", seller=seller_id), "green")
 
@@ -82,23 +80,19 @@ def resume(seller: SellerOption = None, dry_run: DryRun = False, as_json: AsJson
     sellerwatch marketplace resume
     sellerwatch marketplace resume --seller seller_12345
     """
-    seller_id = _seller(seller)
+    seller_id = seller_of(seller)
     with session.command_session(dry_run=dry_run) as at:
-        found, text, now = at.wait(resume_requests(at.operations, seller_id)), at.texts(TEXTS), at.now
+        found, text = at.wait(resume_requests(at.operations, seller_id)), at.texts(TEXTS)
     if as_json:
         print_view(found)
     else:
         say(text("dry_run" if dry_run else "resumed"), "dim" if dry_run else "green")
-        _say_pauses(found, now, text)
+        _say_pauses(found, text)
 
 
-def _seller(given: str | None) -> SellerId | None:
-    return None if given is None else SellerId.parse(session.text(given))
-
-
-def _say_pauses(found: MarketplaceStatusView, now: datetime, text: Texts) -> None:
+def _say_pauses(found: MarketplaceStatusView, text: Texts) -> None:
     if found.paused:
-        say(text("pause.all", by=found.paused_by, ago=text.ago(found.paused_at, now)), "yellow")
+        say(text("pause.all", by=found.paused_by, ago=text.ago(found.paused_at)), "yellow")
     for each in found.sellers:
-        ago = text.ago(each.paused_at, now)
+        ago = text.ago(each.paused_at)
         say(text("pause.seller", seller=each.seller_id, by=each.paused_by, ago=ago), "yellow")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -36,21 +35,21 @@ def plan(
     with command_session() as at:
         session = at.operations
         view = at.ask(show_plan, session.pool, session.rules.page_size, page, size, agents, products)
-        now, text = at.now, at.texts(FAMILY)
+        text = at.texts(FAMILY)
     if as_json:
         print_view(view)
     else:
-        _print_plan(view, products, now, text)
+        _print_plan(view, products, text)
     if not view.fits:
         raise typer.Exit(1)
 
 
-def _print_plan(view: PlanView, products: int, now: datetime, text: Texts) -> None:
+def _print_plan(view: PlanView, products: int, text: Texts) -> None:
     total = view.total_elements
     print_table(
         text("title", n=total),
         text.columns("seller", "products", "every", "requests", "starts", "would_end", "takes", "note"),
-        [_row(run, now, text) for run in view.content],
+        [_row(run, text) for run in view.content],
         empty=text("page_empty", page=view.page, n=total) if total else text("empty"),
     )
     if view.content and (view.page + 1) * view.size < total:
@@ -63,11 +62,11 @@ def _print_plan(view: PlanView, products: int, now: datetime, text: Texts) -> No
         say(text("unread", n=view.unread), "dim")
 
 
-def _row(run: PlannedRunView, now: datetime, text: Texts) -> tuple[object, ...]:
+def _row(run: PlannedRunView, text: Texts) -> tuple[object, ...]:
     if run.is_going:
         starts: object = text("going")
     else:
-        starts = text("now") if run.starts_at <= now else text.ago(run.starts_at, now)
+        starts = text("now") if run.starts_at <= text.now else text.ago(run.starts_at)
     return (
         run.seller_id,
         run.products if run.is_read else text("not_read"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -46,9 +45,9 @@ def before_and_after(before: Any, after: Any, text: Texts, longest: int = IN_A_C
     return Text.assemble((first, "red"), " → ", (second, "green"))
 
 
-def print_product(product: ProductDetailView, now: datetime, text: Texts) -> None:
+def print_product(product: ProductDetailView, text: Texts) -> None:
     data = product.product_data or {}
-    print_facts(_facts(product, data, now, text))
+    print_facts(_facts(product, data, text))
     options = data.get("options") or ()
     print_table(
         text("products.options"),
@@ -67,7 +66,7 @@ def print_product(product: ProductDetailView, now: datetime, text: Texts) -> Non
         say(text("products.look_further", item=str(product.item_no)), "dim")
 
 
-def _facts(product: ProductDetailView, data: Mapping[str, Any], now: datetime, text: Texts) -> list[tuple[str, Any]]:
+def _facts(product: ProductDetailView, data: Mapping[str, Any], text: Texts) -> list[tuple[str, Any]]:
     hashes = (("list", product.minishop_hash), ("detail", product.detail_hash), ("options", product.option_hash))
     counts = f"{len(data.get('images') or ())}, {len(data.get('tags') or ())}" if data else None
     return [
@@ -84,10 +83,10 @@ def _facts(product: ProductDetailView, data: Mapping[str, Any], now: datetime, t
         (text("fact.origin"), _text(data.get("originCountry"))),
         (text("fact.images_tags"), counts),
         (text("fact.hashes"), ", ".join(f"{part} {hash_[:8] if hash_ else '-'}" for part, hash_ in hashes)),
-        (text("col.last_seen"), text.when(product.last_seen_at, now) or text("never")),
+        (text("col.last_seen"), text.when(product.last_seen_at) or text("never")),
         (text("fact.seen_in"), product.last_seen_execution),
-        (text("fact.deleted"), text.when(product.deleted_at, now)),
-        (text("fact.last_event"), _event(product.last_event, now, text)),
+        (text("fact.deleted"), text.when(product.deleted_at)),
+        (text("fact.last_event"), _event(product.last_event, text)),
     ]
 
 
@@ -170,11 +169,11 @@ def _stock(data: Mapping[str, Any], text: Texts) -> str | None:
     return text("products.sold_out", stock=data["stock"]) if data["soldOut"] else str(data["stock"])
 
 
-def _event(last: ProductEventView | None, now: datetime, text: Texts) -> str | None:
+def _event(last: ProductEventView | None, text: Texts) -> str | None:
     if last is None:
         return None
     held = "" if last.held_by is None else f", {text('products.event_held', id=last.held_by)}"
-    return f"{last.event_type} {last.outbox_id}: {last.status}{held} ({text.ago(last.created_at, now)})"
+    return f"{last.event_type} {last.outbox_id}: {last.status}{held} ({text.ago(last.created_at)})"
 
 
 def _held(part: HeldPartView, text: Texts) -> str:

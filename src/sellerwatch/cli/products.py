@@ -25,10 +25,10 @@ from sellerwatch.cli.product_tables import (
     print_history,
     print_product,
 )
-from sellerwatch.cli.session import AsJson, DryRun, say
+from sellerwatch.cli.session import AsJson, DryRun, say, seller_of
 from sellerwatch.cli.texts import Texts
 from sellerwatch.kernel.clock import EPOCH
-from sellerwatch.kernel.ids import InvalidItemNo, ItemNo, SellerId
+from sellerwatch.kernel.ids import InvalidItemNo, ItemNo
 from sellerwatch.kernel.paging import Cursor, decode_cursor, encode_cursor
 from sellerwatch.operations.export import export_products
 from sellerwatch.operations.reparse import reparse_products
@@ -74,7 +74,7 @@ def list_(
     sellerwatch products list --search 코트
     sellerwatch products list --state DELETED --after 4711 --limit 100 --json
     """
-    chosen = ProductFilter(_seller(seller), state, None if search is None else session.text(search))
+    chosen = ProductFilter(seller_of(seller), state, None if search is None else session.text(search))
     with session.command_session() as at:
         page = at.ask(queries.list_products, chosen, _cursor(after), limit)
         text, now = at.texts(FAMILY), at.now
@@ -119,11 +119,7 @@ def show(item: ItemArgument, as_json: AsJson = False) -> None:
     number = item_number(item)
     with session.command_session() as at:
         product = at.ask(queries.show_product, number, at.operations.rules.marketplace)
-        text, now = at.texts(FAMILY), at.now
-    if as_json:
-        print_view(product)
-        return
-    print_product(product, now, text)
+        at.show(product, print_product, FAMILY, as_json=as_json)
 
 
 @app.command()
@@ -220,7 +216,7 @@ def export(
     sellerwatch products export --format jsonl --seller seller_12345 | gzip > products.jsonl.gz
     sellerwatch products export --format parquet -o products.parquet --json
     """
-    seller_id, target = _seller(seller), target_of(output, format_, as_json=as_json)
+    seller_id, target = seller_of(seller), target_of(output, format_, as_json=as_json)
     with session.command_session() as at:
         text = at.texts(FAMILY)
         at.ask(queries.count_complete, seller_id)
@@ -245,7 +241,7 @@ def reparse(seller: SellerOption = None, dry_run: DryRun = False, as_json: AsJso
     with session.command_session() as at:
         text = at.texts(FAMILY)
         with progress(text("reparse.progress")) as done:
-            found = at.wait(reparse_products(at.operations, _seller(seller), dry_run=dry_run, progress=done))
+            found = at.wait(reparse_products(at.operations, seller_of(seller), dry_run=dry_run, progress=done))
     if as_json:
         print_view(found)
     else:
@@ -259,10 +255,6 @@ def item_number(text: str) -> ItemNo:
     if not (text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER):
         raise InvalidItemNo(given=text[:50])
     return ItemNo.parse(int(text))
-
-
-def _seller(given: str | None) -> SellerId | None:
-    return None if given is None else SellerId.parse(given)
 
 
 def _cursor(given: str | None) -> str | None:

@@ -9,20 +9,46 @@ import typer
 from sellerwatch.catalog import quarantine_queries
 from sellerwatch.catalog.quarantine import CaseKind, CaseStatus
 from sellerwatch.cli import session
-from sellerwatch.cli.output import print_facts, print_table, print_view, progress
+from sellerwatch.cli.output import print_facts, print_view, progress
 from sellerwatch.cli.product_tables import FAMILY, ON_A_LINE, before_and_after, one_line
-from sellerwatch.cli.session import AsJson, CursorOption, DryRun, Limit, say
+from sellerwatch.cli.session import AsJson, CursorOption, DryRun, Limit, say, seller_of
+from sellerwatch.cli.tables import Columns, print_page, print_views
 from sellerwatch.cli.texts import Texts
-from sellerwatch.kernel.ids import CaseId, SellerId
+from sellerwatch.kernel.ids import CaseId
 from sellerwatch.operations.quarantine import drop_case, release_case
 
 if TYPE_CHECKING:
-    from sellerwatch.catalog.quarantine_queries import CaseDetailView, CaseView
+    from sellerwatch.catalog.quarantine_queries import CaseDetailView, CaseView, DriftReportView, UnknownFieldView
     from sellerwatch.operations.quarantine import ReleasedCaseView
 
 app = typer.Typer(no_args_is_help=True, help="Look at held changes; release them into the catalogue, or drop them.")
 
 CaseArgument = Annotated[str, typer.Argument(metavar="CASE_ID", help="As `quarantine list` shows it.")]
+
+
+def _why(case: CaseView, text: Texts) -> str:
+    if case.kind is CaseKind.UNREADABLE:
+        return text("quarantine.unreadable", problem=case.field.partition(" ")[2] or case.field)
+    return text("quarantine.share", field=case.field)
+
+
+CASES: Columns[CaseView] = {
+    "case": lambda case, _: case.case_id,
+    "seller": lambda case, _: case.seller_id,
+    "part": lambda case, _: case.part,
+    "why": lambda case, text: one_line(_why(case, text), 60),
+    "held": lambda case, _: case.held,
+    "status": lambda case, _: case.status,
+    "opened": lambda case, text: text.ago(case.created_at),
+}
+DRIFT: Columns[UnknownFieldView] = {
+    "endpoint": lambda field, _: field.endpoint,
+    "field": lambda field, _: one_line(field.field, ON_A_LINE),
+    "answers": lambda field, _: field.answers,
+    "first_item": lambda field, _: field.first_item_no,
+    "first_seen": lambda field, text: text.ago(field.first_seen_at),
+    "last_seen": lambda field, text: text.ago(field.last_seen_at),
+}
 
 
 @app.command("list")
@@ -41,33 +67,12 @@ def list_(
     sellerwatch quarantine list --status OPEN
     sellerwatch quarantine list --seller seller_12345 --json
     """
-    seller_id = None if seller is None else SellerId.parse(seller)
+    seller_id = seller_of(seller)
     with session.command_session() as at:
-        page = at.ask(quarantine_queries.list_cases, seller_id, status, cursor, limit)
-        text, now = at.texts(FAMILY), at.now
-    if as_json:
-        print_view(page, limit=limit)
-        return
+        page, text = at.ask(quarantine_queries.list_cases, seller_id, status, cursor, limit), at.texts(FAMILY)
     is_filtered = any(given is not None for given in (seller_id, status, cursor))
-    print_table(
-        text("quarantine.title"),
-        text.columns("case", "seller", "part", "why", "held", "status", "opened"),
-        [
-            (
-                case.case_id,
-                case.seller_id,
-                case.part,
-                one_line(_why(case, text), 60),
-                case.held,
-                case.status,
-                text.ago(case.created_at, now),
-            )
-            for case in page.content
-        ],
-        empty=text("quarantine.none_like" if is_filtered else "quarantine.none"),
-    )
-    if page.next is not None:
-        say(text("more", command=f"sellerwatch quarantine list --cursor {page.next}"), "dim")
+    empty = text("quarantine.none_like" if is_filtered else "quarantine.none")
+    print_page(page, CASES, text, "quarantine", empty, limit=limit, as_json=as_json)
 
 
 @app.command()
@@ -80,7 +85,7 @@ def show(case: CaseArgument, as_json: AsJson = False) -> None:
     case_id = CaseId.parse(case)
     with session.command_session() as at:
         found = at.ask(quarantine_queries.show_case, case_id)
-        text, now = at.texts(FAMILY), at.now
+        text = at.texts(FAMILY)
     if as_json:
         print_view(found)
         return
@@ -92,7 +97,7 @@ def show(case: CaseArgument, as_json: AsJson = False) -> None:
             (text("col.part"), found.part),
             (text("col.why"), one_line(_why(found, text), ON_A_LINE)),
             (text("col.status"), found.status),
-            (text("col.opened"), text.when(found.created_at, now)),
+            (text("col.opened"), text.when(found.created_at)),
             (text("col.decided_by"), found.decided_by),
             (text("fact.sample_item"), found.sample_item_no),
             (text("fact.sample"), _sample(found, text)),
@@ -156,27 +161,12 @@ def drift(as_json: AsJson = False) -> None:
     sellerwatch quarantine drift
     """
     with session.command_session() as at:
-        report = at.ask(quarantine_queries.drift_report)
-        text, now = at.texts(FAMILY), at.now
-    if as_json:
-        print_view(report)
-        return
-    print_table(
-        text("quarantine.drift"),
-        text.columns("endpoint", "field", "answers", "first_item", "first_seen", "last_seen"),
-        [
-            (
-                field.endpoint,
-                one_line(field.field, ON_A_LINE),
-                field.answers,
-                field.first_item_no,
-                text.ago(field.first_seen_at, now),
-                text.ago(field.last_seen_at, now),
-            )
-            for field in report.content
-        ],
-        empty=text("quarantine.drift_none"),
-    )
+        at.show(at.ask(quarantine_queries.drift_report), _show_drift, FAMILY, as_json=as_json)
+
+
+def _show_drift(report: DriftReportView, text: Texts) -> None:
+    title, empty = text("quarantine.drift"), text("quarantine.drift_none")
+    print_views(title, report.content, DRIFT, text, empty=empty)
 
 
 def _show_release(released: ReleasedCaseView, text: Texts) -> None:
@@ -189,12 +179,6 @@ def _show_release(released: ReleasedCaseView, text: Texts) -> None:
         items = ", ".join(map(str, released.items))
         say(text("release.unreadable", n=released.unreadable, items=items), "red")
         say(text("release.hint"), "dim")
-
-
-def _why(case: CaseView, text: Texts) -> str:
-    if case.kind is CaseKind.UNREADABLE:
-        return text("quarantine.unreadable", problem=case.field.partition(" ")[2] or case.field)
-    return text("quarantine.share", field=case.field)
 
 
 def _sample(case: CaseView, text: Texts) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,19 +9,37 @@ import typer
 from sellerwatch.catalog import removal_queries
 from sellerwatch.catalog.removal import RemovalStatus
 from sellerwatch.cli import session
-from sellerwatch.cli.output import print_facts, print_table, print_view, progress
+from sellerwatch.cli.output import print_facts, print_view, progress
 from sellerwatch.cli.product_tables import FAMILY, one_line
-from sellerwatch.cli.session import AsJson, CursorOption, DryRun, Limit, say
+from sellerwatch.cli.session import AsJson, CursorOption, DryRun, Limit, say, seller_of
+from sellerwatch.cli.tables import Columns, print_page, print_views
 from sellerwatch.cli.texts import Texts
-from sellerwatch.kernel.ids import RemovalId, SellerId
+from sellerwatch.kernel.ids import RemovalId
 from sellerwatch.operations.removals import confirm_removal, refuse_removal
 
 if TYPE_CHECKING:
-    from sellerwatch.catalog.removal_queries import RemovalDetailView
+    from sellerwatch.catalog.removal_queries import MissingProductView, RemovalDetailView, RemovalView
 
 app = typer.Typer(no_args_is_help=True, help="Look at held removals; confirm or refuse them.")
 
 RemovalArgument = Annotated[str, typer.Argument(metavar="REMOVAL_ID", help="As `removals list` shows it.")]
+
+REMOVALS: Columns[RemovalView] = {
+    "removal": lambda removal, _: removal.removal_id,
+    "seller": lambda removal, _: removal.seller_id,
+    "missing": lambda removal, _: removal.missing,
+    "of": lambda removal, _: removal.told,
+    "reason": lambda removal, text: text(f"removal.{removal.reason}"),
+    "status": lambda removal, _: removal.status,
+    "held_since": lambda removal, text: text.ago(removal.created_at),
+    "decided_by": lambda removal, _: removal.decided_by,
+}
+MISSING: Columns[MissingProductView] = {
+    "item": lambda product, _: product.item_no,
+    "name": lambda product, _: product.name and one_line(product.name, 60),
+    "version": lambda product, _: product.version,
+    "last_seen": lambda product, text: text.ago(product.last_seen_at) or text("never"),
+}
 
 
 @app.command("list")
@@ -41,34 +58,12 @@ def list_(
     sellerwatch removals list --status HELD
     sellerwatch removals list --seller seller_12345 --json
     """
-    seller_id = None if seller is None else SellerId.parse(seller)
+    seller_id = seller_of(seller)
     with session.command_session() as at:
-        page = at.ask(removal_queries.list_removals, seller_id, status, cursor, limit)
-        text, now = at.texts(FAMILY), at.now
-    if as_json:
-        print_view(page, limit=limit)
-        return
+        page, text = at.ask(removal_queries.list_removals, seller_id, status, cursor, limit), at.texts(FAMILY)
     is_filtered = any(given is not None for given in (seller_id, status, cursor))
-    print_table(
-        text("removals.title"),
-        text.columns("removal", "seller", "missing", "of", "reason", "status", "held_since", "decided_by"),
-        [
-            (
-                removal.removal_id,
-                removal.seller_id,
-                removal.missing,
-                removal.told,
-                text(f"removal.{removal.reason}"),
-                removal.status,
-                text.ago(removal.created_at, now),
-                removal.decided_by,
-            )
-            for removal in page.content
-        ],
-        empty=text("removals.none_like" if is_filtered else "removals.none"),
-    )
-    if page.next is not None:
-        say(text("more", command=f"sellerwatch removals list --cursor {page.next}"), "dim")
+    empty = text("removals.none_like" if is_filtered else "removals.none")
+    print_page(page, REMOVALS, text, "removals", empty, limit=limit, as_json=as_json)
 
 
 @app.command()
@@ -81,7 +76,7 @@ def show(removal: RemovalArgument, as_json: AsJson = False) -> None:
     removal_id = RemovalId.parse(removal)
     with session.command_session() as at:
         found = at.ask(removal_queries.show_removal, removal_id)
-        text, now = at.texts(FAMILY), at.now
+        text = at.texts(FAMILY)
     if as_json:
         print_view(found)
         return
@@ -94,12 +89,12 @@ def show(removal: RemovalArgument, as_json: AsJson = False) -> None:
             (text("col.status"), found.status),
             (text("fact.missing_then"), text("removal.of", n=found.missing, total=found.told)),
             (text("removals.missing"), found.still_missing),
-            (text("col.held_since"), text.when(found.created_at, now)),
-            (text("fact.decided"), text.when(found.decided_at, now)),
+            (text("col.held_since"), text.when(found.created_at)),
+            (text("fact.decided"), text.when(found.decided_at)),
             (text("col.decided_by"), found.decided_by),
         ]
     )
-    _show_missing(found, now, text)
+    _show_missing(found, text)
     if found.status is RemovalStatus.HELD:
         say(text("removals.how_to_confirm", removal=removal_id), "dim")
         say(text("removals.how_to_refuse", removal=removal_id), "dim")
@@ -117,13 +112,13 @@ def confirm(removal: RemovalArgument, dry_run: DryRun = False, as_json: AsJson =
     """
     removal_id = RemovalId.parse(removal)
     with session.command_session() as at:
-        text, now = at.texts(FAMILY), at.now
+        text = at.texts(FAMILY)
         with progress(text("confirm.progress")) as done:
             found = at.wait(confirm_removal(at.operations, removal_id, dry_run=dry_run, progress=done))
     if as_json:
         print_view(found)
     elif dry_run:
-        _show_missing(found, now, text)
+        _show_missing(found, text)
         say(text("confirm.dry", n=found.still_missing), "green")
     else:
         say(text("confirm.done", n=found.removed, seller=found.seller_id, status=found.status), "green")
@@ -146,19 +141,7 @@ def refuse(removal: RemovalArgument, dry_run: DryRun = False, as_json: AsJson = 
         say(text("refuse.hint"), "dim")
 
 
-def _show_missing(removal: RemovalDetailView, now: datetime, text: Texts) -> None:
+def _show_missing(removal: RemovalDetailView, text: Texts) -> None:
     named, total = len(removal.items), removal.still_missing
-    print_table(
-        text("removals.first", n=named, total=total) if total > named else text("removals.missing"),
-        text.columns("item", "name", "version", "last_seen"),
-        [
-            (
-                product.item_no,
-                product.name and one_line(product.name, 60),
-                product.version,
-                text.ago(product.last_seen_at, now) or text("never"),
-            )
-            for product in removal.items
-        ],
-        empty=text("removals.none_missing"),
-    )
+    title = text("removals.first", n=named, total=total) if total > named else text("removals.missing")
+    print_views(title, removal.items, MISSING, text, empty=text("removals.none_missing"))

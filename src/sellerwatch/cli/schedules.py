@@ -6,13 +6,22 @@ import typer
 
 from sellerwatch.cli import session
 from sellerwatch.cli.output import print_facts, print_table, print_view
-from sellerwatch.cli.sellers import TEXTS, SellerArgument, every_text, start_text
+from sellerwatch.cli.sellers import TEXTS, SellerArgument, every_text, say_done, start_text
 from sellerwatch.cli.session import AsJson, DryRun, Page, Size, say
+from sellerwatch.cli.tables import Columns, print_views
 from sellerwatch.kernel.ids import SellerId
-from sellerwatch.schedules.queries import list_schedules
+from sellerwatch.schedules.queries import ScheduleView, list_schedules
 from sellerwatch.sellers import commands, queries
 
 app = typer.Typer(no_args_is_help=True, help="Show when sellers are crawled next; start a run early; retry messages.")
+
+SCHEDULES: Columns[ScheduleView] = {
+    "seller": lambda schedule, _: schedule.seller_id,
+    "status": lambda schedule, _: schedule.status,
+    "interval": lambda schedule, text: every_text(schedule.interval, text),
+    "next": lambda schedule, text: start_text(schedule.next_run_at, text),
+    "exactly": lambda schedule, _: schedule.next_run_at,
+}
 
 
 @app.command("list")
@@ -24,28 +33,14 @@ def list_(page: Page = 0, size: Size = 20, as_json: AsJson = False) -> None:
     sellerwatch schedules list --page 1 --size 50 --json
     """
     with session.command_session() as at:
-        found, now, text = at.ask(list_schedules, page, size), at.now, at.texts(TEXTS)
+        found, text = at.ask(list_schedules, page, size), at.texts(TEXTS)
     if as_json:
         print_view(found)
         return
     nothing = text("schedules.empty")
     if found.total_elements:
         nothing = text("schedules.beyond", page=str(page), n=found.total_elements)
-    print_table(
-        text("schedules.title", n=found.total_elements),
-        text.columns("seller", "status", "interval", "next", "exactly"),
-        [
-            (
-                each.seller_id,
-                each.status,
-                every_text(each.interval, text),
-                start_text(each.next_run_at, now, text),
-                each.next_run_at,
-            )
-            for each in found.content
-        ],
-        empty=nothing,
-    )
+    print_views(text("schedules.title", n=found.total_elements), found.content, SCHEDULES, text, empty=nothing)
     if page + 1 < found.total_pages:
         say(text("schedules.more", page=str(page + 1)), "dim")
 
@@ -59,7 +54,7 @@ def show(seller: SellerArgument, as_json: AsJson = False) -> None:
     """
     seller_id = SellerId.parse(seller)
     with session.command_session() as at:
-        found, now, text = at.ask(queries.show_schedule, seller_id), at.now, at.texts(TEXTS)
+        found, text = at.ask(queries.show_schedule, seller_id), at.texts(TEXTS)
     if as_json:
         print_view(found)
         return
@@ -71,13 +66,13 @@ def show(seller: SellerArgument, as_json: AsJson = False) -> None:
             (text("fact.rule"), found.schedule_rule),
             (text("fact.expression"), found.schedule_expression),
             (text("fact.schedule"), found.schedule_id),
-            (text("fact.changed"), text.when(found.updated_at, now)),
+            (text("fact.changed"), text.when(found.updated_at)),
         ]
     )
     print_table(
         text("schedules.starts"),
         text.columns("next", "exactly"),
-        [(start_text(start, now, text), start) for start in found.next_starts],
+        [(start_text(start, text), start) for start in found.next_starts],
         empty=text("schedules.no_start", seller=seller_id),
     )
 
@@ -95,9 +90,7 @@ def run_now(seller: SellerArgument, dry_run: DryRun = False, as_json: AsJson = F
     if as_json:
         print_view(changed)
         return
-    if dry_run:
-        say(text("dry_run"), "dim")
-    say(text("run_now.done", seller=seller_id), "green")
+    say_done(text, text("run_now.done", seller=seller_id), dry_run)
 
 
 @app.command()
@@ -113,6 +106,4 @@ def retry(seller: SellerArgument, dry_run: DryRun = False, as_json: AsJson = Fal
     if as_json:
         print_view(retried)
         return
-    if dry_run:
-        say(text("dry_run"), "dim")
-    say(text("retry.done", n=retried.messages), "green")
+    say_done(text, text("retry.done", n=retried.messages), dry_run)

@@ -11,8 +11,9 @@ from typing import Annotated
 import typer
 
 from sellerwatch.cli import executions, session
-from sellerwatch.cli.output import print_facts, print_table, print_view
+from sellerwatch.cli.output import print_facts, print_view
 from sellerwatch.cli.session import AsJson, DryRun, Page, Size, say
+from sellerwatch.cli.tables import Columns, print_views
 from sellerwatch.cli.texts import Texts
 from sellerwatch.kernel.errors import Invalid
 from sellerwatch.kernel.ids import SellerId
@@ -41,6 +42,38 @@ class UnreadableInterval(Invalid):
     given: str
 
 
+def every_text(every: IntervalView, text: Texts) -> str:
+    """Return `every 6 hours`."""
+    return text(f"every.{every.unit}", n=every.amount)
+
+
+def start_text(start: datetime | None, text: Texts) -> str | None:
+    """Return how far away a start is; one whose time has come is now."""
+    return None if start is None else text.ago(max(start, text.now))
+
+
+def _run_text(seller: ListedSellerView, text: Texts) -> str | None:
+    """Return the state of the open run and what it waits for."""
+    run, run_text = seller.open_execution, Texts(executions.FAMILY, text.language, text.now)
+    if run is None:
+        return None
+    state = run.status if run.next_start_at is not None else f"{run.status} {run.progress_rate:.0f} %"
+    cause = executions.cause_text(run, text.now, run_text)
+    return f"{state}: {cause}" if cause else state
+
+
+SELLERS: Columns[ListedSellerView] = {
+    "seller": lambda seller, _: seller.seller_id,
+    "name": lambda seller, _: seller.name,
+    "status": lambda seller, _: seller.status,
+    "freshness": lambda seller, text: text(f"fresh.{seller.freshness.state}"),
+    "interval": lambda seller, text: every_text(seller.interval, text),
+    "next": lambda seller, text: start_text(seller.next_run_at, text),
+    "products": lambda seller, _: seller.total_product_count,
+    "run": _run_text,
+}
+
+
 @app.command()
 def add(
     seller: SellerArgument,
@@ -63,7 +96,7 @@ def add(
     if as_json:
         print_view(made)
         return
-    _say_done(text, text("added", seller=seller_id, name=made.name, every=every_text(made.interval, text)), dry_run)
+    say_done(text, text("added", seller=seller_id, name=made.name, every=every_text(made.interval, text)), dry_run)
     if crawl_now:
         say(text("added.due", seller=seller_id))
     elif made.next_run_at is not None:
@@ -93,7 +126,7 @@ def list_(
     part = None if search is None else session.text(search)
     with session.command_session() as at:
         found = at.ask(operations.list_sellers, status, page, size, part, freshness)
-        now, text, run_text = at.now, at.texts(TEXTS), at.texts(executions.FAMILY)
+        text = at.texts(TEXTS)
     if as_json:
         print_view(found)
         return
@@ -102,24 +135,7 @@ def list_(
         nothing = text("list.beyond", page=str(page), n=found.total_elements)
     elif status or part or freshness:
         nothing = text("list.none_found")
-    print_table(
-        text("list.title", n=found.total_elements),
-        text.columns("seller", "name", "status", "freshness", "interval", "next", "products", "run"),
-        [
-            (
-                each.seller_id,
-                each.name,
-                each.status,
-                text(f"fresh.{each.freshness.state}"),
-                every_text(each.interval, text),
-                start_text(each.next_run_at, now, text),
-                each.total_product_count,
-                _run_text(each, now, run_text),
-            )
-            for each in found.content
-        ],
-        empty=nothing,
-    )
+    print_views(text("list.title", n=found.total_elements), found.content, SELLERS, text, empty=nothing)
     if page + 1 < found.total_pages:
         say(text("list.more", page=str(page + 1)), "dim")
 
@@ -140,7 +156,7 @@ def show(seller: SellerArgument, as_json: AsJson = False) -> None:
         return
     print_facts((text(f"fact.{name}"), value) for name, value in _facts(found, now, text))
     empty = text("show.never_crawled", seller=seller_id)
-    executions.print_runs(text("show.runs"), found.executions, now, run_text, empty=empty)
+    print_views(text("show.runs"), found.executions, executions.RUNS, run_text, empty=empty)
 
 
 @app.command()
@@ -152,9 +168,9 @@ def interval(seller: SellerArgument, every: Every, dry_run: DryRun = False, as_j
     """
     seller_id, wanted = SellerId.parse(seller), _interval(every)
     with session.command_session(dry_run=dry_run) as at:
-        changed, now, text = at.run(commands.change_interval, seller_id, wanted), at.now, at.texts(TEXTS)
+        changed, text = at.run(commands.change_interval, seller_id, wanted), at.texts(TEXTS)
     sentence = text("interval.done", seller=seller_id, every=every_text(changed.interval, text))
-    _report(changed, sentence, now, text, as_json=as_json)
+    _report(changed, sentence, text, as_json=as_json)
 
 
 @app.command()
@@ -166,8 +182,8 @@ def activate(seller: SellerArgument, dry_run: DryRun = False, as_json: AsJson = 
     """
     seller_id = SellerId.parse(seller)
     with session.command_session(dry_run=dry_run) as at:
-        changed, now, text = at.run(commands.activate_seller, seller_id), at.now, at.texts(TEXTS)
-    _report(changed, text("activate.done", seller=seller_id), now, text, as_json=as_json)
+        changed, text = at.run(commands.activate_seller, seller_id), at.texts(TEXTS)
+    _report(changed, text("activate.done", seller=seller_id), text, as_json=as_json)
 
 
 @app.command()
@@ -181,32 +197,12 @@ def deactivate(seller: SellerArgument, dry_run: DryRun = False, as_json: AsJson 
     seller_id = SellerId.parse(seller)
     with session.command_session(dry_run=dry_run) as at:
         changed = at.run(operations.deactivate_seller, seller_id, at.operations.rules)
-        now, text = at.now, at.texts(TEXTS)
-    _report(changed, text("deactivate.done", seller=seller_id), now, text, as_json=as_json)
+        text = at.texts(TEXTS)
+    _report(changed, text("deactivate.done", seller=seller_id), text, as_json=as_json)
     run = changed.ended_execution
     if run is not None and not as_json:
         ended = {"execution": run.execution_id, "n": run.cancelled_tasks, "flying": run.tasks_in_flight}
         say(text("deactivate.run", **ended))
-
-
-def every_text(every: IntervalView, text: Texts) -> str:
-    """Return `every 6 hours`."""
-    return text(f"every.{every.unit}", n=every.amount)
-
-
-def start_text(start: datetime | None, now: datetime, text: Texts) -> str | None:
-    """Return how far away a start is; one whose time has come is now."""
-    return None if start is None else text.ago(max(start, now), now)
-
-
-def _run_text(seller: ListedSellerView, now: datetime, text: Texts) -> str | None:
-    """Return the state of the open run and what it waits for."""
-    run = seller.open_execution
-    if run is None:
-        return None
-    state = run.status if run.next_start_at is not None else f"{run.status} {run.progress_rate:.0f} %"
-    cause = executions.cause_text(run, now, text)
-    return f"{state}: {cause}" if cause else state
 
 
 def _facts(seller: SellerDetailView, now: datetime, text: Texts) -> Sequence[tuple[str, object]]:
@@ -241,16 +237,17 @@ def _facts(seller: SellerDetailView, now: datetime, text: Texts) -> Sequence[tup
     return [*facts, *((name, value) for name, value in waiting if value is not None)]
 
 
-def _report(changed: ChangedSellerView, sentence: str, now: datetime, text: Texts, *, as_json: bool) -> None:
+def _report(changed: ChangedSellerView, sentence: str, text: Texts, *, as_json: bool) -> None:
     if as_json:
         print_view(changed)
         return
-    _say_done(text, sentence, changed.dry_run)
+    say_done(text, sentence, changed.dry_run)
     if changed.next_run_at is not None:
-        say(text("next_run", when=text.when(changed.next_run_at, now)))
+        say(text("next_run", when=text.when(changed.next_run_at)))
 
 
-def _say_done(text: Texts, sentence: str, dry_run: bool) -> None:
+def say_done(text: Texts, sentence: str, dry_run: bool) -> None:
+    """Say what was done, or would be."""
     if dry_run:
         say(text("dry_run"), "dim")
     say(sentence, "green")

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from sellerwatch.cli.output import out, print_refusal, print_view
 from sellerwatch.kernel.errors import Invalid
+from sellerwatch.kernel.ids import SellerId
 
 if TYPE_CHECKING:
     from sellerwatch.cli.database_session import CommandSession
@@ -79,6 +80,11 @@ def text(given: str) -> str:
         given.encode()
         return given
     raise InvalidText(given=given.encode("utf-8", "replace").decode()[:200])
+
+
+def seller_of(given: str | None) -> SellerId | None:
+    """Return the seller of an option; None where it was left out."""
+    return None if given is None else SellerId.parse(text(given))
 
 
 def say(sentence: str, style: str = "") -> None:

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sellerwatch.cli import dead_letters, session
-from sellerwatch.cli.executions import FAMILY, print_next
+from sellerwatch.cli.executions import FAMILY
 from sellerwatch.cli.output import print_facts, print_table, print_view
-from sellerwatch.cli.session import AsJson, CursorOption, DryRun, Limit, say
+from sellerwatch.cli.session import AsJson, CursorOption, DryRun, Limit, say, seller_of
+from sellerwatch.cli.tables import Columns, print_page
 from sellerwatch.cli.texts import Texts
 from sellerwatch.crawling import queries
 from sellerwatch.crawling.commands import retry_tasks
 from sellerwatch.crawling.ports import TaskFilter
 from sellerwatch.crawling.task import TaskStatus, TaskType
-from sellerwatch.kernel.ids import ExecutionId, SellerId, TaskId
+from sellerwatch.kernel.ids import ExecutionId, TaskId
 from sellerwatch.operations.tasks import retry_all_chosen
 
 if TYPE_CHECKING:
@@ -27,6 +28,22 @@ app.add_typer(dead_letters.app, name="dead-letters")
 ExecutionOption = Annotated[str | None, typer.Option("--execution", help="Only tasks of this run.")]
 SellerOption = Annotated[str | None, typer.Option("--seller", help="Only tasks of this seller.")]
 TypeOption = Annotated[TaskType | None, typer.Option("--type", case_sensitive=False, help="Only tasks of this type.")]
+
+
+def _about(task: TaskView, text: Texts) -> str:
+    return text("tasks.page_number", n=task.page_no) if task.item_no is None else str(task.item_no)
+
+
+TASKS: Columns[TaskView] = {
+    "task": lambda task, _: task.task_id,
+    "seller": lambda task, _: task.seller_id,
+    "type": lambda task, _: task.task_type,
+    "item_or_page": _about,
+    "status": lambda task, _: task.status,
+    "created": lambda task, text: text.ago(task.created_at),
+    "retries": lambda task, _: task.retry_count,
+    "cause": lambda task, _: session.short(task.error_message or task.note),
+}
 
 
 @app.command("list")
@@ -49,29 +66,9 @@ def list_(
     """
     choice = _choice(execution, seller, status, type_)
     with session.command_session() as at:
-        page, now, text = at.ask(queries.list_tasks, choice, cursor, limit), at.now, at.texts(FAMILY)
-    if as_json:
-        print_view(page, limit=limit)
-        return
-    print_table(
-        text("tasks.title"),
-        text.columns("task", "seller", "type", "item_or_page", "status", "created", "retries", "cause"),
-        [
-            (
-                task.task_id,
-                task.seller_id,
-                task.task_type,
-                _about(task, text),
-                task.status,
-                text.ago(task.created_at, now),
-                task.retry_count,
-                session.short(task.error_message or task.note),
-            )
-            for task in page.content
-        ],
-        empty=text("tasks.none" if choice == TaskFilter() else "tasks.none_found"),
-    )
-    print_next(page.next, text)
+        page, text = at.ask(queries.list_tasks, choice, cursor, limit), at.texts(FAMILY)
+    empty = text("tasks.none" if choice == TaskFilter() else "tasks.none_found")
+    print_page(page, TASKS, text, "tasks", empty, limit=limit, as_json=as_json)
 
 
 @app.command()
@@ -160,8 +157,4 @@ def _print_retried(view: RetriedTasksView, text: Texts, *, as_json: bool) -> Non
 
 def _choice(execution: str | None, seller: str | None, status: TaskStatus | None, type_: TaskType | None) -> TaskFilter:
     execution_id = None if execution is None else ExecutionId.parse(execution)
-    return TaskFilter(execution_id, None if seller is None else SellerId.parse(seller), status, type_)
-
-
-def _about(task: TaskView, text: Texts) -> str:
-    return text("tasks.page_number", n=task.page_no) if task.item_no is None else str(task.item_no)
+    return TaskFilter(execution_id, seller_of(seller), status, type_)

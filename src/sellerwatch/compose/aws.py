@@ -23,6 +23,7 @@ from sellerwatch.schedules.schedule import Schedule
 from sellerwatch.settings.model import Settings
 
 if TYPE_CHECKING:
+    from sellerwatch.adapters.aws.client import Aws
     from sellerwatch.adapters.aws.events import Target
 
 
@@ -37,16 +38,26 @@ class AwsParts:
 
 
 @asynccontextmanager
+async def _client(settings: Settings) -> AsyncIterator[Aws]:
+    """Open the clients of AWS, and close them at the end."""
+    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415 - aiobotocore is for who uses AWS
+
+    client = Aws(settings.aws_endpoint_url)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+@asynccontextmanager
 async def open_aws(settings: Settings) -> AsyncIterator[AwsParts]:
     """Open what is configured. SQS must answer when a process starts; EventBridge gets messages by outbox and may be
     down."""
     if settings.queue != "sqs" and settings.scheduler != "eventbridge":
         yield AwsParts()
         return
-    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415 - aiobotocore is for who uses AWS
-
-    client, found = Aws(settings.aws_endpoint_url), AwsParts()
-    try:
+    found = AwsParts()
+    async with _client(settings) as client:
         if settings.queue == "sqs":
             from sellerwatch.adapters.aws.queue import (  # noqa: PLC0415 - aiobotocore is for who uses AWS
                 SqsDeadLetters,
@@ -66,43 +77,34 @@ async def open_aws(settings: Settings) -> AsyncIterator[AwsParts]:
             bridge = EventBridge(client, _target(settings))
             found = replace(found, scheduler=bridge, outside={**found.outside, "scheduler": bridge.check})
         yield found
-    finally:
-        await client.close()
 
 
 async def set_up_aws(settings: Settings) -> AwsSetupView:
     """Create or change both queues as needed, check that EventBridge answers, and return what was done."""
-    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415 - aiobotocore is for who uses AWS
     from sellerwatch.adapters.aws.events import EventBridge  # noqa: PLC0415 - aiobotocore is for who uses AWS
     from sellerwatch.adapters.aws.queue import set_up  # noqa: PLC0415 - aiobotocore is for who uses AWS
 
-    client, steps = Aws(settings.aws_endpoint_url), list[AwsSetupStep]()
-    try:
+    steps = list[AwsSetupStep]()
+    async with _client(settings) as client:
         if settings.queue == "sqs":
             names = settings.sqs_queue_name, settings.sqs_dlq_name
             steps += await set_up(client, *names, settings.visibility_seconds)
         if settings.scheduler == "eventbridge":
             await EventBridge(client, _target(settings)).check()
             steps.append(AwsSetupStep("EventBridge", "rules", SetupResult.REACHABLE))
-    finally:
-        await client.close()
     return AwsSetupView.of(steps)
 
 
 async def reconcile_rules(settings: Settings, schedules: Sequence[Schedule], *, dry_run: bool) -> ReconciledRulesView:
     """Compare the rules with the schedules and change those that differ, unless it is a dry run."""
-    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415 - aiobotocore is for who uses AWS
     from sellerwatch.adapters.aws.events import EventBridge, differences  # noqa: PLC0415 - aiobotocore is for who uses AWS
 
-    client = Aws(settings.aws_endpoint_url)
-    bridge = EventBridge(client, _target(settings))
-    try:
+    async with _client(settings) as client:
+        bridge = EventBridge(client, _target(settings))
         wanted = bridge.wanted(schedules)
         drifted = differences(wanted, await bridge.rules())
         for one in () if dry_run else drifted:
             await bridge.mend(one)
-    finally:
-        await client.close()
     differ = [RuleDifferenceView(each.name, each.differences, not dry_run) for each in drifted]
     return ReconciledRulesView(len(wanted), differ)
 
@@ -113,14 +115,10 @@ async def open_dead_letters(settings: Settings) -> AsyncIterator[DeadLetters | N
     if settings.queue != "sqs":
         yield None
         return
-    from sellerwatch.adapters.aws.client import Aws  # noqa: PLC0415 - aiobotocore is for who uses AWS
     from sellerwatch.adapters.aws.queue import SqsDeadLetters, dead_queue  # noqa: PLC0415 - aiobotocore is for who uses AWS
 
-    client = Aws(settings.aws_endpoint_url)
-    try:
+    async with _client(settings) as client:
         yield SqsDeadLetters(dead_queue(client, settings.sqs_dlq_name))
-    finally:
-        await client.close()
 
 
 def rules_needed(settings: Settings) -> int:

@@ -22,7 +22,7 @@ from sellerwatch.adapters.sql.migrate import SchemaStatus, downgrade, history, r
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore, ThreadRunner
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.adapters.sql.usage_log_partitions import Partition, partitions
-from sellerwatch.kernel.clock import EPOCH, SHARED, Clock, Moment, SystemClock, moment
+from sellerwatch.kernel.clock import EPOCH, SHARED, Clock, SystemClock
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.oversight.record_audit import record_audit
 from sellerwatch.settings.load import load
@@ -101,11 +101,6 @@ class SharedClock:
 def pool_clock(settings: Settings, clock: Clock) -> Clock:
     """Return the clock by which the windows of the pool are counted."""
     return clock if settings.redis_url is None else SharedClock(clock)
-
-
-def pool_moment(settings: Settings, clock: Clock) -> Moment:
-    """Return the present moment by the clock of the pool's windows."""
-    return moment(pool_clock(settings, clock))
 
 
 def schema_head() -> str:

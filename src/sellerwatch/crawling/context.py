@@ -55,7 +55,6 @@ class UsageLogPartitions(Protocol):
 
     async def keep(self, now: datetime, before: datetime) -> int:
         """Create the next partitions and drop those that ended before `before`; return how many were dropped."""
-        ...
 
 
 @dataclass(frozen=True)

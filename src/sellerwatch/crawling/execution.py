@@ -119,15 +119,6 @@ class Execution:
         """Whether recording these would leave nothing to do: the last moment at which a run can be given more."""
         return self.is_open and self.ended + completed + failed == self.total_tasks_created + added
 
-    def add_tasks(self, number: int, now: datetime) -> Execution:
-        return self.record(now, added=number)
-
-    def complete_task(self, now: datetime) -> Execution:
-        return self.record(now, completed=1)
-
-    def fail_task(self, now: datetime) -> Execution:
-        return self.record(now, failed=1)
-
     def settle(self, now: datetime) -> Execution:
         """Complete a running execution if all its tasks have ended."""
         if self.status is ExecutionStatus.RUNNING and self.ended == self.total_tasks_created:

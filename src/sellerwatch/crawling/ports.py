@@ -32,7 +32,6 @@ class TaskFilter:
 class Tasks(Protocol):
     def add(self, tasks: Iterable[Task]) -> int:
         """Add tasks, except where the product has one of the type in the run already; return how many were added."""
-        ...
 
     def get(self, task_id: TaskId) -> Task | None: ...
 
@@ -40,25 +39,20 @@ class Tasks(Protocol):
 
     def take_many(self, task_ids: Sequence[TaskId]) -> dict[TaskId, Task]:
         """Return the tasks that no other transaction has locked, and lock them until commit."""
-        ...
 
     def hold(self, tasks: Sequence[Task]) -> Sequence[Task]:
         """Return the tasks that have not changed since they were read, and lock them until commit."""
-        ...
 
     def save(self, tasks: Iterable[Task], now: datetime) -> None: ...
 
     def start(self, tasks: Iterable[Task], now: datetime) -> None:
         """Write tasks that were started at `now`, and nothing else about them."""
-        ...
 
     def end(self, tasks: Iterable[Task], now: datetime) -> None:
         """Write tasks that completed or failed at `now` after having been in hand."""
-        ...
 
     def complete(self, tasks: Sequence[Task], now: datetime) -> None:
         """Write of tasks in hand that they completed at `now`: as `Task.complete` and `end`, for all together."""
-        ...
 
 
 class TaskQueries(Protocol):
@@ -75,15 +69,12 @@ class TaskQueries(Protocol):
 
     def page(self, choice: TaskFilter, cursor: Cursor | None, limit: int) -> Page[Task]:
         """Newest first, behind a cursor."""
-        ...
 
     def count(self, choice: TaskFilter) -> Mapping[tuple[SellerId, TaskType], int]:
         """Count the tasks of a choice by seller and type."""
-        ...
 
     def count_by_status(self, seller_id: SellerId, since: datetime, until: datetime) -> dict[TaskStatus, int]:
         """Count the tasks of a seller created from `since` until before `until`."""
-        ...
 
 
 class RunTasks(Protocol):
@@ -93,23 +84,18 @@ class RunTasks(Protocol):
 
     def open_items(self, execution_id: ExecutionId, items: Sequence[ItemNo]) -> dict[ItemNo, int]:
         """Count the open tasks of each of these products in this run."""
-        ...
 
     def count_lists(self, execution_id: ExecutionId, *, is_open: bool = False) -> int:
         """Count the list tasks of this run, or only the open ones."""
-        ...
 
     def unread_pages(self, execution_id: ExecutionId) -> int:
         """Count the pages of this run's list that no task has read."""
-        ...
 
     def failures(self, execution_id: ExecutionId, limit: int) -> Sequence[tuple[Failure, int]]:
         """Return why tasks of a run failed, each failure with the number of its tasks; most frequent first."""
-        ...
 
     def tally(self, execution_id: ExecutionId) -> dict[tuple[str, str], int]:
         """Count the tasks of each (type, status)."""
-        ...
 
 
 class TaskClaims(Protocol):
@@ -117,7 +103,6 @@ class TaskClaims(Protocol):
 
     def attempts_held(self, worker_id: WorkerId, task_ids: Sequence[TaskId]) -> dict[TaskId, int]:
         """Return the attempt of each of these tasks that this worker still holds: the guard of every result."""
-        ...
 
     def ready(
         self,
@@ -128,27 +113,21 @@ class TaskClaims(Protocol):
         types: Sequence[TaskType] | None = None,
     ) -> Sequence[Task]:
         """Return tasks of one run that may be started now, earliest first; if given, of these types only."""
-        ...
 
     def next_ready(self, execution_id: ExecutionId, types: Sequence[TaskType] | None = None) -> datetime | None:
         """Return when the next task of one run may be started; if given, of these types only."""
-        ...
 
     def count_published(self, execution_id: ExecutionId) -> int:
         """Count the tasks of a run that are PUBLISHED and not started."""
-        ...
 
     def published_before(self, time: datetime, limit: int) -> Sequence[Task]:
         """Return tasks that are PUBLISHED since before then and not started."""
-        ...
 
     def published_by_lapsed(self, beat_before: datetime) -> Sequence[Task]:
         """Return tasks PUBLISHED by a process without a heartbeat since then that has not been buried."""
-        ...
 
     def held_by_lapsed(self, beat_before: datetime) -> Sequence[Task]:
         """Return tasks IN_PROGRESS with a worker that is gone or without a heartbeat since then."""
-        ...
 
     def held_by(self, worker_id: WorkerId) -> Sequence[Task]: ...
 
@@ -162,21 +141,17 @@ class Executions(Protocol):
 
     def hold(self, execution_ids: Collection[ExecutionId]) -> None:
         """Lock these runs until commit, so that no other process absorbs for them or ends them."""
-        ...
 
     def open_of(self, seller_id: SellerId) -> Execution | None: ...
 
     def pending(self) -> Sequence[Execution]:
         """Return the runs that wait to be started, oldest first."""
-        ...
 
     def running(self) -> Sequence[Execution]:
         """Return the RUNNING runs, oldest first."""
-        ...
 
     def at_work(self) -> Sequence[Execution]:
         """Return the RUNNING runs that are not paused."""
-        ...
 
 
 class ExecutionQueries(Protocol):
@@ -190,7 +165,6 @@ class ExecutionQueries(Protocol):
         self, *, seller_id: SellerId | None, status: ExecutionStatus | None, cursor: Cursor | None, limit: int
     ) -> Page[Execution]:
         """Newest first, behind a cursor."""
-        ...
 
 
 class NoteKind(StrEnum):
@@ -210,11 +184,9 @@ class NoteKind(StrEnum):
 class RunNotes(Protocol):
     def of(self, execution_id: ExecutionId) -> dict[NoteKind, dict[str, int]]:
         """Return the notes of a run. Every kind is there, also without a note."""
-        ...
 
     def add(self, execution_id: ExecutionId, notes: Mapping[tuple[NoteKind, str], int]) -> None:
         """Add to the stored numbers."""
-        ...
 
     def clear(self, execution_id: ExecutionId, kind: NoteKind) -> int: ...
 
@@ -222,11 +194,9 @@ class RunNotes(Protocol):
 
     def rechecks(self) -> Sequence[TaskId]:
         """Return tasks of running executions that are noted as RECHECK."""
-        ...
 
     def paused_without_recheck(self) -> Sequence[ExecutionId]:
         """Return running executions that are paused and have unread tasks, none of them noted as RECHECK."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,13 +218,11 @@ class Workers(Protocol):
 
     def beat(self, worker_id: WorkerId, now: datetime) -> None:
         """Renew the heartbeat, also of a worker that was buried: the guard protects the tasks that it held."""
-        ...
 
     def leave(self, worker_id: WorkerId, now: datetime) -> None: ...
 
     def bury(self, beat_before: datetime, now: datetime) -> int:
         """End workers without a heartbeat since then, and their leases of jobs; return how many."""
-        ...
 
 
 class DueTimes(Protocol):
@@ -262,35 +230,27 @@ class DueTimes(Protocol):
 
     def start(self, now: datetime) -> datetime | None:
         """The first time after `now` at which a schedule is to run, before the seller's own moment is added."""
-        ...
 
     def heartbeat(self, worker_id: WorkerId) -> datetime | None:
         """The oldest heartbeat of the other processes that have not ended, or ended and still hold something."""
-        ...
 
     def deadline(self) -> datetime | None:
         """The first deadline of a run that is going."""
-        ...
 
     def forgotten_us(self) -> int | None:
         """When the oldest permit without an answer counts as forgotten, by the boot's clock."""
-        ...
 
     def behind_failed(self) -> datetime | None:
         """The first time at which a message behind one that failed for good would be looked at."""
-        ...
 
     def suspended_until(self) -> datetime | None:
         """When the first suspended agent may come back."""
-        ...
 
     def renewal(self) -> datetime | None:
         """When the first token is to be renewed."""
-        ...
 
     def has_unjudged(self) -> bool:
         """Whether changes wait for the judgement of a run that has ended."""
-        ...
 
 
 class CrawlTx(CatalogTx, PoolTx, AccessTx, LeasesTx, Protocol):

@@ -39,15 +39,12 @@ class Queue(Protocol):
     @property
     def names_tasks(self) -> bool:
         """Whether tasks are claimed only when a message names them."""
-        ...
 
     async def send(self, tasks: Sequence[Task]) -> frozenset[TaskId]:
         """Return the tasks whose message was accepted; the others have to be sent again."""
-        ...
 
     async def receive(self, most: int, patience: float) -> Sequence[Hint]:
         """Return up to `most` messages; if there is none, wait for one for at most `patience` seconds."""
-        ...
 
     async def acknowledge(self, hints: Sequence[Hint]) -> None: ...
 
@@ -61,13 +58,11 @@ class DeadLetters(Protocol):
 
     async def look(self, most: int) -> Sequence[DeadLetter]:
         """Return the first ones and hide them from other readers for a moment."""
-        ...
 
     async def remove(self, letters: Sequence[DeadLetter]) -> None: ...
 
     async def leave(self, letters: Sequence[DeadLetter]) -> None:
         """Make letters that were only looked at visible again."""
-        ...
 
 
 class EmbeddedQueue:

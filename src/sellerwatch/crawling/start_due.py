@@ -20,7 +20,7 @@ from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.kernel.wording import failure_text
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.oversight.record_audit import record_audit
-from sellerwatch.schedules.missed import DueRun, due_at, late_at, late_tick, tick
+from sellerwatch.schedules.next_run import DueRun, due_at, late_at, late_tick, tick
 from sellerwatch.schedules.schedule import Schedule
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from sellerwatch.kernel.bulk import BulkResultView
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.failure_view import FailureCountView, FailureView, WaitingView, error_message, note_view
 from sellerwatch.kernel.ids import ExecutionId
-from sellerwatch.kernel.views import About, View
+from sellerwatch.kernel.views import About, View, shared_fields
 
 AN_EXECUTION_ID = "0198c0de-0000-7000-8002-000000000001"
 A_TASK_ID = "0198c0de-0000-7000-8001-000000000001"
@@ -99,11 +99,7 @@ class OpenExecutionView(View):
     @classmethod
     def of(cls, run: Execution, cause: Failure | None, language: str) -> OpenExecutionView:
         return cls(
-            execution_id=run.execution_id,
-            status=run.status,
-            progress_rate=round(run.progress_rate, 2),
-            start_tries=run.start_tries,
-            next_start_at=run.next_start_at,
+            **shared_fields(cls, run) | {"progress_rate": round(run.progress_rate, 2)},
             waiting=WaitingView.of(cause, language),
         )
 
@@ -237,8 +233,7 @@ class RetriedTasksView(BulkResultView):
 
 def execution_fields(run: Execution, language: str) -> dict[str, Any]:
     """Return the fields that every view of a run has."""
-    own = {name: value for name, value in vars(run).items() if name not in ("started_by", "failure")}
-    return own | {
+    return shared_fields(ExecutionView, run) | {
         "progress_rate": round(run.progress_rate, 2),
         "success_rate": round(run.success_rate, 2),
         "error_message": error_message(run.failure, language),
@@ -246,14 +241,10 @@ def execution_fields(run: Execution, language: str) -> dict[str, Any]:
     }
 
 
-#: Fields of a task that are its guards and bookkeeping.
-_INTERNAL = frozenset({"failure", "note", "publish_count", "attempt", "agent_row", "is_final"})
-
-
 def task_fields(task: Task, language: str) -> dict[str, Any]:
     """Return the fields that every view of a task has."""
     note = note_view(task.note, language)
-    return {name: value for name, value in vars(task).items() if name not in _INTERNAL} | {
+    return shared_fields(TaskView, task) | {
         "error_message": error_message(task.failure, language),
         "failure": FailureView.of(task.failure),
         "note": note["note"],

@@ -27,14 +27,11 @@ class ActivityLog(Protocol):
 
     def add_unless_lately(self, activity: Activity, within: timedelta) -> bool:
         """Add it unless there is one of this kind and subject within that time; return whether it was added."""
-        ...
 
     def after(self, number: int, limit: int) -> Sequence[tuple[int, Activity]]:
         """Return the activities after a number, in order, each with its number."""
-        ...
 
     def span(self) -> tuple[int, int]:
         """Return the lowest number still stored and the highest ever given; 0 where there is none."""
-        ...
 
     def forget(self, before: datetime, limit: int) -> int: ...

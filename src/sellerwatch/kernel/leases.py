@@ -17,7 +17,6 @@ class JobLeases(Protocol):
 
     async def finish(self, job: str, error: str | None = None) -> None:
         """End the lease: the job is done, or failed with this error."""
-        ...
 
 
 class Leases(Protocol):

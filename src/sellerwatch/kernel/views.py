@@ -30,6 +30,11 @@ class View:
     __pydantic_config__: ClassVar[dict[str, Any]] = {"alias_generator": camel_case, "populate_by_name": True}
 
 
+def shared_fields(view: type[Any], noun: object) -> dict[str, Any]:
+    """Return the values of a noun's fields that the view has under the same name."""
+    return {each.name: getattr(noun, each.name) for each in fields(view) if hasattr(noun, each.name)}
+
+
 @dataclass(frozen=True)
 class About:
     """The text and the example of a view's field in OpenAPI: `name: Annotated[str, About(example="Luxury House")]`."""

@@ -79,7 +79,6 @@ class Marketplace(Client, Protocol):
 
     def read_list(self, body: bytes, url: str) -> ListPage:
         """Read the answer to `url`, which says how many entries were requested: more of them are unreadable."""
-        ...
 
     def read_detail(self, body: bytes, item_no: ItemNo) -> DetailFacts: ...
 
@@ -89,4 +88,3 @@ class Marketplace(Client, Protocol):
 
     def unknown_fields(self, part: PartType, body: bytes) -> tuple[str, ...]:
         """Return the fields of a good answer that the contract does not have, for the drift report."""
-        ...

@@ -17,26 +17,20 @@ async def add_user(
     role: Role,
     password: str,
     must_change: bool = False,
-    dry_run: bool = False,
 ) -> UserView:
     """Add a user. With `must_change` the password is a one-time password."""
     known = user_name(name)
     hashed = await passwords.hash(check_password(password, known))
-    return await session.run(commands.add_user, known, role, hashed, must_change, dry_run)
+    return await session.run(commands.add_user, known, role, hashed, must_change)
 
 
 async def set_password(
-    session: OperationSession,
-    passwords: PasswordHasher,
-    name: str,
-    password: str,
-    must_change: bool = False,
-    dry_run: bool = False,
+    session: OperationSession, passwords: PasswordHasher, name: str, password: str, must_change: bool = False
 ) -> UserView:
     """Set a user's password. With `must_change` it is a one-time password."""
     known = user_name(name)
     hashed = await passwords.hash(check_password(password, known))
-    return await session.run(commands.set_password, known, hashed, must_change, dry_run)
+    return await session.run(commands.set_password, known, hashed, must_change)
 
 
 async def log_in(session: OperationSession, passwords: PasswordHasher, attempt: LoginAttempt, password: str) -> User:

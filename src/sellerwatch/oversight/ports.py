@@ -37,7 +37,6 @@ class AuditTrail(Protocol):
 
     def page(self, choice: AuditFilter, cursor: Cursor | None, limit: int) -> Page[AuditEntry]:
         """Newest first, behind a cursor."""
-        ...
 
 
 class AuditTx(Protocol):

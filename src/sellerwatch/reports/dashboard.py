@@ -12,7 +12,7 @@ from sellerwatch.crawling.task import Task
 from sellerwatch.kernel.failure import Blame
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId
 from sellerwatch.schedules.interval import CrawlingInterval
-from sellerwatch.schedules.missed import starts_at
+from sellerwatch.schedules.next_run import starts_at
 from sellerwatch.schedules.outlook import ExpectedRuns, requests_of
 from sellerwatch.schedules.schedule import ScheduleStatus
 from sellerwatch.sellers.seller import SellerStatus

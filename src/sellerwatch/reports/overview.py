@@ -24,7 +24,7 @@ from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.outbox.queries import OutboxView, outbox_status
 from sellerwatch.reports.dashboard import Freshness, FreshnessState, Needs
 from sellerwatch.reports.ports import ReportsTx
-from sellerwatch.schedules.missed import starts_at
+from sellerwatch.schedules.next_run import starts_at
 from sellerwatch.schedules.queries import IntervalView
 from sellerwatch.sellers.seller import SellerStatus
 from sellerwatch.texts import say

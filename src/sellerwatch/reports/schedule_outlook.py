@@ -13,7 +13,7 @@ from sellerwatch.kernel.views import About, View
 from sellerwatch.reports.dashboard import Freshness
 from sellerwatch.reports.ports import ReportsTx
 from sellerwatch.schedules.forecast import Budget
-from sellerwatch.schedules.missed import starts_at
+from sellerwatch.schedules.next_run import starts_at
 from sellerwatch.schedules.outlook import HOUR, HOURS, Hour, coming_day, requests_of
 from sellerwatch.schedules.queries import IntervalView
 from sellerwatch.schedules.schedule import ScheduleStatus

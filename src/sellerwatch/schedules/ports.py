@@ -21,7 +21,6 @@ class Schedules(Protocol):
 
     def due(self, now: datetime) -> Sequence[Schedule]:
         """Those whose time has come, earliest first."""
-        ...
 
     def page(self, *, offset: int, limit: int) -> tuple[Sequence[Schedule], int]: ...
 

@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Annotated, Any, Self
 
 from sellerwatch.kernel.operations import OperationContext
-from sellerwatch.kernel.views import About, NumberedPageView, View
+from sellerwatch.kernel.views import About, NumberedPageView, View, shared_fields
 from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
-from sellerwatch.schedules.missed import next_starts, starts_at
+from sellerwatch.schedules.next_run import next_starts, starts_at
 from sellerwatch.schedules.ports import SchedulesTx
 from sellerwatch.schedules.schedule import Schedule, ScheduleStatus
 
@@ -49,16 +49,14 @@ class ScheduleView(View):
     def of(cls, schedule: Schedule, **more: Any) -> Self:
         """Return the view of a schedule; `more` are the fields that a subclass adds."""
         return cls(
-            schedule_id=schedule.schedule_id,
-            seller_id=schedule.seller_id,
-            status=schedule.status,
-            interval=IntervalView.of(schedule.interval),
+            **shared_fields(ScheduleView, schedule)
+            | {
+                "interval": IntervalView.of(schedule.interval),
+                "next_run_at": starts_at(schedule),
+            },
             schedule_rule=schedule.rule,
             schedule_expression=schedule.expression,
-            next_run_at=starts_at(schedule),
             next_starts=next_starts(schedule),
-            created_at=schedule.created_at,
-            updated_at=schedule.updated_at,
             **more,
         )
 

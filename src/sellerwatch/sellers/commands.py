@@ -15,7 +15,7 @@ from sellerwatch.outbox.message import MessageStatus, OutboxKind
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.oversight.record_audit import record_audit
 from sellerwatch.schedules.interval import CrawlingInterval
-from sellerwatch.schedules.missed import spread
+from sellerwatch.schedules.next_run import spread
 from sellerwatch.schedules.queries import ScheduleView
 from sellerwatch.schedules.schedule import Schedule, ScheduleEvent, ScheduleEventType, ScheduleStatus
 from sellerwatch.schedules.scheduler_messages import message_of

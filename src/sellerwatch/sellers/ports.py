@@ -22,7 +22,6 @@ class Sellers(Protocol):
         self, *, status: SellerStatus | None, offset: int, limit: int, search: str | None = None
     ) -> tuple[Sequence[Seller], int]:
         """By seller id, and how many there are in all. `search` is a piece of the id or of the name."""
-        ...
 
 
 class SellersTx(OutboxTx, Protocol):

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import About, View
-from sellerwatch.schedules.missed import Timed, starts_at
+from sellerwatch.schedules.next_run import Timed, starts_at
 from sellerwatch.schedules.queries import IntervalView, ScheduleView
 from sellerwatch.schedules.schedule import Schedule
 from sellerwatch.sellers.ports import SellersTx

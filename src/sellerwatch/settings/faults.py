@@ -117,7 +117,7 @@ def warnings(settings: Settings) -> list[Fault]:
 
 
 def rule_warnings(settings: Settings, rules: int) -> list[Fault]:
-    """EventBridge holds so many rules on a bus unless it was asked for more."""
+    """Warn where EventBridge needs more rules than a bus holds by default."""
     if settings.scheduler != "eventbridge" or rules < 0.9 * MOST_RULES:
         return []
     return [Fault.of("SCHEDULER", "too_many_rules", rules=rules, most=MOST_RULES)]

@@ -146,7 +146,7 @@ async def test_set_up_says_what_it_did_and_done_again_changes_nothing(aws: Emula
 
 async def test_a_queue_that_is_not_there_is_one_sentence_with_its_mending(aws: Emulator) -> None:
     client = Aws(aws.url)
-    with pytest.raises(QueueMissing, match=r"no queue nowhere\.fifo .* `sellerwatch aws setup`"):
+    with pytest.raises(QueueMissing, match=r"no queue nowhere\.fifo in SQS: create it"):
         await SqsQueue(tasks_queue(client, "nowhere.fifo"), visibility=30).check()
     await client.close()
 

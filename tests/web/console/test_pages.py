@@ -285,7 +285,7 @@ async def test_why_tasks_failed_is_said_with_whose_fault_it_was(console: Console
         assert f"the marketplace {sentence}" in seen.words, path
     assert "the marketplace 2" in (await console.viewer.see("/")).words
     tasks = (await console.viewer.see("/tasks")).words
-    note = "The item belongs to another seller; it is left alone."
+    note = "The item belongs to another seller; it is not changed."
     assert sentence in tasks
     assert note in tasks
     assert note in (await console.viewer.see(f"/why/task/{noted}")).words

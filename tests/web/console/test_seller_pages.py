@@ -29,7 +29,7 @@ async def test_the_next_run_is_made_due_from_a_sellers_page(console: Console) ->
     await console.office.register_seller()
     page = await console.admin.see(f"/sellers/{SELLER}")
     assert f'action="/schedules/{SELLER}/run-now"' in page.text
-    assert "The next run is due now." in (await console.admin.send(f"/schedules/{SELLER}/run-now")).words
+    assert "The next run is now due." in (await console.admin.send(f"/schedules/{SELLER}/run-now")).words
 
 
 async def test_deactivating_is_confirmed_in_numbers_before_anything_changes(console: Console) -> None:
@@ -37,7 +37,7 @@ async def test_deactivating_is_confirmed_in_numbers_before_anything_changes(cons
     await console.office.add_run(done=1, waiting=2)
     before = await console.office.all_rows()
     asked = await console.admin.see(f"/sellers/{SELLER}/deactivate")
-    assert "2 tasks are not over yet" in asked.words
+    assert "2 tasks have not finished" in asked.words
     assert await console.office.all_rows() == before
     assert "2 waiting tasks were cancelled" in (await console.admin.send(f"/sellers/{SELLER}/deactivate")).words
     seller = await console.office.read(lambda tx: tx.sellers.get(SELLER))
@@ -53,4 +53,4 @@ async def test_the_coming_day_has_the_runs_that_start_in_it(console: Console) ->
     assert f'href="/sellers/{SELLER}"' in page.text
     assert "every 1 day" in page.words
     none = await console.viewer.see("/schedules?status=FAILED")
-    assert "No schedule fits." in none.words
+    assert "No schedule matches." in none.words

@@ -15,8 +15,8 @@ async def test_a_limit_is_changed_and_taken_back_from_the_settings(console: Cons
     assert "WINDOW_LIMIT was changed." in changed.words
     assert 'href="/settings/limits/window_limit/unset"' in changed.text
     asked = await admin.see("/settings/limits/window_limit/unset")
-    assert "default says: 80." in asked.words
-    assert "was taken back" in (await admin.send("/settings/limits/window_limit/unset")).words
+    assert "default: 80." in asked.words
+    assert "was undone" in (await admin.send("/settings/limits/window_limit/unset")).words
     refused = await admin.send("/settings/limits/window_limit", value="0")
     assert "WINDOW_LIMIT cannot be '0': input should be greater than 0." in refused.words
 

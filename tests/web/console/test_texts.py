@@ -124,6 +124,8 @@ def test_every_key_that_is_asked_for_is_there() -> None:
         text = path.read_text("utf-8")
         asked |= set(re.findall(r"""\bt\(["']([a-z_.0-9A-Z]+)["'][,)]""", text))
         asked |= set(re.findall(r'"((?:col|nav|chart|filter|needs)\.[\w]+)"', text))
+        for columns in re.findall(r"(?s)Columns\[.*?\] = \{\n(.*?)\n\}", text):
+            asked |= {f"col.{name}" for name in re.findall(r'(?m)^    "(\w+)": ', columns)}
     assert len(asked) > 150
     assert asked <= set(TEXTS), asked - set(TEXTS)
 

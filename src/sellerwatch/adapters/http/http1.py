@@ -223,8 +223,7 @@ def _stay(version: int, fields: dict[str, str]) -> float | None:
 
 
 def _unpacked(body: bytes, coding: str, largest: int) -> bytes:
-    """Decode the body to at most `largest` bytes, whatever its size was said to be. 30 KB cost a seventh of a thread
-    hop."""
+    """Decode the body to at most `largest` bytes. 30 KB cost a seventh of a hop to a thread."""
     match coding.lower():
         case "identity":
             return body

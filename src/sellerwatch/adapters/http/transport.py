@@ -116,8 +116,8 @@ class HttpTransport:
                 self._call_next()
 
     async def _place(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Wait until fewer are under way than may be. A semaphore would do, and cost a request as much as its headers:
-        who asks keeps to the same number, so nobody waits here as a rule."""
+        """Wait until fewer requests are in flight than `limit`. A semaphore would do, but costs a request as much as
+        its headers; the callers keep to the same limit, so a request rarely waits here."""
         while self._busy >= self._limit:
             turn = loop.create_future()
             self._waiting.append(turn)
@@ -209,7 +209,7 @@ class HttpTransport:
             self._empty.set()
 
     def _look_after(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Gives up what takes too long and what has been still too long; again and again while anything is open."""
+        """Close connections that are overdue or idle for too long, again and again while any is open."""
         now, whole = loop.time(), self._connect_seconds + self._read_seconds
         for connection in tuple(self._open):
             if connection.is_overdue(now, self._read_seconds, whole):
@@ -274,7 +274,7 @@ class _HttpConnection(asyncio.Protocol):
         return self._answer is not None and (now - self._heard >= silence or now - self._began >= whole)
 
     def give_up(self, failed: TransportFailed | None = None) -> None:
-        """Hang up at once. Who waits for an answer is told; whoever gives up its own request has nobody to tell."""
+        """Close at once and fail the request that waits for an answer, if there is one."""
         self._transport.abort()
         self._end(failed)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from sellerwatch.adapters.sql.statements import Db
+from sellerwatch.adapters.sql.statements import Repository
 from sellerwatch.kernel.activity import Activity
 
 ADD = """
@@ -44,10 +44,7 @@ DELETE FROM activity WHERE id IN (
 """
 
 
-class SqlActivity:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlActivity(Repository):
     def add(self, activity: Activity) -> None:
         self._db.run(ADD, _params(activity))
 

@@ -8,11 +8,12 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 
 from sellerwatch.adapters.sql.circuits import circuit_of
-from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.columns import Columns
+from sellerwatch.adapters.sql.statements import AnyRow, Db, Repository
 from sellerwatch.agents.agent import Agent, AgentStatus
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.pool import Candidate
-from sellerwatch.agents.ports import LastHour, StoredAgent, UsageEntry
+from sellerwatch.agents.ports import LastHourView, StoredAgent, UsageEntry
 from sellerwatch.agents.token import Token
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.ids import UserAgentId
@@ -31,16 +32,20 @@ LEFT JOIN user_agent_token t ON t.agent_id = a.agent_id AND t.is_active = 1
 WHERE a.status = 'AVAILABLE' AND (b.full_until_us IS NULL OR b.full_until_us <= :boot_us)
 """
 
-AGENT = """a.agent_id, a.user_agent_id, a.user_agent, a.created_at, a.updated_at, a.status, a.health_score,
-       a.usage_count, a.success_count, a.failure_count, a.requests_per_day, a.issue_failures, a.last_used_at,
-       a.suspended_at, a.suspended_until, a.reason"""
+AGENT = Columns[Agent](
+    "user_agent_pool",
+    same="user_agent_id user_agent created_at updated_at status health_score usage_count success_count failure_count"
+    " requests_per_day issue_failures last_used_at suspended_at suspended_until reason",
+    read_as={"status": AgentStatus},
+)
+LISTED = ", ".join(f"a.{name}" for name in ("agent_id", *AGENT.columns))
 
 # Agents by row, to be told how their requests ended.
-AGENTS = f"SELECT {AGENT} FROM user_agent_pool a WHERE a.agent_id IN (:rows)"
+AGENTS = f"SELECT {LISTED} FROM user_agent_pool a WHERE a.agent_id IN (:rows)"
 
 # Everything an operator looks at, one line an agent.
 STORED = f"""
-SELECT {AGENT}, {CIRCUIT}, b.current_tokens, b.max_tokens, t.issued_at, t.expires_at
+SELECT {LISTED}, {CIRCUIT}, b.current_tokens, b.max_tokens, t.issued_at, t.expires_at
 FROM user_agent_pool a
 JOIN rate_limit_bucket b ON b.agent_id = a.agent_id
 JOIN circuit_breaker_state c ON c.agent_id = a.agent_id
@@ -48,7 +53,7 @@ LEFT JOIN user_agent_token t ON t.agent_id = a.agent_id AND t.is_active = 1
 """
 
 # Suspended agents whose rest is over.
-RESTED = f"""SELECT {AGENT} FROM user_agent_pool a
+RESTED = f"""SELECT {LISTED} FROM user_agent_pool a
 WHERE a.status = 'SUSPENDED' AND (a.suspended_until IS NULL OR a.suspended_until <= :now)"""
 
 TALLY = "SELECT COALESCE(SUM(status = 'AVAILABLE'), 0), COUNT(*) FROM user_agent_pool"
@@ -76,12 +81,7 @@ VALUES (:row, :limit, :limit, :rate, :now)
 """
 
 # Everything about an agent that its uses and moves change.
-SAVE = """
-UPDATE user_agent_pool SET status = ?, health_score = ?, usage_count = ?, success_count = ?, failure_count = ?,
-    requests_per_day = ?, issue_failures = ?, last_used_at = ?, suspended_at = ?, suspended_until = ?, reason = ?,
-    updated_at = ?
-WHERE agent_id = ?
-"""
+SAVE = AGENT.update("agent_id", without="user_agent_id user_agent created_at")
 
 ADD_USAGE = """
 INSERT INTO token_usage_log (agent_id, token_id, http_status_code, response_time_ms, is_success, is_rate_limited,
@@ -101,10 +101,7 @@ DELETE FROM token_usage_log WHERE log_id IN (
 """
 
 
-class SqlAgents:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlAgents(Repository):
     def candidates(self, at: Moment) -> Sequence[Candidate]:
         return [
             Candidate(
@@ -154,27 +151,7 @@ class SqlAgents:
         return self._db.run("UPDATE user_agent_pool SET requests_per_day = 0 WHERE requests_per_day > 0")
 
     def save(self, agents: Mapping[int, Agent]) -> None:
-        self._db.many(
-            SAVE,
-            [
-                (
-                    agent.status,
-                    agent.health_score,
-                    agent.usage_count,
-                    agent.success_count,
-                    agent.failure_count,
-                    agent.requests_per_day,
-                    agent.issue_failures,
-                    agent.last_used_at,
-                    agent.suspended_at,
-                    agent.suspended_until,
-                    agent.reason,
-                    agent.updated_at,
-                    row,
-                )
-                for row, agent in agents.items()
-            ],
-        )
+        self._db.many(SAVE.sql, [(*SAVE.values(agent), row) for row, agent in agents.items()])
 
 
 def user_agent_hash(user_agent: str) -> bytes:
@@ -182,10 +159,7 @@ def user_agent_hash(user_agent: str) -> bytes:
     return hashlib.sha256(user_agent.encode()).digest()
 
 
-class SqlRemovedAgents:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlRemovedAgents(Repository):
     def add(self, user_agent: str, removed_at: datetime) -> None:
         self._db.run(ADD_REMOVED, {"hash": user_agent_hash(user_agent), "at": removed_at})
 
@@ -197,31 +171,16 @@ class SqlRemovedAgents:
         self._db.run(FORGET_REMOVED, {"hash": user_agent_hash(user_agent)})
 
 
-class SqlUsageLog:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
-    def last_hour(self, row: int, now: datetime) -> LastHour:
-        r = self._db.row(LAST_HOUR, {"row": row, "since": now - timedelta(hours=1)})
-        return LastHour(0, 0, 0, None) if r is None else LastHour(r[0], r[1], r[2], None if r[3] is None else int(r[3]))
+class SqlUsageLog(Repository):
+    def last_hour(self, row: int, now: datetime) -> LastHourView:
+        found = self._db.row(LAST_HOUR, {"row": row, "since": now - timedelta(hours=1)}) or (0, 0, 0, None)
+        requests, succeeded, too_many, average = found
+        return LastHourView(requests, succeeded, too_many, None if average is None else int(average))
 
     def add(self, uses: Sequence[UsageEntry]) -> None:
-        self._db.many(
-            ADD_USAGE,
-            [
-                (
-                    use.agent_row,
-                    use.token_row,
-                    use.status,
-                    use.milliseconds,
-                    use.succeeded,
-                    use.too_many,
-                    use.too_many,
-                    use.at,
-                )
-                for use in uses
-            ],
-        )
+        # Twice: a 429 is what "rate limited" means here.
+        rows = [(*use[:-1], use.too_many, use.at) for use in uses]
+        self._db.many(ADD_USAGE, rows)
 
     def forget(self, before: datetime, limit: int) -> int:
         if self._db.shared:
@@ -251,23 +210,7 @@ def _token(
 
 
 def _agent(r: AnyRow) -> Agent:
-    return Agent(
-        user_agent_id=UserAgentId(r[1]),
-        user_agent=r[2],
-        created_at=r[3],
-        updated_at=r[4],
-        status=AgentStatus(r[5]),
-        health_score=r[6],
-        usage_count=r[7],
-        success_count=r[8],
-        failure_count=r[9],
-        requests_per_day=r[10],
-        issue_failures=r[11],
-        last_used_at=r[12],
-        suspended_at=r[13],
-        suspended_until=r[14],
-        reason=r[15],
-    )
+    return Agent(**AGENT.by_name(r[1:]))
 
 
 def stored_agents(db: Db) -> Sequence[StoredAgent]:

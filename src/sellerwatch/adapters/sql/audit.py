@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from sellerwatch.adapters.sql.paging import PageQuery, read_page
-from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.statements import AnyRow, Repository
 from sellerwatch.kernel.paging import Cursor, Page
 from sellerwatch.oversight.audit import AuditEntry
 from sellerwatch.oversight.ports import AuditFilter
@@ -41,10 +41,7 @@ def _found_by(conditions: Collection[str]) -> tuple[str, ...]:
     return tuple(name for name in ("actor", "action") if name in conditions)[:1]
 
 
-class SqlAuditTrail:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlAuditTrail(Repository):
     def record(self, entry: AuditEntry) -> None:
         self._db.run(
             RECORD,

@@ -7,11 +7,10 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.statements import AnyRow, Repository
 from sellerwatch.agents.breaker import Breaker
 from sellerwatch.agents.circuit import Circuit
 from sellerwatch.kernel.circuit import CircuitState
-from sellerwatch.kernel.ids import WorkerId
 
 CIRCUITS = """
 SELECT agent_id, circuit_state, failure_count, failure_threshold, timeout_duration_seconds, opened_at, closed_at
@@ -57,10 +56,7 @@ ON CONFLICT (marketplace) DO NOTHING
 POOL = 0
 
 
-class SqlCircuits:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlCircuits(Repository):
     def get_rows(self, rows: Sequence[int]) -> dict[int, Circuit]:
         return {r[0]: circuit_of(r, 1) for r in self._db.hold(CIRCUITS, rows=rows)}
 
@@ -92,30 +88,13 @@ class SqlCircuits:
             # A row that is not there cannot be held, and whoever lends agents must hold it.
             self._db.run(FIRST_BREAKER)
             r = self._db.hold_row(BREAKER)
-        if r is None:
-            return Breaker()
-        return Breaker(
-            state=CircuitState(r[0]),
-            opened_at=r[1],
-            closed_at=r[2],
-            probe_worker_id=None if r[3] is None else WorkerId(r[3]),
-            probe_until=r[4],
-            keep_closed_until=r[5],
-        )
+        return Breaker() if r is None else Breaker(CircuitState(r[0]), *r[1:])
 
     def save_breaker(self, breaker: Breaker, now: datetime) -> None:
         was = self.breaker()
         self._db.run(
             SAVE_BREAKER,
-            {
-                "state": breaker.state,
-                "opened_at": breaker.opened_at,
-                "closed_at": breaker.closed_at,
-                "probe_worker_id": breaker.probe_worker_id,
-                "probe_until": breaker.probe_until,
-                "keep_closed_until": breaker.keep_closed_until,
-                "now": now,
-            },
+            {**vars(breaker), "now": now},
         )
         if was.state is not breaker.state:
             self._db.run(NOTE, _change(POOL, was.state, breaker.state, now))

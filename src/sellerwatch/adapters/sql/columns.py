@@ -45,37 +45,56 @@ class Statement(Generic[Noun]):
 
 
 class Columns(Generic[Noun]):
-    """`same` are columns named like fields of the noun; `other` say how to compute a column's value from it.
+    """`same` are columns named like fields of the noun, `named` others that hold a field as it is; `other` say how to
+    compute a column's value from the noun. `read_as` converts the values of some fields when a row is read.
 
     `written` are columns that are written for queries and never read back.
     """
 
-    def __init__(self, table: str, *, same: str, other: Mapping[str, Get] | None = None, written: str = "") -> None:
+    def __init__(
+        self,
+        table: str,
+        *,
+        same: str,
+        named: Mapping[str, str] | None = None,
+        other: Mapping[str, Get] | None = None,
+        written: str = "",
+        read_as: Mapping[str, Get] | None = None,
+    ) -> None:
         self.table = table
-        self._same, self._other = same.split(), dict(other or {})
-        self.read = tuple(name for name in [*self._same, *self._other] if name not in written.split())
-        self.listed = ", ".join(self.read)
+        self._fields = {name: name for name in same.split()} | dict(named or {})
+        self._other, self._read_as = dict(other or {}), tuple((read_as or {}).items())
+        columns = [name for name in [*self._fields, *self._other] if name not in written.split()]
+        self._read = tuple(self._fields.get(name, name) for name in columns)
+        self.columns = tuple(columns)
+        self.listed = ", ".join(columns)
         self.select = f"SELECT {self.listed} FROM {table}"
+        self.select_rows = f"SELECT id, {self.listed} FROM {table} WHERE id IN (:rows)"
 
     def insert(self, *, also: str = "") -> Statement[Noun]:
         """Return the INSERT for a noun. The values of the columns in `also` are given beside it."""
-        names = [*also.split(), *self._same, *self._other]
+        names = [*also.split(), *self._fields, *self._other]
         marks = ", ".join("?" * len(names))
         sql = f"INSERT INTO {self.table} ({', '.join(names)}) VALUES ({marks})"
-        return Statement(sql, _values(self._same, [*self._other.values()]))
+        return Statement(sql, _values([*self._fields.values()], [*self._other.values()]))
 
     def update(self, key: str, *, without: str, also: str = "") -> Statement[Noun]:
-        """Return the UPDATE by key, without the columns that never change. `also` is as for `insert`."""
+        """Return the UPDATE by key, without the columns that never change. `also` is as for `insert`. A key that is not
+        among the columns is added to the values by the caller."""
         fixed = {key, *without.split()}
-        same = [name for name in self._same if name not in fixed]
+        same = {name: field for name, field in self._fields.items() if name not in fixed}
         other = {name: get for name, get in self._other.items() if name not in fixed}
         given = ", ".join(f"{name} = ?" for name in [*also.split(), *same, *other])
+        keys = [attrgetter(self._fields[key])] if key in self._fields else []
         sql = f"UPDATE {self.table} SET {given} WHERE {key} = ?"
-        return Statement(sql, _values(same, [*other.values(), attrgetter(key)]))
+        return Statement(sql, _values([*same.values()], [*other.values(), *keys]))
 
     def by_name(self, row: AnyRow) -> dict[str, Any]:
-        """Return the values of a row that `select` returned, by column name."""
-        return dict(zip(self.read, row, strict=False))
+        """Return the values of a row that `select` returned, by the names of the noun's fields."""
+        values = dict(zip(self._read, row, strict=False))
+        for name, convert in self._read_as:
+            values[name] = convert(values[name])
+        return values
 
 
 def _values(same: list[str], other: list[Get]) -> Callable[..., AnyRow]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from sellerwatch.adapters.sql.engine import time_of
-from sellerwatch.adapters.sql.statements import Db
+from sellerwatch.adapters.sql.statements import Repository
 from sellerwatch.reports.service_counts import ServiceCounts, ServiceHealth
 
 TASKS = "SELECT task_type, status, COUNT(*) FROM crawler_tasks GROUP BY task_type, status"
@@ -45,10 +45,7 @@ SELECT MIN(next_attempt_at) FROM product_outbox WHERE status = 'WAITING' AND nex
 """
 
 
-class SqlCounts:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlCounts(Repository):
     def service_counts(self, now: datetime) -> ServiceCounts:
         db = self._db
         oldest = {kind: time_of(at) for kind, at in db.rows(OLDEST)}

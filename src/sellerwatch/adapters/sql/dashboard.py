@@ -9,7 +9,7 @@ from datetime import datetime
 import orjson
 
 from sellerwatch.adapters.sql.engine import time_of
-from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.statements import AnyRow, Repository
 from sellerwatch.adapters.sql.tasks import SELECT, task_of
 from sellerwatch.crawling.task import Task
 from sellerwatch.kernel.failure import Blame, FailureCode
@@ -66,11 +66,8 @@ OF_ITEM = f"{SELECT} WHERE execution_id = :execution_id AND item_no = :item_no O
 _BLAMES = {str(blame): blame for blame in Blame}
 
 
-class SqlDashboard:
+class SqlDashboard(Repository):
     """Implements `reports.dashboard.DashboardQueries`."""
-
-    def __init__(self, db: Db) -> None:
-        self._db = db
 
     def freshness(self, seller_ids: Sequence[SellerId] | None = None) -> Sequence[Freshness]:
         if seller_ids is None:

@@ -7,7 +7,7 @@ from datetime import datetime
 from sellerwatch.adapters.sql.engine import time_of
 from sellerwatch.adapters.sql.outbox import for_table
 from sellerwatch.adapters.sql.permits import FORGOTTEN_US
-from sellerwatch.adapters.sql.statements import Db
+from sellerwatch.adapters.sql.statements import Repository
 from sellerwatch.kernel.clock import EPOCH
 from sellerwatch.kernel.ids import WorkerId
 from sellerwatch.outbox.message import OutboxKind
@@ -56,11 +56,8 @@ WHERE h.status = 'PENDING' AND e.open_seller_id IS NULL LIMIT 1
 """
 
 
-class SqlDueTimes:
+class SqlDueTimes(Repository):
     """Implements `crawling.ports.Dues`."""
-
-    def __init__(self, db: Db) -> None:
-        self._db = db
 
     def start(self, now: datetime) -> datetime | None:
         found: datetime | None = self._db.value(START, {"now": now})

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 
 from sellerwatch.adapters.sql.columns import FAILURE, Columns, take_failure
 from sellerwatch.adapters.sql.paging import of_seller, read_page
-from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.statements import AnyRow, Repository
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.ports import NoteKind, WorkerInfo
 from sellerwatch.kernel.ids import ExecutionId, SellerId, TaskId, WorkerId
@@ -25,9 +26,9 @@ EXECUTION = Columns[Execution](
         "open_seller_id": lambda execution: execution.seller_id if execution.is_open else None,
     },
     written="progress_rate success_rate open_seller_id",
+    read_as={"status": ExecutionStatus},
 )
 SELECT = EXECUTION.select
-ROW = f"SELECT id, {EXECUTION.listed} FROM {TABLE} WHERE id IN (:rows)"
 ADD = EXECUTION.insert()
 SAVE = EXECUTION.update("execution_id", without="schedule_id seller_id created_at started_by")
 
@@ -76,10 +77,7 @@ LEASED = "SELECT job FROM job_leases WHERE owner IN (:ids)"
 FREE = "UPDATE job_leases SET owner = NULL, lease_until = NULL WHERE job IN (:jobs) AND owner IN (:ids)"
 
 
-class SqlExecutions:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlExecutions(Repository):
     def add(self, execution: Execution) -> None:
         self._db.many(ADD.sql, [ADD.values(execution)])
 
@@ -109,10 +107,7 @@ class SqlExecutions:
         return [_execution(row) for row in self._db.rows(AT_WORK)]
 
 
-class SqlExecutionQueries:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlExecutionQueries(Repository):
     def newest(self, *, seller_id: SellerId | None, status: ExecutionStatus | None, limit: int) -> Sequence[Execution]:
         given = {"seller_id": seller_id, "status": status}
         where = " AND ".join(f"{name} = :{name}" for name, value in given.items() if value is not None)
@@ -124,13 +119,11 @@ class SqlExecutionQueries:
     def page(
         self, *, seller_id: SellerId | None, status: ExecutionStatus | None, cursor: Cursor | None, limit: int
     ) -> Page[Execution]:
-        return read_page(self._db, of_seller(TABLE, seller_id, status), ROW, _execution, cursor=cursor, limit=limit)
+        query = of_seller(TABLE, seller_id, status)
+        return read_page(self._db, query, EXECUTION.select_rows, _execution, cursor=cursor, limit=limit)
 
 
-class SqlRunNotes:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlRunNotes(Repository):
     def of(self, execution_id: ExecutionId) -> dict[NoteKind, dict[str, int]]:
         found: dict[NoteKind, dict[str, int]] = {kind: {} for kind in NoteKind}
         for kind, name, number in self._db.rows(OF_RUN, {"execution_id": execution_id}):
@@ -159,22 +152,9 @@ class SqlRunNotes:
         return [ExecutionId(row[0]) for row in self._db.rows(PAUSED_WITHOUT_RECHECK)]
 
 
-class SqlWorkers:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlWorkers(Repository):
     def enter(self, worker: WorkerInfo) -> None:
-        self._db.run(
-            ENTER,
-            {
-                "worker_id": worker.worker_id,
-                "role": worker.role,
-                "host": worker.host,
-                "pid": worker.pid,
-                "started_at": worker.started_at,
-                "heartbeat_at": worker.heartbeat_at,
-            },
-        )
+        self._db.run(ENTER, asdict(worker))
 
     def beat(self, worker_id: WorkerId, now: datetime) -> None:
         self._db.run(BEAT, {"worker_id": worker_id, "now": now})
@@ -196,5 +176,4 @@ class SqlWorkers:
 
 def _execution(row: AnyRow) -> Execution:
     values = EXECUTION.by_name(row)
-    failure, status = take_failure(values), ExecutionStatus(values["status"])
-    return Execution(**values | {"failure": failure, "status": status})
+    return Execution(failure=take_failure(values), **values)

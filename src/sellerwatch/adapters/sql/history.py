@@ -8,68 +8,40 @@ from collections.abc import Iterable, Sequence
 import orjson
 import zstandard
 
-from sellerwatch.adapters.sql.statements import Db
+from sellerwatch.adapters.sql.columns import Columns
+from sellerwatch.adapters.sql.statements import Repository
 from sellerwatch.catalog.differences import Change, creation
 from sellerwatch.catalog.ports import HistoryEntry
 from sellerwatch.catalog.product import ProductEvent
-from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, ProductId, SellerId
+from sellerwatch.kernel.ids import ProductId
 
-ADD = """
-INSERT INTO product_changes (product_id, item_no, seller_id, execution_id, outbox_id, event_type, version, changes,
-    created_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
+ENTRY = Columns[HistoryEntry](
+    "product_changes",
+    same="product_id item_no seller_id execution_id outbox_id version created_at",
+    named={"event_type": "event"},
+    read_as={"event": ProductEvent},
+)
+ADD = ENTRY.insert(also="changes")
 
-OF_PRODUCT = """
-SELECT product_id, item_no, seller_id, execution_id, outbox_id, event_type, version, changes, created_at
-FROM product_changes WHERE product_id = :product_id ORDER BY id DESC LIMIT :limit
+OF_PRODUCT = f"""
+SELECT {ENTRY.listed}, changes FROM product_changes WHERE product_id = :product_id ORDER BY id DESC LIMIT :limit
 """
 
 _LEVEL = -1
 _ALL = 2**31
 
 
-class SqlHistory:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlHistory(Repository):
     def add(self, entries: Iterable[HistoryEntry]) -> None:
         compress = zstandard.ZstdCompressor(level=_LEVEL).compress
         self._db.many(
-            ADD,
-            [
-                (
-                    entry.product_id,
-                    entry.item_no,
-                    entry.seller_id,
-                    entry.execution_id,
-                    entry.outbox_id,
-                    entry.event,
-                    entry.version,
-                    compress(entry.whole or _changes_json(entry.changes)),
-                    entry.created_at,
-                )
-                for entry in entries
-            ],
+            ADD.sql, [ADD.values(entry, compress(entry.whole or _changes_json(entry.changes))) for entry in entries]
         )
 
     def of_product(self, product_id: ProductId, limit: int | None = None) -> Sequence[HistoryEntry]:
         expand = zstandard.ZstdDecompressor().decompress
         rows = self._db.rows(OF_PRODUCT, {"product_id": product_id, "limit": _ALL if limit is None else limit})
-        return [
-            HistoryEntry(
-                product_id=ProductId(row[0]),
-                item_no=ItemNo(row[1]),
-                seller_id=SellerId(row[2]),
-                execution_id=None if row[3] is None else ExecutionId(row[3]),
-                outbox_id=None if row[4] is None else OutboxId(row[4]),
-                event=ProductEvent(row[5]),
-                version=row[6],
-                changes=_read_changes(expand(row[7])),
-                created_at=row[8],
-            )
-            for row in reversed(rows)
-        ]
+        return [HistoryEntry(changes=_read_changes(expand(row[-1])), **ENTRY.by_name(row)) for row in reversed(rows)]
 
 
 def _changes_json(changes: Iterable[Change]) -> bytes:

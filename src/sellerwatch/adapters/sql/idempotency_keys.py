@@ -8,7 +8,7 @@ from datetime import datetime
 import orjson
 
 from sellerwatch.access.idempotency import KeyClaim, StoredResponse
-from sellerwatch.adapters.sql.statements import Db
+from sellerwatch.adapters.sql.statements import Repository
 from sellerwatch.kernel.ids import WorkerId
 
 GET = """
@@ -36,11 +36,8 @@ DELETE FROM idempotency_keys WHERE id IN (
 """
 
 
-class SqlIdempotencyKeys:
+class SqlIdempotencyKeys(Repository):
     """Implements `access.ports.IdempotencyKeys`."""
-
-    def __init__(self, db: Db) -> None:
-        self._db = db
 
     def get(self, key: bytes) -> StoredResponse | None:
         row = self._db.hold_row(GET, {"key": key})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sellerwatch.adapters.sql.statements import Db
+from sellerwatch.adapters.sql.statements import Repository
 
 # Taken when free, lapsed, or ours already.
 TAKE = """
@@ -28,10 +28,7 @@ WHERE job = :job AND owner = :owner
 LAST_FINISHED = "SELECT last_finished_at FROM job_leases WHERE job = :job"
 
 
-class SqlLeases:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlLeases(Repository):
     def take(self, job: str, owner: str, until: datetime, now: datetime) -> bool:
         given = {"job": job, "owner": owner, "until": until, "now": now}
         return self._db.run(TAKE, given) == 1 or self._db.run(FIRST, given) == 1

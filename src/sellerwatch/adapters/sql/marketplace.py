@@ -8,37 +8,34 @@ from typing import Any
 
 import orjson
 
-from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.columns import FAILURE, Columns, take_failure
+from sellerwatch.adapters.sql.statements import AnyRow, Repository
 from sellerwatch.agents.agent import Outcome
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.marketplace_circuit import EndpointFailure, MarketplaceCircuit
 from sellerwatch.agents.ports import Pause
 from sellerwatch.kernel.circuit import CircuitState
-from sellerwatch.kernel.failure import Failure, failure_columns
-from sellerwatch.kernel.ids import SellerId, TaskId, WorkerId
+from sellerwatch.kernel.ids import SellerId, TaskId
 
-CIRCUITS = """
-SELECT endpoint, state, since, not_before, opening_count, probe_worker_id, closed_at, most_at_once, failure_code,
-    failure_blame, failure_facts, failure_at, recent_failures, away_since, failed_subjects
-FROM marketplace_circuits
-"""
+CIRCUIT = Columns[MarketplaceCircuit](
+    "marketplace_circuits",
+    same="endpoint state since not_before opening_count probe_worker_id closed_at most_at_once away_since",
+    other={
+        **FAILURE,
+        "recent_failures": lambda circuit: orjson.dumps([_failure_json(each) for each in circuit.recent]).decode(),
+        "failed_subjects": lambda circuit: orjson.dumps(circuit.failed_subjects).decode(),
+    },
+    read_as={"endpoint": Endpoint, "state": CircuitState},
+)
+SAVE = CIRCUIT.update("endpoint", without="", also="updated_at")
 
-HELD = f"{CIRCUITS} WHERE endpoint = :endpoint"
+HELD = f"{CIRCUIT.select} WHERE endpoint = :endpoint"
 
 # A row that is not there cannot be locked.
 FIRST = """
 INSERT INTO marketplace_circuits (endpoint, state, recent_failures, failed_subjects, updated_at)
 VALUES (:endpoint, 'CLOSED', '[]', '[]', :now)
 ON CONFLICT (endpoint) DO NOTHING
-"""
-
-SAVE = """
-UPDATE marketplace_circuits SET state = :state, since = :since, not_before = :not_before,
-    opening_count = :opening_count, probe_worker_id = :probe_worker_id, closed_at = :closed_at,
-    most_at_once = :most_at_once, failure_code = :failure_code, failure_blame = :failure_blame,
-    failure_facts = :failure_facts, failure_at = :failure_at, recent_failures = :recent, away_since = :away_since,
-    failed_subjects = :failed_subjects, updated_at = :now
-WHERE endpoint = :endpoint
 """
 
 PAUSES = "SELECT scope, paused_at, paused_by FROM marketplace_pauses ORDER BY scope"
@@ -51,12 +48,9 @@ ON CONFLICT (scope) DO NOTHING
 RESUME = "DELETE FROM marketplace_pauses WHERE scope = :scope"
 
 
-class SqlMarketplaceState:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlMarketplaceState(Repository):
     def circuits(self) -> Mapping[Endpoint, MarketplaceCircuit]:
-        known = {circuit.endpoint: circuit for circuit in map(_circuit, self._db.rows(CIRCUITS))}
+        known = {circuit.endpoint: circuit for circuit in map(_circuit, self._db.rows(CIRCUIT.select))}
         return {endpoint: known.get(endpoint) or MarketplaceCircuit(endpoint) for endpoint in Endpoint}
 
     def hold(self, endpoint: Endpoint, now: datetime) -> MarketplaceCircuit:
@@ -67,29 +61,7 @@ class SqlMarketplaceState:
         return MarketplaceCircuit(endpoint) if row is None else _circuit(row)
 
     def save(self, circuit: MarketplaceCircuit, now: datetime) -> None:
-        code, blame, facts, at = failure_columns(circuit.failure)
-        recent = [_failure_json(each) for each in circuit.recent]
-        self._db.run(
-            SAVE,
-            {
-                "endpoint": circuit.endpoint,
-                "state": circuit.state,
-                "since": circuit.since,
-                "not_before": circuit.not_before,
-                "opening_count": circuit.opening_count,
-                "probe_worker_id": circuit.probe_worker_id,
-                "closed_at": circuit.closed_at,
-                "most_at_once": circuit.most_at_once,
-                "failure_code": code,
-                "failure_blame": blame,
-                "failure_facts": facts,
-                "failure_at": at,
-                "recent": orjson.dumps(recent).decode(),
-                "away_since": circuit.away_since,
-                "failed_subjects": orjson.dumps(circuit.failed_subjects).decode(),
-                "now": now,
-            },
-        )
+        self._db.many(SAVE.sql, [SAVE.values(circuit, now)])
 
     def pauses(self) -> Sequence[Pause]:
         return [Pause(SellerId(row[0]) if row[0] else None, row[1], row[2]) for row in self._db.rows(PAUSES)]
@@ -102,20 +74,10 @@ class SqlMarketplaceState:
 
 
 def _circuit(row: AnyRow) -> MarketplaceCircuit:
-    return MarketplaceCircuit(
-        endpoint=Endpoint(row[0]),
-        state=CircuitState(row[1]),
-        since=row[2],
-        not_before=row[3],
-        opening_count=row[4],
-        probe_worker_id=None if row[5] is None else WorkerId(row[5]),
-        closed_at=row[6],
-        most_at_once=row[7],
-        failure=Failure.stored(row[8], row[9], row[10], row[11]),
-        recent=tuple(map(_failure, orjson.loads(row[12]))),
-        away_since=row[13],
-        failed_subjects=tuple(orjson.loads(row[14])),
-    )
+    values = CIRCUIT.by_name(row)
+    failed = tuple(orjson.loads(values.pop("failed_subjects")))
+    recent = tuple(map(_failure, orjson.loads(values.pop("recent_failures"))))
+    return MarketplaceCircuit(failure=take_failure(values), recent=recent, failed_subjects=failed, **values)
 
 
 def _failure_json(failure: EndpointFailure) -> list[Any]:

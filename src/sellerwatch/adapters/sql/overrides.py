@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sellerwatch.adapters.sql.statements import Db
+from sellerwatch.adapters.sql.statements import Repository
 
 SET = """
 INSERT INTO setting_overrides (name, value, changed_by, changed_at) VALUES (:name, :value, :by, :now)
@@ -12,10 +12,7 @@ ON CONFLICT (name) DO UPDATE SET value = :value, changed_by = :by, changed_at = 
 """
 
 
-class SqlOverrides:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlOverrides(Repository):
     def all(self) -> dict[str, str]:
         return {r[0]: r[1] for r in self._db.rows("SELECT name, value FROM setting_overrides ORDER BY name")}
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
-from sellerwatch.adapters.sql.statements import Db
+from sellerwatch.adapters.sql.statements import Repository
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.pool import Grant
 from sellerwatch.agents.ports import CountedPermit, Permit
@@ -99,10 +99,7 @@ UNFILL = "UPDATE rate_limit_bucket SET full_until_us = NULL WHERE full_until_us 
 FULL_UNTIL = "SELECT MAX(full_until_us) FROM rate_limit_bucket"
 
 
-class SqlPermits:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlPermits(Repository):
     def reserve(
         self, grants: Sequence[Grant], task_ids: Sequence[TaskId | None], worker_id: WorkerId, at: Moment
     ) -> Sequence[Permit]:
@@ -162,10 +159,7 @@ class SqlPermits:
         return int(self._db.value("SELECT COUNT(*) FROM permits WHERE answered_boot_us IS NULL"))
 
 
-class SqlRequestWindows:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlRequestWindows(Repository):
     def set_limits(self, limits: Limits, at: Moment) -> None:
         given = {"limit": limits.window_limit, "rate": limits.refill_rate, "window_us": limits.window_us}
         self._db.run(SET_LIMIT, given | {"boot_us": at.boot_us})

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from sellerwatch.adapters.sql.agents import stored_agents
-from sellerwatch.adapters.sql.statements import AnyRow, Db
-from sellerwatch.agents.agent_status import AgentDetails, CircuitEvent, Window
+from sellerwatch.adapters.sql.statements import AnyRow, Db, Repository
+from sellerwatch.agents.agent_status import AgentDetails, CircuitEventView, Window
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.ports import StoredAgent
 from sellerwatch.kernel.clock import Moment
@@ -39,10 +39,7 @@ ORDER BY event_timestamp DESC, event_id DESC LIMIT :limit
 HOUR = timedelta(hours=1)
 
 
-class SqlPoolReport:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlPoolReport(Repository):
     def agents(self) -> Sequence[StoredAgent]:
         return stored_agents(self._db)
 
@@ -62,8 +59,8 @@ class SqlPoolReport:
             for stored in self.agents()
         ]
 
-    def circuit_events(self, row: int, limit: int) -> Sequence[CircuitEvent]:
-        return [CircuitEvent(r[0], r[1], r[2], r[3]) for r in self._db.rows(EVENTS, {"row": row, "limit": limit})]
+    def circuit_events(self, row: int, limit: int) -> Sequence[CircuitEventView]:
+        return [CircuitEventView(*r) for r in self._db.rows(EVENTS, {"row": row, "limit": limit})]
 
 
 class _Windows:

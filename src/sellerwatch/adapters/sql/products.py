@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from operator import attrgetter
 
 import zstandard
 
 from sellerwatch.adapters.sql.columns import Columns
 from sellerwatch.adapters.sql.paging import PageQuery, like, read_page
-from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.statements import AnyRow, Repository
 from sellerwatch.catalog.ports import ListCounts, PartKey, ProductCounts, RawPart, StoredBody
 from sellerwatch.catalog.product import PartType, Product, ProductState
 from sellerwatch.kernel.fast_values import make_with
@@ -21,15 +20,15 @@ PRODUCT = Columns[Product](
     "products",
     same="product_id item_no seller_id created_at updated_at is_complete is_changed version missing_runs last_seen_at"
     " last_seen_execution deleted_at name",
-    other={
-        "minishop_data_hash": attrgetter("minishop_hash"),
-        "detail_data_hash": attrgetter("detail_hash"),
-        "option_data_hash": attrgetter("option_hash"),
+    named={
+        "minishop_data_hash": "minishop_hash",
+        "detail_data_hash": "detail_hash",
+        "option_data_hash": "option_hash",
     },
     written="is_complete",
+    read_as={"is_changed": bool},
 )
 SELECT = PRODUCT.select
-ROW = f"SELECT id, {PRODUCT.listed} FROM products WHERE id IN (:rows)"
 ADD = PRODUCT.insert()
 SAVE = PRODUCT.update("item_no", without="product_id created_at")
 
@@ -113,10 +112,7 @@ _LOOKED_AT = {
 }
 
 
-class SqlProducts:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlProducts(Repository):
     def of_items(self, items: Sequence[ItemNo]) -> dict[ItemNo, Product]:
         found = map(_product, self._db.hold(f"{SELECT} WHERE item_no IN (:items)", items=items))
         return {product.item_no: product for product in found}
@@ -157,10 +153,7 @@ class SqlProducts:
         return int(self._db.value(COUNT_UNSEEN_SINCE, {"seller_id": seller_id, "since": since}))
 
 
-class SqlProductQueries:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlProductQueries(Repository):
     def complete_after(self, row: int, seller_id: SellerId | None, limit: int) -> Sequence[tuple[int, Product]]:
         of_seller = "seller_id = :seller_id AND " if seller_id else ""
         where = f"WHERE {of_seller}id > :row AND {_STATES[ProductState.COMPLETE]}"
@@ -185,7 +178,7 @@ class SqlProductQueries:
             within.append(only.pop("is_complete"))
         given = {"seller_id": seller_id, "like": like(search or "").lower()}
         query = PageQuery("products", given, within, only, newest_first=False)
-        return read_page(self._db, query, ROW, _product, cursor=cursor, limit=limit)
+        return read_page(self._db, query, PRODUCT.select_rows, _product, cursor=cursor, limit=limit)
 
     def count(self, seller_id: SellerId | None = None, state: ProductState | None = None) -> int:
         asked = ["seller_id = :seller_id"] if seller_id else []
@@ -198,10 +191,7 @@ class SqlProductQueries:
         return ProductCounts(present=int(row[0]), complete=int(row[1]), deleted=int(row[2]))
 
 
-class SqlProductBodies:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlProductBodies(Repository):
     def keep_raw(self, parts: Iterable[RawPart]) -> None:
         compress = zstandard.ZstdCompressor(level=_LEVEL).compress
         self._db.many(
@@ -255,8 +245,4 @@ class SqlProductBodies:
 
 
 def _product(row: AnyRow) -> Product:
-    values = PRODUCT.by_name(row)
-    for part in ("minishop", "detail", "option"):
-        values[f"{part}_hash"] = values.pop(f"{part}_data_hash")
-    values["is_changed"] = bool(values["is_changed"])
-    return make_with(Product, **values)
+    return make_with(Product, **PRODUCT.by_name(row))

@@ -9,8 +9,9 @@ from datetime import datetime
 
 import zstandard
 
+from sellerwatch.adapters.sql.columns import Columns
 from sellerwatch.adapters.sql.paging import of_seller, read_page
-from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.statements import AnyRow, Repository
 from sellerwatch.catalog.ports import PartKey, UnknownField
 from sellerwatch.catalog.product import PartType
 from sellerwatch.catalog.quarantine import Case, CaseKind, CaseStatus, HeldPart, HeldStatus
@@ -18,30 +19,29 @@ from sellerwatch.catalog.removal import Removal, RemovalReason, RemovalStatus
 from sellerwatch.kernel.ids import CaseId, ExecutionId, ItemNo, RemovalId, SellerId
 from sellerwatch.kernel.paging import Cursor, Page
 
-CASE_COLUMNS = """case_id, seller_id, execution_id, data_type, kind, field, created_at, updated_at, status,
-    sample_item_no, sample_before, sample_after, decided_by"""
-
-CASE = f"SELECT {CASE_COLUMNS} FROM quarantine"
-
-CASE_ROW = f"SELECT id, {CASE_COLUMNS} FROM quarantine WHERE id IN (:rows)"
-
-ADD_CASE = """
-INSERT INTO quarantine (case_id, seller_id, execution_id, data_type, kind, field, created_at, updated_at, status,
-    sample_item_no, sample_before, sample_after, decided_by)
-VALUES (:case_id, :seller_id, :execution_id, :part, :kind, :field, :created_at, :updated_at, :status, :sample_item,
-    :sample_before, :sample_after, :decided_by)
-"""
+CASE = Columns[Case](
+    "quarantine",
+    same="case_id seller_id execution_id kind field created_at updated_at status sample_before sample_after decided_by",
+    named={"data_type": "part", "sample_item_no": "sample_item"},
+    read_as={"part": PartType, "kind": CaseKind, "status": CaseStatus},
+)
+ADD_CASE = CASE.insert()
 
 SAVE_CASE = """
 UPDATE quarantine SET status = :status, updated_at = :updated_at, decided_by = :decided_by WHERE case_id = :case_id
 """
 
-HELD = "SELECT item_no, data_type, status, seller_id, execution_id, hash, created_at, case_id, {body} FROM held_parts"
+HELD_PART = Columns[HeldPart](
+    "held_parts",
+    same="item_no status case_id seller_id execution_id hash created_at",
+    named={"data_type": "part"},
+    read_as={"part": PartType, "status": HeldStatus},
+)
+HELD = f"SELECT {HELD_PART.listed}, {{body}} FROM held_parts"
+ADD_HELD = HELD_PART.insert(also="raw_json")
 
 # A part has one row: what comes later takes its cursor.
-PUT = """
-INSERT INTO held_parts (item_no, data_type, status, case_id, seller_id, execution_id, hash, raw_json, created_at)
-VALUES (:item_no, :part, :status, :case_id, :seller_id, :execution_id, :hash, :body, :created_at)
+PUT = f"""{ADD_HELD.sql}
 ON CONFLICT (item_no, data_type) DO UPDATE SET status = excluded.status, case_id = excluded.case_id,
     seller_id = excluded.seller_id, execution_id = excluded.execution_id, hash = excluded.hash,
     raw_json = excluded.raw_json, created_at = excluded.created_at
@@ -61,19 +61,12 @@ COUNT_HELD = """
 SELECT case_id, COUNT(*) FROM held_parts WHERE case_id IN (:case_ids) AND status = 'HELD' GROUP BY case_id
 """
 
-REMOVAL_COLUMNS = """removal_id, seller_id, execution_id, reason, told, missing, unseen_since, created_at, status,
-    decided_at, decided_by"""
-
-REMOVAL = f"SELECT {REMOVAL_COLUMNS} FROM removals"
-
-REMOVAL_ROW = f"SELECT id, {REMOVAL_COLUMNS} FROM removals WHERE id IN (:rows)"
-
-ADD_REMOVAL = """
-INSERT INTO removals (removal_id, seller_id, execution_id, reason, told, missing, unseen_since, created_at, status,
-    decided_at, decided_by)
-VALUES (:removal_id, :seller_id, :execution_id, :reason, :told, :missing, :unseen_since, :created_at, :status,
-    :decided_at, :decided_by)
-"""
+REMOVAL = Columns[Removal](
+    "removals",
+    same="removal_id seller_id execution_id reason told missing unseen_since created_at status decided_at decided_by",
+    read_as={"reason": RemovalReason, "status": RemovalStatus},
+)
+ADD_REMOVAL = REMOVAL.insert()
 
 SAVE_REMOVAL = """
 UPDATE removals SET status = :status, decided_at = :decided_at, decided_by = :decided_by WHERE removal_id = :removal_id
@@ -90,20 +83,17 @@ DRIFT = "SELECT endpoint, path, times, item_no, first_seen_at, last_seen_at FROM
 LONGEST_PATH = 255
 
 
-class SqlQuarantine:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlQuarantine(Repository):
     def open_cases(self, seller_id: SellerId) -> Sequence[Case]:
         where = "WHERE seller_id = :seller_id AND status = 'OPEN' ORDER BY id"
-        return [_case(row) for row in self._db.hold(f"{CASE} {where}", {"seller_id": seller_id})]
+        return [_case(row) for row in self._db.hold(f"{CASE.select} {where}", {"seller_id": seller_id})]
 
     def get(self, case_id: CaseId) -> Case | None:
-        row = self._db.hold_row(f"{CASE} WHERE case_id = :case_id", {"case_id": case_id})
+        row = self._db.hold_row(f"{CASE.select} WHERE case_id = :case_id", {"case_id": case_id})
         return None if row is None else _case(row)
 
     def add(self, case: Case) -> None:
-        self._db.run(ADD_CASE, asdict(case))
+        self._db.many(ADD_CASE.sql, [ADD_CASE.values(case)])
 
     def save(self, case: Case) -> None:
         self._db.run(SAVE_CASE, asdict(case))
@@ -111,19 +101,15 @@ class SqlQuarantine:
     def page(
         self, *, seller_id: SellerId | None, status: CaseStatus | None, cursor: Cursor | None, limit: int
     ) -> Page[Case]:
-        return read_page(
-            self._db, of_seller("quarantine", seller_id, status), CASE_ROW, _case, cursor=cursor, limit=limit
-        )
+        query = of_seller("quarantine", seller_id, status)
+        return read_page(self._db, query, CASE.select_rows, _case, cursor=cursor, limit=limit)
 
     def pending_runs(self) -> Sequence[ExecutionId]:
         rows = self._db.rows("SELECT DISTINCT execution_id FROM held_parts WHERE status = 'PENDING'")
         return [ExecutionId(row[0]) for row in rows]
 
 
-class SqlHeldParts:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlHeldParts(Repository):
     def held(self, items: Sequence[ItemNo]) -> dict[PartKey, HeldPart]:
         sql = f"{HELD.replace('{body}', 'NULL')} WHERE item_no IN (:items)"
         found = [_held(row) for row in self._db.rows(sql, items=items)] if items else ()
@@ -147,7 +133,7 @@ class SqlHeldParts:
 
     def put(self, parts: Iterable[HeldPart]) -> None:
         compress = zstandard.ZstdCompressor(level=1).compress
-        self._db.many(PUT, [{**asdict(part), "body": compress(part.body)} for part in parts])
+        self._db.many(PUT, [ADD_HELD.values(part, compress(part.body)) for part in parts])
 
     def free(self, keys: Iterable[PartKey]) -> None:
         self._db.many(FREE, [{"item_no": item, "part": part} for item, part in keys])
@@ -162,21 +148,18 @@ class SqlHeldParts:
         return [_held(row) for row in self._db.rows(f"{HELD.replace('{body}', 'raw_json')} {where}", given)]
 
 
-class SqlRemovals:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlRemovals(Repository):
     def held_of(self, seller_id: SellerId) -> Removal | None:
         where = "WHERE seller_id = :seller_id AND status = 'HELD'"
-        row = self._db.hold_row(f"{REMOVAL} {where}", {"seller_id": seller_id})
+        row = self._db.hold_row(f"{REMOVAL.select} {where}", {"seller_id": seller_id})
         return None if row is None else _removal(row)
 
     def get(self, removal_id: RemovalId) -> Removal | None:
-        row = self._db.hold_row(f"{REMOVAL} WHERE removal_id = :removal_id", {"removal_id": removal_id})
+        row = self._db.hold_row(f"{REMOVAL.select} WHERE removal_id = :removal_id", {"removal_id": removal_id})
         return None if row is None else _removal(row)
 
     def add(self, removal: Removal) -> None:
-        self._db.run(ADD_REMOVAL, asdict(removal))
+        self._db.many(ADD_REMOVAL.sql, [ADD_REMOVAL.values(removal)])
 
     def save(self, removal: Removal) -> None:
         self._db.run(SAVE_REMOVAL, asdict(removal))
@@ -184,15 +167,11 @@ class SqlRemovals:
     def page(
         self, *, seller_id: SellerId | None, status: RemovalStatus | None, cursor: Cursor | None, limit: int
     ) -> Page[Removal]:
-        return read_page(
-            self._db, of_seller("removals", seller_id, status), REMOVAL_ROW, _removal, cursor=cursor, limit=limit
-        )
+        query = of_seller("removals", seller_id, status)
+        return read_page(self._db, query, REMOVAL.select_rows, _removal, cursor=cursor, limit=limit)
 
 
-class SqlDrift:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlDrift(Repository):
     def note(self, endpoint: str, paths: Iterable[str], item_no: ItemNo | None, now: datetime) -> None:
         given = {"endpoint": endpoint, "item_no": item_no, "now": now}
         self._db.many(NOTE_DRIFT, [given | {"path": path[:LONGEST_PATH]} for path in paths])
@@ -205,48 +184,13 @@ class SqlDrift:
 
 
 def _case(row: AnyRow) -> Case:
-    return Case(
-        case_id=CaseId(row[0]),
-        seller_id=SellerId(row[1]),
-        execution_id=ExecutionId(row[2]),
-        part=PartType(row[3]),
-        kind=CaseKind(row[4]),
-        field=row[5],
-        created_at=row[6],
-        updated_at=row[7],
-        status=CaseStatus(row[8]),
-        sample_item=None if row[9] is None else ItemNo(row[9]),
-        sample_before=row[10],
-        sample_after=row[11],
-        decided_by=row[12],
-    )
+    return Case(**CASE.by_name(row))
 
 
 def _held(row: AnyRow) -> HeldPart:
-    return HeldPart(
-        item_no=ItemNo(row[0]),
-        part=PartType(row[1]),
-        status=HeldStatus(row[2]),
-        seller_id=SellerId(row[3]),
-        execution_id=ExecutionId(row[4]),
-        hash=row[5],
-        created_at=row[6],
-        case_id=None if row[7] is None else CaseId(row[7]),
-        body=b"" if row[8] is None else zstandard.ZstdDecompressor().decompress(row[8]),
-    )
+    body = b"" if row[-1] is None else zstandard.ZstdDecompressor().decompress(row[-1])
+    return HeldPart(body=body, **HELD_PART.by_name(row))
 
 
 def _removal(row: AnyRow) -> Removal:
-    return Removal(
-        removal_id=RemovalId(row[0]),
-        seller_id=SellerId(row[1]),
-        execution_id=ExecutionId(row[2]),
-        reason=RemovalReason(row[3]),
-        told=row[4],
-        missing=row[5],
-        unseen_since=row[6],
-        created_at=row[7],
-        status=RemovalStatus(row[8]),
-        decided_at=row[9],
-        decided_by=row[10],
-    )
+    return Removal(**REMOVAL.by_name(row))

@@ -9,7 +9,7 @@ from typing import Any
 from sellerwatch.adapters.sql.columns import Columns, Get
 from sellerwatch.adapters.sql.engine import time_of
 from sellerwatch.adapters.sql.paging import like
-from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.statements import AnyRow, Repository
 from sellerwatch.kernel.ids import ScheduleId, SellerId
 from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
 from sellerwatch.schedules.schedule import Schedule, ScheduleStatus
@@ -21,7 +21,10 @@ INTERVAL: Mapping[str, Get] = {
 }
 
 SELLER = Columns[Seller](
-    "sellers", same="seller_id name status total_product_count created_at updated_at", other=INTERVAL
+    "sellers",
+    same="seller_id name status total_product_count created_at updated_at",
+    other=INTERVAL,
+    read_as={"status": SellerStatus},
 )
 ADD_SELLER = SELLER.insert()
 SAVE_SELLER = SELLER.update("seller_id", without="created_at")
@@ -35,6 +38,7 @@ SCHEDULE = Columns[Schedule](
         "schedule_expression": lambda schedule: schedule.expression,
     },
     written="schedule_rule schedule_expression",
+    read_as={"status": ScheduleStatus},
 )
 ADD_SCHEDULE = SCHEDULE.insert()
 SAVE_SCHEDULE = SCHEDULE.update("schedule_id", without="seller_id schedule_rule created_at")
@@ -53,10 +57,7 @@ DUE = f"{SELECT_SCHEDULE} WHERE status IN ('ACTIVE', 'FAILED') AND next_run_at <
 SEARCH = "(seller_id LIKE :like ESCAPE '!' OR name LIKE :like ESCAPE '!')"
 
 
-class SqlSellers:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlSellers(Repository):
     def get(self, seller_id: SellerId) -> Seller | None:
         row = self._db.hold_row(f"{SELLER.select} WHERE seller_id = :seller_id", {"seller_id": seller_id})
         return None if row is None else _seller(row)
@@ -77,10 +78,7 @@ class SqlSellers:
         return [_seller(row) for row in rows], self._db.value(f"SELECT COUNT(*) FROM sellers {where}", params)
 
 
-class SqlSchedules:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlSchedules(Repository):
     def of_seller(self, seller_id: SellerId) -> Schedule | None:
         return self._one("seller_id", seller_id)
 
@@ -108,14 +106,12 @@ class SqlSchedules:
 
 def _seller(row: AnyRow) -> Seller:
     values = SELLER.by_name(row)
-    interval, status = _take_interval(values), SellerStatus(values["status"])
-    return Seller(**values | {"interval": interval, "status": status})
+    return Seller(interval=_take_interval(values), **values)
 
 
 def _schedule(row: AnyRow) -> Schedule:
     values = SCHEDULE.by_name(row)
-    interval, status = _take_interval(values), ScheduleStatus(values["status"])
-    return Schedule(**values | {"interval": interval, "status": status, "waiting_start": time_of(row[-1])})
+    return Schedule(interval=_take_interval(values), waiting_start=time_of(row[-1]), **values)
 
 
 def _take_interval(values: dict[str, Any]) -> CrawlingInterval:

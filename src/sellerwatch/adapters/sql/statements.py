@@ -92,6 +92,13 @@ class Db:
         return int(self.value("SELECT seq FROM sqlite_sequence WHERE name = :table", {"table": table}) or 0)
 
 
+class Repository:
+    """A table, or several that belong together, inside one transaction. What each does is documented at its port."""
+
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+
 # What is quoted is no name.
 _NAME = re.compile(r"'[^']*'|:([a-z]\w*)")
 

@@ -11,7 +11,7 @@ from typing import Any
 from sellerwatch.adapters.sql.columns import FAILURE, Columns, take_failure
 from sellerwatch.adapters.sql.engine import time_of
 from sellerwatch.adapters.sql.paging import PageQuery, read_page
-from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.statements import AnyRow, Repository
 from sellerwatch.crawling.ports import TaskFilter
 from sellerwatch.crawling.task import OPEN_STATES, READY_STATES, Purpose, Task, TaskStatus, TaskType
 from sellerwatch.kernel.failure import Failure, failure_columns
@@ -19,11 +19,22 @@ from sellerwatch.kernel.fast_values import make_with
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId, TaskId, WorkerId
 from sellerwatch.kernel.paging import Cursor, Page
 
+# Looked up in a dictionary, an enumeration's member costs a tenth of calling the class.
+_TYPES = {str(each): each for each in TaskType}
+_PURPOSES = {str(each): each for each in Purpose}
+_STATUSES = {str(each): each for each in TaskStatus}
+
 TASK = Columns[Task](
     "crawler_tasks",
     same="task_id execution_id seller_id task_type request_url created_at available_at purpose item_no page_no status"
     " retry_count published_at started_at completed_at publish_count attempt worker_id lost_leases requests_made note",
-    other={"agent_id": attrgetter("agent_row"), **FAILURE},
+    named={"agent_id": "agent_row"},
+    other=FAILURE,
+    read_as={
+        "task_type": _TYPES.__getitem__,
+        "purpose": _PURPOSES.__getitem__,
+        "status": _STATUSES.__getitem__,
+    },
 )
 SELECT = TASK.select
 
@@ -114,13 +125,8 @@ GROUP BY task_type, status"""
 
 COUNT = "SELECT seller_id, task_type, COUNT(*) FROM crawler_tasks"
 
-ROW = f"SELECT id, {TASK.listed} FROM crawler_tasks WHERE id IN (:rows)"
 
-
-class SqlTasks:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlTasks(Repository):
     def add(self, tasks: Iterable[Task]) -> int:
         return self._db.many(ADD_ONCE, [ADD.values(task, task.created_at) for task in tasks])
 
@@ -185,10 +191,7 @@ class SqlTasks:
             self._db.run(sql, {**dict(zip(names, given, strict=True)), "now": now}, task_ids=task_ids)
 
 
-class SqlTaskQueries:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlTaskQueries(Repository):
     def newest(
         self,
         *,
@@ -208,7 +211,7 @@ class SqlTaskQueries:
         return [task_of(row) for row in rows]
 
     def page(self, choice: TaskFilter, cursor: Cursor | None, limit: int) -> Page[Task]:
-        return read_page(self._db, _page_query(choice), ROW, task_of, cursor=cursor, limit=limit)
+        return read_page(self._db, _page_query(choice), TASK.select_rows, task_of, cursor=cursor, limit=limit)
 
     def count(self, choice: TaskFilter) -> Mapping[tuple[SellerId, TaskType], int]:
         given = vars(choice)
@@ -221,10 +224,7 @@ class SqlTaskQueries:
         return {TaskStatus(row[0]): row[1] for row in rows}
 
 
-class SqlRunTasks:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlRunTasks(Repository):
     def open_of(self, execution_id: ExecutionId, statuses: Sequence[TaskStatus]) -> Sequence[Task]:
         rows = self._db.hold(
             f"{SELECT} WHERE execution_id = :execution_id AND status IN (:statuses)",
@@ -254,10 +254,7 @@ class SqlRunTasks:
         return {(row[0], row[1]): row[2] for row in self._db.rows(TALLY, {"execution_id": execution_id})}
 
 
-class SqlTaskClaims:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlTaskClaims(Repository):
     def attempts_held(self, worker_id: WorkerId, task_ids: Sequence[TaskId]) -> dict[TaskId, int]:
         rows = self._db.hold(ATTEMPTS_HELD, {"worker_id": worker_id}, ids=task_ids)
         return {TaskId(row[0]): row[1] for row in rows}
@@ -311,12 +308,6 @@ class SqlTaskClaims:
         return [task_of(row) for row in self._db.rows(f"{SELECT} {where}", {"worker_id": worker_id})]
 
 
-# Looked up in a dictionary, an enumeration's member costs a tenth of calling the class.
-_TYPES = {str(each): each for each in TaskType}
-_PURPOSES = {str(each): each for each in Purpose}
-_STATUSES = {str(each): each for each in TaskStatus}
-
-
 def _page_query(choice: TaskFilter) -> PageQuery:
     """Return the query for a page of tasks. A run has its own index, whose few rows are sorted; a seller and a status
     have ordered ones."""
@@ -335,10 +326,6 @@ def _page_query(choice: TaskFilter) -> PageQuery:
 
 def task_of(row: AnyRow) -> Task:
     values = TASK.by_name(row)
-    values["task_type"] = _TYPES[values["task_type"]]
-    values["purpose"] = _PURPOSES[values["purpose"]]
-    values["status"] = _STATUSES[values["status"]]
-    values["agent_row"] = values.pop("agent_id")
     values["failure"] = take_failure(values)
     values["is_final"] = values["status"] is TaskStatus.FAILED
     return make_with(Task, **values)

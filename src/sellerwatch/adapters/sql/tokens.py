@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from sellerwatch.adapters.sql.agents import token_of
-from sellerwatch.adapters.sql.statements import Db
+from sellerwatch.adapters.sql.statements import Repository
 from sellerwatch.agents.token import Token
 from sellerwatch.kernel.ids import UserAgentId
 
@@ -69,10 +69,7 @@ WHERE token_id = :token_row
 """
 
 
-class SqlTokens:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlTokens(Repository):
     def keep(self, row: int, token: Token, refresh_at: datetime) -> None:
         refreshes = self._db.value(REFRESHES, {"row": row})
         replaces = bool(self._db.value(WAS_REJECTED, {"row": row}))

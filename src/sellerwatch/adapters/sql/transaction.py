@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
+from typing import TypeVar
 
 from sqlalchemy import Connection
 
@@ -28,11 +30,18 @@ from sellerwatch.adapters.sql.pool_report import SqlPoolReport
 from sellerwatch.adapters.sql.products import SqlProductBodies, SqlProductQueries, SqlProducts
 from sellerwatch.adapters.sql.quarantine import SqlDrift, SqlHeldParts, SqlQuarantine, SqlRemovals
 from sellerwatch.adapters.sql.sellers import SqlSchedules, SqlSellers
-from sellerwatch.adapters.sql.statements import open_db
+from sellerwatch.adapters.sql.statements import Db, open_db
 from sellerwatch.adapters.sql.tasks import SqlRunTasks, SqlTaskClaims, SqlTaskQueries, SqlTasks
 from sellerwatch.adapters.sql.tokens import SqlTokens
 from sellerwatch.adapters.sql.users import SqlLogins, SqlUsers
 from sellerwatch.outbox.message import OutboxKind
+
+T = TypeVar("T")
+
+
+def table(repository: Callable[[Db], T]) -> cached_property[T]:
+    """Return an attribute of a transaction: the repository, created on first use."""
+    return cached_property(lambda tx: repository(tx.db))
 
 
 class Transaction:
@@ -41,133 +50,47 @@ class Transaction:
     def __init__(self, connection: Connection) -> None:
         self.db = open_db(connection)
 
-    @cached_property
-    def sellers(self) -> SqlSellers:
-        return SqlSellers(self.db)
-
-    @cached_property
-    def schedules(self) -> SqlSchedules:
-        return SqlSchedules(self.db)
-
-    @cached_property
-    def executions(self) -> SqlExecutions:
-        return SqlExecutions(self.db)
-
-    @cached_property
-    def execution_queries(self) -> SqlExecutionQueries:
-        return SqlExecutionQueries(self.db)
-
-    @cached_property
-    def run_notes(self) -> SqlRunNotes:
-        return SqlRunNotes(self.db)
-
-    @cached_property
-    def history(self) -> SqlHistory:
-        return SqlHistory(self.db)
-
-    @cached_property
-    def quarantine(self) -> SqlQuarantine:
-        return SqlQuarantine(self.db)
-
-    @cached_property
-    def held_parts(self) -> SqlHeldParts:
-        return SqlHeldParts(self.db)
-
-    @cached_property
-    def removals(self) -> SqlRemovals:
-        return SqlRemovals(self.db)
-
-    @cached_property
-    def drift(self) -> SqlDrift:
-        return SqlDrift(self.db)
-
-    @cached_property
-    def tasks(self) -> SqlTasks:
-        return SqlTasks(self.db)
-
-    @cached_property
-    def task_queries(self) -> SqlTaskQueries:
-        return SqlTaskQueries(self.db)
-
-    @cached_property
-    def run_tasks(self) -> SqlRunTasks:
-        return SqlRunTasks(self.db)
-
-    @cached_property
-    def task_claims(self) -> SqlTaskClaims:
-        return SqlTaskClaims(self.db)
-
-    @cached_property
-    def workers(self) -> SqlWorkers:
-        return SqlWorkers(self.db)
-
-    @cached_property
-    def agents(self) -> SqlAgents:
-        return SqlAgents(self.db)
-
-    @cached_property
-    def removed_agents(self) -> SqlRemovedAgents:
-        return SqlRemovedAgents(self.db)
-
-    @cached_property
-    def usage_log(self) -> SqlUsageLog:
-        return SqlUsageLog(self.db)
-
-    @cached_property
-    def tokens(self) -> SqlTokens:
-        return SqlTokens(self.db)
-
-    @cached_property
-    def circuits(self) -> SqlCircuits:
-        return SqlCircuits(self.db)
-
-    @cached_property
-    def marketplace(self) -> SqlMarketplaceState:
-        return SqlMarketplaceState(self.db)
-
-    @cached_property
-    def dues(self) -> SqlDueTimes:
-        return SqlDueTimes(self.db)
-
-    @cached_property
-    def leases(self) -> SqlLeases:
-        return SqlLeases(self.db)
-
-    @cached_property
-    def overrides(self) -> SqlOverrides:
-        return SqlOverrides(self.db)
-
-    @cached_property
-    def permits(self) -> SqlPermits:
-        return SqlPermits(self.db)
-
-    @cached_property
-    def windows(self) -> SqlRequestWindows:
-        return SqlRequestWindows(self.db)
-
-    @cached_property
-    def pool_report(self) -> SqlPoolReport:
-        return SqlPoolReport(self.db)
-
-    @cached_property
-    def products(self) -> SqlProducts:
-        return SqlProducts(self.db)
-
-    @cached_property
-    def product_queries(self) -> SqlProductQueries:
-        return SqlProductQueries(self.db)
-
-    @cached_property
-    def bodies(self) -> SqlProductBodies:
-        return SqlProductBodies(self.db)
-
-    @cached_property
-    def product_outbox(self) -> SqlOutbox:
-        return SqlOutbox(self.db, OutboxKind.PRODUCT)
-
-    @cached_property
-    def scheduler_outbox(self) -> SqlOutbox:
-        return SqlOutbox(self.db, OutboxKind.SCHEDULER)
+    sellers = table(SqlSellers)
+    schedules = table(SqlSchedules)
+    executions = table(SqlExecutions)
+    execution_queries = table(SqlExecutionQueries)
+    run_notes = table(SqlRunNotes)
+    history = table(SqlHistory)
+    quarantine = table(SqlQuarantine)
+    held_parts = table(SqlHeldParts)
+    removals = table(SqlRemovals)
+    drift = table(SqlDrift)
+    tasks = table(SqlTasks)
+    task_queries = table(SqlTaskQueries)
+    run_tasks = table(SqlRunTasks)
+    task_claims = table(SqlTaskClaims)
+    workers = table(SqlWorkers)
+    agents = table(SqlAgents)
+    removed_agents = table(SqlRemovedAgents)
+    usage_log = table(SqlUsageLog)
+    tokens = table(SqlTokens)
+    circuits = table(SqlCircuits)
+    marketplace = table(SqlMarketplaceState)
+    dues = table(SqlDueTimes)
+    leases = table(SqlLeases)
+    overrides = table(SqlOverrides)
+    permits = table(SqlPermits)
+    windows = table(SqlRequestWindows)
+    pool_report = table(SqlPoolReport)
+    products = table(SqlProducts)
+    product_queries = table(SqlProductQueries)
+    bodies = table(SqlProductBodies)
+    channels = table(SqlChannels)
+    attempts = table(SqlAttempts)
+    audit = table(SqlAuditTrail)
+    activity = table(SqlActivity)
+    users = table(SqlUsers)
+    logins = table(SqlLogins)
+    idempotency_keys = table(SqlIdempotencyKeys)
+    counts = table(SqlCounts)
+    dashboard = table(SqlDashboard)
+    product_outbox = table(lambda db: SqlOutbox(db, OutboxKind.PRODUCT))
+    scheduler_outbox = table(lambda db: SqlOutbox(db, OutboxKind.SCHEDULER))
 
     def outbox(self, kind: OutboxKind) -> SqlOutbox:
         return self.product_outbox if kind is OutboxKind.PRODUCT else self.scheduler_outbox
@@ -177,39 +100,3 @@ class Transaction:
 
     def outbox_queries(self, kind: OutboxKind) -> SqlOutboxQueries:
         return SqlOutboxQueries(self.db, kind)
-
-    @cached_property
-    def channels(self) -> SqlChannels:
-        return SqlChannels(self.db)
-
-    @cached_property
-    def attempts(self) -> SqlAttempts:
-        return SqlAttempts(self.db)
-
-    @cached_property
-    def audit(self) -> SqlAuditTrail:
-        return SqlAuditTrail(self.db)
-
-    @cached_property
-    def activity(self) -> SqlActivity:
-        return SqlActivity(self.db)
-
-    @cached_property
-    def users(self) -> SqlUsers:
-        return SqlUsers(self.db)
-
-    @cached_property
-    def logins(self) -> SqlLogins:
-        return SqlLogins(self.db)
-
-    @cached_property
-    def idempotency_keys(self) -> SqlIdempotencyKeys:
-        return SqlIdempotencyKeys(self.db)
-
-    @cached_property
-    def counts(self) -> SqlCounts:
-        return SqlCounts(self.db)
-
-    @cached_property
-    def dashboard(self) -> SqlDashboard:
-        return SqlDashboard(self.db)

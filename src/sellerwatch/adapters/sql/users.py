@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from sellerwatch.access.logins import Failures
 from sellerwatch.access.users import Role, User
-from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.columns import Columns
+from sellerwatch.adapters.sql.statements import AnyRow, Repository
 
-SELECT = """SELECT name, role, password_hash, created_at, updated_at, must_change, version, last_login_at FROM users"""
-
-ADD = """
-INSERT INTO users (name, role, password_hash, created_at, updated_at, must_change, version, last_login_at)
-VALUES (:name, :role, :password_hash, :created_at, :updated_at, :must_change, :version, :last_login_at)
-"""
-
-SAVE = """
-UPDATE users SET role = :role, password_hash = :password_hash, updated_at = :updated_at, must_change = :must_change,
-    version = :version, last_login_at = :last_login_at
-WHERE name = :name
-"""
+USER = Columns[User](
+    "users",
+    same="name role password_hash created_at updated_at must_change version last_login_at",
+    read_as={"role": Role, "must_change": bool},
+)
+ADD = USER.insert()
+SAVE = USER.update("name", without="created_at")
 
 PUT = """
 INSERT INTO login_attempts (who_hash, failures, last_at) VALUES (:key, :failures, :last_at)
@@ -37,31 +32,25 @@ DELETE FROM login_attempts WHERE id IN (
 """
 
 
-class SqlUsers:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlUsers(Repository):
     def get(self, name: str) -> User | None:
-        row = self._db.hold_row(f"{SELECT} WHERE name = :name", {"name": name})
+        row = self._db.hold_row(f"{USER.select} WHERE name = :name", {"name": name})
         return None if row is None else _user(row)
 
     def everyone(self) -> Sequence[User]:
-        return [_user(row) for row in self._db.rows(f"{SELECT} ORDER BY name")]
+        return [_user(row) for row in self._db.rows(f"{USER.select} ORDER BY name")]
 
     def add(self, user: User) -> None:
-        self._db.run(ADD, _params(user))
+        self._db.many(ADD.sql, [ADD.values(user)])
 
     def save(self, user: User) -> None:
-        self._db.run(SAVE, _params(user))
+        self._db.many(SAVE.sql, [SAVE.values(user)])
 
     def remove(self, name: str) -> None:
         self._db.run("DELETE FROM users WHERE name = :name", {"name": name})
 
 
-class SqlLogins:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlLogins(Repository):
     def get(self, keys: Sequence[bytes]) -> Mapping[bytes, Failures]:
         statement = "SELECT who_hash, failures, last_at FROM login_attempts WHERE who_hash IN (:keys)"
         return {bytes(r[0]): Failures(r[1], r[2]) for r in self._db.hold(statement, keys=keys)}
@@ -79,27 +68,5 @@ class SqlLogins:
         return self._db.run(FORGET, {"before": before, "limit": limit})
 
 
-def _params(user: User) -> dict[str, Any]:
-    return {
-        "name": user.name,
-        "role": user.role,
-        "password_hash": user.password_hash,
-        "created_at": user.created_at,
-        "updated_at": user.updated_at,
-        "must_change": user.must_change,
-        "version": user.version,
-        "last_login_at": user.last_login_at,
-    }
-
-
 def _user(row: AnyRow) -> User:
-    return User(
-        name=row[0],
-        role=Role(row[1]),
-        password_hash=row[2],
-        created_at=row[3],
-        updated_at=row[4],
-        must_change=bool(row[5]),
-        version=row[6],
-        last_login_at=row[7],
-    )
+    return User(**USER.by_name(row))

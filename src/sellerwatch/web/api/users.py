@@ -11,9 +11,8 @@ from sellerwatch.access import commands, queries
 from sellerwatch.access.queries import UsersView, UserView
 from sellerwatch.access.users import LONGEST_PASSWORD, Role, user_name
 from sellerwatch.operations import users as operations
-from sellerwatch.web.api.authorization import AdminSession
+from sellerwatch.web.api.authorization import AdminSession, DryRunSession
 from sellerwatch.web.api.context import parts_of
-from sellerwatch.web.api.cursors import DryRun
 from sellerwatch.web.api.errors import refusals
 from sellerwatch.web.api.models import RequestModel
 from sellerwatch.web.api.view_route import ViewRoute
@@ -46,10 +45,10 @@ async def list_users(session: AdminSession) -> UsersView:
 
 
 @router.post("", status_code=201, responses=refusals(409))
-async def add_user(session: AdminSession, body: AddUserBody, request: Request, dry_run: DryRun = False) -> UserView:
+async def add_user(session: DryRunSession, body: AddUserBody, request: Request) -> UserView:
     """Add a user. The password is a one-time password unless `mustChange` is false."""
     passwords = parts_of(request).passwords
-    return await operations.add_user(session, passwords, body.name, body.role, body.password, body.must_change, dry_run)
+    return await operations.add_user(session, passwords, body.name, body.role, body.password, body.must_change)
 
 
 @router.get("/{name}", responses=refusals(404))
@@ -59,21 +58,19 @@ async def show_user(session: AdminSession, name: Name) -> UserView:
 
 
 @router.delete("/{name}", responses=refusals(404))
-async def remove_user(session: AdminSession, name: Name, dry_run: DryRun = False) -> UserView:
+async def remove_user(session: DryRunSession, name: Name) -> UserView:
     """Remove a user; tokens and log-ins of that user are invalid at once."""
-    return await session.run(commands.remove_user, user_name(name), dry_run)
+    return await session.run(commands.remove_user, user_name(name))
 
 
 @router.put("/{name}/role", responses=refusals(404))
-async def set_role(session: AdminSession, name: Name, body: RoleBody, dry_run: DryRun = False) -> UserView:
+async def set_role(session: DryRunSession, name: Name, body: RoleBody) -> UserView:
     """Set a user's role; tokens and log-ins from before are invalid at once."""
-    return await session.run(commands.set_role, user_name(name), body.role, dry_run)
+    return await session.run(commands.set_role, user_name(name), body.role)
 
 
 @router.put("/{name}/password", responses=refusals(404))
-async def set_password(
-    session: AdminSession, name: Name, body: ResetPasswordBody, request: Request, dry_run: DryRun = False
-) -> UserView:
+async def set_password(session: DryRunSession, name: Name, body: ResetPasswordBody, request: Request) -> UserView:
     """Set a user's password; tokens and log-ins from before are invalid at once."""
     passwords = parts_of(request).passwords
-    return await operations.set_password(session, passwords, name, body.password, body.must_change, dry_run)
+    return await operations.set_password(session, passwords, name, body.password, body.must_change)

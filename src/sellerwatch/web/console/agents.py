@@ -11,16 +11,16 @@ from starlette.responses import Response
 from sellerwatch.agents import commands, pool_status, queries
 from sellerwatch.agents.agent import AgentStatus
 from sellerwatch.agents.agent_name import AgentName
+from sellerwatch.agents.agent_status import CircuitEventView
 from sellerwatch.agents.commands import ChangedAgentsView
 from sellerwatch.agents.pool_status import PoolStatusView
 from sellerwatch.agents.queries import AgentDetailView, AgentView
 from sellerwatch.reports.agent_minutes import AgentMinutesView, agent_minutes
 from sellerwatch.web.console import tables
-from sellerwatch.web.console.audit import entries_table
-from sellerwatch.web.console.page_request import Admin, Viewer, Visit
-from sellerwatch.web.console.rendering import PageRoute, go, refuse, show
-from sellerwatch.web.console.sellers import number_of
-from sellerwatch.web.console.tables import Chart, Confirm, Filter, Table
+from sellerwatch.web.console.audit import ENTRIES
+from sellerwatch.web.console.page_request import Admin, Viewer, Visit, number_of
+from sellerwatch.web.console.rendering import PageRoute, ask_first, go, refuse, show
+from sellerwatch.web.console.tables import Chart, Columns, Filter, Table
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -30,12 +30,39 @@ SORTS: dict[str, Callable[[AgentView], tuple[int, int]]] = {
     "health": lambda agent: (agent.health_score, agent.number),
     "budget": lambda agent: (agent.budget.left, agent.number),
 }
-COLUMNS = ("agent", "status", "health", "used", "left", "circuit", "token", "429", "why", "back")
 
 
 def why_of(agent: AgentView) -> str | None:
     """Return the key of the text for what keeps an agent from making a request."""
     return None if agent.why_code is None else f"agent.why_{agent.why_code.lower()}"
+
+
+def _why(agent: AgentView) -> tables.Cell:
+    key = why_of(agent)
+    return tables.text(None) if key is None else tables.said(key)
+
+
+def _state(state: str | None) -> tables.Cell:
+    return tables.text(None) if state is None else tables.pill(state, "circuit")
+
+
+AGENTS: Columns[AgentView] = {
+    "agent": lambda agent: tables.text(f"#{agent.number}", f"/agents/{agent.number}"),
+    "status": lambda agent: tables.pill(agent.status),
+    "health": lambda agent: tables.number(agent.health_score),
+    "used": lambda agent: tables.number(agent.budget.used),
+    "left": lambda agent: tables.number(agent.budget.left),
+    "circuit": lambda agent: tables.pill(agent.circuit.state, "circuit"),
+    "token": lambda agent: tables.said(f"token.{agent.token_age}"),
+    "429": lambda agent: tables.number(agent.too_many_last_hour),
+    "why": _why,
+    "back": lambda agent: tables.when(agent.back_at),
+}
+CIRCUIT_EVENTS: Columns[CircuitEventView] = {
+    "time": lambda event: tables.when(event.at),
+    "before": lambda event: _state(event.from_state),
+    "after": lambda event: _state(event.to_state),
+}
 
 
 @router.get("/agents")
@@ -52,7 +79,7 @@ async def agents(visit: Viewer) -> Response:
         pool=pool,
         shown=shown,
         why_of=why_of,
-        table=_table(shown),
+        table=Table.of("agents", shown, AGENTS, "agents.none_found", caption="nav.agents"),
         fields=[
             Filter("status", "col.status", status, [(s, f"status.{s}") for s in AgentStatus]),
             Filter("sort", "agents.sort", sort, [(s, f"agents.by_{s}") for s in SORTS]),
@@ -60,45 +87,10 @@ async def agents(visit: Viewer) -> Response:
     )
 
 
-def _table(agents: Sequence[AgentView]) -> Table:
-    return Table(
-        "agents",
-        [f"col.{name}" for name in COLUMNS],
-        [
-            (
-                tables.text(f"#{agent.number}", f"/agents/{agent.number}"),
-                tables.pill(agent.status),
-                tables.number(agent.health_score),
-                tables.number(agent.budget.used),
-                tables.number(agent.budget.left),
-                tables.pill(agent.circuit.state, "circuit"),
-                tables.said(f"token.{agent.token_age}"),
-                tables.number(agent.too_many_last_hour),
-                tables.text(None) if (why := why_of(agent)) is None else tables.said(why),
-                tables.when(agent.back_at),
-            )
-            for agent in agents
-        ],
-        "agents.none_found",
-        caption="nav.agents",
-    )
-
-
 @router.get("/agents/add")
 async def confirm_add(visit: Admin) -> Response:
-    return show(
-        visit,
-        "confirm.html",
-        confirm=Confirm(
-            "add.agent",
-            "/agents/add",
-            "add.button",
-            [("add.what", {})],
-            "/agents",
-            fields=[Filter("user_agent", "agent.user_agent", "", kind="text")],
-            danger=False,
-        ),
-    )
+    fields = [Filter("user_agent", "agent.user_agent", "", kind="text")]
+    return ask_first(visit, "add.agent", "add.button", [("add.what", {})], "/agents", fields=fields, danger=False)
 
 
 @router.post("/agents/add")
@@ -113,13 +105,7 @@ async def agent_page(agent: str, visit: Viewer) -> Response:
     name, session = AgentName.parse(agent), visit.operations
     one = await session.ask(queries.show_agent, session.pool, name)
     minutes = await session.ask(agent_minutes, name)
-    events = Table(
-        "circuit",
-        ("col.time", "col.before", "col.after"),
-        [(tables.when(event.at), _state(event.from_state), _state(event.to_state)) for event in one.circuit_events],
-        "agent.no_circuit",
-        caption="agent.circuit_events",
-    )
+    events = Table.of("circuit", one.circuit_events, CIRCUIT_EVENTS, "agent.no_circuit", caption="agent.circuit_events")
     return show(
         visit,
         "agent.html",
@@ -127,12 +113,8 @@ async def agent_page(agent: str, visit: Viewer) -> Response:
         why=why_of(one),
         chart=_chart(minutes),
         events=events,
-        entries=entries_table(one.audit, None, "agent.no_entries"),
+        entries=Table.of("audit", one.audit, ENTRIES, "agent.no_entries", caption="nav.audit"),
     )
-
-
-def _state(state: str | None) -> tables.Cell:
-    return tables.text(None) if state is None else tables.pill(state, "circuit")
 
 
 def _chart(minutes: AgentMinutesView) -> Chart:
@@ -171,23 +153,13 @@ async def _confirm(visit: Visit, agent: str, verb: str, fields: Sequence[Filter]
     pool: PoolStatusView = await session.ask(pool_status.pool_status, session.pool)
     left = pool.available_agents - (one.status is AgentStatus.AVAILABLE)
     least = pool.breaker.min_available_percent
-    return show(
-        visit,
-        "confirm.html",
-        confirm=Confirm(
-            f"{verb}.agent",
-            f"/agents/{one.number}/{verb}",
-            f"{verb}.button",
-            [
-                (f"{verb}.what", {}),
-                ("agent.left", {"n": left, "total": pool.total_agents, "least": least}),
-                ("agent.budget_lost", {"n": one.budget.left}),
-            ],
-            f"/agents/{one.number}",
-            fields=fields,
-            facts={"n": one.number},
-        ),
-    )
+    sentences = [
+        (f"{verb}.what", {}),
+        ("agent.left", {"n": left, "total": pool.total_agents, "least": least}),
+        ("agent.budget_lost", {"n": one.budget.left}),
+    ]
+    page = f"/agents/{one.number}"
+    return ask_first(visit, f"{verb}.agent", f"{verb}.button", sentences, page, fields=fields, n=one.number)
 
 
 @router.post("/agents/{agent}/suspend")

@@ -11,43 +11,48 @@ from starlette.responses import Response
 from sellerwatch.crawling import commands, queries
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.task import TaskStatus
-from sellerwatch.crawling.views import ExecutionDetailView
+from sellerwatch.crawling.views import ChangedFieldView, ExecutionDetailView
+from sellerwatch.kernel.failure_view import FailureCountView
 from sellerwatch.kernel.ids import ExecutionId
 from sellerwatch.reports.queries import ProgressStepView, show_execution_progress
 from sellerwatch.web.api.cursors import seller_of
 from sellerwatch.web.console import tables
-from sellerwatch.web.console.page_request import Admin, Viewer
-from sellerwatch.web.console.rendering import PageRoute, go, show
-from sellerwatch.web.console.run_tables import runs_table
-from sellerwatch.web.console.tables import Chart, Confirm, Filter, Table
+from sellerwatch.web.console.page_request import Admin, Viewer, one_of
+from sellerwatch.web.console.rendering import PageRoute, ask_first, go, show, show_list
+from sellerwatch.web.console.run_tables import RUNS
+from sellerwatch.web.console.tables import Chart, Columns, Filter, Table
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 #: Points of a run's chart, and steps that its present speed is calculated from.
 MOST_POINTS, LAST_STEPS = 200, 10
+ERRORS: Columns[FailureCountView] = {
+    "blame": lambda error: tables.pill(error.blame, "blame"),
+    "cause": lambda error: tables.sentence(error.message),
+    "failures": lambda error: tables.number(error.count),
+}
+CHANGED_FIELDS: Columns[ChangedFieldView] = {
+    "part": lambda changed: tables.pill(changed.part, "part"),
+    "field": lambda changed: tables.code(changed.field),
+    "products": lambda changed: tables.number(changed.products),
+}
 
 
 @router.get("/executions")
 async def executions(visit: Viewer) -> Response:
     seller, status = visit.asked("seller"), visit.asked("status")
-    wanted = ExecutionStatus(status) if status in list(ExecutionStatus) else None
-    page = await visit.operations.ask(
-        queries.list_executions, seller_of(seller or None), wanted, visit.cursor, visit.rows
-    )
-    return show(
+    seller_id, wanted = seller_of(seller or None), one_of(ExecutionStatus, status)
+    page = await visit.operations.ask(queries.list_executions, seller_id, wanted, visit.cursor, visit.rows)
+    return show_list(
         visit,
-        "list.html",
-        title="nav.executions",
-        lead="executions.lead",
-        table=runs_table(
-            page.content,
-            visit.link(cursor=page.next) if page.next else None,
-            "executions.none_found" if seller or status else "executions.empty",
-        ),
+        "executions",
+        page.content,
+        RUNS,
         fields=[
             Filter("seller", "col.seller_id", seller),
             Filter("status", "col.status", status, [(s, f"status.{s}") for s in ExecutionStatus]),
         ],
+        next_=visit.page_after(page),
         live="execution",
     )
 
@@ -57,6 +62,7 @@ async def execution_page(execution_id: str, visit: Viewer) -> Response:
     wanted = ExecutionId.parse(execution_id)
     run = await visit.operations.ask(queries.show_execution, wanted)
     steps = (await visit.operations.ask(show_execution_progress, wanted)).content
+    all_failed = f"/tasks?execution={wanted}&status=FAILED" if run.errors else None
     return show(
         visit,
         "execution.html",
@@ -64,8 +70,12 @@ async def execution_page(execution_id: str, visit: Viewer) -> Response:
         failed=run.count_tasks(TaskStatus.FAILED),
         types=_types(run),
         per_second=_per_second(steps[-LAST_STEPS:]),
-        errors=_errors(run),
-        changed=_changed(run),
+        errors=Table.of(
+            "errors", run.errors, ERRORS, "execution.no_errors", caption="execution.errors", next_=all_failed
+        ),
+        changed=Table.of(
+            "changed", run.changed_fields, CHANGED_FIELDS, "execution.no_changes", caption="execution.changed"
+        ),
         speed=_speed(steps),
     )
 
@@ -81,30 +91,6 @@ def _types(run: ExecutionDetailView) -> list[tuple[str, int, int, int]]:
         )
         for task_type, by_status in run.tasks.items()
     ]
-
-
-def _errors(run: ExecutionDetailView) -> Table:
-    return Table(
-        "errors",
-        ("col.blame", "col.cause", "col.failures"),
-        [(tables.pill(e.blame, "blame"), tables.sentence(e.message), tables.number(e.count)) for e in run.errors],
-        "execution.no_errors",
-        caption="execution.errors",
-        next=f"/tasks?execution={run.execution_id}&status=FAILED" if run.errors else None,
-    )
-
-
-def _changed(run: ExecutionDetailView) -> Table:
-    return Table(
-        "changed",
-        ("col.part", "col.field", "col.products"),
-        [
-            (tables.pill(each.part, "part"), tables.code(each.field), tables.number(each.products))
-            for each in run.changed_fields
-        ],
-        "execution.no_changes",
-        caption="execution.changed",
-    )
 
 
 def _per_second(steps: Sequence[ProgressStepView]) -> float | None:
@@ -133,22 +119,12 @@ def _speed(steps: Sequence[ProgressStepView]) -> Chart:
 async def confirm_cancel(execution_id: str, visit: Admin) -> Response:
     wanted = ExecutionId.parse(execution_id)
     would = await visit.operations.ask(commands.cancel_execution, wanted, visit.operations.rules, dry_run=True)
-    return show(
-        visit,
-        "confirm.html",
-        confirm=Confirm(
-            "cancel.title",
-            f"/executions/{wanted}/cancel",
-            "cancel.button",
-            [
-                ("cancel.waiting", {"n": would.cancelled_tasks}),
-                ("cancel.going", {"n": would.tasks_in_flight}),
-                ("cancel.kept", {}),
-            ],
-            f"/executions/{wanted}",
-            facts={"seller": would.seller_id},
-        ),
-    )
+    sentences = [
+        ("cancel.waiting", {"n": would.cancelled_tasks}),
+        ("cancel.going", {"n": would.tasks_in_flight}),
+        ("cancel.kept", {}),
+    ]
+    return ask_first(visit, "cancel.title", "cancel.button", sentences, f"/executions/{wanted}", seller=would.seller_id)
 
 
 @router.post("/executions/{execution_id}/cancel")

@@ -11,8 +11,8 @@ from sellerwatch.kernel.ids import SellerId
 from sellerwatch.operations import marketplace
 from sellerwatch.operations.marketplace import ChangedPauseView
 from sellerwatch.web.console.page_request import Admin, Visit
-from sellerwatch.web.console.rendering import PageRoute, go, show
-from sellerwatch.web.console.tables import Confirm, seller_page
+from sellerwatch.web.console.rendering import PageRoute, ask_first, go
+from sellerwatch.web.console.tables import Sentence, seller_page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -29,25 +29,27 @@ def _back(seller_id: SellerId | None) -> str:
 async def _confirm(visit: Visit, verb: str, operation: Callable[..., Awaitable[ChangedPauseView]]) -> Response:
     seller_id = _seller(visit.asked("seller"))
     would = await operation(visit.operations.with_dry_run(True), seller_id)
-    scope = "all" if seller_id is None else "seller"
-    return show(
+    sentences: list[Sentence] = [
+        (f"marketplace.{verb}_what", {}),
+        (f"marketplace.{verb}_runs", {"n": would.executions}),
+        (f"marketplace.{verb}_then", {}),
+    ]
+    return ask_first(
         visit,
-        "confirm.html",
-        confirm=Confirm(
-            f"marketplace.{verb}_title_{scope}",
-            f"/marketplace/{verb}",
-            f"marketplace.{verb}",
-            [
-                (f"marketplace.{verb}_what", {}),
-                (f"marketplace.{verb}_runs", {"n": would.executions}),
-                (f"marketplace.{verb}_then", {}),
-            ],
-            _back(seller_id),
-            hidden={"seller": seller_id or ""},
-            danger=verb == "pause",
-            facts={} if seller_id is None else {"seller": seller_id},
-        ),
+        f"marketplace.{verb}_title_{'all' if seller_id is None else 'seller'}",
+        f"marketplace.{verb}",
+        sentences,
+        _back(seller_id),
+        hidden={"seller": seller_id or ""},
+        danger=verb == "pause",
+        seller=seller_id,
     )
+
+
+async def _change(visit: Visit, verb: str, operation: Callable[..., Awaitable[ChangedPauseView]]) -> Response:
+    seller_id = _seller(visit.form.get("seller", ""))
+    await operation(visit.operations, seller_id)
+    return go(visit, _back(seller_id), f"marketplace.{verb}_done")
 
 
 @router.get("/marketplace/pause")
@@ -57,9 +59,7 @@ async def confirm_pause(visit: Admin) -> Response:
 
 @router.post("/marketplace/pause")
 async def pause(visit: Admin) -> Response:
-    seller_id = _seller(visit.form.get("seller", ""))
-    await marketplace.pause_requests(visit.operations, seller_id)
-    return go(visit, _back(seller_id), "marketplace.pause_done")
+    return await _change(visit, "pause", marketplace.pause_requests)
 
 
 @router.get("/marketplace/resume")
@@ -69,6 +69,4 @@ async def confirm_resume(visit: Admin) -> Response:
 
 @router.post("/marketplace/resume")
 async def resume(visit: Admin) -> Response:
-    seller_id = _seller(visit.form.get("seller", ""))
-    await marketplace.resume_requests(visit.operations, seller_id)
-    return go(visit, _back(seller_id), "marketplace.resume_done")
+    return await _change(visit, "resume", marketplace.resume_requests)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode
 from zoneinfo import ZoneInfo
 
@@ -14,6 +15,7 @@ from fastapi import Depends, Request
 
 from sellerwatch.access.users import Role
 from sellerwatch.kernel.errors import Forbidden, Unauthenticated
+from sellerwatch.kernel.views import CursorPageView
 from sellerwatch.kernel.wording import error_text
 from sellerwatch.operations.session import OperationSession
 from sellerwatch.texts import LANGUAGES
@@ -25,6 +27,7 @@ from sellerwatch.web.sessions import ConsoleSession
 
 LANGUAGE, THEME, FLASH = "sellerwatch_language", "sellerwatch_theme", "sellerwatch_flash"
 THEMES = ("auto", "light", "dark")
+E = TypeVar("E", bound=StrEnum)
 #: Rows of one page of a list, and of its CSV.
 ROWS, CSV_ROWS = 25, 1000
 SAFE = ("GET", "HEAD")
@@ -85,6 +88,10 @@ class Visit:
         params = {name: value for name, value in self.query.items() if value} | changed
         kept = {name: value for name, value in params.items() if value is not None}
         return f"{quote(self.path)}?{urlencode(kept)}" if kept else quote(self.path)
+
+    def page_after(self, page: CursorPageView[Any]) -> str | None:
+        """Return the address of the page that follows one of this list; None at its end."""
+        return self.link(cursor=page.next) if page.next else None
 
     @property
     def csv(self) -> str:
@@ -172,6 +179,16 @@ Admin = Annotated[Visit, Depends(_admin)]
 
 def login_lifetime(parts: Parts) -> timedelta:
     return timedelta(seconds=int(parts.settings.login_seconds))
+
+
+def one_of(choices: type[E], text: str) -> E | None:
+    """Return the member of that name; None for anything else that was typed."""
+    return choices(text) if text in list(choices) else None
+
+
+def number_of(text: str, otherwise: int = 0) -> int:
+    """Return a number of a form; what is none is left to the rule it is given to."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else otherwise
 
 
 def inside(path: str) -> str:

@@ -11,14 +11,14 @@ from starlette.responses import Response
 
 from sellerwatch.catalog import queries
 from sellerwatch.catalog.product import NAMES, PARTS, PartName, ProductNotFound, ProductState
-from sellerwatch.catalog.product_views import ProductDetailView, ProductView
+from sellerwatch.catalog.product_views import ProductEventView, ProductView
 from sellerwatch.catalog.queries import ProductFilter
 from sellerwatch.kernel.ids import ItemNo
 from sellerwatch.web.api.cursors import seller_of
 from sellerwatch.web.console import tables
-from sellerwatch.web.console.page_request import Viewer
-from sellerwatch.web.console.rendering import PageRoute, go, show
-from sellerwatch.web.console.tables import Filter, Table, seller_page
+from sellerwatch.web.console.page_request import Viewer, one_of
+from sellerwatch.web.console.rendering import PageRoute, go, show, show_list
+from sellerwatch.web.console.tables import Columns, Filter, Table, seller_page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -30,6 +30,34 @@ LONGEST_VALUE = 300
 SHOWN_APART = ("images", "options", "descriptionHtml", "name", "itemNo", "sellerId")
 
 
+PRODUCTS: Columns[ProductView] = {
+    "item": lambda product: tables.text(product.item_no, f"/products/{product.item_no}"),
+    "name": lambda product: tables.text(product.name),
+    "status": lambda product: tables.pill(product.state),
+    "price": lambda product: tables.number(product.selling_price),
+    "stock": lambda product: tables.number(product.stock),
+    "seller": lambda product: tables.text(product.seller_id, seller_page(product.seller_id)),
+    "version": lambda product: tables.number(product.version),
+    "updated": lambda product: tables.when(product.updated_at),
+}
+OPTIONS: Columns[Mapping[str, Any]] = {
+    "option": lambda option: tables.text(option.get("optionNo")),
+    "colour": lambda option: tables.text(option.get("color")),
+    "size": lambda option: tables.text(option.get("size")),
+    "stock": lambda option: tables.number(option.get("stock")),
+}
+EVENTS: Columns[ProductEventView] = {
+    "event": lambda event: tables.code(event.outbox_id, f"/outbox/{event.outbox_id}"),
+    "type": lambda event: tables.pill(event.event_type, "event"),
+    "version": lambda event: tables.number(event.version),
+    "status": lambda event: tables.pill(event.status),
+    "tries": lambda event: tables.number(event.retry_count),
+    "cause": lambda event: tables.raw(event.error_message),
+    "made": lambda event: tables.when(event.created_at),
+    "arrived": lambda event: tables.when(event.sent_at),
+}
+
+
 @router.get("/products")
 async def products(visit: Viewer) -> Response:
     """Show the list. A search for an item number leads to that product's page; anything else is a part of the name."""
@@ -38,43 +66,20 @@ async def products(visit: Viewer) -> Response:
         with suppress(ProductNotFound):
             found = await visit.operations.ask(queries.product_history, ItemNo(int(search)), 1)
             return go(visit, f"/products/{found.item_no}")
-    wanted = ProductState(state) if state in list(ProductState) else None
-    chosen = ProductFilter(seller_of(seller or None), wanted, search[:100] or None)
+    chosen = ProductFilter(seller_of(seller or None), one_of(ProductState, state), search[:100] or None)
     page = await visit.operations.ask(queries.list_products, chosen, visit.cursor, visit.rows)
-    table = Table(
-        "products",
-        ("col.item", "col.name", "col.status", "col.price", "col.stock", "col.seller", "col.version", "col.updated"),
-        [_row(product) for product in page.content],
-        "products.none_found" if search or seller or state else "products.empty",
-        next=visit.link(cursor=page.next) if page.next else None,
-        caption="nav.products",
-    )
-    fields = [
-        Filter("search", "filter.product", search),
-        Filter("seller", "col.seller_id", seller),
-        Filter("state", "col.status", state, [(s, f"status.{s}") for s in ProductState]),
-    ]
-    return show(
+    return show_list(
         visit,
-        "list.html",
-        title="nav.products",
-        lead="products.lead",
-        table=table,
-        fields=fields,
+        "products",
+        page.content,
+        PRODUCTS,
+        fields=[
+            Filter("search", "filter.product", search),
+            Filter("seller", "col.seller_id", seller),
+            Filter("state", "col.status", state, [(s, f"status.{s}") for s in ProductState]),
+        ],
+        next_=visit.page_after(page),
         live="execution",
-    )
-
-
-def _row(product: ProductView) -> tuple[tables.Cell, ...]:
-    return (
-        tables.text(product.item_no, f"/products/{product.item_no}"),
-        tables.text(product.name),
-        tables.pill(product.state),
-        tables.number(product.selling_price),
-        tables.number(product.stock),
-        tables.text(product.seller_id, seller_page(product.seller_id)),
-        tables.number(product.version),
-        tables.when(product.updated_at),
     )
 
 
@@ -91,8 +96,10 @@ async def product_page(item_no: int, visit: Viewer) -> Response:
         data=data,
         facts=[(name, _short(value)) for name, value in _flat("", data) if name.partition(".")[0] not in SHOWN_APART],
         names=NAMES,
-        options=_options(data),
-        events=_events(product),
+        options=Table.of(
+            "options", data.get("options") or (), OPTIONS, "product.no_options", caption="product.options"
+        ),
+        events=Table.of("events", product.events, EVENTS, "product.no_events", caption="product.events"),
         versions=list(reversed(history.content)),
     )
 
@@ -109,46 +116,6 @@ def _short(value: Any) -> Any:
     if isinstance(value, list):
         return " › ".join(str(each.get("name", each)) if isinstance(each, Mapping) else str(each) for each in value)
     return f"{value[:LONGEST_VALUE]}…" if isinstance(value, str) and len(value) > LONGEST_VALUE else value
-
-
-def _options(data: Mapping[str, Any]) -> Table:
-    return Table(
-        "options",
-        ("col.option", "col.colour", "col.size", "col.stock"),
-        [
-            (
-                tables.text(option.get("optionNo")),
-                tables.text(option.get("color")),
-                tables.text(option.get("size")),
-                tables.number(option.get("stock")),
-            )
-            for option in data.get("options") or ()
-        ],
-        "product.no_options",
-        caption="product.options",
-    )
-
-
-def _events(product: ProductDetailView) -> Table:
-    return Table(
-        "events",
-        ("col.event", "col.type", "col.version", "col.status", "col.tries", "col.cause", "col.made", "col.arrived"),
-        [
-            (
-                tables.code(event.outbox_id, f"/outbox/{event.outbox_id}"),
-                tables.pill(event.event_type, "event"),
-                tables.number(event.version),
-                tables.pill(event.status),
-                tables.number(event.retry_count),
-                tables.raw(event.error_message),
-                tables.when(event.created_at),
-                tables.when(event.sent_at),
-            )
-            for event in product.events
-        ],
-        "product.no_events",
-        caption="product.events",
-    )
 
 
 @router.get("/products/{item_no}/body/{part}")

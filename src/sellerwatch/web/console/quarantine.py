@@ -7,90 +7,59 @@ from starlette.responses import Response
 
 from sellerwatch.catalog import quarantine_queries
 from sellerwatch.catalog.quarantine import CaseStatus
-from sellerwatch.catalog.quarantine_queries import CaseView, DriftReportView
+from sellerwatch.catalog.quarantine_queries import CaseView, UnknownFieldView
 from sellerwatch.kernel.ids import CaseId
 from sellerwatch.operations.catalog_changes import MOST_STEPS
 from sellerwatch.operations.quarantine import drop_case, release_case
 from sellerwatch.web.api.cursors import seller_of
 from sellerwatch.web.console import tables
-from sellerwatch.web.console.page_request import Admin, Viewer, Visit
-from sellerwatch.web.console.rendering import PageRoute, go, show
-from sellerwatch.web.console.tables import Confirm, Filter, Table, seller_page
+from sellerwatch.web.console.page_request import Admin, Viewer, Visit, one_of
+from sellerwatch.web.console.rendering import PageRoute, ask_first, go, show, show_list
+from sellerwatch.web.console.tables import Columns, Filter, Table, seller_page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
+CASES: Columns[CaseView] = {
+    "case": lambda case: tables.code(case.case_id, f"/quarantine/{case.case_id}"),
+    "seller": lambda case: tables.text(case.seller_id, seller_page(case.seller_id)),
+    "part": lambda case: tables.pill(case.part, "part"),
+    "field": lambda case: tables.code(case.field),
+    "kind": lambda case: tables.said(f"case.{case.kind}"),
+    "status": lambda case: tables.pill(case.status, "case"),
+    "held": lambda case: tables.number(case.held),
+    "before": lambda case: tables.raw(case.sample_before),
+    "after": lambda case: tables.raw(case.sample_after),
+    "made": lambda case: tables.when(case.created_at),
+}
+DRIFT: Columns[UnknownFieldView] = {
+    "part": lambda field: tables.code(field.endpoint),
+    "field": lambda field: tables.code(field.field),
+    "answers": lambda field: tables.number(field.answers),
+    "time": lambda field: tables.when(field.last_seen_at),
+}
+
+
 @router.get("/quarantine")
 async def cases(visit: Viewer) -> Response:
-    seller, status = visit.asked("seller"), visit.asked("status")
-    wanted = CaseStatus(status) if status in list(CaseStatus) else None
-    seller_id = seller_of(seller or None)
-    page = await visit.operations.ask(quarantine_queries.list_cases, seller_id, wanted, visit.cursor, visit.rows)
-    report = await visit.operations.ask(quarantine_queries.drift_report)
-    table = Table(
-        "cases",
-        (
-            "col.case",
-            "col.seller",
-            "col.part",
-            "col.field",
-            "col.kind",
-            "col.status",
-            "col.held",
-            "col.before",
-            "col.after",
-            "col.made",
-        ),
-        [_row(case) for case in page.content],
-        "quarantine.none_found" if seller or status else "quarantine.empty",
-        next=visit.link(cursor=page.next) if page.next else None,
-        caption="nav.quarantine",
-    )
-    return show(
+    seller, status, ask = visit.asked("seller"), visit.asked("status"), visit.operations.ask
+    seller_id, wanted = seller_of(seller or None), one_of(CaseStatus, status)
+    page = await ask(quarantine_queries.list_cases, seller_id, wanted, visit.cursor, visit.rows)
+    report = await ask(quarantine_queries.drift_report)
+    return show_list(
         visit,
-        "quarantine.html",
-        title="nav.quarantine",
-        lead="quarantine.lead",
-        table=table,
-        drift=_drift(report),
-        live="case quarantine execution",
+        "quarantine",
+        page.content,
+        CASES,
         fields=[
             Filter("seller", "col.seller_id", seller),
             Filter("status", "col.status", status, [(s, f"case.{s}") for s in CaseStatus]),
         ],
-    )
-
-
-def _row(case: CaseView) -> tuple[tables.Cell, ...]:
-    return (
-        tables.code(case.case_id, f"/quarantine/{case.case_id}"),
-        tables.text(case.seller_id, seller_page(case.seller_id)),
-        tables.pill(case.part, "part"),
-        tables.code(case.field),
-        tables.said(f"case.{case.kind}"),
-        tables.pill(case.status, "case"),
-        tables.number(case.held),
-        tables.raw(case.sample_before),
-        tables.raw(case.sample_after),
-        tables.when(case.created_at),
-    )
-
-
-def _drift(report: DriftReportView) -> Table:
-    return Table(
-        "drift",
-        ("col.part", "col.field", "col.answers", "col.time"),
-        [
-            (
-                tables.code(field.endpoint),
-                tables.code(field.field),
-                tables.number(field.answers),
-                tables.when(field.last_seen_at),
-            )
-            for field in report.content
-        ],
-        "quarantine.no_drift",
-        caption="quarantine.drift",
+        next_=visit.page_after(page),
+        live="case quarantine execution",
+        table="cases",
+        template="quarantine.html",
+        drift=Table.of("drift", report.content, DRIFT, "quarantine.no_drift", caption="quarantine.drift"),
     )
 
 
@@ -126,15 +95,7 @@ async def drop(case_id: str, visit: Admin) -> Response:
 
 async def _confirm(visit: Visit, case_id: CaseId, verb: str) -> Response:
     case = await visit.operations.ask(quarantine_queries.show_case, case_id)
-    return show(
-        visit,
-        "confirm.html",
-        confirm=Confirm(
-            f"{verb}.title",
-            f"/quarantine/{case_id}/{verb}",
-            f"{verb}.button",
-            [(f"{verb}.what", {"n": case.held}), (f"{verb}.then", {})],
-            f"/quarantine/{case_id}",
-            facts={"seller": case.seller_id},
-        ),
+    sentences = [(f"{verb}.what", {"n": case.held}), (f"{verb}.then", {})]
+    return ask_first(
+        visit, f"{verb}.title", f"{verb}.button", sentences, f"/quarantine/{case_id}", seller=case.seller_id
     )

@@ -8,11 +8,11 @@ from __future__ import annotations
 import base64
 import logging
 import re
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime, tzinfo
 from functools import lru_cache
-from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, quote, urlencode
 
 import orjson
 from fastapi import Request
@@ -40,10 +40,12 @@ from sellerwatch.web.console.page_request import (
     login_lifetime,
 )
 from sellerwatch.web.console.static import address_of
-from sellerwatch.web.console.tables import Chart, Table, tone_of
+from sellerwatch.web.console.tables import Chart, Columns, Confirm, Filter, Sentence, Table, tone_of
 from sellerwatch.web.console.texts import TEXTS, ago, say
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
 HEADERS = {"content-security-policy": POLICY, "referrer-policy": "same-origin"}
@@ -159,6 +161,49 @@ def show(visit: Visit, template: str, *, status: int = 200, **context: Any) -> R
     if FLASH in visit.request.cookies:
         response.delete_cookie(FLASH, path="/")
     return response
+
+
+def show_list(
+    visit: Visit,
+    name: str,
+    views: Iterable[T],
+    columns: Columns[T],
+    *,
+    fields: Sequence[Filter] = (),
+    is_filtered: bool | None = None,
+    next_: str | None = None,
+    live: str,
+    table: str | None = None,
+    template: str = "list.html",
+    **context: Any,
+) -> Response:
+    """Show a page of a list with its filters. `nav.{name}` is its title, `{name}.lead` the sentence under it.
+
+    `table` is the name of the table and of its CSV, where that is not the page's.
+    """
+    if is_filtered is None:
+        is_filtered = any(each.value for each in fields)
+    empty = f"{name}.none_found" if is_filtered else f"{name}.empty"
+    title = f"nav.{name}"
+    rows = Table.of(table or name, views, columns, empty, caption=title, next_=next_)
+    return show(visit, template, title=title, lead=f"{name}.lead", table=rows, fields=fields, live=live, **context)
+
+
+def ask_first(
+    visit: Visit,
+    title: str,
+    button: str,
+    sentences: Sequence[Sentence],
+    back: str,
+    *,
+    fields: Sequence[Filter] = (),
+    hidden: Mapping[str, str] | None = None,
+    danger: bool = True,
+    **facts: object,
+) -> Response:
+    """Say what will happen, and ask; the button sends the form to the address of this page. `facts` are the title's."""
+    confirm = Confirm(title, quote(visit.path), button, sentences, back, fields, hidden or {}, danger, facts)
+    return show(visit, "confirm.html", confirm=confirm)
 
 
 def _render(visit: Visit, template: str, context: dict[str, Any]) -> str:

@@ -10,14 +10,20 @@ from sellerwatch.reports.schedule_outlook import PlannedSellerView, schedule_out
 from sellerwatch.schedules.schedule import ScheduleStatus
 from sellerwatch.sellers import commands
 from sellerwatch.web.console import tables
-from sellerwatch.web.console.page_request import Admin, Viewer
+from sellerwatch.web.console.page_request import Admin, Viewer, number_of
 from sellerwatch.web.console.rendering import PageRoute, go, show
-from sellerwatch.web.console.sellers import number_of
-from sellerwatch.web.console.tables import Filter, Table, seller_page
+from sellerwatch.web.console.tables import Columns, Filter, Table, seller_page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
-COLUMNS = ("seller", "status", "interval", "next", "requests", "read")
+SCHEDULES: Columns[PlannedSellerView] = {
+    "seller": lambda seller: tables.text(seller.name, seller_page(seller.seller_id)),
+    "status": lambda seller: tables.pill(seller.schedule_status) if seller.schedule_status else tables.text(None),
+    "interval": lambda seller: tables.said(f"every.{seller.interval.unit}", n=seller.interval.amount),
+    "next": lambda seller: tables.when(seller.next_run_at),
+    "requests": lambda seller: tables.number(seller.requests),
+    "read": lambda seller: tables.when(seller.fresh_as_of),
+}
 
 
 @router.get("/schedules")
@@ -26,12 +32,12 @@ async def schedules(visit: Viewer) -> Response:
     outlook = await session.ask(schedule_outlook, session.pool, session.rules.page_size)
     chosen = [seller for seller in outlook.sellers if not status or seller.schedule_status == status]
     begin, end = page * visit.rows, (page + 1) * visit.rows
-    table = Table(
+    table = Table.of(
         "schedules",
-        [f"col.{name}" for name in COLUMNS],
-        [_row(seller) for seller in chosen[begin:end]],
+        chosen[begin:end],
+        SCHEDULES,
         "schedules.none_found" if status else "schedules.empty",
-        next=visit.link(page=str(page + 1)) if end < len(chosen) else None,
+        next_=visit.link(page=str(page + 1)) if end < len(chosen) else None,
         caption="nav.schedules",
     )
     return show(
@@ -41,18 +47,6 @@ async def schedules(visit: Viewer) -> Response:
         failed=[seller for seller in outlook.sellers if seller.schedule_status is ScheduleStatus.FAILED],
         table=table,
         fields=[Filter("status", "col.status", status, [(s, f"status.{s}") for s in ScheduleStatus])],
-    )
-
-
-def _row(seller: PlannedSellerView) -> tuple[tables.Cell, ...]:
-    status = seller.schedule_status
-    return (
-        tables.text(seller.name, seller_page(seller.seller_id)),
-        tables.text(None) if status is None else tables.pill(status),
-        tables.said(f"every.{seller.interval.unit}", n=seller.interval.amount),
-        tables.when(seller.next_run_at),
-        tables.number(seller.requests),
-        tables.when(seller.fresh_as_of),
     )
 
 

@@ -14,7 +14,7 @@ from sellerwatch.kernel.errors import SellerwatchError
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.operations import sellers as operations
-from sellerwatch.operations.sellers import ListedSellerView, SellerDetailView
+from sellerwatch.operations.sellers import ListedSellerView
 from sellerwatch.reports.dashboard import FreshnessState
 from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
 from sellerwatch.sellers import commands
@@ -22,66 +22,54 @@ from sellerwatch.sellers.seller import SellerStatus
 from sellerwatch.web.api.errors import status_of
 from sellerwatch.web.api.run_start import start_run
 from sellerwatch.web.console import tables
-from sellerwatch.web.console.page_request import Admin, Viewer
-from sellerwatch.web.console.rendering import PageRoute, go, show
-from sellerwatch.web.console.run_tables import runs_table
-from sellerwatch.web.console.tables import Chart, Confirm, Filter, Table, seller_page
+from sellerwatch.web.console.page_request import Admin, Viewer, number_of, one_of
+from sellerwatch.web.console.rendering import PageRoute, ask_first, go, show, show_list
+from sellerwatch.web.console.run_tables import RUNS
+from sellerwatch.web.console.tables import Chart, Columns, Filter, Sentence, Table, seller_page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 #: Runs of the chart, and those of them and the products that are listed.
 MOST_RUNS, MOST_LISTED = 60, 10
-COLUMNS = ("seller", "name", "status", "freshness", "read", "interval", "next", "products", "waits")
-
-
-def number_of(text: str, otherwise: int = 0) -> int:
-    """A number of a form; what is none is left to the rule it is given to."""
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else otherwise
+SELLERS: Columns[ListedSellerView] = {
+    "seller": lambda seller: tables.text(seller.seller_id, seller_page(seller.seller_id)),
+    "name": lambda seller: tables.text(seller.name),
+    "status": lambda seller: tables.pill(seller.status),
+    "freshness": lambda seller: tables.pill(seller.freshness.state, "fresh"),
+    "read": lambda seller: tables.when(seller.freshness.fresh_as_of),
+    "interval": lambda seller: tables.said(f"every.{seller.interval.unit}", n=seller.interval.amount),
+    "next": lambda seller: tables.when(seller.next_run_at),
+    "products": lambda seller: tables.number(seller.total_product_count),
+    "waits": lambda seller: tables.sentence(seller.open_execution.cause if seller.open_execution else None),
+}
+PRODUCTS: Columns[ProductView] = {
+    "item": lambda product: tables.text(product.item_no, f"/products/{product.item_no}"),
+    "name": lambda product: tables.text(product.name),
+    "status": lambda product: tables.pill(product.state),
+    "version": lambda product: tables.number(product.version),
+    "updated": lambda product: tables.when(product.updated_at),
+}
 
 
 @router.get("/sellers")
 async def sellers(visit: Viewer) -> Response:
     search, status, fresh = visit.asked("search"), visit.asked("status"), visit.asked("fresh")
-    wanted = SellerStatus(status) if status in list(SellerStatus) else None
-    freshness = FreshnessState(fresh) if fresh in list(FreshnessState) else None
+    wanted, freshness = one_of(SellerStatus, status), one_of(FreshnessState, fresh)
     page = number_of(visit.asked("page"))
     found = await visit.operations.ask(operations.list_sellers, wanted, page, visit.rows, search or None, freshness)
-    table = Table(
-        "sellers",
-        [f"col.{name}" for name in COLUMNS],
-        [_row(seller) for seller in found.content],
-        "sellers.none_found" if search or status or fresh else "sellers.empty",
-        next=visit.link(page=str(page + 1)) if page + 1 < found.total_pages else None,
-        caption="nav.sellers",
-    )
-    fields = [
-        Filter("search", "filter.search", search),
-        Filter("status", "col.status", status, [(s, f"status.{s}") for s in SellerStatus]),
-        Filter("fresh", "col.freshness", fresh, [(s, f"fresh.{s}") for s in FreshnessState]),
-    ]
-    return show(
+    return show_list(
         visit,
-        "list.html",
-        title="nav.sellers",
-        lead="sellers.lead",
-        table=table,
-        fields=fields,
+        "sellers",
+        found.content,
+        SELLERS,
+        fields=[
+            Filter("search", "filter.search", search),
+            Filter("status", "col.status", status, [(s, f"status.{s}") for s in SellerStatus]),
+            Filter("fresh", "col.freshness", fresh, [(s, f"fresh.{s}") for s in FreshnessState]),
+        ],
+        next_=visit.link(page=str(page + 1)) if page + 1 < found.total_pages else None,
         live="execution seller schedule",
         buttons=[("/sellers/new", "sellers.register")],
-    )
-
-
-def _row(seller: ListedSellerView) -> Sequence[tables.Cell]:
-    return (
-        tables.text(seller.seller_id, seller_page(seller.seller_id)),
-        tables.text(seller.name),
-        tables.pill(seller.status),
-        tables.pill(seller.freshness.state, "fresh"),
-        tables.when(seller.freshness.fresh_as_of),
-        tables.said(f"every.{seller.interval.unit}", n=seller.interval.amount),
-        tables.when(seller.next_run_at),
-        tables.number(seller.total_product_count),
-        tables.sentence(None if seller.open_execution is None else seller.open_execution.cause),
     )
 
 
@@ -113,15 +101,25 @@ async def register_seller(visit: Admin) -> Response:
 async def seller_details(seller_id: str, visit: Viewer) -> Response:
     wanted, session = SellerId.parse(seller_id), visit.operations
     seller = await session.ask(operations.show_seller, wanted, MOST_RUNS)
-    products = await session.ask(list_products, ProductFilter(wanted), None, MOST_LISTED)
-    more = f"/executions?seller={wanted}" if len(seller.executions) > MOST_LISTED else None
+    products = (await session.ask(list_products, ProductFilter(wanted), None, MOST_LISTED)).content
+    runs, all_runs = seller.executions[:MOST_LISTED], f"/executions?seller={wanted}"
+    all_products = f"/products?seller={wanted}" if seller.products.present > len(products) else None
     return show(
         visit,
         "seller.html",
         seller=seller,
-        runs=runs_table(seller.executions[:MOST_LISTED], more),
+        runs=Table.of(
+            "executions",
+            runs,
+            RUNS,
+            "executions.empty",
+            caption="nav.executions",
+            next_=all_runs if len(seller.executions) > MOST_LISTED else None,
+        ),
         history=_history(seller.executions),
-        products=_products(seller, products.content),
+        products=Table.of(
+            "products", products, PRODUCTS, "seller.no_products", caption="nav.products", next_=all_products
+        ),
     )
 
 
@@ -140,26 +138,6 @@ def _history(runs: Sequence[ListedExecutionView]) -> Chart:
             ("chart.seconds", "accent", [seconds for _, seconds, _ in ended]),
             ("chart.failed", "bad", [failed for _, _, failed in ended]),
         ],
-    )
-
-
-def _products(seller: SellerDetailView, products: Sequence[ProductView]) -> Table:
-    return Table(
-        "products",
-        ("col.item", "col.name", "col.status", "col.version", "col.updated"),
-        [
-            (
-                tables.text(product.item_no, f"/products/{product.item_no}"),
-                tables.text(product.name),
-                tables.pill(product.state),
-                tables.number(product.version),
-                tables.when(product.updated_at),
-            )
-            for product in products
-        ],
-        "seller.no_products",
-        next=f"/products?seller={seller.seller_id}" if seller.products.present > len(products) else None,
-        caption="nav.products",
     )
 
 
@@ -187,19 +165,12 @@ async def confirm_deactivate(seller_id: str, visit: Admin) -> Response:
     would = await session.with_dry_run(True).run(operations.deactivate_seller, wanted, session.rules)
     run = would.ended_execution
     left = 0 if run is None else run.cancelled_tasks + run.tasks_in_flight
-    confirm = Confirm(
-        "deactivate.title",
-        seller_page(wanted, "/deactivate"),
-        "deactivate.button",
-        [
-            ("deactivate.what", {"seller": seller.name}),
-            ("deactivate.no_run" if run is None else "deactivate.run", {"n": left}),
-            ("deactivate.products", {"n": seller.products.present}),
-        ],
-        seller_page(wanted),
-        facts={"seller": wanted},
-    )
-    return show(visit, "confirm.html", confirm=confirm)
+    sentences: list[Sentence] = [
+        ("deactivate.what", {"seller": seller.name}),
+        ("deactivate.no_run" if run is None else "deactivate.run", {"n": left}),
+        ("deactivate.products", {"n": seller.products.present}),
+    ]
+    return ask_first(visit, "deactivate.title", "deactivate.button", sentences, seller_page(wanted), seller=wanted)
 
 
 @router.post("/sellers/{seller_id}/deactivate")
@@ -214,9 +185,9 @@ async def deactivate(seller_id: str, visit: Admin) -> Response:
 async def interval_form(seller_id: str, visit: Admin) -> Response:
     wanted = SellerId.parse(seller_id)
     seller = await visit.operations.ask(operations.show_seller, wanted)
-    confirm = Confirm(
+    return ask_first(
+        visit,
         "interval.title",
-        seller_page(wanted, "/interval"),
         "interval.button",
         [("interval.what", {})],
         seller_page(wanted),
@@ -225,9 +196,8 @@ async def interval_form(seller_id: str, visit: Admin) -> Response:
             Filter("unit", "interval.unit", seller.interval.unit, [(u, f"unit.{u}") for u in IntervalUnit]),
         ],
         danger=False,
-        facts={"seller": wanted},
+        seller=wanted,
     )
-    return show(visit, "confirm.html", confirm=confirm)
 
 
 @router.post("/sellers/{seller_id}/interval")

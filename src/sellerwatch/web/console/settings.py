@@ -13,8 +13,8 @@ from sellerwatch.agents.queries import LimitView
 from sellerwatch.settings.model import SECRETS
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Admin, Viewer, Visit
-from sellerwatch.web.console.rendering import PageRoute, go, show
-from sellerwatch.web.console.tables import Confirm, Filter, Table
+from sellerwatch.web.console.rendering import PageRoute, ask_first, go, show
+from sellerwatch.web.console.tables import Filter, Table
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -48,19 +48,15 @@ async def settings(visit: Viewer) -> Response:
 async def confirm_limit(name: str, visit: Admin) -> Response:
     limit = await _limit(visit, name)
     shown = "" if limit.value is None else f"{limit.value:g}"
-    return show(
+    return ask_first(
         visit,
-        "confirm.html",
-        confirm=Confirm(
-            "limit.title",
-            f"/settings/limits/{name}",
-            "limit.button",
-            [("limit.what", {"seconds": f"{visit.operations.limits.taken_over_within:g}"})],
-            "/settings",
-            fields=[Filter("value", f"setting.{limit.name.lower()}", shown, kind="text")],
-            danger=False,
-            facts={"name": limit.name},
-        ),
+        "limit.title",
+        "limit.button",
+        [("limit.what", {"seconds": f"{visit.operations.limits.taken_over_within:g}"})],
+        "/settings",
+        fields=[Filter("value", f"setting.{limit.name.lower()}", shown, kind="text")],
+        danger=False,
+        name=limit.name,
     )
 
 
@@ -75,18 +71,9 @@ async def set_limit(name: str, visit: Admin) -> Response:
 async def confirm_unset(name: str, visit: Admin) -> Response:
     limit = await _limit(visit, name)
     configured = visit.t("settings.unset") if limit.configured is None else f"{limit.configured:g}"
-    return show(
-        visit,
-        "confirm.html",
-        confirm=Confirm(
-            "limit.unset_title",
-            f"/settings/limits/{name}/unset",
-            "limit.unset_button",
-            [("limit.unset_what", {"value": configured})],
-            "/settings",
-            danger=False,
-            facts={"name": limit.name},
-        ),
+    sentences = [("limit.unset_what", {"value": configured})]
+    return ask_first(
+        visit, "limit.unset_title", "limit.unset_button", sentences, "/settings", danger=False, name=limit.name
     )
 
 

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from sellerwatch.kernel.clock import stamp
+
+T = TypeVar("T")
+#: Cells by the names of their columns: the title of `seller` is the text `col.seller`.
+Columns = Mapping[str, Callable[[T], "Cell"]]
+#: The key of a text, and the facts that are put into it.
+Sentence = tuple[str, Mapping[str, object]]
 
 #: A spreadsheet takes a text that begins so for a formula, and would run it.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -97,9 +103,23 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     empty: str
-    empty_facts: Mapping[str, object] = field(default_factory=dict)
     next: str | None = None
     caption: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        views: Iterable[T],
+        columns: Columns[T],
+        empty: str,
+        *,
+        caption: str,
+        next_: str | None = None,
+    ) -> Table:
+        """Return a table with a row for each view."""
+        rows = [[cell(view) for cell in columns.values()] for view in views]
+        return cls(name, [f"col.{column}" for column in columns], rows, empty, next_, caption)
 
     def csv(self, heads: Iterable[str]) -> str:
         """With a mark at its beginning by which spreadsheets know that it is UTF-8."""
@@ -162,7 +182,7 @@ class Confirm:
     title: str
     action: str
     button: str
-    sentences: Sequence[tuple[str, Mapping[str, object]]]
+    sentences: Sequence[Sentence]
     back: str
     fields: Sequence[Filter] = ()
     hidden: Mapping[str, str] = field(default_factory=dict)

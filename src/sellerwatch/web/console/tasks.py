@@ -13,24 +13,31 @@ from sellerwatch.crawling.views import TaskView
 from sellerwatch.kernel.ids import ExecutionId, TaskId
 from sellerwatch.web.api.cursors import seller_of
 from sellerwatch.web.console import tables
-from sellerwatch.web.console.page_request import Admin, Viewer
-from sellerwatch.web.console.rendering import PageRoute, go, show
-from sellerwatch.web.console.tables import Confirm, Filter, Table, seller_page
+from sellerwatch.web.console.page_request import Admin, Viewer, one_of
+from sellerwatch.web.console.rendering import PageRoute, ask_first, go, show_list
+from sellerwatch.web.console.tables import Columns, Filter, seller_page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
-COLUMNS = (
-    "col.task",
-    "col.type",
-    "col.status",
-    "col.seller",
-    "col.about",
-    "col.tries",
-    "col.agent",
-    "col.cause",
-    "col.made",
-    "col.ended",
-)
+
+def _about(task: TaskView) -> tables.Cell:
+    if task.item_no is None:
+        return tables.said("tasks.page", n=(task.page_no or 0) + 1)
+    return tables.text(task.item_no, f"/products/{task.item_no}")
+
+
+TASKS: Columns[TaskView] = {
+    "task": lambda task: tables.code(task.task_id, f"/why/task/{task.task_id}"),
+    "type": lambda task: tables.pill(task.task_type, "type"),
+    "status": lambda task: tables.pill(task.status),
+    "seller": lambda task: tables.text(task.seller_id, seller_page(task.seller_id)),
+    "about": _about,
+    "tries": lambda task: tables.number(task.requests_made),
+    "agent": lambda task: tables.text(None if task.agent is None else f"#{task.agent}", f"/agents/{task.agent}"),
+    "cause": lambda task: tables.sentence(task.error_message or task.note),
+    "made": lambda task: tables.when(task.created_at),
+    "ended": lambda task: tables.when(task.completed_at),
+}
 
 
 def _choice(given: dict[str, str]) -> TaskFilter:
@@ -38,8 +45,8 @@ def _choice(given: dict[str, str]) -> TaskFilter:
     return TaskFilter(
         ExecutionId.parse(run) if run else None,
         seller_of(given["seller"] or None),
-        TaskStatus(status) if status in list(TaskStatus) else None,
-        TaskType(kind) if kind in list(TaskType) else None,
+        one_of(TaskStatus, status),
+        one_of(TaskType, kind),
     )
 
 
@@ -47,51 +54,24 @@ def _choice(given: dict[str, str]) -> TaskFilter:
 async def tasks(visit: Viewer) -> Response:
     given = {name: visit.asked(name) for name in ("seller", "status", "type", "execution")}
     page = await visit.operations.ask(queries.list_tasks, _choice(given), visit.cursor, visit.rows)
-    table = Table(
-        "tasks",
-        COLUMNS,
-        [_row(task) for task in page.content],
-        "tasks.none_found" if any(given.values()) else "tasks.empty",
-        next=visit.link(cursor=page.next) if page.next else None,
-        caption="nav.tasks",
-    )
-    fields = [
-        Filter("seller", "col.seller_id", given["seller"]),
-        Filter("status", "col.status", given["status"], [(s, f"status.{s}") for s in TaskStatus]),
-        Filter("type", "col.type", given["type"], [(t, f"type.{t}") for t in TaskType]),
-        Filter("execution", "col.run", given["execution"]),
-    ]
     buttons = [("/dead-letters", "dead.title")] if visit.parts.service.crawl.dead_letters is not None else []
     if given["status"] == TaskStatus.FAILED and page.content:
         wanted = "&".join(f"{name}={value}" for name, value in given.items() if value and name != "status")
         buttons.append((f"/tasks/retry?{wanted}", "tasks.retry_all"))
-    return show(
+    return show_list(
         visit,
-        "list.html",
-        title="nav.tasks",
-        lead="tasks.lead",
-        table=table,
-        fields=fields,
+        "tasks",
+        page.content,
+        TASKS,
+        fields=[
+            Filter("seller", "col.seller_id", given["seller"]),
+            Filter("status", "col.status", given["status"], [(s, f"status.{s}") for s in TaskStatus]),
+            Filter("type", "col.type", given["type"], [(t, f"type.{t}") for t in TaskType]),
+            Filter("execution", "col.run", given["execution"]),
+        ],
+        next_=visit.page_after(page),
         live="execution task",
         buttons=buttons,
-    )
-
-
-def _row(task: TaskView) -> tuple[tables.Cell, ...]:
-    about = tables.text(task.item_no, f"/products/{task.item_no}")
-    if task.item_no is None:
-        about = tables.said("tasks.page", n=(task.page_no or 0) + 1)
-    return (
-        tables.code(task.task_id, f"/why/task/{task.task_id}"),
-        tables.pill(task.task_type, "type"),
-        tables.pill(task.status),
-        tables.text(task.seller_id, seller_page(task.seller_id)),
-        about,
-        tables.number(task.requests_made),
-        tables.text(None if task.agent is None else f"#{task.agent}", f"/agents/{task.agent}"),
-        tables.sentence(task.error_message or task.note),
-        tables.when(task.created_at),
-        tables.when(task.completed_at),
     )
 
 
@@ -102,22 +82,13 @@ async def confirm_retry(visit: Admin) -> Response:
     would = await visit.operations.ask(
         commands.retry_chosen_tasks, _choice(given), None, visit.operations.deadline, dry_run=True
     )
-    return show(
-        visit,
-        "confirm.html",
-        confirm=Confirm(
-            "retry.title",
-            "/tasks/retry",
-            "retry.button",
-            [
-                ("retry.what", {"n": would.tasks, "sellers": len(would.by_seller)}),
-                ("retry.most", {"n": MOST_RETRIED}),
-            ],
-            "/tasks?status=FAILED",
-            hidden={name: value for name, value in given.items() if value},
-            danger=False,
-        ),
-    )
+    sentences = [
+        ("retry.what", {"n": would.tasks, "sellers": len(would.by_seller)}),
+        ("retry.most", {"n": MOST_RETRIED}),
+    ]
+    hidden = {name: value for name, value in given.items() if value}
+    back = "/tasks?status=FAILED"
+    return ask_first(visit, "retry.title", "retry.button", sentences, back, hidden=hidden, danger=False)
 
 
 @router.post("/tasks/retry")

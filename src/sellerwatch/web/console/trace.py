@@ -6,9 +6,8 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from sellerwatch.reports.trace import TraceKind, TraceView, why
-from sellerwatch.web.console.page_request import Viewer
+from sellerwatch.web.console.page_request import Viewer, number_of
 from sellerwatch.web.console.rendering import PageRoute, show
-from sellerwatch.web.console.sellers import number_of
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 

@@ -10,13 +10,19 @@ from sellerwatch.access.queries import UserView
 from sellerwatch.access.users import Role, user_name
 from sellerwatch.operations import users as operations
 from sellerwatch.web.console import tables
-from sellerwatch.web.console.page_request import Admin
-from sellerwatch.web.console.rendering import PageRoute, go, show
-from sellerwatch.web.console.tables import Confirm, Filter, Table
+from sellerwatch.web.console.page_request import Admin, one_of
+from sellerwatch.web.console.rendering import PageRoute, ask_first, go, show, show_list
+from sellerwatch.web.console.tables import Columns, Filter
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
-COLUMNS = ("name", "role", "password", "last_login", "since")
+USERS: Columns[UserView] = {
+    "name": lambda user: tables.code(user.name, f"/users/{user.name}"),
+    "role": lambda user: tables.said(f"role.{user.role}"),
+    "password": lambda user: tables.said("users.one_time" if user.must_change else "users.own"),
+    "last_login": lambda user: tables.when(user.last_login_at),
+    "since": lambda user: tables.when(user.created_at),
+}
 ROLES = [(str(role), f"role.{role}") for role in Role]
 PASSWORD = Filter("password", "users.one_time_password", "", kind="password")
 
@@ -24,47 +30,14 @@ PASSWORD = Filter("password", "users.one_time_password", "", kind="password")
 @router.get("/users")
 async def users_page(visit: Admin) -> Response:
     users = await visit.operations.ask(queries.list_users)
-    table = Table(
-        "users",
-        [f"col.{name}" for name in COLUMNS],
-        [_row(user) for user in users.content],
-        "users.empty",
-        caption="nav.users",
-    )
-    buttons = [("/add-user", "users.add")]
-    return show(
-        visit, "list.html", title="nav.users", lead="users.lead", table=table, live="user", fields=[], buttons=buttons
-    )
-
-
-def _row(user: UserView) -> tuple[tables.Cell, ...]:
-    return (
-        tables.code(user.name, f"/users/{user.name}"),
-        tables.said(f"role.{user.role}"),
-        tables.said("users.one_time" if user.must_change else "users.own"),
-        tables.when(user.last_login_at),
-        tables.when(user.created_at),
-    )
+    return show_list(visit, "users", users.content, USERS, live="user", buttons=[("/add-user", "users.add")])
 
 
 @router.get("/add-user")
 async def confirm_add(visit: Admin) -> Response:
-    return show(
-        visit,
-        "confirm.html",
-        confirm=Confirm(
-            "users.add",
-            "/add-user",
-            "users.add",
-            [("users.one_time_what", {})],
-            "/users",
-            fields=[
-                Filter("name", "col.name", "", kind="text"),
-                Filter("role", "col.role", Role.VIEWER, ROLES),
-                PASSWORD,
-            ],
-            danger=False,
-        ),
+    fields = [Filter("name", "col.name", "", kind="text"), Filter("role", "col.role", Role.VIEWER, ROLES), PASSWORD]
+    return ask_first(
+        visit, "users.add", "users.add", [("users.one_time_what", {})], "/users", fields=fields, danger=False
     )
 
 
@@ -127,19 +100,11 @@ async def remove(name: str, visit: Admin) -> Response:
 
 
 def _confirm(visit: Admin, user: UserView, verb: str, fields: list[Filter], *, danger: bool) -> Response:
+    sentences = [(f"users.{verb}_what", {"name": user.name})]
     page = f"/users/{user.name}"
-    confirm = Confirm(
-        f"users.{verb}",
-        f"{page}/{verb}",
-        f"users.{verb}_button",
-        [(f"users.{verb}_what", {"name": user.name})],
-        page,
-        fields=fields,
-        danger=danger,
-    )
-    return show(visit, "confirm.html", confirm=confirm)
+    return ask_first(visit, f"users.{verb}", f"users.{verb}_button", sentences, page, fields=fields, danger=danger)
 
 
 def _role(given: str) -> Role:
     """Return the role of a form; what is not one reads only."""
-    return Role(given) if given in list(Role) else Role.VIEWER
+    return one_of(Role, given) or Role.VIEWER

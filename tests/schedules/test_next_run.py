@@ -12,7 +12,7 @@ from tests.builders import DAY, HOUR, MINUTE, NOW, SECOND, a_schedule
 
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.schedules.interval import CrawlingInterval
-from sellerwatch.schedules.missed import NEXT_STARTS, DueRun, due_at, late_tick, next_starts, spread, starts_at, tick
+from sellerwatch.schedules.next_run import NEXT_STARTS, DueRun, due_at, late_tick, next_starts, spread, starts_at, tick
 from sellerwatch.schedules.schedule import Schedule
 
 HOURLY = CrawlingInterval.of_hours(1)
