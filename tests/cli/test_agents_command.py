@@ -102,7 +102,7 @@ def test_an_empty_pool_says_how_to_add_an_agent(office: CliWorld) -> None:
     assert (status["totalAgents"], status["availableRate"], status["nextFreeAt"]) == (0, 0.0, None)
     assert status["healthScoreStats"] == {"average": None, "min": None, "max": None}
     assert status["breaker"]["state"] == "OPEN"
-    assert "0 of 0 agents are available (0 %)" in office.said("agents", "status")
+    assert "0 of 0 agents are available (0.00 %)" in office.said("agents", "status")
 
 
 def test_the_list_is_narrowed_by_state(office: CliWorld, now: datetime) -> None:
@@ -207,7 +207,7 @@ def test_the_status_of_the_pool_has_the_agreed_names(office: CliWorld, now: date
 def test_a_pool_that_is_blocked_says_the_rate_and_the_way_out(office: CliWorld, now: datetime) -> None:
     block_all(office, now)
     said = office.said("agents", "status")
-    assert "Crawling is stopped: 0 of 100 agents are available (0 %)" in said
+    assert "Crawling is stopped: 0 of 100 agents are available (0.00 %)" in said
     assert "sellerwatch agents list --status BLOCKED" in said
     assert office.json("agents", "status")["nextFreeAt"] is None
     office.said("agents", "unblock", *map(str, range(1, 21)))

@@ -34,7 +34,7 @@ async def test_with_everybody_blocked_a_trigger_is_refused_with_the_rate_and_wor
             await trigger(service.crawl, sellers[0], "test")
         assert (refusal.value.available, refusal.value.total, refusal.value.percent) == (0, 10, 0)
         assert refusal.value.retry_after == pytest.approx(20, abs=1)
-        assert "0 of 10 agents are available (0 %)" in str(refusal.value)
+        assert "0 of 10 agents are available (0.00 %)" in str(refusal.value)
         assert list(await stage.executions()) == [], "no run is made that could not run"
         await stage.clock.sleep(50)
         with pytest.raises(PoolBreakerOpen):

@@ -8,7 +8,7 @@ from typing import Any
 
 from sellerwatch.adapters.sql.history import LONGEST_FIELD, read_changes
 from sellerwatch.adapters.sql.paging import PageQuery, read_page
-from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.statements import AnyRow, Repository
 from sellerwatch.catalog.changes import ChangeFilter, FoundProducts, ListedChange
 from sellerwatch.catalog.differences import ChangeKind
 from sellerwatch.catalog.product import ProductEvent
@@ -46,12 +46,7 @@ SELECT DISTINCT item_no FROM changes WHERE execution_id = :execution_id AND kind
 """
 
 
-class SqlChanges:
-    """Implements `catalog.changes.Changes`."""
-
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlChanges(Repository):
     def page(self, choice: ChangeFilter, cursor: Cursor | None, limit: int) -> Page[ListedChange]:
         return read_page(self._db, _way(choice), ROW, _listed, cursor=cursor, limit=limit)
 

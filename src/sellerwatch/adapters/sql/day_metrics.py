@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sellerwatch.adapters.sql.statements import Db
+from sellerwatch.adapters.sql.statements import Repository
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.reports.day_metrics import (
     DELIVERY_BOUNDS,
@@ -79,12 +79,7 @@ INSERT INTO day_metrics (seller_id, day, {", ".join(SCALARS)}, computed_at) VALU
 ADD_COUNT = "INSERT INTO day_counts (seller_id, day, kind, name, number) VALUES (?, ?, ?, ?, ?)"
 
 
-class SqlDayRows:
-    """Implements `reports.day_metrics.DayRows`."""
-
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlDayRows(Repository):
     def sellers(self) -> Sequence[tuple[SellerId, datetime]]:
         rows = self._db.rows("SELECT seller_id, created_at FROM sellers ORDER BY seller_id")
         return [(SellerId(seller_id), at) for seller_id, at in rows]
@@ -118,12 +113,7 @@ class SqlDayRows:
         return found
 
 
-class SqlKeptDays:
-    """Implements `reports.day_metrics.KeptDays`."""
-
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlKeptDays(Repository):
     def last(self) -> dt.date | None:
         day = self._db.value(LAST)
         return None if day is None else dt.date.fromisoformat(day)

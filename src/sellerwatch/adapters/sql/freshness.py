@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from sellerwatch.adapters.sql.columns import FAILURE
 from sellerwatch.adapters.sql.engine import time_of
-from sellerwatch.adapters.sql.statements import AnyRow, Db
+from sellerwatch.adapters.sql.statements import AnyRow, Repository
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.ids import ExecutionId, SellerId
 from sellerwatch.reports.freshness import CompletedRun, InTime, Lateness, PartTimes, SellerTiming, WaitingEvents
@@ -78,12 +78,7 @@ ON CONFLICT (seller_id) DO UPDATE SET planned_run_seconds = excluded.planned_run
 """
 
 
-class SqlFreshness:
-    """Implements `reports.freshness.FreshnessQueries`."""
-
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlFreshness(Repository):
     def timings(self, seller_ids: Sequence[SellerId] | None) -> Sequence[SellerTiming]:
         return [_timing(row) for row in self._rows(TIMINGS, "WHERE s.seller_id IN (:ids)", seller_ids)]
 
@@ -134,12 +129,7 @@ class SqlFreshness:
         return self._db.rows(sql.replace("{where}", where), given, ids=seller_ids) if seller_ids else ()
 
 
-class SqlLateness:
-    """Implements `reports.freshness.LatenessRecords`."""
-
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
+class SqlLateness(Repository):
     def save(self, records: Iterable[Lateness], now: datetime) -> None:
         self._db.many(SAVE, [(one.seller_id, one.late_since, one.check_at, now) for one in records])
 
