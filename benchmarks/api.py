@@ -134,9 +134,10 @@ def fill(database: Path, tasks: int, products: int) -> None:
     from sellerwatch.adapters.sql.engine import make_engine
     from sellerwatch.adapters.sql.migrate import upgrade
     from sellerwatch.adapters.sql.transaction import Transaction
-    from sellerwatch.kernel.ids import ItemNo, OutboxId, SellerId
+    from sellerwatch.kernel.ids import ItemNo, OutboxId, ScheduleId, SellerId
     from sellerwatch.outbox.event import data_json, event_body
     from sellerwatch.schedules.interval import CrawlingInterval
+    from sellerwatch.schedules.schedule import Schedule
     from sellerwatch.sellers.seller import Seller
 
     engine = make_engine(f"sqlite:///{database}")
@@ -146,7 +147,12 @@ def fill(database: Path, tasks: int, products: int) -> None:
             seller = Seller.register(
                 SellerId(f"seller_{number:04d}"), "럭셔리하우스 👜", CrawlingInterval.of_days(1), BEGAN
             )
-            Transaction(connection).sellers.add(seller)
+            schedule, _ = Schedule.create(
+                ScheduleId(f"0198c0de-0000-7000-8003-{number:012x}"), seller.seller_id, seller.interval, BEGAN
+            )
+            tx = Transaction(connection)
+            tx.sellers.add(seller)
+            tx.schedules.add(schedule)
     engine.dispose()
     data = {"name": "울 100% 반팔 티셔츠 🧵", "prices": {"normal": 1000, "selling": 900}, "html": "<p>설명</p>" * 20}
     payload = event_body(

@@ -95,7 +95,7 @@ def test_a_seller_is_registered_run_and_watched_to_its_end(stage: ConsoleInBrows
     shot(page, "run-going")
     expect(page.locator("#live .head .pill")).to_have_text("completed")
     assert page.evaluate("window.stayed") is True
-    expect(page.locator("#progress-numbers")).to_have_text("121 of 121 tasks ended (100.0 %)")
+    expect(page.locator("#progress-numbers")).to_have_text("121 of 121 tasks finished (100.0 %)")
     assert bar.evaluate("bar => bar.value === bar.max")
     shot(page, "run-over")
     page.goto("/products?seller=seller_0001")
@@ -204,7 +204,7 @@ def test_a_mass_removal_waits_until_it_is_confirmed(stage: ConsoleInBrowser) -> 
     expect(page.locator(".toast")).to_contain_text("30 products were marked as deleted")
     expect(page.locator("#live .head .pill")).to_have_text("confirmed")
     page.goto(f"/products/{gone[0]}")
-    expect(page.locator("#live .head .pill")).to_have_text("gone")
+    expect(page.locator("#live .head .pill")).to_have_text("deleted")
 
 
 def test_a_viewer_sees_everything_and_may_change_nothing(stage: ConsoleInBrowser) -> None:
@@ -215,7 +215,7 @@ def test_a_viewer_sees_everything_and_may_change_nothing(stage: ConsoleInBrowser
         page.goto(path)
         expect(page.locator("main form[method=post], main .button.danger")).to_have_count(0)
     page.goto("/agents/7/block")
-    expect(page.get_by_role("alert")).to_have_text("This needs the role admin.")
+    expect(page.get_by_role("alert")).to_have_text("This requires the role admin.")
     shot(page, "viewer-refused")
     stage.wrongs = [said for said in stage.wrongs if "403" not in said]
 

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.builders import MINUTE, NOW, a_failure, a_task, an_execution, worker_id
 from tests.machines.moves import QUICK, attempt
 
+from sellerwatch.catalog.changes import FoundProducts
 from sellerwatch.crawling.execution import CountsWrong, Execution, ExecutionStatus
 from sellerwatch.crawling.task import Task, TaskStatus
 
@@ -157,6 +158,14 @@ class ExecutionMachine(RuleBasedStateMachine):
         never_began = before.started_at is None
         assert refusal.value.problem == ("it is over" if never_began else f"{total + extra} ended of {total}")
         assert self.run == before
+
+    @rule(counts=st.tuples(*[st.integers(0, 1000)] * 4))
+    def its_products_are_counted(self, counts: tuple[int, int, int, int]) -> None:
+        status = self.run.status
+        self.run = self.run.count_products(FoundProducts(*counts))
+        run = self.run
+        assert (run.new_products, run.changed_products, run.gone_products, run.unchanged_products) == counts
+        assert run.status is status
 
     @invariant()
     def the_counters_agree_with_a_recount(self) -> None:

@@ -114,7 +114,6 @@ class AgentView(View):
             token = TokenDatesView(issued_at, details.token_expires_at, int((now - issued_at).total_seconds()))
         return cls(
             **shared_fields(cls, agent),
-            other_count=max(0, agent.usage_count - agent.success_count - agent.failure_count),
             agent_id=agent.user_agent_id,
             number=details.row,
             why=_why(details, now, language),
@@ -124,6 +123,7 @@ class AgentView(View):
             circuit=AgentCircuitView(circuit.state, circuit.failure_count, circuit.probe_at()),
             token=token,
             token_age=details.token_age(now),
+            other_count=max(0, agent.usage_count - agent.success_count - agent.failure_count),
             too_many_last_hour=details.too_many,
         )
 

@@ -53,7 +53,7 @@ class ChangeFilter:
 
 @dataclass(frozen=True, slots=True)
 class FoundProducts:
-    """Products of a run: first told, told to have changed, deleted, and wholly read without any difference."""
+    """Products of a run: announced as new, as changed, as gone, and read whole without a difference."""
 
     new: int = 0
     changed: int = 0

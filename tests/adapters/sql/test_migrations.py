@@ -213,7 +213,7 @@ RECORDED = {
     "ran past its deadline": "OURSELVES",
 }
 AT = f"{NOW:%Y-%m-%d %H:%M:%S.%f}"
-NOTE = 'Item 7 belongs to the seller b\'s "shop", not to 가게; it is not changed.'
+NOTE = 'Item 7 belongs to the seller b\'s "shop", not to 가게; it is left alone.'
 
 
 def written_by_an_earlier_version(engine: Engine) -> None:

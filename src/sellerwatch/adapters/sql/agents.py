@@ -179,7 +179,7 @@ class SqlUsageLog(Repository):
 
     def add(self, uses: Sequence[UsageEntry]) -> None:
         # Twice: a 429 is what "rate limited" means here.
-        rows = [(*use[:6], use.too_many, use.at, use.seller_id) for use in uses]
+        rows = [(*use[:6], use.too_many, *use[6:]) for use in uses]
         self._db.many(ADD_USAGE, rows)
 
     def forget(self, before: datetime, limit: int) -> int:

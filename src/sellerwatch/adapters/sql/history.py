@@ -46,8 +46,8 @@ class SqlHistory(Repository):
         left = list(entries)
         while left:
             some, left = left[:_AT_ONCE], left[_AT_ONCE:]
-            packed = [ADD.values(entry, compress(entry.whole or _changes_json(entry.changes))) for entry in some]
-            self._db.many(ADD_CHANGE, _change_rows(self._db.insert(ADD.sql, packed), some))
+            values = [ADD.values(entry, compress(entry.whole or _changes_json(entry.changes))) for entry in some]
+            self._db.many(ADD_CHANGE, _change_rows(self._db.insert(ADD.sql, values), some))
 
     def of_product(self, product_id: ProductId, limit: int | None = None) -> Sequence[HistoryEntry]:
         rows = self._db.rows(OF_PRODUCT, {"product_id": product_id, "limit": _ALL if limit is None else limit})

@@ -160,6 +160,8 @@ class SqlProducts(Repository):
 
 
 class SqlReadTimes(Repository):
+    """Implements `catalog.ports.ReadTimes`."""
+
     def note(self, part: PartType, items: Sequence[ItemNo], at: datetime) -> None:
         if items:
             self._db.run(NOTE_READ[part], {"at": at}, items=items)
