@@ -136,7 +136,7 @@ class CheckCounts:
     unreadable: dict[str, int] = field(default_factory=dict)
     added: dict[tuple[str, str], int] = field(default_factory=dict)
 
-    def judge(self, part: PartType, number: int = 1) -> None:
+    def judge(self, part: PartType, number: int) -> None:
         self.judged[part] = self.judged.get(part, 0) + number
         self._add("judged", part, number)
 

@@ -6,6 +6,7 @@ counts for and against all others of the batch.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -90,8 +91,9 @@ class QuarantineCheck:
         if changed:
             ids = [products[part.item_no].product_id for _, part in changed]
             self.product_batch.stored = self.tx.bodies.latest_raws(ids)
-        for run, part in parts:
-            run.tally.judge(part.type)
+        for run in {id(run): run for run, _ in parts}.values():
+            for part_type, number in Counter(part.type for each, part in parts if each is run).items():
+                run.tally.judge(part_type, number)
         suspects: list[tuple[CheckedRun, _Suspect]] = []
         for run, part in changed:
             held = earlier.get(part.key)

@@ -183,7 +183,8 @@ def _end_task(batch: AbsorbBatch, result: JudgedResult, task: Task, *, is_excuse
         return
     if run is not None and result.unread is not None:
         note_unreadable(batch, run, task.task_id, result.unread)
-    end, failure = _within_limit(result, task)
+    is_spent = _is_limit_reached(result, task)
+    end = TaskEnd.FATAL if is_spent else result.end
     if (end is TaskEnd.AGAIN and not is_over) or _must_be_read_again(batch, result):
         batch.tasks.append(task.put_back(now, counts=result.counts))
         batch.again += 1
@@ -197,7 +198,7 @@ def _end_task(batch: AbsorbBatch, result: JudgedResult, task: Task, *, is_excuse
             run.read_well(task.task_id)
         _note_end(batch, task, completed=1)
     else:
-        failed = task.fail(failure, now)
+        failed = task.fail(_failure(result, is_spent=is_spent), now)
         if end is TaskEnd.FAILED and not is_over and failed.can_retry(retries):
             again = failed.retry(now + (result.wait or timedelta(0)), retries)
             batch.tasks.append(replace(again, requests_made=again.requests_made - (not result.counts)))
@@ -212,15 +213,18 @@ def _end_task(batch: AbsorbBatch, result: JudgedResult, task: Task, *, is_excuse
             _note_end(batch, task, failed=1)
 
 
-def _within_limit(result: JudgedResult, task: Task) -> tuple[TaskEnd, Failure]:
-    """Return how the task ends and why: without another try where its limit of requests is reached."""
+def _is_limit_reached(result: JudgedResult, task: Task) -> bool:
+    """Whether the task would be tried again, but its requests are used up."""
+    is_tried_again = result.end in (TaskEnd.AGAIN, TaskEnd.FAILED)
+    return is_tried_again and result.counts and task.requests_made >= MOST_REQUESTS
+
+
+def _failure(result: JudgedResult, *, is_spent: bool) -> Failure:
+    """Return why a task failed."""
     failure = result.failure or Failure.of(FailureCode.INTERNAL, result.at, detail="no answer")
-    is_spent = result.counts and task.requests_made >= MOST_REQUESTS
-    if result.end not in (TaskEnd.AGAIN, TaskEnd.FAILED) or not is_spent:
-        return result.end, failure
-    return TaskEnd.FATAL, Failure.because(
-        failure, FailureCode.REQUEST_LIMIT, result.at, failure.blame, requests=MOST_REQUESTS
-    )
+    if not is_spent:
+        return failure
+    return Failure.because(failure, FailureCode.REQUEST_LIMIT, result.at, failure.blame, requests=MOST_REQUESTS)
 
 
 def _unproved_outage(batch: AbsorbBatch, task: Task) -> timedelta | None:

@@ -109,9 +109,10 @@ class ResultQueue:
     def put(self, result: FetchResult, *, is_last: bool) -> None:
         """Add a result. A list page and the last one in flight are absorbed without waiting for others."""
         self._waiting.append(result)
-        self.list_pages += result.claim.is_page
+        is_page = result.claim.is_page
+        self.list_pages += is_page
         self._arrived.set()
-        if is_last or result.claim.is_page or self.has_full_batch:
+        if is_last or is_page or self.has_full_batch:
             self._batch_ready.set()
 
     async def wait_for_batch(self, is_idle: Callable[[], bool]) -> None:
@@ -134,7 +135,8 @@ class ResultQueue:
 
     def commit(self) -> None:
         """Forget the batch: it is committed."""
-        self.list_pages -= sum(judged.claim.is_page for judged in self.batch)
+        if self.list_pages:
+            self.list_pages -= sum(judged.claim.is_page for judged in self.batch)
         self.batch.clear()
         if not self._waiting:
             self._arrived.clear()

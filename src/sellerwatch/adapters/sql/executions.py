@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 
-from sellerwatch.adapters.sql.columns import FAILURE, Columns, take_failure
+from sellerwatch.adapters.sql.columns import Columns
 from sellerwatch.adapters.sql.paging import of_seller, read_page
 from sellerwatch.adapters.sql.statements import AnyRow, Repository
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
@@ -22,12 +22,12 @@ EXECUTION = Columns[Execution](
     " list_total started_at completed_at deadline_at start_tries next_start_at started_by new_products changed_products"
     " gone_products unchanged_products progress_rate success_rate",
     other={
-        **FAILURE,
         # Unique: two triggers of one seller cannot both start a run.
         "open_seller_id": lambda execution: execution.seller_id if execution.is_open else None,
     },
     written="progress_rate success_rate open_seller_id",
     read_as={"status": ExecutionStatus},
+    has_failure=True,
 )
 SELECT = EXECUTION.select
 ADD = EXECUTION.insert()
@@ -176,5 +176,4 @@ class SqlWorkers(Repository):
 
 
 def _execution(row: AnyRow) -> Execution:
-    values = EXECUTION.by_name(row)
-    return Execution(failure=take_failure(values), **values)
+    return Execution(**EXECUTION.by_name(row))

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from sellerwatch.adapters.sql.columns import FAILURE, Columns, take_failure
+from sellerwatch.adapters.sql.columns import Columns
 from sellerwatch.adapters.sql.statements import AnyRow, Repository
 from sellerwatch.agents.agent import Outcome
 from sellerwatch.agents.endpoints import Endpoint
@@ -21,11 +21,11 @@ CIRCUIT = Columns[MarketplaceCircuit](
     "marketplace_circuits",
     same="endpoint state since not_before opening_count probe_worker_id closed_at most_at_once away_since",
     other={
-        **FAILURE,
         "recent_failures": lambda circuit: orjson.dumps([_failure_json(each) for each in circuit.recent]).decode(),
         "failed_subjects": lambda circuit: orjson.dumps(circuit.failed_subjects).decode(),
     },
     read_as={"endpoint": Endpoint, "state": CircuitState},
+    has_failure=True,
 )
 SAVE = CIRCUIT.update("endpoint", without="", also="updated_at")
 
@@ -77,7 +77,7 @@ def _circuit(row: AnyRow) -> MarketplaceCircuit:
     values = CIRCUIT.by_name(row)
     failed = tuple(orjson.loads(values.pop("failed_subjects")))
     recent = tuple(map(_failure, orjson.loads(values.pop("recent_failures"))))
-    return MarketplaceCircuit(failure=take_failure(values), recent=recent, failed_subjects=failed, **values)
+    return MarketplaceCircuit(recent=recent, failed_subjects=failed, **values)
 
 
 def _failure_json(failure: EndpointFailure) -> list[Any]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
-from sellerwatch.adapters.sql.columns import FAILURE, Columns, take_failure
+from sellerwatch.adapters.sql.columns import Columns
 from sellerwatch.adapters.sql.engine import time_of
 from sellerwatch.adapters.sql.paging import PageQuery, read_page
 from sellerwatch.adapters.sql.statements import AnyRow, Repository
@@ -29,12 +29,12 @@ TASK = Columns[Task](
     same="task_id execution_id seller_id task_type request_url created_at available_at purpose item_no page_no status"
     " retry_count published_at started_at completed_at publish_count attempt worker_id lost_leases requests_made note",
     named={"agent_id": "agent_row"},
-    other=FAILURE,
     read_as={
         "task_type": _TYPES.__getitem__,
         "purpose": _PURPOSES.__getitem__,
         "status": _STATUSES.__getitem__,
     },
+    has_failure=True,
 )
 SELECT = TASK.select
 
@@ -326,6 +326,5 @@ def _page_query(choice: TaskFilter) -> PageQuery:
 
 def task_of(row: AnyRow) -> Task:
     values = TASK.by_name(row)
-    values["failure"] = take_failure(values)
     values["is_final"] = values["status"] is TaskStatus.FAILED
     return make_with(Task, **values)
