@@ -15,6 +15,7 @@ BENCHMARKS = {
     "scale": "50 sellers at a slow marketplace crawled by 1, 2 and 4 workers on MariaDB and Redis",
     "store": "products with their bodies and events written in groups, beside sqlite3 itself",
     "crawl": "our whole service beside a bare aiohttp loop, in the same run",
+    "instructions": "Python instructions for each request of a crawl: the same number on a busy machine",
     "api": "each list of the API over 1,000,000 tasks and 200,000 products, and 500 readers beside a running crawl",
     "outbox": "100,000 waiting events drained to a local receiver, beside a bare aiohttp loop that posts the same",
     "performance": "beside Scrapy and Crawlee, recrawls, large details, latency: the figures of docs/performance.md",

@@ -33,6 +33,15 @@ def test_the_crawl_is_measured_beside_a_bare_loop_and_every_product_is_checked()
         assert min(run["seconds"], run["cpu"], run["peak_mb"]) > 0
 
 
+def test_the_instructions_of_each_request_of_a_crawl_are_counted() -> None:
+    done = bench("instructions", "--products", "30", "--most", "1")
+    assert done.returncode == 0, done.stderr
+    first, _, again, _ = done.stdout.splitlines()[-4:]
+    assert first.startswith("first: ")
+    assert again.startswith("again: ")
+    assert int(again.split()[1].replace(",", "")) > 1_000
+
+
 def test_delivery_is_measured_beside_a_bare_loop_and_every_event_is_checked() -> None:
     done = bench("outbox", "--events", "300", "--json")
     assert done.returncode == 0, done.stderr
