@@ -148,8 +148,8 @@ class Agent:
         return used.suspend(now, rest, why) if too_many or is_too_low else used
 
     def suspend(self, now: datetime, rest: timedelta, reason: str) -> Agent:
-        """Suspend it for `rest`; a second suspension can only lengthen the first, and no longer ends with the first one's
-        cause."""
+        """Suspend it for `rest`; a second suspension can only lengthen the first, and outlasts the
+        pardon of the first one's cause."""
         until = max(now + rest, self.suspended_until or now)
         return self._move("suspend", now, suspended_at=now, suspended_until=until, reason=reason[:LONGEST_REASON])
 
