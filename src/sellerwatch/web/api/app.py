@@ -39,6 +39,7 @@ from sellerwatch.web.api.context import Parts
 from sellerwatch.web.api.description import describe
 from sellerwatch.web.api.errors import answer_refusals, refusals
 from sellerwatch.web.api.idempotency import IdempotencyMiddleware
+from sellerwatch.web.api.proxies import ForwardedMiddleware, TrustedProxies
 from sellerwatch.web.api.read_throttle import ReadThrottle
 from sellerwatch.web.api.request_guard import RateAllowance, RequestGuard
 from sellerwatch.web.console.app import add_console
@@ -83,6 +84,7 @@ def make_app(parts: Parts) -> FastAPI:
     app.add_middleware(RequestGuard, allowance=allowance, is_signed=is_signed)
     app.state.monitor = metrics.Monitor(parts.clock)
     app.add_middleware(metrics.Meter, monitor=app.state.monitor, clock=parts.clock, templates=_templates())
+    app.add_middleware(ForwardedMiddleware, trusted=TrustedProxies(parts.settings.trusted_proxies))
     return app
 
 

@@ -88,6 +88,21 @@ class MethodNotAllowed(Invalid):
     """The path is served, but not by this method."""
 
 
+class HeadTooLarge(TooLarge):
+    """More bytes or fields in the head of a request than any caller of ours sends."""
+
+
+@dataclass(eq=False)
+class RequestTooSlow(Invalid):
+    """A request whose head or body was not complete in time."""
+
+    seconds: float
+
+
+class MalformedRequest(Invalid):
+    """What was sent is not HTTP/1.1."""
+
+
 @dataclass(eq=False)
 class InternalError(Failed):
     """Our own bug. The id finds the line in the log; nothing more is said outside."""
@@ -98,6 +113,8 @@ class InternalError(Failed):
 #: The most special kind first: the first that fits says the status.
 STATUSES: tuple[tuple[type[SellerwatchError], int], ...] = (
     (MethodNotAllowed, 405),
+    (RequestTooSlow, 408),
+    (HeadTooLarge, 431),
     (InternalError, 500),
     (Invalid, 400),
     (Unauthenticated, 401),
