@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.metadata import version
+from typing import Any
 
 from fastapi import APIRouter, FastAPI
+from fastapi.routing import iter_route_contexts
 
 from sellerwatch.kernel.views import camel_case
 from sellerwatch.web.api import (
@@ -34,10 +36,12 @@ from sellerwatch.web.api import (
     users,
     why,
 )
+from sellerwatch.web.api.authorization import is_signed
 from sellerwatch.web.api.context import Parts
 from sellerwatch.web.api.description import describe
 from sellerwatch.web.api.errors import answer_refusals, refusals
 from sellerwatch.web.api.idempotency import IdempotencyMiddleware
+from sellerwatch.web.api.proxies import ForwardedMiddleware, TrustedProxies
 from sellerwatch.web.api.read_throttle import ReadThrottle
 from sellerwatch.web.api.request_guard import RateAllowance, RequestGuard
 from sellerwatch.web.console.app import add_console
@@ -78,9 +82,11 @@ def make_app(parts: Parts) -> FastAPI:
     answer_refusals(app)
     app.add_middleware(IdempotencyMiddleware, parts=parts)
     app.add_middleware(ReadThrottle, clock=parts.clock, is_busy=lambda: parts.service.worker.is_busy)
-    app.add_middleware(RequestGuard, allowance=RateAllowance(parts.settings.api_requests_per_minute, parts.clock))
+    allowance = RateAllowance(parts.settings.api_requests_per_minute, parts.clock)
+    app.add_middleware(RequestGuard, allowance=allowance, is_signed=is_signed)
     app.state.monitor = metrics.Monitor(parts.clock)
-    app.add_middleware(metrics.Meter, monitor=app.state.monitor, clock=parts.clock)
+    app.add_middleware(metrics.Meter, monitor=app.state.monitor, clock=parts.clock, templates=_templates())
+    app.add_middleware(ForwardedMiddleware, trusted=TrustedProxies(parts.settings.trusted_proxies))
     return app
 
 
@@ -96,6 +102,13 @@ def _bare() -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=lambda route: camel_case(route.name),
     )
+
+
+@cache
+def _templates() -> dict[Any, str]:
+    """Return the template of each route's path by the function that serves it."""
+    contexts = iter_route_contexts(_routed().router.routes)
+    return {context.endpoint: context.path_format or "none" for context in contexts}
 
 
 @cache

@@ -40,6 +40,8 @@ from sellerwatch.web.api.models import ResponseModel
 log = logging.getLogger(__name__)
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+#: Problems of fields in one answer, and characters of the name of a field: the caller sent both.
+MOST_PROBLEMS, LONGEST_FIELD = 20, 100
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,21 @@ class MethodNotAllowed(Invalid):
     """The path is served, but not by this method."""
 
 
+class HeadTooLarge(TooLarge):
+    """More bytes or fields in the head of a request than any caller of ours sends."""
+
+
+@dataclass(eq=False)
+class RequestTooSlow(Invalid):
+    """A request whose head or body was not complete in time."""
+
+    seconds: float
+
+
+class MalformedRequest(Invalid):
+    """What was sent is not HTTP/1.1."""
+
+
 @dataclass(eq=False)
 class InternalError(Failed):
     """Our own bug. The id finds the line in the log; nothing more is said outside."""
@@ -97,6 +114,8 @@ class InternalError(Failed):
 #: The most special kind first: the first that fits says the status.
 STATUSES: tuple[tuple[type[SellerwatchError], int], ...] = (
     (MethodNotAllowed, 405),
+    (RequestTooSlow, 408),
+    (HeadTooLarge, 431),
     (InternalError, 500),
     (Invalid, 400),
     (Unauthenticated, 401),
@@ -185,11 +204,11 @@ async def _unreadable(request: Request, error: Exception) -> JSONResponse:
 
 
 def unreadable_request(error: RequestValidationError) -> InvalidRequest:
-    """Return what the framework refused, field by field."""
+    """Return what the framework refused, field by field, the first `MOST_PROBLEMS` of it."""
     return InvalidRequest(
         tuple(
-            FieldProblem(".".join(str(place) for place in found["loc"][1:]) or "body", Problem.of(**found))
-            for found in error.errors()
+            FieldProblem(".".join(map(str, found["loc"][1:]))[:LONGEST_FIELD] or "body", Problem.of(**found))
+            for found in error.errors()[:MOST_PROBLEMS]
         )
     )
 
