@@ -180,7 +180,8 @@ def _charged(
             continue
         for charge in alike:
             agent = agent.use(outcome, charge.at, charge.rest)
-    for failure in forgiven:
+    # The one that caused a suspension came before the others: it is ended when their health is given back.
+    for failure in sorted(forgiven, key=_ANSWERED_AT, reverse=True):
         agent = agent.forgive(failure.outcome, failure.at, now)
     return agent
 

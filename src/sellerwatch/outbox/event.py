@@ -1,4 +1,8 @@
-"""The body of a product's event: made once, then sent byte for byte the same on every attempt."""
+"""The bodies of events: made once, then sent byte for byte the same on every attempt.
+
+An event of a product is made when it changes, a snapshot when an operator asks for its present state, a ping when an
+operator asks whether the receiver answers.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,13 @@ import orjson
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.kernel.ids import ItemNo, OutboxId, SellerId
 from sellerwatch.outbox.message import InvalidPayload
+
+#: Version of the shape of events. An event stored without one is of version 1.
+SCHEMA_VERSION = 1
+
+#: The event types that are sent only when an operator asks for them.
+SNAPSHOT = "PRODUCT_SNAPSHOT"
+PING = "PING"
 
 
 class ChangedField(Protocol):
@@ -48,6 +59,7 @@ class Event:
     occurred_at: datetime
     changes: tuple[FieldChange, ...]
     product_data: dict[str, Any]
+    schema_version: int = 1
 
 
 def data_json(product_data: Mapping[str, Any]) -> bytes:
@@ -75,14 +87,55 @@ def event_body(
             "sellerId": seller_id,
             "version": version,
             "occurredAt": stamp(occurred_at),
+            "schemaVersion": SCHEMA_VERSION,
             "changes": [{"field": c.field, "before": c.before, "after": c.after} for c in changes],
             "productData": orjson.Fragment(product_data),
         }
     ).decode()
 
 
+def snapshot_body(
+    outbox_id: OutboxId,
+    item_no: ItemNo,
+    seller_id: SellerId,
+    version: int,
+    occurred_at: datetime,
+    product_data: bytes,
+    *,
+    deleted: bool,
+) -> str:
+    """Return the body of a snapshot: the present state of a product, which a receiver can apply without history. A
+    deleted product carries its last known productData."""
+    return orjson.dumps(
+        {
+            "eventId": outbox_id,
+            "eventType": SNAPSHOT,
+            "itemNo": item_no,
+            "sellerId": seller_id,
+            "version": version,
+            "occurredAt": stamp(occurred_at),
+            "schemaVersion": SCHEMA_VERSION,
+            "deleted": deleted,
+            "changes": [],
+            "productData": orjson.Fragment(product_data),
+        }
+    ).decode()
+
+
+def ping_body(event_id: OutboxId, occurred_at: datetime) -> str:
+    """Return the body of a ping. It is about no product, and a receiver answers it without storing anything."""
+    return orjson.dumps(
+        {
+            "eventId": event_id,
+            "eventType": PING,
+            "occurredAt": stamp(occurred_at),
+            "schemaVersion": SCHEMA_VERSION,
+        }
+    ).decode()
+
+
 def read_event(payload: str) -> Event:
-    """Read a body that `event_body` made. Raise `InvalidPayload` for anything else."""
+    """Read a body that `event_body` or `snapshot_body` made. Raise `InvalidPayload` for anything else."""
     try:
         event = orjson.loads(payload)
         return Event(
@@ -94,6 +147,7 @@ def read_event(payload: str) -> Event:
             occurred_at=datetime.fromisoformat(event["occurredAt"]),
             changes=tuple(FieldChange(c["field"], c["before"], c["after"]) for c in event["changes"]),
             product_data=event["productData"],
+            schema_version=event.get("schemaVersion", 1),
         )
     except KeyError as missing:
         raise InvalidPayload(problem=f"{missing.args[0]} is missing") from None

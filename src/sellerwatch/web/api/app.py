@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.metadata import version
+from typing import Any
 
 from fastapi import APIRouter, FastAPI
+from fastapi.routing import iter_route_contexts
 
 from sellerwatch.web.api import (
     agents,
@@ -32,6 +34,7 @@ from sellerwatch.web.api import (
     users,
     why,
 )
+from sellerwatch.web.api.authorization import is_signed
 from sellerwatch.web.api.context import Parts
 from sellerwatch.web.api.description import describe
 from sellerwatch.web.api.errors import answer_refusals, refusals
@@ -76,9 +79,10 @@ def make_app(parts: Parts) -> FastAPI:
     answer_refusals(app)
     app.add_middleware(IdempotencyMiddleware, parts=parts)
     app.add_middleware(ReadThrottle, clock=parts.clock, is_busy=lambda: parts.service.worker.is_busy)
-    app.add_middleware(RequestGuard, allowance=RateAllowance(parts.settings.api_requests_per_minute, parts.clock))
+    allowance = RateAllowance(parts.settings.api_requests_per_minute, parts.clock)
+    app.add_middleware(RequestGuard, allowance=allowance, is_signed=is_signed)
     app.state.monitor = metrics.Monitor(parts.clock)
-    app.add_middleware(metrics.Meter, monitor=app.state.monitor, clock=parts.clock)
+    app.add_middleware(metrics.Meter, monitor=app.state.monitor, clock=parts.clock, templates=_templates())
     return app
 
 
@@ -93,6 +97,13 @@ def _bare() -> FastAPI:
         # A redirect would be built from the Host header, which anybody may write.
         redirect_slashes=False,
     )
+
+
+@cache
+def _templates() -> dict[Any, str]:
+    """Return the template of each route's path by the function that serves it."""
+    contexts = iter_route_contexts(_routed().router.routes)
+    return {context.endpoint: context.path_format or "none" for context in contexts}
 
 
 @cache

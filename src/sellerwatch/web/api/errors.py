@@ -39,6 +39,8 @@ from sellerwatch.web.api.models import ResponseModel
 log = logging.getLogger(__name__)
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+#: Problems of fields in one answer, and characters of the name of a field: the caller sent both.
+MOST_PROBLEMS, LONGEST_FIELD = 20, 100
 
 
 @dataclass(frozen=True)
@@ -184,11 +186,11 @@ async def _unreadable(request: Request, error: Exception) -> JSONResponse:
 
 
 def unreadable_request(error: RequestValidationError) -> InvalidRequest:
-    """Return what the framework refused, field by field."""
+    """Return what the framework refused, field by field, the first `MOST_PROBLEMS` of it."""
     return InvalidRequest(
         tuple(
-            FieldProblem(".".join(str(place) for place in found["loc"][1:]) or "body", Problem.of(**found))
-            for found in error.errors()
+            FieldProblem(".".join(map(str, found["loc"][1:]))[:LONGEST_FIELD] or "body", Problem.of(**found))
+            for found in error.errors()[:MOST_PROBLEMS]
         )
     )
 

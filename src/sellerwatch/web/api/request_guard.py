@@ -5,6 +5,7 @@ Plain ASGI, because it must see bodies before the framework reads them into memo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from starlette.datastructures import MutableHeaders
@@ -18,6 +19,8 @@ from sellerwatch.web.api.bodies import FORM, again, check_body, check_form
 from sellerwatch.web.api.errors import broken, options, refusal
 
 LARGEST_BODY = 1_000_000
+#: The largest body without a valid credential: a log-in needs a few hundred bytes.
+LARGEST_UNKNOWN_BODY = 65_536
 MOST_CLIENTS = 10_000
 
 HEADERS = {
@@ -31,7 +34,7 @@ HEADERS = {
 
 
 class BodyTooLarge(TooLarge):
-    """More than any request of ours needs."""
+    """More than any request of ours needs, or more than one without a valid credential may send."""
 
 
 @dataclass(eq=False)
@@ -67,9 +70,10 @@ class RateAllowance:
 class RequestGuard:
     """The outermost layer: whatever happens inside, what leaves is an answer in our shape with our headers."""
 
-    def __init__(self, app: ASGIApp, allowance: RateAllowance) -> None:
+    def __init__(self, app: ASGIApp, allowance: RateAllowance, is_signed: Callable[[Request], bool]) -> None:
         self._app = app
         self._allowance = allowance
+        self._is_signed = is_signed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -115,9 +119,13 @@ class RequestGuard:
         if wait is not None:
             raise TooManyCalls(round(wait, 3))
         stated = request.headers.get("content-length", "0")
-        if not (stated.isascii() and stated.isdigit() and len(stated) < 16 and int(stated) <= LARGEST_BODY):
+        if not (stated.isascii() and stated.isdigit() and len(stated) < 16):
             raise BodyTooLarge
-        body, whole = await _read(receive)
+        may_be_large = int(stated) > LARGEST_UNKNOWN_BODY or "transfer-encoding" in request.headers
+        largest = LARGEST_BODY if may_be_large and self._is_signed(request) else LARGEST_UNKNOWN_BODY
+        if int(stated) > largest:
+            raise BodyTooLarge
+        body, whole = await _read(receive, largest)
         if not whole:
             raise BodyTooLarge
         if body:
@@ -132,7 +140,7 @@ async def _gone() -> Message:
     return {"type": "http.disconnect"}
 
 
-async def _read(receive: Receive) -> tuple[bytes, bool]:
+async def _read(receive: Receive, largest: int) -> tuple[bytes, bool]:
     """The body, as long as it is not too large; a stated length may be a lie."""
     parts, size = [], 0
     while True:
@@ -142,7 +150,7 @@ async def _read(receive: Receive) -> tuple[bytes, bool]:
         part = message.get("body", b"")
         parts.append(part)
         size += len(part)
-        if size > LARGEST_BODY:
+        if size > largest:
             return b"", False
         if not message.get("more_body"):
             return b"".join(parts), True
