@@ -197,7 +197,7 @@ class Agent:
         failure caused it and nothing suspended the agent again since."""
         healthier = min(HEALTHIEST, self.health_score - _HEALTH[outcome])
         given_back = {"health_score": healthier, "failure_count": max(0, self.failure_count - 1)}
-        if self.status is AgentStatus.SUSPENDED and self.suspended_at == at:
+        if self.status is AgentStatus.SUSPENDED and self.suspended_at == at and healthier >= SUSPENSION_HEALTH:
             free = {"suspended_at": None, "suspended_until": None, "reason": None}
             return self._move("recover", now, **given_back, **free)
         return copy_with(self, updated_at=now, **given_back)
