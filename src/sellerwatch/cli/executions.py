@@ -219,7 +219,7 @@ def _print_notes(run: ExecutionDetailView, now: datetime, text: Texts) -> None:
         print_table(text("run.unreadable"), text.columns("answers", "problem"), problems, empty="")
     if run.paused is None:
         return
-    say(text("run.paused", reason=run.paused), "yellow")
+    say(run.paused, "yellow")
     if run.recheck_at is not None:
         say(text("run.recheck", when=text.when(run.recheck_at, now)), "yellow")
     say(text("run.decide", seller=run.seller_id), "yellow")

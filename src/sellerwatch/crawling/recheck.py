@@ -56,11 +56,12 @@ def note_unreadable(batch: AbsorbBatch, run: RunState, task_id: TaskId, answer: 
     batch.quarantine_check.hold_unreadable(run, answer)
     number = run.tally.unreadable.get(answer.kind_of_problem, 0)
     if number >= batch.rules.drift.unreadable and not run.is_paused and not run.is_over:
-        run.paused = f"{number} answers could not be read: {answer.problem}"
+        run.paused = (answer.problem.stored, number)
         every = batch.rules.recheck_every.total_seconds()
         text = (
-            f"The run of {run.seller_id} is paused: {run.paused}. A few of them are read again every {every:g} s, and"
-            " the run goes on by itself once they are readable. To decide now, release or drop its quarantine case."
+            f"The run of {run.seller_id} is paused: {number} answers could not be read ({answer.problem}). A few of"
+            f" them are read again every {every:g} s, and the run goes on by itself once they are readable. To decide"
+            " now, release or drop its quarantine case."
         )
         batch.notices.append(Notice("run.paused", run.execution_id, text))
 
