@@ -27,7 +27,7 @@ from sellerwatch.catalog.quarantine import (
     problem_kind,
     sample_of,
 )
-from sellerwatch.kernel.answer_problem import AnswerProblem, stored_problem_text
+from sellerwatch.kernel.answer_problem import AnswerProblem
 from sellerwatch.kernel.ids import CaseId, ExecutionId, ItemNo, SellerId
 from sellerwatch.kernel.notices import Notice
 
@@ -258,13 +258,10 @@ class QuarantineCheck:
         )
         self.tx.quarantine.add(case)
         run.cases.append(case)
-        if kind is CaseKind.UNREADABLE:
-            about = f"{part} answers could not be read ({stored_problem_text(sample[1], 'en')})"
-        else:
-            shown = f"item {item}: {sample[0]!r} became {sample[1]!r}"
-            about = f"{field} changed in too many products at once ({shown})"
-        text = f"Products of {run.seller_id} are held: {about}."
-        self.notices.append(Notice("quarantine.opened", case.case_id, text))
+        problem = AnswerProblem.read(sample[1]) if kind is CaseKind.UNREADABLE else None
+        facts: dict[str, object] = {"seller": run.seller_id, "field": field, "part": part, "item": str(item)}
+        facts |= {"before": sample[0], "after": problem or sample[1]}
+        self.notices.append(Notice("quarantine.opened", case.case_id, facts, variant=kind.lower()))
         return case
 
     def _free_overtaken(self, parts: Sequence[Part], earlier: Collection[HeldPart]) -> None:
