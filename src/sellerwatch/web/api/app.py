@@ -9,12 +9,14 @@ from typing import Any
 from fastapi import APIRouter, FastAPI
 from fastapi.routing import iter_route_contexts
 
+from sellerwatch.kernel.views import camel_case
 from sellerwatch.web.api import (
     agents,
     audit,
     auth,
     changes,
     crawling_metrics,
+    event_schemas,
     events,
     executions,
     health,
@@ -98,6 +100,7 @@ def _bare() -> FastAPI:
         redoc_url=None,
         # A redirect would be built from the Host header, which anybody may write.
         redirect_slashes=False,
+        generate_unique_id_function=lambda route: camel_case(route.name),
     )
 
 
@@ -117,7 +120,7 @@ def _routed() -> FastAPI:
     for router in ROUTERS:
         api.include_router(router)
     app.include_router(api)
-    for router in (internal.router, health.router, metrics.router):
+    for router in (internal.router, event_schemas.router, health.router, metrics.router):
         app.include_router(router)
     add_console(app)
     describe(app)

@@ -6,7 +6,7 @@ import logging
 import math
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -31,6 +31,7 @@ from sellerwatch.kernel.errors import (
 )
 from sellerwatch.kernel.ids import PublicId
 from sellerwatch.kernel.store import StoreFailed
+from sellerwatch.kernel.views import About
 from sellerwatch.kernel.wording import Problem, Worded, error_text
 from sellerwatch.texts import LANGUAGES
 from sellerwatch.web.api.context import parts_of
@@ -64,7 +65,7 @@ class Refusal(ResponseModel):
 
     error_code: str
     message: str
-    timestamp: str
+    timestamp: Annotated[str, About(format="date-time")]
     path: str
     details: Any = None
 
