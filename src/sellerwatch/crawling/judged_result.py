@@ -70,6 +70,7 @@ class JudgedResult:
     parts: tuple[Part, ...] = ()
     list_total: int | None = None
     wait: timedelta | None = None
+    is_rate_limited: bool = False
     rest: timedelta = timedelta(0)
     is_gone: bool = False
     unread: UnreadableAnswer | None = None
@@ -102,6 +103,7 @@ class JudgedResult:
             task_id=task.task_id,
             outage=self.failure if verdict.is_outage else None,
             drop_token=verdict.drops_token,
+            is_rate_limited=self.is_rate_limited,
             is_pool_probe=claim.is_pool_probe,
             is_endpoint_probe=claim.is_endpoint_probe,
             seller_id=task.seller_id,
@@ -160,7 +162,7 @@ def judge(claim: Claim, answer: Answer, marketplace: Marketplace, took: float, n
             parts, total = _read(claim, answer.body, marketplace)
         except Unparsable as unparsable:
             verdict = GARBLED if unparsable.is_garbled else UNREADABLE
-            failure = Failure.of(FailureCode.UNREADABLE, now, endpoint=unparsable.endpoint, detail=unparsable.problem)
+            failure = unparsable.failure(now)
             if not unparsable.is_garbled:
                 part = PART_OF[task.task_type]
                 unread = UnreadableAnswer(part, task.item_no, unparsable.problem, answer.body, body_hash(answer.body))
@@ -176,6 +178,7 @@ def judge(claim: Claim, answer: Answer, marketplace: Marketplace, took: float, n
         parts=parts,
         list_total=total,
         wait=answer.wait,
+        is_rate_limited=answer.is_rate_limited,
         is_gone=answer.kind is AnswerKind.GONE,
         unread=unread,
     )
