@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -84,13 +84,14 @@ class FaultyWire(HttpReceiver):
     """
 
     def __init__(
-        self, url: str, secret: str, incident: Callable[[], Awaitable[None]] | None = None, after: int = 0
+        self, url: str, secret: str, incident: Callable[[], Coroutine[Any, Any, None]] | None = None, after: int = 0
     ) -> None:
         super().__init__(url, secret)
         self._incident, self._after = incident, after
         self._rng = random.Random(7)
         self._attempts: Counter[str] = Counter()
         self._late: list[Message] = []
+        self._recovery: asyncio.Task[None] | None = None
         self.faults: Counter[str] = Counter()
 
     async def deliver(self, message: Message, now: datetime) -> Receipt:
