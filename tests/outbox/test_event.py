@@ -9,7 +9,7 @@ import pytest
 from tests.builders import ITEM, NOW, SELLER, a_message, detail_facts, list_facts, option_facts, outbox_id, whole_of
 
 from sellerwatch.catalog.differences import Change
-from sellerwatch.outbox.event import FieldChange, data_json, event_body, read_event
+from sellerwatch.outbox.event import FieldChange, data_json, event_body, ping_body, read_event, snapshot_body
 from sellerwatch.outbox.message import InvalidPayload
 
 CHANGES = [Change("prices.selling", 600000, 590000), Change("options[4134224619]", None, {"optionNo": 4134224619})]
@@ -21,7 +21,7 @@ def test_the_body_has_the_keys_of_the_specification_in_their_order() -> None:
     )
     assert body == (
         '{"eventId":"0198c0de-0000-7000-8005-000000000001","eventType":"PRODUCT_UPDATED","itemNo":900000001,'
-        '"sellerId":"seller_12345","version":2,"occurredAt":"2026-11-15T06:04:05.123456Z","changes":['
+        '"sellerId":"seller_12345","version":2,"occurredAt":"2026-11-15T06:04:05.123456Z","schemaVersion":1,"changes":['
         '{"field":"prices.selling","before":600000,"after":590000},'
         '{"field":"options[4134224619]","before":null,"after":{"optionNo":4134224619}}],'
         '"productData":{"itemNo":900000001,"name":"티셔츠 🧵"}}'
@@ -49,6 +49,30 @@ def test_a_moment_has_one_spelling_with_microseconds_in_utc(moment: datetime) ->
 
 def test_creation_and_deletion_have_empty_changes() -> None:
     assert '"changes":[]' in event_body(outbox_id(), "PRODUCT_DELETED", ITEM, SELLER, 3, NOW, (), b"{}")
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_snapshot_has_the_envelope_of_events_and_says_whether_the_product_is_deleted(deleted: bool) -> None:
+    body = snapshot_body(outbox_id(), ITEM, SELLER, 3, NOW, data_json({"itemNo": ITEM}), deleted=deleted)
+    assert body == (
+        '{"eventId":"0198c0de-0000-7000-8005-000000000001","eventType":"PRODUCT_SNAPSHOT","itemNo":900000001,'
+        '"sellerId":"seller_12345","version":3,"occurredAt":"2026-11-15T06:04:05.123456Z","schemaVersion":1,'
+        f'"deleted":{str(deleted).lower()},"changes":[],"productData":{{"itemNo":900000001}}}}'
+    )
+    assert read_event(body).product_data == {"itemNo": ITEM}
+
+
+def test_a_ping_is_about_no_product() -> None:
+    assert ping_body(outbox_id(), NOW) == (
+        '{"eventId":"0198c0de-0000-7000-8005-000000000001","eventType":"PING",'
+        '"occurredAt":"2026-11-15T06:04:05.123456Z","schemaVersion":1}'
+    )
+
+
+def test_an_event_stored_without_a_schema_version_is_of_version_1() -> None:
+    body = orjson.loads(event_body(outbox_id(), "PRODUCT_CREATED", ITEM, SELLER, 1, NOW, (), b"{}"))
+    del body["schemaVersion"]
+    assert read_event(orjson.dumps(body).decode()).schema_version == 1
 
 
 def test_what_the_receiver_was_told_can_be_read_back() -> None:

@@ -127,6 +127,36 @@ def test_a_second_event_that_breaks_a_rule_is_recorded(
     assert rule in rules(server)
 
 
+def test_a_snapshot_replaces_or_removes_an_item_without_its_history(data: dict[str, Any]) -> None:
+    server = ProductServer()
+    send(server, event("SNAPSHOT", data, 1, deleted=False))
+    assert (server.product(FIRST), server.version(FIRST)) == (data, 1)
+    send(
+        server, event("UPDATED", repriced(data, 1), 2, changes=[change("prices.selling", data["prices"]["selling"], 1)])
+    )
+    send(server, event("SNAPSHOT", repriced(data, 2), 3, deleted=True))
+    assert (server.product(FIRST), server.version(FIRST)) == (None, 3)
+    send(server, event("SNAPSHOT", data, 4, deleted=True))
+    send(server, event("CREATED", data, 5))
+    assert (server.product(FIRST), server.violations) == (data, [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "flag"), [("SNAPSHOT", {}), ("SNAPSHOT", {"deleted": 0}), ("CREATED", {"deleted": True})]
+)
+def test_a_snapshot_alone_says_whether_the_item_is_deleted(
+    data: dict[str, Any], kind: str, flag: dict[str, Any]
+) -> None:
+    assert send(ProductServer(), event(kind, data) | flag).status == 400
+
+
+def test_a_ping_is_answered_and_changes_nothing() -> None:
+    server = ProductServer()
+    ping = {"eventId": "e-1", "eventType": "PING", "occurredAt": "2026-11-15T06:04:05.123456Z", "schemaVersion": 1}
+    assert send(server, ping).status == 200
+    assert (server.stats()["pings"], server.stats()["events"], server.violations) == (1, 0, [])
+
+
 def test_options_change_by_number(data: dict[str, Any]) -> None:
     server = ProductServer()
     send(server, event("CREATED", data))

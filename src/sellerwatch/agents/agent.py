@@ -148,10 +148,10 @@ class Agent:
         return used.suspend(now, rest, why) if too_many or is_too_low else used
 
     def suspend(self, now: datetime, rest: timedelta, reason: str) -> Agent:
-        """Suspend it for `rest`; a second suspension can only lengthen the first."""
+        """Suspend it for `rest`; a second suspension can only lengthen the first, and outlasts the
+        pardon of the first one's cause."""
         until = max(now + rest, self.suspended_until or now)
-        since = self.suspended_at if self.status is AgentStatus.SUSPENDED else now
-        return self._move("suspend", now, suspended_at=since, suspended_until=until, reason=reason[:LONGEST_REASON])
+        return self._move("suspend", now, suspended_at=now, suspended_until=until, reason=reason[:LONGEST_REASON])
 
     def is_rested(self, now: datetime) -> bool:
         return self.status is AgentStatus.SUSPENDED and (self.suspended_until is None or self.suspended_until <= now)
@@ -169,10 +169,10 @@ class Agent:
 
     def forgive(self, outcome: Outcome, at: datetime, now: datetime) -> Agent:
         """Take back a failure from `at` that turned out to be the marketplace's: its health, and the suspension if this
-        failure caused it."""
+        failure caused it and nothing suspended the agent again since."""
         healthier = min(HEALTHIEST, self.health_score - _HEALTH[outcome])
         given_back = {"health_score": healthier, "failure_count": max(0, self.failure_count - 1)}
-        if self.status is AgentStatus.SUSPENDED and self.suspended_at == at:
+        if self.status is AgentStatus.SUSPENDED and self.suspended_at == at and healthier >= SUSPENSION_HEALTH:
             free = {"suspended_at": None, "suspended_until": None, "reason": None}
             return self._move("recover", now, **given_back, **free)
         return copy_with(self, updated_at=now, **given_back)

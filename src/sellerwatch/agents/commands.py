@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from sellerwatch.agents.agent import LONGEST_REASON, Agent, AgentExists, AgentStatus
 from sellerwatch.agents.agent_name import AgentName
-from sellerwatch.agents.circuit import Circuit
+from sellerwatch.agents.circuit import Circuit, events_of
 from sellerwatch.agents.limit_settings import LimitSettings
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.pool_rules import PoolRules
@@ -174,7 +174,8 @@ def unblock_agents(tx: PoolTx, context: OperationContext, names: Sequence[str]) 
     def close_circuit(stored: StoredAgent) -> None:
         if stored.circuit.state is not CircuitState.CLOSED:
             closed = stored.circuit.close(context.now)
-            tx.circuits.save({stored.row: stored.circuit}, {stored.row: closed}, context.now)
+            events = events_of(stored.circuit, closed, context.now)
+            tx.circuits.save({stored.row: closed}, [(stored.row, event) for event in events])
 
     return _move(tx, context, names, "agent.unblock", lambda agent: agent.unblock(context.now), close_circuit)
 

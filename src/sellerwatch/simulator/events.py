@@ -12,6 +12,8 @@ import orjson
 from sellerwatch.simulator.comparing import differences, value_at
 
 CREATED, UPDATED, DELETED = "PRODUCT_CREATED", "PRODUCT_UPDATED", "PRODUCT_DELETED"
+SNAPSHOT, PING = "PRODUCT_SNAPSHOT", "PING"
+_PING_FIELDS = {"eventId": str, "eventType": str, "occurredAt": str, "schemaVersion": int}
 _PLAIN_FIELDS = {"eventId": str, "eventType": str, "itemNo": int, "sellerId": str, "version": int, "occurredAt": str}
 _CHANGE_KEYS = {"field", "before", "after"}
 
@@ -26,9 +28,22 @@ class ReceivedEvent:
     occurred_at: str
     changes: list[dict[str, Any]]
     product_data: dict[str, Any]
+    deleted: bool = False
+
+    @property
+    def removes(self) -> bool:
+        """Whether the item is not on sale after this event."""
+        return self.event_type == DELETED or self.deleted
 
 
-def read_event(body: bytes) -> ReceivedEvent:
+@dataclass(frozen=True, slots=True)
+class ReceivedPing:
+    """A ping: about no product."""
+
+    event_id: str
+
+
+def read_event(body: bytes) -> ReceivedEvent | ReceivedPing:
     """Return the event in a request's body. Raise ValueError, in one sentence, when it is not one."""
     try:
         value = orjson.loads(body)
@@ -36,14 +51,19 @@ def read_event(body: bytes) -> ReceivedEvent:
         raise ValueError(f"not JSON: {error}") from error
     if not isinstance(value, dict):
         raise ValueError("not an object")
-    for name, kind in _PLAIN_FIELDS.items():
+    is_ping = value.get("eventType") == PING
+    for name, kind in (_PING_FIELDS if is_ping else _PLAIN_FIELDS).items():
         if type(value.get(name)) is not kind:
             raise ValueError(f"{name} is missing or not {kind.__name__}")
+    if is_ping:
+        return ReceivedPing(value["eventId"])
     changes, product_data = value.get("changes"), value.get("productData")
     if not isinstance(changes, list) or not all(isinstance(c, dict) and c.keys() == _CHANGE_KEYS for c in changes):
         raise ValueError("changes is not a list of field, before and after")
     if not isinstance(product_data, dict):
         raise ValueError("productData is missing or not an object")
+    if (value["eventType"] == SNAPSHOT) != (type(value.get("deleted")) is bool):
+        raise ValueError("deleted is true or false on a PRODUCT_SNAPSHOT and absent elsewhere")
     return ReceivedEvent(
         event_id=value["eventId"],
         event_type=value["eventType"],
@@ -53,6 +73,7 @@ def read_event(body: bytes) -> ReceivedEvent:
         occurred_at=value["occurredAt"],
         changes=changes,
         product_data=product_data,
+        deleted=value.get("deleted", False),
     )
 
 
@@ -67,11 +88,11 @@ def complaints(event: ReceivedEvent, last_version: int, held: Mapping[str, Any] 
     if event.event_type == CREATED:
         if held is not None:
             yield "CREATED, but the item is there already"
-    elif held is None:
+    elif held is None and event.event_type != SNAPSHOT:
         yield f"{event.event_type} of an item that is not there"
     if event.event_type == UPDATED:
         yield from _change_complaints(event, held or {})
-    elif event.event_type not in (CREATED, DELETED):
+    elif event.event_type not in (CREATED, DELETED, SNAPSHOT):
         yield f"unknown eventType {event.event_type}"
     elif event.changes:
         yield f"{event.event_type} with changes"

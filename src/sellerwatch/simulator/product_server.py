@@ -11,7 +11,14 @@ from typing import Any
 import orjson
 
 from sellerwatch.simulator.comparing import differences
-from sellerwatch.simulator.events import DELETED, ReceivedEvent, complaints, is_signed, read_event, signing_key
+from sellerwatch.simulator.events import (
+    ReceivedEvent,
+    ReceivedPing,
+    complaints,
+    is_signed,
+    read_event,
+    signing_key,
+)
 from sellerwatch.simulator.rng import seeded_rng
 from sellerwatch.simulator.wire import ConnectionFault, SimulatedAnswer, SimulatedRequest, json_answer, refusal
 from sellerwatch.simulator.world import World
@@ -106,6 +113,7 @@ class ProductServer:
         self._types: Counter[str] = Counter()
         self._violation_count = 0
         self.duplicates = 0
+        self.pings = 0
         self.violations: list[Violation] = []
         """The first 1,000 rules broken; `stats` has the number of all."""
 
@@ -185,6 +193,7 @@ class ProductServer:
             "events": self._sequence,
             "events_by_type": dict(self._types),
             "duplicates": self.duplicates,
+            "pings": self.pings,
             "violations": self._violation_count,
             "products": len(self._products),
             "mode": self._behaviour.mode.value,
@@ -211,6 +220,9 @@ class ProductServer:
         except ValueError as error:
             self._violate(key, None, str(error))
             return refusal(400, str(error))
+        if isinstance(event, ReceivedPing):
+            self.pings += 1
+            return json_answer(200, {"received": True, "duplicate": False})
         digest = blake2b(request.body, digest_size=16).digest()
         known = self._bodies.setdefault(key or event.event_id, digest)
         if known is not digest:
@@ -240,7 +252,7 @@ class ProductServer:
         if event.version <= last:
             return
         self._versions[event.item_no] = event.version
-        if event.event_type == DELETED:
+        if event.removes:
             self._products.pop(event.item_no, None)
         else:
             self._products[event.item_no] = zlib.compress(orjson.dumps(event.product_data), 1)
