@@ -56,7 +56,7 @@ def note_unreadable(batch: AbsorbBatch, run: RunState, task_id: TaskId, answer: 
     batch.quarantine_check.hold_unreadable(run, answer)
     number = run.tally.unreadable.get(answer.kind_of_problem, 0)
     if number >= batch.rules.drift.unreadable and not run.is_paused and not run.is_over:
-        run.paused = f"{number} answers could not be read: {answer.problem}"
+        run.paused = (answer.problem.stored, number)
         every = f"{batch.rules.recheck_every.total_seconds():g}"
         facts = {"seller": run.seller_id, "answers": number, "problem": answer.problem, "every": every}
         batch.notices.append(Notice("run.paused", run.execution_id, facts))
