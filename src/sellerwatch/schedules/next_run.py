@@ -24,7 +24,7 @@ class DueRun:
     next_run_at: datetime
 
 
-class Repeated(Protocol):
+class SellerInterval(Protocol):
     """What is done for a seller at an interval."""
 
     @property
@@ -34,7 +34,7 @@ class Repeated(Protocol):
     def interval(self) -> CrawlingInterval: ...
 
 
-class Timed(Repeated, Protocol):
+class Timed(SellerInterval, Protocol):
     """What has a rhythm of runs: a schedule, or a view of one."""
 
     @property
@@ -44,7 +44,7 @@ class Timed(Repeated, Protocol):
     def waiting_start(self) -> datetime | None: ...
 
 
-def spread(schedule: Repeated) -> timedelta:
+def spread(schedule: SellerInterval) -> timedelta:
     """This seller's own moment within min(5 min, interval / 10), so that not all start in the same second.
 
     From a hash of the id: the same on every machine and after every restart.
