@@ -69,7 +69,7 @@ class Example(Server):
     def post(self, body: bytes, signature: str, now: int) -> int:
         key = outbox_id()
         headers = {"webhook-id": key, "webhook-timestamp": str(now), "idempotency-key": key}
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
         connection.request("POST", "/events", body, headers | {"webhook-signature": signature})
         status = connection.getresponse().status
         connection.close()
