@@ -67,7 +67,9 @@ def test_runs_that_are_due_in_an_outage_start_when_it_is_over(
                 wait_until(lambda: simulator.ask("requests")["total"] > 0, "a first connection was refused")
             else:
                 wait_until(lambda: count(database_file, WAITING) == len(SELLERS), "both starts were tried and wait")
-                assert set(shown_causes(tmp_path, settings)) <= {"UNREACHABLE", "CIRCUIT_OPEN"}
+                shown = shown_causes(tmp_path, settings)
+                assert len(shown) == len(SELLERS)
+                assert set(shown) <= {"UNREACHABLE", "NO_SESSION", "CIRCUIT_OPEN"}
             simulator.ask("outage?ailment=none", "POST")
             check(simulator, database_file)
 
