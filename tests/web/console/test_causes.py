@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from sellerwatch.agents.endpoints import Endpoint
 from tests.agents.outages import answer_503
 from tests.builders import NOW, SELLER, execution_id
 
 from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.agents.marketplace_circuit import Endpoint
 from sellerwatch.crawling.ports import NoteKind
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.failure import FailureCode
