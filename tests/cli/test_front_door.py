@@ -88,8 +88,8 @@ def test_times_are_told_as_distances(distance: object, said: str) -> None:
     assert ago(time, NOW) == said
 
 
-def test_a_refusal_is_said_in_the_language_of_the_setting(run: Run) -> None:
-    done = run("sellers", "show", "없는판매자", LANGUAGE="ko")
+def test_a_refusal_is_said_in_the_language_of_the_setting(run: Run, database_file: Path) -> None:
+    done = run("sellers", "show", "없는판매자", LANGUAGE="ko", DATABASE_URL=f"sqlite:///{database_file}")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("오류: 판매자 없는판매자: 등록되어 있지 않습니다.")
 

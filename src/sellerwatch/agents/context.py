@@ -53,6 +53,10 @@ class PoolTools(Protocol):
     def is_paused(self) -> bool:
         """Whether a person has paused all requests to the marketplace."""
 
+    @property
+    def refresh_every(self) -> timedelta:
+        """How old a token gets before it is renewed."""
+
     def rest(self, asked: timedelta | None = None) -> timedelta:
         """Length of a suspension: AGENT_SUSPENSION_SECONDS, or Retry-After if longer, plus up to 10 % jitter."""
 

@@ -14,21 +14,21 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.cli.output import print_view
 from sellerwatch.cli.session import actor
 from sellerwatch.cli.texts import Texts
 from sellerwatch.compose.alerts import send_alerts
 from sellerwatch.compose.database import open_clock, open_store, pool_clock
+from sellerwatch.compose.marketplace import urls_of
 from sellerwatch.compose.rules import crawl_rules, pool_rules
 from sellerwatch.crawling.absorb_batch import CrawlRules
 from sellerwatch.kernel.clock import Clock
-from sellerwatch.kernel.ids import Ids
+from sellerwatch.kernel.ids import Ids, WorkerId
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.operations import OperationContext
-from sellerwatch.kernel.store import Store
 from sellerwatch.kernel.views import View
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
-from sellerwatch.marketplaces.mustit.urls import Urls
 from sellerwatch.marketplaces.ports import TransportFailed, TransportProblem
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.operations.session import OperationSession
@@ -51,8 +51,7 @@ class NoTransport:
 
 def crawl_rules_without_network(settings: Settings) -> CrawlRules:
     """Return the rules of processing, with a marketplace that nothing is ever fetched from."""
-    urls = Urls(list_path=settings.marketplace_list_path)
-    marketplace = MustitMarketplace(NoTransport(), settings.marketplace_url, lambda _: "", urls=urls)
+    marketplace = MustitMarketplace(NoTransport(), settings.marketplace_url, lambda _: "", urls=urls_of(settings))
     return crawl_rules(settings, marketplace)
 
 
@@ -65,7 +64,7 @@ class CommandSession:
     def __init__(
         self,
         settings: Settings,
-        store: Store[ServiceTx],
+        store: SqlStore,
         clock: Clock,
         runner: asyncio.Runner,
         *,
@@ -126,8 +125,16 @@ class CommandSession:
             actor=self._actor,
             language=self.settings.language,
             dry_run=self._dry_run,
+            recount_limiter=self._recount_limiter,
             alert=self._alert,
         )
+
+    async def _recount_limiter(self) -> int:
+        from sellerwatch.compose.limiter import open_limiter  # noqa: PLC0415 - Redis, for one command
+
+        worker_id = WorkerId.generate(self._ids)
+        async with open_limiter(self.settings, self._store, self._clock, worker_id) as opened:
+            return await opened.limiter.begin()
 
     async def _alert(self, notices: Sequence[Notice]) -> None:
 
@@ -137,12 +144,12 @@ class CommandSession:
 
 
 @contextmanager
-def open_command_session(*, dry_run: bool) -> Iterator[CommandSession]:
+def open_command_session(*, dry_run: bool, make: bool = False) -> Iterator[CommandSession]:
     """Open the configured database until the block ends."""
     loaded = load(os.environ)
     settings = loaded.settings
     clock = open_clock(settings)
-    store = open_store(settings, clock=clock, inline=True)
+    store = open_store(settings, clock=clock, inline=True, make=make and not dry_run)
     try:
         with asyncio.Runner() as runner:
             yield CommandSession(settings, store, clock, runner, origins=loaded.origins, dry_run=dry_run)
