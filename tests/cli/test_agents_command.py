@@ -80,7 +80,7 @@ def lend(tx: Transaction, row: int, number: int, at: Moment) -> None:
 def block_all(office: CliWorld, now: datetime, first: int = 1) -> None:
     def work(tx: Transaction) -> None:
         everyone = tx.agents.get_rows(range(first, 101))
-        tx.agents.save({row: agent.block(now, "no token in 3 tries") for row, agent in everyone.items()})
+        tx.agents.save({row: agent.block(now, "NO_TOKEN") for row, agent in everyone.items()})
 
     office.do(work)
 
@@ -115,8 +115,8 @@ def test_the_list_is_narrowed_by_state(office: CliWorld, now: datetime) -> None:
     block_all(office, now, first=99)
     listed = office.json("agents", "list", "--status", "blocked")["content"]
     assert [(a["number"], a["why"], a["backAt"]) for a in listed] == [
-        (99, "no token in 3 tries", None),
-        (100, "no token in 3 tries", None),
+        (99, "the marketplace gave it no token three times in a row", None),
+        (100, "the marketplace gave it no token three times in a row", None),
     ]
     assert "when unblocked" in office.said("agents", "list", "--status", "BLOCKED")
 
@@ -126,9 +126,9 @@ def test_the_list_says_why_an_agent_rests_and_when_it_is_back(office: CliWorld, 
         lend(tx, 1, 80, moment(SystemClock()))
         open_circuit(tx, 2, now)
         agent = tx.agents.get_rows([3])[3]
-        tx.agents.save({3: agent.suspend(now, 2 * HOUR, "429: too many requests")})
+        tx.agents.save({3: agent.suspend(now, 2 * HOUR, "TOO_MANY_REQUESTS")})
         agent = tx.agents.get_rows([4])[4]
-        tx.agents.save({4: agent.suspend(now - HOUR, timedelta(minutes=1), "429: too many requests")})
+        tx.agents.save({4: agent.suspend(now - HOUR, timedelta(minutes=1), "TOO_MANY_REQUESTS")})
 
     office.do(prepare)
     give_token(office, 5, now - timedelta(seconds=5))

@@ -380,7 +380,7 @@ async def test_a_429_puts_the_task_back_at_no_cost_and_another_agent_takes_it(pr
     assert replace(absorbed, notices=()) == Absorbed(0, 0, 1, 0, 0)
     [notice] = absorbed.notices
     assert (notice.kind, notice.subject) == ("agent.suspended", page.candidate.user_agent_id)
-    assert notice.text.endswith(": 429: too many requests."), "and it says until when and why"
+    assert notice.text().endswith(": 429: too many requests."), "and it says until when and why"
     task = await practice.task(page.task.task_id)
     assert (task.status, task.retry_count, task.lost_leases, task.requests_made) == (WAITING, 0, 0, 0)
     [again] = await practice.claim()

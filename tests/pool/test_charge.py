@@ -280,7 +280,7 @@ def test_a_rejected_token_costs_nothing_but_its_replacement_does(world: PoolWorl
 def test_a_429_rests_the_agent_throws_its_token_away_and_tells_once(world: PoolWorld, process: Process) -> None:
     ask(world, process, 1, "429 for 10 minutes")
     agent = world.agents()[1]
-    assert (agent.status, agent.health_score, agent.reason) == (SUSPENDED, 80, "429: too many requests")
+    assert (agent.status, agent.health_score, agent.reason) == (SUSPENDED, 80, "TOO_MANY_REQUESTS")
     assert agent.suspended_until == world.computer.wall + 10 * MINUTE
     assert [notice.kind for notice in world.notices] == ["agent.suspended"]
     world.computer.passes(599)
@@ -359,7 +359,7 @@ def test_with_nobody_available_nothing_is_claimed_and_the_time_to_look_again_is_
     found = world.claim(process)
     assert (found.taken, found.lacks_agents, found.not_before) == ((), True, opened + REST)
     assert [notice.kind for notice in found.notices] == ["breaker.open"]
-    assert "0 of 3" in found.notices[0].text
+    assert "0 of 3" in found.notices[0].text()
     world.computer.passes(1)
     again = world.claim(process)
     assert (again.taken, again.notices) == ((), ()), "told once"
@@ -441,5 +441,5 @@ def test_nobody_configured_is_said_as_such(migrated_template: Path) -> None:
     process = world.start()
     found = world.claim(process)
     assert (found.taken, found.lacks_agents) == ((), True)
-    assert "0 of 0" in found.notices[0].text
+    assert "0 of 0" in found.notices[0].text()
     world.close()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from string import Formatter
 
@@ -14,7 +16,13 @@ from sellerwatch.texts import families, family, fill, say
 SOURCE = Path(__file__).parents[2] / "src/sellerwatch"
 HANGUL = re.compile(r"[가-힣]")
 #: Texts that are the same in both languages.
-SAME = {"console": {"brand", "csv", "col.http"}, "failures": {"RECORDED"}, "problems": {"refused"}}
+SAME = {
+    "console": {"brand", "csv", "col.http"},
+    "failures": {"RECORDED"},
+    "problems": {"refused"},
+}
+#: Texts whose English is Typer's own.
+TYPERS = {"extra_arguments"}
 CALL = re.compile(r"""say\(\s*"(\w+)",\s*"([\w.]+)\"""")
 
 
@@ -33,7 +41,8 @@ def test_every_text_is_there_in_both_languages_with_the_same_facts(name: str) ->
 
 @pytest.mark.parametrize("name", families())
 def test_no_english_text_writes_a_plural_in_brackets(name: str) -> None:
-    assert [key for key, (english, _) in family(name).items() if "(s)" in english] == []
+    found = {key for key, (english, _) in family(name).items() if "(s)" in english}
+    assert found - TYPERS == set()
 
 
 def test_every_text_that_the_code_asks_for_is_there() -> None:
@@ -57,3 +66,27 @@ def test_a_number_brings_the_right_form_of_its_noun(number: int, text: str) -> N
 def test_a_key_that_is_not_there_fails() -> None:
     with pytest.raises(KeyError, match=r"console\.toml"):
         say("console", "no.such.key", "en")
+
+
+def notices_of(source: str) -> Iterator[tuple[str, bool]]:
+    """Return the kind of each `Notice(...)` as a pattern, and whether it is made with a variant."""
+    for call in ast.walk(ast.parse(source)):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Notice" and call.args:
+            kind = call.args[0]
+            values = kind.values if isinstance(kind, ast.JoinedStr) else [kind]
+            pattern = "".join(
+                re.escape(str(each.value)) if isinstance(each, ast.Constant) else r"\w+" for each in values
+            )
+            yield pattern, len(call.args) > 3 or any(keyword.arg == "variant" for keyword in call.keywords)
+
+
+def test_every_alert_has_a_sentence_and_no_sentence_is_left_over() -> None:
+    patterns = {found for path in SOURCE.rglob("*.py") for found in notices_of(path.read_text("utf-8"))}
+    keys = set(family("alerts"))
+    matched = {
+        pattern: {key for key in keys if re.fullmatch(pattern + (r"(\.\w+)?" if varied else ""), key)}
+        for pattern, varied in patterns
+        if pattern != r"\w+"
+    }
+    assert [pattern for pattern, found in matched.items() if not found] == []
+    assert keys - set().union(*matched.values()) == set()

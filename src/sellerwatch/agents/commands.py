@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
-from sellerwatch.agents.agent import LONGEST_REASON, Agent, AgentExists, AgentStatus
+from sellerwatch.agents.agent import LONGEST_REASON, NO_REASON, Agent, AgentExists, AgentStatus
 from sellerwatch.agents.agent_name import AgentName
 from sellerwatch.agents.circuit import Circuit, events_of
 from sellerwatch.agents.limit_settings import LimitSettings
@@ -315,7 +315,7 @@ def _each_agent(
 def _reason(context: OperationContext, given: str | None) -> str:
     if given is None:
         return f"by {context.actor}"[:LONGEST_REASON]
-    return " ".join(given.split())[:LONGEST_REASON] or "no reason was given"
+    return " ".join(given.split())[:LONGEST_REASON] or NO_REASON
 
 
 def _refuse_removed_lately(tx: PoolTx, user_agent: str, limits: Limits, now: datetime) -> None:

@@ -226,11 +226,9 @@ def _status_notices(before: dict[int, Agent], after: dict[int, Agent]) -> list[N
 
 
 def status_notice(agent: Agent) -> Notice:
-    word = agent.status.lower()
-    until = f" until {agent.suspended_until:%H:%M:%S}" if agent.suspended_until else ""
-    return Notice(
-        f"agent.{word}", agent.user_agent_id, f"Agent {agent.user_agent_id} is {word}{until}: {agent.reason}."
-    )
+    until = "" if agent.suspended_until is None else f"{agent.suspended_until:%H:%M:%S}"
+    facts = {"agent": agent.user_agent_id, "until": until, "reason": agent.shown_reason}
+    return Notice(f"agent.{agent.status.lower()}", agent.user_agent_id, facts)
 
 
 def _answer_probe(

@@ -13,7 +13,9 @@ from sellerwatch.catalog.facts import DetailFacts, ListFacts, OptionFacts
 from sellerwatch.catalog.product import PartType, Product, ProductEvent, ProductState
 from sellerwatch.catalog.quarantine import Case, CaseStatus, HeldPart
 from sellerwatch.catalog.removal import Removal, RemovalStatus
+from sellerwatch.kernel.answer_problem import AnswerProblem
 from sellerwatch.kernel.errors import Failed
+from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import CaseId, ExecutionId, ItemNo, OutboxId, ProductId, RemovalId, SellerId
 from sellerwatch.kernel.paging import Cursor, Page
@@ -274,9 +276,13 @@ class Unparsable(Failed):
     """An answer that does not follow the contract; `problem` names the field and what is wrong with it."""
 
     endpoint: str
-    problem: str
+    problem: AnswerProblem
     #: Cut off, an error page, or about another item. That may pass; an answer of another shape does not.
     is_garbled: bool = False
+
+    def failure(self, at: datetime) -> Failure:
+        """Return what it is for the task or the start that asked."""
+        return Failure.of(FailureCode.UNREADABLE, at, None, endpoint=self.endpoint, **self.problem.failure_facts)
 
 
 class Reader(Protocol):

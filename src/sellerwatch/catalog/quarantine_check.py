@@ -27,6 +27,7 @@ from sellerwatch.catalog.quarantine import (
     problem_kind,
     sample_of,
 )
+from sellerwatch.kernel.answer_problem import AnswerProblem
 from sellerwatch.kernel.ids import CaseId, ExecutionId, ItemNo, SellerId
 from sellerwatch.kernel.notices import Notice
 
@@ -41,7 +42,7 @@ class UnreadableAnswer:
 
     part: PartType
     item_no: ItemNo | None
-    problem: str
+    problem: AnswerProblem
     body: bytes
     hash: str
 
@@ -114,7 +115,8 @@ class QuarantineCheck:
         held = self.tx.held_parts.held([item]).get((item, answer.part)) if item is not None else None
         if held is not None and held.status is HeldStatus.DROPPED and held.hash == answer.hash:
             return
-        case = self._case_of(run, answer.part, CaseKind.UNREADABLE, answer.kind_of_problem, item, ("", answer.problem))
+        sample = ("", answer.problem.stored)
+        case = self._case_of(run, answer.part, CaseKind.UNREADABLE, answer.kind_of_problem, item, sample)
         if item is not None:
             self.tx.held_parts.put([self._held(run, item, answer.part, answer.hash, answer.body, case)])
 
@@ -256,10 +258,10 @@ class QuarantineCheck:
         )
         self.tx.quarantine.add(case)
         run.cases.append(case)
-        about = "could not be read" if kind is CaseKind.UNREADABLE else "changed in too many products at once"
-        shown = f"item {item}: {sample[0]!r} became {sample[1]!r}" if kind is CaseKind.SHARE else sample[1]
-        text = f"Products of {run.seller_id} are held: {field} {about} ({shown})."
-        self.notices.append(Notice("quarantine.opened", case.case_id, text))
+        problem = AnswerProblem.read(sample[1]) if kind is CaseKind.UNREADABLE else None
+        facts: dict[str, object] = {"seller": run.seller_id, "field": field, "part": part, "item": str(item)}
+        facts |= {"before": sample[0], "after": problem or sample[1]}
+        self.notices.append(Notice("quarantine.opened", case.case_id, facts, variant=kind.lower()))
         return case
 
     def _free_overtaken(self, parts: Sequence[Part], earlier: Collection[HeldPart]) -> None:

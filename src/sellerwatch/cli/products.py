@@ -15,6 +15,7 @@ from sellerwatch.catalog import queries
 from sellerwatch.catalog.product import NAMES, PartName, ProductState
 from sellerwatch.catalog.queries import PRODUCTS, ProductFilter
 from sellerwatch.cli import session
+from sellerwatch.cli.help import CommandApp
 from sellerwatch.cli.output import out, print_json, print_table, print_view, progress
 from sellerwatch.cli.product_export import open_export, target_of
 from sellerwatch.cli.product_tables import (
@@ -37,15 +38,14 @@ if TYPE_CHECKING:
     from sellerwatch.catalog.ports import StoredBody
     from sellerwatch.operations.reparse import ReparseView
 
-app = typer.Typer(no_args_is_help=True, help="Look at products, their history and their bodies; export, read again.")
+app = CommandApp()
 
 #: More digits are no item number; fewer would be cut.
 LONGEST_NUMBER = 30
 #: The largest row that a cursor may name, in digits.
 LONGEST_ROW = 18
 
-ItemArgument = Annotated[str, typer.Argument(metavar="ITEM_NO", help="The marketplace's number of the product.")]
-SellerOption = Annotated[str | None, typer.Option("--seller", help="Only products of this seller.")]
+ItemArgument = Annotated[str, typer.Argument(metavar="ITEM_NO")]
 
 
 class Format(StrEnum):
@@ -56,20 +56,15 @@ class Format(StrEnum):
 
 @app.command("list")
 def list_(
-    seller: SellerOption = None,
-    state: Annotated[
-        ProductState | None, typer.Option("--state", case_sensitive=False, help="Only those in this state.")
-    ] = None,
-    search: Annotated[str | None, typer.Option("--search", help="Only those with this in their name.")] = None,
-    after: Annotated[
-        str | None, typer.Option("--after", metavar="CURSOR", help="`nextCursor` or `next` of the page before.")
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most this many, oldest first.")] = 20,
+    seller: str | None = None,
+    state: Annotated[ProductState | None, typer.Option("--state", case_sensitive=False)] = None,
+    search: str | None = None,
+    after: Annotated[str | None, typer.Option("--after", metavar="CURSOR")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000)] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """List products in the order they were found, page by page.
+    """Examples:
 
-    \b
     sellerwatch products list --seller seller_12345
     sellerwatch products list --search 코트
     sellerwatch products list --state DELETED --after 4711 --limit 100 --json
@@ -110,9 +105,8 @@ def list_(
 
 @app.command()
 def show(item: ItemArgument, as_json: AsJson = False) -> None:
-    """Show a product, its last event, and the parts that are held. With --json the whole productData.
+    """Examples:
 
-    \b
     sellerwatch products show 900000001
     sellerwatch products show 900000001 --json | jq .productData.prices
     """
@@ -124,9 +118,8 @@ def show(item: ItemArgument, as_json: AsJson = False) -> None:
 
 @app.command()
 def history(item: ItemArgument, as_json: AsJson = False) -> None:
-    """Show every state a product was found in: when, in which run, and how it differed from the one before.
+    """Examples:
 
-    \b
     sellerwatch products history 900000001
     """
     found = session.ask(queries.product_history, item_number(item))
@@ -140,19 +133,12 @@ def history(item: ItemArgument, as_json: AsJson = False) -> None:
 @app.command()
 def diff(
     item: ItemArgument,
-    from_version: Annotated[
-        int | None, typer.Option("--from", min=0, metavar="VERSION", help="0: from nothing.")
-    ] = None,
-    to_version: Annotated[
-        int | None, typer.Option("--to", min=1, metavar="VERSION", help="Default: the current state.")
-    ] = None,
+    from_version: Annotated[int | None, typer.Option("--from", min=0, metavar="VERSION")] = None,
+    to_version: Annotated[int | None, typer.Option("--to", min=1, metavar="VERSION")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the differences between two versions of a product, field by field; by default its last change.
+    """Examples:
 
-    With --to alone from the version before that one, with --from alone up to now.
-
-    \b
     sellerwatch products diff 900000001
     sellerwatch products diff 900000001 --from 1 --to 4
     """
@@ -172,18 +158,13 @@ def diff(
 @app.command()
 def raw(
     item: ItemArgument,
-    part: Annotated[PartName | None, typer.Option("--part", help="One part; otherwise all three.")] = None,
-    number: Annotated[
-        int, typer.Option("--version-number", min=1, metavar="N", help="1 is the newest body, 2 the one before it ...")
-    ] = 1,
-    every: Annotated[bool, typer.Option("--all", help="Every body that is kept, newest first.")] = False,
+    part: PartName | None = None,
+    number: Annotated[int, typer.Option("--version-number", min=1, metavar="N")] = 1,
+    every: Annotated[bool, typer.Option("--all")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print the stored bodies a product was read from: readable on a terminal, into a pipe byte for byte.
+    """Examples:
 
-    With --part that is the one body; several come in one JSON object with --json, else each on its own line.
-
-    \b
     sellerwatch products raw 900000001 --part detail
     sellerwatch products raw 900000001 --part options --version-number 2 > options.json
     """
@@ -202,16 +183,13 @@ def raw(
 
 @app.command()
 def export(
-    format_: Annotated[Format, typer.Option("--format", case_sensitive=False, help="csv, jsonl or parquet.")],
-    seller: SellerOption = None,
-    output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="- is standard output.")] = "-",
+    format_: Annotated[Format, typer.Option("--format", case_sensitive=False)],
+    seller: str | None = None,
+    output: Annotated[str, typer.Option("--output", "-o", metavar="FILE")] = "-",
     as_json: AsJson = False,
 ) -> None:
-    """Write every complete product to a file, or to standard output. A file is there whole or not at all.
+    """Examples:
 
-    In CSV a text that a spreadsheet would run (it begins with = + - or @) gets an apostrophe in front.
-
-    \b
     sellerwatch products export --format csv -o products.csv
     sellerwatch products export --format jsonl --seller seller_12345 | gzip > products.jsonl.gz
     sellerwatch products export --format parquet -o products.parquet --json
@@ -229,12 +207,9 @@ def export(
 
 
 @app.command()
-def reparse(seller: SellerOption = None, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-    """Read every stored body again with the parser of this version, and write an event for each product that differs.
+def reparse(seller: str | None = None, dry_run: DryRun = False, as_json: AsJson = False) -> None:
+    """Examples:
 
-    Exit code 3 when some bodies cannot be read: those products stay as they are.
-
-    \b
     sellerwatch products reparse --dry-run
     sellerwatch products reparse --seller seller_12345
     """

@@ -38,10 +38,8 @@ PATIENCE = 2.0
 
 
 def serve() -> None:
-    """Crawl due sellers, deliver what changed, answer the API and serve the console, until stopped. The embedded
-    database is made on the way.
+    """Examples:
 
-    \b
     sellerwatch serve
     SELLERWATCH_PRODUCT_SERVER_URL=https://products.example/events sellerwatch serve
     """
@@ -50,9 +48,8 @@ def serve() -> None:
 
 
 def api() -> None:
-    """Answer the API alone; workers and schedulers are processes of their own, on the same database.
+    """Examples:
 
-    \b
     sellerwatch api
     """
 
@@ -60,9 +57,8 @@ def api() -> None:
 
 
 def worker() -> None:
-    """Crawl and deliver, and nothing else. Start as many as the work needs: each holds what it claimed while it lives.
+    """Examples:
 
-    \b
     sellerwatch worker
     """
 
@@ -70,9 +66,8 @@ def worker() -> None:
 
 
 def scheduler() -> None:
-    """Start due sellers and do the periodic jobs. Of several, one does each job; the others take over when it is gone.
+    """Examples:
 
-    \b
     sellerwatch scheduler
     """
 
@@ -80,16 +75,11 @@ def scheduler() -> None:
 
 
 def crawl(
-    sellers: Annotated[list[str], typer.Argument(help="Sellers to crawl, as registered.", metavar="SELLER...")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    sellers: Annotated[list[str], typer.Argument(metavar="SELLER...")],
+    as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
-    """Run one crawl of each seller in the foreground. Shares budget and work with a service on the same database.
+    """Examples:
 
-    A seller that is being crawled already is not started again: the run that is going is joined.
-
-    Exit code: 0 every task succeeded; 3 some failed; 1 a run could not be started, was ended, or is paused.
-
-    \b
     sellerwatch crawl seller_12345
     sellerwatch crawl seller_1 seller_2 --json
     """

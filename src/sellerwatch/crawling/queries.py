@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sellerwatch.catalog.quarantine import problem_kind_text
 from sellerwatch.crawling.execution import Execution, ExecutionNotFound, ExecutionStatus
 from sellerwatch.crawling.ports import CrawlTx, NoteKind, TaskFilter
 from sellerwatch.crawling.recheck import recheck_at
@@ -17,8 +18,8 @@ from sellerwatch.crawling.views import (
     UnreadableView,
     execution_fields,
 )
-from sellerwatch.crawling.waiting import causes_of_waiting
-from sellerwatch.kernel.failure_view import FailureCountView, WaitingView
+from sellerwatch.crawling.waiting import causes_of_waiting, pause_failure
+from sellerwatch.kernel.failure_view import FailureCountView, WaitingView, error_message
 from sellerwatch.kernel.ids import ExecutionId, SellerId, TaskId
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.paging import decode_cursor, page_view
@@ -69,11 +70,11 @@ def show_execution(tx: CrawlTx, context: OperationContext, execution_id: Executi
         waiting=WaitingView.of(causes_of_waiting(tx, [run]).get(execution_id), language),
         tasks=tasks,
         errors=errors,
-        paused=next(iter(notes[NoteKind.PAUSED]), None) if run.is_open else None,
+        paused=error_message(pause_failure(notes, run.created_at), language) if run.is_open else None,
         recheck_at=recheck_at(tx, notes) if run.is_open else None,
         judged=dict(sorted(notes[NoteKind.JUDGED].items())),
         changed_fields=[_changed_field(name, number) for name, number in _most_frequent(notes[NoteKind.CHANGED])],
-        unreadable=[UnreadableView(name, name, count) for name, count in _most_frequent(notes[NoteKind.UNREADABLE])],
+        unreadable=[_unreadable(name, count, language) for name, count in _most_frequent(notes[NoteKind.UNREADABLE])],
         foreign_items=len(notes[NoteKind.FOREIGN]),
     )
 
@@ -141,6 +142,11 @@ def _changed_field(name: str, products: int) -> ChangedFieldView:
     """Read a note of the form `PART field`."""
     part, _, field = name.partition(" ")
     return ChangedFieldView(part, field, products)
+
+
+def _unreadable(kind: str, count: int, language: str) -> UnreadableView:
+    sentence = problem_kind_text(kind, language)
+    return UnreadableView(sentence, sentence, count)
 
 
 def _most_frequent(counts: Mapping[str, int]) -> list[tuple[str, int]]:

@@ -23,7 +23,7 @@ from sellerwatch.crawling.list_reconciliation import hold_all, list_tasks, pages
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.save_execution import add_execution, save_execution
 from sellerwatch.kernel.clock import moment
-from sellerwatch.kernel.failure import Failure, FailureCode
+from sellerwatch.kernel.failure import FailureCode
 from sellerwatch.kernel.ids import ExecutionId, ReplayableIds, SellerId
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.wording import failure_text
@@ -151,8 +151,8 @@ async def _waits(crawl: Crawl, execution_id: ExecutionId, why: NotAsked) -> Trig
                 ),
             )
         if counts and waiting.start_tries == ALERT_AFTER:
-            alert = f"The run of {seller_id} could not be started in {ALERT_AFTER} tries; it is tried again. {text}"
-            return (Notice("start.failing", seller_id, alert),)
+            facts = {"seller": seller_id, "tries": ALERT_AFTER, "cause": why.failure}
+            return (Notice("start.failing", seller_id, facts),)
         return ()
 
     crawl.tell(await crawl.store.transact(work))
@@ -200,8 +200,4 @@ async def _ask_total(crawl: Crawl, seller_id: SellerId, *, is_check: bool) -> in
     try:
         return crawl.marketplace.read_list(answer.body, question.url).total
     except Unparsable as unparsable:
-        return NotAsked(
-            Failure.of(
-                FailureCode.UNREADABLE, crawl.clock.now(), endpoint=unparsable.endpoint, detail=unparsable.problem
-            )
-        )
+        return NotAsked(unparsable.failure(crawl.clock.now()))

@@ -15,6 +15,7 @@ from sellerwatch.agents.ports import Pause
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.ports import CrawlTx, NoteKind
 from sellerwatch.crawling.task import ENDPOINTS, OPEN_STATES, TaskStatus, TaskType
+from sellerwatch.kernel.answer_problem import AnswerProblem
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import ExecutionId, SellerId
@@ -61,8 +62,9 @@ def _cause(tx: CrawlTx, run: Execution, marketplace: _Marketplace) -> Failure | 
     if run.waits_to_start:
         return _away_from_start(run, marketplace) or run.failure
     began = run.started_at or run.created_at
-    for reason in tx.run_notes.of(run.execution_id)[NoteKind.PAUSED]:
-        return Failure.of(FailureCode.RUN_PAUSED, began, detail=reason)
+    paused = pause_failure(tx.run_notes.of(run.execution_id), began)
+    if paused is not None:
+        return paused
     if marketplace.away:
         tally = tx.run_tasks.tally(run.execution_id)
         needed = {ENDPOINTS[TaskType(type_)] for (type_, status) in tally if TaskStatus(status) in OPEN_STATES}
@@ -75,6 +77,18 @@ def _cause(tx: CrawlTx, run: Execution, marketplace: _Marketplace) -> Failure | 
     if marketplace.rate is not None:
         return Failure.of(FailureCode.POOL_BREAKER_OPEN, began, rate=marketplace.rate)
     return None
+
+
+def pause_failure(notes: Mapping[NoteKind, Mapping[str, int]], began: datetime) -> Failure | None:
+    """Return why a run is paused, from its notes; None for one that is not. A reason from before
+    problems had codes is a sentence itself."""
+    found = next(iter(notes[NoteKind.PAUSED].items()), None)
+    if found is None:
+        return None
+    stored, answers = found
+    problem = AnswerProblem.read(stored)
+    facts = {"problem": stored} if problem is None else problem.failure_facts
+    return Failure.of(FailureCode.RUN_PAUSED, began, answers=answers, **facts)
 
 
 def _away_from_start(run: Execution, marketplace: _Marketplace) -> Failure | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import ipaddress
 import re
 from typing import Annotated, LiteralString
 from urllib.parse import urlsplit
@@ -134,6 +135,16 @@ def _password(secret: SecretStr) -> SecretStr:
     return secret
 
 
+def _networks(text: str) -> str:
+    for each in text.split(","):
+        try:
+            if text.strip():
+                ipaddress.ip_network(each.strip(), strict=False)
+        except ValueError:
+            raise _problem("network_list", given=_sayable(each.strip())[:100]) from None
+    return text
+
+
 def _sayable(text: str) -> str:
     """Refuse a value that is not text: an environment may contain bytes that no message could quote."""
     return text.encode("utf-8", "replace").decode()
@@ -166,6 +177,7 @@ ItemPath = Annotated[str, AfterValidator(_item_path)]
 Headers = Annotated[str, AfterValidator(_headers)]
 TokenHeader = Annotated[str, AfterValidator(_token_header)]
 RedisAddress = Annotated[str, AfterValidator(_redis)]
+Networks = Annotated[str, AfterValidator(_networks)]
 Zone = Annotated[str, AfterValidator(_zone)]
 Keys = Annotated[SecretStr, AfterValidator(_keys)]
 LongSecret = Annotated[SecretStr, AfterValidator(_long)]

@@ -9,12 +9,14 @@ from typing import Any
 from fastapi import APIRouter, FastAPI
 from fastapi.routing import iter_route_contexts
 
+from sellerwatch.kernel.views import camel_case
 from sellerwatch.web.api import (
     agents,
     audit,
     auth,
     changes,
     crawling_metrics,
+    event_schemas,
     events,
     executions,
     health,
@@ -39,6 +41,7 @@ from sellerwatch.web.api.context import Parts
 from sellerwatch.web.api.description import describe
 from sellerwatch.web.api.errors import answer_refusals, refusals
 from sellerwatch.web.api.idempotency import IdempotencyMiddleware
+from sellerwatch.web.api.proxies import ForwardedMiddleware, TrustedProxies
 from sellerwatch.web.api.read_throttle import ReadThrottle
 from sellerwatch.web.api.request_guard import RateAllowance, RequestGuard
 from sellerwatch.web.console.app import add_console
@@ -83,6 +86,7 @@ def make_app(parts: Parts) -> FastAPI:
     app.add_middleware(RequestGuard, allowance=allowance, is_signed=is_signed)
     app.state.monitor = metrics.Monitor(parts.clock)
     app.add_middleware(metrics.Meter, monitor=app.state.monitor, clock=parts.clock, templates=_templates())
+    app.add_middleware(ForwardedMiddleware, trusted=TrustedProxies(parts.settings.trusted_proxies))
     return app
 
 
@@ -96,6 +100,7 @@ def _bare() -> FastAPI:
         redoc_url=None,
         # A redirect would be built from the Host header, which anybody may write.
         redirect_slashes=False,
+        generate_unique_id_function=lambda route: camel_case(route.name),
     )
 
 
@@ -115,7 +120,7 @@ def _routed() -> FastAPI:
     for router in ROUTERS:
         api.include_router(router)
     app.include_router(api)
-    for router in (internal.router, health.router, metrics.router):
+    for router in (internal.router, event_schemas.router, health.router, metrics.router):
         app.include_router(router)
     add_console(app)
     describe(app)

@@ -6,7 +6,7 @@ import logging
 import math
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -31,6 +31,7 @@ from sellerwatch.kernel.errors import (
 )
 from sellerwatch.kernel.ids import PublicId
 from sellerwatch.kernel.store import StoreFailed
+from sellerwatch.kernel.views import About
 from sellerwatch.kernel.wording import Problem, Worded, error_text
 from sellerwatch.texts import LANGUAGES
 from sellerwatch.web.api.context import parts_of
@@ -64,7 +65,7 @@ class Refusal(ResponseModel):
 
     error_code: str
     message: str
-    timestamp: str
+    timestamp: Annotated[str, About(format="date-time")]
     path: str
     details: Any = None
 
@@ -88,6 +89,21 @@ class MethodNotAllowed(Invalid):
     """The path is served, but not by this method."""
 
 
+class HeadTooLarge(TooLarge):
+    """More bytes or fields in the head of a request than any caller of ours sends."""
+
+
+@dataclass(eq=False)
+class RequestTooSlow(Invalid):
+    """A request whose head or body was not complete in time."""
+
+    seconds: float
+
+
+class MalformedRequest(Invalid):
+    """What was sent is not HTTP/1.1."""
+
+
 @dataclass(eq=False)
 class InternalError(Failed):
     """Our own bug. The id finds the line in the log; nothing more is said outside."""
@@ -98,6 +114,8 @@ class InternalError(Failed):
 #: The most special kind first: the first that fits says the status.
 STATUSES: tuple[tuple[type[SellerwatchError], int], ...] = (
     (MethodNotAllowed, 405),
+    (RequestTooSlow, 408),
+    (HeadTooLarge, 431),
     (InternalError, 500),
     (Invalid, 400),
     (Unauthenticated, 401),

@@ -205,7 +205,7 @@ router = APIRouter(tags=["metrics"], route_class=StrictRoute)
         **refusals(400, 401, 413, 429, 500, 503),
     },
 )
-async def metrics(request: Request, _: Watcher) -> Response:
+async def show_metrics(request: Request, _: Watcher) -> Response:
     """Numbers of everything, for Prometheus."""
     parts = parts_of(request)
     monitor: Monitor = request.app.state.monitor
