@@ -146,18 +146,18 @@ async def check_freshness(stage: ServiceWorld) -> set[FreshnessState]:
     return {view.state for view in views.values()}
 
 
-def test_trouble_appears_within_a_minute_once_and_goes_away(migrated_template: Path) -> None:
+def test_trouble_that_makes_sellers_late_stays_one_entry(migrated_template: Path) -> None:
     async def story(stage: ServiceWorld) -> None:
         await stage.leave_agents(AGENTS)
         await stage.register_all(every=CrawlingInterval(1, IntervalUnit.HOURS), due=stage.clock.now())
         async with stage.serving(schedules=True) as service:
             await stage.clock.sleep(30 * MINUTE)
             assert await kinds(stage, service) == []
-            plan(stage, FaultKind.REFUSED, 2 * HOUR)
+            plan(stage, FaultKind.UNAUTHORISED, 2 * HOUR)
             await stage.clock.sleep(45 * MINUTE)
-            assert await kinds(stage, service) == ["endpoints_away"]
+            assert await kinds(stage, service) == ["failing_starts"]
             await stage.clock.sleep(HOUR)
-            assert await kinds(stage, service) == ["endpoints_away"]
+            assert await kinds(stage, service) == ["failing_starts"]
             await stage.clock.sleep(2 * HOUR)
             assert await kinds(stage, service) == []
             stage.simulator.mutate(10, seed=7)

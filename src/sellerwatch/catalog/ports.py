@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from sellerwatch.catalog.changes import ChangeFilter, FoundProducts, ListedChange
+from sellerwatch.catalog.changes import ChangeFilter, FoundFilter, FoundProducts, ListedChange
 from sellerwatch.catalog.differences import Change, ChangeKind
 from sellerwatch.catalog.facts import DetailFacts, ListFacts, OptionFacts
 from sellerwatch.catalog.product import PartType, Product, ProductEvent, ProductState
@@ -107,6 +107,7 @@ class ProductQueries(Protocol):
         cursor: Cursor | None,
         limit: int,
         search: str | None = None,
+        found: FoundFilter | None = None,
     ) -> Page[Product]:
         """Return the next products behind a cursor, first seen first. `search` is a part of the name in any case."""
 

@@ -10,6 +10,7 @@ import orjson
 
 from sellerwatch.catalog.absorb import ProductBatch, read_part
 from sellerwatch.catalog.announce import current
+from sellerwatch.catalog.changes import FoundFilter
 from sellerwatch.catalog.differences import differences
 from sellerwatch.catalog.facts import NormalizedPart
 from sellerwatch.catalog.history import last_change, state_at
@@ -61,6 +62,7 @@ class ProductFilter:
     seller_id: SellerId | None = None
     state: ProductState | None = None
     search: str | None = None
+    found: FoundFilter | None = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ def list_products(
         cursor=decode_cursor(PRODUCTS, cursor),
         limit=size,
         search=chosen.search,
+        found=chosen.found,
     )
     return page_view(PRODUCTS, page, lambda each: ProductView(**product_fields(each, last_event_data(tx, each))))
 

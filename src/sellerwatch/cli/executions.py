@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated
@@ -17,7 +18,13 @@ from sellerwatch.cli.texts import Texts
 from sellerwatch.crawling import queries
 from sellerwatch.crawling.commands import cancel_execution, retry_execution
 from sellerwatch.crawling.execution import ExecutionStatus
-from sellerwatch.crawling.views import ExecutionDetailView, ExecutionView, ListedExecutionView, OpenExecutionView
+from sellerwatch.crawling.views import (
+    ExecutionDetailView,
+    ExecutionView,
+    FoundProductsView,
+    ListedExecutionView,
+    OpenExecutionView,
+)
 from sellerwatch.kernel.ids import ExecutionId
 from sellerwatch.reports.queries import ProgressStepView, show_execution_progress
 
@@ -202,7 +209,23 @@ def found_text(run: ExecutionView, text: Texts) -> str | None:
     return None if run.products is None else text("run.found_products", **vars(run.products))
 
 
+def see_found(execution_id: str, products: FoundProductsView | None) -> dict[str, str]:
+    """Return the commands that list exactly the products that were counted, by what the run found them to be."""
+    counts = {} if products is None else vars(products)
+    listing = f"sellerwatch products list --execution {execution_id} --found"
+    return {kind: f"{listing} {kind}" for kind, number in counts.items() if number}
+
+
+def say_found(commands: Mapping[str, str], text: Texts) -> None:
+    """Name the commands that list what was counted."""
+    if commands:
+        say(text("see_found"), "dim")
+    for command in commands.values():
+        say(f"  {command}", "dim")
+
+
 def _print_notes(run: ExecutionDetailView, now: datetime, text: Texts) -> None:
+    say_found(see_found(run.execution_id, run.products), text)
     if run.changed_fields:
         fields = [(each.part, each.field, each.products) for each in run.changed_fields]
         print_table(text("run.changed"), text.columns("part", "field", "products"), fields, empty="")

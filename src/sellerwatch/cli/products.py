@@ -12,6 +12,7 @@ import orjson
 import typer
 
 from sellerwatch.catalog import queries
+from sellerwatch.catalog.changes import FoundFilter, FoundKind
 from sellerwatch.catalog.product import NAMES, PartName, ProductState
 from sellerwatch.catalog.queries import PRODUCTS, ProductFilter
 from sellerwatch.cli import session
@@ -29,7 +30,7 @@ from sellerwatch.cli.product_tables import (
 from sellerwatch.cli.session import AsJson, DryRun, say, seller_of
 from sellerwatch.cli.texts import Texts
 from sellerwatch.kernel.clock import EPOCH
-from sellerwatch.kernel.ids import InvalidItemNo, ItemNo
+from sellerwatch.kernel.ids import ExecutionId, InvalidItemNo, ItemNo
 from sellerwatch.kernel.paging import Cursor, decode_cursor, encode_cursor
 from sellerwatch.operations.export import export_products
 from sellerwatch.operations.reparse import reparse_products
@@ -59,6 +60,8 @@ def list_(
     seller: str | None = None,
     state: Annotated[ProductState | None, typer.Option("--state", case_sensitive=False)] = None,
     search: str | None = None,
+    execution: str | None = None,
+    found: Annotated[FoundKind | None, typer.Option("--found", case_sensitive=False)] = None,
     after: Annotated[str | None, typer.Option("--after", metavar="CURSOR")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000)] = 20,
     as_json: AsJson = False,
@@ -67,9 +70,12 @@ def list_(
 
     sellerwatch products list --seller seller_12345
     sellerwatch products list --search 코트
+    sellerwatch products list --execution 0198c0de-0000-7000-8002-000000000001 --found new
     sellerwatch products list --state DELETED --after 4711 --limit 100 --json
     """
-    chosen = ProductFilter(seller_of(seller), state, None if search is None else session.text(search))
+    run = None if execution is None else ExecutionId.parse(execution)
+    name = None if search is None else session.text(search)
+    chosen = ProductFilter(seller_of(seller), state, name, FoundFilter.of(run, found))
     with session.command_session() as at:
         page = at.ask(queries.list_products, chosen, _cursor(after), limit)
         text, now = at.texts(FAMILY), at.now
@@ -99,6 +105,7 @@ def list_(
         given = f" --seller {shlex.quote(chosen.seller_id)}" if chosen.seller_id else ""
         given += f" --state {state}" if state else ""
         given += f" --search {shlex.quote(search)}" if search else ""
+        given += "" if chosen.found is None else f" --execution {execution} --found {chosen.found.kind}"
         command = f"sellerwatch products list{given} --limit {limit} --after {row}"
         say(text("more", command=command), "dim")
 

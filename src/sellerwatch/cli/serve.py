@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sellerwatch.catalog.changes import FoundKind
+from sellerwatch.cli.executions import say_found, see_found
 from sellerwatch.cli.output import err, language_setting, print_error, print_json, print_table, progress_bars
 from sellerwatch.cli.running import LOOK, at_work, follow, has_begun, run_on_uvloop, stop_on_signals
 from sellerwatch.cli.session import actor
@@ -18,6 +20,7 @@ from sellerwatch.compose.service import open_service, open_session
 from sellerwatch.crawling.execution import CrawlInProgress, Execution, ExecutionStatus, RunNotStarted
 from sellerwatch.crawling.queries import show_execution
 from sellerwatch.crawling.trigger import start, trigger
+from sellerwatch.crawling.views import found_products
 from sellerwatch.kernel.failure_view import failure_view
 from sellerwatch.kernel.ids import ExecutionId, SellerId
 from sellerwatch.kernel.wording import failure_text
@@ -207,6 +210,17 @@ async def _run_of(service: Service, session: OperationSession, seller_id: Seller
     return going_id
 
 
+def _counts(run: Execution) -> dict[str, int] | None:
+    """Return how many products the run found to be new, changed, gone and unchanged; None where it is not known."""
+    counted = found_products(run)
+    return None if counted is None else {kind: getattr(counted, kind) for kind in FoundKind}
+
+
+def _numbers(run: Execution) -> list[int | None]:
+    counts = _counts(run) or {}
+    return [counts.get(kind) for kind in FoundKind]
+
+
 def _report(found: list[Execution], as_json: bool) -> int:
     """Say how the runs ended; the exit code for it."""
 
@@ -218,14 +232,17 @@ def _report(found: list[Execution], as_json: bool) -> int:
         runs = [
             dict(zip(names, row, strict=True))
             | {"executionId": e.execution_id}
+            | {"found": _counts(e), "see": see_found(e.execution_id, found_products(e))}
             | failure_view(e.failure, language_setting())
             for row, e in zip(rows, found, strict=True)
         ]
         print_json({"executions": runs})
     elif not all(e.waits_to_start for e in found):
         text = Texts(FAMILY)
-        columns = text.columns("seller", "status", "products", "tasks", "completed", "failed")
-        print_table(text("runs"), columns, rows, empty="")
+        columns = text.columns("seller", "status", "products", "tasks", "completed", "failed", *FoundKind)
+        print_table(text("runs"), columns, [(*row, *_numbers(e)) for row, e in zip(rows, found, strict=True)], empty="")
+        for run in found:
+            say_found(see_found(run.execution_id, found_products(run)), text)
     if any(e.status is not ExecutionStatus.COMPLETED for e in found):
         return 1
     return 3 if any(e.failed_tasks for e in found) else 0

@@ -20,6 +20,9 @@ from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import ExecutionId, SellerId
 
+#: Failures of a start that a new token may end.
+NEEDS_TOKEN = (FailureCode.NO_FREE_AGENT, FailureCode.NO_SESSION, FailureCode.TOKEN_REJECTED)
+
 
 @dataclass(frozen=True)
 class _Marketplace:
@@ -93,9 +96,9 @@ def pause_failure(notes: Mapping[NoteKind, Mapping[str, int]], began: datetime) 
 
 def _away_from_start(run: Execution, marketplace: _Marketplace) -> Failure | None:
     """What keeps a start waiting now may have begun after its last try. The token page matters where that found no
-    agent to ask with."""
+    agent with a token that is accepted."""
     needed = [Endpoint.LIST]
-    if run.failure is not None and run.failure.code in (FailureCode.NO_FREE_AGENT, FailureCode.NO_SESSION):
+    if run.failure is not None and run.failure.code in NEEDS_TOKEN:
         needed.append(Endpoint.TOKEN)
     away = next((marketplace.away[endpoint] for endpoint in needed if endpoint in marketplace.away), None)
     return None if away is None else _away(away, away.since or run.created_at)

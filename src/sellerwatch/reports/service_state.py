@@ -95,9 +95,9 @@ class ServiceState:
         return causes_of(self.tx, self.freshness.values(), self.now)
 
     @cached_property
-    def waiting_starts(self) -> Sequence[Execution]:
-        """Runs that could not be started and are tried again."""
-        return [run for run in self.tx.executions.pending() if run.failure is not None]
+    def pending_runs(self) -> Sequence[Execution]:
+        """Runs that are not started yet; with a failure where a start was tried."""
+        return self.tx.executions.pending()
 
     @cached_property
     def failed_runs(self) -> Sequence[Execution]:

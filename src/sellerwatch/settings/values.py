@@ -170,7 +170,14 @@ _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`~-]+")
 #: What the client itself says: who asks, what it was given, and what belongs to the connection.
 _OWN_HEADERS = frozenset({"user-agent", "cookie", "host", "connection", "content-length", "transfer-encoding"})
 
+
+def _secret_url(secret: SecretStr) -> SecretStr:
+    _url(secret.get_secret_value())
+    return secret
+
+
 Address = Annotated[str, AfterValidator(_url)]
+SecretAddress = Annotated[SecretStr, AfterValidator(_secret_url)]
 BaseAddress = Annotated[str, AfterValidator(_base)]
 RequestPath = Annotated[str, AfterValidator(_path)]
 ItemPath = Annotated[str, AfterValidator(_item_path)]

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 
 from sellerwatch.catalog import queries
+from sellerwatch.catalog.changes import FoundFilter, FoundKind
 from sellerwatch.catalog.product import PartName, ProductState
 from sellerwatch.catalog.product_views import (
     ProductDetailView,
@@ -16,12 +17,12 @@ from sellerwatch.catalog.product_views import (
     StoredBodiesView,
 )
 from sellerwatch.catalog.queries import MOST_BODIES, ProductFilter
-from sellerwatch.kernel.ids import ItemNo
+from sellerwatch.kernel.ids import ExecutionId, ItemNo
 from sellerwatch.kernel.views import CursorPageView
 from sellerwatch.operations.reparse import ReparseView
 from sellerwatch.operations.reparse import reparse_products as reparse
 from sellerwatch.web.api.authorization import AdminSession, ViewerSession
-from sellerwatch.web.api.cursors import CursorParameter, DryRun, ItemPath, SellerFilter, seller_of
+from sellerwatch.web.api.cursors import CursorParameter, DryRun, ExecutionFilter, ItemPath, SellerFilter, seller_of
 from sellerwatch.web.api.errors import refusals
 from sellerwatch.web.api.models import PageSize
 from sellerwatch.web.api.view_route import ViewRoute
@@ -38,11 +39,16 @@ async def list_products(
     seller_id: SellerFilter = None,
     state: Annotated[ProductState | None, Query()] = None,
     search: Annotated[str | None, Query(min_length=1, max_length=100, description="A part of the name.")] = None,
+    execution_id: ExecutionFilter = None,
+    found: Annotated[
+        FoundKind | None, Query(description="What this run found them to be; `changed` where it is left out.")
+    ] = None,
     cursor: CursorParameter = None,
     size: PageSize = 20,
 ) -> CursorPageView[ProductView]:
     """List products in the order they were first seen. A page may be short and not the last: only `next: null` is."""
-    chosen = ProductFilter(seller_of(seller_id), state, search)
+    run = None if execution_id is None else ExecutionId.parse(execution_id)
+    chosen = ProductFilter(seller_of(seller_id), state, search, FoundFilter.of(run, found))
     return await session.ask(queries.list_products, chosen, cursor, size)
 
 
