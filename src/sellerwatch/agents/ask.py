@@ -190,7 +190,8 @@ async def _lend(
             continue
         if offered.is_shut and offered.refusal is not None:
             return _refused(offered, offered.refusal, at.now)
-        untried = [c for c in offered.tokenless if c.row not in tried][:SESSIONS_AT_ONCE]
+        needed = context.terms.host.agents_needed(context.terms.limits) or SESSIONS_AT_ONCE
+        untried = [c for c in offered.tokenless if c.row not in tried][: min(SESSIONS_AT_ONCE, needed)]
         if untried and len(tried) < MOST_SESSIONS:
             opened = await asyncio.gather(
                 *(open_session(context, c.row, c.user_agent_id, c.user_agent) for c in untried)

@@ -47,7 +47,8 @@ class LendingRules:
 @dataclass(frozen=True, slots=True)
 class Offer:
     """What could be lent now. Without grants: `not_before` is when to ask again (None: not known),
-    `refusal` is set where the pool's breaker is open. `tokenless` could work if they had a token."""
+    `refusal` is set where the pool's breaker is open. `tokenless` should get a token: they could work then, and the
+    agents that have one do not use up the rate of the marketplace as a whole."""
 
     gate: Gate
     grants: tuple[Grant, ...] = ()
@@ -87,12 +88,20 @@ def offer(
     candidates = lendable(tx.agents.candidates(at), only=only, may_probe=may_probe)
     most = wanted if gate.most is None else min(wanted, gate.most)
     lending = terms.limiter.lend(tx, ahead, candidates, most, (terms.limits, terms.host), at)
-    tokenless = tuple(c for c in candidates if c.slots_left > 0 and not c.has_token(at.now) and c.may_work(at.now))
+    tokenless = _to_give_tokens(candidates, terms, at.now)
     if lending.grants:
         return Offer(gate, lending.grants, None, tokenless)
     free_us = None if terms.limiter.looks_ahead else tx.windows.next_free_us(terms.limits)
     waits = [wait for wait in (lending.wait_us, None if free_us is None else free_us - at.boot_us) if wait]
     return Offer(gate, (), at.now + timedelta(microseconds=min(waits)) if waits else None, tokenless)
+
+
+def _to_give_tokens(candidates: Sequence[Candidate], terms: LendingRules, now: datetime) -> tuple[Candidate, ...]:
+    """Return the agents that could work if they had a token; none while those with one can use up the host's rate: a
+    visit to the token page takes one of its requests."""
+    able = [c for c in candidates if c.slots_left > 0 and c.may_work(now)]
+    holders, needed = sum(c.has_token(now) for c in able), terms.host.agents_needed(terms.limits)
+    return () if needed is not None and holders >= needed else tuple(c for c in able if not c.has_token(now))
 
 
 def lendable(candidates: Sequence[Candidate], *, only: int | None = None, may_probe: bool = True) -> list[Candidate]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
+from math import ceil
 
 
 @dataclass(frozen=True)
@@ -41,3 +42,7 @@ class Host:
 
     concurrency: int = 100
     per_second: float | None = None
+
+    def agents_needed(self, limits: Limits) -> int | None:
+        """Return how many agents use up the rate, each at its own; None where there is no rate."""
+        return None if self.per_second is None else ceil(self.per_second * limits.spacing_us / 1_000_000)

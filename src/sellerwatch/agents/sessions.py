@@ -53,9 +53,11 @@ class Sessions:
 
     def want(self, tokenless: Sequence[Candidate]) -> None:
         """Have tokens issued to some of these agents, because work waits."""
-        now = self._context.clock.now()
+        now, terms = self._context.clock.now(), self._context.terms
+        needed = terms.host.agents_needed(terms.limits)
+        most = AT_ONCE if needed is None else min(AT_ONCE, needed)
         for candidate in tokenless:
-            if len(self._opening) >= AT_ONCE:
+            if len(self._opening) >= most:
                 return
             resting = self._not_before.get(candidate.row, now) > now
             if candidate.row not in self._opening and not resting:
