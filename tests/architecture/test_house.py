@@ -71,7 +71,7 @@ FAST_VALUES = {
 # What is recorded together with a change, in one place for each kind of change: a use case that writes the table itself
 # would leave out the activity.
 RECORDED_WITH = {
-    ".audit.record": "oversight/record_audit.py",
+    ".audit.record": "oversight/audit.py",
     ".executions.add": "crawling/save_execution.py",
     ".executions.save": "crawling/save_execution.py",
 }

@@ -11,11 +11,11 @@ from tests.conftest import ENGINES
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.agents.endpoints import Endpoint
+from sellerwatch.agents.marketplace_circuit import Endpoint
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.ports import NoteKind
+from sellerwatch.crawling.queries import causes_of_waiting
 from sellerwatch.crawling.task import TaskType
-from sellerwatch.crawling.waiting import causes_of_waiting
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.failure_view import WaitingView

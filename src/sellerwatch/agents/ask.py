@@ -15,10 +15,9 @@ from functools import partial
 from sellerwatch.agents.answers import Answer, Identity
 from sellerwatch.agents.breaker import PoolBreakerOpen
 from sellerwatch.agents.context import PoolContext, end_unsent, record_answer
-from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.judgement import TaskEnd, Verdict, failure_of, judge_answer
 from sellerwatch.agents.lending import NOTHING, Offer, lend_for, lendable, offer
-from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit, next_probe
+from sellerwatch.agents.marketplace_circuit import Endpoint, MarketplaceCircuit, next_probe
 from sellerwatch.agents.pool import Candidate
 from sellerwatch.agents.ports import AgentsTx, Permit, Reservation
 from sellerwatch.agents.record_outcomes import RequestOutcome, record_outcome

@@ -12,10 +12,9 @@ from functools import partial
 from sellerwatch.agents.agent import Agent, AgentStatus, Outcome
 from sellerwatch.agents.answers import Answer, Session
 from sellerwatch.agents.context import PoolContext, end_unsent, record_answer
-from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.judgement import Verdict, failure_of, judge_answer
 from sellerwatch.agents.lending import NOTHING, LendingRules, lend_visit
-from sellerwatch.agents.marketplace_circuit import MarketplaceCircuitRules
+from sellerwatch.agents.marketplace_circuit import Endpoint, MarketplaceCircuitRules
 from sellerwatch.agents.outages import Observation, Observed, observe
 from sellerwatch.agents.pool import Candidate
 from sellerwatch.agents.ports import AgentsTx, Permit, Reservation

@@ -185,10 +185,6 @@ class Changes(Protocol):
         """Count the changes of a seller found from `since` on and before `until`."""
         ...
 
-    def items_of(self, execution_id: ExecutionId, kinds: Sequence[ChangeKind]) -> Sequence[ItemNo]:
-        """Return the products that a run found with one of these kinds of change."""
-        ...
-
 
 class Quarantine(Protocol):
     def open_cases(self, seller_id: SellerId) -> Sequence[Case]: ...

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sellerwatch.agents import commands, pool_status, queries
-from sellerwatch.agents.agent import AgentStatus
-from sellerwatch.agents.agent_name import AgentName
+from sellerwatch.agents.agent import AgentName, AgentStatus
 from sellerwatch.cli import agents_output, session
 from sellerwatch.cli.help import CommandApp
 from sellerwatch.cli.output import print_refusal, print_view

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -140,15 +140,6 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     with progress_bars() as bars:
         bar = bars.add_task(what, total=None)
         yield lambda done, total: bars.update(bar, completed=done, total=total)
-
-
-def ago(time: datetime | None, now: datetime) -> str:
-    """Return `3 min ago` or `in 2 h`, in the language of the setting LANGUAGE."""
-    language = language_setting()
-    if time is None:
-        return say("cli", "never", language)
-    since = now - time.astimezone(UTC)
-    return say("cli", "ago" if since >= timedelta(0) else "in", language, time=lasting(abs(since)))
 
 
 def lasting(time: timedelta) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from sellerwatch.adapters.sql.store import SqlStore
-from sellerwatch.agents.limiter import EmbeddedLimiter
+from sellerwatch.agents.lending import EmbeddedLimiter
 from sellerwatch.agents.ports import Limiter
 from sellerwatch.compose.rules import tuning_in_force
 from sellerwatch.kernel.clock import Clock

@@ -25,8 +25,7 @@ from sellerwatch.crawling.ports import CrawlTx, NoteKind
 from sellerwatch.crawling.task import Task, TaskStatus
 from sellerwatch.kernel.ids import ExecutionId, TaskId
 from sellerwatch.kernel.notices import Notice
-from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.oversight.record_audit import record_audit
+from sellerwatch.oversight.audit import AuditEntry, record_audit
 
 #: Tasks of a run that one re-check reads again.
 AT_ONCE = 3

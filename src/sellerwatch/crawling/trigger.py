@@ -13,9 +13,8 @@ from datetime import datetime, timedelta
 from sellerwatch.agents.answers import Answer
 from sellerwatch.agents.ask import NotAsked, Question, ask
 from sellerwatch.agents.breaker import PoolBreakerOpen
-from sellerwatch.agents.endpoints import Endpoint
-from sellerwatch.agents.gate import ask_gate
-from sellerwatch.agents.marketplace_circuit import next_probe
+from sellerwatch.agents.lending import ask_gate
+from sellerwatch.agents.marketplace_circuit import Endpoint, next_probe
 from sellerwatch.catalog.ports import Unparsable
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.execution import CrawlInProgress, Execution, ExecutionStatus
@@ -27,8 +26,7 @@ from sellerwatch.kernel.failure import FailureCode
 from sellerwatch.kernel.ids import ExecutionId, ReplayableIds, SellerId
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.wording import failure_text
-from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.oversight.record_audit import record_audit
+from sellerwatch.oversight.audit import AuditEntry, record_audit
 from sellerwatch.schedules.schedule import Schedule
 from sellerwatch.sellers.seller import Seller, SellerNotFound
 

@@ -24,8 +24,7 @@ from sellerwatch.kernel.paging import Cursor, decode_cursor, encode_cursor
 from sellerwatch.kernel.views import About
 from sellerwatch.operations.catalog_changes import BATCH, announce_and_write, open_group
 from sellerwatch.operations.session import OperationSession, Progress, no_progress
-from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.oversight.record_audit import record_audit
+from sellerwatch.oversight.audit import AuditEntry, record_audit
 
 RELEASE = "release"
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from sellerwatch.agents.agent import AgentStatus
 from sellerwatch.crawling.execution import Execution
-from sellerwatch.crawling.waiting import causes_of_waiting
+from sellerwatch.crawling.queries import causes_of_waiting
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.failure import Blame, Failure, FailureCode
 from sellerwatch.kernel.ids import SellerId

@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Annotated, Protocol
 
 from sellerwatch.crawling.ports import CrawlTx
-from sellerwatch.crawling.waiting import causes_of_waiting
+from sellerwatch.crawling.queries import causes_of_waiting
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.failure_view import WaitingView

@@ -11,8 +11,8 @@ from typing import Annotated
 from sellerwatch.agents.marketplace_status import MarketplaceStatusView
 from sellerwatch.agents.pool_status import PoolStatusView, pool_status
 from sellerwatch.crawling.execution import Execution
+from sellerwatch.crawling.queries import causes_of_waiting
 from sellerwatch.crawling.views import ListedExecutionView
-from sellerwatch.crawling.waiting import causes_of_waiting
 from sellerwatch.kernel.failure import Blame
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import About, View

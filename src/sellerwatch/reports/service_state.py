@@ -9,9 +9,8 @@ from functools import cached_property
 
 from sellerwatch.agents.agent import AgentStatus
 from sellerwatch.agents.agent_status import AgentDetails
-from sellerwatch.agents.limits import Limits
+from sellerwatch.agents.limits import Limits, PoolRules
 from sellerwatch.agents.marketplace_status import MarketplaceStatus, marketplace_status
-from sellerwatch.agents.pool_rules import PoolRules
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.ids import SellerId
