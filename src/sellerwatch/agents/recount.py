@@ -15,8 +15,7 @@ from typing import Annotated
 from sellerwatch.agents.ports import PoolTx
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import About, View
-from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.oversight.record_audit import record_audit
+from sellerwatch.oversight.audit import AuditEntry, record_audit
 
 log = logging.getLogger(__name__)
 
