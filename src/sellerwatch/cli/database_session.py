@@ -8,25 +8,26 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.cli.output import print_view
 from sellerwatch.cli.session import actor
 from sellerwatch.cli.texts import Texts
 from sellerwatch.compose.alerts import send_alerts
 from sellerwatch.compose.database import open_clock, open_store, pool_clock
+from sellerwatch.compose.limiter import recount_limiter
 from sellerwatch.compose.marketplace import urls_of
 from sellerwatch.compose.rules import crawl_rules, pool_rules
 from sellerwatch.crawling.absorb_batch import CrawlRules
 from sellerwatch.kernel.clock import Clock
-from sellerwatch.kernel.ids import Ids, WorkerId
+from sellerwatch.kernel.ids import Ids
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.operations import OperationContext
+from sellerwatch.kernel.store import Store
 from sellerwatch.kernel.views import View
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
 from sellerwatch.marketplaces.ports import TransportFailed, TransportProblem
@@ -63,15 +64,17 @@ class CommandSession:
     def __init__(
         self,
         settings: Settings,
-        store: SqlStore,
+        store: Store[ServiceTx],
         clock: Clock,
         runner: asyncio.Runner,
         *,
         origins: Mapping[str, str],
+        recount_limiter: Callable[[], Awaitable[int]],
         dry_run: bool = False,
     ) -> None:
         self.settings = settings
         self._origins = origins
+        self._recount_limiter = recount_limiter
         self._dry_run = dry_run
         self._store = store
         self._clock = clock
@@ -127,13 +130,6 @@ class CommandSession:
             alert=self._alert,
         )
 
-    async def _recount_limiter(self) -> int:
-        from sellerwatch.compose.limiter import open_limiter  # noqa: PLC0415 - Redis, for one command
-
-        worker_id = WorkerId.generate(self._ids)
-        async with open_limiter(self.settings, self._store, self._clock, worker_id) as opened:
-            return await opened.limiter.begin()
-
     async def _alert(self, notices: Sequence[Notice]) -> None:
         await send_alerts(self.settings, notices, self.now)
 
@@ -147,6 +143,10 @@ def open_command_session(*, dry_run: bool, make: bool = False) -> Iterator[Comma
     store = open_store(settings, clock=clock, inline=True, make=make and not dry_run)
     try:
         with asyncio.Runner() as runner:
-            yield CommandSession(settings, store, clock, runner, origins=loaded.origins, dry_run=dry_run)
+            recount = partial(recount_limiter, settings, store, clock)
+            origins = loaded.origins
+            yield CommandSession(
+                settings, store, clock, runner, origins=origins, recount_limiter=recount, dry_run=dry_run
+            )
     finally:
         store.close()

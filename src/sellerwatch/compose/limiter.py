@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,7 +14,7 @@ from sellerwatch.agents.lending import EmbeddedLimiter
 from sellerwatch.agents.ports import Limiter
 from sellerwatch.compose.rules import tuning_in_force
 from sellerwatch.kernel.clock import Clock
-from sellerwatch.kernel.ids import WorkerId
+from sellerwatch.kernel.ids import Ids, WorkerId
 from sellerwatch.kernel.leases import EmbeddedLeases, JobLeases
 from sellerwatch.settings.model import Settings
 
@@ -50,3 +52,11 @@ async def open_limiter(
         yield Limiting(shared, limiter, leases, {"redis": partial(server.ask, "PING")})
     finally:
         await server.close()
+
+
+async def recount_limiter(settings: Settings, store: SqlStore, clock: Clock) -> int:
+    """Have the limiter take over what the database counts, where no service runs in this process; return how many of
+    its counts were wrong."""
+    ids = Ids(clock, random.Random(os.urandom(16)))  # noqa: S311 - an id, no secret
+    async with open_limiter(settings, store, clock, WorkerId.generate(ids)) as opened:
+        return await opened.limiter.begin()
