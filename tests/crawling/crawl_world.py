@@ -140,8 +140,9 @@ class CrawlWorld(StoreWorld):
         return GONE if body is None else Answer(AnswerKind.OK, 200, body)
 
     def judged(self, taken: Claim, answer: Answer | None = None) -> JudgedResult:
-        """As the worker judges it, but for the rng in how long an agent rests: an hour, or what it was asked to."""
-        judged = judge(taken, answer or self.truthful(taken.task), self.market, 0.1, self.now)
+        """As the worker judges it, but for the rng in how long an agent rests: an hour, or what it was asked to. The
+        request took no time, since the clock of this world stands still while it runs."""
+        judged = judge(taken, answer or self.truthful(taken.task), self.market, 0.0, self.now)
         asked = judged.wait if judged.verdict.agent is Outcome.TOO_MANY else None
         return replace(judged, rest=max(HOUR, asked or HOUR)) if judged.verdict.agent.is_failure else judged
 
