@@ -166,7 +166,7 @@ def _say_waiting(found: list[Execution]) -> None:
 
 
 async def _deliver_rest(service: Service, running: asyncio.Task[None]) -> None:
-    """What the runs found is told before we go, as far as the receiver takes it; the rest waits for a service."""
+    """Deliver what the runs found before we end, as far as the receiver takes it; the rest waits for a service."""
     delivery = service.deliveries[0]
     if not delivery.has_receiver:
         return
