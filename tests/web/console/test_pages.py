@@ -35,6 +35,8 @@ LISTS = (
     "/quarantine",
     "/removals",
     "/schedules",
+    "/days",
+    "/changes",
     "/audit",
     "/settings",
 )
