@@ -59,7 +59,10 @@ COMMANDS = {
     "schedules": CommandPlace("schedules", "Show when sellers are crawled next; start a run early; retry messages."),
     "executions": CommandPlace("executions", "Look at runs, cancel them, try again what failed in them."),
     "tasks": CommandPlace("tasks", "Look at single tasks, try again those that failed."),
-    "products": CommandPlace("products", "Look at products, their history and their bodies; export, read again."),
+    "products": CommandPlace(
+        "products", "Look at products, their history and their bodies; export, resync, read again."
+    ),
+    "resyncs": CommandPlace("resyncs", "See how far resyncs are; cancel one."),
     "changes": CommandPlace("changes", "See what changed: prices, stock, options, new and gone products."),
     "quarantine": CommandPlace("quarantine", "Look at held changes; release them into the catalogue, or drop them."),
     "removals": CommandPlace("removals", "Look at held removals; confirm or refuse them."),

@@ -14,6 +14,7 @@ import typer
 from sellerwatch.catalog import queries
 from sellerwatch.catalog.product import NAMES, PartName, ProductState
 from sellerwatch.catalog.queries import PRODUCTS, ProductFilter
+from sellerwatch.catalog.resync import ResyncChoice
 from sellerwatch.cli import session
 from sellerwatch.cli.output import out, print_json, print_table, print_view, progress
 from sellerwatch.cli.product_export import open_export, target_of
@@ -27,17 +28,19 @@ from sellerwatch.cli.product_tables import (
 )
 from sellerwatch.cli.session import AsJson, DryRun, say, seller_of
 from sellerwatch.cli.texts import Texts
+from sellerwatch.cli.times import parse_time
 from sellerwatch.kernel.clock import EPOCH
 from sellerwatch.kernel.ids import InvalidItemNo, ItemNo
 from sellerwatch.kernel.paging import Cursor, decode_cursor, encode_cursor
 from sellerwatch.operations.export import export_products
 from sellerwatch.operations.reparse import reparse_products
+from sellerwatch.operations.resyncs import start_resync
 
 if TYPE_CHECKING:
     from sellerwatch.catalog.ports import StoredBody
     from sellerwatch.operations.reparse import ReparseView
 
-app = typer.Typer(no_args_is_help=True, help="Look at products, their history and their bodies; export, read again.")
+app = typer.Typer(no_args_is_help=True, help="Look at products, their history and their bodies; export, resync, read again.")
 
 #: More digits are no item number; fewer would be cut.
 LONGEST_NUMBER = 30
@@ -248,6 +251,39 @@ def reparse(seller: SellerOption = None, dry_run: DryRun = False, as_json: AsJso
         _show_differences(found, text)
     if found.unreadable:
         raise typer.Exit(3)
+
+
+@app.command()
+def resync(
+    seller: SellerOption = None,
+    since: Annotated[
+        str | None, typer.Option("--since", help="Only products with an event delivered since then: a time, or 2d.")
+    ] = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Send the present state of each product again as a PRODUCT_SNAPSHOT event, deleted products included.
+
+    For a receiver that lost its database. A running service writes the snapshots, as fast as the receiver accepts them.
+
+    \b
+    sellerwatch products resync --dry-run
+    sellerwatch products resync --seller seller_12345
+    sellerwatch products resync --since 2026-11-15
+    """
+    with session.command_session() as at:
+        choice = ResyncChoice(seller_of(seller), parse_time(since, at.now))
+        found, text = at.run(start_resync, choice, dry_run=dry_run), at.texts(FAMILY)
+    if as_json:
+        print_view(found)
+        return
+    say(text("resync.dry" if dry_run else "resync.done", n=found.products, deleted=found.deleted), "green")
+    if found.left_out:
+        say(text("resync.left_out", n=found.left_out))
+    if found.held:
+        say(text("resync.held", n=found.held), "yellow")
+    if found.resync_id is not None:
+        say(text("resync.follow", resync=found.resync_id), "dim")
 
 
 def item_number(text: str) -> ItemNo:

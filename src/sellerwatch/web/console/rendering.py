@@ -102,6 +102,7 @@ NAVIGATION = (
     ("products", "/products"),
     ("changes", "/changes"),
     ("outbox", "/outbox"),
+    ("resyncs", "/resyncs"),
     ("agents", "/agents"),
     ("quarantine", "/quarantine"),
     ("removals", "/removals"),
