@@ -37,7 +37,9 @@ SNAPSHOTS = "SELECT COUNT(*) FROM product_outbox WHERE event_type = 'PRODUCT_SNA
 GONE = "SELECT COUNT(*) FROM products WHERE deleted_at IS NOT NULL"
 LEFT = "SELECT COUNT(*) FROM resyncs WHERE status = 'RUNNING'"
 #: Twice or more, or a version that is not that of the product.
-DOUBLED = "SELECT COUNT(*) FROM (SELECT 1 FROM product_outbox GROUP BY product_id, version HAVING COUNT(*) > 1) AS twice"
+DOUBLED = (
+    "SELECT COUNT(*) FROM (SELECT 1 FROM product_outbox GROUP BY product_id, version HAVING COUNT(*) > 1) AS twice"
+)
 BEHIND = """SELECT COUNT(*) FROM products p WHERE p.version <> (
     SELECT COUNT(*) FROM product_outbox o WHERE o.product_id = p.product_id)"""
 
@@ -112,6 +114,10 @@ def check_history(database: Path, simulator: SimulatorProcess) -> None:
     assert all(seen == list(range(seen[0], seen[0] + len(seen))) for seen in versions.values())
 
 
+def report(sentence: str) -> None:
+    sys.stdout.write(f"{sentence}\n")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--products", type=int, default=20_000)
@@ -125,8 +131,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         total, killed_at, seconds = killed_resync(
             folder, database, (0.2, 0.5, 0.8), sellers=options.sellers, products=options.products // options.sellers
         )
-        print(f"{total} snapshots in {seconds:.0f} s, restarts included; killed at {killed_at}")
-    print("the receiver's catalogue is the marketplace's; each version once and in order")
+        report(f"{total} snapshots in {seconds:.0f} s, restarts included; killed at {killed_at}")
+    report("the receiver's catalogue is the marketplace's; each version once and in order")
     return 0
 
 

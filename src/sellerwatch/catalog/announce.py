@@ -222,7 +222,7 @@ class Announcer:
         execution_id: ExecutionId | None,
         whole: bytes = b"",
     ) -> None:
-        """Add the state to the history if it differs from the one found before; of all other events than changes always."""
+        """Add the state to the history if it differs from the one found before; for all events but UPDATED always."""
         if found or event is not ProductEvent.UPDATED:
             self.product_batch.history.append(
                 HistoryEntry(

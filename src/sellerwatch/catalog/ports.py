@@ -106,8 +106,12 @@ class ProductQueries(Protocol):
         cursor: Cursor | None,
         limit: int,
         search: str | None = None,
+        updated: tuple[datetime, datetime] | None = None,
     ) -> Page[Product]:
-        """Return the next products behind a cursor, first seen first. `search` is a part of the name in any case."""
+        """Return the next products behind a cursor, first seen first. `search` is a part of the name in any case.
+
+        `updated`: those that changed from the first of these times until the second, the one that changed first
+        first."""
 
     def count(self, seller_id: SellerId | None = None, state: ProductState | None = None) -> int: ...
 
@@ -252,8 +256,8 @@ class Removals(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ResyncCounts:
-    """The products of a choice: those that a resync is about, the deleted ones of them, those left out because they have
-    had no event yet, and the row of the last one."""
+    """The products of a choice: those that a resync is about, the deleted ones of them, those left out because they
+    never had an event, and the row of the last one."""
 
     products: int
     deleted: int

@@ -29,7 +29,7 @@ from sellerwatch.cli.product_tables import (
 from sellerwatch.cli.session import AsJson, DryRun, say, seller_of
 from sellerwatch.cli.texts import Texts
 from sellerwatch.cli.times import parse_time
-from sellerwatch.kernel.clock import EPOCH
+from sellerwatch.kernel.clock import EPOCH, stamp
 from sellerwatch.kernel.ids import InvalidItemNo, ItemNo
 from sellerwatch.kernel.paging import Cursor, decode_cursor, encode_cursor
 from sellerwatch.operations.export import export_products
@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from sellerwatch.catalog.ports import StoredBody
     from sellerwatch.operations.reparse import ReparseView
 
-app = typer.Typer(no_args_is_help=True, help="Look at products, their history and their bodies; export, resync, read again.")
+app = typer.Typer(
+    no_args_is_help=True, help="Look at products, their history and their bodies; export, resync, read again."
+)
 
 #: More digits are no item number; fewer would be cut.
 LONGEST_NUMBER = 30
@@ -64,6 +66,9 @@ def list_(
         ProductState | None, typer.Option("--state", case_sensitive=False, help="Only those in this state.")
     ] = None,
     search: Annotated[str | None, typer.Option("--search", help="Only those with this in their name.")] = None,
+    updated_since: Annotated[
+        str | None, typer.Option("--updated-since", help="Only those that changed since then: a time, or 2h.")
+    ] = None,
     after: Annotated[
         str | None, typer.Option("--after", metavar="CURSOR", help="`nextCursor` or `next` of the page before.")
     ] = None,
@@ -72,17 +77,21 @@ def list_(
 ) -> None:
     """List products in the order they were found, page by page.
 
+    With --updated-since in the order of their changes, deleted ones included; with --json each with its productData.
+
     \b
     sellerwatch products list --seller seller_12345
     sellerwatch products list --search 코트
     sellerwatch products list --state DELETED --after 4711 --limit 100 --json
+    sellerwatch products list --updated-since 2h --json
     """
-    chosen = ProductFilter(seller_of(seller), state, None if search is None else session.text(search))
     with session.command_session() as at:
+        since = parse_time(updated_since, at.now)
+        chosen = ProductFilter(seller_of(seller), state, None if search is None else session.text(search), since)
         page = at.ask(queries.list_products, chosen, _cursor(after), limit)
         text, now = at.texts(FAMILY), at.now
-    end = decode_cursor(PRODUCTS, page.next)
-    row = None if end is None else end.row
+    end = decode_cursor(PRODUCTS, page.next) if since is None else None
+    row = page.next if end is None else end.row
     if as_json:
         print_view(page, limit=limit, nextCursor=row)
         return
@@ -107,6 +116,7 @@ def list_(
         given = f" --seller {shlex.quote(chosen.seller_id)}" if chosen.seller_id else ""
         given += f" --state {state}" if state else ""
         given += f" --search {shlex.quote(search)}" if search else ""
+        given += f" --updated-since {stamp(since)}" if since else ""
         command = f"sellerwatch products list{given} --limit {limit} --after {row}"
         say(text("more", command=command), "dim")
 

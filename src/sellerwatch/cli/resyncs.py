@@ -102,4 +102,7 @@ def cancel(resync: ResyncArgument, dry_run: DryRun = False, as_json: AsJson = Fa
     if as_json:
         print_view(found)
         return
-    say(Texts(FAMILY)("resyncs.cancel_dry" if dry_run else "resyncs.cancelled", n=found.written, of=found.total), "green")
+    say(
+        Texts(FAMILY)("resyncs.cancel_dry" if dry_run else "resyncs.cancelled", n=found.written, of=found.total),
+        "green",
+    )

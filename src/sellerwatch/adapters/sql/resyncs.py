@@ -40,6 +40,7 @@ SAVE = RESYNC.update("resync_id", without="seller_id since total last_row reques
 _SINCE = """ AND EXISTS (
     SELECT 1 FROM product_outbox o WHERE o.product_id = p.product_id AND o.sent_at >= :since)"""
 
+# In the order of the rows, whose index alone is of use: a step begins where the last one ended.
 PRODUCTS = """
 SELECT p.id, p.item_no FROM products p
 WHERE {of_seller}p.id > :after_row AND p.id <= :last_row AND p.version > 0{since} ORDER BY p.id LIMIT :limit
@@ -92,7 +93,7 @@ class SqlResyncs(Repository):
         return ResyncCounts(*map(int, row))
 
     def products(self, resync: Resync, limit: int) -> Sequence[tuple[int, ItemNo]]:
-        of_one = "p.seller_id = :seller_id AND " if resync.seller_id else ""
+        of_one = "+p.seller_id = :seller_id AND " if resync.seller_id else ""
         given = {"after_row": resync.after_row, "last_row": resync.last_row, "limit": limit}
         rows = self._db.rows(_of(PRODUCTS, resync.choice, of_one), _given(resync.choice) | given)
         return [(row[0], ItemNo(row[1])) for row in rows]

@@ -33,6 +33,9 @@ from sellerwatch.web.api.view_route import ViewRoute
 router = APIRouter(prefix="/products", tags=["products"], route_class=ViewRoute)
 
 PartPath = Annotated[PartName, Path(alias="part", examples=["detail"])]
+UpdatedSince = Annotated[
+    datetime | None, Query(alias="updatedSince", description="Changed then or later; UTC unless it says otherwise.")
+]
 BodyNumber = Annotated[int, Query(alias="number", ge=1, le=MOST_BODIES, description="1 is the newest body.")]
 
 
@@ -42,11 +45,17 @@ async def list_products(
     seller_id: SellerFilter = None,
     state: Annotated[ProductState | None, Query()] = None,
     search: Annotated[str | None, Query(min_length=1, max_length=100, description="A part of the name.")] = None,
+    updated_since: UpdatedSince = None,
     cursor: CursorParameter = None,
     size: PageSize = 20,
 ) -> CursorPageView[ProductView]:
-    """List products in the order they were first seen. A page may be short and not the last: only `next: null` is."""
-    chosen = ProductFilter(seller_of(seller_id), state, search)
+    """List products in the order they were first seen. A page may be short and not the last: only `next: null` is.
+
+    With `updatedSince`: those that changed since then, in the order of their changes, deleted ones included, each with
+    the productData of its last event. A product that changes while pages are read comes again. Changes of the last 30 s
+    come later.
+    """
+    chosen = ProductFilter(seller_of(seller_id), state, search, utc(updated_since))
     return await session.ask(queries.list_products, chosen, cursor, size)
 
 
@@ -63,7 +72,10 @@ class ResyncBody(RequestModel):
 
     seller_id: StrictStr | None = Field(None, max_length=100, examples=["seller_12345"])
     since: datetime | None = Field(
-        None, strict=False, description="Only products with an event delivered since then.", examples=["2026-11-15T06:00:00Z"]
+        None,
+        strict=False,
+        description="Only products with an event delivered since then.",
+        examples=["2026-11-15T06:00:00Z"],
     )
 
 
@@ -75,8 +87,7 @@ async def resync_products(
 
     They are written as fast as the receiver accepts them: `GET /api/v1/resyncs/{resyncId}` says how far it is.
     """
-    asked = body or ResyncBody()
-    choice = ResyncChoice(seller_of(asked.seller_id), utc(asked.since))
+    choice = ResyncChoice() if body is None else ResyncChoice(seller_of(body.seller_id), utc(body.since))
     return await session.run(start_resync, choice, dry_run=dry_run)
 
 

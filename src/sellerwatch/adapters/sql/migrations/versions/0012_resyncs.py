@@ -11,7 +11,7 @@ revision = "0012"
 down_revision = "0010"
 
 PRODUCTS = "products"
-UPDATED, UPDATED_OF_SELLER = f"{PRODUCTS}__idx_updated_at", f"{PRODUCTS}__idx_seller_id_updated_at"
+UPDATED = f"{PRODUCTS}__idx_updated_at"
 
 
 def upgrade() -> None:
@@ -39,10 +39,8 @@ def upgrade() -> None:
         Index("resyncs__idx_status", "status"),
     )
     create_index(PRODUCTS, UPDATED, "updated_at")
-    create_index(PRODUCTS, UPDATED_OF_SELLER, "seller_id", "updated_at")
 
 
 def downgrade() -> None:
-    drop_index(PRODUCTS, UPDATED_OF_SELLER)
     drop_index(PRODUCTS, UPDATED)
     drop_tables("resyncs")
