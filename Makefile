@@ -51,6 +51,7 @@ docs: setup ## Write the generated pages anew
 	@$(PY) scripts/make_lifecycles.py
 	@$(PY) scripts/make_settings.py
 	@$(PY) scripts/make_errors.py
+	@$(PY) scripts/make_events.py
 	@$(PY) scripts/make_user_agents.py
 
 pictures: servers ## The README's pictures anew, from the demo at work

@@ -32,6 +32,7 @@ GATES = {
     "lifecycles": ["python", "scripts/make_lifecycles.py", "--check"],
     "settings": ["python", "scripts/make_settings.py", "--check"],
     "errors": ["python", "scripts/make_errors.py", "--check"],
+    "events": ["python", "scripts/make_events.py", "--check"],
     "user agents": ["python", "scripts/make_user_agents.py", "--check"],
     "locks": ["python", "scripts/check_locks.py"],
 }

@@ -34,7 +34,10 @@ def configure(level: str = "info", form: Literal["console", "json"] | None = Non
     renderer: Processor = (
         structlog.processors.JSONRenderer(ensure_ascii=False, default=str)
         if form == "json"
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        # The default traceback prints local variables: passwords among them.
+        else structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+        )
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(

@@ -126,9 +126,9 @@ def test_recovery_asks_for_no_health_only_for_time(health: int) -> None:
 def test_a_second_suspension_can_only_lengthen_the_rest() -> None:
     agent = an_agent().suspend(NOW, 3 * HOUR, "a test")
     again = agent.suspend(NOW + MINUTE, HOUR, "a test")
-    assert (again.suspended_at, again.suspended_until) == (NOW, NOW + 3 * HOUR)
+    assert (again.suspended_at, again.suspended_until) == (NOW + MINUTE, NOW + 3 * HOUR)
     longer = again.suspend(NOW + MINUTE, 24 * HOUR, "a test")
-    assert (longer.suspended_at, longer.suspended_until) == (NOW, NOW + MINUTE + 24 * HOUR)
+    assert (longer.suspended_at, longer.suspended_until) == (NOW + MINUTE, NOW + MINUTE + 24 * HOUR)
 
 
 @pytest.mark.parametrize("outcome", [o for o in Outcome if o is not Outcome.TOO_MANY])
@@ -141,7 +141,7 @@ def test_a_late_end_of_a_request_sent_before_the_rest_began_does_not_lengthen_it
 
 def test_a_429_lengthens_the_rest_of_an_agent_that_rests_already() -> None:
     late = an_agent().suspend(NOW, HOUR, "a test").use(Outcome.TOO_MANY, NOW + MINUTE, REST)
-    assert (late.suspended_at, late.suspended_until) == (NOW, NOW + MINUTE + HOUR)
+    assert (late.suspended_at, late.suspended_until) == (NOW + MINUTE, NOW + MINUTE + HOUR)
 
 
 def test_a_blocked_agent_stays_blocked_whatever_still_comes_in() -> None:
@@ -239,3 +239,13 @@ def test_a_suspension_for_another_reason_outlasts_what_is_given_back() -> None:
     agent = an_agent().use(Outcome.SERVER_ERROR, NOW, REST).use(Outcome.TOO_MANY, NOW + MINUTE, REST)
     forgiven = agent.forgive(Outcome.SERVER_ERROR, NOW, LATER)
     assert (forgiven.status, forgiven.health_score, forgiven.failure_count) == (SUSPENDED, 80, 1)
+
+
+@pytest.mark.parametrize("again", ["a 429", "an operator"])
+def test_who_was_suspended_a_second_time_stays_suspended_when_the_first_cause_is_given_back(again: str) -> None:
+    agent = an_agent(health_score=35).use(Outcome.SERVER_ERROR, NOW, REST)
+    later = NOW + MINUTE
+    agent = agent.use(Outcome.TOO_MANY, later, REST) if again == "a 429" else agent.suspend(later, REST, "checked")
+    forgiven = agent.forgive(Outcome.SERVER_ERROR, NOW, LATER)
+    assert (forgiven.status, forgiven.suspended_until, forgiven.reason) == (SUSPENDED, later + REST, agent.reason)
+    assert forgiven.failure_count == agent.failure_count - 1

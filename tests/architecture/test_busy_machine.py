@@ -108,6 +108,7 @@ WAITS: dict[str, tuple[int, str]] = {
     "faults/fleet.py": (4, "eight processes are harmed at random moments"),
     "journeys/test_at_scale.py": (1, "a frozen Redis stays frozen for longer than a request may take"),
     "simulator/test_simulator_http.py": (1, "a client that does not read for a while"),
+    "web/test_connections.py": (11, "these sleeps run on a virtual loop: they cost nothing"),
     "kernel/test_virtual_time.py": (6, "these sleeps run on a virtual loop: they cost nothing"),
 }
 

@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from sellerwatch.adapters.permit_marker import PermitMarkerFile
 from sellerwatch.adapters.sealing import AesGcmSealer
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.agents.circuit import Circuit
+from sellerwatch.agents.circuit import Circuit, CircuitEvent, events_of
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.pool import Grant
 from sellerwatch.agents.ports import UsageEntry
@@ -58,11 +58,12 @@ def give_token(office: CliWorld, row: int, now: datetime, key: tuple[str, bytes]
 
 
 def open_circuit(tx: Transaction, row: int, now: datetime) -> None:
-    before = tx.circuits.get_rows([row])
-    opened: Circuit = before[row]
+    opened: Circuit = tx.circuits.get_rows([row])[row]
+    events: list[tuple[int, CircuitEvent]] = []
     for _ in range(opened.threshold):
-        opened = opened.failed(now)
-    tx.circuits.save(before, {row: opened}, now)
+        was, opened = opened, opened.failed(now)
+        events += ((row, event) for event in events_of(was, opened, now, "TOO_MANY", 429))
+    tx.circuits.save({row: opened}, events)
 
 
 def lend(tx: Transaction, row: int, number: int, at: Moment) -> None:
@@ -77,7 +78,7 @@ def lend(tx: Transaction, row: int, number: int, at: Moment) -> None:
 def block_all(office: CliWorld, now: datetime, first: int = 1) -> None:
     def work(tx: Transaction) -> None:
         everyone = tx.agents.get_rows(range(first, 101))
-        tx.agents.save({row: agent.block(now, "no token in 3 tries") for row, agent in everyone.items()})
+        tx.agents.save({row: agent.block(now, "NO_TOKEN") for row, agent in everyone.items()})
 
     office.do(work)
 
@@ -112,8 +113,8 @@ def test_the_list_is_narrowed_by_state(office: CliWorld, now: datetime) -> None:
     block_all(office, now, first=99)
     listed = office.json("agents", "list", "--status", "blocked")["content"]
     assert [(a["number"], a["why"], a["backAt"]) for a in listed] == [
-        (99, "no token in 3 tries", None),
-        (100, "no token in 3 tries", None),
+        (99, "the marketplace gave it no token three times in a row", None),
+        (100, "the marketplace gave it no token three times in a row", None),
     ]
     assert "when unblocked" in office.said("agents", "list", "--status", "BLOCKED")
 
@@ -123,9 +124,9 @@ def test_the_list_says_why_an_agent_rests_and_when_it_is_back(office: CliWorld, 
         lend(tx, 1, 80, moment(SystemClock()))
         open_circuit(tx, 2, now)
         agent = tx.agents.get_rows([3])[3]
-        tx.agents.save({3: agent.suspend(now, 2 * HOUR, "429: too many requests")})
+        tx.agents.save({3: agent.suspend(now, 2 * HOUR, "TOO_MANY_REQUESTS")})
         agent = tx.agents.get_rows([4])[4]
-        tx.agents.save({4: agent.suspend(now - HOUR, timedelta(minutes=1), "429: too many requests")})
+        tx.agents.save({4: agent.suspend(now - HOUR, timedelta(minutes=1), "TOO_MANY_REQUESTS")})
 
     office.do(prepare)
     give_token(office, 5, now - timedelta(seconds=5))
@@ -149,10 +150,26 @@ def test_the_list_says_why_an_agent_rests_and_when_it_is_back(office: CliWorld, 
 def test_show_says_what_an_agent_did_in_the_last_hour_and_what_became_of_it(office: CliWorld, now: datetime) -> None:
     def prepare(tx: Transaction) -> None:
         tx.usage_log.add(
-            [UsageEntry(7, None, 200, 100, succeeded=True, too_many=False, at=now - timedelta(minutes=5))] * 3
+            [
+                UsageEntry(
+                    7,
+                    None,
+                    200,
+                    100,
+                    succeeded=True,
+                    rate_limited=False,
+                    too_many=False,
+                    sent_at=now - timedelta(minutes=5),
+                )
+            ]
+            * 3
         )
-        tx.usage_log.add([UsageEntry(7, None, 429, 300, succeeded=False, too_many=True, at=now)])
-        tx.usage_log.add([UsageEntry(7, None, 200, 100, succeeded=True, too_many=False, at=now - 2 * HOUR)])
+        tx.usage_log.add(
+            [UsageEntry(7, None, 429, 300, succeeded=False, rate_limited=True, too_many=True, sent_at=now)]
+        )
+        tx.usage_log.add(
+            [UsageEntry(7, None, 200, 100, succeeded=True, rate_limited=False, too_many=False, sent_at=now - 2 * HOUR)]
+        )
         open_circuit(tx, 7, now)
 
     office.do(prepare)
@@ -161,7 +178,7 @@ def test_show_says_what_an_agent_did_in_the_last_hour_and_what_became_of_it(offi
     assert shown["lastHour"] == {"requests": 4, "succeeded": 3, "tooMany": 1, "averageMs": 150}
     assert (shown["number"], shown["status"], shown["why"]) == (7, "SUSPENDED", "checking [it]")
     assert shown["backAt"] == shown["suspendedUntil"]
-    assert [event["eventType"] for event in shown["circuitEvents"]] == ["STATE_CHANGE", "FAILURE"]
+    assert [event["eventType"] for event in shown["circuitEvents"]] == ["STATE_CHANGE", *["FAILURE"] * 3]
     assert [entry["action"] for entry in shown["audit"]] == ["agent.suspend"]
     said = office.said("agents", "show", "#7")
     for part in ("4 requests, 3 succeeded, 1 answered 429, 150 ms each", "checking [it]", "in 2 h", "agent.suspend"):
@@ -175,8 +192,10 @@ def test_the_status_of_the_pool_has_the_agreed_names(office: CliWorld, now: date
         agents = tx.agents.get_rows([2, 3])
         tx.agents.save({2: agents[2].suspend(now, HOUR, "quiet"), 3: agents[3].block(now, "out")})
         open_circuit(tx, 4, now)
-        tx.usage_log.add([UsageEntry(5, None, 429, 9, succeeded=False, too_many=True, at=now)] * 2)
-        tx.usage_log.add([UsageEntry(6, None, 429, 9, succeeded=False, too_many=True, at=now)])
+        tx.usage_log.add(
+            [UsageEntry(5, None, 429, 9, succeeded=False, rate_limited=True, too_many=True, sent_at=now)] * 2
+        )
+        tx.usage_log.add([UsageEntry(6, None, 429, 9, succeeded=False, rate_limited=True, too_many=True, sent_at=now)])
 
     office.do(prepare)
     give_token(office, 1, now)

@@ -225,7 +225,7 @@ async def test_an_endpoint_that_is_back_shows_no_cause(store: SqlStore) -> None:
 
 def test_the_notice_says_who_did_what() -> None:
     notice = pause_notice(None, ME, is_pause=True)
-    assert (notice.kind, notice.text) == ("marketplace.paused", f"Requests to the marketplace were paused by {ME}.")
+    assert (notice.kind, notice.text()) == ("marketplace.paused", f"{ME} paused all requests to the marketplace.")
     of_one = pause_notice(ONE, ME, is_pause=False)
     assert (of_one.kind, of_one.subject) == ("marketplace.resumed", ONE)
-    assert of_one.text == f"Requests for the seller {ONE} were resumed by {ME}."
+    assert of_one.text() == f"{ME} resumed the requests for seller {ONE}."

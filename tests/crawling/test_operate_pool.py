@@ -22,7 +22,7 @@ from sellerwatch.agents.agent import AgentExists, AgentNotFound, AgentStatus, In
 from sellerwatch.agents.agent_name import AgentName, InvalidAgentName
 from sellerwatch.agents.agent_status import AgentDetails, UnavailableCause, next_free_at, tokens_by_age
 from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.agents.circuit import Circuit
+from sellerwatch.agents.circuit import Circuit, CircuitEvent, events_of
 from sellerwatch.agents.commands import AddedAgentView, ChangedAgentsView, NotOverridden, RekeyedView, RemovedLately
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.pool import Grant
@@ -77,11 +77,12 @@ def give_token(tx: Transaction, row: int, sealer: AesGcmSealer, text: str = TOKE
 
 
 def open_circuit(tx: Transaction, row: int) -> None:
-    before = tx.circuits.get_rows([row])
-    opened: Circuit = before[row]
+    opened: Circuit = tx.circuits.get_rows([row])[row]
+    events: list[tuple[int, CircuitEvent]] = []
     for _ in range(opened.threshold):
-        opened = opened.failed(NOW)
-    tx.circuits.save(before, {row: opened}, NOW)
+        was, opened = opened, opened.failed(NOW)
+        events += ((row, event) for event in events_of(was, opened, NOW, "TOO_MANY", 429))
+    tx.circuits.save({row: opened}, events)
 
 
 def lend(tx: Transaction, row: int, number: int, moment: Moment) -> list[Permit]:
@@ -225,6 +226,8 @@ async def test_unblocking_closes_the_circuit_and_keeps_both_in_the_history(inlin
     assert [(e.event_type, e.to_state) for e in events] == [
         ("STATE_CHANGE", "CLOSED"),
         ("STATE_CHANGE", "OPEN"),
+        ("FAILURE", None),
+        ("FAILURE", None),
         ("FAILURE", None),
     ]
     (entry, _) = await inline_store.read(lambda tx: tx.audit.newest(limit=2))
@@ -448,8 +451,15 @@ async def test_429s_of_the_last_hour_are_counted_per_agent_by_the_index_alone(
 ) -> None:
     def log(tx: Transaction) -> None:
         times = [NOW - 2 * HOUR, NOW - MINUTE, NOW - SECOND]
-        tx.usage_log.add([UsageEntry(1, None, 429, 10, succeeded=False, too_many=True, at=time) for time in times])
-        tx.usage_log.add([UsageEntry(2, None, 200, 10, succeeded=True, too_many=False, at=NOW)])
+        tx.usage_log.add(
+            [
+                UsageEntry(1, None, 429, 10, succeeded=False, rate_limited=True, too_many=True, sent_at=time)
+                for time in times
+            ]
+        )
+        tx.usage_log.add(
+            [UsageEntry(2, None, 200, 10, succeeded=True, rate_limited=False, too_many=False, sent_at=NOW)]
+        )
 
     await inline_store.transact(log)
     seen = await inline_store.read(lambda tx: tx.pool_report.standings(at(), LIMITS))

@@ -227,7 +227,7 @@ async def test_an_outage_gives_agents_back_their_health_their_freedom_and_their_
     def make_ill(tx: Transaction) -> None:
         tx.agents.save({1: ill})
         circuits = tx.circuits.get_rows([1])
-        tx.circuits.save(circuits, {1: replace(circuits[1], failure_count=2)}, practice.now)
+        tx.circuits.save({1: replace(circuits[1], failure_count=2)}, [])
 
     await practice.store.transact(make_ill)
     for row in (1, 2):

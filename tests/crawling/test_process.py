@@ -380,7 +380,7 @@ async def test_a_429_puts_the_task_back_at_no_cost_and_another_agent_takes_it(pr
     assert replace(absorbed, notices=()) == Absorbed(0, 0, 1, 0, 0)
     [notice] = absorbed.notices
     assert (notice.kind, notice.subject) == ("agent.suspended", page.candidate.user_agent_id)
-    assert notice.text.endswith(": 429: too many requests."), "and it says until when and why"
+    assert notice.text().endswith(": 429: too many requests."), "and it says until when and why"
     task = await practice.task(page.task.task_id)
     assert (task.status, task.retry_count, task.lost_leases, task.requests_made) == (WAITING, 0, 0, 0)
     [again] = await practice.claim()
@@ -436,7 +436,7 @@ async def test_endings_of_one_agent_in_a_group_are_folded(inline_store: SqlStore
     await practice.absorb([practice.judged(each, answer) for each, answer in zip(taken, answers, strict=True)])
     agent = await practice.agent(1)
     assert (agent.usage_count, agent.success_count, agent.failure_count, agent.requests_per_day) == (6, 3, 2, 6)
-    assert agent.health_score == 80
+    assert agent.health_score == 90, "each success heals only what the failures before it cost"
 
 
 async def test_every_request_stands_in_the_usage_log(practice: CrawlWorld) -> None:

@@ -32,7 +32,7 @@ class AgentMachine(RuleBasedStateMachine):
         self.agent = an_agent()
         self.now = NOW
         self.charged: list[tuple[Outcome, datetime]] = []
-        self.was_freed_early = False
+        self.last_suspension: datetime | None = None
 
     @rule(minutes=st.integers(0, 90))
     def time_passes(self, minutes: int) -> None:
@@ -52,6 +52,8 @@ class AgentMachine(RuleBasedStateMachine):
             assert after.status == spec.AGENT[before.status, verb]
             if verb in ("recover", "unblock"):
                 assert after.health_score == 70
+            if verb == "suspend":
+                self.last_suspension = self.now
             self.agent = after
 
     @rule(outcome=st.sampled_from(Outcome), uses=st.sampled_from([1, 1, 1, 2, 10]))
@@ -73,6 +75,8 @@ class AgentMachine(RuleBasedStateMachine):
             assert after.status is (SUSPENDED if after.health_score < 30 else AVAILABLE)
         else:
             assert after.suspended_until == before.suspended_until, "a late failure lengthened the rest"
+        if after.status is SUSPENDED and (before.status is AVAILABLE or outcome is Outcome.TOO_MANY):
+            self.last_suspension = self.now
         self.agent = after
         if outcome.is_failure and uses == 1:
             self.charged.append((outcome, self.now))
@@ -84,9 +88,9 @@ class AgentMachine(RuleBasedStateMachine):
         outcome, at = self.charged.pop(pick % len(self.charged))
         self.agent = before.forgive(outcome, at, self.now)
         assert self.agent.health_score == min(100, before.health_score - COST[outcome])
-        is_freed = before.status is SUSPENDED and before.suspended_at == at
+        was_its_fault = before.status is SUSPENDED and self.last_suspension == at
+        is_freed = was_its_fault and self.agent.health_score >= 30
         assert self.agent.status is (AVAILABLE if is_freed else before.status)
-        self.was_freed_early |= is_freed
 
     @rule(refused=st.booleans())
     def a_token_is_asked_for(self, refused: bool) -> None:
@@ -113,8 +117,7 @@ class AgentMachine(RuleBasedStateMachine):
 
     @invariant()
     def an_available_agent_is_not_ill(self) -> None:
-        """Unless it was freed because its suspension was the marketplace's fault: other failures may still count."""
-        assert self.agent.status is not AVAILABLE or self.agent.health_score >= 30 or self.was_freed_early
+        assert self.agent.status is not AVAILABLE or self.agent.health_score >= 30
 
     @invariant()
     def a_suspended_agent_recovers_by_time_alone(self) -> None:

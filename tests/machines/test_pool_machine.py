@@ -72,15 +72,6 @@ def pool_machine(template: Path) -> type[RuleBasedStateMachine]:
         def work_is_claimed(self, which: int, wanted: int) -> None:
             self.world.claim(self.process(which), wanted)
 
-        @rule(which=WHICH, wanted=st.integers(1, 6), kept=st.integers(0, 6))
-        def work_is_claimed_and_part_of_it_given_back(self, which: int, wanted: int, kept: int) -> None:
-            process = self.process(which)
-            found = self.world.claims(process, wanted)
-            back = [taken.permit for taken in found.taken[kept:]]
-            self.world.transact(lambda tx: tx.permits.give_back(back))
-            self.world.transact(lambda tx: tx.permits.give_back(back))
-            self.world.depart(process, found.taken[:kept])
-
         @precondition(lambda self: any(process.in_flight for process in self.processes))
         @rule(which=WHICH, kind=st.sampled_from(sorted(ANSWERS)), late=st.booleans())
         def an_answer_comes(self, which: int, kind: str, late: bool) -> None:

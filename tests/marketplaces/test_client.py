@@ -10,7 +10,7 @@ from email.utils import format_datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.builders import DAY, NOW, a_token, agent_id
+from tests.builders import DAY, NOW, SECOND, a_token, agent_id
 
 from sellerwatch.agents.answers import AnswerKind, Identity
 from sellerwatch.agents.token import InvalidToken
@@ -176,8 +176,15 @@ async def test_a_429_says_how_long_it_asked_us_to_wait(header: str | None, wait:
     assert (answer.kind, answer.wait) == (AnswerKind.TOO_MANY, wait)
 
 
+async def test_a_503_with_a_retry_after_is_a_rate_limit_and_one_without_is_none() -> None:
+    asked = await a_client(Wire(Reply(503, (("retry-after", "120"),), b""))).fetch("/", an_identity(), NOW)
+    assert (asked.kind, asked.wait, asked.is_rate_limited) == (AnswerKind.SERVER_ERROR, 120 * SECOND, True)
+    silent = await a_client(Wire(Reply(503, (), b""))).fetch("/", an_identity(), NOW)
+    assert (silent.wait, silent.is_rate_limited) == (None, False)
+
+
 async def test_a_retry_after_of_any_other_answer_is_not_taken_for_a_wait() -> None:
-    wire = Wire(Reply(503, (("retry-after", "120"),), b""))
+    wire = Wire(Reply(500, (("retry-after", "120"),), b""))
     assert (await a_client(wire).fetch("/", an_identity(), NOW)).wait is None
 
 

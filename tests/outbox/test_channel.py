@@ -164,7 +164,7 @@ def test_people_hear_when_a_receiver_goes_down_and_when_it_is_back_and_not_in_be
     down = opened()
     (notice,) = down.notices(replace(FLOWING, failures=2))
     assert (notice.kind, notice.subject) == ("receiver.down", "product")
-    assert "product server takes nothing any more (no answer within 5 s)" in notice.text
+    assert "product server accepts no events (no answer within 5 s)" in notice.text()
     half = down.send((outbox_id(1),), RULES, NOW)
     assert half.notices(down) == ()
     again, _ = fail(half, 1)

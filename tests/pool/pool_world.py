@@ -58,6 +58,8 @@ ANSWERS: dict[str, Answer] = {
     "429": answer_of(AnswerKind.TOO_MANY, 429),
     "429 for 10 minutes": answer_of(AnswerKind.TOO_MANY, 429, timedelta(minutes=10)),
     "500": answer_of(AnswerKind.SERVER_ERROR, 500),
+    "503": answer_of(AnswerKind.SERVER_ERROR, 503),
+    "503 for a minute": answer_of(AnswerKind.SERVER_ERROR, 503, timedelta(minutes=1)),
     "dropped": answer_of(AnswerKind.DROPPED, None),
     "401": answer_of(AnswerKind.UNAUTHORISED, 401),
     "404": answer_of(AnswerKind.GONE, 404),
@@ -234,10 +236,26 @@ class PoolWorld:
         forgiven: Sequence[tuple[int, Outcome]] = (),
     ) -> None:
         """The marketplace answered; what it has to say about the agents is written."""
+        given = [(request, answer) for request in requests]
+        self.answer_in_order(process, given, arrived_us=arrived_us, forgiven=forgiven, seconds_between=0)
+
+    def answer_in_order(
+        self,
+        process: Process,
+        given: Sequence[tuple[Request, Answer]],
+        *,
+        arrived_us: int | None = None,
+        forgiven: Sequence[tuple[int, Outcome]] = (),
+        seconds_between: float = 0.001,
+    ) -> None:
+        """The same, of answers that came one after the other and are written in one transaction, in any order."""
+        endings = []
+        for number, (request, answer) in enumerate(given):
+            self.computer.passes(seconds_between if number else 0)
+            ending = judge(request.claim, answer, self.market, 0.1, self.computer.wall)
+            endings.append(replace(ending, rest=max(REST, answer.wait or REST)))
         at = self.computer.moment()
-        endings = [judge(request.claim, answer, self.market, 0.1, at.now) for request in requests]
-        rest = max(REST, answer.wait or REST)
-        charges = [replace(ending, rest=rest).request_outcome for ending in endings]
+        charges = [ending.request_outcome for ending in reversed(endings)]
         given_back = tuple(EndpointFailure(row, "", None, outcome, at.now, permit=0) for row, outcome in forgiven)
 
         def work(tx: Transaction) -> tuple[Notice, ...]:
@@ -246,7 +264,7 @@ class PoolWorld:
             return record_outcomes(tx, charges, seen, process.worker_id, self.breaker, at)
 
         self.notices += self.transact(work)
-        for request in requests:
+        for request, _ in given:
             process.in_flight.remove(request)
             request.arrived_us = max(arrived_us or request.left_us, request.left_us)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from tests.builders import HOUR, MINUTE
-from tests.pool.pool_world import ANSWERS, EMPTY_PAGE, REST, Computer, PoolWorld, Process, small_pool
+from tests.pool.pool_world import ANSWERS, EMPTY_PAGE, REST, Computer, PoolWorld, Process, Request, small_pool
 
 from sellerwatch.adapters.sql.circuits import POOL
 from sellerwatch.agents.agent import AgentStatus, Outcome
@@ -99,6 +100,120 @@ def test_an_agent_that_always_fails_is_asked_once_in_ten_minutes_and_rests_in_th
     assert {world.agents()[row].health_score for row in (2, 3)} == {100}
 
 
+def in_flight_of(world: PoolWorld, process: Process, row: int, number: int) -> list[Request]:
+    """So many requests of one agent under way at once; those of the others are answered."""
+    while len(mine := [request for request in process.in_flight if request.row == row]) < number:
+        world.computer.passes(1)
+        world.claim(process)
+        world.answer(process, [request for request in process.in_flight if request.row != row])
+    return mine
+
+
+@pytest.mark.parametrize("at_once", [False, True], ids=["one by one", "in one transaction"])
+@pytest.mark.parametrize(
+    ("kinds", "state"),
+    [("FSFSF", CLOSED), ("FFSFF", CLOSED), ("SSFFF", OPEN), ("FSFFF", OPEN), ("FFFSS", OPEN), ("FFNFS", CLOSED)],
+)
+def test_three_in_a_row_are_counted_by_the_order_of_answers_however_many_are_in_flight(
+    world: PoolWorld, process: Process, kinds: str, state: CircuitState, at_once: bool
+) -> None:
+    """All were lent while the circuit was closed and had counted nothing: what it was then says nothing of the answers
+    since. N: an answer that cannot be read, which the agent cannot help: the marketplace answered it."""
+    requests = in_flight_of(world, process, 1, len(kinds))
+    words = {"F": ANSWERS["dropped"], "S": EMPTY_PAGE, "N": ANSWERS["nonsense"]}
+    answers = [words[kind] for kind in kinds]
+    if at_once:
+        world.answer_in_order(process, list(zip(requests, answers, strict=True)))
+    else:
+        for request, answer in zip(requests, answers, strict=True):
+            world.answer(process, [request], answer)
+    assert circuit(world, 1).state is state
+    failures = kinds.count("F")
+    assert [kind for kind, _ in events(world, 1)].count("FAILURE") == failures, "each failure is in the history"
+
+
+def test_a_success_after_a_failure_heals_what_that_cost(world: PoolWorld, process: Process) -> None:
+    first, second = in_flight_of(world, process, 1, 2)
+    world.answer_in_order(process, [(first, ANSWERS["500"]), (second, EMPTY_PAGE)])
+    assert world.agents()[1].health_score == 95
+
+
+def test_a_health_under_30_suspends_although_a_success_came_with_it(world: PoolWorld, process: Process) -> None:
+    """The success came later: for a moment the health was under 30."""
+    first, second = in_flight_of(world, process, 1, 2)
+    weak = replace(world.agents()[1], health_score=35)
+    world.transact(lambda tx: tx.agents.save({1: weak}))
+    world.answer_in_order(process, [(first, ANSWERS["500"]), (second, EMPTY_PAGE)])
+    agent = world.agents()[1]
+    assert (agent.status, agent.health_score) == (SUSPENDED, 30)
+
+
+def test_a_late_answer_decides_nothing_while_a_probe_is_under_way(world: PoolWorld, process: Process) -> None:
+    """It was sent before the circuit opened."""
+    *failing, late, later = in_flight_of(world, process, 1, 5)
+    world.answer_in_order(process, [(request, ANSWERS["dropped"]) for request in failing])
+    opened = circuit(world, 1).opened_at
+    world.computer.passes(600)
+    world.issue_tokens(world.claims(process))
+    world.answer(process, [request for request in process.in_flight if request.row != 1])
+    world.computer.passes(1)
+    world.claim(process)
+    assert circuit(world, 1).state is HALF_OPEN
+    world.answer(process, [late])
+    world.answer(process, [later], ANSWERS["dropped"])
+    assert (circuit(world, 1).state, circuit(world, 1).opened_at) == (HALF_OPEN, opened)
+
+
+def test_the_history_has_the_failures_that_opened_a_circuit_and_the_success_that_closed_it(
+    world: PoolWorld, process: Process
+) -> None:
+    for kind in ("500", "dropped", "500"):
+        ask(world, process, 1, kind)
+    opened = world.computer.wall
+    world.computer.passes(600)
+    world.claim(process)
+    half_open = circuit(world, 1)
+    assert (half_open.state, half_open.opened_at) == (HALF_OPEN, opened), "the probe does not change when it opened"
+    world.answer(process, list(process.in_flight))
+    query = """SELECT event_type, from_state, to_state, outcome, http_status_code FROM circuit_breaker_event
+        WHERE agent_id = 1 ORDER BY event_id"""
+    assert [tuple(row) for row in world.read(lambda tx: tx.db.rows(query))] == [
+        ("FAILURE", "CLOSED", None, "SERVER_ERROR", 500),
+        ("FAILURE", "CLOSED", None, "NETWORK_ERROR", None),
+        ("FAILURE", "CLOSED", None, "SERVER_ERROR", 500),
+        ("STATE_CHANGE", "CLOSED", "OPEN", None, None),
+        ("STATE_CHANGE", "OPEN", "HALF_OPEN", None, None),
+        ("SUCCESS", "HALF_OPEN", None, "SUCCESS", 200),
+        ("STATE_CHANGE", "HALF_OPEN", "CLOSED", None, None),
+    ]
+
+
+def test_the_log_says_when_a_request_left_and_whether_it_met_a_rate_limit(world: PoolWorld, process: Process) -> None:
+    """`is_rate_limited` is what an operator looks for before lowering a limit: a 429, or a 503 that says when to come
+    back. A 503 alone is an outage."""
+    for kind in ("503 for a minute", "503", "429"):
+        ask(world, process, 1, kind)
+    query = """SELECT http_status_code, is_rate_limited, is_429_error, request_timestamp FROM token_usage_log
+        WHERE agent_id = 1 ORDER BY log_id"""
+    rows = world.read(lambda tx: tx.db.rows(query))
+    assert [tuple(row[:3]) for row in rows] == [(503, 1, 0), (503, 0, 0), (429, 1, 1)]
+    assert rows[-1][3] == world.computer.wall - timedelta(milliseconds=100), "when it left, not when it was answered"
+
+
+def test_last_refill_is_when_slots_came_back(world: PoolWorld, process: Process) -> None:
+    """Else nobody could tell from the bucket how old its figure is."""
+
+    def last_refill() -> object:
+        return world.read(lambda tx: tx.db.value("SELECT last_refill_at FROM rate_limit_bucket WHERE agent_id = 1"))
+
+    before = last_refill()
+    ask(world, process, 1, "success")
+    assert last_refill() == before, "lending takes slots and brings none back"
+    world.computer.passes(3600)
+    world.expire()
+    assert last_refill() == world.computer.wall
+
+
 def test_the_probe_of_an_open_circuit_is_one_request_whoever_claims(world: PoolWorld, process: Process) -> None:
     for _ in range(3):
         ask(world, process, 1, "dropped")
@@ -165,7 +280,7 @@ def test_a_rejected_token_costs_nothing_but_its_replacement_does(world: PoolWorl
 def test_a_429_rests_the_agent_throws_its_token_away_and_tells_once(world: PoolWorld, process: Process) -> None:
     ask(world, process, 1, "429 for 10 minutes")
     agent = world.agents()[1]
-    assert (agent.status, agent.health_score, agent.reason) == (SUSPENDED, 80, "429: too many requests")
+    assert (agent.status, agent.health_score, agent.reason) == (SUSPENDED, 80, "TOO_MANY_REQUESTS")
     assert agent.suspended_until == world.computer.wall + 10 * MINUTE
     assert [notice.kind for notice in world.notices] == ["agent.suspended"]
     world.computer.passes(599)
@@ -244,7 +359,7 @@ def test_with_nobody_available_nothing_is_claimed_and_the_time_to_look_again_is_
     found = world.claim(process)
     assert (found.taken, found.lacks_agents, found.not_before) == ((), True, opened + REST)
     assert [notice.kind for notice in found.notices] == ["breaker.open"]
-    assert "0 of 3" in found.notices[0].text
+    assert "0 of 3" in found.notices[0].text()
     world.computer.passes(1)
     again = world.claim(process)
     assert (again.taken, again.notices) == ((), ()), "told once"
@@ -326,5 +441,5 @@ def test_nobody_configured_is_said_as_such(migrated_template: Path) -> None:
     process = world.start()
     found = world.claim(process)
     assert (found.taken, found.lacks_agents) == ((), True)
-    assert "0 of 0" in found.notices[0].text
+    assert "0 of 0" in found.notices[0].text()
     world.close()

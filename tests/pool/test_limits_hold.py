@@ -192,28 +192,6 @@ def test_a_second_reboot_begins_anew_and_a_third_process_of_one_boot_changes_not
     assert drain(world, process) == 5
 
 
-def test_permits_given_back_are_as_if_they_had_never_been(world: PoolWorld, computer: Computer) -> None:
-    process = world.start()
-    world.issue_tokens(world.claims(process))
-    found = world.claims(process)
-    assert len(found.taken) == 3
-    back = [taken.permit for taken in found.taken]
-    world.transact(lambda tx: tx.permits.give_back(back))
-    assert (world.permits(), world.buckets()[0][1]) == (0, 5)
-    world.transact(lambda tx: tx.permits.give_back(back))
-    assert world.buckets()[0][1] == 5, "once"
-    computer.passes(1)
-    assert drain(world, process) == 5
-
-
-def test_a_permit_that_was_answered_cannot_be_given_back(world: PoolWorld) -> None:
-    process = world.start()
-    found = world.claim(process, 1)
-    world.answer(process, list(process.in_flight))
-    world.transact(lambda tx: tx.permits.give_back([found.taken[0].permit]))
-    assert (world.permits(), world.buckets()[0][1]) == (1, 4)
-
-
 # Limits changed at run time.
 
 

@@ -96,8 +96,8 @@ async def test_a_message_that_failed_for_good_fails_its_schedule_and_somebody_he
     assert await telling.settle(sending().refuse("answered 400: no such bus")) is ScheduleStatus.FAILED
     (notice,) = telling.notices
     assert (notice.kind, notice.subject) == ("schedule.failed", SELLER)
-    assert "answered 400: no such bus" in notice.text
-    assert f"sellerwatch schedules retry {SELLER}" in notice.text
+    assert "answered 400: no such bus" in notice.text()
+    assert f"sellerwatch schedules retry {SELLER}" in notice.text()
 
 
 async def test_a_message_that_was_taken_makes_the_schedule_what_it_was_meant_to_be(inline_store: SqlStore) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.builders import LATER
+from tests.event_contract import ContractReceiver
 from tests.simulated_service import settings_of, simulator_of
 from tests.world import StoreWorld, keep_agents, store_in_memory
 
@@ -41,7 +42,6 @@ from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.service.service import Service
 from sellerwatch.settings.limits import TunableLimits
 from sellerwatch.settings.model import Settings
-from sellerwatch.simulator.receiver import SimulatedReceiver
 from sellerwatch.simulator.simulator import Simulator
 from sellerwatch.simulator.transport import SimulatedTransport
 
@@ -67,7 +67,8 @@ class ServiceWorld(StoreWorld):
         self.settings = settings
         self.simulator = simulator
         self.transport: Transport = SimulatedTransport(simulator, clock)
-        self.receiver: Receiver = SimulatedReceiver(simulator, clock)
+        self.contract = ContractReceiver(simulator, clock)
+        self.receiver: Receiver = self.contract
 
     @asynccontextmanager
     async def service(
@@ -257,7 +258,10 @@ def play(
         else:
             store = SqlStore(make_engine(template), clock, InlineRunner(), InlineRunner(), rehearse=True)
         try:
-            return await story(ServiceWorld(loop, settings, simulator, store, seed))
+            stage = ServiceWorld(loop, settings, simulator, store, seed)
+            found = await story(stage)
+            assert stage.contract.broken == [], "an event breaks its schema"
+            return found
         finally:
             store.close()
 

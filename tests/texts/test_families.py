@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from string import Formatter
 
@@ -57,3 +59,27 @@ def test_a_number_brings_the_right_form_of_its_noun(number: int, text: str) -> N
 def test_a_key_that_is_not_there_fails() -> None:
     with pytest.raises(KeyError, match=r"console\.toml"):
         say("console", "no.such.key", "en")
+
+
+def notices_of(source: str) -> Iterator[tuple[str, bool]]:
+    """Return the kind of each `Notice(...)` as a pattern, and whether it is made with a variant."""
+    for call in ast.walk(ast.parse(source)):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Notice" and call.args:
+            kind = call.args[0]
+            values = kind.values if isinstance(kind, ast.JoinedStr) else [kind]
+            pattern = "".join(
+                re.escape(str(each.value)) if isinstance(each, ast.Constant) else r"\w+" for each in values
+            )
+            yield pattern, len(call.args) > 3 or any(keyword.arg == "variant" for keyword in call.keywords)
+
+
+def test_every_alert_has_a_sentence_and_no_sentence_is_left_over() -> None:
+    patterns = {found for path in SOURCE.rglob("*.py") for found in notices_of(path.read_text("utf-8"))}
+    keys = set(family("alerts"))
+    matched = {
+        pattern: {key for key in keys if re.fullmatch(pattern + (r"(\.\w+)?" if varied else ""), key)}
+        for pattern, varied in patterns
+        if pattern != r"\w+"
+    }
+    assert [pattern for pattern, found in matched.items() if not found] == []
+    assert keys - set().union(*matched.values()) == set()

@@ -36,14 +36,14 @@ class Served:
 
 @asynccontextmanager
 async def served(store: SqlStore, **settings: object) -> AsyncIterator[Served]:
-    chosen = settings_of(
-        JWT_SECRET=SECRET,
-        INTERNAL_API_KEYS=KEY,
-        ADMIN_PASSWORD="correct horse battery",
-        PORT=0,
-        API_REQUESTS_PER_MINUTE=1_000_000,
-        **settings,
-    )
+    usual = {
+        "JWT_SECRET": SECRET,
+        "INTERNAL_API_KEYS": KEY,
+        "ADMIN_PASSWORD": "correct horse battery",
+        "PORT": 0,
+        "API_REQUESTS_PER_MINUTE": 1_000_000,
+    }
+    chosen = settings_of(**(usual | settings))
     simulator, clock = simulator_of(chosen, seed=1, sellers=2, products=12), SystemClock()
     opened = simulated_service(chosen, simulator, clock, store=store)
     async with opened as service, api_of(service, chosen) as serving:

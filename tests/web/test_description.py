@@ -5,13 +5,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any
 
+import pytest
+
+from sellerwatch.catalog.event_schemas import EVENT_SHAPES, event_schema
 from sellerwatch.web.api.idempotency import EXEMPT
 
 from .api_world import ApiWorld
-from .walk import is_open, operations
+from .walk import is_open, operations, walk
 
 
 async def test_the_description_is_openapi_3_1_with_its_schemes_and_tags(office: ApiWorld) -> None:
@@ -48,6 +52,55 @@ async def test_every_body_and_every_path_has_an_example(office: ApiWorld) -> Non
         if body is not None:
             schema: dict[str, Any] = schemas[_named(body).rpartition("/")[2]]
             assert any("examples" in field for field in schema["properties"].values()), (method, path)
+
+
+async def test_operations_have_short_names_of_their_own(office: ApiWorld) -> None:
+    names = [op["operationId"] for _, _, op in operations(office.admin.app)]
+    assert len(names) == len(set(names))
+    assert [name for name in names if not re.fullmatch(r"[a-z]+([A-Z][a-z]+){0,3}", name)] == []
+    assert {"runScheduleNow", "showProduct", "listMessages"} <= set(names)
+
+
+async def test_the_product_server_finds_its_events_among_the_webhooks(office: ApiWorld) -> None:
+    told = (await office.nobody.get("/openapi.json")).json
+    assert list(told["webhooks"]) == list(EVENT_SHAPES)
+    for event_type, hook in told["webhooks"].items():
+        body = hook["post"]["requestBody"]["content"]["application/json"]["schema"]
+        fields = told["components"]["schemas"][_named(body).rpartition("/")[2]]["properties"]
+        assert fields["eventType"]["const"] == event_type
+        assert {"webhook-signature", "Idempotency-Key"} <= {each["name"] for each in hook["post"]["parameters"]}
+
+
+def _fields(told: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every field of a body and every parameter, wherever it is."""
+    for schema in told["components"]["schemas"].values():
+        yield from schema.get("properties", {}).items()
+    for _, _, op in walk(told):
+        yield from ((each["name"], each["schema"]) for each in op.get("parameters", ()))
+
+
+async def test_product_data_is_typed_and_times_are_date_times_everywhere(office: ApiWorld) -> None:
+    told = (await office.nobody.get("/openapi.json")).json
+    plain = {"type": "object", "additionalProperties": True}
+    for name, field in _fields(told):
+        choices = [{k: v for k, v in each.items() if k in plain} for each in field.get("anyOf", [field])]
+        if name in ("productData", "payload"):
+            assert plain not in choices
+            assert "/ProductData" in str(field) or "/MessagePayload" in str(field)
+        if re.search(r"At$|^(at|since|until|notBefore|timestamp)$", name) and {"type": "string"} in choices:
+            assert "date-time" in str(field), name
+    assert "x-shape" not in str(told)
+
+
+@pytest.mark.parametrize("event_type", EVENT_SHAPES)
+async def test_the_schema_of_an_event_needs_no_login(office: ApiWorld, event_type: str) -> None:
+    told = await office.nobody.get(f"/schemas/events/{event_type}.json")
+    assert (told.status, told.json) == (200, event_schema(event_type))
+
+
+async def test_an_unknown_event_type_is_not_found(office: ApiWorld) -> None:
+    told = await office.nobody.get("/schemas/events/PRODUCT_SOLD.json")
+    assert (told.status, told.json["errorCode"]) == (404, "EVENT_TYPE_NOT_FOUND")
 
 
 class Links(HTMLParser):

@@ -137,6 +137,7 @@ OPEN = {
     ("GET", "/actuator/health"),
     ("GET", "/actuator/health/liveness"),
     ("GET", "/actuator/health/readiness"),
+    ("GET", "/schemas/events/{eventType}.json"),
 }
 
 

@@ -14,7 +14,8 @@ from tests.builders import NOW, a_complete_product, a_message, a_task, an_execut
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.crawling.task import TaskStatus, TaskType
-from sellerwatch.kernel.ids import ItemNo
+from sellerwatch.kernel.ids import ItemNo, SellerId
+from sellerwatch.reports.queries import MOST_SELLERS
 
 from .api_world import KEYS, ApiWorld
 
@@ -137,6 +138,26 @@ async def test_answers_are_counted_by_route_and_never_by_what_was_sent(office: A
         (("method", "GET"), ("route", "none"), ("status", "404")): 1.0,
         (("method", "other"), ("route", "none"), ("status", "404")): 1.0,
     }
+
+
+async def test_paths_that_were_sent_make_no_series(office: ApiWorld) -> None:
+    for number in range(50):
+        await office.nobody.get(f"/static/{number}/{'x' * 1000}/{number}.js")
+        await office.nobody.ask("HEAD", f"/static/{number}/{number}.js")
+        await office.viewer.get(f"/api/v1/sellers/{number}{'y' * 1000}")
+    page = (await office.viewer.get("/metrics")).body.decode()
+    answers = samples(page)["sellerwatch_http_requests_total"]
+    routes = {dict(labels)["route"] for labels in answers}
+    assert routes == {"/static/{mark}/{name}", "/api/v1/sellers/{sellerId}"}
+    assert "xxx" not in page
+    assert len(page) < 100_000
+
+
+async def test_only_the_worst_sellers_have_numbers_of_their_own(office: ApiWorld) -> None:
+    await office.register([SellerId(f"seller_{number}") for number in range(MOST_SELLERS + 20)])
+    told = samples((await office.viewer.get("/metrics")).body.decode())
+    assert len(told["sellerwatch_seller_fresh_share"]) == MOST_SELLERS
+    assert len(told["sellerwatch_seller_undelivered"]) == MOST_SELLERS
 
 
 async def test_an_answer_is_kept_for_a_moment_and_then_counted_anew(office: ApiWorld) -> None:

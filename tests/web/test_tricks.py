@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import orjson
 import pytest
 from tests.world import all_rows
 
 from sellerwatch.adapters.sql.store import SqlStore
+from sellerwatch.web.api.bodies import unique_names
 
 from .api_world import ApiWorld
 from .caller import Reply
@@ -89,6 +91,47 @@ async def test_a_body_too_large_is_413_whatever_length_it_states(
     refused = await office.admin.ask("POST", "/api/v1/sellers", raw=raw, headers={"content-length": stated, **JSON})
     assert (refused.status, refused.json["errorCode"]) == (413, "BODY_TOO_LARGE")
     assert await inline_store.read(all_rows) == before
+
+
+@pytest.mark.parametrize("length", [{}, {"content-length": "10"}, {"transfer-encoding": "chunked"}])
+async def test_a_body_over_64_kb_needs_a_valid_credential(office: ApiWorld, length: dict[str, str]) -> None:
+    raw = b'{"user": "x", "password": "' + b"x" * 70_000 + b'"}'
+    forged = office.with_token("x.y.z")
+    for caller in (office.nobody, forged):
+        refused = await caller.ask("POST", "/api/v1/auth/login", raw=raw, headers={**JSON, **length})
+        assert (refused.status, refused.json["errorCode"]) == (413, "BODY_TOO_LARGE")
+    large = b'{"sellerIds": ["' + b"x" * 70_000 + b'"]}'
+    if "content-length" not in length:
+        assert (await office.viewer.ask("POST", "/api/v1/sellers", raw=large, headers={**JSON, **length})).status != 413
+
+
+class CountedName(str):
+    """A name that counts how often it is compared with another one."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        CountedName.compared += 1
+        return str.__eq__(self, other) is True
+
+    __hash__ = str.__hash__
+
+
+def test_finding_a_name_that_comes_twice_takes_as_many_comparisons_as_there_are_names() -> None:
+    CountedName.compared = 0
+    names = [CountedName(f"name {number}") for number in range(5000)]
+    with pytest.raises(ValueError, match="name_twice"):
+        unique_names([(name, None) for name in [*names, CountedName("name 4999")]])
+    assert CountedName.compared < 2 * len(names)
+
+
+async def test_an_answer_has_at_most_twenty_problems_of_fields(office: ApiWorld) -> None:
+    raw = orjson.dumps({f"{number}{'x' * 2000}": 1 for number in range(30)})
+    refused = await office.admin.ask("POST", "/api/v1/sellers", raw=raw, headers=JSON)
+    assert refused.status == 400
+    assert len(refused.json["details"]) == 20
+    assert len(refused.body) < 10_000
 
 
 def strings(schema: dict[str, Any], components: dict[str, Any]) -> Iterator[str]:

@@ -9,12 +9,17 @@ from typing import Any
 from fastapi import FastAPI
 
 A_UUID = "0198c0de-0000-7000-8000-000000000001"
-SAMPLES = {"sellerId": "seller_0001", "itemNo": "1", "number": "1", "agent": "1", "part": "DETAIL"}
+SAMPLES = {"sellerId": "seller_0001", "itemNo": "1", "number": "1", "agent": "1", "part": "DETAIL", "eventType": "PING"}
 
 
 def operations(app: FastAPI) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Method, path as it is documented, and what is said of it."""
-    for path, methods in app.openapi()["paths"].items():
+    return walk(app.openapi())
+
+
+def walk(description: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Every operation of a description."""
+    for path, methods in description["paths"].items():
         for method, operation in methods.items():
             yield method.upper(), path, operation
 

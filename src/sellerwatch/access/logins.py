@@ -99,12 +99,15 @@ def get_user(tx: UsersTx, _: OperationContext, name: str) -> User | None:
 
 
 def network(address: str) -> str:
-    """Return the /64 network of an IPv6 address: one household can use all addresses of it."""
+    """Return the /64 network of an IPv6 address: one household can use all addresses of it. An IPv4 address inside an
+    IPv6 one is an IPv4 address: else all of them would be one network."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
         return address
     if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is not None:
+            return str(parsed.ipv4_mapped)
         return str(ipaddress.ip_network((int(parsed) >> 64 << 64, 64)))
     return address
 

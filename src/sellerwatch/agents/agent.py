@@ -11,6 +11,8 @@ from sellerwatch.kernel.errors import Conflict, Invalid, NotFound
 from sellerwatch.kernel.fast_values import copy_with
 from sellerwatch.kernel.ids import UserAgentId
 from sellerwatch.kernel.lifecycle import Lifecycle
+from sellerwatch.kernel.wording import Worded
+from sellerwatch.texts import template
 
 
 class AgentStatus(StrEnum):
@@ -38,6 +40,12 @@ HEALTH_AFTER_RECOVERY = 70
 SUSPENSION_HEALTH = 30
 ISSUE_FAILURES = 3
 LONGEST_REASON = 200
+
+#: Reasons of ours for a suspension or a block; `texts/agents.toml` has their sentences.
+TOO_MANY = "TOO_MANY_REQUESTS"
+LOW_HEALTH = "LOW_HEALTH"
+NO_TOKEN = "NO_TOKEN"  # noqa: S105 - a reason, not a token
+NO_REASON = "NO_REASON"
 
 
 class Outcome(StrEnum):
@@ -94,6 +102,19 @@ class InvalidUserAgent(Invalid):
 
 
 @dataclass(frozen=True)
+class AgentReason(Worded):
+    """Why an agent is suspended or blocked, as it is stored: a code of ours, shown in the reader's language, or what a
+    person wrote."""
+
+    stored: str
+
+    __str__ = Worded.__str__
+
+    def text(self, language: str = "en") -> str:
+        return template("agents", f"reason.{self.stored}", language) or self.stored
+
+
+@dataclass(frozen=True)
 class Agent:
     """A user-agent identity. Healthy agents are lent first; one with a low health is suspended for a time.
 
@@ -144,14 +165,18 @@ class Agent:
         too_many = outcome is Outcome.TOO_MANY and self.status is not AgentStatus.BLOCKED
         # A late failure of a request that was sent before the suspension does not lengthen it.
         is_too_low = health < SUSPENSION_HEALTH and outcome.is_failure and self.status is AgentStatus.AVAILABLE
-        why = "429: too many requests" if too_many else f"health {health} after {outcome.lower().replace('_', ' ')}"
+        why = TOO_MANY if too_many else LOW_HEALTH
         return used.suspend(now, rest, why) if too_many or is_too_low else used
 
+    @property
+    def shown_reason(self) -> AgentReason:
+        return AgentReason(self.reason or NO_REASON)
+
     def suspend(self, now: datetime, rest: timedelta, reason: str) -> Agent:
-        """Suspend it for `rest`; a second suspension can only lengthen the first."""
+        """Suspend it for `rest`; a second suspension can only lengthen the first, and outlasts the
+        pardon of the first one's cause."""
         until = max(now + rest, self.suspended_until or now)
-        since = self.suspended_at if self.status is AgentStatus.SUSPENDED else now
-        return self._move("suspend", now, suspended_at=since, suspended_until=until, reason=reason[:LONGEST_REASON])
+        return self._move("suspend", now, suspended_at=now, suspended_until=until, reason=reason[:LONGEST_REASON])
 
     def is_rested(self, now: datetime) -> bool:
         return self.status is AgentStatus.SUSPENDED and (self.suspended_until is None or self.suspended_until <= now)
@@ -169,10 +194,10 @@ class Agent:
 
     def forgive(self, outcome: Outcome, at: datetime, now: datetime) -> Agent:
         """Take back a failure from `at` that turned out to be the marketplace's: its health, and the suspension if this
-        failure caused it."""
+        failure caused it and nothing suspended the agent again since."""
         healthier = min(HEALTHIEST, self.health_score - _HEALTH[outcome])
         given_back = {"health_score": healthier, "failure_count": max(0, self.failure_count - 1)}
-        if self.status is AgentStatus.SUSPENDED and self.suspended_at == at:
+        if self.status is AgentStatus.SUSPENDED and self.suspended_at == at and healthier >= SUSPENSION_HEALTH:
             free = {"suspended_at": None, "suspended_until": None, "reason": None}
             return self._move("recover", now, **given_back, **free)
         return copy_with(self, updated_at=now, **given_back)
@@ -182,7 +207,7 @@ class Agent:
         counted = copy_with(self, issue_failures=self.issue_failures + 1, updated_at=now)
         may_block = AGENT_LIFE.allows(self.status, "block")
         spent = counted.issue_failures >= ISSUE_FAILURES and may_block
-        return counted.block(now, f"no token in {ISSUE_FAILURES} tries") if spent else counted
+        return counted.block(now, NO_TOKEN) if spent else counted
 
     def issue_succeeded(self, now: datetime) -> Agent:
         return copy_with(self, issue_failures=0, updated_at=now)

@@ -14,6 +14,8 @@ from sellerwatch.agents.token import Token
 from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import UserAgentId
 
+UNAVAILABLE = 503
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:
@@ -46,14 +48,19 @@ class AnswerKind(StrEnum):
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One request's end. `detail` is for the operator and never holds a header or a body; `wait` is what a 429 asked
-    for, if it did."""
+    """One request's end. `detail` is for the operator and never holds a header or a body; `wait` is what a 429 or a 503
+    asked for, if it did."""
 
     kind: AnswerKind
     status: int | None
     body: bytes = b""
     detail: str = ""
     wait: timedelta | None = None
+
+    @property
+    def is_rate_limited(self) -> bool:
+        """A 429, or a 503 that says when to come back."""
+        return self.kind is AnswerKind.TOO_MANY or (self.status == UNAVAILABLE and self.wait is not None)
 
 
 @dataclass(frozen=True, repr=False)

@@ -98,10 +98,6 @@ class Breaker:
         return replace(self, state=state, **changed)  # type: ignore[arg-type]
 
 
-def breaker_notice(state: CircuitState, rate: str = "") -> Notice:
-    texts = {
-        CircuitState.CLOSED: "The pool's breaker is closed: crawling goes on.",
-        CircuitState.OPEN: f"The pool's breaker is open: crawling stops{rate}.",
-        CircuitState.HALF_OPEN: "The pool's breaker is half open: one request finds out.",
-    }
-    return Notice(f"breaker.{state.lower()}", "pool", texts[state])
+def breaker_notice(state: CircuitState, **counts: int) -> Notice:
+    """`counts`: `available` and `total` agents, where their rate moved the breaker."""
+    return Notice(f"breaker.{state.lower()}", "pool", counts, variant="rate" if counts else "")

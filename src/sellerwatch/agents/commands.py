@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
-from sellerwatch.agents.agent import LONGEST_REASON, Agent, AgentExists, AgentStatus
+from sellerwatch.agents.agent import LONGEST_REASON, NO_REASON, Agent, AgentExists, AgentStatus
 from sellerwatch.agents.agent_name import AgentName
-from sellerwatch.agents.circuit import Circuit
+from sellerwatch.agents.circuit import Circuit, events_of
 from sellerwatch.agents.limit_settings import LimitSettings
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.pool_rules import PoolRules
@@ -174,7 +174,8 @@ def unblock_agents(tx: PoolTx, context: OperationContext, names: Sequence[str]) 
     def close_circuit(stored: StoredAgent) -> None:
         if stored.circuit.state is not CircuitState.CLOSED:
             closed = stored.circuit.close(context.now)
-            tx.circuits.save({stored.row: stored.circuit}, {stored.row: closed}, context.now)
+            events = events_of(stored.circuit, closed, context.now)
+            tx.circuits.save({stored.row: closed}, [(stored.row, event) for event in events])
 
     return _move(tx, context, names, "agent.unblock", lambda agent: agent.unblock(context.now), close_circuit)
 
@@ -304,7 +305,7 @@ def _each_agent(
 def _reason(context: OperationContext, given: str | None) -> str:
     if given is None:
         return f"by {context.actor}"[:LONGEST_REASON]
-    return " ".join(given.split())[:LONGEST_REASON] or "no reason was given"
+    return " ".join(given.split())[:LONGEST_REASON] or NO_REASON
 
 
 def _refuse_removed_lately(tx: PoolTx, user_agent: str, limits: Limits, now: datetime) -> None:

@@ -46,7 +46,7 @@ def ask_gate(tx: AgentsTx, rules: BreakerRules, now: datetime) -> Gate:
     notices: tuple[Notice, ...] = ()
     if breaker != was:
         tx.circuits.save_breaker(breaker, now)
-        notices = (breaker_notice(breaker.state, f", {available} of {total} agents are available"),)
+        notices = (breaker_notice(breaker.state, available=available, total=total),)
     if breaker.state is CircuitState.CLOSED:
         return Gate(breaker, None, None, None, notices)
     refusal = breaker.refusal(available, total, rules, now)

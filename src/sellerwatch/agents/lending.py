@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from sellerwatch.agents.breaker import BreakerRules, PoolBreakerOpen
+from sellerwatch.agents.circuit import events_of
 from sellerwatch.agents.gate import Gate, ask_gate, start_probe
 from sellerwatch.agents.limiter import EmbeddedLimiter
 from sellerwatch.agents.limits import Host, Limits
@@ -116,7 +117,9 @@ def lend_for(
     if probing:
         held = tx.circuits.get_rows(list(probing))
         probing = {row: circuit for row, circuit in held.items() if circuit.may_probe(at.now)}
-        tx.circuits.save(probing, {row: circuit.half_open(at.now) for row, circuit in probing.items()}, at.now)
+        half_open = {row: circuit.half_open(at.now) for row, circuit in probing.items()}
+        events = [(row, each) for row, to in half_open.items() for each in events_of(probing[row], to, at.now)]
+        tx.circuits.save(half_open, events)
     return permits, start_probe(tx, offered.gate, worker_id, terms.breaker, at.now)
 
 

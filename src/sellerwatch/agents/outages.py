@@ -19,7 +19,6 @@ from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import TaskId
 from sellerwatch.kernel.notices import Notice
-from sellerwatch.kernel.wording import failure_text
 
 
 @fast_frozen
@@ -168,8 +167,6 @@ def _notices(before: MarketplaceCircuit, after: MarketplaceCircuit) -> tuple[Not
     if before.is_closed == after.is_closed:
         return ()
     if after.is_closed:
-        text = f"The marketplace's {after.endpoint} endpoint answers again: crawling goes on."
-        return (Notice("marketplace.closed", after.endpoint, text),)
-    why = f" {failure_text(after.failure)}" if after.failure is not None else ""
-    text = f"The marketplace's {after.endpoint} endpoint does not answer; what needs it waits.{why}"
-    return (Notice("marketplace.open", after.endpoint, text),)
+        return (Notice("marketplace.closed", after.endpoint, {"endpoint": after.endpoint}),)
+    facts = {"endpoint": after.endpoint, "cause": after.failure or ""}
+    return (Notice("marketplace.open", after.endpoint, facts),)

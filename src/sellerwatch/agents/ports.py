@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from sellerwatch.agents.agent import Agent
 from sellerwatch.agents.agent_status import AgentDetails, CircuitEventView
 from sellerwatch.agents.breaker import Breaker
-from sellerwatch.agents.circuit import Circuit
+from sellerwatch.agents.circuit import Circuit, CircuitEvent
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit
@@ -59,15 +59,16 @@ class Reservation:
 
 
 class UsageEntry(NamedTuple):
-    """One request in the usage log."""
+    """One request in the usage log. `too_many`: a 429; `rate_limited`: that, or a 503 with Retry-After."""
 
     agent_row: int
     token_row: int | None
     status: int | None
     milliseconds: int
     succeeded: bool
+    rate_limited: bool
     too_many: bool
-    at: datetime
+    sent_at: datetime
     seller_id: SellerId | None = None
 
 
@@ -176,8 +177,11 @@ class Circuits(Protocol):
 
     def get_rows(self, rows: Sequence[int]) -> dict[int, Circuit]: ...
 
-    def save(self, before: Mapping[int, Circuit], after: Mapping[int, Circuit], now: datetime) -> None:
-        """Save what changed, and an event for each change and failure."""
+    def troubled(self, rows: Sequence[int]) -> dict[int, Circuit]:
+        """Return those of these circuits that are not CLOSED or have counted a failure."""
+
+    def save(self, circuits: Mapping[int, Circuit], events: Sequence[tuple[int, CircuitEvent]]) -> None:
+        """Save circuits, and what their history keeps of it."""
 
     def set_rules(self, failures: int, timeout: timedelta) -> None:
         """Set how many failures in a row open a circuit, and for how long."""
@@ -196,9 +200,6 @@ class Permits(Protocol):
 
     def answer(self, numbers: Sequence[int], at: Moment) -> frozenset[int]:
         """Record answers and return which permits were unanswered until now: only those are charged."""
-
-    def give_back(self, permits: Sequence[Permit]) -> None:
-        """Delete permits for which no byte was sent; their slots are free again."""
 
     def answer_lapsed(self, beat_before: datetime, at: Moment) -> int:
         """Count unanswered permits of workers without a heartbeat as answered now, and return how many; an earlier time

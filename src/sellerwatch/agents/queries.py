@@ -213,6 +213,6 @@ def _why(details: AgentDetails, now: datetime, language: str) -> str | None:
     if cause is None:
         return None
     is_out = details.agent.status is not AgentStatus.AVAILABLE
-    if is_out and details.agent.reason:
-        return details.agent.reason
+    if is_out:
+        return details.agent.shown_reason.text(language)
     return say("agents", f"why.{cause}", language, n=details.circuit.failure_count)

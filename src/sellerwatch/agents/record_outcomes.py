@@ -9,10 +9,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import groupby
+from operator import attrgetter
 
 from sellerwatch.agents.agent import Agent, AgentStatus, Outcome
 from sellerwatch.agents.breaker import BreakerRules, breaker_notice
-from sellerwatch.agents.circuit import Circuit
+from sellerwatch.agents.circuit import Circuit, CircuitEvent, events_of
 from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.marketplace_circuit import EndpointFailure, MarketplaceCircuitRules
 from sellerwatch.agents.outages import NOTHING_SEEN, Observation, Observed, observe
@@ -24,6 +26,9 @@ from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import SellerId, TaskId, WorkerId
 from sellerwatch.kernel.notices import Notice
+
+_ANSWERED_AT = attrgetter("at")
+_OUTCOME = attrgetter("outcome")
 
 
 @fast_frozen
@@ -45,6 +50,7 @@ class RequestOutcome:
     task_id: TaskId | None = None
     outage: Failure | None = None
     drop_token: bool = False
+    is_rate_limited: bool = False
     is_pool_probe: bool = False
     is_endpoint_probe: bool = False
     #: Whose products were asked about, for the log.
@@ -58,13 +64,22 @@ class RequestOutcome:
             permit=self.permit,
             agent_row=self.candidate.row,
             subject=self.subject,
-            sent_at=self.at - timedelta(milliseconds=self.milliseconds),
+            sent_at=self.sent_at,
             at=self.at,
             outcome=self.outcome,
             task_id=self.task_id,
             outage=self.outage,
             is_probe=self.is_endpoint_probe,
         )
+
+    @property
+    def sent_at(self) -> datetime:
+        return self.at - timedelta(milliseconds=self.milliseconds)
+
+    @property
+    def is_probe(self) -> bool:
+        """Whether it finds out if its agent's circuit may close."""
+        return self.candidate.circuit.state is not CircuitState.CLOSED
 
     @property
     def uses_replacement(self) -> bool:
@@ -121,9 +136,10 @@ def charge_agents(
     rules: BreakerRules,
     at: Moment,
 ) -> tuple[Notice, ...]:
-    """Write health, circuits, tokens and the usage log. Excused failures are charged to no agent, and earlier ones that
-    turned out to be the marketplace's are taken back."""
+    """Write health, circuits, tokens and the usage log, in the order in which the answers came. Excused failures are
+    charged to no agent, and earlier ones that turned out to be the marketplace's are taken back."""
     charges = [replace(c, outcome=Outcome.BLAMELESS) if c.permit in observed.agents_excused else c for c in charges]
+    charges.sort(key=_ANSWERED_AT)
     by_row: dict[int, list[RequestOutcome]] = defaultdict(list)
     for charge in charges:
         by_row[charge.candidate.row].append(charge)
@@ -156,13 +172,16 @@ def _record_tokens(tx: AgentsTx, charges: Sequence[RequestOutcome]) -> None:
 def _charged(
     agent: Agent, charges: Sequence[RequestOutcome], forgiven: Sequence[EndpointFailure], now: datetime
 ) -> Agent:
-    good = [c for c in charges if c.outcome is Outcome.SUCCESS]
-    if good:
-        agent = agent.use(Outcome.SUCCESS, good[-1].at, good[-1].rest, uses=len(good))
-    for charge in charges:
-        if charge.outcome is not Outcome.SUCCESS:
-            agent = agent.use(charge.outcome, charge.at, charge.rest)
-    for failure in forgiven:
+    """Charge an agent with its answers in their order: only successes in a row are one step."""
+    for outcome, group in groupby(charges, key=_OUTCOME):
+        alike = list(group)
+        if outcome is Outcome.SUCCESS:
+            agent = agent.use(outcome, alike[-1].at, alike[-1].rest, uses=len(alike))
+            continue
+        for charge in alike:
+            agent = agent.use(outcome, charge.at, charge.rest)
+    # The one that caused a suspension came before the others: it is ended when their health is given back.
+    for failure in sorted(forgiven, key=_ANSWERED_AT, reverse=True):
         agent = agent.forgive(failure.outcome, failure.at, now)
     return agent
 
@@ -170,31 +189,35 @@ def _charged(
 def _charge_circuits(
     tx: AgentsTx, charges: dict[int, list[RequestOutcome]], forgiven: dict[int, list[EndpointFailure]], now: datetime
 ) -> None:
-    """Write the circuits of agents with a failure, a probe or a failure taken back: none in a healthy pool."""
-    concerned = [row for row, of_agent in charges.items() if any(_concerns(charge) for charge in of_agent)]
-    rows = list(dict.fromkeys((*concerned, *(row for row, outcomes in forgiven.items() if outcomes))))
-    if not rows:
-        return
-    before = tx.circuits.get_rows(rows)
-    after = dict(before)
-    for row in before:
+    """Move the circuits by the answers, from the state they are in now: how a circuit was when an agent was lent says
+    nothing of the answers that came since. Nothing is written in a healthy pool."""
+    failing = [row for row, of_agent in charges.items() if any(c.outcome.is_circuit_failure for c in of_agent)]
+    rows = list(dict.fromkeys((*failing, *(row for row, failures in forgiven.items() if failures))))
+    before = tx.circuits.get_rows(rows) if rows else {}
+    before |= tx.circuits.troubled([row for row in charges if row not in before])
+    changed: dict[int, Circuit] = {}
+    events: list[tuple[int, CircuitEvent]] = []
+    for row, circuit in before.items():
+        after = circuit
         for charge in charges.get(row, ()):
-            after[row] = _moved(after[row], charge, now)
+            was, after = after, _moved(after, charge)
+            events += ((row, event) for event in events_of(was, after, charge.at, charge.outcome, charge.status))
         if forgiven.get(row):
-            after[row] = after[row].forgive(len(forgiven[row]), now)
-    tx.circuits.save(before, after, now)
+            was, after = after, after.forgive(len(forgiven[row]), now)
+            events += ((row, event) for event in events_of(was, after, now))
+        if after != circuit:
+            changed[row] = after
+    tx.circuits.save(changed, events)
 
 
-def _concerns(charge: RequestOutcome) -> bool:
-    circuit = charge.candidate.circuit
-    return charge.outcome.is_circuit_failure or circuit.failure_count > 0 or circuit.state is not CircuitState.CLOSED
-
-
-def _moved(circuit: Circuit, charge: RequestOutcome, now: datetime) -> Circuit:
+def _moved(circuit: Circuit, charge: RequestOutcome) -> Circuit:
+    if circuit.state is CircuitState.HALF_OPEN and not charge.is_probe:
+        # It was sent before the circuit opened, and tells nothing about now.
+        return circuit
     if charge.outcome.is_circuit_failure:
-        return circuit.failed(now)
+        return circuit.failed(charge.at)
     # A probe that was answered with a 404 of a product has shown that the marketplace answers.
-    return circuit.succeeded(now) if charge.outcome is Outcome.SUCCESS or charge.was_answered else circuit
+    return circuit.succeeded(charge.at) if charge.outcome is Outcome.SUCCESS or charge.was_answered else circuit
 
 
 def _status_notices(before: dict[int, Agent], after: dict[int, Agent]) -> list[Notice]:
@@ -203,11 +226,9 @@ def _status_notices(before: dict[int, Agent], after: dict[int, Agent]) -> list[N
 
 
 def status_notice(agent: Agent) -> Notice:
-    word = agent.status.lower()
-    until = f" until {agent.suspended_until:%H:%M:%S}" if agent.suspended_until else ""
-    return Notice(
-        f"agent.{word}", agent.user_agent_id, f"Agent {agent.user_agent_id} is {word}{until}: {agent.reason}."
-    )
+    until = "" if agent.suspended_until is None else f"{agent.suspended_until:%H:%M:%S}"
+    facts = {"agent": agent.user_agent_id, "until": until, "reason": agent.shown_reason}
+    return Notice(f"agent.{agent.status.lower()}", agent.user_agent_id, facts)
 
 
 def _answer_probe(
@@ -231,7 +252,8 @@ def _usage_entry(charge: RequestOutcome) -> UsageEntry:
         charge.status,
         charge.milliseconds,
         charge.succeeded,
+        charge.is_rate_limited,
         charge.outcome is Outcome.TOO_MANY,
-        charge.at,
+        charge.sent_at,
         charge.seller_id,
     )

@@ -1,6 +1,7 @@
 """The three parts of a product as facts: the fields that productData is made of, typed and normalised.
 
-A parser picks the facts of a body as typed values; a `NormalizedPart` holds them as the JSON that events carry.
+A parser picks the facts of a body as typed values; a `NormalizedPart` holds them as the JSON that events carry, which
+`product_data.py` describes.
 
 Only facts can change: view counts, positions and other volatile fields never reach this module, because the parser of a
 marketplace leaves them out. `null`, `""` and absent follow one rule: required text is `""` when missing, optional text
@@ -17,6 +18,7 @@ from typing import Any
 
 import orjson
 
+from sellerwatch.catalog.product_data import DetailData, OptionData, ProductData
 from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import ItemNo, SellerId
 
@@ -129,7 +131,7 @@ class NormalizedPart:
         if isinstance(facts, ListFacts):
             return cls(b"", facts.images, _members({"tags": facts.tags}))
         if isinstance(facts, OptionFacts):
-            return cls(b"", None, _members(_options_data(facts)))
+            return cls(b"", None, _members({"options": _options_data(facts)}))
         tail = _members({"descriptionHtml": facts.description_html})
         return cls(_members(_detail_data(facts)), facts.images, tail, facts.name, facts.seller_id)
 
@@ -167,16 +169,14 @@ def _members(data: Mapping[str, Any]) -> bytes:
     return orjson.dumps(data)[1:-1]
 
 
-def _options_data(facts: OptionFacts) -> dict[str, Any]:
-    return {
-        "options": [
-            {"optionNo": o.option_no, "color": o.color, "size": o.size, "stock": o.stock, "sizeGuide": o.size_guide}
-            for o in facts.options
-        ]
-    }
+def _options_data(facts: OptionFacts) -> list[OptionData]:
+    return [
+        {"optionNo": o.option_no, "color": o.color, "size": o.size, "stock": o.stock, "sizeGuide": o.size_guide}
+        for o in facts.options
+    ]
 
 
-def _detail_data(detail: DetailFacts) -> dict[str, Any]:
+def _detail_data(detail: DetailFacts) -> DetailData:
     """Return the fields that come before the images."""
     shipping = detail.shipping
     return {
@@ -207,9 +207,4 @@ def _detail_data(detail: DetailFacts) -> dict[str, Any]:
 
 
 #: The empty product with which a history begins.
-BLANK: Mapping[str, Any] = {
-    **dict.fromkeys(("itemNo", "sellerId", "name", "brand", "categories", "prices", "stock", "soldOut", "itemStatus")),
-    **dict.fromkeys(("originCountry", "shipping", "images", "descriptionHtml")),
-    "options": [],
-    "tags": None,
-}
+BLANK: Mapping[str, Any] = {**dict.fromkeys(ProductData.__annotations__), "options": []}

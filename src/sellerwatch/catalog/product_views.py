@@ -122,7 +122,8 @@ class ProductDetailView(ProductView):
     """A product with everything about it."""
 
     product_data: Annotated[
-        Mapping[str, Any] | None, About("From the stored bodies; with a `problem`, or deleted: of the last event.")
+        Mapping[str, Any] | None,
+        About("From the stored bodies; with a `problem`, or deleted: of the last event.", shape="ProductData"),
     ]
     problem: Annotated[str | None, About("Why the parser of this version cannot read a stored body.")]
     last_event: ProductEventView | None

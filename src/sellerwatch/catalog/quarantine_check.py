@@ -256,10 +256,8 @@ class QuarantineCheck:
         )
         self.tx.quarantine.add(case)
         run.cases.append(case)
-        about = "could not be read" if kind is CaseKind.UNREADABLE else "changed in too many products at once"
-        shown = f"item {item}: {sample[0]!r} became {sample[1]!r}" if kind is CaseKind.SHARE else sample[1]
-        text = f"Products of {run.seller_id} are held: {field} {about} ({shown})."
-        self.notices.append(Notice("quarantine.opened", case.case_id, text))
+        facts = {"seller": run.seller_id, "field": field, "item": str(item), "before": sample[0], "after": sample[1]}
+        self.notices.append(Notice("quarantine.opened", case.case_id, facts, variant=kind.lower()))
         return case
 
     def _free_overtaken(self, parts: Sequence[Part], earlier: Collection[HeldPart]) -> None:

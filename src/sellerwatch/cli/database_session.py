@@ -32,7 +32,6 @@ from sellerwatch.marketplaces.mustit.urls import Urls
 from sellerwatch.marketplaces.ports import TransportFailed, TransportProblem
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.operations.session import OperationSession
-from sellerwatch.oversight.alerts import Alert
 from sellerwatch.settings.limits import TunableLimits
 from sellerwatch.settings.load import load
 from sellerwatch.settings.model import Settings
@@ -114,7 +113,6 @@ class CommandSession:
 
     @cached_property
     def operations(self) -> OperationSession:
-
         return OperationSession(
             store=self._store,
             clock=pool_clock(self.settings, self._clock),
@@ -130,10 +128,7 @@ class CommandSession:
         )
 
     async def _alert(self, notices: Sequence[Notice]) -> None:
-
-        now = self._clock.now()
-        alerts = [Alert(notice.kind, notice.subject, notice.text, now) for notice in notices]
-        await send_alerts(self.settings, alerts)
+        await send_alerts(self.settings, notices, self.now)
 
 
 @contextmanager

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
-from sellerwatch.oversight.alerts import Alert, AlertQueue, Alerts, LogAlerts
+from sellerwatch.kernel.notices import Notice
+from sellerwatch.oversight.alerts import AlertQueue, Alerts, LogAlerts
 from sellerwatch.settings.model import Settings
 
 
-async def send_alerts(settings: Settings, alerts: Sequence[Alert]) -> None:
+async def send_alerts(settings: Settings, notices: Sequence[Notice], now: datetime) -> None:
     """Send the alerts of a command. They are not logged: the operator who ran it sees its result."""
     if settings.alert_webhook_url is not None:
-        queue = AlertQueue(receiver_of_alerts(settings))
-        for alert in alerts:
-            queue.post(alert)
+        queue = AlertQueue(receiver_of_alerts(settings), settings.language)
+        for notice in notices:
+            queue.post(notice, now)
         await queue.flush()
 
 

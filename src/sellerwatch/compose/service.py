@@ -173,7 +173,7 @@ def _crawl(
         worker_id=worker_id,
         rules=crawl_rules(settings, marketplace),
         tuning=tuning_in_force(settings, {}),
-        alerts=AlertQueue(RecordedAlerts(store, receiver_of_alerts(settings))),
+        alerts=AlertQueue(RecordedAlerts(store, receiver_of_alerts(settings)), settings.language),
         circuit=Circuit(threshold=settings.circuit_failures, timeout=timedelta(seconds=settings.circuit_open_seconds)),
         start_retry=Backoff(
             first=settings.start_retry_seconds,

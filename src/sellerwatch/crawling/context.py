@@ -27,7 +27,7 @@ from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.store import Store
 from sellerwatch.marketplaces.ports import Marketplace
 from sellerwatch.marketplaces.robots import Robots
-from sellerwatch.oversight.alerts import Alert, AlertQueue, LogAlerts
+from sellerwatch.oversight.alerts import AlertQueue, LogAlerts
 
 
 @dataclass
@@ -137,4 +137,4 @@ class Crawl:
     def tell(self, notices: Sequence[Notice]) -> None:
         """Alert people; after the transaction."""
         for notice in notices:
-            self.alerts.post(Alert(notice.kind, notice.subject, notice.text, self.clock.now()))
+            self.alerts.post(notice, self.clock.now())

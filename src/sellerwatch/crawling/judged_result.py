@@ -70,6 +70,7 @@ class JudgedResult:
     parts: tuple[Part, ...] = ()
     list_total: int | None = None
     wait: timedelta | None = None
+    is_rate_limited: bool = False
     rest: timedelta = timedelta(0)
     is_gone: bool = False
     unread: UnreadableAnswer | None = None
@@ -102,6 +103,7 @@ class JudgedResult:
             task_id=task.task_id,
             outage=self.failure if verdict.is_outage else None,
             drop_token=verdict.drops_token,
+            is_rate_limited=self.is_rate_limited,
             is_pool_probe=claim.is_pool_probe,
             is_endpoint_probe=claim.is_endpoint_probe,
             seller_id=task.seller_id,
@@ -176,6 +178,7 @@ def judge(claim: Claim, answer: Answer, marketplace: Marketplace, took: float, n
         parts=parts,
         list_total=total,
         wait=answer.wait,
+        is_rate_limited=answer.is_rate_limited,
         is_gone=answer.kind is AnswerKind.GONE,
         unread=unread,
     )

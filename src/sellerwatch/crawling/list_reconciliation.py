@@ -146,5 +146,5 @@ def _hold(
         created_at=now,
     )
     tx.removals.add(removal)
-    text = f"{missing} of {told} products of {seller_id} are gone from its list: confirm or refuse their removal."
-    return Notice("removal.held", removal.removal_id, text)
+    facts = {"seller": seller_id, "missing": missing, "products": told}
+    return Notice("removal.held", removal.removal_id, facts)

@@ -57,12 +57,9 @@ def note_unreadable(batch: AbsorbBatch, run: RunState, task_id: TaskId, answer: 
     number = run.tally.unreadable.get(answer.kind_of_problem, 0)
     if number >= batch.rules.drift.unreadable and not run.is_paused and not run.is_over:
         run.paused = f"{number} answers could not be read: {answer.problem}"
-        every = batch.rules.recheck_every.total_seconds()
-        text = (
-            f"The run of {run.seller_id} is paused: {run.paused}. A few of them are read again every {every:g} s, and"
-            " the run goes on by itself once they are readable. To decide now, release or drop its quarantine case."
-        )
-        batch.notices.append(Notice("run.paused", run.execution_id, text))
+        every = f"{batch.rules.recheck_every.total_seconds():g}"
+        facts = {"seller": run.seller_id, "answers": number, "problem": answer.problem, "every": every}
+        batch.notices.append(Notice("run.paused", run.execution_id, facts))
 
 
 def plan_missing(tx: CrawlTx, rules: CrawlRules, ids: Iterator[str], now: datetime) -> int:
@@ -125,8 +122,8 @@ def _go_on(batch: AbsorbBatch, run: RunState) -> None:
     if run.is_paused:
         batch.tx.run_notes.clear(run.execution.execution_id, NoteKind.PAUSED)
         run.go_on()
-        text = f"The run of {run.execution.seller_id} goes on: the answers can be read again."
-        batch.notices.append(Notice("run.resumed", run.execution.execution_id, text))
+        facts = {"seller": run.execution.seller_id}
+        batch.notices.append(Notice("run.resumed", run.execution.execution_id, facts))
 
 
 def _plan(batch: AbsorbBatch, run: RunState) -> None:

@@ -151,8 +151,8 @@ async def _waits(crawl: Crawl, execution_id: ExecutionId, why: NotAsked) -> Trig
                 ),
             )
         if counts and waiting.start_tries == ALERT_AFTER:
-            alert = f"The run of {seller_id} could not be started in {ALERT_AFTER} tries; it is tried again. {text}"
-            return (Notice("start.failing", seller_id, alert),)
+            facts = {"seller": seller_id, "tries": ALERT_AFTER, "cause": why.failure}
+            return (Notice("start.failing", seller_id, facts),)
         return ()
 
     crawl.tell(await crawl.store.transact(work))

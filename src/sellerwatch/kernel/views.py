@@ -17,6 +17,9 @@ from sellerwatch.kernel.clock import stamp
 
 T = TypeVar("T")
 
+#: Marks a field in OpenAPI whose schema is one of those of events, until `web/api/description.py` puts it in.
+SHAPE = "x-shape"
+
 
 def camel_case(name: str) -> str:
     """Return `next_run_at` as `nextRunAt`."""
@@ -37,20 +40,39 @@ def shared_fields(view: type[Any], noun: object) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class About:
-    """The text and the example of a view's field in OpenAPI: `name: Annotated[str, About(example="Luxury House")]`."""
+    """The text and the example of a field in OpenAPI and in the schemas of events:
+    `name: Annotated[str, About(example="Luxury House")]`.
+
+    Fields of events also say their unit, when they are null, and the format of a text. `shape` names the schema, among
+    those of events, of a field that the code treats as plain JSON.
+    """
 
     description: str = ""
     example: object = None
+    unit: str = ""
+    null: str = ""
+    format: str = ""
+    shape: str = ""
+
+    @property
+    def text(self) -> str:
+        """The description with everything that has no keyword of its own in JSON Schema."""
+        unit = f"In {self.unit}." if self.unit else ""
+        null = f"Null {self.null}." if self.null else ""
+        return " ".join(filter(None, (self.description, unit, null)))
+
+    def put_into(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a field's schema with what is said here."""
+        said = {"description": self.text, "format": self.format, SHAPE: self.shape}
+        described = dict(schema) | {name: value for name, value in said.items() if value}
+        if self.example is not None:
+            described["examples"] = [self.example]
+        return described
 
     def __get_pydantic_json_schema__(
         self, core_schema: Any, handler: Callable[[Any], dict[str, Any]]
     ) -> dict[str, Any]:
-        schema = dict(handler(core_schema))
-        if self.description:
-            schema["description"] = self.description
-        if self.example is not None:
-            schema["examples"] = [self.example]
-        return schema
+        return self.put_into(handler(core_schema))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Sentences for refusals, failures and notes, made where they are shown from a code and its facts.
 
-The texts are in `texts/errors.toml`, `failures.toml`, `notes.toml` and `problems.toml`. A code without a text is a
-defect that a test finds; at run time it is still said, plainly.
+The texts are in `alerts.toml`, `errors.toml`, `failures.toml`, `notes.toml` and `problems.toml` of `texts/`. A code
+without a text is a defect that a test finds; at run time the code itself is shown.
 """
 
 from __future__ import annotations
@@ -93,7 +93,16 @@ def error_text(code: str, facts: Mapping[str, object], language: str = "en") -> 
     return fill(text, without_full_stops(text, worded), separators=False)
 
 
+def notice_text(key: str, facts: Mapping[str, object], language: str = "en") -> str:
+    """Return the sentence of an alert: a key of `alerts.toml` and its facts."""
+    text = template("alerts", key, language) or key
+    worded = {name: _in(language, value) for name, value in facts.items()}
+    return fill(text, without_full_stops(text, worded)).rstrip()
+
+
 def _in(language: str, value: object) -> object:
+    if isinstance(value, Failure):
+        return failure_text(value, language)
     return value.text(language) if isinstance(value, Worded) else value
 
 

@@ -108,9 +108,9 @@ def resume(tx: CrawlTx, context: OperationContext, seller_id: SellerId | None) -
 
 def pause_notice(seller_id: SellerId | None, actor: str, *, is_pause: bool) -> Notice:
     """Return what operators are alerted to."""
-    requests = "to the marketplace" if seller_id is None else f"for the seller {seller_id}"
-    verb = "paused" if is_pause else "resumed"
-    return Notice(f"marketplace.{verb}", seller_id or "marketplace", f"Requests {requests} were {verb} by {actor}.")
+    verb, facts = "paused" if is_pause else "resumed", {"seller": seller_id or "", "actor": actor}
+    variant = "seller" if seller_id else ""
+    return Notice(f"marketplace.{verb}", seller_id or "marketplace", facts, variant)
 
 
 def _changed(tx: CrawlTx, context: OperationContext, seller_id: SellerId | None) -> ChangedPauseView:

@@ -168,14 +168,10 @@ class Channel:
 
     def notices(self, before: Channel) -> tuple[Notice, ...]:
         """Return the alerts for a change from `before`. A Retry-After alone is none."""
-        receiver = RECEIVERS[self.kind]
         if self.openings and not before.openings:
-            text = (
-                f"The {receiver} takes nothing any more ({self.reason}): sending stops, and one message finds out when"
-            )
-            return (Notice("receiver.down", self.kind, f"{text} to go on. `sellerwatch outbox status` shows it."),)
+            return (Notice("receiver.down", self.kind, {"reason": self.reason or ""}, variant=self.kind),)
         if before.openings and not self.openings:
-            return (Notice("receiver.up", self.kind, f"The {receiver} takes messages again."),)
+            return (Notice("receiver.up", self.kind, variant=self.kind),)
         return ()
 
     def _open(

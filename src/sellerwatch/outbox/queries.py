@@ -49,7 +49,7 @@ class MessageView(View):
 class MessageDetailView(MessageView):
     """One message with the body that is sent."""
 
-    payload: Mapping[str, Any]
+    payload: Annotated[Mapping[str, Any], About("The body that is sent.", shape="MessagePayload")]
 
 
 @dataclass(frozen=True)

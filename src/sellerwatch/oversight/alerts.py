@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Protocol
 
 from sellerwatch.kernel.activity import Activity
+from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.store import Store
 from sellerwatch.oversight.ports import AuditTx
 
@@ -59,15 +60,15 @@ class RecordedAlerts:
 
 
 class AlertQueue:
-    """A queue between the work, which must not wait, and a receiver, which may be slow."""
+    """A queue between the work, which must not wait, and a receiver, which may be slow. Alerts are in `language`."""
 
-    def __init__(self, alerts: Alerts) -> None:
-        self._alerts = alerts
+    def __init__(self, alerts: Alerts, language: str = "en") -> None:
+        self._alerts, self._language = alerts, language
         self._waiting: deque[Alert] = deque(maxlen=MOST_WAITING)
         self._wake = asyncio.Event()
 
-    def post(self, alert: Alert) -> None:
-        self._waiting.append(alert)
+    def post(self, notice: Notice, at: datetime) -> None:
+        self._waiting.append(Alert(notice.kind, notice.subject, notice.text(self._language), at))
         self._wake.set()
 
     async def run(self, stop: asyncio.Event) -> None:

@@ -12,7 +12,6 @@ from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.kernel.notices import Notice
-from sellerwatch.kernel.wording import failure_text
 from sellerwatch.reports.freshness import (
     FreshnessState,
     FreshnessTx,
@@ -105,8 +104,7 @@ def _late_since(seller: SellerFreshness, now: datetime) -> datetime | None:
 
 def _notice(seller: SellerFreshness, cause: Failure | None, *, is_late: bool) -> Notice:
     if not is_late:
-        text = "is fresh again" if seller.state is FreshnessState.FRESH else "is not late any more"
-        return Notice("seller.fresh", seller.seller_id, f"Seller {seller.seller_id} {text}.")
-    why = "" if cause is None else f" {failure_text(cause)}"
-    share = f"{100 * seller.share:.1f} % of its products were read in time"
-    return Notice("seller.late", seller.seller_id, f"Seller {seller.seller_id} is late: {share}.{why}")
+        variant = "" if seller.state is FreshnessState.FRESH else "no_longer_late"
+        return Notice("seller.fresh", seller.seller_id, {"seller": seller.seller_id}, variant)
+    facts = {"seller": seller.seller_id, "share": f"{100 * seller.share:.1f}", "cause": cause or ""}
+    return Notice("seller.late", seller.seller_id, facts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from heapq import nlargest
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
@@ -24,6 +25,8 @@ from sellerwatch.reports.service_state import CheckContext, ServiceState
 
 #: Steps of a run that are read for its progress.
 MOST_STEPS = 4000
+#: Sellers with numbers of their own in the metrics: each is a series.
+MOST_SELLERS = 1000
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class MetricsSnapshot:
     permits_used: int
     permits_left: int
     marketplace: MarketplaceStatus
-    #: Sellers by how fresh they are; share and undelivered events by seller.
+    #: Sellers by how fresh they are; share and undelivered events of the `MOST_SELLERS` worst sellers.
     freshness: Mapping[FreshnessState, int]
     shares: Mapping[str, float]
     undelivered: Mapping[str, float]
@@ -70,6 +73,7 @@ def read_metrics(tx: ReportsTx, context: OperationContext, pool: PoolRules, zone
     limits = pool.limits(tx.overrides.all())
     windows = [agent.window for agent in tx.pool_report.standings(context.moment, limits)]
     sellers = freshness_of(tx, context.now)
+    worst = nlargest(MOST_SELLERS, sellers.values(), key=lambda each: (each.undelivered, -each.share))
     latency, delivery = all_buckets(tx, zone, context.now)
     return MetricsSnapshot(
         counts=tx.counts.service_counts(context.now),
@@ -78,8 +82,8 @@ def read_metrics(tx: ReportsTx, context: OperationContext, pool: PoolRules, zone
         permits_left=sum(window.left for window in windows),
         marketplace=marketplace_status(tx),
         freshness={state: sum(each.state is state for each in sellers.values()) for state in FreshnessState},
-        shares={seller_id: each.share for seller_id, each in sellers.items()},
-        undelivered={seller_id: float(each.undelivered) for seller_id, each in sellers.items()},
+        shares={each.seller_id: each.share for each in worst},
+        undelivered={each.seller_id: float(each.undelivered) for each in worst},
         latency=latency,
         delivery=delivery,
     )

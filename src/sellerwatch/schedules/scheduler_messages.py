@@ -54,6 +54,5 @@ def heed(tx: SchedulesTx, settled: Sequence[Message], now: datetime) -> Sequence
 
 
 def _could_not_be_told(message: Message) -> Notice:
-    text = f"The scheduler could not be told about the seller {message.seller_id} ({message.error_message})"
-    mend = f"mend the reason, then: sellerwatch schedules retry {message.seller_id}"
-    return Notice("schedule.failed", message.seller_id, f"{text}: its schedule is FAILED; {mend}")
+    facts = {"seller": message.seller_id, "error": message.error_message or ""}
+    return Notice("schedule.failed", message.seller_id, facts)

@@ -247,8 +247,7 @@ class Service:
         if crawl.mark is None or highest >= crawl.mark.read():
             return _Entered(tuning, highest, ())
         tx.windows.fill(at, tuning.limits)
-        text = "The database was restored from an older copy: every agent's window counts as full for one window."
-        return _Entered(tuning, highest, (Notice("pool.restored", "pool", text),))
+        return _Entered(tuning, highest, (Notice("pool.restored", "pool"),))
 
     async def _begin(self) -> None:
         crawl = self.crawl

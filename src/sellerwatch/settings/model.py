@@ -14,6 +14,7 @@ from sellerwatch.settings.values import (
     FieldPolicies,
     Keys,
     LongSecret,
+    Networks,
     Password,
     Positive,
     Rate,
@@ -83,6 +84,20 @@ class Settings(BaseModel):
     port: int = Field(8080, ge=0, le=65535, description="Port that the API listens on.")
     api_requests_per_minute: Positive = Field(
         1200, description="Requests that one client of the API may make in a minute."
+    )
+    api_connections: int = Field(
+        1000,
+        ge=1,
+        le=100_000,
+        description="Connections to the API at a time; beyond them only health and metrics answer.",
+    )
+    api_connections_per_address: int = Field(
+        200, ge=1, le=100_000, description="Connections from one address, except from TRUSTED_PROXIES."
+    )
+    trusted_proxies: Networks = Field(
+        "",
+        description="Addresses and networks of proxies, separated by commas: only their X-Forwarded-For and"
+        " X-Forwarded-Proto are believed.",
     )
     window_limit: Positive = Field(80, description="Requests of one agent in any window.")
     window_seconds: Seconds = Field(3600, description="Length of the window.")

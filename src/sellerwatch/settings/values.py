@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import ipaddress
 from typing import Annotated, LiteralString
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
@@ -93,6 +94,16 @@ def _password(secret: SecretStr) -> SecretStr:
     return secret
 
 
+def _networks(text: str) -> str:
+    for each in text.split(","):
+        try:
+            if text.strip():
+                ipaddress.ip_network(each.strip(), strict=False)
+        except ValueError:
+            raise _problem("network_list", given=_sayable(each.strip())[:100]) from None
+    return text
+
+
 def _sayable(text: str) -> str:
     """Refuse a value that is not text: an environment may contain bytes that no message could quote."""
     return text.encode("utf-8", "replace").decode()
@@ -117,6 +128,7 @@ def _kinds(text: str) -> str:
 Address = Annotated[str, AfterValidator(_url)]
 BaseAddress = Annotated[str, AfterValidator(_base)]
 RedisAddress = Annotated[str, AfterValidator(_redis)]
+Networks = Annotated[str, AfterValidator(_networks)]
 Zone = Annotated[str, AfterValidator(_zone)]
 Keys = Annotated[SecretStr, AfterValidator(_keys)]
 LongSecret = Annotated[SecretStr, AfterValidator(_long)]

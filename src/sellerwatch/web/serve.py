@@ -6,18 +6,24 @@ import asyncio
 import contextlib
 import secrets
 import socket
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import uvicorn
+from starlette.requests import Request
+from starlette.responses import Response
 
 from sellerwatch.access import logins, queries
 from sellerwatch.compose.keys import jwt_secret
-from sellerwatch.kernel.errors import Failed
+from sellerwatch.kernel.errors import Failed, SellerwatchError
 from sellerwatch.web.api.app import make_app
 from sellerwatch.web.api.context import Parts
 from sellerwatch.web.api.credentials import Credentials
+from sellerwatch.web.api.errors import refusal
+from sellerwatch.web.api.proxies import TrustedProxies
+from sellerwatch.web.api.request_guard import HEADERS
+from sellerwatch.web.connections import BoundedConnection, BoundedState, ConnectionCounts
 
 if TYPE_CHECKING:
     from sellerwatch.service.service import Service
@@ -87,8 +93,18 @@ async def api_of(
     parts = Parts(service, settings, credentials_of(settings), origins=origins or {})
     password = await first_user(parts, must_change=must_change)
     app = make_app(parts)
+
+    def refuse(error: SellerwatchError, headers: Sequence[tuple[bytes, bytes]]) -> Response:
+        response = refusal(Request({"type": "http", "app": app, "path": "", "headers": list(headers)}), error)
+        for name, value in HEADERS.items():
+            response.headers.setdefault(name, value)
+        return response
+
     config = uvicorn.Config(
         app,
+        http=BoundedConnection,
+        # Who a caller is says TRUSTED_PROXIES, not a default that trusts every local process.
+        proxy_headers=False,
         lifespan="off",
         log_config=None,
         log_level="warning",
@@ -97,6 +113,9 @@ async def api_of(
         timeout_graceful_shutdown=GRACE,
     )
     server = _Server(config)
+    trusted = TrustedProxies(settings.trusted_proxies)
+    counts = ConnectionCounts(settings.api_connections, settings.api_connections_per_address, trusted)
+    server.server_state = BoundedState(counts, refuse)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     host, port = listening.getsockname()[:2]
     try:

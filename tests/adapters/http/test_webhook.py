@@ -5,20 +5,29 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from datetime import UTC, datetime
 
 import pytest
 
 from sellerwatch.adapters.http.webhook import WebhookAlerts
+from sellerwatch.kernel.failure import Failure, FailureCode
+from sellerwatch.kernel.notices import Notice
+from sellerwatch.kernel.wording import failure_text
 from sellerwatch.oversight.alerts import MOST_WAITING, Alert, AlertQueue
 from sellerwatch.simulator.http import serve
 from sellerwatch.simulator.wire import SimulatedAnswer, SimulatedRequest
 
+HANGUL = re.compile(r"[가-힣]")
 AT = datetime(2026, 11, 15, 6, 4, 5, tzinfo=UTC)
 
 
 def an_alert(text: str = "에이전트 하나가 차단됨 🚫") -> Alert:
     return Alert("agent.blocked", "a-1", text, AT)
+
+
+def resumed_by(actor: str) -> Notice:
+    return Notice("marketplace.resumed", "marketplace", {"seller": "", "actor": actor})
 
 
 async def test_an_alert_is_posted_with_its_sentence_and_what_machines_need() -> None:
@@ -70,20 +79,32 @@ async def test_posting_waits_for_nobody_and_a_stop_sends_what_is_left_in_order()
     queue = AlertQueue(slow)
     running = asyncio.create_task(queue.run(stop))
     for number in range(5):
-        queue.post(an_alert(str(number)))
+        queue.post(resumed_by(str(number)), AT)
     await asyncio.sleep(0)
     assert slow.got == []
     stop.set()
     slow.open.set()
     await running
-    assert slow.got == ["0", "1", "2", "3", "4"]
+    assert slow.got == [resumed_by(str(number)).text() for number in range(5)]
 
 
 async def test_a_receiver_that_hangs_does_not_fill_the_memory() -> None:
     slow = Slow()
     queue = AlertQueue(slow)
     for number in range(MOST_WAITING + 10):
-        queue.post(an_alert(str(number)))
+        queue.post(resumed_by(str(number)), AT)
     slow.open.set()
     await queue.flush()
-    assert slow.got == [str(number) for number in range(10, MOST_WAITING + 10)]
+    assert slow.got == [resumed_by(str(number)).text() for number in range(10, MOST_WAITING + 10)]
+
+
+async def test_alerts_are_in_the_language_of_the_queue() -> None:
+    receiver = Slow()
+    receiver.open.set()
+    queue = AlertQueue(receiver, "ko")
+    queue.post(Notice("run.resumed", "e-1", {"seller": "seller_1"}), AT)
+    failure = Failure.of(FailureCode.SERVER_ERROR, AT, None, status=503)
+    queue.post(Notice("marketplace.open", "list", {"endpoint": "list", "cause": failure}), AT)
+    await queue.flush()
+    assert all(HANGUL.search(text) for text in receiver.got)
+    assert failure_text(failure, "ko") in receiver.got[1]

@@ -285,10 +285,6 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         "INDEX rate_limit_bucket__uq_agent_id (agent_id=?)",
     ),
     "answering permits": (lambda tx: tx.permits.answer([1, 2], at()), BY_ROW),
-    "giving permits back": (
-        lambda tx: tx.permits.give_back(tx.permits.reserve([a_grant()], [task_id()], worker_id(), at())),
-        (BY_ROW, "INDEX rate_limit_bucket__uq_agent_id (agent_id=?)"),
-    ),
     "unanswered permits of vanished workers": (
         lambda tx: tx.permits.answer_lapsed(NOW - HOUR, at()),
         (

@@ -92,7 +92,6 @@ POOL = {
     "token_refresh_schedule": {
         "uq_agent_id_token_id": "agent_id token_id",
         "idx_next_refresh": "is_enabled next_refresh_time",
-        "idx_agent_enabled": "agent_id is_enabled",
         "idx_failure_count": "consecutive_failures next_refresh_time",
     },
 }

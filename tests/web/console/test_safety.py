@@ -19,6 +19,7 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.web.console.app import ROUTERS
+from sellerwatch.web.console.page_request import FLASH
 from sellerwatch.web.sessions import COOKIE
 
 from .conftest import PASSWORD, Console
@@ -49,6 +50,12 @@ async def test_every_form_is_refused_to_a_viewer_and_changes_nothing(console: Co
         assert seen.status == 403, (path, seen.status)
         assert "role" in seen.words
     assert await console.office.all_rows() == before
+
+
+@pytest.mark.parametrize("cookie", ["bnVsbA==", "WyJvayJd", "WyJvayIsIDEsIDJd", "WyJvayIsIG51bGxd", "e30=", "x", "é"])
+async def test_a_toast_that_is_none_is_passed_over(console: Console, cookie: str) -> None:
+    console.admin.cookies[FLASH] = cookie
+    assert (await console.admin.see("/sellers")).status == 200
 
 
 @pytest.mark.parametrize("token", ["", "0" * 64, "한"])

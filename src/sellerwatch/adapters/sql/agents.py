@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 
+from sellerwatch.adapters.sql.circuits import COLUMNS as CIRCUIT_COLUMNS
 from sellerwatch.adapters.sql.circuits import circuit_of
 from sellerwatch.adapters.sql.columns import Columns
 from sellerwatch.adapters.sql.statements import AnyRow, Db, Repository
@@ -18,7 +19,7 @@ from sellerwatch.agents.token import Token
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.ids import UserAgentId
 
-CIRCUIT = "c.circuit_state, c.failure_count, c.failure_threshold, c.timeout_duration_seconds, c.opened_at, c.closed_at"
+CIRCUIT = ", ".join(f"c.{name}" for name in CIRCUIT_COLUMNS)
 
 # Agents that may be lent, with the budget that is left, the circuit and the token, if there is one.
 CANDIDATES = f"""
@@ -178,9 +179,7 @@ class SqlUsageLog(Repository):
         return LastHourView(requests, succeeded, too_many, None if average is None else int(average))
 
     def add(self, uses: Sequence[UsageEntry]) -> None:
-        # Twice: a 429 is what "rate limited" means here.
-        rows = [(*use[:6], use.too_many, *use[6:]) for use in uses]
-        self._db.many(ADD_USAGE, rows)
+        self._db.many(ADD_USAGE, uses)
 
     def forget(self, before: datetime, limit: int) -> int:
         if self._db.shared:
@@ -219,4 +218,5 @@ def stored_agents(db: Db) -> Sequence[StoredAgent]:
 
 
 def _stored(r: AnyRow) -> StoredAgent:
-    return StoredAgent(r[0], _agent(r), circuit_of(r, 16), int(r[22]), r[23], r[24], r[25])
+    slots_left, limit, issued_at, expires_at = r[16 + len(CIRCUIT_COLUMNS) :]
+    return StoredAgent(r[0], _agent(r), circuit_of(r, 16), int(slots_left), limit, issued_at, expires_at)

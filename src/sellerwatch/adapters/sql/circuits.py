@@ -5,21 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any
 
 from sellerwatch.adapters.sql.statements import AnyRow, Repository
 from sellerwatch.agents.breaker import Breaker
-from sellerwatch.agents.circuit import Circuit
+from sellerwatch.agents.circuit import Circuit, CircuitEvent, CircuitEventType
 from sellerwatch.kernel.circuit import CircuitState
 
-CIRCUITS = """
-SELECT agent_id, circuit_state, failure_count, failure_threshold, timeout_duration_seconds, opened_at, closed_at
-FROM circuit_breaker_state WHERE agent_id IN (:rows)
-"""
+COLUMNS = (
+    "circuit_state",
+    "failure_count",
+    "failure_threshold",
+    "timeout_duration_seconds",
+    "opened_at",
+    "closed_at",
+    "probe_sent_at",
+)
+CIRCUITS = f"SELECT agent_id, {', '.join(COLUMNS)} FROM circuit_breaker_state WHERE agent_id IN (:rows)"
+
+TROUBLED = f"{CIRCUITS} AND (circuit_state <> 'CLOSED' OR failure_count > 0)"
 
 SAVE = """
 UPDATE circuit_breaker_state SET circuit_state = :state, failure_count = :failures, failure_threshold = :threshold,
-    timeout_duration_seconds = :timeout, opened_at = :opened_at, closed_at = :closed_at WHERE agent_id = :row
+    timeout_duration_seconds = :timeout, opened_at = :opened_at, closed_at = :closed_at, probe_sent_at = :probe_sent_at
+WHERE agent_id = :row
 """
 
 SET_RULES = """
@@ -27,10 +35,11 @@ UPDATE circuit_breaker_state SET failure_threshold = :failures, timeout_duration
 WHERE failure_threshold <> :failures OR timeout_duration_seconds <> :timeout
 """
 
-# Every change, and the failures that led to it.
+# Every change, the failures that led to it, and the success that closed it.
 NOTE = """
-INSERT INTO circuit_breaker_event (agent_id, event_type, from_state, to_state, event_timestamp)
-VALUES (:row, :type, :from_state, :to_state, :now)
+INSERT INTO circuit_breaker_event (agent_id, event_type, from_state, to_state, event_timestamp, outcome,
+    http_status_code)
+VALUES (?, ?, ?, ?, ?, ?, ?)
 """
 
 BREAKER = """
@@ -60,8 +69,10 @@ class SqlCircuits(Repository):
     def get_rows(self, rows: Sequence[int]) -> dict[int, Circuit]:
         return {r[0]: circuit_of(r, 1) for r in self._db.hold(CIRCUITS, rows=rows)}
 
-    def save(self, before: Mapping[int, Circuit], after: Mapping[int, Circuit], now: datetime) -> None:
-        changed = {row: circuit for row, circuit in after.items() if before.get(row) != circuit}
+    def troubled(self, rows: Sequence[int]) -> dict[int, Circuit]:
+        return {r[0]: circuit_of(r, 1) for r in self._db.hold(TROUBLED, rows=rows)} if rows else {}
+
+    def save(self, circuits: Mapping[int, Circuit], events: Sequence[tuple[int, CircuitEvent]]) -> None:
         self._db.many(
             SAVE,
             [
@@ -73,11 +84,12 @@ class SqlCircuits(Repository):
                     "timeout": int(circuit.timeout.total_seconds()),
                     "opened_at": circuit.opened_at,
                     "closed_at": circuit.closed_at,
+                    "probe_sent_at": circuit.probe_sent_at,
                 }
-                for row, circuit in changed.items()
+                for row, circuit in circuits.items()
             ],
         )
-        self._db.many(NOTE, [note for row, c in changed.items() for note in _notes(row, before[row], c, now)])
+        self._note(events)
 
     def set_rules(self, failures: int, timeout: timedelta) -> None:
         self._db.run(SET_RULES, {"failures": failures, "timeout": int(timeout.total_seconds())})
@@ -97,30 +109,29 @@ class SqlCircuits(Repository):
             {**vars(breaker), "now": now},
         )
         if was.state is not breaker.state:
-            self._db.run(NOTE, _change(POOL, was.state, breaker.state, now))
+            event = CircuitEvent(now, CircuitEventType.STATE_CHANGE, was.state, breaker.state)
+            self._note([(POOL, event)])
+
+    def _note(self, events: Sequence[tuple[int, CircuitEvent]]) -> None:
+        rows = [(row, e.type, e.from_state, e.to_state, e.at, e.outcome, e.status) for row, e in events]
+        self._db.many(NOTE, rows)
 
 
 def circuit_of(r: AnyRow, first: int) -> Circuit:
-    """Return the circuit in six columns of a row, beginning at `first`."""
-    return _circuit(*r[first : first + 6])
+    """Return the circuit in the columns of a row that begin at `first`."""
+    return _circuit(*r[first : first + len(COLUMNS)])
 
 
 # Frozen, and alike in most agents: one will do for all that are.
 @lru_cache(1_024)
 def _circuit(
-    state: str, failures: int, threshold: int, timeout: int, opened_at: datetime | None, closed_at: datetime | None
+    state: str,
+    failures: int,
+    threshold: int,
+    timeout: int,
+    opened_at: datetime | None,
+    closed_at: datetime | None,
+    probe_sent_at: datetime | None,
 ) -> Circuit:
-    return Circuit(CircuitState(state), failures, threshold, timedelta(seconds=timeout), opened_at, closed_at)
-
-
-def _notes(row: int, before: Circuit, after: Circuit, now: datetime) -> list[dict[str, Any]]:
-    notes = []
-    if after.failure_count > before.failure_count:
-        notes.append({"row": row, "type": "FAILURE", "from_state": before.state, "to_state": None, "now": now})
-    if after.state is not before.state:
-        notes.append(_change(row, before.state, after.state, now))
-    return notes
-
-
-def _change(row: int, before: CircuitState, after: CircuitState, now: datetime) -> dict[str, Any]:
-    return {"row": row, "type": "STATE_CHANGE", "from_state": before, "to_state": after, "now": now}
+    seconds = timedelta(seconds=timeout)
+    return Circuit(CircuitState(state), failures, threshold, seconds, opened_at, closed_at, probe_sent_at)

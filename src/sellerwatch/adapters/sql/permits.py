@@ -47,19 +47,17 @@ INSERT INTO permits (agent_id, task_id, worker_id, reserved_at, boot_id, boot_us
 """
 
 # Lent: so many slots fewer, and the last departure of the agent is then.
-SPEND = """
-UPDATE rate_limit_bucket SET current_tokens = current_tokens - ?, last_departure_us = ?, last_refill_at = ?
-WHERE agent_id = ?
-"""
+SPEND = "UPDATE rate_limit_bucket SET current_tokens = current_tokens - ?, last_departure_us = ? WHERE agent_id = ?"
 
 # The CASE leaves but one index to go by, the ids': by the other, everybody's open permits would be held.
 OPEN = "SELECT id FROM permits WHERE id IN (:numbers) AND CASE WHEN answered_boot_us IS NULL THEN 1 END = 1"
 
 ANSWER = "UPDATE permits SET answered_at = :now, answered_boot_us = :boot_us WHERE id IN (:numbers)"
 
-GIVE_BACK = "DELETE FROM permits WHERE id = :number AND answered_boot_us IS NULL"
-
-REFUND = "UPDATE rate_limit_bucket SET current_tokens = current_tokens + :number WHERE agent_id = :agent"
+# Slots that came back.
+REFUND = """
+UPDATE rate_limit_bucket SET current_tokens = current_tokens + :number, last_refill_at = :now WHERE agent_id = :agent
+"""
 
 # Permits of workers that are gone or silent, and those that a living one has lost sight of.
 LAPSED = """
@@ -108,7 +106,7 @@ class SqlPermits(Repository):
         rows = [grant.candidate.row for grant in grants]
         departures = {row: grant.depart_us for row, grant in zip(rows, grants, strict=True)}
         spent = Counter(rows)
-        self._db.many(SPEND, [(spent[row], departure, at.now, row) for row, departure in departures.items()])
+        self._db.many(SPEND, [(spent[row], departure, row) for row, departure in departures.items()])
         stamp = (str(worker_id), at.now, at.boot_id)
         numbers = self._db.insert(
             RESERVE,
@@ -125,11 +123,6 @@ class SqlPermits(Repository):
         # All of them: one that was given up while it was on its way counts from when it really came back.
         self._db.run(ANSWER, stamp, numbers=numbers)
         return frozenset(unanswered)
-
-    def give_back(self, permits: Sequence[Permit]) -> None:
-        for permit in permits:
-            if self._db.run(GIVE_BACK, {"number": permit.number}):
-                self._db.run(REFUND, {"number": 1, "agent": permit.grant.candidate.row})
 
     def answer_lapsed(self, beat_before: datetime, at: Moment) -> int:
         # Looked up first: an UPDATE that looks for them would hold everybody's on its way.
@@ -149,7 +142,7 @@ class SqlPermits(Repository):
         freed = self._db.rows(EXPIRED, edge)
         if freed:
             self._db.run(EXPIRE, edge)
-            self._db.many(REFUND, [{"agent": agent, "number": number} for agent, number in freed])
+            self._db.many(REFUND, [{"agent": agent, "number": number, "now": at.now} for agent, number in freed])
             self._db.run(UNFILL, {"boot_us": at.boot_us})
 
     def still_open(self, numbers: Sequence[int]) -> frozenset[int]:

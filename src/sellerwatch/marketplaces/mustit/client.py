@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from urllib.parse import quote, urljoin, urlsplit
 
-from sellerwatch.agents.answers import Answer, AnswerKind, Identity, Session
+from sellerwatch.agents.answers import UNAVAILABLE, Answer, AnswerKind, Identity, Session
 from sellerwatch.agents.token import InvalidToken
 from sellerwatch.catalog.facts import DetailFacts, ListFacts, OptionFacts
 from sellerwatch.catalog.product import PartType
@@ -122,7 +122,7 @@ class MustitMarketplace:
         if kind is AnswerKind.OK:
             return Answer(kind, reply.status, reply.body)
         wait = None
-        if kind is AnswerKind.TOO_MANY:
+        if kind is AnswerKind.TOO_MANY or reply.status == UNAVAILABLE:
             wait = retry_after(reply.header("retry-after"), now, self._longest_wait)
         return Answer(kind, reply.status, wait=wait)
 

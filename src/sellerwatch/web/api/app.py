@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.metadata import version
+from typing import Any
 
 from fastapi import APIRouter, FastAPI
+from fastapi.routing import iter_route_contexts
 
+from sellerwatch.kernel.views import camel_case
 from sellerwatch.web.api import (
     agents,
     audit,
     auth,
     changes,
     crawling_metrics,
+    event_schemas,
     events,
     executions,
     health,
@@ -33,10 +37,12 @@ from sellerwatch.web.api import (
     users,
     why,
 )
+from sellerwatch.web.api.authorization import is_signed
 from sellerwatch.web.api.context import Parts
 from sellerwatch.web.api.description import describe
 from sellerwatch.web.api.errors import answer_refusals, refusals
 from sellerwatch.web.api.idempotency import IdempotencyMiddleware
+from sellerwatch.web.api.proxies import ForwardedMiddleware, TrustedProxies
 from sellerwatch.web.api.read_throttle import ReadThrottle
 from sellerwatch.web.api.request_guard import RateAllowance, RequestGuard
 from sellerwatch.web.console.app import add_console
@@ -78,9 +84,11 @@ def make_app(parts: Parts) -> FastAPI:
     answer_refusals(app)
     app.add_middleware(IdempotencyMiddleware, parts=parts)
     app.add_middleware(ReadThrottle, clock=parts.clock, is_busy=lambda: parts.service.worker.is_busy)
-    app.add_middleware(RequestGuard, allowance=RateAllowance(parts.settings.api_requests_per_minute, parts.clock))
+    allowance = RateAllowance(parts.settings.api_requests_per_minute, parts.clock)
+    app.add_middleware(RequestGuard, allowance=allowance, is_signed=is_signed)
     app.state.monitor = metrics.Monitor(parts.clock)
-    app.add_middleware(metrics.Meter, monitor=app.state.monitor, clock=parts.clock)
+    app.add_middleware(metrics.Meter, monitor=app.state.monitor, clock=parts.clock, templates=_templates())
+    app.add_middleware(ForwardedMiddleware, trusted=TrustedProxies(parts.settings.trusted_proxies))
     return app
 
 
@@ -94,7 +102,15 @@ def _bare() -> FastAPI:
         redoc_url=None,
         # A redirect would be built from the Host header, which anybody may write.
         redirect_slashes=False,
+        generate_unique_id_function=lambda route: camel_case(route.name),
     )
+
+
+@cache
+def _templates() -> dict[Any, str]:
+    """Return the template of each route's path by the function that serves it."""
+    contexts = iter_route_contexts(_routed().router.routes)
+    return {context.endpoint: context.path_format or "none" for context in contexts}
 
 
 @cache
@@ -106,7 +122,7 @@ def _routed() -> FastAPI:
     for router in ROUTERS:
         api.include_router(router)
     app.include_router(api)
-    for router in (internal.router, health.router, metrics.router):
+    for router in (internal.router, event_schemas.router, health.router, metrics.router):
         app.include_router(router)
     add_console(app)
     describe(app)

@@ -69,7 +69,7 @@ async def change_password(body: ChangePasswordBody, request: Request) -> LoginVi
 
 
 @router.get("/me")
-async def me(caller: Viewer) -> CallerView:
+async def show_me(caller: Viewer) -> CallerView:
     """Show who the token belongs to, and until when it is valid."""
     return CallerView(user=caller.name, role=caller.role, expires_at=caller.expires_at)
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated
 
 from fastapi import Depends, Request
 from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
 
 from sellerwatch.access.logins import get_user
+from sellerwatch.kernel.errors import Unauthenticated
 from sellerwatch.operations.session import OperationSession
 from sellerwatch.web.api.context import parts_of
 from sellerwatch.web.api.credentials import Caller, NotLoggedIn, Role
 from sellerwatch.web.api.cursors import DryRun
 from sellerwatch.web.api.errors import language_of
-from sellerwatch.web.sessions import COOKIE, follower_of
+from sellerwatch.web.sessions import COOKIE, follower_of, read
 
 bearer = HTTPBearer(
     auto_error=False,
@@ -21,6 +23,21 @@ bearer = HTTPBearer(
     description="From POST /api/v1/auth/login, or `sellerwatch auth token --role admin`.",
 )
 api_key = APIKeyHeader(name="X-API-Key", auto_error=False, description="One of SELLERWATCH_INTERNAL_API_KEYS.")
+
+
+def is_signed(request: Request) -> bool:
+    """Return whether a credential of ours comes with a request, as far as its signature says: without the database."""
+    parts = parts_of(request)
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    with suppress(Unauthenticated):
+        if scheme.lower() == "bearer":
+            parts.credentials.read(token.strip(), parts.clock.now())
+        elif "x-api-key" in request.headers:
+            parts.credentials.check_key(request.headers["x-api-key"])
+        else:
+            read(parts, request.cookies.get(COOKIE), parts.clock.now())
+        return True
+    return False
 
 
 async def _caller(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> Caller:

@@ -7,6 +7,7 @@ halves of characters that no database can keep. What reads differently elsewhere
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -32,7 +33,7 @@ def check_body(body: bytes) -> None:
     """Strict JSON in UTF-8, each name once. orjson refuses what the standard's reader lets pass, and deep nesting."""
     try:
         orjson.loads(body)
-        _without_nul(json.loads(body, object_pairs_hook=_once))
+        _without_nul(json.loads(body, object_pairs_hook=unique_names))
     except (ValueError, RecursionError) as error:
         problem = error.problem if isinstance(error, _NotTaken) else Problem("not_json")
         raise InvalidRequest((FieldProblem(field="body", problem=problem),)) from None
@@ -48,12 +49,14 @@ def check_form(body: bytes) -> None:
         raise InvalidRequest((FieldProblem(field="body", problem=problem),)) from None
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    names = [name for name, _ in pairs]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise _NotTaken("name_twice", name=twice[:100])
-    return dict(pairs)
+def unique_names(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the pairs as an object; refuse a name that comes twice. It takes as many steps as there are pairs."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise _NotTaken("name_twice", name=name[:100])
+        found[name] = value
+    return found
 
 
 def _without_nul(value: Any) -> None:

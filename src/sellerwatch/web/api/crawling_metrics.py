@@ -22,7 +22,7 @@ Seller = Query(alias="sellerId", min_length=1, max_length=SellerId.LONGEST)
 
 
 @router.get("/crawling", responses=refusals(404))
-async def crawling_metrics(
+async def show_crawling_metrics(
     session: ViewerSession,
     request: Request,
     seller_id: Annotated[str, Seller],
@@ -34,7 +34,7 @@ async def crawling_metrics(
 
 
 @router.get("/crawling/daily", responses=refusals(404))
-async def daily_metrics(
+async def show_daily_metrics(
     session: ViewerSession,
     request: Request,
     seller_id: Annotated[str | None, Seller] = None,

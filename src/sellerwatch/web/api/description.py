@@ -18,6 +18,8 @@ from fastapi import FastAPI, Request
 from fastapi.openapi.utils import get_openapi
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from sellerwatch.catalog.event_schemas import EVENT_SHAPES, EventShape, event_components
+from sellerwatch.kernel.views import SHAPE
 from sellerwatch.web.api.errors import Refusal
 from sellerwatch.web.api.idempotency import EXEMPT
 
@@ -41,6 +43,7 @@ TAGS = (
     ("status", "The whole service on one screen."),
     ("why", "The trace of a product, a task, a run or an event."),
     ("events", "What happens, as it happens."),
+    ("schemas", "The shape of what is sent to the product server."),
     ("metrics", "Numbers."),
     ("health", "Whether it lives and can be given work."),
     ("internal", "For the scheduler outside, by an API key."),
@@ -54,7 +57,15 @@ ALWAYS = {
     "503": "Not now; Retry-After says when, if that is known",
 }
 UNKNOWN, FORBIDDEN, CONFLICT = "No valid credential", "Not allowed to", "A rule forbids it in the present state"
-REFUSAL = {"$ref": "#/components/schemas/Refusal"}
+COMPONENTS = "#/components/schemas/"
+REFUSAL = {"$ref": f"{COMPONENTS}Refusal"}
+#: The headers of an event, beside those of every request.
+EVENT_HEADERS = {
+    "Idempotency-Key": "The `eventId`.",
+    "webhook-id": "The `eventId`.",
+    "webhook-timestamp": "Unix seconds of this attempt.",
+    "webhook-signature": "One or more `v1,<base64>`, separated by a space; absent where no secret is set.",
+}
 KEY: dict[str, Any] = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -101,12 +112,50 @@ def _completed(app: FastAPI) -> dict[str, Any]:
     schemas.pop("HTTPValidationError", None)
     schemas.pop("ValidationError", None)
     schemas["Refusal"] = {**Refusal.model_json_schema(by_alias=True), "examples": [EXAMPLE]}
+    schemas |= _event_components()
+    for schema in list(schemas.values()):
+        _put_shapes_into(schema)
+    made["webhooks"] = {shape.event_type: {"post": _webhook(shape)} for shape in EVENT_SHAPES.values()}
     used = set()
     for path, method, operation in _operations(made):
         _complete(path, method, operation)
         used.update(operation.get("tags", ()))
     made["tags"] = [{"name": name, "description": said} for name, said in TAGS if name in used]
     return made
+
+
+def _event_components() -> dict[str, Any]:
+    events = [{"$ref": f"{COMPONENTS}{shape.name}"} for shape in EVENT_SHAPES.values()]
+    schedule = {"type": "object", "description": "A message about a schedule."}
+    payload = {"description": "The body of a message.", "anyOf": [*events, schedule]}
+    return {**event_components(COMPONENTS), "MessagePayload": payload}
+
+
+def _put_shapes_into(schema: dict[str, Any]) -> None:
+    """Refer to the schema of an event where a field says that it has its shape."""
+    for field in schema.get("properties", {}).values():
+        name = field.pop(SHAPE, None)
+        if name is not None:
+            plain = next((choice for choice in field.get("anyOf", ()) if choice.get("type") == "object"), field)
+            plain.pop("type")
+            plain.pop("additionalProperties", None)
+            plain["$ref"] = f"{COMPONENTS}{name}"
+
+
+def _webhook(shape: EventShape) -> dict[str, Any]:
+    """Return what the product server has to offer for an event type."""
+    headers = [
+        {"name": name, "in": "header", "required": False, "description": said, "schema": {"type": "string"}}
+        for name, said in EVENT_HEADERS.items()
+    ]
+    schema = {"$ref": f"{COMPONENTS}{shape.name}"}
+    return {
+        "operationId": f"receive{shape.name}",
+        "description": f"{shape.sent} {shape.apply}",
+        "parameters": headers,
+        "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
+        "responses": {"2XX": {"description": "You have it for good: it is not sent again."}},
+    }
 
 
 def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
@@ -158,6 +207,7 @@ def page(made: dict[str, Any]) -> str:
         f'<details id="{escape(name)}"><summary><code>{escape(name)}</code></summary>{_json(schema)}</details>'
         for name, schema in sorted(made["components"]["schemas"].items())
     )
+    hooks = "".join(_operation(name, "post", hook["post"]) for name, hook in made["webhooks"].items())
     title = f"{escape(made['info']['title'])} {escape(made['info']['version'])}"
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title} API</title>'
@@ -165,7 +215,8 @@ def page(made: dict[str, Any]) -> str:
         f"<h1>{title} API</h1><p>{escape(made['info']['description'])}</p>"
         '<p>For programs: <a href="/openapi.json">openapi.json</a>. Send <code>Authorization: Bearer TOKEN</code>; '
         "a token comes from <code>POST /api/v1/auth/login</code> or <code>sellerwatch auth token</code>.</p>"
-        f"{groups}<h2>Bodies</h2>{bodies}</main></body></html>"
+        f"{groups}<h2>Webhooks</h2><p>What is sent to the product server.</p>{hooks}"
+        f"<h2>Bodies</h2>{bodies}</main></body></html>"
     )
 
 

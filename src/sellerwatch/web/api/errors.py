@@ -6,7 +6,7 @@ import logging
 import math
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -31,6 +31,7 @@ from sellerwatch.kernel.errors import (
 )
 from sellerwatch.kernel.ids import PublicId
 from sellerwatch.kernel.store import StoreFailed
+from sellerwatch.kernel.views import About
 from sellerwatch.kernel.wording import Problem, Worded, error_text
 from sellerwatch.texts import LANGUAGES
 from sellerwatch.web.api.context import parts_of
@@ -39,6 +40,8 @@ from sellerwatch.web.api.models import ResponseModel
 log = logging.getLogger(__name__)
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+#: Problems of fields in one answer, and characters of the name of a field: the caller sent both.
+MOST_PROBLEMS, LONGEST_FIELD = 20, 100
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class Refusal(ResponseModel):
 
     error_code: str
     message: str
-    timestamp: str
+    timestamp: Annotated[str, About(format="date-time")]
     path: str
     details: Any = None
 
@@ -86,6 +89,21 @@ class MethodNotAllowed(Invalid):
     """The path is served, but not by this method."""
 
 
+class HeadTooLarge(TooLarge):
+    """More bytes or fields in the head of a request than any caller of ours sends."""
+
+
+@dataclass(eq=False)
+class RequestTooSlow(Invalid):
+    """A request whose head or body was not complete in time."""
+
+    seconds: float
+
+
+class MalformedRequest(Invalid):
+    """What was sent is not HTTP/1.1."""
+
+
 @dataclass(eq=False)
 class InternalError(Failed):
     """Our own bug. The id finds the line in the log; nothing more is said outside."""
@@ -96,6 +114,8 @@ class InternalError(Failed):
 #: The most special kind first: the first that fits says the status.
 STATUSES: tuple[tuple[type[SellerwatchError], int], ...] = (
     (MethodNotAllowed, 405),
+    (RequestTooSlow, 408),
+    (HeadTooLarge, 431),
     (InternalError, 500),
     (Invalid, 400),
     (Unauthenticated, 401),
@@ -184,11 +204,11 @@ async def _unreadable(request: Request, error: Exception) -> JSONResponse:
 
 
 def unreadable_request(error: RequestValidationError) -> InvalidRequest:
-    """Return what the framework refused, field by field."""
+    """Return what the framework refused, field by field, the first `MOST_PROBLEMS` of it."""
     return InvalidRequest(
         tuple(
-            FieldProblem(".".join(str(place) for place in found["loc"][1:]) or "body", Problem.of(**found))
-            for found in error.errors()
+            FieldProblem(".".join(map(str, found["loc"][1:]))[:LONGEST_FIELD] or "body", Problem.of(**found))
+            for found in error.errors()[:MOST_PROBLEMS]
         )
     )
 

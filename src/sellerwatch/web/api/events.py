@@ -211,7 +211,7 @@ router = APIRouter(tags=["events"], route_class=StrictRoute)
         }
     },
 )
-async def events(
+async def stream_events(
     request: Request,
     _: Follower,
     last_event_id: Annotated[

@@ -80,7 +80,7 @@ router = APIRouter(prefix="/actuator/health", tags=["health"], route_class=Stric
 
 
 @router.get("", responses=_answers("Some part is down"), openapi_extra=OPTIONAL_TOKEN, response_model_exclude_none=True)
-async def health(request: Request, response: Response) -> Health:
+async def show_health(request: Request, response: Response) -> Health:
     """Every part of the service, up or down; 503 when one is down."""
     return await _answer(request, response, find_all)
 
@@ -88,13 +88,13 @@ async def health(request: Request, response: Response) -> Health:
 @router.get(
     "/readiness", responses=_answers("Not ready"), openapi_extra=OPTIONAL_TOKEN, response_model_exclude_none=True
 )
-async def readiness(request: Request, response: Response) -> Health:
+async def show_readiness(request: Request, response: Response) -> Health:
     """Whether this process can do the work of its role: 503 when it cannot."""
     return await _answer(request, response, find_own)
 
 
 @router.get("/liveness", responses=refusals(400, 413, 429, 500), response_model_exclude_none=True)
-async def liveness() -> Health:
+async def show_liveness() -> Health:
     """Whether the process answers; nothing else is checked."""
     return Health(status=Status.UP)
 

@@ -10,7 +10,7 @@ A read that fails is a failed scrape (503), never zeros: Prometheus then says th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter, Request, Response
@@ -165,8 +165,8 @@ def _histogram(
 class Meter:
     """Count every answer and how long it took to begin. This is the outermost layer, so that early refusals count."""
 
-    def __init__(self, app: ASGIApp, monitor: Monitor, clock: Clock) -> None:
-        self._app, self._monitor, self._clock = app, monitor, clock
+    def __init__(self, app: ASGIApp, monitor: Monitor, clock: Clock, templates: Mapping[Any, str]) -> None:
+        self._app, self._monitor, self._clock, self._templates = app, monitor, clock, templates
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -177,7 +177,9 @@ class Meter:
         async def listen(message: Message) -> None:
             if message["type"] == "http.response.start":
                 took = self._clock.monotonic() - began
-                self._monitor.count(method, _route(scope), message["status"], took)
+                # The template of the route, never the path that was sent: each path would become a series.
+                route = self._templates.get(scope.get("endpoint"), "none")
+                self._monitor.count(method, route, message["status"], took)
             await send(message)
 
         await self._app(scope, receive, listen)
@@ -187,18 +189,6 @@ def _method(scope: Scope) -> str:
     """Return a known method, or `other`: callers may send any word, and each would become a series."""
     known = ("GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS")
     return scope["method"] if scope["method"] in known else "other"
-
-
-def _route(scope: Scope) -> str:
-    """Return the path as it is documented, not as it was sent: each id would become a series."""
-    if "endpoint" not in scope:
-        return "none"
-    segments = scope["path"].split("/")
-    for name, value in reversed(scope.get("path_params", {}).items()):
-        place = len(segments) - 1 - segments[::-1].index(str(value)) if str(value) in segments else None
-        if place is not None:
-            segments[place] = f"{{{name}}}"
-    return "/".join(segments)
 
 
 router = APIRouter(tags=["metrics"], route_class=StrictRoute)
@@ -212,7 +202,7 @@ router = APIRouter(tags=["metrics"], route_class=StrictRoute)
         **refusals(400, 401, 413, 429, 500, 503),
     },
 )
-async def metrics(request: Request, _: Watcher) -> Response:
+async def show_metrics(request: Request, _: Watcher) -> Response:
     """Numbers of everything, for Prometheus."""
     parts = parts_of(request)
     monitor: Monitor = request.app.state.monitor

@@ -90,14 +90,14 @@ async def list_messages(
 
 
 @router.get("/status")
-async def outbox_status(session: ViewerSession, request: Request) -> OutboxesView:
+async def show_outbox_status(session: ViewerSession, request: Request) -> OutboxesView:
     """Show both outboxes in numbers: counts, lag, held messages, and whether anything is sent."""
     has_receiver = parts_of(request).settings.product_server_url is not None
     return await session.ask(queries.outbox_status, has_receiver)
 
 
 @router.get("/delivery-times")
-async def delivery_times(
+async def show_delivery_times(
     session: ViewerSession, kind: Kind = OutboxKind.PRODUCT, size: PageSize = 20
 ) -> DeliveryTimesView:
     """Show how long the newest delivered messages took, oldest first."""

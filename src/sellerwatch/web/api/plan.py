@@ -6,7 +6,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from sellerwatch.reports.capacity import PlanView, show_plan
+from sellerwatch.reports import capacity
+from sellerwatch.reports.capacity import PlanView
 from sellerwatch.web.api.authorization import ViewerSession
 from sellerwatch.web.api.models import PageNumber, PageSize
 from sellerwatch.web.api.view_route import ViewRoute
@@ -15,7 +16,7 @@ router = APIRouter(prefix="/plan", tags=["metrics"], route_class=ViewRoute)
 
 
 @router.get("")
-async def plan(
+async def show_plan(
     session: ViewerSession,
     agents: Annotated[
         int | None, Query(ge=1, le=100_000, description="As if so many agents were available and rested.")
@@ -27,4 +28,4 @@ async def plan(
     size: PageSize = 20,
 ) -> PlanView:
     """Show whether the sellers fit into the pool's budget, and when each one's next run would finish."""
-    return await session.ask(show_plan, session.pool, session.rules.page_size, page, size, agents, products)
+    return await session.ask(capacity.show_plan, session.pool, session.rules.page_size, page, size, agents, products)

@@ -92,13 +92,13 @@ async def resync_products(
 
 
 @router.get("/{itemNo}", responses=refusals(404))
-async def get_product(item_no: ItemPath, session: ViewerSession) -> ProductDetailView:
+async def show_product(item_no: ItemPath, session: ViewerSession) -> ProductDetailView:
     """Show a product with its productData, its last events, and the parts that are held."""
     return await session.ask(queries.show_product, ItemNo(item_no), session.rules.marketplace)
 
 
 @router.get("/{itemNo}/raw", responses=refusals(404))
-async def get_bodies(item_no: ItemPath, session: ViewerSession, number: BodyNumber = 1) -> StoredBodiesView:
+async def show_product_bodies(item_no: ItemPath, session: ViewerSession, number: BodyNumber = 1) -> StoredBodiesView:
     """Show the stored body of each part."""
     return await session.ask(queries.product_bodies, ItemNo(item_no), [*PartName], number)
 
@@ -108,20 +108,22 @@ async def get_bodies(item_no: ItemPath, session: ViewerSession, number: BodyNumb
     responses={200: {"content": {"application/json": {}}, "description": "The body."}, **refusals(404)},
     response_class=Response,
 )
-async def get_body(item_no: ItemPath, part: PartPath, session: ViewerSession, number: BodyNumber = 1) -> Response:
+async def download_product_body(
+    item_no: ItemPath, part: PartPath, session: ViewerSession, number: BodyNumber = 1
+) -> Response:
     """Send one stored body, byte for byte."""
     found = await session.ask(queries.raw_bodies, ItemNo(item_no), [part], number)
     return Response(found[0].body, media_type="application/json")
 
 
 @router.get("/{itemNo}/history", responses=refusals(404))
-async def get_history(item_no: ItemPath, session: ViewerSession) -> ProductHistoryView:
+async def show_product_history(item_no: ItemPath, session: ViewerSession) -> ProductHistoryView:
     """Show every state a product was found in: when, in which run, and what differed from the state before."""
     return await session.ask(queries.product_history, ItemNo(item_no))
 
 
 @router.get("/{itemNo}/diff", responses=refusals(404))
-async def get_diff(
+async def show_product_diff(
     item_no: ItemPath,
     session: ViewerSession,
     from_version: Annotated[int | None, Query(alias="from", ge=0, le=2**31, description="0: from nothing.")] = None,

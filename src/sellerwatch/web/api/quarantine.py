@@ -43,19 +43,19 @@ async def list_cases(
 
 
 @router.get("/drift")
-async def drift_report(session: ViewerSession) -> DriftReportView:
+async def show_drift(session: ViewerSession) -> DriftReportView:
     """List the fields in the marketplace's answers that the contract does not have."""
     return await session.ask(quarantine_queries.drift_report)
 
 
 @router.get("/{caseId}", responses=refusals(404))
-async def get_case(case_id: CasePath, session: ViewerSession) -> CaseDetailView:
+async def show_case(case_id: CasePath, session: ViewerSession) -> CaseDetailView:
     """Show a case: why it was opened, a sample before and after, and how many parts of which products it holds."""
     return await session.ask(quarantine_queries.show_case, CaseId.parse(case_id))
 
 
 @router.post("/{caseId}/release", responses=refusals(404, 409))
-async def release(
+async def release_case(
     case_id: CasePath,
     session: AdminSession,
     body: ReleaseBody | None = None,
@@ -68,6 +68,6 @@ async def release(
 
 
 @router.post("/{caseId}/drop", responses=refusals(404, 409))
-async def drop(case_id: CasePath, session: AdminSession, dry_run: DryRun = False) -> DroppedCaseView:
+async def drop_case(case_id: CasePath, session: AdminSession, dry_run: DryRun = False) -> DroppedCaseView:
     """Delete the held parts of a case: the products stay as they are, and the same facts are not held again."""
     return await session.run(quarantine.drop_case, CaseId.parse(case_id), dry_run=dry_run)

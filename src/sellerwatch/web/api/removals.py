@@ -43,13 +43,13 @@ async def list_removals(
 
 
 @router.get("/{removalId}", responses=refusals(404))
-async def get_removal(removal_id: RemovalPath, session: ViewerSession) -> RemovalDetailView:
+async def show_removal(removal_id: RemovalPath, session: ViewerSession) -> RemovalDetailView:
     """Show a removal: how many products were missing, how many still are, and the first of them."""
     return await session.ask(removal_queries.show_removal, RemovalId.parse(removal_id))
 
 
 @router.post("/{removalId}/confirm", responses=refusals(404, 409))
-async def confirm(
+async def confirm_removal(
     removal_id: RemovalPath, session: AdminSession, body: ConfirmBody | None = None, dry_run: DryRun = False
 ) -> ConfirmedRemovalView:
     """Write a PRODUCT_DELETED event for each product that is still missing. Products seen again stay as they are."""
@@ -58,6 +58,6 @@ async def confirm(
 
 
 @router.post("/{removalId}/refuse", responses=refusals(404, 409))
-async def refuse(removal_id: RemovalPath, session: AdminSession, dry_run: DryRun = False) -> RefusedRemovalView:
+async def refuse_removal(removal_id: RemovalPath, session: AdminSession, dry_run: DryRun = False) -> RefusedRemovalView:
     """Refuse that the products are gone: no event is written. The next list that lacks them holds them again."""
     return await session.run(removals.refuse_removal, RemovalId.parse(removal_id), dry_run=dry_run)

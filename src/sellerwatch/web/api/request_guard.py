@@ -5,6 +5,7 @@ Plain ASGI, because it must see bodies before the framework reads them into memo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from starlette.datastructures import MutableHeaders
@@ -13,12 +14,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sellerwatch.access.logins import network
 from sellerwatch.kernel.clock import Clock
-from sellerwatch.kernel.errors import SellerwatchError, TooLarge, TooManyRequests
+from sellerwatch.kernel.errors import SellerwatchError, TooLarge, TooManyRequests, Unavailable
 from sellerwatch.web.api.bodies import FORM, again, check_body, check_form
 from sellerwatch.web.api.errors import broken, options, refusal
 
 LARGEST_BODY = 1_000_000
+#: The largest body without a valid credential: a log-in needs a few hundred bytes.
+LARGEST_UNKNOWN_BODY = 65_536
 MOST_CLIENTS = 10_000
+#: In the state of a request whose connection is beyond the limits of `web/connections.py`.
+OVER_LIMIT = "over_limit"
 
 HEADERS = {
     "x-content-type-options": "nosniff",
@@ -31,7 +36,7 @@ HEADERS = {
 
 
 class BodyTooLarge(TooLarge):
-    """More than any request of ours needs."""
+    """More than any request of ours needs, or more than one without a valid credential may send."""
 
 
 @dataclass(eq=False)
@@ -43,6 +48,12 @@ class TooManyCalls(TooManyRequests):
     @property
     def retry_after(self) -> float:  # type: ignore[override]
         return self.seconds
+
+
+class TooManyConnections(Unavailable):
+    """More connections than API_CONNECTIONS, or API_CONNECTIONS_PER_ADDRESS from one address."""
+
+    retry_after: float | None = 5.0
 
 
 class RateAllowance:
@@ -67,9 +78,10 @@ class RateAllowance:
 class RequestGuard:
     """The outermost layer: whatever happens inside, what leaves is an answer in our shape with our headers."""
 
-    def __init__(self, app: ASGIApp, allowance: RateAllowance) -> None:
+    def __init__(self, app: ASGIApp, allowance: RateAllowance, is_signed: Callable[[Request], bool]) -> None:
         self._app = app
         self._allowance = allowance
+        self._is_signed = is_signed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -93,6 +105,8 @@ class RequestGuard:
         request = Request(scope)
         try:
             body = await self._admit(request, receive)
+            if body is None:
+                return
             if scope["method"] == "OPTIONS":
                 await options(request)(scope, receive, send_with_headers)
                 return
@@ -109,17 +123,22 @@ class RequestGuard:
             if headed and begun:
                 await send({"type": "http.response.body", "body": b""})
 
-    async def _admit(self, request: Request, receive: Receive) -> bytes:
-        """The body of a request that may pass."""
-        wait = self._allowance.spend(network(request.client.host) if request.client else "")
-        if wait is not None:
-            raise TooManyCalls(round(wait, 3))
+    async def _admit(self, request: Request, receive: Receive) -> bytes | None:
+        """The body of a request that may pass; None for one that broke off."""
+        if not _is_for_monitors(request.scope["path"]):
+            if request.scope.get("state", {}).get(OVER_LIMIT):
+                raise TooManyConnections
+            wait = self._allowance.spend(network(request.client.host) if request.client else "")
+            if wait is not None:
+                raise TooManyCalls(round(wait, 3))
         stated = request.headers.get("content-length", "0")
-        if not (stated.isascii() and stated.isdigit() and len(stated) < 16 and int(stated) <= LARGEST_BODY):
+        if not (stated.isascii() and stated.isdigit() and len(stated) < 16):
             raise BodyTooLarge
-        body, whole = await _read(receive)
-        if not whole:
+        may_be_large = int(stated) > LARGEST_UNKNOWN_BODY or "transfer-encoding" in request.headers
+        largest = LARGEST_BODY if may_be_large and self._is_signed(request) else LARGEST_UNKNOWN_BODY
+        if int(stated) > largest:
             raise BodyTooLarge
+        body = await _read(receive, largest)
         if body:
             # The API takes JSON only: a form is what a page of another site could send.
             is_form = request.headers.get("content-type", "").partition(";")[0].strip() == FORM
@@ -128,21 +147,26 @@ class RequestGuard:
         return body
 
 
+def _is_for_monitors(path: str) -> bool:
+    """Return whether a path answers also while everything else is full."""
+    return path == "/metrics" or path.startswith("/actuator/health")
+
+
 async def _gone() -> Message:
     return {"type": "http.disconnect"}
 
 
-async def _read(receive: Receive) -> tuple[bytes, bool]:
-    """The body, as long as it is not too large; a stated length may be a lie."""
+async def _read(receive: Receive, largest: int) -> bytes | None:
+    """The body, as long as it is not too large; a stated length may be a lie. None where it broke off."""
     parts, size = [], 0
     while True:
         message = await receive()
         if message["type"] != "http.request":
-            return b"", True
+            return None
         part = message.get("body", b"")
         parts.append(part)
         size += len(part)
-        if size > LARGEST_BODY:
-            return b"", False
+        if size > largest:
+            raise BodyTooLarge
         if not message.get("more_body"):
-            return b"".join(parts), True
+            return b"".join(parts)

@@ -6,7 +6,8 @@ from fastapi import APIRouter
 
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.kernel.views import NumberedPageView
-from sellerwatch.schedules.queries import ScheduleView, list_schedules
+from sellerwatch.schedules import queries as schedule_queries
+from sellerwatch.schedules.queries import ScheduleView
 from sellerwatch.sellers import commands, queries
 from sellerwatch.sellers.commands import ChangedScheduleView, RetriedScheduleView
 from sellerwatch.web.api.authorization import DryRunSession, ViewerSession
@@ -19,11 +20,11 @@ router = APIRouter(prefix="/schedules", tags=["schedules"], route_class=ViewRout
 
 
 @router.get("")
-async def schedules(
+async def list_schedules(
     session: ViewerSession, page: PageNumber = 0, size: PageSize = 20
 ) -> NumberedPageView[ScheduleView]:
     """Schedules with their next starts, by seller."""
-    return await session.ask(list_schedules, page, size)
+    return await session.ask(schedule_queries.list_schedules, page, size)
 
 
 @router.get("/{sellerId}", responses=refusals(404))
@@ -33,7 +34,7 @@ async def show_schedule(seller_id: SellerPath, session: ViewerSession) -> Schedu
 
 
 @router.post("/{sellerId}/run-now", responses=refusals(404, 409))
-async def run_now(seller_id: SellerPath, session: DryRunSession) -> ChangedScheduleView:
+async def run_schedule_now(seller_id: SellerPath, session: DryRunSession) -> ChangedScheduleView:
     """Make the next run due at once: the scheduler starts it within seconds, and the runs after it count from now."""
     return await session.run(commands.run_now, SellerId.parse(seller_id))
 

@@ -104,7 +104,7 @@ async def deactivate_seller(seller_id: SellerPath, session: DryRunSession) -> De
 
 
 @router.post("/{sellerId}/crawl", status_code=202, responses=refusals(404, 409))
-async def crawl_now(seller_id: SellerPath, request: Request, session: AdminSession) -> StartedExecutionView:
+async def crawl_seller_now(seller_id: SellerPath, request: Request, session: AdminSession) -> StartedExecutionView:
     """Start a run now. Answers within 4 seconds: a run that cannot be started yet is answered with `taskCount` null,
     waits and is tried again."""
     return await start_run(parts_of(request), SellerId.parse(seller_id), session.actor)

@@ -288,11 +288,15 @@ def toast(visit: Visit, response: Response, text: str, tone: str = "ok") -> None
 
 
 def _flash_of(visit: Visit) -> tuple[str, str] | None:
+    """Return the toast of the cookie; None for anything that is none: a browser may send any text."""
     try:
-        tone, text = orjson.loads(base64.urlsafe_b64decode(visit.request.cookies.get(FLASH, "")))
+        said = orjson.loads(base64.urlsafe_b64decode(visit.request.cookies.get(FLASH, "")))
     except ValueError:
         return None
-    return (str(tone), str(text)) if tone in ("ok", "bad") else None
+    match said:
+        case ["ok" | "bad" as tone, str(text)]:
+            return tone, text
+    return None
 
 
 def put_session(visit: Visit, response: Response, session: sessions.ConsoleSession) -> None:

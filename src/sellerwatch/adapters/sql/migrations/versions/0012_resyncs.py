@@ -8,7 +8,7 @@ from sellerwatch.adapters.sql.migrations.tables import create_index, create_tabl
 from sellerwatch.adapters.sql.migrations.types import BIG, CODE, INT, SELLER, TIME, UUID, may, need, row_id, varchar
 
 revision = "0012"
-down_revision = "0010"
+down_revision = "0013"
 
 PRODUCTS = "products"
 UPDATED = f"{PRODUCTS}__idx_updated_at"
