@@ -26,7 +26,7 @@ setup: .venv/.ready ## The environment, from the hashed locks
 	.tools/bin/uv pip install -q --python $(PY) --no-deps --editable .
 	@touch $@
 
-servers: setup ## MariaDB, Redis and a browser, for the tests
+servers: setup ## MariaDB, Redis, a browser and Node.js, for the tests
 	@$(PY) scripts/get_servers.py
 
 test: servers ## Gates and all tests, as CI runs them

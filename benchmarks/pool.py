@@ -497,6 +497,9 @@ def _counts(tx: Any) -> dict[str, int]:
 @asynccontextmanager
 async def _serving(simulator: Any, clock: Any, seed: int, every: Any) -> AsyncIterator[Any]:
     """The service as `serve` runs it, at default settings, every seller due now and then at its interval."""
+    from tests.simulated_receiver import SimulatedReceiver
+    from tests.simulated_transport import SimulatedTransport
+
     from sellerwatch.compose.service import open_service
     from sellerwatch.kernel.clock import moment
     from sellerwatch.kernel.ids import Ids, ReplayableIds
@@ -504,8 +507,6 @@ async def _serving(simulator: Any, clock: Any, seed: int, every: Any) -> AsyncIt
     from sellerwatch.kernel.store import Commits
     from sellerwatch.sellers.commands import register_seller
     from sellerwatch.settings.load import load
-    from sellerwatch.simulator.receiver import SimulatedReceiver
-    from sellerwatch.simulator.transport import SimulatedTransport
 
     keys = f"bench:{base64.b64encode(bytes(32)).decode()}"
     settings = load({"SELLERWATCH_DATABASE_URL": "sqlite://", "SELLERWATCH_TOKEN_KEYS": keys}).settings

@@ -21,6 +21,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from tests.simulated_receiver import SimulatedReceiver
+from tests.simulated_transport import SimulatedTransport
+
 from sellerwatch.adapters.sql.engine import make_engine
 from sellerwatch.adapters.sql.migrate import upgrade
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
@@ -34,9 +37,7 @@ from sellerwatch.kernel.virtual_time import VirtualClock, VirtualLoop, run_virtu
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.sellers.commands import register_seller
 from sellerwatch.settings.load import load
-from sellerwatch.simulator.receiver import SimulatedReceiver
 from sellerwatch.simulator.simulator import Simulator
-from sellerwatch.simulator.transport import SimulatedTransport
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 DAY = 86_400.0

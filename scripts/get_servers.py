@@ -1,11 +1,13 @@
-"""The servers the tests talk to: MariaDB, Redis and a browser, as Debian packages them.
+"""What the tests need beside Python: MariaDB, Redis, a browser and Node.js of Debian, and packages of npm.
 
 As root they are installed; otherwise they are unpacked under .tools/servers, where `tests/servers.py` looks as well.
+Node.js and npm are too many packages to be unpacked: they need root. Packages of npm go to .tools/npm, by version.
 What is there already is left alone, so a second run costs nothing.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -15,6 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 UNPACKED = ROOT / ".tools" / "servers"
+NPM = ROOT / ".tools" / "npm"
 
 #: Not a program: letters, without which a browser shows boxes.
 KOREAN = "a Korean font"
@@ -24,6 +27,18 @@ WANTED = {
     "redis-server": ("redis-server", "redis-tools"),
     "chromium": ("chromium",),
     KOREAN: ("fonts-noto-cjk",),
+    "node": ("nodejs",),
+    "npm": ("npm",),
+}
+NEED_ROOT = ("node", "npm")
+#: For the Express receiver of docs/examples and for the client that is generated from OpenAPI.
+NPM_PACKAGES = {
+    "express": "5.3.0",
+    "typescript": "5.9.3",
+    "@types/express": "5.0.6",
+    "@types/node": "18.19.130",
+    "openapi-typescript": "7.13.0",
+    "openapi-fetch": "0.17.0",
 }
 
 
@@ -62,16 +77,49 @@ def install(packages: list[str]) -> None:
                 ["apt-get", "install", "-q", "-y", "--no-install-recommends", "-o", "Dpkg::Use-Pty=0", *packages], here
             )
             return
+        packages = [each for each in packages if not any(each in WANTED[program] for program in NEED_ROOT)]
+        if not packages:
+            return
         call(["apt-get", "download", "-q", *packages], here)
         UNPACKED.mkdir(parents=True, exist_ok=True)
         for package in sorted(here.glob("*.deb")):
             call(["dpkg", "-x", str(package), str(UNPACKED)], here)
 
 
+def missing_npm_packages() -> list[str]:
+    """The packages that are not there in their version, as npm takes them."""
+
+    def version(name: str) -> str | None:
+        about = NPM / "node_modules" / name / "package.json"
+        return json.loads(about.read_text("utf-8"))["version"] if about.exists() else None
+
+    return [f"{name}@{wanted}" for name, wanted in NPM_PACKAGES.items() if version(name) != wanted]
+
+
+def install_npm_packages() -> int:
+    """All of them at once, so that they fit one another. No lock is written: it would name a registry."""
+    if not missing_npm_packages():
+        return 0
+    NPM.mkdir(parents=True, exist_ok=True)
+    (NPM / "package.json").write_text('{"private": true}\n', "utf-8")
+    packages = [f"{name}@{version}" for name, version in NPM_PACKAGES.items()]
+    print(f"installing {', '.join(packages)}", flush=True)
+    options = ["--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts"]
+    try:
+        call([str(found("npm")), "install", *options, *packages], NPM)
+    except (OSError, RuntimeError, subprocess.TimeoutExpired) as error:
+        print(error, file=sys.stderr)
+    still = missing_npm_packages()
+    if still:
+        print(f"the tests need packages of npm: npm install --prefix .tools/npm {' '.join(still)}", file=sys.stderr)
+        return 2
+    return 0
+
+
 def main() -> int:
     missing = [program for program in WANTED if found(program) is None]
     if not missing:
-        return 0
+        return install_npm_packages()
     packages = [package for program in missing for package in WANTED[program]]
     print(f"installing {', '.join(packages)}", flush=True)
     try:
@@ -83,7 +131,7 @@ def main() -> int:
         names = " ".join(package for program in still for package in WANTED[program])
         print(f"the tests need {', '.join(still)}: apt-get install {names}", file=sys.stderr)
         return 2
-    return 0
+    return install_npm_packages()
 
 
 if __name__ == "__main__":

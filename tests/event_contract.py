@@ -8,11 +8,11 @@ from typing import Any
 
 import orjson
 from jsonschema_rs import Draft202012Validator
+from tests.simulated_receiver import SimulatedReceiver
 
 from sellerwatch.catalog.event_schemas import event_schema
 from sellerwatch.outbox.message import Message
 from sellerwatch.outbox.receipt import Receipt
-from sellerwatch.simulator.receiver import SimulatedReceiver
 
 
 def closed(schema: Any) -> Any:

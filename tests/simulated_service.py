@@ -8,15 +8,16 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+from tests.simulated_receiver import SimulatedReceiver
+from tests.simulated_transport import SimulatedTransport
+
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.compose.service import open_service
 from sellerwatch.kernel.clock import Clock
 from sellerwatch.service.service import Service
 from sellerwatch.settings.load import load
 from sellerwatch.settings.model import Settings
-from sellerwatch.simulator.receiver import SimulatedReceiver
 from sellerwatch.simulator.simulator import Simulator
-from sellerwatch.simulator.transport import SimulatedTransport
 
 #: Limits that let a small crawl end within seconds; the limiter and the marketplace's judge go by the same.
 QUICK: Mapping[str, float] = {"WINDOW_LIMIT": 80, "WINDOW_SECONDS": 10, "REQUESTS_PER_SECOND": 30}

@@ -7,8 +7,7 @@ from datetime import datetime
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import Outcome
-from sellerwatch.agents.endpoints import Endpoint
-from sellerwatch.agents.marketplace_circuit import EndpointFailure, MarketplaceCircuitRules
+from sellerwatch.agents.marketplace_circuit import Endpoint, EndpointFailure, MarketplaceCircuitRules
 from sellerwatch.kernel.failure import Failure, FailureCode
 
 RULES = MarketplaceCircuitRules(failures=3)

@@ -10,8 +10,7 @@ from tests.builders import NOW, worker_id
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import Outcome
-from sellerwatch.agents.endpoints import Endpoint
-from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit, MarketplaceCircuitRules
+from sellerwatch.agents.marketplace_circuit import Endpoint, MarketplaceCircuit, MarketplaceCircuitRules
 from sellerwatch.agents.outages import Observation, Observed, observe
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import TaskId

@@ -8,11 +8,11 @@ import pytest
 from tests.builders import HOUR, MINUTE, NOW, SECOND, worker_id
 
 from sellerwatch.agents.agent import Outcome
-from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.marketplace_circuit import (
     LEFT_TO_CHECK,
     MOST_FAILED_SUBJECTS,
     RAMP_LASTS,
+    Endpoint,
     EndpointFailure,
     MarketplaceCircuit,
     MarketplaceCircuitRules,

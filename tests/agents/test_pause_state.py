@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.builders import NOW, seller_id
 
-from sellerwatch.agents.pause_state import PauseState
 from sellerwatch.agents.ports import Pause
+from sellerwatch.crawling.context import PauseState
 from sellerwatch.kernel.ids import SellerId
 
 ONE, TWO = seller_id(1), seller_id(2)

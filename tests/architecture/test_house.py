@@ -13,9 +13,6 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-import typer
-
-from sellerwatch.cli.main import COMMANDS, app
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src/sellerwatch"
@@ -74,7 +71,7 @@ FAST_VALUES = {
 # What is recorded together with a change, in one place for each kind of change: a use case that writes the table itself
 # would leave out the activity.
 RECORDED_WITH = {
-    ".audit.record": "oversight/record_audit.py",
+    ".audit.record": "oversight/audit.py",
     ".executions.add": "crawling/save_execution.py",
     ".executions.save": "crawling/save_execution.py",
 }
@@ -337,13 +334,6 @@ def test_the_command_line_imports_nothing_heavy_before_it_is_needed(option: str,
     loaded = done.stderr.split()
     assert "sellerwatch.cli.main" in loaded
     assert [name for name in loaded if name in (*heavy, *also_heavy)] == []
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_line_of_a_command_in_the_help_is_that_of_the_command_itself(name: str) -> None:
-    command = typer.main.get_command(app).get_command(None, name)  # type: ignore[attr-defined]
-    said = " ".join(command.help.split("\b")[0].split())
-    assert said.partition(". ")[0].rstrip(".") == COMMANDS[name].summary.rstrip(".")
 
 
 def check_locks(root: Path) -> ModuleType:

@@ -169,12 +169,12 @@ def across(rule_of: Callable[[str], Rule], exempt: tuple[str, ...] = ("simulator
 
 def test_one_place_lends_agents_and_writes_permits() -> None:
     # The limiters behind the port are what the one place calls.
-    limiters = ("agents/limiter.py", "agents/ports.py", "adapters/")
+    limiters = ("agents/lending.py", "agents/ports.py", "adapters/")
     assert across(methods(LENDING_METHODS), exempt=("simulator/", *limiters)) == []
 
 
 def test_lending_and_settling_are_done_by_those_who_ask() -> None:
-    defined = ("agents/lending.py", "agents/judgement.py", "agents/outages.py", "agents/limiter.py", "agents/ports.py")
+    defined = ("agents/lending.py", "agents/judgement.py", "agents/outages.py", "agents/lending.py", "agents/ports.py")
     assert across(functions(STEPS), exempt=("simulator/", "adapters/", *defined)) == []
 
 

@@ -46,7 +46,7 @@ def test_a_command_is_on_the_page_with_an_example(words: tuple[str, ...]) -> Non
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_the_help_of_a_command_holds_an_example_of_it(words: tuple[str, ...]) -> None:
-    assert f"sellerwatch {' '.join(words)}" in (COMMANDS[words].help or "")
+    assert f"sellerwatch {' '.join(words)}" in (COMMANDS[words].callback.__doc__ or "")
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=" ".join)

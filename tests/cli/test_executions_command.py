@@ -65,7 +65,7 @@ def test_show_counts_tasks_by_type_and_state_and_errors_by_cause(office: CliWorl
     def another_error(tx: Transaction) -> None:
         task = tx.tasks.get(task_id(task_number() + 4))
         assert task is not None
-        unreadable = Failure.of(FailureCode.UNREADABLE, NOW, endpoint="detail", detail="not JSON")
+        unreadable = Failure.of(FailureCode.UNREADABLE, NOW, endpoint="detail", problem="EMPTY")
         tx.tasks.save([replace(task, failure=unreadable)], NOW)
 
     office.do(another_error)
@@ -82,7 +82,7 @@ def test_show_counts_tasks_by_type_and_state_and_errors_by_cause(office: CliWorl
         {
             "code": "UNREADABLE",
             "blame": "PARSER",
-            "message": "The detail answer cannot be read: not JSON.",
+            "message": "The detail answer cannot be read: not JSON (it is empty).",
             "count": 1,
         },
     ]

@@ -8,11 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.builders import DAY, HOUR, MINUTE, NOW, SECOND
 
 from sellerwatch import __version__
 from sellerwatch.cli.main import exit_code
-from sellerwatch.cli.output import ago
 from sellerwatch.kernel.errors import Conflict, Failed, Invalid, NotFound, SellerwatchError, Unavailable
 
 from .conftest import Run, clean_environment
@@ -77,15 +75,6 @@ def test_a_reader_that_goes_away_ends_it_without_a_word(tmp_path: Path) -> None:
     finally:
         os.close(writing)
     assert (done.returncode, done.stderr) == (1, "")
-
-
-@pytest.mark.parametrize(
-    ("distance", "said"),
-    [(3 * SECOND, "3 s ago"), (2 * MINUTE, "2 min ago"), (-5 * HOUR, "in 5 h"), (3 * DAY, "3 d ago"), (None, "never")],
-)
-def test_times_are_told_as_distances(distance: object, said: str) -> None:
-    time = None if distance is None else NOW - distance  # type: ignore[operator]
-    assert ago(time, NOW) == said
 
 
 def test_a_refusal_is_said_in_the_language_of_the_setting(run: Run) -> None:

@@ -152,14 +152,21 @@ def test_what_cannot_be_read_pauses_the_run_which_says_so(redesigned: CrawledPro
     (run, _) = office.json("executions", "list")["content"]
     shown = office.json("executions", "show", run["executionId"])
     assert (run["status"], shown["foreignItems"]) == ("RUNNING", 0)
-    assert "answers could not be read" in shown["paused"]
+    assert "answers that could not be read: " in shown["paused"]
+    assert shown["paused"] == shown["waiting"]["message"]
     assert shown["unreadable"][0]["count"] >= 10
     said = office.said("executions", "show", run["executionId"])
-    assert "The run is paused: " in said
+    assert "The run is paused; " in said
     due = datetime.fromisoformat(shown["recheckAt"])
     assert f"A few of the answers are read again at {due:%Y-%m-%d %H:%M:%S} UTC" in said
     assert f"sellerwatch quarantine list --seller {ONE}" in said
-    assert "cannot be read" in office.said("quarantine", "show", case)
+    assert "cannot be read: ProductInfoModule.itemName: missing" in office.said("quarantine", "show", case)
+    korean = [
+        office(*what, LANGUAGE="ko").stdout
+        for what in (("quarantine", "show", case), ("executions", "show", run["executionId"]))
+    ]
+    assert all("ProductInfoModule.itemName: 값이 없습니다" in said for said in korean)
+    assert not any("missing" in said or "MISSING" in said for said in korean)
 
 
 def test_a_release_that_still_cannot_be_read_stays_held_with_exit_code_3(redesigned: CrawledProducts) -> None:

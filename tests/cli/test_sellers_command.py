@@ -13,7 +13,7 @@ from tests.agents.outages import answer_503
 from tests.builders import a_complete_product, a_product
 
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.agents.endpoints import Endpoint
+from sellerwatch.agents.marketplace_circuit import Endpoint
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.task import TaskStatus
 from sellerwatch.kernel.ids import SellerId

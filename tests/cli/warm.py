@@ -19,8 +19,8 @@ from sellerwatch.cli.session import command_session
 
 for name in ("alembic.command", "sellerwatch.compose.service", "sellerwatch.simulator.simulator", "uvloop"):
     importlib.import_module(name)
-for command in COMMANDS.values():
-    importlib.import_module(f"sellerwatch.cli.{command.place.partition(':')[0]}")
+for place in COMMANDS.values():
+    importlib.import_module(f"sellerwatch.cli.{place.partition(':')[0]}")
 program()
 os.environ["SELLERWATCH_DATABASE_URL"] = "sqlite://"
 with command_session() as first:

@@ -18,8 +18,8 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.crawling.claim import Claim
 from sellerwatch.crawling.claim_ahead import claim_with_permits
 from sellerwatch.crawling.context import Crawl, Tuning
+from sellerwatch.crawling.messages import publish_due, republish_lost
 from sellerwatch.crawling.ports import NoteKind
-from sellerwatch.crawling.publish import publish_due, republish_lost
 from sellerwatch.crawling.put_back import put_back_lost
 from sellerwatch.crawling.queue import EmbeddedQueue, Hint
 from sellerwatch.crawling.task import TaskStatus

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 import pytest
 from tests.builders import ITEM, NOW, SELLER, a_message
+from tests.simulated_receiver import SimulatedReceiver
 
 from sellerwatch.adapters.http.product_server import HttpReceiver
 from sellerwatch.kernel.clock import SystemClock
@@ -18,7 +19,6 @@ from sellerwatch.outbox.ports import Receiver
 from sellerwatch.outbox.receipt import DeliveryVerdict
 from sellerwatch.simulator.http import serve
 from sellerwatch.simulator.product_server import ServerBehaviour, ServerMode
-from sellerwatch.simulator.receiver import SimulatedReceiver
 from sellerwatch.simulator.simulator import EVENTS_PATH, Simulator
 
 SECRET = "whsec_bm9ib2R5IGtub3dzIHRoaXM="

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import pytest
 from tests.builders import StoppedClock
+from tests.simulated_transport import SimulatedTransport
 
 from sellerwatch.adapters.http.transport import HttpTransport
 from sellerwatch.marketplaces.ports import Reply, Transport, TransportFailed, TransportProblem
 from sellerwatch.simulator.http import serve
 from sellerwatch.simulator.simulator import Simulator
-from sellerwatch.simulator.transport import SimulatedTransport
 from sellerwatch.simulator.wire import ConnectionFault, SimulatedAnswer, SimulatedRequest
 
 READ_SECONDS = 0.2

@@ -15,7 +15,7 @@ from sellerwatch.crawling.absorb_results import Absorbed
 from sellerwatch.crawling.claim import Claim
 from sellerwatch.crawling.claim_ahead import ClaimAhead
 from sellerwatch.crawling.judged_result import FetchResult
-from sellerwatch.crawling.received_messages import ReceivedMessages
+from sellerwatch.crawling.messages import ReceivedMessages
 from sellerwatch.crawling.task import TaskStatus
 from sellerwatch.crawling.worker_queues import ClaimQueue, ResultQueue
 from sellerwatch.kernel.store import StoreFailed

@@ -9,9 +9,8 @@ from tests.crawling.crawl_world import ONE, CrawlWorld
 from tests.crawling.worker_parts import a_crawl, a_plan, claims_of, some_claims
 from tests.waiting import until
 
-from sellerwatch.crawling.claim_ahead import AGENT_WAIT, AGENT_WAIT_UNKNOWN, AT_ONCE, DRAINED_WAIT, ClaimAhead
-from sellerwatch.crawling.claim_plan import Supply
-from sellerwatch.crawling.received_messages import ReceivedMessages
+from sellerwatch.crawling.claim_ahead import AGENT_WAIT, AGENT_WAIT_UNKNOWN, AT_ONCE, DRAINED_WAIT, ClaimAhead, Supply
+from sellerwatch.crawling.messages import ReceivedMessages
 from sellerwatch.crawling.task import TaskStatus
 from sellerwatch.crawling.worker_queues import ClaimQueue, ResultQueue
 from sellerwatch.kernel.clock import moment

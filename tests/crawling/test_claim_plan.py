@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.crawling.worker_parts import a_claim, a_plan, a_result, claims_of, judged, some_claims
 
-from sellerwatch.crawling.claim_plan import ClaimPlan, Supply
+from sellerwatch.crawling.claim_ahead import ClaimPlan, Supply
 from sellerwatch.crawling.worker_queues import BATCH_SIZE, RESULT_BUFFER, ClaimQueue, ResultQueue
 
 SLOTS = 10

@@ -14,7 +14,7 @@ from tests.waiting import until
 from sellerwatch.agents.answers import Answer
 from sellerwatch.crawling.claim_ahead import ClaimAhead
 from sellerwatch.crawling.fetch import MAX_LIST_PAGES, Fetch
-from sellerwatch.crawling.received_messages import ReceivedMessages
+from sellerwatch.crawling.messages import ReceivedMessages
 from sellerwatch.crawling.task import TaskType
 from sellerwatch.crawling.worker_queues import ClaimQueue, ResultQueue
 

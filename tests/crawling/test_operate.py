@@ -29,6 +29,7 @@ from tests.builders import (
     worker_id,
 )
 from tests.conftest import ENGINES
+from tests.simulated_transport import SimulatedTransport
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -49,7 +50,6 @@ from sellerwatch.schedules.next_run import spread, tick
 from sellerwatch.sellers import commands as seller_commands
 from sellerwatch.sellers.seller import SellerInactive, SellerNotFound, SellerStatus
 from sellerwatch.simulator.simulator import Simulator
-from sellerwatch.simulator.transport import SimulatedTransport
 
 
 @pytest.fixture(params=ENGINES)

@@ -13,7 +13,7 @@ from tests.conftest import ENGINES
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.agents.endpoints import Endpoint
+from sellerwatch.agents.marketplace_circuit import Endpoint
 from sellerwatch.agents.marketplace_status import MarketplaceStatusView, marketplace_status, show_marketplace
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.kernel.views import view_json

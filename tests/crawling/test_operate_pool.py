@@ -18,15 +18,20 @@ from sellerwatch.adapters.sealing import AesGcmSealer
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents import commands
-from sellerwatch.agents.agent import AgentExists, AgentNotFound, AgentStatus, InvalidUserAgent
-from sellerwatch.agents.agent_name import AgentName, InvalidAgentName
+from sellerwatch.agents.agent import (
+    AgentExists,
+    AgentName,
+    AgentNotFound,
+    AgentStatus,
+    InvalidAgentName,
+    InvalidUserAgent,
+)
 from sellerwatch.agents.agent_status import AgentDetails, UnavailableCause, next_free_at, tokens_by_age
 from sellerwatch.agents.breaker import BreakerRules
 from sellerwatch.agents.circuit import Circuit, CircuitEvent, events_of
 from sellerwatch.agents.commands import AddedAgentView, ChangedAgentsView, NotOverridden, RekeyedView, RemovedLately
-from sellerwatch.agents.limits import Host, Limits
+from sellerwatch.agents.limits import Host, Limits, PoolRules
 from sellerwatch.agents.pool import Grant
-from sellerwatch.agents.pool_rules import PoolRules
 from sellerwatch.agents.ports import Permit, StoredAgent, UsageEntry
 from sellerwatch.agents.queries import find_agent
 from sellerwatch.kernel.circuit import CircuitState

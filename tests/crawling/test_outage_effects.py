@@ -14,8 +14,8 @@ from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import AgentStatus, Outcome
 from sellerwatch.agents.circuit import Circuit
-from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.limits import Limits
+from sellerwatch.agents.marketplace_circuit import Endpoint
 from sellerwatch.agents.outages import Observation, observe
 from sellerwatch.crawling.claim import Claim
 from sellerwatch.crawling.execution import ExecutionStatus

@@ -12,7 +12,7 @@ from tests.conftest import ENGINES
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.agents.endpoints import Endpoint
+from sellerwatch.agents.marketplace_circuit import Endpoint
 from sellerwatch.crawling.start_due import next_start
 from sellerwatch.kernel.failure import Failure, FailureCode
 

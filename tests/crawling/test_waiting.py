@@ -11,11 +11,11 @@ from tests.conftest import ENGINES
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.agents.endpoints import Endpoint
+from sellerwatch.agents.marketplace_circuit import Endpoint
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.ports import NoteKind
+from sellerwatch.crawling.queries import causes_of_waiting
 from sellerwatch.crawling.task import TaskType
-from sellerwatch.crawling.waiting import causes_of_waiting
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.failure_view import WaitingView
@@ -141,12 +141,13 @@ async def test_a_start_whose_question_failed_does_not_wait_for_the_token_page(in
 async def test_a_run_paused_by_unreadable_answers_says_which(inline_store: SqlStore) -> None:
     await keep(inline_store, RUNNING, TaskType.PRODUCT_DETAIL)
     await inline_store.transact(
-        lambda tx: tx.run_notes.add(RUNNING.execution_id, {(NoteKind.PAUSED, "20 answers could not be read"): 1})
+        lambda tx: tx.run_notes.add(RUNNING.execution_id, {(NoteKind.PAUSED, "MISSING where=items"): 20})
     )
     shown = WaitingView.of(await cause(inline_store, RUNNING), "en")
     assert shown is not None
     assert (shown.code, shown.blame) == ("RUN_PAUSED", "PARSER")
-    assert shown.message == "The run is paused: 20 answers could not be read"
+    assert shown.message == "The run is paused; answers that could not be read: 20 (items: missing)."
+    assert shown.facts == {"answers": 20, "problem": "MISSING", "where": "items"}
 
 
 async def test_a_run_waits_while_the_pools_breaker_is_open(inline_store: SqlStore) -> None:

@@ -13,7 +13,7 @@ from sellerwatch.adapters.sealing import AesGcmSealer
 from sellerwatch.agents.answers import Answer, AnswerKind, Identity
 from sellerwatch.agents.ports import Permit
 from sellerwatch.crawling.claim import Claim, Claims
-from sellerwatch.crawling.claim_plan import ClaimPlan
+from sellerwatch.crawling.claim_ahead import ClaimPlan
 from sellerwatch.crawling.context import Crawl, Tuning
 from sellerwatch.crawling.judged_result import FetchResult, JudgedResult, judge
 from sellerwatch.crawling.task import TaskType

@@ -135,7 +135,18 @@ def test_a_blank_overlong_or_unprintable_seller_id_is_refused(text: str) -> None
         SellerId.parse(text)
     assert refusal.value.code == "INVALID_SELLER_ID"
     assert refusal.value.facts == {"given": text, "longest": 100}
-    assert "1 to 100 printable characters" in str(refusal.value)
+    assert "1 to 100 letters, digits, dots, underscores or hyphens" in str(refusal.value)
+
+
+@pytest.mark.parametrize("text", ["seller_12345", "x", "셀러-1.2", "Ünï_9", "x" * 100, "-a"])
+def test_an_id_of_letters_digits_dots_underscores_and_hyphens_suits_a_new_seller(text: str) -> None:
+    assert SellerId.parse_new(text) == text
+
+
+@pytest.mark.parametrize("text", ["a b/c?&", "a b", "a/b", "..", ".", "_", "a'b", "a%2Fb", "셀러!", "a\u200bb"])
+def test_an_id_with_other_characters_suits_no_new_seller(text: str) -> None:
+    with pytest.raises(InvalidSellerId):
+        SellerId.parse_new(text)
 
 
 def test_a_refusal_does_not_repeat_an_endless_seller_id() -> None:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 from tests.builders import StoppedClock, agent_id
+from tests.simulated_transport import SimulatedTransport
 
 from sellerwatch.adapters.sealing import AesGcmSealer
 from sellerwatch.agents.answers import AnswerKind, Identity, Session
@@ -15,7 +16,6 @@ from sellerwatch.kernel.ids import ItemNo, SellerId
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
 from sellerwatch.simulator.chaos import ChaosProfile, Storms
 from sellerwatch.simulator.simulator import Simulator
-from sellerwatch.simulator.transport import SimulatedTransport
 
 BASE = "https://market.test"
 SELLER = SellerId("seller_0001")

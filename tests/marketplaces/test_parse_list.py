@@ -95,7 +95,7 @@ def test_a_blank_name_on_the_list_is_no_fault(blank: Any) -> None:
         (b" \n", "not JSON (it is empty)"),
         (b"<html><head>", "not JSON (it begins with '<html><head>')"),
         (b"\n<!doctype html><html lang=ko>", "not JSON (it begins with '<!doctype html><html')"),
-        (b'{"count": 3, "items": [{"item', "not JSON (unexpected end of data, at character 29)"),
+        (b'{"count": 3, "items": [{"item', "not JSON (broken at character 29)"),
         (b"\xff\xfe", "not JSON (it begins with '\ufffd\ufffd')"),
         ([], "an array, not an object"),
         (b"null", "null, not an object"),

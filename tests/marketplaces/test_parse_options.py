@@ -72,7 +72,7 @@ def test_an_option_that_is_wrong_names_its_place_and_field(field: str, new: Any,
         ({}, "an object, not an array"),
         ([None], "[0]: null, not an object"),
         ([an_option(1), an_option(1)], "[1].optionNo: 1 comes twice"),
-        (b"[{", "not JSON (unexpected end of data, at character 2)"),
+        (b"[{", "not JSON (broken at character 2)"),
     ],
 )
 def test_options_that_are_none_say_so(body: Any, problem: str) -> None:

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from tests.builders import worker_id
+from tests.simulated_receiver import SimulatedReceiver
 from tests.world import StoreWorld
 
 from sellerwatch.adapters.sql.store import SqlStore
@@ -27,7 +28,6 @@ from sellerwatch.outbox.ports import OutboxTx, Receiver
 from sellerwatch.outbox.receipt import Receipt
 from sellerwatch.outbox.rules import DeliveryRules
 from sellerwatch.simulator.product_server import ServerBehaviour, ServerMode
-from sellerwatch.simulator.receiver import SimulatedReceiver
 from sellerwatch.simulator.simulator import Simulator
 
 T = TypeVar("T")

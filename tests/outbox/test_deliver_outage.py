@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.outbox.delivery_world import LAPSE, SECRET, DeliveryWorld, Running
+from tests.simulated_receiver import SimulatedReceiver
 
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
@@ -19,7 +20,6 @@ from sellerwatch.outbox.message import Message, MessageStatus
 from sellerwatch.outbox.receipt import Attempt, DeliveryVerdict, Receipt
 from sellerwatch.outbox.rules import DeliveryRules
 from sellerwatch.simulator.product_server import ServerMode
-from sellerwatch.simulator.receiver import SimulatedReceiver
 
 HOUR = 3600.0
 

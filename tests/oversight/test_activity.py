@@ -17,8 +17,7 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.crawling.save_execution import add_execution, record_progress, save_execution
 from sellerwatch.kernel.activity import Activity
 from sellerwatch.oversight.alerts import Alert, RecordedAlerts
-from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.oversight.record_audit import record_audit
+from sellerwatch.oversight.audit import AuditEntry, record_audit
 from sellerwatch.service.jobs import forget_traces, recover
 
 

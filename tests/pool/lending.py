@@ -19,8 +19,7 @@ from sellerwatch.adapters.redis.server import RedisServer
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.agents.lending import NOTHING, LendingRules, lend_visit
-from sellerwatch.agents.limiter import EmbeddedLimiter
+from sellerwatch.agents.lending import NOTHING, EmbeddedLimiter, LendingRules, lend_visit
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.ports import Limiter, Permit
 from sellerwatch.crawling.claim import Claims, claim, survey

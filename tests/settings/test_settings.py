@@ -169,7 +169,7 @@ def test_an_empty_variable_is_one_that_is_not_set(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(SECRETS))
 def test_a_secret_can_be_given_as_a_file(tmp_path: Path, name: str) -> None:
-    value = f"k1:{KEY}" if name == "token_keys" else SECRET
+    value = {"token_keys": f"k1:{KEY}", "alert_webhook_url": "https://hooks.example/x"}.get(name, SECRET)
     (tmp_path / "secret").write_text(value + "\n")
     loaded = load(env(**{f"{name.upper()}_FILE": str(tmp_path / "secret")}))
     assert getattr(loaded.settings, name).get_secret_value() == value
@@ -323,6 +323,33 @@ def test_what_the_servers_at_scale_need_is_said_together() -> None:
 def test_who_logs_in_where_is_never_shown() -> None:
     assert shown_value("redis_url", "redis://me:hunter2@cache:6379/0") == "redis://hidden@cache:6379/0"
     assert shown_value("jwt_secret", "x") == "hidden"
+    assert shown_value("alert_webhook_url", "https://hooks.example/hunter2") == "hidden"
+    assert shown_value("host", "0.0.0.0") == "0.0.0.0"  # noqa: S104 - a value that is shown
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("https://a.example/events?key=hunter2&x=1", "https://a.example/events?hidden"),
+        ("https://a.example/events#hunter2", "https://a.example/events#hidden"),
+        ("http://me:hun/ter@2@a.example/x", "http://hidden@a.example/x"),
+        ("http://me:hun?ter@2@a.example/x?y", "http://hidden@a.example/x?hidden"),
+        ("https://a.example/events", "https://a.example/events"),
+    ],
+)
+def test_an_address_is_shown_without_what_may_be_a_secret(given: str, shown: str) -> None:
+    for name in ("product_server_url", "marketplace_url", "aws_endpoint_url"):
+        assert shown_value(name, given) == shown
+
+
+def test_the_alert_webhook_is_a_secret_and_can_be_given_as_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "webhook"
+    path.write_text("https://hooks.example/hunter2\n")
+    settings = load(env(ALERT_WEBHOOK_URL_FILE=str(path))).settings
+    assert "hunter2" not in repr(settings)
+    assert settings.alert_webhook_url is not None
+    assert settings.alert_webhook_url.get_secret_value() == "https://hooks.example/hunter2"
+    assert "hunter2" not in str(faults(env(ALERT_WEBHOOK_URL="hooks.example/hunter2")))
     assert "hunter2" not in str(faults(env(REDIS_URL="http://me:hunter2@cache")))
     assert "hunter2" not in str(faults(env(REDIS_URL="redis://me:hun/hunter2@cache")))
     assert "hunter2" not in repr(load(env(REDIS_URL="redis://me:hunter2@cache")))

@@ -15,10 +15,9 @@ from tests.simulation.service_world import ServiceWorld
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import Agent
-from sellerwatch.agents.endpoints import Endpoint
-from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit
+from sellerwatch.agents.marketplace_circuit import Endpoint, MarketplaceCircuit
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
-from sellerwatch.crawling.waiting import causes_of_waiting
+from sellerwatch.crawling.queries import causes_of_waiting
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.failure import Blame, Failure
 from sellerwatch.kernel.ids import SellerId

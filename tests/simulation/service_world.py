@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from tests.builders import LATER
 from tests.event_contract import ContractReceiver
 from tests.simulated_service import settings_of, simulator_of
+from tests.simulated_transport import SimulatedTransport
 from tests.world import StoreWorld, keep_agents, store_in_memory
 
 from sellerwatch.adapters.sql.engine import make_engine
@@ -43,7 +44,6 @@ from sellerwatch.service.service import Service
 from sellerwatch.settings.limits import TunableLimits
 from sellerwatch.settings.model import Settings
 from sellerwatch.simulator.simulator import Simulator
-from sellerwatch.simulator.transport import SimulatedTransport
 
 T = TypeVar("T")
 

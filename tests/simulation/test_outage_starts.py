@@ -20,7 +20,7 @@ from tests.simulation.outages import (
 )
 from tests.simulation.service_world import ServiceWorld, play, simulated
 
-from sellerwatch.agents.endpoints import Endpoint
+from sellerwatch.agents.marketplace_circuit import Endpoint
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.trigger import start, trigger
 from sellerwatch.kernel.failure import FailureCode

@@ -34,7 +34,7 @@ from tests.simulation.pool_doors import all_available, breaker
 from tests.simulation.service_world import ServiceWorld, play, simulated
 
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore
-from sellerwatch.agents.endpoints import Endpoint
+from sellerwatch.agents.marketplace_circuit import Endpoint
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.failure import Blame, FailureCode

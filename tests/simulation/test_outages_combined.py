@@ -28,7 +28,7 @@ from tests.simulation.outages import (
 )
 from tests.simulation.service_world import ServiceWorld, simulated
 
-from sellerwatch.agents.endpoints import Endpoint
+from sellerwatch.agents.marketplace_circuit import Endpoint
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.service.service import Service
 from sellerwatch.simulator.chaos import FaultKind

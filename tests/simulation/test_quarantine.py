@@ -85,7 +85,7 @@ def test_a_redesign_makes_no_event_pauses_the_run_and_other_sellers_go_on(migrat
             await stage.until(lambda: _is_paused(stage))
             case = await open_case(stage)
             assert (case.kind, case.seller_id) == (CaseKind.UNREADABLE, sellers[0])
-            assert "ProductInfoModule.itemName: missing" in case.field
+            assert case.field == "DETAIL MISSING where=ProductInfoModule.itemName"
             assert events(stage) == before + 3, "only what the other seller changed"
             waiting = await stage.count("SELECT COUNT(*) FROM crawler_tasks WHERE status = 'WAITING'")
             assert waiting > 0, "the rest of the run burns no budget"

@@ -11,7 +11,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from tests.simulation.outages import HOUR, MINUTE, calm_settings, plan
+from tests.simulation.outages import AGENTS, HOUR, MINUTE, calm_settings, plan
 from tests.simulation.service_world import ServiceWorld, play
 
 from sellerwatch.catalog.changes import ChangeFilter
@@ -77,6 +77,7 @@ async def shown_changes(stage: ServiceWorld) -> Counter[str]:
 def test_a_random_week_with_faults_is_shown_as_the_logs_have_it(migrated_template: Path, seed: int) -> None:
     async def story(stage: ServiceWorld) -> None:
         rng = random.Random(seed)
+        await stage.leave_agents(AGENTS)
         sellers = await stage.register_all(every=SIX_HOURLY, due=stage.clock.now())
         fresh_seen: set[FreshnessState] = set()
         async with stage.serving(schedules=True) as service:
@@ -145,17 +146,18 @@ async def check_freshness(stage: ServiceWorld) -> set[FreshnessState]:
     return {view.state for view in views.values()}
 
 
-def test_trouble_appears_within_a_minute_once_and_goes_away(migrated_template: Path) -> None:
+def test_trouble_that_makes_sellers_late_stays_one_entry(migrated_template: Path) -> None:
     async def story(stage: ServiceWorld) -> None:
+        await stage.leave_agents(AGENTS)
         await stage.register_all(every=CrawlingInterval(1, IntervalUnit.HOURS), due=stage.clock.now())
         async with stage.serving(schedules=True) as service:
             await stage.clock.sleep(30 * MINUTE)
             assert await kinds(stage, service) == []
-            plan(stage, FaultKind.REFUSED, 2 * HOUR)
+            plan(stage, FaultKind.UNAUTHORISED, 2 * HOUR)
             await stage.clock.sleep(45 * MINUTE)
-            assert await kinds(stage, service) == ["endpoints_away"]
+            assert await kinds(stage, service) == ["failing_starts"]
             await stage.clock.sleep(HOUR)
-            assert await kinds(stage, service) == ["endpoints_away"]
+            assert await kinds(stage, service) == ["failing_starts"]
             await stage.clock.sleep(2 * HOUR)
             assert await kinds(stage, service) == []
             stage.simulator.mutate(10, seed=7)
@@ -171,6 +173,7 @@ def test_trouble_appears_within_a_minute_once_and_goes_away(migrated_template: P
 
 def test_a_calm_week_needs_nobody(migrated_template: Path) -> None:
     async def story(stage: ServiceWorld) -> None:
+        await stage.leave_agents(AGENTS)
         await stage.register_all(every=SIX_HOURLY, due=stage.clock.now())
         async with stage.serving(schedules=True) as service:
             for _ in range(28):

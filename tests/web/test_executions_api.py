@@ -33,7 +33,7 @@ async def test_runs_are_listed_newest_first_to_the_end_without_gaps_or_repeats(o
 async def test_a_run_shows_its_progress_its_errors_and_why_it_is_paused(office: ApiWorld) -> None:
     await office.register_seller()
     await office.add_run(done=2, failed=1, waiting=1)
-    notes = {(NoteKind.PAUSED, "답을 읽을 수 없음 🧯"): 1, (NoteKind.CHANGED, "DETAIL prices.selling"): 3}
+    notes = {(NoteKind.PAUSED, "MISSING where=items"): 10, (NoteKind.CHANGED, "DETAIL prices.selling"): 3}
     await office.transact(lambda tx: tx.run_notes.add(execution_id(), notes))
     shown = (await office.viewer.get(f"{PATH}/{execution_id()}")).json
     assert shown["tasks"] == {"PRODUCT_DETAIL": {"COMPLETED": 2, "FAILED": 1, "WAITING": 1}}
@@ -41,7 +41,10 @@ async def test_a_run_shows_its_progress_its_errors_and_why_it_is_paused(office: 
     unwell = "The marketplace answered 503: an error on its side."
     assert shown["errors"] == [{"code": "SERVER_ERROR", "blame": "MARKETPLACE", "message": unwell, "count": 1}]
     assert (shown["errorMessage"], shown["failure"], shown["startTries"], shown["nextStartAt"]) == (None, None, 0, None)
-    assert shown["paused"] == "답을 읽을 수 없음 🧯"
+    assert shown["paused"] == "The run is paused; answers that could not be read: 10 (items: missing)."
+    korean = (await office.viewer.ask("GET", f"{PATH}/{execution_id()}", headers={"accept-language": "ko"})).json
+    sentence = "읽을 수 없는 응답이 10건 있어 실행이 일시 중지되었습니다(items: 값이 없습니다)."
+    assert (korean["paused"], korean["waiting"]["message"]) == (sentence, sentence)
     assert shown["changedFields"] == [{"part": "DETAIL", "field": "prices.selling", "products": 3}]
     assert shown["createdAt"].endswith("Z")
 
@@ -80,7 +83,7 @@ async def test_a_paused_run_says_when_it_is_checked_again(office: ApiWorld) -> N
 
     due = await office.transact(pause)
     shown = (await office.viewer.get(f"{PATH}/{run.execution_id}")).json
-    assert (shown["paused"], datetime.fromisoformat(shown["recheckAt"])) == ("why", due)
+    assert (shown["paused"], datetime.fromisoformat(shown["recheckAt"])) == (shown["waiting"]["message"], due)
 
 
 async def test_a_run_is_cancelled_once_and_the_trail_names_who_did_it(office: ApiWorld) -> None:

@@ -9,7 +9,7 @@ from tests.agents.outages import open_circuit
 from tests.builders import NOW
 
 from sellerwatch.adapters.sql.store import SqlStore
-from sellerwatch.agents.endpoints import Endpoint
+from sellerwatch.agents.marketplace_circuit import Endpoint
 from sellerwatch.kernel.ids import SellerId
 
 from .api_world import ApiWorld

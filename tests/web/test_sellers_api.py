@@ -9,7 +9,7 @@ from tests.agents.outages import open_circuit
 from tests.builders import MINUTE, NOW, SELLER, execution_id
 
 from sellerwatch.adapters.sql.store import SqlStore
-from sellerwatch.agents.endpoints import Endpoint
+from sellerwatch.agents.marketplace_circuit import Endpoint
 from sellerwatch.kernel.clock import stamp
 
 from .api_world import KEYS, ApiWorld
@@ -237,3 +237,24 @@ async def test_the_plan_says_whether_the_sellers_fit_and_when_their_runs_end(off
     (run,) = plan["content"]
     assert (run["sellerId"], run["interval"], run["isLate"]) == ("seller_0001", {"amount": 1, "unit": "DAYS"}, True)
     assert (await office.viewer.get("/api/v1/plan", agents=0)).status == 400
+
+
+@pytest.mark.parametrize("odd", ["a b/c?&", "a/b/", "..", "x' OR '1'='1"])
+async def test_a_seller_with_an_id_from_before_the_rule_stays_reachable(office: ApiWorld, odd: str) -> None:
+    assert (await office.admin.post("/api/v1/sellers", {"sellerId": odd, "name": "x"})).status == 400
+    await register(office)
+    for table in ("sellers", "crawling_schedules"):
+        statement = f"UPDATE {table} SET seller_id = :odd"  # noqa: S608
+        await office.transact(lambda tx, statement=statement: tx.db.run(statement, {"odd": odd}))  # type: ignore[misc]
+    path = f"/api/v1/sellers/{odd}"
+    assert (await office.viewer.get(path)).json["sellerId"] == odd
+    assert (await office.viewer.get(f"/api/v1/schedules/{odd}")).status == 200
+    assert (await office.admin.patch(f"{path}/interval", {"crawlingIntervalDays": 2})).status == 200
+    stopped = await office.admin.post(f"{path}/deactivate")
+    assert (stopped.status, stopped.json["status"]) == (200, "INACTIVE")
+    assert (await office.admin.post(f"{path}/activate")).status == 200
+
+
+async def test_every_503_says_when_to_come_back(office: ApiWorld) -> None:
+    refused = await office.nobody.get("/actuator/health")
+    assert (refused.status, refused.headers["retry-after"]) == (503, "5")

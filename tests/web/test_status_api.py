@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.agents.outages import answer_503
 from tests.builders import NOW, SELLER, execution_id, task_id, worker_id
 
-from sellerwatch.agents.endpoints import Endpoint
+from sellerwatch.agents.marketplace_circuit import Endpoint
 from sellerwatch.crawling.ports import NoteKind, WorkerInfo
 
 from .api_world import UNKNOWN_ID, ApiWorld, task_number

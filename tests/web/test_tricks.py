@@ -168,9 +168,10 @@ async def test_sql_is_text_like_any_other_in_every_parameter(
 
 @pytest.mark.parametrize("text", SQL)
 async def test_sql_in_a_body_is_kept_as_the_text_it_is_or_refused(office: ApiWorld, text: str) -> None:
-    made = await office.admin.post("/api/v1/sellers", {"sellerId": text, "name": text})
-    assert (made.status, made.json["sellerId"], made.json["name"]) == (201, text, text)
-    again = await office.admin.post("/api/v1/sellers", {"sellerId": text, "name": text})
+    assert (await office.admin.post("/api/v1/sellers", {"sellerId": text, "name": text})).status == 400
+    made = await office.admin.post("/api/v1/sellers", {"sellerId": "x", "name": text})
+    assert (made.status, made.json["name"]) == (201, text)
+    again = await office.admin.post("/api/v1/sellers", {"sellerId": "x", "name": text})
     assert again.status == 409
     unit = {"sellerId": "y", "name": "y", "interval": {"amount": 1, "unit": text}}
     assert (await office.admin.post("/api/v1/sellers", unit)).status == 400

@@ -9,8 +9,7 @@ from sellerwatch.access.ports import UsersTx
 from sellerwatch.access.queries import UserView, find_user
 from sellerwatch.access.users import VERSIONS_BEGIN, Role, User, UserExists
 from sellerwatch.kernel.operations import OperationContext
-from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.oversight.record_audit import record_audit
+from sellerwatch.oversight.audit import AuditEntry, record_audit
 
 
 def add_user(

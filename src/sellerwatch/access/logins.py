@@ -22,8 +22,7 @@ from sellerwatch.access.queries import UserView, find_user
 from sellerwatch.access.users import FIRST, Role, User
 from sellerwatch.kernel.errors import Forbidden, TooManyRequests, Unauthenticated
 from sellerwatch.kernel.operations import OperationContext
-from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.oversight.record_audit import record_audit
+from sellerwatch.oversight.audit import AuditEntry, record_audit
 
 #: After this time without a failure the count starts again.
 FORGOTTEN = timedelta(days=1)

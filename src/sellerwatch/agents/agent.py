@@ -9,7 +9,7 @@ from typing import Self
 
 from sellerwatch.kernel.errors import Conflict, Invalid, NotFound
 from sellerwatch.kernel.fast_values import copy_with
-from sellerwatch.kernel.ids import UserAgentId
+from sellerwatch.kernel.ids import InvalidId, PublicId, UserAgentId
 from sellerwatch.kernel.lifecycle import Lifecycle
 from sellerwatch.kernel.wording import Worded
 from sellerwatch.texts import template
@@ -218,3 +218,30 @@ class Agent:
     def _move(self, verb: str, now: datetime, **changed: object) -> Agent:
         status = AGENT_LIFE.after(self.status, verb, self.user_agent_id)
         return copy_with(self, status=status, updated_at=now, **changed)
+
+
+#: Digits that a row's number can have.
+LONGEST_NUMBER = 18
+
+
+@dataclass(eq=False)
+class InvalidAgentName(Invalid):
+    """Neither a number nor a UUID."""
+
+    given: str
+
+
+class AgentName(PublicId):
+    """The UUID of an agent, or its number in the list."""
+
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        number = text.removeprefix("#")
+        if number.isascii() and number.isdecimal() and len(number) <= LONGEST_NUMBER:
+            return cls(number)
+        try:
+            return super().parse(text)
+        except InvalidId:
+            raise InvalidAgentName(given=text[:100]) from None

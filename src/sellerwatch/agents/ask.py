@@ -15,10 +15,9 @@ from functools import partial
 from sellerwatch.agents.answers import Answer, Identity
 from sellerwatch.agents.breaker import PoolBreakerOpen
 from sellerwatch.agents.context import PoolContext, end_unsent, record_answer
-from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.judgement import TaskEnd, Verdict, failure_of, judge_answer
 from sellerwatch.agents.lending import NOTHING, Offer, lend_for, lendable, offer
-from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit, next_probe
+from sellerwatch.agents.marketplace_circuit import Endpoint, MarketplaceCircuit, next_probe
 from sellerwatch.agents.pool import Candidate
 from sellerwatch.agents.ports import AgentsTx, Permit, Reservation
 from sellerwatch.agents.record_outcomes import RequestOutcome, record_outcome
@@ -190,7 +189,8 @@ async def _lend(
             continue
         if offered.is_shut and offered.refusal is not None:
             return _refused(offered, offered.refusal, at.now)
-        untried = [c for c in offered.tokenless if c.row not in tried][:SESSIONS_AT_ONCE]
+        needed = context.terms.host.agents_needed(context.terms.limits) or SESSIONS_AT_ONCE
+        untried = [c for c in offered.tokenless if c.row not in tried][: min(SESSIONS_AT_ONCE, needed)]
         if untried and len(tried) < MOST_SESSIONS:
             opened = await asyncio.gather(
                 *(open_session(context, c.row, c.user_agent_id, c.user_agent) for c in untried)

@@ -41,6 +41,9 @@ class BreakerRules:
     open_for: timedelta = timedelta(seconds=600)
     patience: timedelta = timedelta(seconds=60)
 
+    def is_enough(self, available: int, total: int) -> bool:
+        return total > 0 and 100 * available >= self.min_percent * total
+
 
 @dataclass(frozen=True)
 class Breaker:
@@ -55,7 +58,7 @@ class Breaker:
 
     def look(self, available: int, total: int, rules: BreakerRules, now: datetime) -> Breaker:
         """Move it by the rate and the time: open, closed early, or open again after a probe without an answer."""
-        is_enough = total > 0 and 100 * available >= rules.min_percent * total
+        is_enough = rules.is_enough(available, total)
         if self.state is CircuitState.CLOSED:
             is_kept = self.keep_closed_until is not None and now < self.keep_closed_until
             return self if is_enough or is_kept else self._move("open", opened_at=now)

@@ -9,12 +9,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
-from sellerwatch.agents.agent import LONGEST_REASON, NO_REASON, Agent, AgentExists, AgentStatus
-from sellerwatch.agents.agent_name import AgentName
+from sellerwatch.agents.agent import LONGEST_REASON, NO_REASON, Agent, AgentExists, AgentName, AgentStatus
 from sellerwatch.agents.circuit import Circuit, events_of
-from sellerwatch.agents.limit_settings import LimitSettings
-from sellerwatch.agents.limits import Limits
-from sellerwatch.agents.pool_rules import PoolRules
+from sellerwatch.agents.limits import Limits, LimitSettings, PoolRules
 from sellerwatch.agents.ports import PoolTx, Sealer, StoredAgent
 from sellerwatch.agents.queries import AgentView, agent_view, find_agent, limits_in_force
 from sellerwatch.agents.record_outcomes import status_notice
@@ -25,8 +22,7 @@ from sellerwatch.kernel.errors import Conflict, Invalid
 from sellerwatch.kernel.ids import UserAgentId
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import About, View, shared_fields
-from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.oversight.record_audit import record_audit
+from sellerwatch.oversight.audit import AuditEntry, record_audit
 
 #: A request that was under way when its agent was removed is answered within this time.
 UNDER_WAY = timedelta(minutes=1)

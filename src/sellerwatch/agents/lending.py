@@ -1,27 +1,124 @@
 """Lending agents for requests: the one place where an identity is lent and a permit written.
 
 Two steps inside one transaction: `offer` says who could be lent now, `lend_for` writes the permits of those that are
-used. No request may leave before that transaction has committed.
+used. No request may leave before that transaction has committed. `EmbeddedLimiter` decides inside the transaction; the
+one in Redis is in `adapters/redis/limiter.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from sellerwatch.agents.breaker import BreakerRules, PoolBreakerOpen
+from sellerwatch.agents.breaker import Breaker, BreakerRules, PoolBreakerOpen, breaker_notice
 from sellerwatch.agents.circuit import events_of
-from sellerwatch.agents.gate import Gate, ask_gate, start_probe
-from sellerwatch.agents.limiter import EmbeddedLimiter
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.marketplace_circuit import MarketplaceCircuitRules
-from sellerwatch.agents.pool import Candidate, Grant
+from sellerwatch.agents.pool import VISITOR, Candidate, Grant, Lending, lend, pace
 from sellerwatch.agents.ports import AgentsTx, Limiter, Permit, Reservation
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.ids import TaskId, WorkerId
 from sellerwatch.kernel.notices import Notice
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What the breaker allows: everything, one probe, or nothing until `not_before`."""
+
+    breaker: Breaker
+    most: int | None
+    not_before: datetime | None
+    refusal: PoolBreakerOpen | None
+    notices: tuple[Notice, ...] = ()
+
+    @property
+    def is_probe(self) -> bool:
+        return self.most == 1
+
+
+def start_probe(
+    tx: AgentsTx, gate: Gate, worker_id: WorkerId, rules: BreakerRules, now: datetime
+) -> tuple[Notice, ...]:
+    """Record that a probe for the whole pool is sent; all other requests wait for its answer."""
+    if not gate.is_probe:
+        return ()
+    tx.circuits.save_breaker(gate.breaker.probe(worker_id, rules, now), now)
+    return (breaker_notice(CircuitState.HALF_OPEN),)
+
+
+def ask_gate(tx: AgentsTx, rules: BreakerRules, now: datetime) -> Gate:
+    """Look at the rate and move the breaker where it leads; the caller starts the probe if it has one to send."""
+    # The breaker first: it is locked until commit, so that one process at a time lends and no slot is lent twice.
+    was = tx.circuits.breaker()
+    available, total = tx.agents.tally()
+    breaker = was.look(available, total, rules, now)
+    notices: tuple[Notice, ...] = ()
+    if breaker != was:
+        tx.circuits.save_breaker(breaker, now)
+        notices = (breaker_notice(breaker.state, available=available, total=total),)
+    if breaker.state is CircuitState.CLOSED:
+        return Gate(breaker, None, None, None, notices)
+    refusal = breaker.refusal(available, total, rules, now)
+    if breaker.may_probe(rules, now):
+        return Gate(breaker, 1, None, refusal, notices)
+    return Gate(breaker, 0, breaker.next_look(rules, now), refusal, notices)
+
+
+class EmbeddedLimiter:
+    """Nothing is kept here: the permits and buckets of the database are all there is."""
+
+    looks_ahead = False
+
+    async def begin(self) -> None:
+        return None
+
+    async def reserve(
+        self, candidates: Sequence[Candidate], wanted: int, limits: Limits, host: Host, now: datetime
+    ) -> Reservation:
+        return Reservation()
+
+    def lend(
+        self,
+        tx: AgentsTx,
+        ahead: Reservation,
+        candidates: Sequence[Candidate],
+        wanted: int,
+        terms: tuple[Limits, Host],
+        at: Moment,
+    ) -> Lending:
+        """What the agents' limits allow, and of that what the marketplace as a whole may be asked now."""
+        limits, host = terms
+        room = min(wanted, host.concurrency - tx.permits.unanswered())
+        lending = lend(candidates, max(room, 0), at, limits)
+        if host.per_second is None or not lending.grants:
+            return lending
+        last_us = tx.windows.last_departure_us()
+        paced = pace(lending.grants, last_us, host.per_second, at)
+        wait = None if paced else max(1, last_us + int(1_000_000 / host.per_second) - at.boot_us)
+        return Lending(tuple(paced), wait)
+
+    async def reserve_visit(self, host: Host) -> Reservation:
+        return Reservation()
+
+    def lend_visit(self, tx: AgentsTx, ahead: Reservation, host: Host, at: Moment) -> Lending:
+        if host.concurrency <= tx.permits.unanswered():
+            return Lending((), None)
+        grants = [Grant(VISITOR, at.boot_us)]
+        if host.per_second is not None:
+            grants = pace(grants, tx.windows.last_departure_us(), host.per_second, at)
+        return Lending(tuple(grants), None)
+
+    async def settle(self, ahead: Reservation, permits: Sequence[Permit]) -> None:
+        return None
+
+    async def answered(self, permits: Iterable[tuple[int, int]]) -> None:
+        return None
+
+    async def tend(self) -> int:
+        return 0
+
 
 #: Nothing was set aside before the transaction.
 NOTHING = Reservation()
@@ -47,7 +144,8 @@ class LendingRules:
 @dataclass(frozen=True, slots=True)
 class Offer:
     """What could be lent now. Without grants: `not_before` is when to ask again (None: not known),
-    `refusal` is set where the pool's breaker is open. `tokenless` could work if they had a token."""
+    `refusal` is set where the pool's breaker is open. `tokenless` should get a token: they could work then, and the
+    agents that have one do not use up the rate of the marketplace as a whole."""
 
     gate: Gate
     grants: tuple[Grant, ...] = ()
@@ -87,12 +185,20 @@ def offer(
     candidates = lendable(tx.agents.candidates(at), only=only, may_probe=may_probe)
     most = wanted if gate.most is None else min(wanted, gate.most)
     lending = terms.limiter.lend(tx, ahead, candidates, most, (terms.limits, terms.host), at)
-    tokenless = tuple(c for c in candidates if c.slots_left > 0 and not c.has_token(at.now) and c.may_work(at.now))
+    tokenless = _to_give_tokens(candidates, terms, at.now)
     if lending.grants:
         return Offer(gate, lending.grants, None, tokenless)
     free_us = None if terms.limiter.looks_ahead else tx.windows.next_free_us(terms.limits)
     waits = [wait for wait in (lending.wait_us, None if free_us is None else free_us - at.boot_us) if wait]
     return Offer(gate, (), at.now + timedelta(microseconds=min(waits)) if waits else None, tokenless)
+
+
+def _to_give_tokens(candidates: Sequence[Candidate], terms: LendingRules, now: datetime) -> tuple[Candidate, ...]:
+    """Return the agents that could work if they had a token; none while those with one can use up the host's rate: a
+    visit to the token page takes one of its requests."""
+    able = [c for c in candidates if c.slots_left > 0 and c.may_work(now)]
+    holders, needed = sum(c.has_token(now) for c in able), terms.host.agents_needed(terms.limits)
+    return () if needed is not None and holders >= needed else tuple(c for c in able if not c.has_token(now))
 
 
 def lendable(candidates: Sequence[Candidate], *, only: int | None = None, may_probe: bool = True) -> list[Candidate]:

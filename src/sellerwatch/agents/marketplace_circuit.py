@@ -10,12 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from enum import StrEnum
 
 from sellerwatch.agents.agent import Outcome
-from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.kernel.circuit import CIRCUIT_LIFE, CircuitState
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.ids import TaskId, WorkerId
+
+
+class Endpoint(StrEnum):
+    """LIST: a seller's products. DETAIL and OPTIONS: of one product. TOKEN: the page that gives an agent its token."""
+
+    LIST = "list"
+    DETAIL = "detail"
+    OPTIONS = "options"
+    TOKEN = "token"  # noqa: S105
+
 
 #: Failures of fewer products or agents than these may be the product's or the agent's own. A list page is a subject
 #: too, but a seller may have only one; the token page has no product at all: there the agents alone must do.

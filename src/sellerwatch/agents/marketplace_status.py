@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
-from sellerwatch.agents.endpoints import Endpoint
-from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit
+from sellerwatch.agents.marketplace_circuit import Endpoint, MarketplaceCircuit
 from sellerwatch.agents.ports import AgentsTx, Pause
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.failure import Failure

@@ -12,8 +12,12 @@ from datetime import datetime
 from operator import attrgetter
 
 from sellerwatch.agents.agent import Outcome
-from sellerwatch.agents.endpoints import Endpoint
-from sellerwatch.agents.marketplace_circuit import EndpointFailure, MarketplaceCircuit, MarketplaceCircuitRules
+from sellerwatch.agents.marketplace_circuit import (
+    Endpoint,
+    EndpointFailure,
+    MarketplaceCircuit,
+    MarketplaceCircuitRules,
+)
 from sellerwatch.agents.ports import AgentsTx
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.fast_values import fast_frozen

@@ -10,8 +10,7 @@ from typing import Annotated
 from sellerwatch.agents.agent import AgentStatus
 from sellerwatch.agents.agent_status import AgentDetails, next_free_at, tokens_by_age
 from sellerwatch.agents.breaker import Breaker
-from sellerwatch.agents.limits import Limits
-from sellerwatch.agents.pool_rules import PoolRules
+from sellerwatch.agents.limits import Limits, PoolRules
 from sellerwatch.agents.ports import PoolTx
 from sellerwatch.agents.queries import limits_in_force
 from sellerwatch.kernel.circuit import CircuitState

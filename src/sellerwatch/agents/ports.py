@@ -11,9 +11,8 @@ from sellerwatch.agents.agent import Agent
 from sellerwatch.agents.agent_status import AgentDetails, CircuitEventView
 from sellerwatch.agents.breaker import Breaker
 from sellerwatch.agents.circuit import Circuit, CircuitEvent
-from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.limits import Host, Limits
-from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit
+from sellerwatch.agents.marketplace_circuit import Endpoint, MarketplaceCircuit
 from sellerwatch.agents.pool import Candidate, Grant, Lending
 from sellerwatch.agents.token import Token
 from sellerwatch.kernel.clock import Moment

@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
-from sellerwatch.agents.agent import Agent, AgentNotFound, AgentStatus
-from sellerwatch.agents.agent_name import AgentName
+from sellerwatch.agents.agent import Agent, AgentName, AgentNotFound, AgentStatus
 from sellerwatch.agents.agent_status import AgentDetails, CircuitEventView, UnavailableCause
-from sellerwatch.agents.limit_settings import LimitSettings
-from sellerwatch.agents.limits import Limits
-from sellerwatch.agents.pool_rules import PoolRules
+from sellerwatch.agents.limits import Limits, LimitSettings, PoolRules
 from sellerwatch.agents.ports import LastHourView, PoolTx, StoredAgent
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.ids import UserAgentId

@@ -15,8 +15,7 @@ from operator import attrgetter
 from sellerwatch.agents.agent import Agent, AgentStatus, Outcome
 from sellerwatch.agents.breaker import BreakerRules, breaker_notice
 from sellerwatch.agents.circuit import Circuit, CircuitEvent, events_of
-from sellerwatch.agents.endpoints import Endpoint
-from sellerwatch.agents.marketplace_circuit import EndpointFailure, MarketplaceCircuitRules
+from sellerwatch.agents.marketplace_circuit import Endpoint, EndpointFailure, MarketplaceCircuitRules
 from sellerwatch.agents.outages import NOTHING_SEEN, Observation, Observed, observe
 from sellerwatch.agents.pool import Candidate
 from sellerwatch.agents.ports import AgentsTx, UsageEntry

@@ -12,10 +12,9 @@ from functools import partial
 from sellerwatch.agents.agent import Agent, AgentStatus, Outcome
 from sellerwatch.agents.answers import Answer, Session
 from sellerwatch.agents.context import PoolContext, end_unsent, record_answer
-from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.judgement import Verdict, failure_of, judge_answer
 from sellerwatch.agents.lending import NOTHING, LendingRules, lend_visit
-from sellerwatch.agents.marketplace_circuit import MarketplaceCircuitRules
+from sellerwatch.agents.marketplace_circuit import Endpoint, MarketplaceCircuitRules
 from sellerwatch.agents.outages import Observation, Observed, observe
 from sellerwatch.agents.pool import Candidate
 from sellerwatch.agents.ports import AgentsTx, Permit, Reservation
@@ -53,9 +52,11 @@ class Sessions:
 
     def want(self, tokenless: Sequence[Candidate]) -> None:
         """Have tokens issued to some of these agents, because work waits."""
-        now = self._context.clock.now()
+        now, terms = self._context.clock.now(), self._context.terms
+        needed = terms.host.agents_needed(terms.limits)
+        most = AT_ONCE if needed is None else min(AT_ONCE, needed)
         for candidate in tokenless:
-            if len(self._opening) >= AT_ONCE:
+            if len(self._opening) >= most:
                 return
             resting = self._not_before.get(candidate.row, now) > now
             if candidate.row not in self._opening and not resting:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 from sellerwatch.catalog.differences import Change, ChangeKind
 from sellerwatch.catalog.product import ProductEvent
+from sellerwatch.kernel.errors import Invalid
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId
 
 _WHOLE = {ProductEvent.CREATED: ChangeKind.NEW, ProductEvent.DELETED: ChangeKind.GONE}
@@ -49,6 +51,39 @@ class ChangeFilter:
     execution_id: ExecutionId | None = None
     since: datetime | None = None
     until: datetime | None = None
+
+
+class FoundKind(StrEnum):
+    """What a run found a product to be. Products that are new in a run are not counted as changed too."""
+
+    NEW = "new"
+    CHANGED = "changed"
+    GONE = "gone"
+    UNCHANGED = "unchanged"
+
+
+@dataclass(eq=False)
+class RunNeeded(Invalid):
+    """What a run found was asked for, and no run was named."""
+
+    found: str
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFilter:
+    """The products that a run found to be of a kind. Unchanged ones are known until a later run lists them."""
+
+    execution_id: ExecutionId
+    kind: FoundKind
+
+    @classmethod
+    def of(cls, execution_id: ExecutionId | None, kind: FoundKind | None) -> FoundFilter | None:
+        """Return what was asked for; of a run without a kind, its changed products."""
+        if execution_id is None:
+            if kind is not None:
+                raise RunNeeded(found=kind)
+            return None
+        return cls(execution_id, kind or FoundKind.CHANGED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from sellerwatch.catalog.changes import ChangeFilter, FoundProducts, ListedChange
+from sellerwatch.catalog.changes import ChangeFilter, FoundFilter, FoundProducts, ListedChange
 from sellerwatch.catalog.differences import Change, ChangeKind
 from sellerwatch.catalog.facts import DetailFacts, ListFacts, OptionFacts
 from sellerwatch.catalog.product import PartType, Product, ProductEvent, ProductState
 from sellerwatch.catalog.quarantine import Case, CaseStatus, HeldPart
 from sellerwatch.catalog.removal import Removal, RemovalStatus
 from sellerwatch.catalog.resync import Resync, ResyncChoice, ResyncStatus
+from sellerwatch.kernel.answer_problem import AnswerProblem
 from sellerwatch.kernel.errors import Failed
+from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.fast_values import fast_frozen
 from sellerwatch.kernel.ids import CaseId, ExecutionId, ItemNo, OutboxId, ProductId, RemovalId, ResyncId, SellerId
 from sellerwatch.kernel.paging import Cursor, Page
@@ -107,6 +109,7 @@ class ProductQueries(Protocol):
         limit: int,
         search: str | None = None,
         updated: tuple[datetime, datetime] | None = None,
+        found: FoundFilter | None = None,
     ) -> Page[Product]:
         """Return the next products behind a cursor, first seen first. `search` is a part of the name in any case.
 
@@ -185,10 +188,6 @@ class Changes(Protocol):
 
     def count_by_kind(self, seller_id: SellerId, since: datetime, until: datetime) -> Mapping[ChangeKind, int]:
         """Count the changes of a seller found from `since` on and before `until`."""
-        ...
-
-    def items_of(self, execution_id: ExecutionId, kinds: Sequence[ChangeKind]) -> Sequence[ItemNo]:
-        """Return the products that a run found with one of these kinds of change."""
         ...
 
 
@@ -316,9 +315,13 @@ class Unparsable(Failed):
     """An answer that does not follow the contract; `problem` names the field and what is wrong with it."""
 
     endpoint: str
-    problem: str
+    problem: AnswerProblem
     #: Cut off, an error page, or about another item. That may pass; an answer of another shape does not.
     is_garbled: bool = False
+
+    def failure(self, at: datetime) -> Failure:
+        """Return what it is for the task or the start that asked."""
+        return Failure.of(FailureCode.UNREADABLE, at, None, endpoint=self.endpoint, **self.problem.failure_facts)
 
 
 class Reader(Protocol):

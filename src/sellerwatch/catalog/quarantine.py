@@ -12,7 +12,6 @@ by then. A field that changes slowly, in fewer products than the share, is not n
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -20,6 +19,7 @@ from enum import StrEnum
 
 from sellerwatch.catalog.differences import Change, ChangeKind
 from sellerwatch.catalog.product import PartType
+from sellerwatch.kernel.answer_problem import AnswerProblem, stored_problem_text
 from sellerwatch.kernel.errors import NotFound
 from sellerwatch.kernel.ids import CaseId, ExecutionId, ItemNo, SellerId
 from sellerwatch.kernel.lifecycle import Lifecycle
@@ -28,7 +28,6 @@ LONGEST_FIELD = 255
 LONGEST_SAMPLE = 500
 #: Short enough to be stored in a note together with the id of a task.
 LONGEST_PROBLEM = 200
-_NUMBER = re.compile(r"\d+")
 
 
 class CaseKind(StrEnum):
@@ -169,9 +168,15 @@ class CheckCounts:
         self.added[kind, name] = self.added.get((kind, name), 0) + number
 
 
-def problem_kind(part: PartType, problem: str) -> str:
+def problem_kind(part: PartType, problem: AnswerProblem) -> str:
     """Return the kind of a parser's error: the same for every item and number."""
-    return f"{part} {_NUMBER.sub('#', problem)}"[:LONGEST_PROBLEM]
+    return f"{part} {problem.general.stored}"[:LONGEST_PROBLEM]
+
+
+def problem_kind_text(kind: str, language: str) -> str:
+    """Return a kind of problem as people read it: the part, and the sentence in their language."""
+    part, _, stored = kind.partition(" ")
+    return f"{part} {stored_problem_text(stored, language)}"
 
 
 def sample_of(changes: Sequence[Change], fields: Iterable[str]) -> tuple[str, str]:

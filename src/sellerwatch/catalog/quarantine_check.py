@@ -27,6 +27,7 @@ from sellerwatch.catalog.quarantine import (
     problem_kind,
     sample_of,
 )
+from sellerwatch.kernel.answer_problem import AnswerProblem
 from sellerwatch.kernel.ids import CaseId, ExecutionId, ItemNo, SellerId
 from sellerwatch.kernel.notices import Notice
 
@@ -41,7 +42,7 @@ class UnreadableAnswer:
 
     part: PartType
     item_no: ItemNo | None
-    problem: str
+    problem: AnswerProblem
     body: bytes
     hash: str
 
@@ -114,7 +115,8 @@ class QuarantineCheck:
         held = self.tx.held_parts.held([item]).get((item, answer.part)) if item is not None else None
         if held is not None and held.status is HeldStatus.DROPPED and held.hash == answer.hash:
             return
-        case = self._case_of(run, answer.part, CaseKind.UNREADABLE, answer.kind_of_problem, item, ("", answer.problem))
+        sample = ("", answer.problem.stored)
+        case = self._case_of(run, answer.part, CaseKind.UNREADABLE, answer.kind_of_problem, item, sample)
         if item is not None:
             self.tx.held_parts.put([self._held(run, item, answer.part, answer.hash, answer.body, case)])
 
@@ -256,7 +258,9 @@ class QuarantineCheck:
         )
         self.tx.quarantine.add(case)
         run.cases.append(case)
-        facts = {"seller": run.seller_id, "field": field, "item": str(item), "before": sample[0], "after": sample[1]}
+        problem = AnswerProblem.read(sample[1]) if kind is CaseKind.UNREADABLE else None
+        facts: dict[str, object] = {"seller": run.seller_id, "field": field, "part": part, "item": str(item)}
+        facts |= {"before": sample[0], "after": problem or sample[1]}
         self.notices.append(Notice("quarantine.opened", case.case_id, facts, variant=kind.lower()))
         return case
 

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 from sellerwatch.catalog.ports import CatalogTx
 from sellerwatch.catalog.product import PartType
-from sellerwatch.catalog.quarantine import Case, CaseKind, CaseNotFound, CaseStatus
+from sellerwatch.catalog.quarantine import Case, CaseKind, CaseNotFound, CaseStatus, problem_kind_text
+from sellerwatch.kernel.answer_problem import stored_problem_text
 from sellerwatch.kernel.ids import CaseId, SellerId
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.paging import decode_cursor, page_view
@@ -69,7 +70,7 @@ class DriftReportView(View):
 
 def list_cases(
     tx: CatalogTx,
-    _: OperationContext,
+    context: OperationContext,
     seller_id: SellerId | None,
     status: CaseStatus | None,
     cursor: str | None,
@@ -79,14 +80,16 @@ def list_cases(
     require_seller(tx, seller_id)
     page = tx.quarantine.page(seller_id=seller_id, status=status, cursor=decode_cursor(CASES, cursor), limit=size)
     held = tx.held_parts.count_held([case.case_id for case in page.content])
-    return page_view(CASES, page, lambda case: CaseView(**case_fields(case, held.get(case.case_id, 0))))
+    return page_view(
+        CASES, page, lambda case: CaseView(**case_fields(case, held.get(case.case_id, 0), context.language))
+    )
 
 
-def show_case(tx: CatalogTx, _: OperationContext, case_id: CaseId) -> CaseDetailView:
+def show_case(tx: CatalogTx, context: OperationContext, case_id: CaseId) -> CaseDetailView:
     """Show a case: why it was opened, a sample before and after, and how many parts of which products it holds."""
     case = find_case(tx, case_id)
     items = tx.held_parts.items_of_case(case_id, MOST_ITEMS)
-    return CaseDetailView(**case_fields(case, count_held(tx, case_id)), items=items)
+    return CaseDetailView(**case_fields(case, count_held(tx, case_id), context.language), items=items)
 
 
 def drift_report(tx: CatalogTx, _: OperationContext) -> DriftReportView:
@@ -119,7 +122,10 @@ def count_held(tx: CatalogTx, case_id: CaseId) -> int:
     return tx.held_parts.count_held([case_id]).get(case_id, 0)
 
 
-def case_fields(case: Case, held: int) -> dict[str, Any]:
-    """Return the fields of a `CaseView`."""
+def case_fields(case: Case, held: int, language: str) -> dict[str, Any]:
+    """Return the fields of a `CaseView`. What is wrong with unreadable answers is said in the reader's language."""
     fields = dict(vars(case))
+    if case.kind is CaseKind.UNREADABLE:
+        fields["field"] = problem_kind_text(case.field, language)
+        fields["sample_after"] = stored_problem_text(case.sample_after or "", language)
     return fields | {"held": held, "sample_item_no": fields.pop("sample_item")}

@@ -11,6 +11,7 @@ import orjson
 
 from sellerwatch.catalog.absorb import ProductBatch, read_part
 from sellerwatch.catalog.announce import current
+from sellerwatch.catalog.changes import FoundFilter
 from sellerwatch.catalog.differences import differences
 from sellerwatch.catalog.facts import NormalizedPart
 from sellerwatch.catalog.history import last_change, state_at
@@ -65,6 +66,7 @@ class ProductFilter:
     seller_id: SellerId | None = None
     state: ProductState | None = None
     search: str | None = None
+    found: FoundFilter | None = None
     updated_since: datetime | None = None
 
 
@@ -96,6 +98,7 @@ def list_products(
         limit=size,
         search=chosen.search,
         updated=None if since is None else (since, context.now - SETTLED_AFTER),
+        found=chosen.found,
     )
 
     def view(product: Product) -> ProductView:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sellerwatch.agents import commands, pool_status, queries
-from sellerwatch.agents.agent import AgentStatus
-from sellerwatch.agents.agent_name import AgentName
+from sellerwatch.agents.agent import AgentName, AgentStatus
 from sellerwatch.cli import agents_output, session
+from sellerwatch.cli.help import CommandApp
 from sellerwatch.cli.output import print_refusal, print_view
-from sellerwatch.cli.session import AsJson, say
+from sellerwatch.cli.session import AsJson, DryRun, say
 from sellerwatch.cli.texts import Texts
 from sellerwatch.kernel.errors import Invalid
 
@@ -23,16 +23,15 @@ if TYPE_CHECKING:
     from sellerwatch.agents.commands import ChangedAgentsView, ChangedAgentView, RekeyedView
     from sellerwatch.cli.database_session import CommandSession
 
-app = typer.Typer(no_args_is_help=True, help="Show the agents of the pool; suspend, block, add and remove them.")
+app = CommandApp()
 
 _LENGTH = re.compile(r"([0-9]{1,9}) ?(s|sec|m|min|h|d)", re.IGNORECASE)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 TEXTS = "cli_agents"
 LONGEST_SUSPENSION = timedelta(days=365)
 
-AgentArgument = Annotated[str, typer.Argument(metavar="AGENT", help="Its number in `agents list`, or its UUID.")]
-AgentArguments = Annotated[list[str], typer.Argument(metavar="AGENT...", help="Numbers as in `agents list`, or UUIDs.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")]
+AgentArgument = Annotated[str, typer.Argument(metavar="AGENT")]
+AgentArguments = Annotated[list[str], typer.Argument(metavar="AGENT...")]
 
 
 @dataclass(eq=False)
@@ -44,14 +43,11 @@ class UnreadableRest(Invalid):
 
 @app.command("list")
 def list_(
-    status: Annotated[
-        AgentStatus | None, typer.Option("--status", case_sensitive=False, help="Only those in this state.")
-    ] = None,
+    status: Annotated[AgentStatus | None, typer.Option("--status", case_sensitive=False)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the agents: health, budget used in the window, circuit, token, and why one cannot work and until when.
+    """Examples:
 
-    \b
     sellerwatch agents list
     sellerwatch agents list --status SUSPENDED --json
     """
@@ -65,9 +61,8 @@ def list_(
 
 @app.command()
 def show(agent: AgentArgument, as_json: AsJson = False) -> None:
-    """Show an agent: what it did in the last hour, why it cannot work, and when it is back.
+    """Examples:
 
-    \b
     sellerwatch agents show 17
     sellerwatch agents show 0198c0de-0000-7000-8006-000000000001 --json
     """
@@ -79,9 +74,8 @@ def show(agent: AgentArgument, as_json: AsJson = False) -> None:
 
 @app.command()
 def status(as_json: AsJson = False) -> None:
-    """Show how the pool is: who is available, what budget is left, circuits, the breaker, and the 429s.
+    """Examples:
 
-    \b
     sellerwatch agents status
     sellerwatch agents status --json
     """
@@ -92,13 +86,12 @@ def status(as_json: AsJson = False) -> None:
 
 @app.command()
 def add(
-    user_agent: Annotated[str, typer.Argument(metavar="USER_AGENT", help="The whole string, in quotes.")],
+    user_agent: Annotated[str, typer.Argument(metavar="USER_AGENT")],
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Add an agent to the pool. It gets its token when work waits for it.
+    """Examples:
 
-    \b
     sellerwatch agents add "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
     """
     with session.command_session(dry_run=dry_run) as at:
@@ -114,9 +107,8 @@ def add(
 
 @app.command()
 def remove(agents: AgentArguments, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-    """Remove agents from the pool for good; to have one back, add its string again. Their requests stay in the log.
+    """Examples:
 
-    \b
     sellerwatch agents remove 17
     """
 
@@ -132,16 +124,13 @@ def remove(agents: AgentArguments, dry_run: DryRun = False, as_json: AsJson = Fa
 @app.command()
 def suspend(
     agents: AgentArguments,
-    length: Annotated[
-        str | None, typer.Option("--for", metavar="TIME", help="Such as 30m or 2h; default AGENT_SUSPENSION_SECONDS.")
-    ] = None,
-    reason: Annotated[str | None, typer.Option("--reason", help="Why, for other people.")] = None,
+    length: Annotated[str | None, typer.Option("--for", metavar="TIME")] = None,
+    reason: str | None = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Suspend agents for a time, after which they are available again. A suspension that ends later already stays.
+    """Examples:
 
-    \b
     sellerwatch agents suspend 17 --for 2h
     sellerwatch agents suspend 17 18 --reason "checking a complaint"
     """
@@ -158,9 +147,8 @@ def suspend(
 
 @app.command()
 def recover(agents: AgentArguments, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-    """End suspensions early. Each agent gets a new token.
+    """Examples:
 
-    \b
     sellerwatch agents recover 17
     """
     _change(
@@ -171,13 +159,12 @@ def recover(agents: AgentArguments, dry_run: DryRun = False, as_json: AsJson = F
 @app.command()
 def block(
     agents: AgentArguments,
-    reason: Annotated[str, typer.Option("--reason", help="Why, for other people.")],
+    reason: Annotated[str, typer.Option("--reason")],
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Block agents until a person unblocks them.
+    """Examples:
 
-    \b
     sellerwatch agents block 17 --reason "the marketplace complained"
     """
     given = session.text(reason)
@@ -192,9 +179,8 @@ def block(
 
 @app.command()
 def unblock(agents: AgentArguments, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-    """Make blocked agents available again and close their circuits.
+    """Examples:
 
-    \b
     sellerwatch agents unblock 17
     sellerwatch agents unblock 17 18 19 --json
     """
@@ -205,9 +191,8 @@ def unblock(agents: AgentArguments, dry_run: DryRun = False, as_json: AsJson = F
 
 @app.command()
 def rotate(agents: AgentArguments, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-    """Throw the tokens of agents away. A running service issues new ones when work waits for these agents.
+    """Examples:
 
-    \b
     sellerwatch agents rotate 17 18
     """
     _change(
@@ -221,10 +206,8 @@ def rotate(agents: AgentArguments, dry_run: DryRun = False, as_json: AsJson = Fa
 
 @app.command()
 def rekey(dry_run: DryRun = False, as_json: AsJson = False) -> None:
-    """Seal every token with the first key of TOKEN_KEYS. Put the new key in front, restart the services, rekey, and
-    drop the old key.
+    """Examples:
 
-    \b
     sellerwatch agents rekey --dry-run
     sellerwatch agents rekey
     """

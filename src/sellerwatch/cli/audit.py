@@ -9,6 +9,7 @@ import orjson
 import typer
 
 from sellerwatch.cli import session
+from sellerwatch.cli.help import CommandApp
 from sellerwatch.cli.output import print_facts, print_view
 from sellerwatch.cli.session import AsJson, CursorOption, Limit
 from sellerwatch.cli.tables import Columns, print_page
@@ -16,7 +17,7 @@ from sellerwatch.oversight import queries
 from sellerwatch.oversight.ports import AuditFilter
 from sellerwatch.oversight.queries import AuditEntryView
 
-app = typer.Typer(no_args_is_help=True, help="Read the audit trail.")
+app = CommandApp()
 
 TEXTS = "cli_audit"
 
@@ -67,16 +68,13 @@ ENTRIES: Columns[AuditEntryView] = {
 @app.command("list")
 def list_(
     limit: Limit = 20,
-    subject: Annotated[
-        str | None, typer.Option("--subject", metavar="TYPE|ID|TYPE:ID", help="What was changed, e.g. seller:seller_1.")
-    ] = None,
-    actor: Annotated[str | None, typer.Option("--actor", help="Who changed it, e.g. cli:minji or scheduler.")] = None,
+    subject: Annotated[str | None, typer.Option("--subject", metavar="TYPE|ID|TYPE:ID")] = None,
+    actor: str | None = None,
     cursor: CursorOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """List what was done, newest first, with what changed.
+    """Examples:
 
-    \b
     sellerwatch audit list
     sellerwatch audit list --subject seller:seller_12345
     sellerwatch audit list --actor scheduler --limit 100 --json
@@ -92,12 +90,11 @@ def list_(
 
 @app.command()
 def show(
-    entry: Annotated[int, typer.Argument(metavar="ENTRY", min=1, help="As `audit list` shows it.")],
+    entry: Annotated[int, typer.Argument(metavar="ENTRY", min=1)],
     as_json: AsJson = False,
 ) -> None:
-    """Show one change: who made it, to what, and how that was before and after.
+    """Examples:
 
-    \b
     sellerwatch audit show 42
     """
     with session.command_session() as at:

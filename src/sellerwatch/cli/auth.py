@@ -11,11 +11,12 @@ from typing import Annotated
 import typer
 
 from sellerwatch.cli import auth_user
+from sellerwatch.cli.help import CommandApp
 from sellerwatch.kernel.clock import SystemClock
 from sellerwatch.kernel.errors import Invalid
 from sellerwatch.settings.load import load
 
-app = typer.Typer(no_args_is_help=True, help="Tokens for the API, and users who log in.")
+app = CommandApp()
 app.add_typer(auth_user.app, name="user")
 
 _TTL = re.compile(r"([0-9]{1,6})([smhd])")
@@ -32,11 +33,9 @@ class UnreadableTtl(Invalid):
 
 @app.command()
 def token(
-    role: Annotated[str, typer.Option("--role", help="admin changes things, viewer reads.")],
-    ttl: Annotated[
-        str, typer.Option("--ttl", metavar="TIME", help="How long it is valid, such as 30m, 1h, 7d.")
-    ] = "1h",
-    name: Annotated[str, typer.Option("--name", help="Whose it is; the audit trail names it.")] = "operator",
+    role: Annotated[str, typer.Option("--role")],
+    ttl: Annotated[str, typer.Option("--ttl", metavar="TIME")] = "1h",
+    name: str = "operator",
 ) -> None:
     """Print a bearer token for the API, and nothing else.
 

@@ -14,8 +14,9 @@ from sellerwatch.access.passwords import PasswordHasher
 from sellerwatch.access.queries import UserView
 from sellerwatch.access.users import Role, check_password, user_name
 from sellerwatch.cli import session
+from sellerwatch.cli.help import CommandApp
 from sellerwatch.cli.output import print_facts, print_table, print_view
-from sellerwatch.cli.session import AsJson, command_session, say
+from sellerwatch.cli.session import AsJson, DryRun, command_session, say
 from sellerwatch.cli.texts import Texts
 from sellerwatch.compose.keys import open_passwords
 from sellerwatch.kernel.errors import Invalid
@@ -24,14 +25,13 @@ from sellerwatch.operations import users as operations
 if TYPE_CHECKING:
     from sellerwatch.cli.database_session import CommandSession
 
-app = typer.Typer(no_args_is_help=True, help="Users who log in.")
+app = CommandApp()
 
 FAMILY = "cli_access"
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Small letters, digits and . _ @ -")]
-RoleName = Annotated[str, typer.Option("--role", help="admin changes things, viewer reads.")]
-OneTime = Annotated[bool, typer.Option("--one-time", help="The user must choose another password at the next log-in.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would happen and change nothing.")]
+Name = Annotated[str, typer.Argument(metavar="NAME")]
+RoleName = Annotated[str, typer.Option("--role")]
+OneTime = Annotated[bool, typer.Option("--one-time")]
 
 
 @dataclass(eq=False)
@@ -48,9 +48,8 @@ class PasswordsDiffer(Invalid):
 def add(
     name: Name, role: RoleName, one_time: OneTime = False, dry_run: DryRun = False, as_json: AsJson = False
 ) -> None:
-    """Add a user. The password is asked for, or read as one line from standard input.
+    """Examples:
 
-    \b
     sellerwatch auth user add minji --role admin
     pass show sellerwatch | sellerwatch auth user add minji --role viewer
     """
@@ -64,9 +63,8 @@ def add(
 
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
-    """List who can log in.
+    """Examples:
 
-    \b
     sellerwatch auth user list
     """
     found, text = session.ask(queries.list_users), Texts(FAMILY)
@@ -83,9 +81,8 @@ def list_(as_json: AsJson = False) -> None:
 
 @app.command()
 def show(name: Name, as_json: AsJson = False) -> None:
-    """Show one user.
+    """Examples:
 
-    \b
     sellerwatch auth user show minji
     """
     user, text = session.ask(queries.show_user, user_name(session.text(name))), Texts(FAMILY)
@@ -105,9 +102,8 @@ def show(name: Name, as_json: AsJson = False) -> None:
 
 @app.command()
 def remove(name: Name, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-    """Remove a user; their tokens are invalid at once.
+    """Examples:
 
-    \b
     sellerwatch auth user remove minji
     """
     with command_session(dry_run=dry_run) as at:
@@ -116,9 +112,8 @@ def remove(name: Name, dry_run: DryRun = False, as_json: AsJson = False) -> None
 
 @app.command()
 def password(name: Name, one_time: OneTime = False, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-    """Set a user's password, asked for or read as one line from standard input; their tokens are invalid at once.
+    """Examples:
 
-    \b
     sellerwatch auth user password minji
     """
     known = user_name(session.text(name))
@@ -131,9 +126,8 @@ def password(name: Name, one_time: OneTime = False, dry_run: DryRun = False, as_
 
 @app.command()
 def role(name: Name, role: RoleName, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-    """Set a user's role; their tokens are invalid at once.
+    """Examples:
 
-    \b
     sellerwatch auth user role minji --role viewer
     """
     with command_session(dry_run=dry_run) as at:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sellerwatch.cli import session
+from sellerwatch.cli.help import CommandApp
 from sellerwatch.cli.output import print_table, print_view
 from sellerwatch.cli.session import AsJson, say
 from sellerwatch.cli.texts import Texts
@@ -21,7 +22,7 @@ from sellerwatch.settings.load import load
 if TYPE_CHECKING:
     from sellerwatch.settings.model import Settings
 
-app = typer.Typer(no_args_is_help=True, help="Set up queues, compare rules: with QUEUE sqs, SCHEDULER eventbridge.")
+app = CommandApp()
 
 TEXTS = "cli_aws"
 
@@ -40,9 +41,8 @@ class NoRules(Conflict):
 
 @app.command()
 def setup(as_json: AsJson = False) -> None:
-    """Create or change the queue and its dead-letter queue as they are needed. When they are, nothing is changed.
+    """Examples:
 
-    \b
     SELLERWATCH_QUEUE=sqs AWS_REGION=ap-northeast-2 sellerwatch aws setup
     """
     settings = _settings()
@@ -60,12 +60,11 @@ def setup(as_json: AsJson = False) -> None:
 
 @app.command()
 def reconcile(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what differs, and change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare EventBridge's rules with the schedules, and change those that are missing, superfluous or different.
+    """Examples:
 
-    \b
     sellerwatch aws reconcile --dry-run
     """
     settings = _settings()

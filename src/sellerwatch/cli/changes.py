@@ -10,13 +10,14 @@ from sellerwatch.catalog import change_queries
 from sellerwatch.catalog.changes import ChangeFilter
 from sellerwatch.catalog.differences import ChangeKind
 from sellerwatch.cli import session
+from sellerwatch.cli.help import CommandApp
 from sellerwatch.cli.output import print_table, print_view
 from sellerwatch.cli.product_tables import FAMILY, before_and_after, one_line
 from sellerwatch.cli.session import AsJson, CursorOption, Limit, say
 from sellerwatch.cli.times import parse_time
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId
 
-app = typer.Typer(no_args_is_help=True, help="See what changed: prices, stock, options, new and gone products.")
+app = CommandApp()
 
 
 @app.callback()
@@ -26,22 +27,21 @@ def changes() -> None:
 
 @app.command("list")
 def list_(
-    seller: Annotated[str | None, typer.Option("--seller", help="Only of this seller.")] = None,
+    seller: str | None = None,
     kind: Annotated[
         list[ChangeKind] | None,
-        typer.Option("--kind", case_sensitive=False, help="Only of this kind; may be repeated."),
+        typer.Option("--kind", case_sensitive=False),
     ] = None,
-    item: Annotated[int | None, typer.Option("--item", min=1, help="Only of this product.")] = None,
-    execution: Annotated[str | None, typer.Option("--execution", help="Only what this run found.")] = None,
-    since: Annotated[str | None, typer.Option("--since", help="Found then or later, e.g. 2026-11-15 or 2h.")] = None,
-    until: Annotated[str | None, typer.Option("--until", help="Found before then.")] = None,
+    item: Annotated[int | None, typer.Option("--item", min=1)] = None,
+    execution: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
     limit: Limit = 20,
     cursor: CursorOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """List changes, newest first, each with its value before and after.
+    """Examples:
 
-    \b
     sellerwatch changes list --since 24h
     sellerwatch changes list --seller seller_12345 --kind price --kind sold_out --json
     """

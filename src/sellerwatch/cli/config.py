@@ -6,6 +6,7 @@ import os
 
 import typer
 
+from sellerwatch.cli.help import CommandApp
 from sellerwatch.cli.output import print_json, print_table
 from sellerwatch.cli.session import AsJson, say
 from sellerwatch.cli.texts import Texts
@@ -14,16 +15,15 @@ from sellerwatch.settings.load import Loaded, load
 from sellerwatch.settings.model import PREFIX, Settings, shown_value
 from sellerwatch.texts import template
 
-app = typer.Typer(no_args_is_help=True, help="Look at the settings.")
+app = CommandApp()
 
 FAMILY = "cli_access"
 
 
 @app.command()
 def check(as_json: AsJson = False) -> None:
-    """Check all settings and list everything that is wrong at once.
+    """Examples:
 
-    \b
     sellerwatch config check
     SELLERWATCH_PORT=abc SELLERWATCH_DATABASEURL=x sellerwatch config check
     """

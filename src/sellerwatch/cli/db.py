@@ -7,21 +7,21 @@ from typing import Annotated, Any
 
 import typer
 
+from sellerwatch.cli.help import CommandApp
 from sellerwatch.cli.output import print_facts, print_json, print_table
 from sellerwatch.cli.session import AsJson, actor, say
 from sellerwatch.cli.texts import Texts
 from sellerwatch.compose.database import downgrade_schema, log_partitions, schema_status, upgrade_schema
 
-app = typer.Typer(no_args_is_help=True, help="Look at and move the database's schema.")
+app = CommandApp()
 
 FAMILY = "cli_access"
 
 
 @app.command()
 def upgrade(as_json: AsJson = False) -> None:
-    """Bring the schema to what this program needs. Data is kept; running it again does nothing.
+    """Examples:
 
-    \b
     sellerwatch db upgrade
     SELLERWATCH_DATABASE_URL=sqlite:////var/lib/sellerwatch.db sellerwatch db upgrade
     """
@@ -34,13 +34,12 @@ def upgrade(as_json: AsJson = False) -> None:
 
 @app.command()
 def downgrade(
-    to: Annotated[str, typer.Option("--to", help="A revision, -1 for one step, base for nothing.")] = "-1",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    to: str = "-1",
+    yes: Annotated[bool, typer.Option("--yes", "-y")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Take the schema back. Tables that the older schema does not have are dropped with their rows.
+    """Examples:
 
-    \b
     sellerwatch db downgrade --to 0003 --yes
     """
     if not yes:
@@ -51,9 +50,8 @@ def downgrade(
 
 @app.command()
 def status(as_json: AsJson = False) -> None:
-    """Show where the schema is and what is pending. Exit code 1 when it is not what this program needs.
+    """Examples:
 
-    \b
     sellerwatch db status --json
     """
     where, found = schema_status(os.environ)
@@ -77,9 +75,8 @@ def status(as_json: AsJson = False) -> None:
 
 @app.command()
 def partitions(as_json: AsJson = False) -> None:
-    """Show the monthly partitions of the request log, with their rows and sizes.
+    """Examples:
 
-    \b
     sellerwatch db partitions
     """
     where, is_partitioned, found = log_partitions(os.environ)

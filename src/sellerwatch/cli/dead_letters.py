@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from sellerwatch.cli import session
+from sellerwatch.cli.help import CommandApp
 from sellerwatch.cli.output import print_table, print_view
 from sellerwatch.cli.session import AsJson, DryRun, Limit, say
 from sellerwatch.cli.texts import Texts
@@ -21,18 +22,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-app = typer.Typer(no_args_is_help=True, help="Messages that the queue gave up (QUEUE sqs): look at them, redrive them.")
+app = CommandApp()
 
 FAMILY = "cli_runs"
 
 
 @app.command("list")
 def list_(limit: Limit = 100, as_json: AsJson = False) -> None:
-    """List dead letters and why each is one, by the row of its task.
+    """Examples:
 
-    Of one seller SQS shows the first 10; the others stand behind them.
-
-    \b
     sellerwatch tasks dead-letters list
     """
     with session.command_session() as at:
@@ -53,16 +51,13 @@ def list_(limit: Limit = 100, as_json: AsJson = False) -> None:
 
 @app.command()
 def redrive(
-    tasks: Annotated[
-        list[str] | None, typer.Argument(metavar="[TASK_ID...]", help="Only those of these tasks.")
-    ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    tasks: Annotated[list[str] | None, typer.Argument(metavar="[TASK_ID...]")] = None,
+    every: Annotated[bool, typer.Option("--all")] = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Do the tasks of dead letters again, and remove the letters. Exit code 3 when some could not be.
+    """Examples:
 
-    \b
     sellerwatch tasks dead-letters redrive --all
     sellerwatch tasks dead-letters redrive 0198c0de-0000-7000-8001-000000000001
     """

@@ -67,20 +67,17 @@ class Trace:
 
 
 def demo(
-    sellers: Annotated[int, typer.Option(min=1, max=1000, help="Sellers to register.")] = 3,
-    products: Annotated[int, typer.Option(min=0, help="Products of each seller.")] = 300,
-    once: Annotated[bool, typer.Option("--once", help="End when all is crawled and delivered.")] = False,
-    rounds: Annotated[int | None, typer.Option(min=1, help="Crawl so often, with changes between.")] = None,
-    changes: Annotated[int, typer.Option(min=0, help="Products that change between two rounds.")] = 20,
-    profile: Annotated[str, typer.Option(help="Chaos by name: calm, flaky, hostile, ...")] = "calm",
-    seed: Annotated[str, typer.Option(help="The same seed makes the same world and the same faults.")] = "0",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
+    sellers: Annotated[int, typer.Option(min=1, max=1000)] = 3,
+    products: Annotated[int, typer.Option(min=0)] = 300,
+    once: Annotated[bool, typer.Option("--once")] = False,
+    rounds: Annotated[int | None, typer.Option(min=1)] = None,
+    changes: Annotated[int, typer.Option(min=0)] = 20,
+    profile: str = "calm",
+    seed: str = "0",
+    as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
-    """A marketplace, a product server and the whole service on loopback: watch sellers being crawled.
+    """Examples:
 
-    Exit code: 0 only if the receiver's catalogue equals the marketplace's at the end.
-
-    \b
     sellerwatch demo
     sellerwatch demo --once --json --sellers 3 --products 1000
     sellerwatch demo --once --profile hostile

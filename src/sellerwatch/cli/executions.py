@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated
@@ -9,6 +10,7 @@ from typing import Annotated
 import typer
 
 from sellerwatch.cli import session
+from sellerwatch.cli.help import CommandApp
 from sellerwatch.cli.output import print_facts, print_table, print_view
 from sellerwatch.cli.session import AsJson, CursorOption, DryRun, Limit, say, seller_of
 from sellerwatch.cli.tables import Columns, print_page, print_views
@@ -16,15 +18,21 @@ from sellerwatch.cli.texts import Texts
 from sellerwatch.crawling import queries
 from sellerwatch.crawling.commands import cancel_execution, retry_execution
 from sellerwatch.crawling.execution import ExecutionStatus
-from sellerwatch.crawling.views import ExecutionDetailView, ExecutionView, ListedExecutionView, OpenExecutionView
+from sellerwatch.crawling.views import (
+    ExecutionDetailView,
+    ExecutionView,
+    FoundProductsView,
+    ListedExecutionView,
+    OpenExecutionView,
+)
 from sellerwatch.kernel.ids import ExecutionId
 from sellerwatch.reports.queries import ProgressStepView, show_execution_progress
 
-app = typer.Typer(no_args_is_help=True, help="Look at runs, cancel them, try again what failed in them.")
+app = CommandApp()
 
 FAMILY = "cli_runs"
 
-ExecutionArgument = Annotated[str, typer.Argument(metavar="EXECUTION_ID", help="As `executions list` shows it.")]
+ExecutionArgument = Annotated[str, typer.Argument(metavar="EXECUTION_ID")]
 
 
 def cause_text(run: ListedExecutionView | OpenExecutionView, now: datetime, text: Texts) -> str | None:
@@ -58,17 +66,14 @@ STEPS: Columns[ProgressStepView] = {
 
 @app.command("list")
 def list_(
-    seller: Annotated[str | None, typer.Option("--seller", help="Only runs of this seller.")] = None,
-    status: Annotated[
-        ExecutionStatus | None, typer.Option("--status", case_sensitive=False, help="Only those in this state.")
-    ] = None,
+    seller: str | None = None,
+    status: Annotated[ExecutionStatus | None, typer.Option("--status", case_sensitive=False)] = None,
     limit: Limit = 10,
     cursor: CursorOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """List runs, newest first.
+    """Examples:
 
-    \b
     sellerwatch executions list
     sellerwatch executions list --seller seller_12345 --status FAILED --limit 50
     """
@@ -83,11 +88,8 @@ def list_(
 
 @app.command()
 def show(execution: ExecutionArgument, as_json: AsJson = False) -> None:
-    """Show a run: how far it is, its tasks by type and state, what it found changed, and its errors by cause.
+    """Examples:
 
-    A run that is paused says why, and what to do.
-
-    \b
     sellerwatch executions show 0198c0de-0000-7000-8002-000000000001
     """
     execution_id = ExecutionId.parse(execution)
@@ -112,9 +114,8 @@ def show(execution: ExecutionArgument, as_json: AsJson = False) -> None:
 
 @app.command()
 def progress(execution: ExecutionArgument, limit: Limit = 20, as_json: AsJson = False) -> None:
-    """Show the last steps of a run, in order: how many tasks had ended at which time.
+    """Examples:
 
-    \b
     sellerwatch executions progress 0198c0de-0000-7000-8002-000000000001
     sellerwatch executions progress 0198c0de-0000-7000-8002-000000000001 --limit 1000 --json
     """
@@ -131,13 +132,12 @@ def progress(execution: ExecutionArgument, limit: Limit = 20, as_json: AsJson = 
 @app.command()
 def cancel(
     execution: ExecutionArgument,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y")] = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Cancel a run. Its waiting tasks are cancelled; those in flight finish, and their answers are still used.
+    """Examples:
 
-    \b
     sellerwatch executions cancel 0198c0de-0000-7000-8002-000000000001 --dry-run
     sellerwatch executions cancel 0198c0de-0000-7000-8002-000000000001 --yes
     """
@@ -159,9 +159,8 @@ def cancel(
 
 @app.command()
 def retry(execution: ExecutionArgument, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-    """Do the failed tasks of a run again. A run that has ended is running again.
+    """Examples:
 
-    \b
     sellerwatch executions retry 0198c0de-0000-7000-8002-000000000001
     """
     execution_id = ExecutionId.parse(execution)
@@ -210,7 +209,23 @@ def found_text(run: ExecutionView, text: Texts) -> str | None:
     return None if run.products is None else text("run.found_products", **vars(run.products))
 
 
+def see_found(execution_id: str, products: FoundProductsView | None) -> dict[str, str]:
+    """Return the commands that list exactly the products that were counted, by what the run found them to be."""
+    counts = {} if products is None else vars(products)
+    listing = f"sellerwatch products list --execution {execution_id} --found"
+    return {kind: f"{listing} {kind}" for kind, number in counts.items() if number}
+
+
+def say_found(commands: Mapping[str, str], text: Texts) -> None:
+    """Name the commands that list what was counted."""
+    if commands:
+        say(text("see_found"), "dim")
+    for command in commands.values():
+        say(f"  {command}", "dim")
+
+
 def _print_notes(run: ExecutionDetailView, now: datetime, text: Texts) -> None:
+    say_found(see_found(run.execution_id, run.products), text)
     if run.changed_fields:
         fields = [(each.part, each.field, each.products) for each in run.changed_fields]
         print_table(text("run.changed"), text.columns("part", "field", "products"), fields, empty="")
@@ -219,7 +234,7 @@ def _print_notes(run: ExecutionDetailView, now: datetime, text: Texts) -> None:
         print_table(text("run.unreadable"), text.columns("answers", "problem"), problems, empty="")
     if run.paused is None:
         return
-    say(text("run.paused", reason=run.paused), "yellow")
+    say(run.paused, "yellow")
     if run.recheck_at is not None:
         say(text("run.recheck", when=text.when(run.recheck_at, now)), "yellow")
     say(text("run.decide", seller=run.seller_id), "yellow")

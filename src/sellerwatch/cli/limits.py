@@ -9,22 +9,22 @@ import typer
 from sellerwatch.agents import commands, queries
 from sellerwatch.agents.commands import ChangedLimitView
 from sellerwatch.cli import session
+from sellerwatch.cli.help import CommandApp
 from sellerwatch.cli.output import err, print_table, print_view
 from sellerwatch.cli.session import AsJson, DryRun, command_session, say
 from sellerwatch.cli.texts import Texts
 
-app = typer.Typer(no_args_is_help=True, help="Look at the limits in force and change them while the service runs.")
+app = CommandApp()
 
 #: The family of texts of these commands.
 FAMILY = "cli_limits"
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="As `limits show` names it.")]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME")]
 
 
 @app.command()
 def show(as_json: AsJson = False) -> None:
-    """Show each limit: its value in force, where it comes from, and what it means.
+    """Examples:
 
-    \b
     sellerwatch limits show
     sellerwatch limits show --json
     """
@@ -50,13 +50,12 @@ def show(as_json: AsJson = False) -> None:
 @app.command("set")
 def set_(
     name: NameArgument,
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="The new value.")],
+    value: Annotated[str, typer.Argument(metavar="VALUE")],
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Change a limit. It is kept over restarts; a running service takes it over at its next tending turn.
+    """Examples:
 
-    \b
     sellerwatch limits set WINDOW_LIMIT 60
     sellerwatch limits set HOST_REQUESTS_PER_SECOND 20
     """
@@ -67,9 +66,8 @@ def set_(
 
 @app.command()
 def unset(name: NameArgument, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-    """Take a change back: the limit is what the environment, the file or the default says.
+    """Examples:
 
-    \b
     sellerwatch limits unset WINDOW_LIMIT
     """
     given = session.text(name)

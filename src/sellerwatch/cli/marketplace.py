@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from sellerwatch.agents.marketplace_status import show_marketplace
 from sellerwatch.cli import session
+from sellerwatch.cli.help import CommandApp
 from sellerwatch.cli.output import print_table, print_view
-from sellerwatch.cli.session import AsJson, say, seller_of
+from sellerwatch.cli.session import AsJson, DryRun, say, seller_of
 from sellerwatch.operations.marketplace import pause_requests, resume_requests
 
 if TYPE_CHECKING:
     from sellerwatch.agents.marketplace_status import MarketplaceStatusView
     from sellerwatch.cli.texts import Texts
 
-app = typer.Typer(no_args_is_help=True, help="Pause and resume requests to the marketplace; see what answers.")
+app = CommandApp()
 
-SellerOption = Annotated[str | None, typer.Option("--seller", help="Only requests for this seller.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be paused afterwards, and change nothing.")]
 TEXTS = "cli_marketplace"
 
 
 @app.command()
 def status(as_json: AsJson = False) -> None:
-    """Show what is paused and by whom, and each endpoint: its circuit, since when, why, and the next probe.
+    """Examples:
 
-    \b
     sellerwatch marketplace status
     sellerwatch marketplace status --json | jq '.circuits[] | select(.state != "CLOSED")'
     """
@@ -51,12 +47,9 @@ def status(as_json: AsJson = False) -> None:
 
 
 @app.command()
-def pause(seller: SellerOption = None, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-    """Stop all requests to the marketplace, or those for one seller, until they are resumed; over restarts too.
+def pause(seller: str | None = None, dry_run: DryRun = False, as_json: AsJson = False) -> None:
+    """Examples:
 
-    Running services stop within a second. Requests under way finish; tasks and starts wait, and lose nothing by it.
-
-    \b
     sellerwatch marketplace pause
     sellerwatch marketplace pause --seller seller_12345
     """
@@ -73,10 +66,9 @@ def pause(seller: SellerOption = None, dry_run: DryRun = False, as_json: AsJson 
 
 
 @app.command()
-def resume(seller: SellerOption = None, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-    """Let requests leave again after a pause. A pause of all requests and one of a seller are ended separately.
+def resume(seller: str | None = None, dry_run: DryRun = False, as_json: AsJson = False) -> None:
+    """Examples:
 
-    \b
     sellerwatch marketplace resume
     sellerwatch marketplace resume --seller seller_12345
     """

@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 
 from sellerwatch.cli import outbox_output, session
+from sellerwatch.cli.help import CommandApp
 from sellerwatch.cli.output import print_view
-from sellerwatch.cli.session import AsJson, CursorOption, Limit, command_session, pages_up_to, report_bulk, say
+from sellerwatch.cli.session import AsJson, CursorOption, DryRun, Limit, command_session, pages_up_to, report_bulk, say
 from sellerwatch.cli.texts import Texts
 from sellerwatch.cli.times import parse_time
 from sellerwatch.kernel.errors import Invalid
@@ -23,24 +24,15 @@ from sellerwatch.outbox.message import MessageStatus, OutboxKind
 from sellerwatch.outbox.ports import MessageFilter
 from sellerwatch.outbox.queries import ChannelView
 
-app = typer.Typer(
-    no_args_is_help=True, help="Look at events on their way out; replay or discard those that failed; pause and resume."
-)
+app = CommandApp()
 
 #: The family of texts of these commands.
 FAMILY = "cli_outbox"
 
-MessageArgument = Annotated[str, typer.Argument(metavar="OUTBOX_ID", help="As `outbox list` shows it.")]
-MessageArguments = Annotated[
-    list[str] | None, typer.Argument(metavar="[OUTBOX_ID...]", help="Failed messages; or choose them by the options.")
-]
-KindOption = Annotated[OutboxKind, typer.Option("--kind", help="Events of products, or of schedules.")]
-SellerOption = Annotated[str | None, typer.Option("--seller", help="Only messages of this seller.")]
-TypeOption = Annotated[str | None, typer.Option("--type", help="Only this type, e.g. PRODUCT_UPDATED.")]
-SinceOption = Annotated[str | None, typer.Option("--since", help="Made at this time or later, e.g. 2026-11-15 or 2h.")]
-UntilOption = Annotated[str | None, typer.Option("--until", help="Made before this time, e.g. 2026-11-15T06:00.")]
-AllFailed = Annotated[bool, typer.Option("--all-failed", help="All that failed for good.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would happen and change nothing.")]
+MessageArgument = Annotated[str, typer.Argument(metavar="OUTBOX_ID")]
+MessageArguments = Annotated[list[str] | None, typer.Argument(metavar="[OUTBOX_ID...]")]
+TypeOption = Annotated[str | None, typer.Option("--type")]
+AllFailed = Annotated[bool, typer.Option("--all-failed")]
 
 
 @dataclass(eq=False)
@@ -75,9 +67,8 @@ class FilterOptions:
 
 @app.command()
 def status(as_json: AsJson = False) -> None:
-    """Show both outboxes in numbers: counts, lag, what is held, and whether anything is sent.
+    """Examples:
 
-    \b
     sellerwatch outbox status
     sellerwatch outbox status --json | jq '.content[0].lagSeconds'
     """
@@ -95,21 +86,18 @@ def status(as_json: AsJson = False) -> None:
 
 @app.command("list")
 def list_(
-    kind: KindOption = OutboxKind.PRODUCT,
-    seller: SellerOption = None,
-    status: Annotated[
-        MessageStatus | None, typer.Option("--status", case_sensitive=False, help="Only those in this state.")
-    ] = None,
+    kind: OutboxKind = OutboxKind.PRODUCT,
+    seller: str | None = None,
+    status: Annotated[MessageStatus | None, typer.Option("--status", case_sensitive=False)] = None,
     event_type: TypeOption = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
+    since: str | None = None,
+    until: str | None = None,
     limit: Limit = 20,
     cursor: CursorOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """List messages, newest first. One is held while it waits behind one that failed for good.
+    """Examples:
 
-    \b
     sellerwatch outbox list --status FAILED
     sellerwatch outbox list --type PRODUCT_DELETED --since 2h
     sellerwatch outbox list --kind scheduler --json
@@ -127,9 +115,8 @@ def list_(
 
 @app.command()
 def show(message: MessageArgument, as_json: AsJson = False) -> None:
-    """Show a message with its payload.
+    """Examples:
 
-    \b
     sellerwatch outbox show 0198c0de-0000-7000-8005-000000000001
     """
     view = session.ask(queries.show_message, OutboxId.parse(message))
@@ -141,9 +128,8 @@ def show(message: MessageArgument, as_json: AsJson = False) -> None:
 
 @app.command()
 def attempts(message: MessageArgument, limit: Limit = 20, as_json: AsJson = False) -> None:
-    """List every attempt to deliver a message: when, how long, the receiver's answer, and whether it counted.
+    """Examples:
 
-    \b
     sellerwatch outbox attempts 0198c0de-0000-7000-8005-000000000001
     """
     with command_session() as at:
@@ -156,10 +142,9 @@ def attempts(message: MessageArgument, limit: Limit = 20, as_json: AsJson = Fals
 
 
 @app.command("delivery-times")
-def delivery_times(kind: KindOption = OutboxKind.PRODUCT, limit: Limit = 20, as_json: AsJson = False) -> None:
-    """Show how long the newest delivered messages took from the change to the receiver, oldest first.
+def delivery_times(kind: OutboxKind = OutboxKind.PRODUCT, limit: Limit = 20, as_json: AsJson = False) -> None:
+    """Examples:
 
-    \b
     sellerwatch outbox delivery-times
     sellerwatch outbox delivery-times --limit 1000 --json | jq '[.content[].seconds] | max'
     """
@@ -174,17 +159,16 @@ def delivery_times(kind: KindOption = OutboxKind.PRODUCT, limit: Limit = 20, as_
 def replay(
     messages: MessageArguments = None,
     all_failed: AllFailed = False,
-    kind: KindOption = OutboxKind.PRODUCT,
-    seller: SellerOption = None,
+    kind: OutboxKind = OutboxKind.PRODUCT,
+    seller: str | None = None,
     event_type: TypeOption = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
+    since: str | None = None,
+    until: str | None = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Send messages that failed for good again, with the same key and body. Exit code 3 when some could not.
+    """Examples:
 
-    \b
     sellerwatch outbox replay 0198c0de-0000-7000-8005-000000000001
     sellerwatch outbox replay --all-failed --dry-run
     sellerwatch outbox replay --seller seller_12345 --since 2h
@@ -197,18 +181,17 @@ def replay(
 def discard(
     messages: MessageArguments = None,
     all_failed: AllFailed = False,
-    kind: KindOption = OutboxKind.PRODUCT,
-    seller: SellerOption = None,
+    kind: OutboxKind = OutboxKind.PRODUCT,
+    seller: str | None = None,
     event_type: TypeOption = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
+    since: str | None = None,
+    until: str | None = None,
     dry_run: DryRun = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Give up messages that failed for good; what waits behind them is sent. Exit code 3 when some could not.
+    """Examples:
 
-    \b
     sellerwatch outbox discard 0198c0de-0000-7000-8005-000000000001
     sellerwatch outbox discard --type PRODUCT_DELETED --until 2026-11-15 --dry-run
     """
@@ -218,14 +201,13 @@ def discard(
 
 @app.command()
 def pause(
-    kind: KindOption = OutboxKind.PRODUCT,
-    reason: Annotated[str | None, typer.Option("--reason", help="Why, for the audit trail.")] = None,
+    kind: OutboxKind = OutboxKind.PRODUCT,
+    reason: str | None = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Stop sending until it is resumed, over restarts too. Attempts already sent finish.
+    """Examples:
 
-    \b
     sellerwatch outbox pause --reason "the product server is being moved"
     """
     why = None if reason is None else session.text(reason)
@@ -233,10 +215,9 @@ def pause(
 
 
 @app.command()
-def resume(kind: KindOption = OutboxKind.PRODUCT, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-    """Send again after a pause. Where the receiver's failures opened the circuit, one message is sent at once.
+def resume(kind: OutboxKind = OutboxKind.PRODUCT, dry_run: DryRun = False, as_json: AsJson = False) -> None:
+    """Examples:
 
-    \b
     sellerwatch outbox resume
     """
     _report_channel(session.run(commands.resume, kind, dry_run), "resume", dry_run=dry_run, as_json=as_json)

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -75,21 +75,22 @@ def print_refusal(sentence: str) -> None:
 
 
 def language_setting() -> str:
-    """Return the setting LANGUAGE; where the settings themselves are wrong, the value of its variable."""
-    given = ((name, value) for name, value in os.environ.items() if name.startswith("SELLERWATCH_"))
-    return _language(tuple(sorted(given)), Path.cwd())
+    """Return the setting LANGUAGE. Its variable comes before the file, which is read only where there is one: help and
+    usage errors do without Pydantic."""
+    given, file = os.environ.get("SELLERWATCH_LANGUAGE"), os.environ.get("SELLERWATCH_CONFIG")
+    return given or (_language_in_file(file, Path.cwd()) if file else "en")
 
 
 @cache
-def _language(_variables: tuple[tuple[str, str], ...], _folder: Path) -> str:
-    """Settings are loaded once for the same variables and folder: a table asks for the language in each row."""
-    from sellerwatch.settings.faults import InvalidSettings  # noqa: PLC0415 - `--help` does without Pydantic
-    from sellerwatch.settings.load import load  # noqa: PLC0415 - `--help` does without Pydantic
+def _language_in_file(_file: str, _folder: Path) -> str:
+    """Return LANGUAGE of the settings file, read once: a table asks for the language in each row."""
+    from sellerwatch.settings.faults import InvalidSettings  # noqa: PLC0415 - see above
+    from sellerwatch.settings.load import load  # noqa: PLC0415 - see above
 
     try:
         return load(os.environ).settings.language
     except InvalidSettings:
-        return os.environ.get("SELLERWATCH_LANGUAGE", "en")
+        return "en"
 
 
 def print_view(view: View, **more: Any) -> None:
@@ -139,15 +140,6 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     with progress_bars() as bars:
         bar = bars.add_task(what, total=None)
         yield lambda done, total: bars.update(bar, completed=done, total=total)
-
-
-def ago(time: datetime | None, now: datetime) -> str:
-    """Return `3 min ago` or `in 2 h`, in the language of the setting LANGUAGE."""
-    language = language_setting()
-    if time is None:
-        return say("cli", "never", language)
-    since = now - time.astimezone(UTC)
-    return say("cli", "ago" if since >= timedelta(0) else "in", language, time=lasting(abs(since)))
 
 
 def lasting(time: timedelta) -> str:

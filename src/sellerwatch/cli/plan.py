@@ -13,22 +13,15 @@ from sellerwatch.reports.capacity import PlannedRunView, PlanView, show_plan
 
 #: The family of texts of this command.
 FAMILY = "cli_plan"
-Agents = Annotated[
-    int | None, typer.Option("--agents", min=1, max=100_000, help="As if so many agents were available and rested.")
-]
-Products = Annotated[
-    int, typer.Option("--products", min=0, max=10_000_000, help="As if a seller never crawled had so many products.")
-]
+Agents = Annotated[int | None, typer.Option("--agents", min=1, max=100_000)]
+Products = Annotated[int, typer.Option("--products", min=0, max=10_000_000)]
 
 
 def plan(
     agents: Agents = None, products: Products = 0, page: Page = 0, size: Size = 20, as_json: AsJson = False
 ) -> None:
-    """Show whether the sellers fit into the pool's budget, and when each one's next run would finish.
+    """Examples:
 
-    An estimate from the sizes of the last runs and the limits in force. Exit code 1 when they do not fit.
-
-    \b
     sellerwatch plan
     sellerwatch plan --agents 40 --products 3000 --json
     """

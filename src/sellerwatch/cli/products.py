@@ -12,10 +12,12 @@ import orjson
 import typer
 
 from sellerwatch.catalog import queries
+from sellerwatch.catalog.changes import FoundFilter, FoundKind
 from sellerwatch.catalog.product import NAMES, PartName, ProductState
 from sellerwatch.catalog.queries import PRODUCTS, ProductFilter
 from sellerwatch.catalog.resync import ResyncChoice
 from sellerwatch.cli import session
+from sellerwatch.cli.help import CommandApp
 from sellerwatch.cli.output import out, print_json, print_table, print_view, progress
 from sellerwatch.cli.product_export import open_export, target_of
 from sellerwatch.cli.product_tables import (
@@ -30,7 +32,7 @@ from sellerwatch.cli.session import AsJson, DryRun, say, seller_of
 from sellerwatch.cli.texts import Texts
 from sellerwatch.cli.times import parse_time
 from sellerwatch.kernel.clock import EPOCH, stamp
-from sellerwatch.kernel.ids import InvalidItemNo, ItemNo
+from sellerwatch.kernel.ids import ExecutionId, InvalidItemNo, ItemNo
 from sellerwatch.kernel.paging import Cursor, decode_cursor, encode_cursor
 from sellerwatch.operations.export import export_products
 from sellerwatch.operations.reparse import reparse_products
@@ -40,17 +42,14 @@ if TYPE_CHECKING:
     from sellerwatch.catalog.ports import StoredBody
     from sellerwatch.operations.reparse import ReparseView
 
-app = typer.Typer(
-    no_args_is_help=True, help="Look at products, their history and their bodies; export, resync, read again."
-)
+app = CommandApp()
 
 #: More digits are no item number; fewer would be cut.
 LONGEST_NUMBER = 30
 #: The largest row that a cursor may name, in digits.
 LONGEST_ROW = 18
 
-ItemArgument = Annotated[str, typer.Argument(metavar="ITEM_NO", help="The marketplace's number of the product.")]
-SellerOption = Annotated[str | None, typer.Option("--seller", help="Only products of this seller.")]
+ItemArgument = Annotated[str, typer.Argument(metavar="ITEM_NO")]
 
 
 class Format(StrEnum):
@@ -61,33 +60,29 @@ class Format(StrEnum):
 
 @app.command("list")
 def list_(
-    seller: SellerOption = None,
-    state: Annotated[
-        ProductState | None, typer.Option("--state", case_sensitive=False, help="Only those in this state.")
-    ] = None,
-    search: Annotated[str | None, typer.Option("--search", help="Only those with this in their name.")] = None,
-    updated_since: Annotated[
-        str | None, typer.Option("--updated-since", help="Only those that changed since then: a time, or 2h.")
-    ] = None,
-    after: Annotated[
-        str | None, typer.Option("--after", metavar="CURSOR", help="`nextCursor` or `next` of the page before.")
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most this many, oldest first.")] = 20,
+    seller: str | None = None,
+    state: Annotated[ProductState | None, typer.Option("--state", case_sensitive=False)] = None,
+    search: str | None = None,
+    execution: str | None = None,
+    found: Annotated[FoundKind | None, typer.Option("--found", case_sensitive=False)] = None,
+    updated_since: str | None = None,
+    after: Annotated[str | None, typer.Option("--after", metavar="CURSOR")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000)] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """List products in the order they were found, page by page.
+    """Examples:
 
-    With --updated-since in the order of their changes, deleted ones included; with --json each with its productData.
-
-    \b
     sellerwatch products list --seller seller_12345
     sellerwatch products list --search 코트
+    sellerwatch products list --execution 0198c0de-0000-7000-8002-000000000001 --found new
     sellerwatch products list --state DELETED --after 4711 --limit 100 --json
     sellerwatch products list --updated-since 2h --json
     """
+    run = None if execution is None else ExecutionId.parse(execution)
+    name = None if search is None else session.text(search)
     with session.command_session() as at:
         since = parse_time(updated_since, at.now)
-        chosen = ProductFilter(seller_of(seller), state, None if search is None else session.text(search), since)
+        chosen = ProductFilter(seller_of(seller), state, name, FoundFilter.of(run, found), since)
         page = at.ask(queries.list_products, chosen, _cursor(after), limit)
         text, now = at.texts(FAMILY), at.now
     end = decode_cursor(PRODUCTS, page.next) if since is None else None
@@ -116,6 +111,7 @@ def list_(
         given = f" --seller {shlex.quote(chosen.seller_id)}" if chosen.seller_id else ""
         given += f" --state {state}" if state else ""
         given += f" --search {shlex.quote(search)}" if search else ""
+        given += "" if chosen.found is None else f" --execution {execution} --found {chosen.found.kind}"
         given += f" --updated-since {stamp(since)}" if since else ""
         command = f"sellerwatch products list{given} --limit {limit} --after {row}"
         say(text("more", command=command), "dim")
@@ -123,9 +119,8 @@ def list_(
 
 @app.command()
 def show(item: ItemArgument, as_json: AsJson = False) -> None:
-    """Show a product, its last event, and the parts that are held. With --json the whole productData.
+    """Examples:
 
-    \b
     sellerwatch products show 900000001
     sellerwatch products show 900000001 --json | jq .productData.prices
     """
@@ -137,9 +132,8 @@ def show(item: ItemArgument, as_json: AsJson = False) -> None:
 
 @app.command()
 def history(item: ItemArgument, as_json: AsJson = False) -> None:
-    """Show every state a product was found in: when, in which run, and how it differed from the one before.
+    """Examples:
 
-    \b
     sellerwatch products history 900000001
     """
     found = session.ask(queries.product_history, item_number(item))
@@ -153,19 +147,12 @@ def history(item: ItemArgument, as_json: AsJson = False) -> None:
 @app.command()
 def diff(
     item: ItemArgument,
-    from_version: Annotated[
-        int | None, typer.Option("--from", min=0, metavar="VERSION", help="0: from nothing.")
-    ] = None,
-    to_version: Annotated[
-        int | None, typer.Option("--to", min=1, metavar="VERSION", help="Default: the current state.")
-    ] = None,
+    from_version: Annotated[int | None, typer.Option("--from", min=0, metavar="VERSION")] = None,
+    to_version: Annotated[int | None, typer.Option("--to", min=1, metavar="VERSION")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the differences between two versions of a product, field by field; by default its last change.
+    """Examples:
 
-    With --to alone from the version before that one, with --from alone up to now.
-
-    \b
     sellerwatch products diff 900000001
     sellerwatch products diff 900000001 --from 1 --to 4
     """
@@ -185,18 +172,13 @@ def diff(
 @app.command()
 def raw(
     item: ItemArgument,
-    part: Annotated[PartName | None, typer.Option("--part", help="One part; otherwise all three.")] = None,
-    number: Annotated[
-        int, typer.Option("--version-number", min=1, metavar="N", help="1 is the newest body, 2 the one before it ...")
-    ] = 1,
-    every: Annotated[bool, typer.Option("--all", help="Every body that is kept, newest first.")] = False,
+    part: PartName | None = None,
+    number: Annotated[int, typer.Option("--version-number", min=1, metavar="N")] = 1,
+    every: Annotated[bool, typer.Option("--all")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print the stored bodies a product was read from: readable on a terminal, into a pipe byte for byte.
+    """Examples:
 
-    With --part that is the one body; several come in one JSON object with --json, else each on its own line.
-
-    \b
     sellerwatch products raw 900000001 --part detail
     sellerwatch products raw 900000001 --part options --version-number 2 > options.json
     """
@@ -215,16 +197,13 @@ def raw(
 
 @app.command()
 def export(
-    format_: Annotated[Format, typer.Option("--format", case_sensitive=False, help="csv, jsonl or parquet.")],
-    seller: SellerOption = None,
-    output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="- is standard output.")] = "-",
+    format_: Annotated[Format, typer.Option("--format", case_sensitive=False)],
+    seller: str | None = None,
+    output: Annotated[str, typer.Option("--output", "-o", metavar="FILE")] = "-",
     as_json: AsJson = False,
 ) -> None:
-    """Write every complete product to a file, or to standard output. A file is there whole or not at all.
+    """Examples:
 
-    In CSV a text that a spreadsheet would run (it begins with = + - or @) gets an apostrophe in front.
-
-    \b
     sellerwatch products export --format csv -o products.csv
     sellerwatch products export --format jsonl --seller seller_12345 | gzip > products.jsonl.gz
     sellerwatch products export --format parquet -o products.parquet --json
@@ -242,12 +221,9 @@ def export(
 
 
 @app.command()
-def reparse(seller: SellerOption = None, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-    """Read every stored body again with the parser of this version, and write an event for each product that differs.
+def reparse(seller: str | None = None, dry_run: DryRun = False, as_json: AsJson = False) -> None:
+    """Examples:
 
-    Exit code 3 when some bodies cannot be read: those products stay as they are.
-
-    \b
     sellerwatch products reparse --dry-run
     sellerwatch products reparse --seller seller_12345
     """
@@ -265,18 +241,10 @@ def reparse(seller: SellerOption = None, dry_run: DryRun = False, as_json: AsJso
 
 @app.command()
 def resync(
-    seller: SellerOption = None,
-    since: Annotated[
-        str | None, typer.Option("--since", help="Only products with an event delivered since then: a time, or 2d.")
-    ] = None,
-    dry_run: DryRun = False,
-    as_json: AsJson = False,
+    seller: str | None = None, since: str | None = None, dry_run: DryRun = False, as_json: AsJson = False
 ) -> None:
-    """Send the present state of each product again as a PRODUCT_SNAPSHOT event, deleted products included.
+    """Examples:
 
-    For a receiver that lost its database. A running service writes the snapshots, as fast as the receiver accepts them.
-
-    \b
     sellerwatch products resync --dry-run
     sellerwatch products resync --seller seller_12345
     sellerwatch products resync --since 2026-11-15

@@ -9,6 +9,7 @@ import typer
 from sellerwatch.catalog import quarantine_queries
 from sellerwatch.catalog.quarantine import CaseKind, CaseStatus
 from sellerwatch.cli import session
+from sellerwatch.cli.help import CommandApp
 from sellerwatch.cli.output import print_facts, print_view, progress
 from sellerwatch.cli.product_tables import FAMILY, ON_A_LINE, before_and_after, one_line
 from sellerwatch.cli.session import AsJson, CursorOption, DryRun, Limit, say, seller_of
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
     from sellerwatch.catalog.quarantine_queries import CaseDetailView, CaseView, DriftReportView, UnknownFieldView
     from sellerwatch.operations.quarantine import ReleasedCaseView
 
-app = typer.Typer(no_args_is_help=True, help="Look at held changes; release them into the catalogue, or drop them.")
+app = CommandApp()
 
-CaseArgument = Annotated[str, typer.Argument(metavar="CASE_ID", help="As `quarantine list` shows it.")]
+CaseArgument = Annotated[str, typer.Argument(metavar="CASE_ID")]
 
 
 def _why(case: CaseView, text: Texts) -> str:
@@ -53,17 +54,14 @@ DRIFT: Columns[UnknownFieldView] = {
 
 @app.command("list")
 def list_(
-    seller: Annotated[str | None, typer.Option("--seller", help="Only cases of this seller.")] = None,
-    status: Annotated[
-        CaseStatus | None, typer.Option("--status", case_sensitive=False, help="Only those in this state.")
-    ] = None,
+    seller: str | None = None,
+    status: Annotated[CaseStatus | None, typer.Option("--status", case_sensitive=False)] = None,
     limit: Limit = 20,
     cursor: CursorOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """List cases, newest first: whose products are held, and why.
+    """Examples:
 
-    \b
     sellerwatch quarantine list --status OPEN
     sellerwatch quarantine list --seller seller_12345 --json
     """
@@ -77,9 +75,8 @@ def list_(
 
 @app.command()
 def show(case: CaseArgument, as_json: AsJson = False) -> None:
-    """Show a case: why, a sample before and after, how many parts are held, and of which products.
+    """Examples:
 
-    \b
     sellerwatch quarantine show 0198c0de-0000-7000-8008-000000000001
     """
     case_id = CaseId.parse(case)
@@ -112,11 +109,8 @@ def show(case: CaseArgument, as_json: AsJson = False) -> None:
 
 @app.command()
 def release(case: CaseArgument, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-    """Read what is held under a case with the parser of this version, and put it into the catalogue.
+    """Examples:
 
-    Exit code 3 when some cannot be read by it either: those stay held, and the case open.
-
-    \b
     sellerwatch quarantine release 0198c0de-0000-7000-8008-000000000001 --dry-run
     sellerwatch quarantine release 0198c0de-0000-7000-8008-000000000001
     """
@@ -135,9 +129,8 @@ def release(case: CaseArgument, dry_run: DryRun = False, as_json: AsJson = False
 
 @app.command()
 def drop(case: CaseArgument, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-    """Forget what is held under a case: the products stay as they are, and the same facts are not held again.
+    """Examples:
 
-    \b
     sellerwatch quarantine drop 0198c0de-0000-7000-8008-000000000001 --dry-run
     sellerwatch quarantine drop 0198c0de-0000-7000-8008-000000000001
     """
@@ -155,9 +148,8 @@ def drop(case: CaseArgument, dry_run: DryRun = False, as_json: AsJson = False) -
 
 @app.command()
 def drift(as_json: AsJson = False) -> None:
-    """Print the drift report: fields in the marketplace's answers that the contract does not have.
+    """Examples:
 
-    \b
     sellerwatch quarantine drift
     """
     with session.command_session() as at:

@@ -9,6 +9,7 @@ import typer
 from sellerwatch.catalog import removal_queries
 from sellerwatch.catalog.removal import RemovalStatus
 from sellerwatch.cli import session
+from sellerwatch.cli.help import CommandApp
 from sellerwatch.cli.output import print_facts, print_view, progress
 from sellerwatch.cli.product_tables import FAMILY, one_line
 from sellerwatch.cli.session import AsJson, CursorOption, DryRun, Limit, say, seller_of
@@ -20,9 +21,9 @@ from sellerwatch.operations.removals import confirm_removal, refuse_removal
 if TYPE_CHECKING:
     from sellerwatch.catalog.removal_queries import MissingProductView, RemovalDetailView, RemovalView
 
-app = typer.Typer(no_args_is_help=True, help="Look at held removals; confirm or refuse them.")
+app = CommandApp()
 
-RemovalArgument = Annotated[str, typer.Argument(metavar="REMOVAL_ID", help="As `removals list` shows it.")]
+RemovalArgument = Annotated[str, typer.Argument(metavar="REMOVAL_ID")]
 
 REMOVALS: Columns[RemovalView] = {
     "removal": lambda removal, _: removal.removal_id,
@@ -44,17 +45,14 @@ MISSING: Columns[MissingProductView] = {
 
 @app.command("list")
 def list_(
-    seller: Annotated[str | None, typer.Option("--seller", help="Only removals of this seller.")] = None,
-    status: Annotated[
-        RemovalStatus | None, typer.Option("--status", case_sensitive=False, help="Only those in this state.")
-    ] = None,
+    seller: str | None = None,
+    status: Annotated[RemovalStatus | None, typer.Option("--status", case_sensitive=False)] = None,
     limit: Limit = 20,
     cursor: CursorOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """List removals, newest first.
+    """Examples:
 
-    \b
     sellerwatch removals list --status HELD
     sellerwatch removals list --seller seller_12345 --json
     """
@@ -68,9 +66,8 @@ def list_(
 
 @app.command()
 def show(removal: RemovalArgument, as_json: AsJson = False) -> None:
-    """Show a removal: how many products were missing, how many still are, and the first of them.
+    """Examples:
 
-    \b
     sellerwatch removals show 0198c0de-0000-7000-8009-000000000001
     """
     removal_id = RemovalId.parse(removal)
@@ -102,11 +99,8 @@ def show(removal: RemovalArgument, as_json: AsJson = False) -> None:
 
 @app.command()
 def confirm(removal: RemovalArgument, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-    """Write a PRODUCT_DELETED event for each product of a removal that is still missing.
+    """Examples:
 
-    Products that were seen again since stay as they are.
-
-    \b
     sellerwatch removals confirm 0198c0de-0000-7000-8009-000000000001 --dry-run
     sellerwatch removals confirm 0198c0de-0000-7000-8009-000000000001
     """
@@ -126,9 +120,8 @@ def confirm(removal: RemovalArgument, dry_run: DryRun = False, as_json: AsJson =
 
 @app.command()
 def refuse(removal: RemovalArgument, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-    """Refuse that the products are gone: no event is written. The next complete list that lacks them holds them again.
+    """Examples:
 
-    \b
     sellerwatch removals refuse 0198c0de-0000-7000-8009-000000000001
     """
     found = session.run(refuse_removal, RemovalId.parse(removal), dry_run=dry_run)

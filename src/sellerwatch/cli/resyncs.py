@@ -9,6 +9,7 @@ import typer
 from sellerwatch.catalog import resync_queries
 from sellerwatch.catalog.resync import ResyncStatus
 from sellerwatch.cli import session
+from sellerwatch.cli.help import CommandApp
 from sellerwatch.cli.output import print_facts, print_view
 from sellerwatch.cli.product_tables import FAMILY
 from sellerwatch.cli.session import AsJson, CursorOption, DryRun, Limit, bar, say, seller_of
@@ -20,9 +21,9 @@ from sellerwatch.operations.resyncs import cancel_resync
 if TYPE_CHECKING:
     from sellerwatch.catalog.resync_queries import ResyncView
 
-app = typer.Typer(no_args_is_help=True, help="See how far resyncs are; cancel one.")
+app = CommandApp()
 
-ResyncArgument = Annotated[str, typer.Argument(metavar="RESYNC_ID", help="As `resyncs list` shows it.")]
+ResyncArgument = Annotated[str, typer.Argument(metavar="RESYNC_ID")]
 
 RESYNCS: Columns[ResyncView] = {
     "resync": lambda resync, _: resync.resync_id,
@@ -37,17 +38,14 @@ RESYNCS: Columns[ResyncView] = {
 
 @app.command("list")
 def list_(
-    seller: Annotated[str | None, typer.Option("--seller", help="Only resyncs of this seller alone.")] = None,
-    status: Annotated[
-        ResyncStatus | None, typer.Option("--status", case_sensitive=False, help="Only those in this state.")
-    ] = None,
+    seller: str | None = None,
+    status: Annotated[ResyncStatus | None, typer.Option("--status", case_sensitive=False)] = None,
     limit: Limit = 20,
     cursor: CursorOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """List resyncs, newest first.
+    """Examples:
 
-    \b
     sellerwatch resyncs list
     sellerwatch resyncs list --status RUNNING --json
     """
@@ -61,9 +59,8 @@ def list_(
 
 @app.command()
 def show(resync: ResyncArgument, as_json: AsJson = False) -> None:
-    """Show a resync: how many snapshots are written, and how many of them wait for the receiver.
+    """Examples:
 
-    \b
     sellerwatch resyncs show 0198c0de-0000-7000-8009-000000000001
     """
     resync_id = ResyncId.parse(resync)
@@ -93,9 +90,8 @@ def show(resync: ResyncArgument, as_json: AsJson = False) -> None:
 
 @app.command()
 def cancel(resync: ResyncArgument, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-    """End a resync before all its snapshots are written. Those that are written are delivered.
+    """Examples:
 
-    \b
     sellerwatch resyncs cancel 0198c0de-0000-7000-8009-000000000001
     """
     found = session.run(cancel_resync, ResyncId.parse(resync), dry_run=dry_run)

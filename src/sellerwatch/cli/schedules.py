@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import typer
-
 from sellerwatch.cli import session
+from sellerwatch.cli.help import CommandApp
 from sellerwatch.cli.output import print_facts, print_table, print_view
 from sellerwatch.cli.sellers import TEXTS, SellerArgument, every_text, say_done, start_text
 from sellerwatch.cli.session import AsJson, DryRun, Page, Size, say
@@ -13,7 +12,7 @@ from sellerwatch.kernel.ids import SellerId
 from sellerwatch.schedules.queries import ScheduleView, list_schedules
 from sellerwatch.sellers import commands, queries
 
-app = typer.Typer(no_args_is_help=True, help="Show when sellers are crawled next; start a run early; retry messages.")
+app = CommandApp()
 
 SCHEDULES: Columns[ScheduleView] = {
     "seller": lambda schedule, _: schedule.seller_id,
@@ -26,9 +25,8 @@ SCHEDULES: Columns[ScheduleView] = {
 
 @app.command("list")
 def list_(page: Page = 0, size: Size = 20, as_json: AsJson = False) -> None:
-    """List schedules with their next run, by seller.
+    """Examples:
 
-    \b
     sellerwatch schedules list
     sellerwatch schedules list --page 1 --size 50 --json
     """
@@ -47,9 +45,8 @@ def list_(page: Page = 0, size: Size = 20, as_json: AsJson = False) -> None:
 
 @app.command()
 def show(seller: SellerArgument, as_json: AsJson = False) -> None:
-    """Show a seller's schedule and its next five starts.
+    """Examples:
 
-    \b
     sellerwatch schedules show seller_12345
     """
     seller_id = SellerId.parse(seller)
@@ -79,9 +76,8 @@ def show(seller: SellerArgument, as_json: AsJson = False) -> None:
 
 @app.command("run-now")
 def run_now(seller: SellerArgument, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-    """Make the next run due at once: a running scheduler starts it within seconds. The runs after it count from now.
+    """Examples:
 
-    \b
     sellerwatch schedules run-now seller_12345
     """
     seller_id = SellerId.parse(seller)
@@ -95,9 +91,8 @@ def run_now(seller: SellerArgument, dry_run: DryRun = False, as_json: AsJson = F
 
 @app.command()
 def retry(seller: SellerArgument, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-    """Send the scheduler once more the messages that it did not take. A FAILED schedule is FAILED until it has them.
+    """Examples:
 
-    \b
     sellerwatch schedules retry seller_12345
     """
     seller_id = SellerId.parse(seller)

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from sellerwatch.cli import executions, session
+from sellerwatch.cli.help import CommandApp
 from sellerwatch.cli.output import print_facts, print_view
 from sellerwatch.cli.session import AsJson, DryRun, Page, Size, say
 from sellerwatch.cli.tables import Columns, print_views
@@ -26,13 +27,13 @@ from sellerwatch.sellers import commands
 from sellerwatch.sellers.commands import ChangedSellerView
 from sellerwatch.sellers.seller import SellerStatus
 
-app = typer.Typer(no_args_is_help=True, help="Register sellers, show them, change how often they are crawled.")
+app = CommandApp()
 
 TEXTS = "cli_sellers"
 _INTERVAL = re.compile(r"([0-9]{1,9}) ?(d|day|days|h|hour|hours)", re.IGNORECASE)
 
-SellerArgument = Annotated[str, typer.Argument(metavar="SELLER_ID", help="The marketplace's own id of the seller.")]
-Every = Annotated[str, typer.Option("--every", metavar="INTERVAL", help="1d to 30d, or 1h to 23h.")]
+SellerArgument = Annotated[str, typer.Argument(metavar="SELLER_ID")]
+Every = Annotated[str, typer.Option("--every", metavar="INTERVAL")]
 
 
 @dataclass(eq=False)
@@ -77,15 +78,14 @@ SELLERS: Columns[ListedSellerView] = {
 @app.command()
 def add(
     seller: SellerArgument,
-    name: Annotated[str, typer.Option("--name", help="What people call the seller.")],
+    name: Annotated[str, typer.Option("--name")],
     every: Every = "1d",
-    crawl_now: Annotated[bool, typer.Option("--crawl-now", help="Make the first run due at once.")] = False,
+    crawl_now: Annotated[bool, typer.Option("--crawl-now")] = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Register a seller. Its first run is due one interval later, or at once with --crawl-now.
+    """Examples:
 
-    \b
     sellerwatch sellers add seller_12345 --name "럭셔리하우스"
     sellerwatch sellers add seller_12345 --name "Luxury House" --every 6h --crawl-now
     """
@@ -105,20 +105,15 @@ def add(
 
 @app.command("list")
 def list_(
-    status: Annotated[
-        SellerStatus | None, typer.Option("--status", case_sensitive=False, help="Only those in this state.")
-    ] = None,
-    search: Annotated[str | None, typer.Option("--search", help="A part of the id or of the name.")] = None,
-    freshness: Annotated[
-        FreshnessState | None, typer.Option("--freshness", case_sensitive=False, help="Only those that are so fresh.")
-    ] = None,
+    status: Annotated[SellerStatus | None, typer.Option("--status", case_sensitive=False)] = None,
+    search: str | None = None,
+    freshness: Annotated[FreshnessState | None, typer.Option("--freshness", case_sensitive=False)] = None,
     page: Page = 0,
     size: Size = 20,
     as_json: AsJson = False,
 ) -> None:
-    """List sellers, by their id. One with an open run says how far it is, or what it waits for.
+    """Examples:
 
-    \b
     sellerwatch sellers list
     sellerwatch sellers list --status INACTIVE --json
     sellerwatch sellers list --freshness late
@@ -142,9 +137,8 @@ def list_(
 
 @app.command()
 def show(seller: SellerArgument, as_json: AsJson = False) -> None:
-    """Show a seller: its schedule, its products, how far it is, and its last runs.
+    """Examples:
 
-    \b
     sellerwatch sellers show seller_12345
     """
     seller_id = SellerId.parse(seller)
@@ -161,9 +155,8 @@ def show(seller: SellerArgument, as_json: AsJson = False) -> None:
 
 @app.command()
 def interval(seller: SellerArgument, every: Every, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-    """Change how often a seller is crawled. The next run counts from now.
+    """Examples:
 
-    \b
     sellerwatch sellers interval seller_12345 --every 6h
     """
     seller_id, wanted = SellerId.parse(seller), _interval(every)
@@ -175,9 +168,8 @@ def interval(seller: SellerArgument, every: Every, dry_run: DryRun = False, as_j
 
 @app.command()
 def activate(seller: SellerArgument, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-    """Crawl a seller again. Its next run is due one interval from now.
+    """Examples:
 
-    \b
     sellerwatch sellers activate seller_12345
     """
     seller_id = SellerId.parse(seller)
@@ -188,9 +180,8 @@ def activate(seller: SellerArgument, dry_run: DryRun = False, as_json: AsJson = 
 
 @app.command()
 def deactivate(seller: SellerArgument, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-    """Stop crawling a seller. Its open run is ended: waiting tasks are cancelled, those in flight finish.
+    """Examples:
 
-    \b
     sellerwatch sellers deactivate seller_12345 --dry-run
     sellerwatch sellers deactivate seller_12345
     """

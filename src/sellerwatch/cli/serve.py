@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sellerwatch.catalog.changes import FoundKind
+from sellerwatch.cli.executions import say_found, see_found
 from sellerwatch.cli.output import err, language_setting, print_error, print_json, print_table, progress_bars
 from sellerwatch.cli.running import LOOK, at_work, follow, has_begun, run_on_uvloop, stop_on_signals
 from sellerwatch.cli.session import actor
@@ -18,6 +20,7 @@ from sellerwatch.compose.service import open_service, open_session
 from sellerwatch.crawling.execution import CrawlInProgress, Execution, ExecutionStatus, RunNotStarted
 from sellerwatch.crawling.queries import show_execution
 from sellerwatch.crawling.trigger import start, trigger
+from sellerwatch.crawling.views import found_products
 from sellerwatch.kernel.failure_view import failure_view
 from sellerwatch.kernel.ids import ExecutionId, SellerId
 from sellerwatch.kernel.wording import failure_text
@@ -38,10 +41,8 @@ PATIENCE = 2.0
 
 
 def serve() -> None:
-    """Crawl due sellers, deliver what changed, answer the API and serve the console, until stopped. The embedded
-    database is made on the way.
+    """Examples:
 
-    \b
     sellerwatch serve
     SELLERWATCH_PRODUCT_SERVER_URL=https://products.example/events sellerwatch serve
     """
@@ -50,9 +51,8 @@ def serve() -> None:
 
 
 def api() -> None:
-    """Answer the API alone; workers and schedulers are processes of their own, on the same database.
+    """Examples:
 
-    \b
     sellerwatch api
     """
 
@@ -60,9 +60,8 @@ def api() -> None:
 
 
 def worker() -> None:
-    """Crawl and deliver, and nothing else. Start as many as the work needs: each holds what it claimed while it lives.
+    """Examples:
 
-    \b
     sellerwatch worker
     """
 
@@ -70,9 +69,8 @@ def worker() -> None:
 
 
 def scheduler() -> None:
-    """Start due sellers and do the periodic jobs. Of several, one does each job; the others take over when it is gone.
+    """Examples:
 
-    \b
     sellerwatch scheduler
     """
 
@@ -80,16 +78,11 @@ def scheduler() -> None:
 
 
 def crawl(
-    sellers: Annotated[list[str], typer.Argument(help="Sellers to crawl, as registered.", metavar="SELLER...")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    sellers: Annotated[list[str], typer.Argument(metavar="SELLER...")],
+    as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
-    """Run one crawl of each seller in the foreground. Shares budget and work with a service on the same database.
+    """Examples:
 
-    A seller that is being crawled already is not started again: the run that is going is joined.
-
-    Exit code: 0 every task succeeded; 3 some failed; 1 a run could not be started, was ended, or is paused.
-
-    \b
     sellerwatch crawl seller_12345
     sellerwatch crawl seller_1 seller_2 --json
     """
@@ -217,6 +210,17 @@ async def _run_of(service: Service, session: OperationSession, seller_id: Seller
     return going_id
 
 
+def _counts(run: Execution) -> dict[str, int] | None:
+    """Return how many products the run found to be new, changed, gone and unchanged; None where it is not known."""
+    counted = found_products(run)
+    return None if counted is None else {kind: getattr(counted, kind) for kind in FoundKind}
+
+
+def _numbers(run: Execution) -> list[int | None]:
+    counts = _counts(run) or {}
+    return [counts.get(kind) for kind in FoundKind]
+
+
 def _report(found: list[Execution], as_json: bool) -> int:
     """Say how the runs ended; the exit code for it."""
 
@@ -228,14 +232,17 @@ def _report(found: list[Execution], as_json: bool) -> int:
         runs = [
             dict(zip(names, row, strict=True))
             | {"executionId": e.execution_id}
+            | {"found": _counts(e), "see": see_found(e.execution_id, found_products(e))}
             | failure_view(e.failure, language_setting())
             for row, e in zip(rows, found, strict=True)
         ]
         print_json({"executions": runs})
     elif not all(e.waits_to_start for e in found):
         text = Texts(FAMILY)
-        columns = text.columns("seller", "status", "products", "tasks", "completed", "failed")
-        print_table(text("runs"), columns, rows, empty="")
+        columns = text.columns("seller", "status", "products", "tasks", "completed", "failed", *FoundKind)
+        print_table(text("runs"), columns, [(*row, *_numbers(e)) for row, e in zip(rows, found, strict=True)], empty="")
+        for run in found:
+            say_found(see_found(run.execution_id, found_products(run)), text)
     if any(e.status is not ExecutionStatus.COMPLETED for e in found):
         return 1
     return 3 if any(e.failed_tasks for e in found) else 0

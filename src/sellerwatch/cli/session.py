@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most this many, newest first.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would happen; change nothing.")]
-CursorOption = Annotated[str | None, typer.Option("--cursor", help="`next` of the page before; left out: newest.")]
-Page = Annotated[int, typer.Option("--page", min=0, max=1_000_000, help="Which page, counted from 0.")]
-Size = Annotated[int, typer.Option("--size", min=1, max=100, help="How many on a page.")]
+AsJson = Annotated[bool, typer.Option("--json")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=1000)]
+DryRun = Annotated[bool, typer.Option("--dry-run")]
+CursorOption = Annotated[str | None, typer.Option("--cursor")]
+Page = Annotated[int, typer.Option("--page", min=0, max=1_000_000)]
+Size = Annotated[int, typer.Option("--size", min=1, max=100)]
 
 
 @dataclass(eq=False)

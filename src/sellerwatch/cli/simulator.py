@@ -18,13 +18,6 @@ from sellerwatch.simulator.chaos import PROFILES
 from sellerwatch.simulator.http import SimulatorServer, serve
 from sellerwatch.simulator.simulator import EVENTS_PATH, Simulator
 
-HELP = """Run the practice marketplace, and the product server beside it, on one port.
-
-\b
-sellerwatch simulator --port 9000 --sellers 3 --products 1000
-sellerwatch simulator --profile hostile --latency-ms 20 --seed 7
-"""
-
 
 @dataclass(eq=False)
 class PortInUse(Failed):
@@ -46,21 +39,26 @@ class UnknownProfile(Invalid):
 
 
 def simulator(
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 9000,
-    sellers: Annotated[int, typer.Option(min=1, help="Sellers there are.")] = 3,
-    products: Annotated[int, typer.Option(min=0, help="Products of each seller.")] = 100,
-    seed: Annotated[str, typer.Option(help="The same seed makes the same world and the same faults.")] = "0",
-    profile: Annotated[str, typer.Option(help="Chaos by name: calm, flaky, hostile, ...")] = "calm",
-    latency_ms: Annotated[float | None, typer.Option(min=0, help="Wait before each answer.")] = None,
-    detail_kb: Annotated[int | None, typer.Option(min=1, help="Size of a detail; default: as the real ones.")] = None,
-    window_limit: Annotated[int, typer.Option(min=1, help="Requests an identity may make in a window.")] = 80,
-    window_seconds: Annotated[float, typer.Option(min=0.001, help="Length of the window.")] = 3600,
-    requests_per_second: Annotated[float, typer.Option(min=0, help="Of one identity; 0: no limit.")] = 1,
-    steady: Annotated[bool, typer.Option("--steady", help="Volatile fields and orders stand still.")] = False,
-    secret: Annotated[str | None, typer.Option(help="Verify event signatures with it.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Say where it listens as one JSON object.")] = False,
+    host: str = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 9000,
+    sellers: Annotated[int, typer.Option(min=1)] = 3,
+    products: Annotated[int, typer.Option(min=0)] = 100,
+    seed: str = "0",
+    profile: str = "calm",
+    latency_ms: Annotated[float | None, typer.Option(min=0)] = None,
+    detail_kb: Annotated[int | None, typer.Option(min=1)] = None,
+    window_limit: Annotated[int, typer.Option(min=1)] = 80,
+    window_seconds: Annotated[float, typer.Option(min=0.001)] = 3600,
+    requests_per_second: Annotated[float, typer.Option(min=0)] = 1,
+    steady: Annotated[bool, typer.Option("--steady")] = False,
+    secret: str | None = None,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
+    """Examples:
+
+    sellerwatch simulator --port 9000 --sellers 3 --products 1000
+    sellerwatch simulator --profile hostile --latency-ms 20 --seed 7
+    """
     if profile not in PROFILES:
         raise UnknownProfile(given=profile, known=tuple(PROFILES))
     world = Simulator(

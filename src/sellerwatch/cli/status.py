@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
 
 def status(as_json: AsJson = False) -> None:
-    """Show what runs, what is stuck and why, and what to do about it.
+    """Examples:
 
-    \b
     sellerwatch status
     """
     with session.command_session() as at:

@@ -8,6 +8,7 @@ import typer
 
 from sellerwatch.cli import dead_letters, session
 from sellerwatch.cli.executions import FAMILY
+from sellerwatch.cli.help import CommandApp
 from sellerwatch.cli.output import print_facts, print_table, print_view
 from sellerwatch.cli.session import AsJson, CursorOption, DryRun, Limit, say, seller_of
 from sellerwatch.cli.tables import Columns, print_page
@@ -22,12 +23,10 @@ from sellerwatch.operations.tasks import retry_all_chosen
 if TYPE_CHECKING:
     from sellerwatch.crawling.views import RetriedTasksView, TaskView
 
-app = typer.Typer(no_args_is_help=True, help="Look at single tasks, try again those that failed.")
+app = CommandApp()
 app.add_typer(dead_letters.app, name="dead-letters")
 
-ExecutionOption = Annotated[str | None, typer.Option("--execution", help="Only tasks of this run.")]
-SellerOption = Annotated[str | None, typer.Option("--seller", help="Only tasks of this seller.")]
-TypeOption = Annotated[TaskType | None, typer.Option("--type", case_sensitive=False, help="Only tasks of this type.")]
+TypeOption = Annotated[TaskType | None, typer.Option("--type", case_sensitive=False)]
 
 
 def _about(task: TaskView, text: Texts) -> str:
@@ -48,19 +47,16 @@ TASKS: Columns[TaskView] = {
 
 @app.command("list")
 def list_(
-    execution: ExecutionOption = None,
-    seller: SellerOption = None,
-    status: Annotated[
-        TaskStatus | None, typer.Option("--status", case_sensitive=False, help="Only those in this state.")
-    ] = None,
+    execution: str | None = None,
+    seller: str | None = None,
+    status: Annotated[TaskStatus | None, typer.Option("--status", case_sensitive=False)] = None,
     type_: TypeOption = None,
     limit: Limit = 20,
     cursor: CursorOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """List tasks, newest first.
+    """Examples:
 
-    \b
     sellerwatch tasks list --status FAILED
     sellerwatch tasks list --execution 0198c0de-0000-7000-8002-000000000001 --limit 100 --json
     """
@@ -72,12 +68,9 @@ def list_(
 
 
 @app.command()
-def show(
-    task: Annotated[str, typer.Argument(metavar="TASK_ID", help="As `tasks list` shows it.")], as_json: AsJson = False
-) -> None:
-    """Show a task with everything that is known of it.
+def show(task: Annotated[str, typer.Argument(metavar="TASK_ID")], as_json: AsJson = False) -> None:
+    """Examples:
 
-    \b
     sellerwatch tasks show 0198c0de-0000-7000-8001-000000000001
     """
     with session.command_session() as at:
@@ -114,18 +107,16 @@ def show(
 
 @app.command()
 def retry(
-    tasks: Annotated[list[str] | None, typer.Argument(metavar="[TASK_ID...]", help="One or more failed tasks.")] = None,
-    all_failed: Annotated[bool, typer.Option("--all-failed", help="Every failed task.")] = False,
-    execution: ExecutionOption = None,
-    seller: SellerOption = None,
+    tasks: Annotated[list[str] | None, typer.Argument(metavar="[TASK_ID...]")] = None,
+    all_failed: Annotated[bool, typer.Option("--all-failed")] = False,
+    execution: str | None = None,
+    seller: str | None = None,
     type_: TypeOption = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Do failed tasks again, with a fresh count of retries: by their ids, or by a choice. Exit code 3 when some of them
-    could not be reopened.
+    """Examples:
 
-    \b
     sellerwatch tasks retry 0198c0de-0000-7000-8001-000000000001
     sellerwatch tasks retry --seller seller_12345 --dry-run
     """

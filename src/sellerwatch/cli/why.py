@@ -25,15 +25,12 @@ LONGEST_VALUE = 60
 
 
 def why(
-    id_: Annotated[str, typer.Argument(metavar="ID", help="An item number, or the id of a task, a run or an event.")],
-    version: Annotated[
-        int | None, typer.Option("--version", min=1, help="A version of the product; else its last.")
-    ] = None,
+    id_: Annotated[str, typer.Argument(metavar="ID")],
+    version: Annotated[int | None, typer.Option("--version", min=1)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show everything that led to a product, a task, a run or an event, and what came of it.
+    """Examples:
 
-    \b
     sellerwatch why 900000001
     sellerwatch why 0198c0de-0000-7000-8001-000000000001
     """

@@ -24,4 +24,4 @@ def receiver_of_alerts(settings: Settings) -> Alerts:
         return LogAlerts()
     from sellerwatch.adapters.http.webhook import WebhookAlerts  # noqa: PLC0415 - aiohttp is for who uses it
 
-    return WebhookAlerts(settings.alert_webhook_url)
+    return WebhookAlerts(settings.alert_webhook_url.get_secret_value())

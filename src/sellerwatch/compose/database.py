@@ -23,8 +23,7 @@ from sellerwatch.adapters.sql.store import InlineRunner, SqlStore, ThreadRunner
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.adapters.sql.usage_log_partitions import Partition, partitions
 from sellerwatch.kernel.clock import EPOCH, SHARED, Clock, SystemClock
-from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.oversight.record_audit import record_audit
+from sellerwatch.oversight.audit import AuditEntry, record_audit
 from sellerwatch.settings.load import load
 from sellerwatch.settings.model import Settings
 

@@ -8,9 +8,8 @@ from datetime import timedelta
 from pydantic import ValidationError
 
 from sellerwatch.agents.breaker import BreakerRules
-from sellerwatch.agents.limits import Host, Limits
+from sellerwatch.agents.limits import Host, Limits, PoolRules
 from sellerwatch.agents.marketplace_circuit import MarketplaceCircuitRules
-from sellerwatch.agents.pool_rules import PoolRules
 from sellerwatch.catalog.differences import ChangeKind
 from sellerwatch.catalog.policies import parse_policies
 from sellerwatch.catalog.quarantine import DriftRules

@@ -20,7 +20,7 @@ from sellerwatch.adapters.sql.engine import (
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.usage_log_partitions import SqlUsageLogPartitions
 from sellerwatch.agents.circuit import Circuit
-from sellerwatch.agents.limiter import EmbeddedLimiter
+from sellerwatch.agents.lending import EmbeddedLimiter
 from sellerwatch.agents.ports import Limiter
 from sellerwatch.compose.alerts import receiver_of_alerts
 from sellerwatch.compose.aws import open_aws

@@ -61,7 +61,8 @@ class RunState(CheckedRun):
     foreign: dict[ItemNo, None] = field(default_factory=dict)
     proved: list[ItemNo] = field(default_factory=list)
     was_paused: bool = False
-    paused: str | None = None
+    #: The problem for which it is paused now, as a note keeps it, and the number of its answers.
+    paused: tuple[str, int] | None = None
     #: Tasks that failed because their answer could not be read, each with the kind of problem.
     unread: dict[TaskId, str] = field(default_factory=dict)
     #: Those of them that are read again although the run is paused.
@@ -141,7 +142,7 @@ class RunState(CheckedRun):
     def written_notes(self) -> dict[tuple[NoteKind, str], int]:
         notes = self._noted | {(NoteKind(kind), name): number for (kind, name), number in self.tally.added.items()}
         notes |= {(NoteKind.FOREIGN, str(item)): 1 for item in self.foreign}
-        return notes | ({(NoteKind.PAUSED, self.paused[:255]): 1} if self.paused else {})
+        return notes | ({(NoteKind.PAUSED, self.paused[0]): self.paused[1]} if self.paused else {})
 
 
 @dataclass

@@ -16,8 +16,8 @@ from sellerwatch.crawling.claim import Claims
 from sellerwatch.crawling.claim_ahead import REPAIR_PAUSE, ClaimAhead, ClaimWithAbsorb, mark_permits
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.judged_result import AnswerReader, JudgedResult
+from sellerwatch.crawling.messages import ReceivedMessages
 from sellerwatch.crawling.ports import CrawlTx
-from sellerwatch.crawling.received_messages import ReceivedMessages
 from sellerwatch.crawling.worker_queues import ClaimQueue, ResultQueue
 from sellerwatch.kernel.clock import moment
 from sellerwatch.kernel.failure import Failure, FailureCode

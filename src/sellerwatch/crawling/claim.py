@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from sellerwatch.agents.endpoints import Endpoint
 from sellerwatch.agents.lending import NOTHING, LendingRules, Offer, lend_for, offer
-from sellerwatch.agents.marketplace_circuit import next_probe
+from sellerwatch.agents.marketplace_circuit import Endpoint, next_probe
 from sellerwatch.agents.pool import Candidate
 from sellerwatch.agents.ports import Permit, Reservation
 from sellerwatch.catalog.ports import PartKey

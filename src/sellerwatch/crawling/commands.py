@@ -35,8 +35,7 @@ from sellerwatch.kernel.ids import ExecutionId, SellerId, TaskId
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.paging import decode_cursor, encode_cursor
 from sellerwatch.kernel.wording import failure_text
-from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.oversight.record_audit import record_audit
+from sellerwatch.oversight.audit import AuditEntry, record_audit
 from sellerwatch.sellers.seller import SellerNotFound
 
 #: Failed tasks that one command reopens: a running service waits for the transaction.

@@ -9,25 +9,41 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from sellerwatch.agents.circuit import Circuit
-from sellerwatch.agents.lending import LendingRules
-from sellerwatch.agents.limiter import EmbeddedLimiter
+from sellerwatch.agents.lending import EmbeddedLimiter, LendingRules
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.outages import Observed
-from sellerwatch.agents.pause_state import PauseState
-from sellerwatch.agents.ports import AgentsTx, Limiter, Permit, Sealer
+from sellerwatch.agents.ports import AgentsTx, Limiter, Pause, Permit, Sealer
 from sellerwatch.crawling.absorb_batch import CrawlRules
 from sellerwatch.crawling.outage_effects import apply_outage
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.queue import DeadLetters, EmbeddedQueue, Queue
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock
-from sellerwatch.kernel.ids import Ids, WorkerId
+from sellerwatch.kernel.ids import Ids, SellerId, WorkerId
 from sellerwatch.kernel.leases import EmbeddedLeases, JobLeases
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.store import Store
 from sellerwatch.marketplaces.ports import Marketplace
 from sellerwatch.marketplaces.robots import Robots
 from sellerwatch.oversight.alerts import AlertQueue, LogAlerts
+
+
+@dataclass
+class PauseState:
+    """Requests that a person has stopped: all of them, or those for some sellers."""
+
+    everything: bool = False
+    sellers: frozenset[SellerId] = field(default_factory=frozenset)
+
+    def stops(self, seller_id: SellerId) -> bool:
+        return self.everything or seller_id in self.sellers
+
+    def take(self, pauses: Sequence[Pause]) -> bool:
+        """Take over what the database says; True where something is paused that was not."""
+        was = self.everything, self.sellers
+        self.everything = any(pause.seller_id is None for pause in pauses)
+        self.sellers = frozenset(pause.seller_id for pause in pauses if pause.seller_id is not None)
+        return (self.everything and not was[0]) or bool(self.sellers - was[1])
 
 
 @dataclass

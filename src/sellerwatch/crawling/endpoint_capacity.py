@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from sellerwatch.agents.endpoints import Endpoint
-from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit, next_probe
+from sellerwatch.agents.marketplace_circuit import Endpoint, MarketplaceCircuit, next_probe
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.task import ENDPOINTS, Task, TaskType
 

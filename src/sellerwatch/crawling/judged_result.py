@@ -162,7 +162,7 @@ def judge(claim: Claim, answer: Answer, marketplace: Marketplace, took: float, n
             parts, total = _read(claim, answer.body, marketplace)
         except Unparsable as unparsable:
             verdict = GARBLED if unparsable.is_garbled else UNREADABLE
-            failure = Failure.of(FailureCode.UNREADABLE, now, endpoint=unparsable.endpoint, detail=unparsable.problem)
+            failure = unparsable.failure(now)
             if not unparsable.is_garbled:
                 part = PART_OF[task.task_type]
                 unread = UnreadableAnswer(part, task.item_no, unparsable.problem, answer.body, body_hash(answer.body))

@@ -73,9 +73,6 @@ class TaskQueries(Protocol):
     def count(self, choice: TaskFilter) -> Mapping[tuple[SellerId, TaskType], int]:
         """Count the tasks of a choice by seller and type."""
 
-    def count_by_status(self, seller_id: SellerId, since: datetime, until: datetime) -> dict[TaskStatus, int]:
-        """Count the tasks of a seller created from `since` until before `until`."""
-
 
 class RunTasks(Protocol):
     """The tasks of one run, as its rules see them."""

@@ -1,14 +1,21 @@
-"""What can be seen of runs and their tasks."""
+"""What can be seen of runs and their tasks, and why an open run makes no progress.
+
+That cause is computed from the present state at each query, so it is never out of date and nothing is stored for it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
+from sellerwatch.agents.marketplace_circuit import Endpoint, MarketplaceCircuit
+from sellerwatch.agents.ports import Pause
+from sellerwatch.catalog.quarantine import problem_kind_text
 from sellerwatch.crawling.execution import Execution, ExecutionNotFound, ExecutionStatus
 from sellerwatch.crawling.ports import CrawlTx, NoteKind, TaskFilter
 from sellerwatch.crawling.recheck import recheck_at
-from sellerwatch.crawling.task import Task, TaskNotFound
+from sellerwatch.crawling.task import ENDPOINTS, OPEN_STATES, Task, TaskNotFound, TaskStatus, TaskType
 from sellerwatch.crawling.views import (
     ChangedFieldView,
     ExecutionDetailView,
@@ -17,8 +24,10 @@ from sellerwatch.crawling.views import (
     UnreadableView,
     execution_fields,
 )
-from sellerwatch.crawling.waiting import causes_of_waiting
-from sellerwatch.kernel.failure_view import FailureCountView, WaitingView
+from sellerwatch.kernel.answer_problem import AnswerProblem
+from sellerwatch.kernel.circuit import CircuitState
+from sellerwatch.kernel.failure import Failure, FailureCode
+from sellerwatch.kernel.failure_view import FailureCountView, WaitingView, error_message
 from sellerwatch.kernel.ids import ExecutionId, SellerId, TaskId
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.paging import decode_cursor, page_view
@@ -69,11 +78,11 @@ def show_execution(tx: CrawlTx, context: OperationContext, execution_id: Executi
         waiting=WaitingView.of(causes_of_waiting(tx, [run]).get(execution_id), language),
         tasks=tasks,
         errors=errors,
-        paused=next(iter(notes[NoteKind.PAUSED]), None) if run.is_open else None,
+        paused=error_message(pause_failure(notes, run.created_at), language) if run.is_open else None,
         recheck_at=recheck_at(tx, notes) if run.is_open else None,
         judged=dict(sorted(notes[NoteKind.JUDGED].items())),
         changed_fields=[_changed_field(name, number) for name, number in _most_frequent(notes[NoteKind.CHANGED])],
-        unreadable=[UnreadableView(name, name, count) for name, count in _most_frequent(notes[NoteKind.UNREADABLE])],
+        unreadable=[_unreadable(name, count, language) for name, count in _most_frequent(notes[NoteKind.UNREADABLE])],
         foreign_items=len(notes[NoteKind.FOREIGN]),
     )
 
@@ -143,5 +152,98 @@ def _changed_field(name: str, products: int) -> ChangedFieldView:
     return ChangedFieldView(part, field, products)
 
 
+def _unreadable(kind: str, count: int, language: str) -> UnreadableView:
+    sentence = problem_kind_text(kind, language)
+    return UnreadableView(sentence, sentence, count)
+
+
 def _most_frequent(counts: Mapping[str, int]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+
+
+#: Failures of a start that a new token may end.
+NEEDS_TOKEN = (FailureCode.NO_FREE_AGENT, FailureCode.NO_SESSION, FailureCode.TOKEN_REJECTED)
+
+
+@dataclass(frozen=True)
+class _Marketplace:
+    """What may keep runs waiting, read once for all of them. `rate`: available agents in percent, while the pool's
+    breaker is open."""
+
+    pauses: Mapping[SellerId | None, Pause]
+    away: Mapping[Endpoint, MarketplaceCircuit]
+    rate: str | None
+
+
+def causes_of_waiting(tx: CrawlTx, runs: Iterable[Execution]) -> dict[ExecutionId, Failure]:
+    """Return the cause for each of these runs that waits. A run that is over, or at work, has none."""
+    open_runs = [run for run in runs if run.is_open]
+    if not open_runs:
+        return {}
+    marketplace = _look(tx)
+    causes = ((run.execution_id, _cause(tx, run, marketplace)) for run in open_runs)
+    return {execution_id: cause for execution_id, cause in causes if cause is not None}
+
+
+def _look(tx: CrawlTx) -> _Marketplace:
+    circuits = tx.marketplace.circuits().items()
+    rate = None
+    if tx.circuits.breaker().state is not CircuitState.CLOSED:
+        available, total = tx.agents.tally()
+        rate = f"{100 * available / total if total else 0.0:.2f}"
+    return _Marketplace(
+        pauses={pause.seller_id: pause for pause in tx.marketplace.pauses()},
+        away={endpoint: circuit for endpoint, circuit in circuits if not circuit.is_closed},
+        rate=rate,
+    )
+
+
+def _cause(tx: CrawlTx, run: Execution, marketplace: _Marketplace) -> Failure | None:
+    """Return why a run waits. A pause by an operator comes first."""
+    pause = marketplace.pauses.get(None) or marketplace.pauses.get(run.seller_id)
+    if pause is not None:
+        return Failure.of(FailureCode.MARKETPLACE_PAUSED, pause.paused_at)
+    if run.waits_to_start:
+        return _away_from_start(run, marketplace) or run.failure
+    began = run.started_at or run.created_at
+    paused = pause_failure(tx.run_notes.of(run.execution_id), began)
+    if paused is not None:
+        return paused
+    if marketplace.away:
+        tally = tx.run_tasks.tally(run.execution_id)
+        needed = {ENDPOINTS[TaskType(type_)] for (type_, status) in tally if TaskStatus(status) in OPEN_STATES}
+        # While agents with a valid token work for the run, it does not wait for new ones.
+        is_at_work = any(TaskStatus(status) is TaskStatus.IN_PROGRESS for _, status in tally)
+        for endpoint in (*sorted(needed), Endpoint.TOKEN):
+            if endpoint in marketplace.away and not (endpoint is Endpoint.TOKEN and is_at_work):
+                circuit = marketplace.away[endpoint]
+                return _away(circuit, circuit.since or began)
+    if marketplace.rate is not None:
+        return Failure.of(FailureCode.POOL_BREAKER_OPEN, began, rate=marketplace.rate)
+    return None
+
+
+def pause_failure(notes: Mapping[NoteKind, Mapping[str, int]], began: datetime) -> Failure | None:
+    """Return why a run is paused, from its notes; None for one that is not. A reason from before
+    problems had codes is a sentence itself."""
+    found = next(iter(notes[NoteKind.PAUSED].items()), None)
+    if found is None:
+        return None
+    stored, answers = found
+    problem = AnswerProblem.read(stored)
+    facts = {"problem": stored} if problem is None else problem.failure_facts
+    return Failure.of(FailureCode.RUN_PAUSED, began, answers=answers, **facts)
+
+
+def _away_from_start(run: Execution, marketplace: _Marketplace) -> Failure | None:
+    """What keeps a start waiting now may have begun after its last try. The token page matters where that found no
+    agent with a token that is accepted."""
+    needed = [Endpoint.LIST]
+    if run.failure is not None and run.failure.code in NEEDS_TOKEN:
+        needed.append(Endpoint.TOKEN)
+    away = next((marketplace.away[endpoint] for endpoint in needed if endpoint in marketplace.away), None)
+    return None if away is None else _away(away, away.since or run.created_at)
+
+
+def _away(circuit: MarketplaceCircuit, since: datetime) -> Failure:
+    return Failure.because(circuit.failure, FailureCode.CIRCUIT_OPEN, since, endpoint=circuit.endpoint)

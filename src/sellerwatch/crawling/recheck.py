@@ -25,8 +25,7 @@ from sellerwatch.crawling.ports import CrawlTx, NoteKind
 from sellerwatch.crawling.task import Task, TaskStatus
 from sellerwatch.kernel.ids import ExecutionId, TaskId
 from sellerwatch.kernel.notices import Notice
-from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.oversight.record_audit import record_audit
+from sellerwatch.oversight.audit import AuditEntry, record_audit
 
 #: Tasks of a run that one re-check reads again.
 AT_ONCE = 3
@@ -56,7 +55,7 @@ def note_unreadable(batch: AbsorbBatch, run: RunState, task_id: TaskId, answer: 
     batch.quarantine_check.hold_unreadable(run, answer)
     number = run.tally.unreadable.get(answer.kind_of_problem, 0)
     if number >= batch.rules.drift.unreadable and not run.is_paused and not run.is_over:
-        run.paused = f"{number} answers could not be read: {answer.problem}"
+        run.paused = (answer.problem.stored, number)
         every = f"{batch.rules.recheck_every.total_seconds():g}"
         facts = {"seller": run.seller_id, "answers": number, "problem": answer.problem, "every": every}
         batch.notices.append(Notice("run.paused", run.execution_id, facts))

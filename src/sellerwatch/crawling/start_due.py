@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
-from sellerwatch.agents.endpoints import Endpoint
+from sellerwatch.agents.marketplace_circuit import Endpoint
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.execution import CrawlInProgress, Execution, ExecutionStatus
 from sellerwatch.crawling.ports import CrawlTx
@@ -18,8 +18,7 @@ from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import ExecutionId, SellerId
 from sellerwatch.kernel.store import StoreFailed
 from sellerwatch.kernel.wording import failure_text
-from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.oversight.record_audit import record_audit
+from sellerwatch.oversight.audit import AuditEntry, record_audit
 from sellerwatch.schedules.next_run import DueRun, due_at, late_at, late_tick, tick
 from sellerwatch.schedules.schedule import Schedule
 

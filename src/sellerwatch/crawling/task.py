@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Self
 
-from sellerwatch.agents.endpoints import Endpoint
+from sellerwatch.agents.marketplace_circuit import Endpoint
 from sellerwatch.kernel.errors import Conflict, Invalid, NotFound
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.fast_values import copy_with

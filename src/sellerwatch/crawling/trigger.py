@@ -13,9 +13,8 @@ from datetime import datetime, timedelta
 from sellerwatch.agents.answers import Answer
 from sellerwatch.agents.ask import NotAsked, Question, ask
 from sellerwatch.agents.breaker import PoolBreakerOpen
-from sellerwatch.agents.endpoints import Endpoint
-from sellerwatch.agents.gate import ask_gate
-from sellerwatch.agents.marketplace_circuit import next_probe
+from sellerwatch.agents.lending import ask_gate
+from sellerwatch.agents.marketplace_circuit import Endpoint, next_probe
 from sellerwatch.catalog.ports import Unparsable
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.execution import CrawlInProgress, Execution, ExecutionStatus
@@ -23,12 +22,11 @@ from sellerwatch.crawling.list_reconciliation import hold_all, list_tasks, pages
 from sellerwatch.crawling.ports import CrawlTx
 from sellerwatch.crawling.save_execution import add_execution, save_execution
 from sellerwatch.kernel.clock import moment
-from sellerwatch.kernel.failure import Failure, FailureCode
+from sellerwatch.kernel.failure import FailureCode
 from sellerwatch.kernel.ids import ExecutionId, ReplayableIds, SellerId
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.wording import failure_text
-from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.oversight.record_audit import record_audit
+from sellerwatch.oversight.audit import AuditEntry, record_audit
 from sellerwatch.schedules.schedule import Schedule
 from sellerwatch.sellers.seller import Seller, SellerNotFound
 
@@ -200,8 +198,4 @@ async def _ask_total(crawl: Crawl, seller_id: SellerId, *, is_check: bool) -> in
     try:
         return crawl.marketplace.read_list(answer.body, question.url).total
     except Unparsable as unparsable:
-        return NotAsked(
-            Failure.of(
-                FailureCode.UNREADABLE, crawl.clock.now(), endpoint=unparsable.endpoint, detail=unparsable.problem
-            )
-        )
+        return NotAsked(unparsable.failure(crawl.clock.now()))

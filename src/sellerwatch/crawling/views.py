@@ -259,7 +259,7 @@ class RetriedTasksView(BulkResultView):
 def execution_fields(run: Execution, language: str) -> dict[str, Any]:
     """Return the fields that every view of a run has."""
     return shared_fields(ExecutionView, run) | {
-        "products": _found_products(run),
+        "products": found_products(run),
         "progress_rate": round(run.progress_rate, 2),
         "success_rate": round(run.success_rate, 2),
         "error_message": error_message(run.failure, language),
@@ -267,7 +267,8 @@ def execution_fields(run: Execution, language: str) -> dict[str, Any]:
     }
 
 
-def _found_products(run: Execution) -> FoundProductsView | None:
+def found_products(run: Execution) -> FoundProductsView | None:
+    """Return what a run found; None before it has ended, and for runs of earlier versions."""
     counts = (run.new_products, run.changed_products, run.gone_products, run.unchanged_products)
     new, changed, gone, unchanged = (number or 0 for number in counts)
     return None if None in counts else FoundProductsView(new, changed, gone, unchanged)

@@ -12,11 +12,10 @@ from collections.abc import Callable
 
 from sellerwatch.crawling.absorb_loop import AbsorbLoop
 from sellerwatch.crawling.absorb_results import Absorbed
-from sellerwatch.crawling.claim_ahead import ClaimAhead
-from sellerwatch.crawling.claim_plan import ClaimPlan
+from sellerwatch.crawling.claim_ahead import ClaimAhead, ClaimPlan
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.fetch import Fetch
-from sellerwatch.crawling.received_messages import ReceivedMessages
+from sellerwatch.crawling.messages import ReceivedMessages
 from sellerwatch.crawling.worker_queues import ClaimQueue, ResultQueue
 
 

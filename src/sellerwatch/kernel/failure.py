@@ -69,6 +69,7 @@ class FailureCode(StrEnum):
     REMOVAL_HELD = "REMOVAL_HELD"
     PARTS_NOT_READ = "PARTS_NOT_READ"
     RUN_TAKES_LONG = "RUN_TAKES_LONG"
+    RUN_SKIPPED = "RUN_SKIPPED"
     START_OVERDUE = "START_OVERDUE"
     OUTBOX_PAUSED = "OUTBOX_PAUSED"
     RECEIVER_AWAY = "RECEIVER_AWAY"
@@ -110,6 +111,7 @@ BLAME: Mapping[FailureCode, Blame] = {
     FailureCode.REMOVAL_HELD: Blame.PERSON,
     FailureCode.PARTS_NOT_READ: Blame.OURSELVES,
     FailureCode.RUN_TAKES_LONG: Blame.OURSELVES,
+    FailureCode.RUN_SKIPPED: Blame.OURSELVES,
     FailureCode.START_OVERDUE: Blame.OURSELVES,
     FailureCode.OUTBOX_PAUSED: Blame.PERSON,
     FailureCode.RECEIVER_AWAY: Blame.RECEIVER,

@@ -10,6 +10,7 @@ Ids are made outside transactions and passed in: a transaction may run twice and
 from __future__ import annotations
 
 import random
+import re
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from sellerwatch.kernel.clock import Clock
 
 
+#: Letters and digits of any script, and what needs no escaping anywhere.
+_PLAIN_ID = re.compile(r"[\w.-]{1,100}")
+
+
 @dataclass(eq=False)
 class InvalidId(Invalid):
     """A text that is no UUID, or not in its canonical form."""
@@ -33,7 +38,7 @@ class InvalidId(Invalid):
 
 @dataclass(eq=False)
 class InvalidSellerId(Invalid):
-    """A blank or overlong seller id."""
+    """A seller id that is blank or too long, or has characters that no new one may have."""
 
     given: str
     longest: int
@@ -164,7 +169,11 @@ class WorkerId(PublicId):
 
 
 class SellerId(PlainText):
-    """The marketplace's own id of a seller, e.g. `seller_12345`; any text that is not blank, at most 100 characters."""
+    """The marketplace's own id of a seller, e.g. `seller_12345`.
+
+    A new one has letters and digits of any script, `.`, `_` and `-`. One that was registered before this rule may be
+    any text of at most 100 characters, and stays reachable.
+    """
 
     __slots__ = ()
     LONGEST = 100
@@ -173,6 +182,14 @@ class SellerId(PlainText):
     def parse(cls, text: str) -> Self:
         trimmed = text.strip()
         if not trimmed or len(trimmed) > cls.LONGEST or not trimmed.isprintable():
+            raise InvalidSellerId(given=text[:200], longest=cls.LONGEST)
+        return cls(trimmed)
+
+    @classmethod
+    def parse_new(cls, text: str) -> Self:
+        """Return the id of a seller to register. One that would need escaping anywhere is refused."""
+        trimmed = text.strip()
+        if not _PLAIN_ID.fullmatch(trimmed) or not any(character.isalnum() for character in trimmed):
             raise InvalidSellerId(given=text[:200], longest=cls.LONGEST)
         return cls(trimmed)
 

@@ -1,7 +1,7 @@
 """Sentences for refusals, failures and notes, made where they are shown from a code and its facts.
 
-The texts are in `alerts.toml`, `errors.toml`, `failures.toml`, `notes.toml` and `problems.toml` of `texts/`. A code
-without a text is a defect that a test finds; at run time the code itself is shown.
+The texts are in `alerts.toml`, `errors.toml`, `failures.toml`, `notes.toml`, `problems.toml` and `unreadable.toml` of
+`texts/`. A code without a text is a defect that a test finds; at run time the code itself is shown.
 """
 
 from __future__ import annotations
@@ -54,12 +54,24 @@ LIST_WORDS = {"en": (" or ", "nothing"), "ko": (" 또는 ", "없음")}
 def failure_text(failure: Failure, language: str = "en") -> str:
     """Return the sentence for a failure, with that of its cause in it."""
     facts: dict[str, object] = {**failure.facts_by_name}
+    if "problem" in facts:
+        facts["problem"] = problem_text(failure.facts_by_name, language)
     sentence = ""
     for code in reversed((failure.code, *failure.causes)):
         facts["cause"] = sentence
         text = template("failures", code, language) or ""
         sentence = text.format_map(defaultdict(lambda: "?", without_full_stops(text, facts))).rstrip()
     return sentence
+
+
+def problem_text(facts: Mapping[str, Any], language: str = "en") -> str:
+    """Return what is wrong with an answer, behind its place: the code `problem`, with its facts beside it."""
+    kinds = {
+        name: template("unreadable", f"kind-{facts[name]}", language) for name in facts.keys() & {"found", "wanted"}
+    }
+    text = template("unreadable", str(facts["problem"]), language) or str(facts["problem"])
+    said = text.format_map(defaultdict(lambda: "?", {**facts, **kinds}))
+    return f"{facts['where']}: {said}" if facts.get("where") else said
 
 
 def without_full_stops(text: str, facts: Mapping[str, Any]) -> dict[str, Any]:

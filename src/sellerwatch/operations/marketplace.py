@@ -21,8 +21,7 @@ from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import About
 from sellerwatch.operations.session import OperationSession
-from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.oversight.record_audit import record_audit
+from sellerwatch.oversight.audit import AuditEntry, record_audit
 from sellerwatch.sellers.seller import SellerNotFound
 
 NOT_PAUSED: dict[str, Any] = {"isPaused": False}

@@ -24,8 +24,7 @@ from sellerwatch.kernel.paging import Cursor, decode_cursor, encode_cursor
 from sellerwatch.kernel.views import About
 from sellerwatch.operations.catalog_changes import BATCH, announce_and_write, open_group
 from sellerwatch.operations.session import OperationSession, Progress, no_progress
-from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.oversight.record_audit import record_audit
+from sellerwatch.oversight.audit import AuditEntry, record_audit
 
 RELEASE = "release"
 
@@ -93,7 +92,7 @@ async def release_case(
             break
         after = step.after
     return ReleasedCaseView(
-        **case_fields(step.case, step.left),
+        **case_fields(step.case, step.left, session.language),
         dry_run=dry_run,
         taken=taken,
         events=events,
@@ -108,9 +107,11 @@ def drop_case(tx: CrawlTx, context: OperationContext, case_id: CaseId, *, dry_ru
     case = find_case(tx, case_id)
     CASE_LIFE.after(case.status, "drop", case_id)
     if dry_run:
-        return DroppedCaseView(**case_fields(case, count_held(tx, case_id)), dry_run=True, dropped=0)
+        return DroppedCaseView(**case_fields(case, count_held(tx, case_id), context.language), dry_run=True, dropped=0)
     dropped = tx.held_parts.drop(case_id)
-    return DroppedCaseView(**case_fields(_close(tx, case, "drop", context), 0), dry_run=False, dropped=dropped)
+    return DroppedCaseView(
+        **case_fields(_close(tx, case, "drop", context), 0, context.language), dry_run=False, dropped=dropped
+    )
 
 
 def settle_ended(tx: CrawlTx, rules: CrawlRules, ids: Iterator[str], now: datetime) -> tuple[int, tuple[Notice, ...]]:

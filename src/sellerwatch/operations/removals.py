@@ -20,8 +20,7 @@ from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import About
 from sellerwatch.operations.catalog_changes import BATCH
 from sellerwatch.operations.session import OperationSession, Progress, no_progress
-from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.oversight.record_audit import record_audit
+from sellerwatch.oversight.audit import AuditEntry, record_audit
 
 
 @dataclass(frozen=True)

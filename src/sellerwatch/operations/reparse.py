@@ -27,8 +27,7 @@ from sellerwatch.kernel.views import About, View
 from sellerwatch.kernel.wording import error_text
 from sellerwatch.operations.catalog_changes import BATCH, announce_and_write
 from sellerwatch.operations.session import OperationSession, Progress
-from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.oversight.record_audit import record_audit
+from sellerwatch.oversight.audit import AuditEntry, record_audit
 from sellerwatch.sellers.queries import require_seller
 
 REPARSE = "reparse"

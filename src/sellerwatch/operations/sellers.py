@@ -10,8 +10,8 @@ from sellerwatch.agents.marketplace_status import SellerPauseView, marketplace_s
 from sellerwatch.crawling.absorb_batch import CrawlRules
 from sellerwatch.crawling.commands import cancel, cancelled_view
 from sellerwatch.crawling.ports import CrawlTx
+from sellerwatch.crawling.queries import causes_of_waiting
 from sellerwatch.crawling.views import CancelledExecutionView, ListedExecutionView, OpenExecutionView
-from sellerwatch.crawling.waiting import causes_of_waiting
 from sellerwatch.kernel.failure import FailureCode
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.kernel.operations import OperationContext

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Concatenate, ParamSpec, TypeVar, cast
 
-from sellerwatch.agents.limit_settings import LimitSettings
-from sellerwatch.agents.pool_rules import PoolRules
+from sellerwatch.agents.limits import LimitSettings, PoolRules
 from sellerwatch.crawling.absorb_batch import CrawlRules
 from sellerwatch.kernel.clock import Clock, moment
 from sellerwatch.kernel.ids import Ids, ReplayableIds

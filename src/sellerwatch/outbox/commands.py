@@ -18,8 +18,7 @@ from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
 from sellerwatch.outbox.ports import MessageFilter, OutboxTx
 from sellerwatch.outbox.queries import ChannelView, find_message
-from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.oversight.record_audit import record_audit
+from sellerwatch.oversight.audit import AuditEntry, record_audit
 
 #: How many messages one transaction moves: a running service waits for it.
 AT_ONCE = 10_000

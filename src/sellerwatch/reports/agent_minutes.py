@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sellerwatch.agents.agent_name import AgentName
+from sellerwatch.agents.agent import AgentName
 from sellerwatch.agents.queries import find_agent
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import View

@@ -14,9 +14,11 @@ from enum import StrEnum
 
 from sellerwatch.agents.agent import AgentStatus
 from sellerwatch.crawling.execution import Execution
+from sellerwatch.crawling.queries import causes_of_waiting
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.failure import Blame, Failure, FailureCode
 from sellerwatch.kernel.ids import SellerId
+from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.reports.freshness import FreshnessState
 from sellerwatch.reports.service_state import ServiceState
 
@@ -147,7 +149,8 @@ def run_checks(look: ServiceState) -> list[Finding]:
 
 
 def _is_explained(finding: Finding, codes: set[FailureCode], blames: set[Blame]) -> bool:
-    return finding.cause is not None and (finding.cause.code in codes or finding.cause.blame in blames)
+    cause = finding.cause
+    return cause is not None and (not codes.isdisjoint((cause.code, *cause.causes)) or cause.blame in blames)
 
 
 def _some(kind: AttentionKind, count: int) -> Iterator[Finding]:
@@ -156,10 +159,10 @@ def _some(kind: AttentionKind, count: int) -> Iterator[Finding]:
 
 
 def _by_cause(kind: AttentionKind, causes: Mapping[SellerId, Failure]) -> Iterator[Finding]:
-    """One finding for each code; its sentence is that of the newest failure."""
-    by_code: dict[FailureCode, list[tuple[SellerId, Failure]]] = defaultdict(list)
+    """One finding for each code of a first cause; its sentence is that of the newest failure."""
+    by_code: dict[str, list[tuple[SellerId, Failure]]] = defaultdict(list)
     for seller_id, failure in causes.items():
-        by_code[failure.code].append((seller_id, failure))
+        by_code[(failure.code, *failure.causes)[-1]].append((seller_id, failure))
     for mine in by_code.values():
         newest = max((failure for _, failure in mine), key=lambda failure: failure.at)
         yield Finding(kind, len(mine), newest, [seller_id for seller_id, _ in mine])
@@ -181,16 +184,28 @@ def _schedulers(look: ServiceState) -> Iterator[Finding]:
 
 
 def _receiver(look: ServiceState) -> Iterator[Finding]:
-    yield from _some(AttentionKind.RECEIVER_AWAY, int(look.channel.state is not CircuitState.CLOSED))
+    channel = look.channel
+    if channel.state is not CircuitState.CLOSED:
+        waiting = look.tx.outbox_queries(OutboxKind.PRODUCT).pending()
+        cause = Failure.of(
+            FailureCode.RECEIVER_AWAY, channel.opened_at or look.now, events=waiting, detail=channel.reason or ""
+        )
+        yield Finding(AttentionKind.RECEIVER_AWAY, 1, cause)
 
 
 def _endpoints(look: ServiceState) -> Iterator[Finding]:
-    yield from _some(AttentionKind.ENDPOINTS_AWAY, len(look.marketplace.away))
+    """One finding, whatever each endpoint says: it is one marketplace that is away. Its cause is the newest."""
+    away = sorted(look.marketplace.away, key=lambda each: each.since or look.now)
+    if away:
+        yield Finding(AttentionKind.ENDPOINTS_AWAY, len(away), away[-1].failure)
 
 
 def _pool(look: ServiceState) -> Iterator[Finding]:
-    breaker = look.tx.circuits.breaker().look(*look.tx.agents.tally(), look.check_context.pool.breaker, look.now)
-    yield from _some(AttentionKind.POOL_BREAKER, int(breaker.state is not CircuitState.CLOSED))
+    """A successful probe keeps the breaker closed for a while, although too few agents are available."""
+    rules, tally = look.check_context.pool.breaker, look.tx.agents.tally()
+    breaker = look.tx.circuits.breaker().look(*tally, rules, look.now)
+    is_short = breaker.state is not CircuitState.CLOSED or not rules.is_enough(*tally)
+    yield from _some(AttentionKind.POOL_BREAKER, int(is_short))
 
 
 def _pauses(look: ServiceState) -> Iterator[Finding]:
@@ -229,14 +244,21 @@ def _cases(look: ServiceState) -> Iterator[Finding]:
 
 
 def _starts(look: ServiceState) -> Iterator[Finding]:
+    yield from _by_cause(AttentionKind.FAILING_STARTS, _failing_starts(look))
+
+
+def _failing_starts(look: ServiceState) -> dict[SellerId, Failure]:
     """Starts that are tried again, and those that were given up since the seller's last complete run."""
     given_up = {run.seller_id: run.failure for run in _failed_since(look) if run.started_at is None and run.failure}
-    waiting = {run.seller_id: run.failure for run in look.waiting_starts if run.failure is not None}
-    yield from _by_cause(AttentionKind.FAILING_STARTS, given_up | waiting)
+    waiting = causes_of_waiting(look.tx, look.pending_runs)
+    return given_up | {
+        run.seller_id: waiting[run.execution_id] for run in look.pending_runs if run.execution_id in waiting
+    }
 
 
 def _failed_since(look: ServiceState) -> Iterator[Execution]:
-    """The newest failed run of each active seller, where no run has completed or is open since."""
+    """The newest failed run of each active seller, where no run has completed or begun since."""
+    pending = {run.execution_id for run in look.pending_runs}
     known = {each.seller_id: each.timing for each in look.freshness.values()}
     seen: set[SellerId] = set()
     for run in look.failed_runs:
@@ -245,11 +267,16 @@ def _failed_since(look: ServiceState) -> Iterator[Execution]:
             continue
         seen.add(run.seller_id)
         last = None if timing.last_run is None else timing.last_run.started_at
-        if timing.open_run is None and (last is None or run.created_at > last):
+        is_at_work = timing.open_run is not None and timing.open_run not in pending
+        if not is_at_work and (last is None or run.created_at > last):
             yield run
 
 
 def _runs(look: ServiceState) -> Iterator[Finding]:
+    yield from _by_cause(AttentionKind.FAILED_RUNS, _failing_runs(look))
+
+
+def _failing_runs(look: ServiceState) -> dict[SellerId, Failure]:
     """Last runs of which more than 5 % of the tasks failed, or that failed as a whole."""
     causes: dict[SellerId, Failure] = {}
     for each in look.freshness.values():
@@ -260,12 +287,13 @@ def _runs(look: ServiceState) -> Iterator[Finding]:
             causes[each.seller_id] = failure
     failed = {run.seller_id: run.failure for run in _failed_since(look) if run.started_at is not None}
     person = {seller_id for seller_id, failure in failed.items() if failure and failure.blame is Blame.PERSON}
-    causes |= {s: failure for s, failure in failed.items() if failure is not None and s not in person}
-    yield from _by_cause(AttentionKind.FAILED_RUNS, causes)
+    return causes | {s: failure for s, failure in failed.items() if failure is not None and s not in person}
 
 
 def _late(look: ServiceState) -> Iterator[Finding]:
+    """Late sellers whose runs start and end well: the others are named with those."""
     late = {each.seller_id for each in look.freshness.values() if each.state is FreshnessState.LATE}
+    late -= _failing_starts(look).keys() | _failing_runs(look).keys() if late else set()
     yield from _by_cause(AttentionKind.LATE_SELLERS, {s: cause for s, cause in look.causes.items() if s in late})
 
 
@@ -342,7 +370,7 @@ CHECKS: Sequence[Check] = (
     Check(
         "the breaker of the pool",
         _pool,
-        explains=frozenset({FailureCode.POOL_BREAKER_OPEN, FailureCode.NO_FREE_AGENT}),
+        explains=frozenset({FailureCode.POOL_BREAKER_OPEN, FailureCode.NO_FREE_AGENT, FailureCode.RUN_TAKES_LONG}),
         blames=frozenset({Blame.AGENT}),
         part="breaker",
         is_down=lambda look: look.health.breaker == CircuitState.OPEN,
@@ -392,7 +420,7 @@ CHECKS: Sequence[Check] = (
         explains=frozenset({FailureCode.WORKER_LOST}),
     ),
     Check("tasks whose workers vanished", lambda look: _some(AttentionKind.LOST_WORKERS, look.needs.lost_tasks)),
-    Check("the pool's budget", _budget, explains=frozenset({FailureCode.RUN_TAKES_LONG})),
+    Check("the pool's budget", _budget, explains=frozenset({FailureCode.RUN_TAKES_LONG, FailureCode.RUN_SKIPPED})),
     Check("how fresh sellers are", _late),
     Check("blocked agents", _blocked),
 )

@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Annotated, Protocol
 
 from sellerwatch.crawling.ports import CrawlTx
-from sellerwatch.crawling.waiting import causes_of_waiting
+from sellerwatch.crawling.queries import causes_of_waiting
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.failure_view import WaitingView
@@ -24,6 +24,7 @@ from sellerwatch.kernel.ids import ExecutionId, SellerId
 from sellerwatch.kernel.views import About, View
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.schedules.interval import CrawlingInterval
+from sellerwatch.schedules.next_run import spread
 from sellerwatch.sellers.seller import SellerStatus
 
 #: Part of the interval by which parts may be older than it.
@@ -48,8 +49,13 @@ class CompletedRun:
 
     execution_id: ExecutionId
     started_at: datetime
+    ended_at: datetime
     failed_tasks: int
     total_tasks: int
+
+    @property
+    def minutes(self) -> int:
+        return int((self.ended_at - self.started_at) / timedelta(minutes=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,11 @@ class SellerTiming:
     @property
     def longest_age(self) -> timedelta:
         return self.interval.length + self.slack
+
+    @property
+    def next_start_at(self) -> datetime | None:
+        """When the scheduler starts the next run: the seller's own moment after its time."""
+        return None if self.next_run_at is None else self.next_run_at + spread(self)
 
     @property
     def first_run_due(self) -> datetime | None:
@@ -318,8 +329,11 @@ def _cause(tx: FreshnessTx, seller: SellerFreshness, waiting: Mapping[ExecutionI
     failed = tx.freshness.failed_run_since(timing.seller_id, None if run is None else run.started_at)
     if failed is not None:
         return failed
-    if timing.next_run_at is None or timing.next_run_at <= now:
-        return Failure.of(FailureCode.START_OVERDUE, timing.next_run_at or now)
+    due = timing.next_start_at
+    if due is None or due <= now:
+        return Failure.of(FailureCode.START_OVERDUE, due or now)
+    if run is not None and not run.failed_tasks and run.started_at < now - timing.longest_age:
+        return Failure.of(FailureCode.RUN_SKIPPED, run.ended_at, minutes=run.minutes)
     return Failure.of(FailureCode.PARTS_NOT_READ, now)
 
 

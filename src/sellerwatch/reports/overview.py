@@ -11,8 +11,8 @@ from typing import Annotated
 from sellerwatch.agents.marketplace_status import MarketplaceStatusView
 from sellerwatch.agents.pool_status import PoolStatusView, pool_status
 from sellerwatch.crawling.execution import Execution
+from sellerwatch.crawling.queries import causes_of_waiting
 from sellerwatch.crawling.views import ListedExecutionView
-from sellerwatch.crawling.waiting import causes_of_waiting
 from sellerwatch.kernel.failure import Blame
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import About, View
@@ -109,13 +109,14 @@ def service_status(tx: ReportsTx, context: OperationContext, check_context: Chec
     has_receiver = check_context.has_receiver
     outboxes = outbox_status(tx, context, has_receiver).content
     running = tx.executions.running()
+    waiting_starts = [run for run in look.pending_runs if run.failure is not None]
     return ServiceStatusView(
         at=now,
         attention=attention(look),
         running=len(running),
-        pending=len(look.waiting_starts),
+        pending=len(waiting_starts),
         runs=_runs(tx, running[:MOST_RUNS], language),
-        pending_runs=_runs(tx, look.waiting_starts[:MOST_RUNS], language),
+        pending_runs=_runs(tx, waiting_starts[:MOST_RUNS], language),
         marketplace=MarketplaceStatusView.of(look.marketplace, language),
         pool=pool_status(tx, context, check_context.pool),
         outbox=next(each for each in outboxes if each.kind is OutboxKind.PRODUCT),

@@ -9,8 +9,8 @@ from heapq import nlargest
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
+from sellerwatch.agents.limits import PoolRules
 from sellerwatch.agents.marketplace_status import MarketplaceStatus, marketplace_status
-from sellerwatch.agents.pool_rules import PoolRules
 from sellerwatch.crawling.queries import find_execution
 from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.ids import ExecutionId

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
-from sellerwatch.agents.pool_rules import PoolRules
+from sellerwatch.agents.limits import PoolRules
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import About, View
 from sellerwatch.reports.dashboard import SellerTimes

@@ -9,9 +9,8 @@ from functools import cached_property
 
 from sellerwatch.agents.agent import AgentStatus
 from sellerwatch.agents.agent_status import AgentDetails
-from sellerwatch.agents.limits import Limits
+from sellerwatch.agents.limits import Limits, PoolRules
 from sellerwatch.agents.marketplace_status import MarketplaceStatus, marketplace_status
-from sellerwatch.agents.pool_rules import PoolRules
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.ids import SellerId
@@ -95,9 +94,9 @@ class ServiceState:
         return causes_of(self.tx, self.freshness.values(), self.now)
 
     @cached_property
-    def waiting_starts(self) -> Sequence[Execution]:
-        """Runs that could not be started and are tried again."""
-        return [run for run in self.tx.executions.pending() if run.failure is not None]
+    def pending_runs(self) -> Sequence[Execution]:
+        """Runs that are not started yet; with a failure where a start was tried."""
+        return self.tx.executions.pending()
 
     @cached_property
     def failed_runs(self) -> Sequence[Execution]:

@@ -24,14 +24,18 @@ class DueRun:
     next_run_at: datetime
 
 
-class Timed(Protocol):
-    """What has a rhythm of runs: a schedule, or a view of one."""
+class SellerInterval(Protocol):
+    """What is done for a seller at an interval."""
 
     @property
     def seller_id(self) -> SellerId: ...
 
     @property
     def interval(self) -> CrawlingInterval: ...
+
+
+class Timed(SellerInterval, Protocol):
+    """What has a rhythm of runs: a schedule, or a view of one."""
 
     @property
     def next_run_at(self) -> datetime | None: ...
@@ -40,7 +44,7 @@ class Timed(Protocol):
     def waiting_start(self) -> datetime | None: ...
 
 
-def spread(schedule: Timed) -> timedelta:
+def spread(schedule: SellerInterval) -> timedelta:
     """This seller's own moment within min(5 min, interval / 10), so that not all start in the same second.
 
     From a hash of the id: the same on every machine and after every restart.

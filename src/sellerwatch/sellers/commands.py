@@ -12,8 +12,7 @@ from sellerwatch.kernel.ids import OutboxId, ScheduleId, SellerId
 from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import About
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
-from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.oversight.record_audit import record_audit
+from sellerwatch.oversight.audit import AuditEntry, record_audit
 from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.next_run import spread
 from sellerwatch.schedules.queries import ScheduleView

@@ -77,7 +77,7 @@ class Seller:
         if not trimmed or len(trimmed) > LONGEST_NAME:
             raise InvalidSellerName(longest=LONGEST_NAME)
         return cls(
-            seller_id=seller_id,
+            seller_id=SellerId.parse_new(seller_id),
             name=trimmed,
             interval=interval or CrawlingInterval.of_days(1),
             status=SELLER_LIFE.first,

@@ -14,8 +14,7 @@ from datetime import datetime, timedelta
 
 from sellerwatch.agents.answers import Answer
 from sellerwatch.agents.ask import Question, ask
-from sellerwatch.agents.endpoints import Endpoint
-from sellerwatch.agents.marketplace_circuit import MarketplaceCircuit
+from sellerwatch.agents.marketplace_circuit import Endpoint, MarketplaceCircuit
 from sellerwatch.agents.sessions import probe_token_page
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.ports import CrawlTx

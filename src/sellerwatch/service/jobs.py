@@ -19,8 +19,8 @@ from sellerwatch.agents.maintenance import BATCH, forget_old_usage, recover_rest
 from sellerwatch.agents.sessions import renew_due
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.execution import Execution
+from sellerwatch.crawling.messages import republish_lost
 from sellerwatch.crawling.ports import CrawlTx
-from sellerwatch.crawling.publish import republish_lost
 from sellerwatch.crawling.put_back import PutBack, cancel_execution, put_back_lost
 from sellerwatch.crawling.recheck import plan_missing
 from sellerwatch.kernel.activity import Activity

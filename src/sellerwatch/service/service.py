@@ -18,8 +18,8 @@ from sellerwatch.agents.maintenance import change_limits
 from sellerwatch.agents.ports import Pause
 from sellerwatch.crawling.absorb_results import Absorbed
 from sellerwatch.crawling.context import Crawl, Tuning
+from sellerwatch.crawling.messages import publish_due
 from sellerwatch.crawling.ports import WorkerInfo
-from sellerwatch.crawling.publish import publish_due
 from sellerwatch.crawling.put_back import release
 from sellerwatch.crawling.start_due import next_due, next_start, retry_starts, start_due
 from sellerwatch.crawling.worker import Worker

@@ -124,6 +124,6 @@ def _validated(values: dict[str, Any], faults: list[Fault]) -> Settings | None:
     except ValidationError as invalid:
         for error in invalid.errors(include_input=False, include_url=False):
             name = str(error["loc"][0])
-            value = None if name in SECRETS else without_credentials(name, str(values.get(name)))
+            value = None if name in SECRETS else without_credentials(str(values.get(name)))
             faults.append(Fault(PREFIX + name.upper(), Problem.of(**error), value))
         return None

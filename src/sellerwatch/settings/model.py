@@ -20,11 +20,13 @@ from sellerwatch.settings.values import (
     Rate,
     RedisAddress,
     Seconds,
+    SecretAddress,
     Zone,
 )
 
 PREFIX = "SELLERWATCH_"
-_CREDENTIALS = re.compile(r"//[^/]*@")
+_CREDENTIALS = re.compile(r"//.*@", re.DOTALL)
+_QUERY = re.compile(r"([?#]).*", re.DOTALL)
 
 
 class Settings(BaseModel):
@@ -182,7 +184,7 @@ class Settings(BaseModel):
     user_agent_suffix: str = Field(
         "", max_length=200, description="Appended to every User-Agent, for example a contact."
     )
-    alert_webhook_url: Address | None = Field(
+    alert_webhook_url: SecretAddress | None = Field(
         None, description="Address for alerts (Slack's JSON); none: alerts go to the log."
     )
     run_deadline_seconds: Seconds = Field(86400, description="A run that takes longer fails.")
@@ -211,7 +213,17 @@ TUNABLE = (
     "host_concurrency",
     "host_requests_per_second",
 )
-SECRETS = frozenset({"product_server_secret", "token_keys", "jwt_secret", "internal_api_keys", "admin_password"})
+SECRETS = frozenset(
+    {
+        "product_server_secret",
+        "token_keys",
+        "jwt_secret",
+        "internal_api_keys",
+        "admin_password",
+        # Whoever knows such an address can post there.
+        "alert_webhook_url",
+    }
+)
 #: Settings that can be given as the name of a file: the address of a server may hold a password.
 IN_FILES = SECRETS | {"database_url", "redis_url"}
 
@@ -220,10 +232,12 @@ def shown_value(name: str, value: object) -> object:
     """Return a setting as it may be shown: secrets and credentials in addresses are hidden."""
     if name in SECRETS and value is not None:
         return "hidden"
-    return without_credentials(name, value) if isinstance(value, str) else value
+    return without_credentials(value) if isinstance(value, str) else value
 
 
-def without_credentials(name: str, value: str) -> str:
-    """Return an address without user and password. A password may contain a slash, but no path contains an @."""
-    pattern = r"//.*@" if name in IN_FILES else _CREDENTIALS
-    return re.sub(pattern, "//hidden@", value)
+def without_credentials(value: str) -> str:
+    """Return an address without user, password and query. A password may contain a slash, an @ and a question mark, so
+    everything up to the last @ is hidden."""
+    if "//" not in value:
+        return value
+    return _QUERY.sub(r"\1hidden", _CREDENTIALS.sub("//hidden@", value))

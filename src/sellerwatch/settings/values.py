@@ -125,7 +125,13 @@ def _kinds(text: str) -> str:
     return text
 
 
+def _secret_url(secret: SecretStr) -> SecretStr:
+    _url(secret.get_secret_value())
+    return secret
+
+
 Address = Annotated[str, AfterValidator(_url)]
+SecretAddress = Annotated[SecretStr, AfterValidator(_secret_url)]
 BaseAddress = Annotated[str, AfterValidator(_base)]
 RedisAddress = Annotated[str, AfterValidator(_redis)]
 Networks = Annotated[str, AfterValidator(_networks)]

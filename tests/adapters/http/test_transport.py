@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import os
 import socket
 import ssl
 import struct
@@ -477,6 +478,31 @@ async def test_a_connection_is_used_again_only_while_its_next_answer_can_be_trus
             assert (await transport.get(url, {})).body == b"ok"
             await until(lambda: transport.connections == (connections == 1))
         assert (server.requests, server.connections) == (3, connections)
+
+
+async def test_a_kept_connection_belongs_to_one_identity() -> None:
+    server = Counting()
+    async with server.listening() as url, HttpTransport() as transport:
+        for _ in range(3):
+            for agent in ("one", "two"):
+                assert (await transport.get(url, {"User-Agent": agent})).body == b"ok"
+        assert (server.requests, server.connections) == (6, 2)
+
+
+async def test_an_answer_that_came_before_its_request_is_not_taken_for_its_answer() -> None:
+    """The loop has not read it yet when the next request begins: only the socket knows."""
+    writers: list[asyncio.StreamWriter] = []
+
+    async def keep(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+
+    server = Counting(after=keep)
+    async with server.listening() as url, HttpTransport() as transport:
+        for number in range(1, 11):
+            assert (await transport.get(url, {})).body == b"ok"
+            assert server.connections == number
+            kept = writers[-1].get_extra_info("socket")
+            os.write(kept.fileno(), b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nforged")
 
 
 async def test_a_connection_that_was_still_for_longer_than_servers_wait_is_not_used(

@@ -49,6 +49,18 @@ async def test_an_alert_is_posted_with_its_sentence_and_what_machines_need() -> 
     }
 
 
+async def test_an_alert_does_not_follow_a_redirect() -> None:
+    got: list[str] = []
+
+    def hook(request: SimulatedRequest, now: float) -> SimulatedAnswer:
+        got.append(request.path)
+        return SimulatedAnswer(307, headers=(("location", "/elsewhere"),))
+
+    async with serve(hook) as server:
+        await WebhookAlerts(f"{server.url}/hook").send(an_alert())
+    assert got == ["/hook"]
+
+
 async def test_a_webhook_that_refuses_or_is_gone_raises_nothing_and_the_alert_is_in_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -9,8 +9,12 @@ from tests.conftest import ENGINES
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.agent import Outcome
-from sellerwatch.agents.endpoints import Endpoint
-from sellerwatch.agents.marketplace_circuit import EndpointFailure, MarketplaceCircuit, MarketplaceCircuitRules
+from sellerwatch.agents.marketplace_circuit import (
+    Endpoint,
+    EndpointFailure,
+    MarketplaceCircuit,
+    MarketplaceCircuitRules,
+)
 from sellerwatch.agents.ports import Pause
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.ids import SellerId

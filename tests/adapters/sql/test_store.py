@@ -16,7 +16,7 @@ from tests.builders import NOW, StoppedClock
 
 from sellerwatch.adapters.sql import engine as engine_module
 from sellerwatch.adapters.sql import store as store_module
-from sellerwatch.adapters.sql.engine import DatabaseUnavailable, make_engine
+from sellerwatch.adapters.sql.engine import DRIVER_ERRORS, DatabaseUnavailable, make_engine
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore, ThreadRunner
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.kernel.store import Commits
@@ -222,6 +222,40 @@ async def test_a_database_locked_for_good_ends_in_one_sentence(engine: Engine, a
     assert str(refused.value) == f"The database {engine.url} cannot be used: database is locked."
     assert runs == []
     assert clock.now() > NOW
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_writes_on_a_locked_file_wait_a_bounded_time_however_many_queue(
+    engine: Engine, another: sqlite3.Connection
+) -> None:
+    clock, tries = StoppedClock(), 0
+
+    class OneTryTakesTwoSeconds(InlineRunner):
+        """One writer thread: transactions queue before it, and each try of one waits for the lock."""
+
+        turn = asyncio.Lock()
+
+        async def run(self, function: Any) -> Any:
+            nonlocal tries
+            async with self.turn:
+                await asyncio.sleep(0)
+                try:
+                    return function()
+                except DRIVER_ERRORS:
+                    tries += 1
+                    clock.time += timedelta(seconds=2)
+                    raise
+
+    runner = OneTryTakesTwoSeconds()
+    store = SqlStore(engine, clock, runner, runner)
+    another.execute("BEGIN IMMEDIATE")
+    writes = [store.transact(kinds) for _ in range(30)]
+    ended = await asyncio.gather(*writes, return_exceptions=True)
+    assert {type(each) for each in ended} == {DatabaseUnavailable}
+    assert tries <= 6
+    assert clock.now() - NOW < timedelta(seconds=15)
+    another.execute("ROLLBACK")
+    assert await store.transact(kinds) == []
 
 
 @pytest.mark.usefixtures("impatient")

@@ -6,7 +6,7 @@ import pytest
 from tests.agents.outages import answer_503
 from tests.builders import NOW, SELLER
 
-from sellerwatch.agents.endpoints import Endpoint
+from sellerwatch.agents.marketplace_circuit import Endpoint
 
 from .conftest import Console
 

@@ -15,7 +15,7 @@ from tests.web.api_world import ONE, TWO, UNKNOWN_ID
 from tests.world import task_number
 
 from sellerwatch.adapters.sql.transaction import Transaction
-from sellerwatch.agents.endpoints import Endpoint
+from sellerwatch.agents.marketplace_circuit import Endpoint
 from sellerwatch.crawling.ports import NoteKind
 from sellerwatch.crawling.task import TaskNote, TaskStatus
 from sellerwatch.kernel.clock import stamp

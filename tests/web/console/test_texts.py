@@ -13,7 +13,7 @@ from tests.builders import NOW
 
 from sellerwatch.access.users import Role
 from sellerwatch.agents.agent import AgentStatus
-from sellerwatch.agents.endpoints import Endpoint
+from sellerwatch.agents.marketplace_circuit import Endpoint
 from sellerwatch.catalog.differences import ChangeKind
 from sellerwatch.catalog.product import PartType, ProductEvent, ProductState
 from sellerwatch.catalog.quarantine import CaseKind, CaseStatus

@@ -19,6 +19,8 @@ from sellerwatch.marketplaces.ports import Reply, TransportFailed, TransportProb
 #: Status line and headers together, and likewise what may follow the last chunk.
 LARGEST_HEAD = 65_536
 _LONGEST_CHUNK_LINE = 4_096
+#: Answers before the answer (100 Continue), and members of a gzip body. The rest of a body is copied for each member.
+_MOST_INTERIM, _MOST_MEMBERS = 10, 32
 #: Longer header lines rarely repeat.
 _SHORT_FIELD = 100
 
@@ -67,12 +69,14 @@ def read_answer(largest: int) -> Reader:
     breaks off, or is larger than `largest` bytes, before or after decoding.
     """
     buffer = bytearray()
-    while True:
+    for _ in range(_MOST_INTERIM):
         version, status, headers = yield from _read_head(buffer)
         if status >= 200:
             break
         if status == _SWITCHING:
             raise _not_http()
+    else:
+        raise _not_http()
     fields = _framing(headers)
     body, has_end = yield from _read_body(buffer, status, version, fields, largest)
     if buffer:
@@ -191,10 +195,12 @@ def _read_chunks(buffer: bytearray, largest: int) -> Generator[None, bytes, byte
 
 
 def _read_line(buffer: bytearray, longest: int) -> Generator[None, bytes, bytes]:
-    while (end := buffer.find(b"\r\n")) < 0 and len(buffer) <= longest:
+    searched = 0
+    while (end := buffer.find(b"\r\n", searched, longest + 2)) < 0:
+        searched = max(len(buffer) - 1, 0)
+        if searched > longest:
+            raise _not_http()
         buffer += yield from _next_bytes()
-    if not 0 <= end <= longest:
-        raise _not_http()
     line = _take(buffer, end)
     del buffer[:2]
     return line
@@ -238,7 +244,9 @@ def _unpacked(body: bytes, coding: str, largest: int) -> bytes:
     parts, size = [], 0
     try:
         # A gzip body may have several members.
-        while body:
+        for _ in range(_MOST_MEMBERS if bits == _GZIP_BITS else 1):
+            if not body:
+                break
             unpacking = zlib.decompressobj(bits)
             parts.append(unpacking.decompress(body, largest + 1 - size))
             size += len(parts[-1])
@@ -249,6 +257,8 @@ def _unpacked(body: bytes, coding: str, largest: int) -> bytes:
             body = unpacking.unused_data
     except zlib.error:
         raise _broken() from None
+    if body:
+        raise _broken()
     return b"".join(parts)
 
 

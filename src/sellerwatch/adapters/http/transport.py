@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import select
 import socket
 import ssl
 from collections import deque
@@ -101,7 +102,7 @@ class HttpTransport:
         self._busy += 1
         try:
             began = loop.time()
-            connection = self._kept(origin, began) or await self._connected(origin, loop)
+            connection = self._kept(origin, head, began) or await self._connected(origin, head, loop)
             answer = connection.ask(b"GET %b HTTP/1.1\r\nHost: %b\r\n%b" % (target, origin.host, head), began)
             try:
                 return await answer
@@ -147,26 +148,27 @@ class HttpTransport:
         target = found[2].encode()
         return origin, target if target.startswith(b"/") else b"/" + target
 
-    def _kept(self, origin: _Origin, now: float) -> _HttpConnection | None:
-        """The connection to there that was used last, unless even that one is old."""
+    def _kept(self, origin: _Origin, head: bytes, now: float) -> _HttpConnection | None:
+        """Return the connection of this identity to there that was used last, unless even that one is old. An answer
+        that comes late on a kept connection then never belongs to another identity."""
         for at in range(len(self._idle) - 1, -1, -1):
             connection = self._idle[at]
-            if connection.origin is origin:
+            if connection.origin is origin and connection.head == head:
                 del self._idle[at]
-                if connection.is_usable(now):
+                if connection.is_usable(now) and not connection.has_unread_bytes():
                     return connection
                 connection.give_up()
         return None
 
-    async def _connected(self, origin: _Origin, loop: asyncio.AbstractEventLoop) -> _HttpConnection:
+    async def _connected(self, origin: _Origin, head: bytes, loop: asyncio.AbstractEventLoop) -> _HttpConnection:
         self._refuse_when_closed()
         if len(self._open) >= self._limit and self._idle:
-            self._idle.pop(0).give_up()  # of another host: those to here are all at work
+            self._idle.pop(0).give_up()  # of another host or identity: those for this one are all at work
         tls = self._context() if origin.is_tls else None
         try:
             async with asyncio.timeout(self._connect_seconds):
                 _, connection = await loop.create_connection(
-                    lambda: _HttpConnection(origin, self, loop),
+                    lambda: _HttpConnection(origin, head, self, loop),
                     origin.name,
                     origin.port,
                     ssl=tls,
@@ -248,8 +250,9 @@ class _Origin:
 class _HttpConnection(asyncio.Protocol):
     """One connection: at most one request at a time, and its answer."""
 
-    def __init__(self, origin: _Origin, owner: HttpTransport, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, origin: _Origin, head: bytes, owner: HttpTransport, loop: asyncio.AbstractEventLoop) -> None:
         self.origin = origin
+        self.head = head
         self._owner = owner
         self._loop = loop
         self._reader: Reader | None = None
@@ -269,6 +272,12 @@ class _HttpConnection(asyncio.Protocol):
 
     def is_usable(self, now: float) -> bool:
         return now - self._heard < self._stay and not self._transport.is_closing()
+
+    def has_unread_bytes(self) -> bool:
+        """Return whether bytes have arrived that the loop has not read yet, the end of the connection included."""
+        unread = select.poll()
+        unread.register(self._transport.get_extra_info("socket").fileno(), select.POLLIN)
+        return bool(unread.poll(0))
 
     def is_overdue(self, now: float, silence: float, whole: float) -> bool:
         return self._answer is not None and (now - self._heard >= silence or now - self._began >= whole)
@@ -297,7 +306,7 @@ class _HttpConnection(asyncio.Protocol):
 
     def _read(self, data: bytes) -> None:
         if self._reader is None:
-            # Nobody asked. What comes next on this connection would answer the wrong request.
+            # No request waits. What comes next on this connection would answer the wrong one.
             self._transport.abort()
             return
         try:

@@ -25,7 +25,11 @@ class WebhookAlerts:
         body = {"text": alert.text, "kind": alert.kind, "subject": alert.subject, "at": alert.at.isoformat()}
         try:
             timeout = aiohttp.ClientTimeout(total=SECONDS)
-            async with aiohttp.ClientSession(timeout=timeout) as session, session.post(self._url, json=body) as answer:
+            # A redirect would carry the alert to an address that was not configured.
+            async with (
+                aiohttp.ClientSession(timeout=timeout) as session,
+                session.post(self._url, json=body, allow_redirects=False) as answer,
+            ):
                 if answer.status >= 300:
                     log.warning("the alert webhook refused", extra={"status": answer.status})
         except (aiohttp.ClientError, TimeoutError, OSError) as error:

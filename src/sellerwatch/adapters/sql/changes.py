@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -41,10 +41,6 @@ SELECT kind, COUNT(*) FROM changes
 WHERE seller_id = :seller_id AND created_at >= :since AND created_at < :until GROUP BY kind
 """
 
-ITEMS = """
-SELECT DISTINCT item_no FROM changes WHERE execution_id = :execution_id AND kind IN (:kinds) ORDER BY item_no
-"""
-
 
 class SqlChanges(Repository):
     def page(self, choice: ChangeFilter, cursor: Cursor | None, limit: int) -> Page[ListedChange]:
@@ -58,9 +54,6 @@ class SqlChanges(Repository):
     def count_by_kind(self, seller_id: SellerId, since: datetime, until: datetime) -> Mapping[ChangeKind, int]:
         rows = self._db.rows(BY_KIND, {"seller_id": seller_id, "since": since, "until": until})
         return {ChangeKind(kind): number for kind, number in rows}
-
-    def items_of(self, execution_id: ExecutionId, kinds: Sequence[ChangeKind]) -> Sequence[ItemNo]:
-        return [ItemNo(row[0]) for row in self._db.rows(ITEMS, {"execution_id": execution_id}, kinds=kinds)]
 
 
 def _way(choice: ChangeFilter) -> PageQuery:

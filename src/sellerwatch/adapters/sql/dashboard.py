@@ -14,7 +14,7 @@ from sellerwatch.adapters.sql.statements import AnyRow, Repository
 from sellerwatch.adapters.sql.tasks import SELECT, task_of
 from sellerwatch.crawling.execution import Execution, ExecutionStatus
 from sellerwatch.crawling.task import Task
-from sellerwatch.kernel.failure import Blame, FailureCode
+from sellerwatch.kernel.failure import Blame
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, SellerId
 from sellerwatch.reports.dashboard import Asked, Needs, RunProgress, SellerTimes
 from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
@@ -52,8 +52,17 @@ JOIN run_notes n ON n.execution_id = e.execution_id AND n.kind = 'paused' WHERE 
 
 # The newest failed tasks; the index by state and time gives them in order.
 FAILED_TASKS = """
-SELECT failure_blame, failure_code FROM crawler_tasks WHERE status = 'FAILED' AND created_at >= :since
+SELECT failure_blame FROM crawler_tasks WHERE status = 'FAILED' AND created_at >= :since
 ORDER BY created_at DESC LIMIT :limit
+"""
+
+# Of the newest failed tasks those whose worker vanished, where no later run of the seller has completed.
+LOST_TASKS = """
+SELECT COUNT(*) FROM (SELECT seller_id, failure_code, created_at FROM crawler_tasks
+    WHERE status = 'FAILED' AND created_at >= :since ORDER BY created_at DESC LIMIT :limit) t
+WHERE t.failure_code = 'WORKER_LOST' AND NOT EXISTS (
+    SELECT 1 FROM crawling_schedule_executions e
+    WHERE e.seller_id = t.seller_id AND e.status = 'COMPLETED' AND e.started_at > t.created_at)
 """
 
 PROGRESS = """
@@ -86,13 +95,12 @@ class SqlDashboard(Repository):
         return [_freshness(row) for row in rows]
 
     def needs(self, since: datetime) -> Needs:
-        failed = self._failed(since, MOST_COUNTED)
         return Needs(
             failed_events=self._db.value(FAILED_EVENTS),
             open_cases=self._db.value(OPEN_CASES),
             held_removals=self._db.value(HELD_REMOVALS),
             failed_schedules=self._db.value(FAILED_SCHEDULES),
-            lost_tasks=sum(code == FailureCode.WORKER_LOST for _, code in failed),
+            lost_tasks=self._db.value(LOST_TASKS, {"since": since, "limit": MOST_COUNTED}),
             paused_runs=self._db.value(PAUSED_RUNS),
         )
 
@@ -100,7 +108,9 @@ class SqlDashboard(Repository):
         return SqlExecutionQueries(self._db).newest(seller_id=None, status=ExecutionStatus.FAILED, limit=limit)
 
     def failures(self, since: datetime, limit: int) -> Mapping[Blame, int]:
-        return Counter(blame for blame, _ in self._failed(since, limit))
+        """A blame that only a newer version knows counts as our own."""
+        rows = self._db.rows(FAILED_TASKS, {"since": since, "limit": limit})
+        return Counter(_BLAMES.get(row[0], Blame.OURSELVES) for row in rows)
 
     def progress(self, execution_id: ExecutionId, limit: int) -> Sequence[RunProgress]:
         rows = self._db.rows(PROGRESS, {"execution_id": execution_id, "limit": limit})
@@ -118,11 +128,6 @@ class SqlDashboard(Repository):
     def tasks_of_item(self, execution_id: ExecutionId, item_no: ItemNo) -> Sequence[Task]:
         rows = self._db.rows(OF_ITEM, {"execution_id": execution_id, "item_no": item_no})
         return [task_of(row) for row in rows]
-
-    def _failed(self, since: datetime, limit: int) -> list[tuple[Blame, str | None]]:
-        """Return blame and code of failed tasks. A blame that only a newer version knows counts as our own."""
-        rows = self._db.rows(FAILED_TASKS, {"since": since, "limit": limit})
-        return [(_BLAMES.get(row[0], Blame.OURSELVES), row[1]) for row in rows]
 
 
 def _freshness(row: AnyRow) -> SellerTimes:

@@ -28,7 +28,8 @@ from sellerwatch.crawling.task import Purpose, TaskStatus, TaskType
 from sellerwatch.kernel.errors import Invalid
 from sellerwatch.kernel.store import StoreFailed
 
-BUSY_TIMEOUT_MS = 5000
+#: How long one try waits for another writer; a transaction tries again (`store.LOCKED_SECONDS`).
+BUSY_TIMEOUT_MS = 2000
 _TIMES_KNOWN = 4_096
 #: What is text to a database: of the kinds that a crawl writes for every request.
 _TEXTS: tuple[type[str], ...] = (TaskType, TaskStatus, Purpose, PartType, ProductEvent)
@@ -153,12 +154,18 @@ def cause_of(error: Exception) -> BaseException | None:
 
 def is_transient(error: Exception) -> bool:
     """Return whether the same transaction can be run again: another writer was in the way and nothing was done."""
-    cause, text = cause_of(error), str(cause_of(error))
+    cause = cause_of(error)
     if isinstance(cause, sqlite3.Error):
-        return isinstance(cause, sqlite3.OperationalError) and ("locked" in text or "busy" in text)
+        return is_locked(error)
     from sellerwatch.adapters.sql import mysql  # noqa: PLC0415 - as in make_engine
 
     return mysql.may_run_again(cause)
+
+
+def is_locked(error: Exception) -> bool:
+    """Return whether another writer held the SQLite file."""
+    cause = cause_of(error)
+    return isinstance(cause, sqlite3.OperationalError) and ("locked" in str(cause) or "busy" in str(cause))
 
 
 def is_lost(error: Exception) -> bool:

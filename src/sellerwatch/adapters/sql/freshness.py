@@ -20,8 +20,8 @@ from sellerwatch.sellers.seller import SellerStatus
 # Of each seller its last completed run and its open one: the index by seller and time is read from its end.
 TIMINGS = """
 SELECT s.seller_id, s.status, s.interval_amount, s.interval_unit, c.next_run_at, f.planned_run_seconds, f.late_since,
-    f.check_at, e.execution_id, e.started_at, e.failed_tasks, e.total_tasks_created, o.execution_id,
-    COALESCE(o.started_at, o.created_at)
+    f.check_at, e.execution_id, e.started_at, e.completed_at, e.failed_tasks, e.total_tasks_created,
+    o.execution_id, COALESCE(o.started_at, o.created_at)
 FROM sellers s
 LEFT JOIN crawling_schedules c ON c.seller_id = s.seller_id
 LEFT JOIN seller_freshness f ON f.seller_id = s.seller_id
@@ -146,7 +146,7 @@ def _timing(row: AnyRow) -> SellerTiming:
         planned=timedelta(seconds=row[5] or 0),
         late_since=row[6],
         check_at=row[7],
-        last_run=None if row[8] is None else CompletedRun(ExecutionId(row[8]), *row[9:12]),
-        open_run=None if row[12] is None else ExecutionId(row[12]),
-        open_since=time_of(row[13]),
+        last_run=None if row[8] is None else CompletedRun(ExecutionId(row[8]), *row[9:13]),
+        open_run=None if row[13] is None else ExecutionId(row[13]),
+        open_since=time_of(row[14]),
     )

@@ -11,8 +11,7 @@ import orjson
 from sellerwatch.adapters.sql.columns import Columns
 from sellerwatch.adapters.sql.statements import AnyRow, Repository
 from sellerwatch.agents.agent import Outcome
-from sellerwatch.agents.endpoints import Endpoint
-from sellerwatch.agents.marketplace_circuit import EndpointFailure, MarketplaceCircuit
+from sellerwatch.agents.marketplace_circuit import Endpoint, EndpointFailure, MarketplaceCircuit
 from sellerwatch.agents.ports import Pause
 from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.ids import SellerId, TaskId

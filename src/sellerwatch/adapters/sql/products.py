@@ -11,6 +11,7 @@ import zstandard
 from sellerwatch.adapters.sql.columns import Columns
 from sellerwatch.adapters.sql.paging import PageQuery, like, read_page
 from sellerwatch.adapters.sql.statements import AnyRow, Repository
+from sellerwatch.catalog.changes import FoundFilter, FoundKind
 from sellerwatch.catalog.ports import ListCounts, PartKey, ProductCounts, RawPart, StoredBody
 from sellerwatch.catalog.product import PartType, Product, ProductState
 from sellerwatch.kernel.fast_values import make_with
@@ -109,6 +110,19 @@ _STATES = {
     ProductState.DELETED: "deleted_at IS NOT NULL",
 }
 
+_CHANGED_IN = "SELECT item_no FROM changes WHERE execution_id = :execution_id"
+#: As `changes.FOUND` and `changes.UNCHANGED` count them.
+_FOUND = {
+    FoundKind.NEW: f"w.item_no IN ({_CHANGED_IN} AND kind = 'new')",
+    FoundKind.GONE: f"w.item_no IN ({_CHANGED_IN} AND kind = 'gone')",
+    FoundKind.CHANGED: f"w.item_no IN ({_CHANGED_IN}) AND w.item_no NOT IN ({_CHANGED_IN} AND kind IN ('new', 'gone'))",
+    FoundKind.UNCHANGED: f"""w.seller_id = (
+        SELECT seller_id FROM crawling_schedule_executions WHERE execution_id = :execution_id)
+    AND w.last_seen_execution = :execution_id AND w.item_no NOT IN ({_CHANGED_IN})
+    AND EXISTS (SELECT 1 FROM crawling_schedule_executions e WHERE e.execution_id = :execution_id
+        AND w.detail_read_at >= COALESCE(e.started_at, e.created_at)
+        AND w.option_read_at >= COALESCE(e.started_at, e.created_at))""",
+}
 _CALLED = "LOWER(w.name) LIKE :like ESCAPE '!'"
 #: Bodies are written once and rarely read: speed counts more than the last seventh of the size.
 _LEVEL = -1
@@ -185,16 +199,20 @@ class SqlProductQueries(Repository):
         limit: int,
         search: str | None = None,
         updated: tuple[datetime, datetime] | None = None,
+        found: FoundFilter | None = None,
     ) -> Page[Product]:
         within = ["w.seller_id = :seller_id"] if seller_id else []
+        if found is not None:
+            within.append(_FOUND[found.kind])
         only = {} if state is None else dict(_LOOKED_AT[state])
         if search:
             only["name"] = _CALLED
         given: dict[str, Any] = {"seller_id": seller_id, "like": like(search or "").lower()}
+        given["execution_id"] = None if found is None else found.execution_id
         if updated is not None:
             # In this order one index serves every filter: those of a seller would need one of their own.
             only |= dict.fromkeys(["seller_id"] if seller_id else [], "w.seller_id = :seller_id")
-            within = ["w.updated_at >= :since", "w.updated_at <= :until"]
+            within = [*within[bool(seller_id) :], "w.updated_at >= :since", "w.updated_at <= :until"]
             given |= {"since": updated[0], "until": updated[1]}
             query = PageQuery("products", given, within, only, "updated_at", by_time=True, newest_first=False)
             return read_page(self._db, query, PRODUCT.select_rows, _product, cursor=cursor, limit=limit)

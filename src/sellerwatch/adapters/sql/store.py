@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import random
+import sqlite3
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from sqlalchemy import Connection, Engine
 from sellerwatch.adapters.sql.engine import (
     DRIVER_ERRORS,
     database_path,
+    is_locked,
     is_lost,
     is_mysql,
     is_transient,
@@ -29,6 +31,8 @@ from sellerwatch.kernel.store import ATransactionCannotAwait, Commits
 T = TypeVar("T")
 
 ATTEMPTS = 8
+#: Seconds that a transaction waits for a database another writer holds: in the queue, and being tried again.
+LOCKED_SECONDS = 5.0
 PAUSE = Backoff(first=0.02, longest=1.0)
 
 
@@ -96,6 +100,7 @@ class SqlStore:
         self._pulse = pulse
         self._commits = commits
         self._luck = random.Random(0)  # noqa: S311 - spreads retries, guards nothing
+        self._is_locked = False
 
     @overload
     def transact(  # type: ignore[overload-overlap]  # meant: the narrower one is the refusal
@@ -141,9 +146,18 @@ class SqlStore:
 
     async def _persist(self, once: Callable[[], T], runner: Runner, commits: Commits | None = None) -> T:
         tries = lost = 0
+        give_up_at = self._clock.monotonic() + LOCKED_SECONDS
+
+        def once_if_in_time() -> T:
+            """Those that queued behind a locked database for too long do not wait once more, each on its own."""
+            if self._is_locked and tries == 0 and self._clock.monotonic() >= give_up_at:
+                raise unavailable(self._engine, sqlite3.OperationalError("database is locked"))
+            return once()
+
         while True:
             try:
-                result = await runner.run(once)
+                result = await runner.run(once_if_in_time)
+                self._is_locked = False
                 if commits is not None:
                     commits.count()
                 return result
@@ -151,7 +165,9 @@ class SqlStore:
                 tries += 1
                 # A new connection is worth one more try; a server that is away is not waited for here.
                 lost += is_lost(error)
-                if not is_transient(error) or tries >= ATTEMPTS or lost > 1:
+                self._is_locked = is_locked(error)
+                is_too_late = self._is_locked and self._clock.monotonic() >= give_up_at
+                if not is_transient(error) or tries >= ATTEMPTS or lost > 1 or is_too_late:
                     if is_unusable(error):
                         raise unavailable(self._engine, error) from error
                     raise

@@ -116,8 +116,6 @@ FAILURES = """SELECT failure_code, failure_blame, failure_facts, MAX(failure_at)
 WHERE execution_id = :execution_id AND status = 'FAILED' AND failure_code IS NOT NULL
 GROUP BY failure_code, failure_blame, failure_facts ORDER BY COUNT(*) DESC, failure_code, failure_facts LIMIT :limit"""
 
-COUNT_BY_STATUS = """SELECT status, COUNT(*) FROM crawler_tasks
-WHERE seller_id = :seller_id AND created_at >= :since AND created_at < :until GROUP BY status"""
 
 TALLY = """SELECT task_type, status, COUNT(*) FROM crawler_tasks WHERE execution_id = :execution_id
 GROUP BY task_type, status"""
@@ -218,10 +216,6 @@ class SqlTaskQueries(Repository):
         where = " AND ".join(f"{name} = :{name}" for name, value in given.items() if value is not None)
         rows = self._db.rows(f"{COUNT} {f'WHERE {where}' if where else ''} GROUP BY seller_id, task_type", given)
         return {(SellerId(row[0]), TaskType(row[1])): row[2] for row in rows}
-
-    def count_by_status(self, seller_id: SellerId, since: datetime, until: datetime) -> dict[TaskStatus, int]:
-        rows = self._db.rows(COUNT_BY_STATUS, {"seller_id": seller_id, "since": since, "until": until})
-        return {TaskStatus(row[0]): row[1] for row in rows}
 
 
 class SqlRunTasks(Repository):

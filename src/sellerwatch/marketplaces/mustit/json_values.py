@@ -11,37 +11,47 @@ from typing import Any
 
 import orjson
 
+from sellerwatch.kernel.answer_problem import AnswerProblem
+from sellerwatch.kernel.failure import Fact
+
 Json = dict[str, Any]
 
 LARGEST = 2**63 - 1
 SMALLEST = -(2**63)
 _SHOWN = 20
 _ABSENT: Any = object()
+#: The kinds of values, as `texts/unreadable.toml` names them.
 _KINDS: dict[type, str] = {
-    str: "a string",
-    bool: "true or false",
-    int: "a number",
-    float: "a number",
-    list: "an array",
-    dict: "an object",
+    str: "string",
+    bool: "boolean",
+    int: "number",
+    float: "number",
+    list: "array",
+    dict: "object",
     type(None): "null",
 }
 
 
 class InvalidValue(Exception):
-    """A value that the contract does not allow. Each level puts its own path before `where`."""
+    """A value that the contract does not allow: where, and a code of `texts/unreadable.toml` with its facts. Each level
+    puts its own path before `where`."""
 
-    def __init__(self, where: str, what: str) -> None:
-        super().__init__(where, what)
+    def __init__(self, where: str, code: str, **facts: Fact) -> None:
+        super().__init__(where, code, facts)
         self.where = where
-        self.what = what
+        self.code = code
+        self.facts = facts
 
     def under(self, place: str) -> InvalidValue:
         """Return the same problem, seen from one level further out: `itemNo` becomes `items[3].itemNo`."""
-        return type(self)(_joined(place, self.where), self.what)
+        return type(self)(_joined(place, self.where), self.code, **self.facts)
+
+    @property
+    def problem(self) -> AnswerProblem:
+        return AnswerProblem(self.code, self.where, tuple(self.facts.items()))
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.what}" if self.where else self.what
+        return self.problem.text()
 
 
 class UnrelatedAnswer(InvalidValue):
@@ -55,24 +65,22 @@ def decode(body: bytes) -> Any:
     except orjson.JSONDecodeError as error:
         begin = body[: 4 * _SHOWN].lstrip()
         if not begin:
-            problem = "it is empty"
-        elif begin[:1] in b"{[":
-            problem = f"{error.msg.partition(':')[0]}, at character {error.pos}"
-        else:
-            problem = f"it begins with {begin.decode('utf-8', 'replace')[:_SHOWN]!r}"
-        raise UnrelatedAnswer("", f"not JSON ({problem})") from None
+            raise UnrelatedAnswer("", "EMPTY") from None
+        if begin[:1] in b"{[":
+            raise UnrelatedAnswer("", "BROKEN_JSON", position=error.pos) from None
+        raise UnrelatedAnswer("", "NO_JSON", begin=repr(begin.decode("utf-8", "replace")[:_SHOWN])) from None
 
 
 def as_object(value: Any, where: str = "") -> Json:
     if type(value) is dict:
         return value
-    raise _mistyped(value, where, "an object")
+    raise _mistyped(value, where, "object")
 
 
 def as_array(value: Any, where: str = "") -> list[Any]:
     if type(value) is list:
         return value
-    raise _mistyped(value, where, "an array")
+    raise _mistyped(value, where, "array")
 
 
 def inner(data: Json, key: str, place: str = "") -> Json:
@@ -80,7 +88,7 @@ def inner(data: Json, key: str, place: str = "") -> Json:
     value = data.get(key, _ABSENT)
     if type(value) is dict:
         return value
-    raise _mistyped(value, _joined(place, key), "an object")
+    raise _mistyped(value, _joined(place, key), "object")
 
 
 def array(data: Json, key: str, place: str = "") -> list[Any]:
@@ -88,7 +96,7 @@ def array(data: Json, key: str, place: str = "") -> list[Any]:
     value = data.get(key, _ABSENT)
     if type(value) is list:
         return value
-    raise _mistyped(value, _joined(place, key), "an array")
+    raise _mistyped(value, _joined(place, key), "array")
 
 
 def whole(data: Json, key: str, place: str = "") -> int:
@@ -105,7 +113,7 @@ def positive(data: Json, key: str, place: str = "") -> int:
     if type(value) is int and 0 < value <= LARGEST:
         return value
     if type(value) is int and value <= 0:
-        raise InvalidValue(_joined(place, key), f"{value}, not a number from 1")
+        raise InvalidValue(_joined(place, key), "NOT_POSITIVE", value=value)
     raise _not_whole(value, _joined(place, key))
 
 
@@ -118,7 +126,7 @@ def truth(data: Json, key: str, place: str = "") -> bool:
     value = data.get(key, _ABSENT)
     if type(value) is bool:
         return value
-    raise _mistyped(value, _joined(place, key), "true or false")
+    raise _mistyped(value, _joined(place, key), "boolean")
 
 
 def required_text(data: Json, key: str, place: str = "") -> str:
@@ -128,7 +136,7 @@ def required_text(data: Json, key: str, place: str = "") -> str:
         return value
     if value is None:
         return ""
-    raise _mistyped(value, _joined(place, key), "a string")
+    raise _mistyped(value, _joined(place, key), "string")
 
 
 def text(data: Json, key: str, place: str = "") -> str:
@@ -138,7 +146,7 @@ def text(data: Json, key: str, place: str = "") -> str:
         return value
     if value is None:
         return ""
-    raise _mistyped(value, _joined(place, key), "a string")
+    raise _mistyped(value, _joined(place, key), "string")
 
 
 def optional_text(data: Json, key: str, place: str = "") -> str | None:
@@ -153,7 +161,7 @@ def texts(data: Json, key: str, place: str = "") -> tuple[str, ...]:
     values = array(data, key, place)
     for index, value in enumerate(values):
         if type(value) is not str:
-            raise _mistyped(value, f"{_joined(place, key)}[{index}]", "a string")
+            raise _mistyped(value, f"{_joined(place, key)}[{index}]", "string")
     return tuple(dict.fromkeys(values))
 
 
@@ -164,9 +172,11 @@ def _joined(place: str, key: str) -> str:
 def _not_whole(value: Any, where: str) -> InvalidValue:
     if type(value) is int or type(value) is float:
         # A whole number beyond 64 bits may be decoded as a float: the two cannot be told apart here.
-        return InvalidValue(where, f"{value}, not a whole number of 64 bits")
-    return _mistyped(value, where, "a number")
+        return InvalidValue(where, "NOT_WHOLE", value=str(value))
+    return _mistyped(value, where, "number")
 
 
 def _mistyped(value: Any, where: str, wanted: str) -> InvalidValue:
-    return InvalidValue(where, "missing" if value is _ABSENT else f"{_KINDS[type(value)]}, not {wanted}")
+    if value is _ABSENT:
+        return InvalidValue(where, "MISSING")
+    return InvalidValue(where, "MISTYPED", found=_KINDS[type(value)], wanted=wanted)

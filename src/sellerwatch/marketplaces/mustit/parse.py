@@ -86,12 +86,12 @@ def read_list(body: bytes, size: int, most: int = MAX_LIST_TOTAL) -> ListPage:
         page = as_object(decode(body))
         total = whole(page, "count")
         if total < 0:
-            raise InvalidValue("count", f"{total}, not a number from 0")
+            raise InvalidValue("count", "NEGATIVE", value=total)
         if total > most:
-            raise InvalidValue("count", f"{total}, more than {most} (MAX_LIST_TOTAL)")
+            raise InvalidValue("count", "ABOVE_MOST", value=total, most=most)
         items = array(page, "items")
         if len(items) > size:
-            raise InvalidValue("items", f"{len(items)} entries, though {size} were asked for")
+            raise InvalidValue("items", "TOO_MANY_ENTRIES", entries=len(items), asked=size)
         for index, value in enumerate(items):
             try:
                 facts = _entry(value)
@@ -118,7 +118,7 @@ def read_detail(body: bytes, item_no: ItemNo) -> DetailFacts:
         modules = _modules(as_object(decode(body)))
         info, more = modules.get(INFO), modules.get(DETAIL_INFO, _NOTHING)
         if info is None:
-            raise InvalidValue(INFO, "missing")
+            raise InvalidValue(INFO, "MISSING")
         _be_about(item_no, info, INFO)
         if "itemNo" in more:
             _be_about(item_no, more, DETAIL_INFO)
@@ -149,7 +149,7 @@ def read_options(body: bytes, item_no: ItemNo) -> OptionFacts:
             try:
                 option = _option(value, item_no)
                 if option.option_no in options:
-                    raise InvalidValue("optionNo", f"{option.option_no} comes twice")
+                    raise InvalidValue("optionNo", "VALUE_TWICE", value=option.option_no)
             except InvalidValue as wrong:
                 raise wrong.under(f"[{index}]") from None
             options[option.option_no] = option
@@ -159,7 +159,7 @@ def read_options(body: bytes, item_no: ItemNo) -> OptionFacts:
 
 
 def _unparsable(endpoint: str, wrong: InvalidValue) -> Unparsable:
-    return Unparsable(endpoint, str(wrong), isinstance(wrong, UnrelatedAnswer))
+    return Unparsable(endpoint, wrong.problem, isinstance(wrong, UnrelatedAnswer))
 
 
 def _entry(value: Any) -> ListFacts:
@@ -187,7 +187,7 @@ def _raw(entry: Json) -> bytes:
     try:
         return orjson.dumps(entry)
     except TypeError:  # orjson reads deeper nests than it writes
-        raise InvalidValue("", "nested too deeply") from None
+        raise InvalidValue("", "TOO_DEEP") from None
 
 
 def _modules(detail: Json) -> dict[str, Json]:
@@ -198,10 +198,10 @@ def _modules(detail: Json) -> dict[str, Json]:
         if type(kind) is not str:
             place = f"moduleList[{index}]"
             required_text(as_object(module, place), "type", place)
-            raise InvalidValue(f"{place}.type", "null, not a string")
+            raise InvalidValue(f"{place}.type", "MISTYPED", found="null", wanted="string")
         if kind in MODULES_READ:
             if kind in found:
-                raise InvalidValue(kind, "comes twice")
+                raise InvalidValue(kind, "TWICE")
             found[kind] = inner(module, "data", kind)
     return found
 
@@ -209,14 +209,14 @@ def _modules(detail: Json) -> dict[str, Json]:
 def _be_about(item_no: ItemNo, data: Json, place: str = "") -> None:
     number = positive(data, "itemNo", place)
     if number != item_no:
-        raise UnrelatedAnswer("itemNo", f"{number}, though {item_no} was asked for").under(place)
+        raise UnrelatedAnswer("itemNo", "OTHER_ITEM", value=number, asked=int(item_no)).under(place)
 
 
 def _seller_id(info: Json) -> SellerId:
     try:
         return _same_seller(required_text(info, "sellerId", INFO))
     except InvalidSellerId:
-        raise InvalidValue("sellerId", "blank, too long or not printable").under(INFO) from None
+        raise InvalidValue("sellerId", "INVALID_SELLER").under(INFO) from None
 
 
 def _brand(info: Json) -> Brand:
@@ -275,7 +275,7 @@ def _average_days(data: Json) -> int | None:
     if found is None:
         return None
     if len(found.group()) > _MOST_DIGITS:
-        raise InvalidValue(place, f"a number of {len(found.group())} digits, which is no count of days")
+        raise InvalidValue(place, "TOO_MANY_DIGITS", digits=len(found.group()))
     return int(found.group())
 
 

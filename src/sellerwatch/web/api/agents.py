@@ -9,8 +9,7 @@ from fastapi import APIRouter, Path, Query
 from pydantic import Field, StrictInt, StrictStr
 
 from sellerwatch.agents import commands, pool_status, queries
-from sellerwatch.agents.agent import LONGEST_REASON, AgentStatus
-from sellerwatch.agents.agent_name import AgentName
+from sellerwatch.agents.agent import LONGEST_REASON, AgentName, AgentStatus
 from sellerwatch.agents.commands import AddedAgentView, ChangedAgentsView
 from sellerwatch.agents.pool_status import PoolStatusView
 from sellerwatch.agents.queries import AgentDetailView, AgentListView

@@ -28,6 +28,7 @@ SellerFilter = Annotated[
     str | None,
     Query(alias="sellerId", min_length=1, max_length=SellerId.LONGEST, description="Only of this seller."),
 ]
+ExecutionFilter = Annotated[str | None, Query(alias="executionId", max_length=100, description="Only of this run.")]
 DryRun = Annotated[bool, Query(alias="dryRun", description="Only say in numbers what would happen.")]
 Since = Annotated[
     datetime | None, Query(alias="since", description="Made then or later; UTC unless it says otherwise.")

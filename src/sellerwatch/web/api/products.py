@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Query, Response
 from pydantic import Field, StrictStr
 
 from sellerwatch.catalog import queries
+from sellerwatch.catalog.changes import FoundFilter, FoundKind
 from sellerwatch.catalog.product import PartName, ProductState
 from sellerwatch.catalog.product_views import (
     ProductDetailView,
@@ -19,13 +20,21 @@ from sellerwatch.catalog.product_views import (
 )
 from sellerwatch.catalog.queries import MOST_BODIES, ProductFilter
 from sellerwatch.catalog.resync import ResyncChoice
-from sellerwatch.kernel.ids import ItemNo
+from sellerwatch.kernel.ids import ExecutionId, ItemNo
 from sellerwatch.kernel.views import CursorPageView
 from sellerwatch.operations.reparse import ReparseView
 from sellerwatch.operations.reparse import reparse_products as reparse
 from sellerwatch.operations.resyncs import StartedResyncView, start_resync
 from sellerwatch.web.api.authorization import AdminSession, ViewerSession
-from sellerwatch.web.api.cursors import CursorParameter, DryRun, ItemPath, SellerFilter, seller_of, utc
+from sellerwatch.web.api.cursors import (
+    CursorParameter,
+    DryRun,
+    ExecutionFilter,
+    ItemPath,
+    SellerFilter,
+    seller_of,
+    utc,
+)
 from sellerwatch.web.api.errors import refusals
 from sellerwatch.web.api.models import PageSize, RequestModel
 from sellerwatch.web.api.view_route import ViewRoute
@@ -45,6 +54,10 @@ async def list_products(
     seller_id: SellerFilter = None,
     state: Annotated[ProductState | None, Query()] = None,
     search: Annotated[str | None, Query(min_length=1, max_length=100, description="A part of the name.")] = None,
+    execution_id: ExecutionFilter = None,
+    found: Annotated[
+        FoundKind | None, Query(description="What this run found them to be; `changed` where it is left out.")
+    ] = None,
     updated_since: UpdatedSince = None,
     cursor: CursorParameter = None,
     size: PageSize = 20,
@@ -55,7 +68,8 @@ async def list_products(
     the productData of its last event. A product that changes while pages are read comes again. Changes of the last 30 s
     come later.
     """
-    chosen = ProductFilter(seller_of(seller_id), state, search, utc(updated_since))
+    run = None if execution_id is None else ExecutionId.parse(execution_id)
+    chosen = ProductFilter(seller_of(seller_id), state, search, FoundFilter.of(run, found), utc(updated_since))
     return await session.ask(queries.list_products, chosen, cursor, size)
 
 

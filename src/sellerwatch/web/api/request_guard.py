@@ -22,6 +22,8 @@ LARGEST_BODY = 1_000_000
 #: The largest body without a valid credential: a log-in needs a few hundred bytes.
 LARGEST_UNKNOWN_BODY = 65_536
 MOST_CLIENTS = 10_000
+#: Seconds after which a caller may come back, where a 503 does not say it.
+RETRY_AFTER = 5
 #: In the state of a request whose connection is beyond the limits of `web/connections.py`.
 OVER_LIMIT = "over_limit"
 
@@ -99,6 +101,8 @@ class RequestGuard:
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
+                if message["status"] == 503:
+                    headers.setdefault("retry-after", str(RETRY_AFTER))
             if not headed or message["type"] == "http.response.start":
                 await send(message)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from sellerwatch.crawling.views import A_SELLER_ID, StartedExecutionView
@@ -23,11 +23,11 @@ from sellerwatch.web.api.cursors import unreadable
 from sellerwatch.web.api.errors import refusals
 from sellerwatch.web.api.models import PageNumber, PageSize, RequestModel
 from sellerwatch.web.api.run_start import start_run
+from sellerwatch.web.api.seller_paths import SellerPath
 from sellerwatch.web.api.view_route import ViewRoute
 
 router = APIRouter(prefix="/sellers", tags=["sellers"], route_class=ViewRoute)
 
-SellerPath = Annotated[str, Path(alias="sellerId", min_length=1, max_length=SellerId.LONGEST, examples=[A_SELLER_ID])]
 Search = Annotated[str | None, Query(min_length=1, max_length=100, description="A part of the seller's id or name.")]
 
 
@@ -76,13 +76,13 @@ async def list_sellers(
     return await session.ask(operations.list_sellers, status, page, size, search, freshness)
 
 
-@router.get("/{sellerId}", responses=refusals(404))
+@router.get("/{sellerId:seller}", responses=refusals(404))
 async def show_seller(seller_id: SellerPath, session: ViewerSession) -> SellerDetailView:
     """One seller: its schedule, its products, its last runs, and what waits for a person."""
     return await session.ask(operations.show_seller, SellerId.parse(seller_id))
 
 
-@router.patch("/{sellerId}/interval", responses=refusals(404, 409))
+@router.patch("/{sellerId:path}/interval", responses=refusals(404, 409))
 async def change_interval(seller_id: SellerPath, body: ChangeIntervalBody, session: DryRunSession) -> ChangedSellerView:
     """Change how often a seller is crawled; an INACTIVE one is refused."""
     wanted, interval = SellerId.parse(seller_id), body.wanted()
@@ -91,19 +91,19 @@ async def change_interval(seller_id: SellerPath, body: ChangeIntervalBody, sessi
     return await session.run(commands.change_interval, wanted, interval)
 
 
-@router.post("/{sellerId}/activate", responses=refusals(404, 409))
+@router.post("/{sellerId:path}/activate", responses=refusals(404, 409))
 async def activate_seller(seller_id: SellerPath, session: DryRunSession) -> ChangedSellerView:
     """Crawl a seller again. Its next run is one interval from now."""
     return await session.run(commands.activate_seller, SellerId.parse(seller_id))
 
 
-@router.post("/{sellerId}/deactivate", responses=refusals(404, 409))
+@router.post("/{sellerId:path}/deactivate", responses=refusals(404, 409))
 async def deactivate_seller(seller_id: SellerPath, session: DryRunSession) -> DeactivatedSellerView:
     """Stop crawling a seller. Its open run is ended: waiting tasks are cancelled, those in flight finish."""
     return await session.run(operations.deactivate_seller, SellerId.parse(seller_id), session.rules)
 
 
-@router.post("/{sellerId}/crawl", status_code=202, responses=refusals(404, 409))
+@router.post("/{sellerId:path}/crawl", status_code=202, responses=refusals(404, 409))
 async def crawl_seller_now(seller_id: SellerPath, request: Request, session: AdminSession) -> StartedExecutionView:
     """Start a run now. Answers within 4 seconds: a run that cannot be started yet is answered with `taskCount` null,
     waits and is tried again."""

@@ -19,7 +19,15 @@ from sellerwatch.operations import dead_letters
 from sellerwatch.operations.dead_letters import DeadLettersView
 from sellerwatch.web.api.authorization import AdminSession, ViewerSession
 from sellerwatch.web.api.context import parts_of
-from sellerwatch.web.api.cursors import CursorParameter, DryRun, SellerFilter, one_way, seller_of, unreadable
+from sellerwatch.web.api.cursors import (
+    CursorParameter,
+    DryRun,
+    ExecutionFilter,
+    SellerFilter,
+    one_way,
+    seller_of,
+    unreadable,
+)
 from sellerwatch.web.api.errors import refusals
 from sellerwatch.web.api.models import PageSize, RequestModel
 from sellerwatch.web.api.view_route import ViewRoute
@@ -28,7 +36,6 @@ router = APIRouter(prefix="/tasks", tags=["tasks"], route_class=ViewRoute)
 
 TaskPath = Annotated[str, Path(alias="taskId", max_length=100, examples=[A_TASK_ID])]
 TypeFilter = Annotated[TaskType | None, Query(alias="taskType")]
-ExecutionFilter = Annotated[str | None, Query(alias="executionId", max_length=100, description="Only of this run.")]
 
 
 class RetryTasksBody(RequestModel):

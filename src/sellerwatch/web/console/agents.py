@@ -9,8 +9,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from sellerwatch.agents import commands, pool_status, queries
-from sellerwatch.agents.agent import AgentStatus
-from sellerwatch.agents.agent_name import AgentName
+from sellerwatch.agents.agent import AgentName, AgentStatus
 from sellerwatch.agents.agent_status import CircuitEventView
 from sellerwatch.agents.commands import ChangedAgentsView
 from sellerwatch.agents.pool_status import PoolStatusView

@@ -10,10 +10,11 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from sellerwatch.catalog import queries
+from sellerwatch.catalog.changes import FoundFilter, FoundKind
 from sellerwatch.catalog.product import NAMES, PARTS, PartName, ProductNotFound, ProductState
 from sellerwatch.catalog.product_views import ProductEventView, ProductView
 from sellerwatch.catalog.queries import ProductFilter
-from sellerwatch.kernel.ids import ItemNo
+from sellerwatch.kernel.ids import ExecutionId, ItemNo
 from sellerwatch.web.api.cursors import seller_of
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Viewer, one_of
@@ -66,7 +67,9 @@ async def products(visit: Viewer) -> Response:
         with suppress(ProductNotFound):
             found = await visit.operations.ask(queries.product_history, ItemNo(int(search)), 1)
             return go(visit, f"/products/{found.item_no}")
-    chosen = ProductFilter(seller_of(seller or None), one_of(ProductState, state), search[:100] or None)
+    run, kind = visit.asked("execution"), visit.asked("found")
+    found_by = FoundFilter.of(ExecutionId.parse(run), one_of(FoundKind, kind)) if run else None
+    chosen = ProductFilter(seller_of(seller or None), one_of(ProductState, state), search[:100] or None, found_by)
     page = await visit.operations.ask(queries.list_products, chosen, visit.cursor, visit.rows)
     return show_list(
         visit,
@@ -77,11 +80,20 @@ async def products(visit: Viewer) -> Response:
             Filter("search", "filter.product", search),
             Filter("seller", "col.seller_id", seller),
             Filter("state", "col.status", state, [(s, f"status.{s}") for s in ProductState]),
+            *_found_filters(run, kind),
         ],
         next_=visit.page_after(page),
         live="execution",
         buttons=[("/products/resync", "resync.button")],
     )
+
+
+def _found_filters(run: str, found: str) -> list[Filter]:
+    """Shown where a link from a run has set them."""
+    if not run:
+        return []
+    kinds = [(kind, f"found.{kind}") for kind in FoundKind]
+    return [Filter("execution", "col.run", run), Filter("found", "filter.found", found or FoundKind.CHANGED, kinds)]
 
 
 @router.get("/products/{item_no}")

@@ -50,14 +50,14 @@ async def schedules(visit: Viewer) -> Response:
     )
 
 
-@router.post("/schedules/{seller_id}/retry")
+@router.post("/schedules/{seller_id:path}/retry")
 async def retry(seller_id: str, visit: Admin) -> Response:
     wanted = SellerId.parse(seller_id)
     retried = await visit.operations.run(commands.retry_schedule, wanted)
     return go(visit, seller_page(wanted), "schedules.retried", n=retried.messages)
 
 
-@router.post("/schedules/{seller_id}/run-now")
+@router.post("/schedules/{seller_id:path}/run-now")
 async def run_now(seller_id: str, visit: Admin) -> Response:
     wanted = SellerId.parse(seller_id)
     await visit.operations.run(commands.run_now, wanted)

@@ -97,7 +97,75 @@ async def register_seller(visit: Admin) -> Response:
     return go(visit, seller_page(made.seller_id), "sellers.registered", name=made.name)
 
 
-@router.get("/sellers/{seller_id}")
+@router.post("/sellers/{seller_id:path}/crawl")
+async def crawl_now(seller_id: str, visit: Admin) -> Response:
+    """Start a run and go to watch it."""
+    started = await start_run(visit.parts, SellerId.parse(seller_id), visit.actor)
+    page = f"/executions/{started.execution_id}"
+    if started.task_count is None:
+        return go(visit, page, "sellers.queued")
+    return go(visit, page, "sellers.started", n=started.task_count)
+
+
+@router.post("/sellers/{seller_id:path}/activate")
+async def activate(seller_id: str, visit: Admin) -> Response:
+    wanted = SellerId.parse(seller_id)
+    await visit.operations.run(commands.activate_seller, wanted)
+    return go(visit, seller_page(wanted), "sellers.activated", seller=wanted)
+
+
+@router.get("/sellers/{seller_id:path}/deactivate")
+async def confirm_deactivate(seller_id: str, visit: Admin) -> Response:
+    wanted, session = SellerId.parse(seller_id), visit.operations
+    seller = await session.ask(operations.show_seller, wanted)
+    would = await session.with_dry_run(True).run(operations.deactivate_seller, wanted, session.rules)
+    run = would.ended_execution
+    left = 0 if run is None else run.cancelled_tasks + run.tasks_in_flight
+    sentences: list[Sentence] = [
+        ("deactivate.what", {"seller": seller.name}),
+        ("deactivate.no_run" if run is None else "deactivate.run", {"n": left}),
+        ("deactivate.products", {"n": seller.products.present}),
+    ]
+    return ask_first(visit, "deactivate.title", "deactivate.button", sentences, seller_page(wanted), seller=wanted)
+
+
+@router.post("/sellers/{seller_id:path}/deactivate")
+async def deactivate(seller_id: str, visit: Admin) -> Response:
+    wanted, session = SellerId.parse(seller_id), visit.operations
+    done = await session.run(operations.deactivate_seller, wanted, session.rules)
+    cancelled = 0 if done.ended_execution is None else done.ended_execution.cancelled_tasks
+    return go(visit, seller_page(wanted), "sellers.deactivated", seller=wanted, n=cancelled)
+
+
+@router.get("/sellers/{seller_id:path}/interval")
+async def interval_form(seller_id: str, visit: Admin) -> Response:
+    wanted = SellerId.parse(seller_id)
+    seller = await visit.operations.ask(operations.show_seller, wanted)
+    return ask_first(
+        visit,
+        "interval.title",
+        "interval.button",
+        [("interval.what", {})],
+        seller_page(wanted),
+        fields=[
+            Filter("amount", "interval.amount", str(seller.interval.amount), kind="number"),
+            Filter("unit", "interval.unit", seller.interval.unit, [(u, f"unit.{u}") for u in IntervalUnit]),
+        ],
+        danger=False,
+        seller=wanted,
+    )
+
+
+@router.post("/sellers/{seller_id:path}/interval")
+async def change_interval(seller_id: str, visit: Admin) -> Response:
+    wanted = SellerId.parse(seller_id)
+    interval = CrawlingInterval.parse(number_of(visit.form.get("amount", "")), visit.form.get("unit", ""))
+    await visit.operations.run(commands.change_interval, wanted, interval)
+    return go(visit, seller_page(wanted), "sellers.interval_changed", seller=wanted)
+
+
+# An id may contain slashes: the paths above come first.
+@router.get("/sellers/{seller_id:path}")
 async def seller_details(seller_id: str, visit: Viewer) -> Response:
     wanted, session = SellerId.parse(seller_id), visit.operations
     seller = await session.ask(operations.show_seller, wanted, MOST_RUNS)
@@ -139,70 +207,3 @@ def _history(runs: Sequence[ListedExecutionView]) -> Chart:
             ("chart.failed", "bad", [failed for _, _, failed in ended]),
         ],
     )
-
-
-@router.post("/sellers/{seller_id}/crawl")
-async def crawl_now(seller_id: str, visit: Admin) -> Response:
-    """Start a run and go to watch it."""
-    started = await start_run(visit.parts, SellerId.parse(seller_id), visit.actor)
-    page = f"/executions/{started.execution_id}"
-    if started.task_count is None:
-        return go(visit, page, "sellers.queued")
-    return go(visit, page, "sellers.started", n=started.task_count)
-
-
-@router.post("/sellers/{seller_id}/activate")
-async def activate(seller_id: str, visit: Admin) -> Response:
-    wanted = SellerId.parse(seller_id)
-    await visit.operations.run(commands.activate_seller, wanted)
-    return go(visit, seller_page(wanted), "sellers.activated", seller=wanted)
-
-
-@router.get("/sellers/{seller_id}/deactivate")
-async def confirm_deactivate(seller_id: str, visit: Admin) -> Response:
-    wanted, session = SellerId.parse(seller_id), visit.operations
-    seller = await session.ask(operations.show_seller, wanted)
-    would = await session.with_dry_run(True).run(operations.deactivate_seller, wanted, session.rules)
-    run = would.ended_execution
-    left = 0 if run is None else run.cancelled_tasks + run.tasks_in_flight
-    sentences: list[Sentence] = [
-        ("deactivate.what", {"seller": seller.name}),
-        ("deactivate.no_run" if run is None else "deactivate.run", {"n": left}),
-        ("deactivate.products", {"n": seller.products.present}),
-    ]
-    return ask_first(visit, "deactivate.title", "deactivate.button", sentences, seller_page(wanted), seller=wanted)
-
-
-@router.post("/sellers/{seller_id}/deactivate")
-async def deactivate(seller_id: str, visit: Admin) -> Response:
-    wanted, session = SellerId.parse(seller_id), visit.operations
-    done = await session.run(operations.deactivate_seller, wanted, session.rules)
-    cancelled = 0 if done.ended_execution is None else done.ended_execution.cancelled_tasks
-    return go(visit, seller_page(wanted), "sellers.deactivated", seller=wanted, n=cancelled)
-
-
-@router.get("/sellers/{seller_id}/interval")
-async def interval_form(seller_id: str, visit: Admin) -> Response:
-    wanted = SellerId.parse(seller_id)
-    seller = await visit.operations.ask(operations.show_seller, wanted)
-    return ask_first(
-        visit,
-        "interval.title",
-        "interval.button",
-        [("interval.what", {})],
-        seller_page(wanted),
-        fields=[
-            Filter("amount", "interval.amount", str(seller.interval.amount), kind="number"),
-            Filter("unit", "interval.unit", seller.interval.unit, [(u, f"unit.{u}") for u in IntervalUnit]),
-        ],
-        danger=False,
-        seller=wanted,
-    )
-
-
-@router.post("/sellers/{seller_id}/interval")
-async def change_interval(seller_id: str, visit: Admin) -> Response:
-    wanted = SellerId.parse(seller_id)
-    interval = CrawlingInterval.parse(number_of(visit.form.get("amount", "")), visit.form.get("unit", ""))
-    await visit.operations.run(commands.change_interval, wanted, interval)
-    return go(visit, seller_page(wanted), "sellers.interval_changed", seller=wanted)

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import re
-
 from fastapi import APIRouter
 from pydantic import SecretStr
 from starlette.responses import Response
 
 from sellerwatch.agents import commands, queries
 from sellerwatch.agents.queries import LimitView
-from sellerwatch.settings.model import SECRETS
+from sellerwatch.settings.model import SECRETS, shown_value
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Admin, Viewer, Visit
 from sellerwatch.web.console.rendering import PageRoute, ask_first, go, show
 from sellerwatch.web.console.tables import Filter, Table
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
-
-_CREDENTIALS = re.compile(r"//[^/@]*@")
 
 
 @router.get("/settings")
@@ -104,4 +100,4 @@ def _value(name: str, value: object) -> tables.Cell:
         return tables.said("settings.hidden" if value is not None else "settings.unset")
     if value is None or value == "":
         return tables.said("settings.unset")
-    return tables.code(_CREDENTIALS.sub("//hidden@", str(value)))
+    return tables.code(str(shown_value(name, value)))
