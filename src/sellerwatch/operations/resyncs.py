@@ -20,8 +20,7 @@ from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.views import About, View
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
 from sellerwatch.outbox.ports import MessageFilter
-from sellerwatch.oversight.audit import AuditEntry
-from sellerwatch.oversight.record_audit import record_audit
+from sellerwatch.oversight.audit import AuditEntry, record_audit
 from sellerwatch.sellers.queries import require_seller
 
 #: Snapshots of one transaction.
