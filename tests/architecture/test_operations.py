@@ -79,7 +79,6 @@ REASONS: dict[tuple[str, str], str] = {
     ("reports.day_metrics.crawling_metrics", "cli"): DAY,
     ("reports.day_metrics.crawling_metrics", "console"): DAY,
     ("reports.day_metrics.daily_metrics", "cli"): DAY,
-    ("reports.day_metrics.daily_metrics", "console"): DAY,
     ("reports.queries.read_metrics", "cli"): MONITORS,
     ("reports.queries.read_metrics", "console"): MONITORS,
     ("reports.queries.read_service_parts", "cli"): MONITORS,

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
-from tests.journeys.browser import PHONE, ConsoleInBrowser, grave_findings, latin_words, shot, staged
+from tests.cli.conftest import clean_environment
+from tests.journeys.browser import PASSWORD, PHONE, ConsoleInBrowser, grave_findings, latin_words, shot, staged
 
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.catalog.product import PartType
@@ -19,6 +23,10 @@ from sellerwatch.catalog.removal import Removal, RemovalReason
 from sellerwatch.kernel.ids import CaseId, RemovalId, SellerId
 from sellerwatch.simulator.product_server import ServerBehaviour, ServerMode
 
+FORGET_A_PART = """
+UPDATE products SET detail_read_at = NULL WHERE item_no = (
+    SELECT MIN(item_no) FROM products WHERE seller_id = :seller_id)
+"""
 #: Words that are the same in every language, and what sellers are called here.
 NAMES = {"seller", "Sellerwatch", "English", "CSV", "JSON", "HTTP", "ID", "UTC"}
 
@@ -234,6 +242,7 @@ PAGES = (
     "/quarantine",
     "/removals",
     "/schedules",
+    "/days",
     "/audit",
     "/settings",
     "/agents/1/suspend",
@@ -336,3 +345,33 @@ def test_on_a_phone_nothing_has_to_be_pushed_sideways(furnished: Furnished) -> N
     page.goto("/")
     shot(page, "phone")
     assert {path: width for path, width in wide.items() if width > 0} == {}
+
+
+def test_freshness_is_the_same_in_console_api_command_line_and_metrics(stage: ConsoleInBrowser) -> None:
+    seller = "seller_0005"
+    known(stage, seller)
+    page = stage.page()
+    stage.log_in(page)
+    crawl(page, seller)
+    # One of sixty products has a part that was never read.
+    stage.do(lambda tx: tx.db.run(FORGET_A_PART, {"seller_id": seller}))
+    logged_in = page.request.post("/api/v1/auth/login", data={"user": "minji", "password": PASSWORD}).json()
+    bearer = {"authorization": f"Bearer {logged_in['token']}"}
+    shown = page.request.get(f"/api/v1/sellers/{seller}", headers=bearer).json()["freshness"]
+    assert (shown["state"], shown["freshShare"], shown["undelivered"]) == ("late", 0.9833, 0)
+    listed = page.request.get(f"/api/v1/sellers?search={seller}", headers=bearer).json()["content"]
+    assert [each["freshness"] for each in listed] == [shown]
+    command = [sys.executable, "-m", "sellerwatch", "sellers", "show", seller, "--json"]
+    environment = clean_environment(DATABASE_URL=str(stage.store.engine.url))
+    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    assert json.loads(said)["freshness"] == shown
+    lines = page.request.get("/metrics", headers=bearer).text().splitlines()
+    assert f'sellerwatch_seller_fresh_share{{seller="{seller}"}} 0.9833' in lines
+    assert f'sellerwatch_seller_undelivered{{seller="{seller}"}} 0.0' in lines
+    page.goto(f"/sellers?search={seller}")
+    row = page.get_by_role("row", name=seller)
+    expect(row).to_contain_text("98.33 %")
+    expect(row).to_contain_text("late")
+    page.goto(f"/sellers/{seller}")
+    expect(page.locator("dl.facts").first).to_contain_text("98.33 %")
+    expect(page.locator("dl.facts").first).to_contain_text(shown["cause"]["message"])

@@ -32,6 +32,7 @@ COMMANDS = {
     "why": "why:why",
     "plan": "plan:plan",
     "simulator": "simulator:simulator",
+    "receiver": "receiver:receiver",
     "db": "db",
     "config": "config",
     "sellers": "sellers",

@@ -103,6 +103,11 @@ def simulator(
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(run())
     except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise PortInUse(host=host, port=port) from None
-        raise AddressUnusable(host=host, port=port, problem=error.strerror or str(error)) from None
+        raise listening_problem(error, host, port) from None
+
+
+def listening_problem(error: OSError, host: str, port: int) -> Failed:
+    """Return why a server cannot listen."""
+    if error.errno == errno.EADDRINUSE:
+        return PortInUse(host=host, port=port)
+    return AddressUnusable(host=host, port=port, problem=error.strerror or str(error))

@@ -214,6 +214,12 @@ class FreshnessView(View):
     fresh_as_of: Annotated[datetime | None, About("When the last complete run began.")]
     cause: Annotated[WaitingView | None, About("Why it is late or incomplete.")]
 
+    @property
+    def percent_in_time(self) -> str | None:
+        """The share in percent, as tables show it; None of sellers that were never or are not crawled."""
+        has_share = self.state not in (FreshnessState.NEVER, FreshnessState.OFF)
+        return f"{100 * self.fresh_share:.2f} %" if has_share else None
+
     @classmethod
     def of(cls, freshness: SellerFreshness, cause: Failure | None, language: str) -> FreshnessView:
         return cls(

@@ -41,6 +41,7 @@ class ReceivedPing:
     """A ping: about no product."""
 
     event_id: str
+    event_type: str = PING
 
 
 def read_event(body: bytes) -> ReceivedEvent | ReceivedPing:

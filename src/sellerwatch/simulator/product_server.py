@@ -5,22 +5,15 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from hashlib import blake2b
 from typing import Any
 
 import orjson
 
 from sellerwatch.simulator.comparing import differences
-from sellerwatch.simulator.events import (
-    ReceivedEvent,
-    ReceivedPing,
-    complaints,
-    is_signed,
-    read_event,
-    signing_key,
-)
+from sellerwatch.simulator.events import ReceivedEvent, ReceivedPing, signing_key
+from sellerwatch.simulator.receiving import Violation, receive
 from sellerwatch.simulator.rng import seeded_rng
-from sellerwatch.simulator.wire import ConnectionFault, SimulatedAnswer, SimulatedRequest, json_answer, refusal
+from sellerwatch.simulator.wire import ConnectionFault, SimulatedAnswer, SimulatedRequest, refusal
 from sellerwatch.simulator.world import World
 
 _HISTORY = 100_000
@@ -67,15 +60,6 @@ class AppliedEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Violation:
-    """A rule of event.md that a request broke."""
-
-    event_id: str
-    item_no: int | None
-    rule: str
-
-
-@dataclass(frozen=True, slots=True)
 class Mismatch:
     """A difference between the catalogue and the truth. A missing or a surplus item has the field `item`."""
 
@@ -86,11 +70,7 @@ class Mismatch:
 
 
 class ProductServer:
-    """Receives events at any path.
-
-    A duplicate (same Idempotency-Key and body) is acknowledged and not applied again. An event that breaks a rule is
-    recorded as a violation and applied all the same, so that one fault does not hide the next. Not applied are a
-    version that was passed already, a reused key, and a bad signature or body.
+    """Receives events at any path, as `receiving.py` says. It is the ledger of what it received.
 
     Products are compressed (200,000 of 14 KB take some 400 MB); the last 100,000 events are kept without productData.
     """
@@ -216,54 +196,32 @@ class ProductServer:
             self._strikes_left -= 1
         return behaviour.mode
 
-    def _receive(self, request: SimulatedRequest, now: float) -> SimulatedAnswer:
-        key = request.headers.get("idempotency-key", "")
-        if self._secrets and not is_signed(request.headers, request.body, self._secrets):
-            self._violate(key, None, "the signature is missing or wrong")
-            return refusal(401, "the signature is missing or wrong")
-        try:
-            event = read_event(request.body)
-        except ValueError as error:
-            self._violate(key, None, str(error))
-            return refusal(400, str(error))
-        if isinstance(event, ReceivedPing):
-            self.pings += 1
-            return json_answer(200, {"received": True, "duplicate": False})
-        digest = blake2b(request.body, digest_size=16).digest()
-        known = self._bodies.setdefault(key or event.event_id, digest)
-        if known is not digest:
-            return self._again(key, event, same_body=known == digest)
-        for header in ("idempotency-key", "webhook-id"):
-            sent_id = request.headers.get(header)
-            if sent_id != event.event_id and (sent_id is not None or header == "idempotency-key"):
-                self._violate(event.event_id, event.item_no, f"{header} is {sent_id}")
-        self._apply(event, now)
-        return json_answer(200, {"received": True, "duplicate": False})
+    def first_digest(self, key: str, digest: bytes) -> bytes | None:
+        known = self._bodies.setdefault(key, digest)
+        return None if known is digest else known
 
-    def _again(self, key: str, event: ReceivedEvent, same_body: bool) -> SimulatedAnswer:
-        if not same_body:
-            self._violate(key, event.item_no, "the same Idempotency-Key with another body")
-            return refusal(409, "the same Idempotency-Key with another body")
-        self.duplicates += 1
-        return json_answer(200, {"received": True, "duplicate": True})
-
-    def _apply(self, event: ReceivedEvent, now: float) -> None:
-        last = self._versions.get(event.item_no, 0)
-        for rule in complaints(event, last, self.product(event.item_no)):
-            self._violate(event.event_id, event.item_no, rule)
-        self._sequence += 1
-        self._types[event.event_type] += 1
-        fields = (event.event_id, event.event_type, event.item_no, event.seller_id, event.version, event.occurred_at)
-        self._events.append(AppliedEvent(self._sequence, *fields, changes=event.changes, received_at=now))
-        if event.version <= last:
-            return
+    def store(self, event: ReceivedEvent) -> None:
         self._versions[event.item_no] = event.version
         if event.removes:
             self._products.pop(event.item_no, None)
         else:
             self._products[event.item_no] = zlib.compress(orjson.dumps(event.product_data), 1)
 
-    def _violate(self, event_id: str, item_no: int | None, rule: str) -> None:
+    def _receive(self, request: SimulatedRequest, now: float) -> SimulatedAnswer:
+        reception = receive(self, request, self._secrets)
+        for violation in reception.violations:
+            self._violate(violation)
+        event = reception.event
+        self.duplicates += reception.is_duplicate
+        self.pings += isinstance(event, ReceivedPing)
+        if isinstance(event, ReceivedEvent) and reception.answer.status == 200 and not reception.is_duplicate:
+            self._sequence += 1
+            self._types[event.event_type] += 1
+            about = (event.event_id, event.event_type, event.item_no, event.seller_id, event.version)
+            self._events.append(AppliedEvent(self._sequence, *about, event.occurred_at, event.changes, now))
+        return reception.answer
+
+    def _violate(self, violation: Violation) -> None:
         self._violation_count += 1
         if len(self.violations) < _VIOLATIONS_KEPT:
-            self.violations.append(Violation(event_id, item_no, rule))
+            self.violations.append(violation)

@@ -36,6 +36,8 @@ LISTS = (
     "/removals",
     "/resyncs",
     "/schedules",
+    "/days",
+    "/changes",
     "/audit",
     "/settings",
 )

@@ -34,11 +34,12 @@ async def overview(visit: Viewer) -> Response:
 def _sellers(status: ServiceStatusView) -> Table:
     return Table(
         "freshness",
-        ("col.seller", "col.freshness", "col.read", "col.interval", "col.next", "col.products"),
+        ("col.seller", "col.freshness", "col.in_time", "col.read", "col.interval", "col.next", "col.products"),
         [
             (
                 tables.text(seller.name, seller_page(seller.seller_id)),
                 tables.pill(seller.freshness.state, "fresh"),
+                tables.raw(seller.freshness.percent_in_time),
                 tables.when(seller.freshness.oldest_part_at),
                 tables.said(f"every.{seller.interval.unit}", n=seller.interval.amount),
                 tables.when(seller.next_run_at),

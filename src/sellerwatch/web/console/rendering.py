@@ -9,7 +9,7 @@ import base64
 import logging
 import re
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode
@@ -101,6 +101,7 @@ NAVIGATION = (
     ("tasks", "/tasks"),
     ("products", "/products"),
     ("changes", "/changes"),
+    ("days", "/days"),
     ("outbox", "/outbox"),
     ("resyncs", "/resyncs"),
     ("agents", "/agents"),
@@ -126,7 +127,7 @@ def _templates() -> Environment:
     made.globals.update(
         static=address_of, navigation=NAVIGATION, languages=LANGUAGES, tone_of=tone_of, stamp=stamp, known=TEXTS
     )
-    made.filters.update(number=_number, short=_short, moment=_moment, plain_json=_json)
+    made.filters.update(number=_number, short=_short, moment=_moment, day=_day, plain_json=_json)
     return made
 
 
@@ -144,6 +145,10 @@ def _short(value: object) -> str:
 
 def _moment(seconds: float, zone: tzinfo) -> str:
     return f"{datetime.fromtimestamp(seconds, zone):%m-%d %H:%M:%S}"
+
+
+def _day(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d}"
 
 
 def _json(value: Any) -> str:
@@ -210,7 +215,8 @@ def ask_first(
 
 def _render(visit: Visit, template: str, context: dict[str, Any]) -> str:
     def shown(chart: Chart) -> str:
-        return orjson.dumps(chart.data([visit.t(label) for label, _, _ in chart.series])).decode()
+        unit = None if chart.unit is None else visit.t(chart.unit)
+        return orjson.dumps(chart.data([visit.t(label) for label, _, _ in chart.series], unit)).decode()
 
     addresses = dict(NAVIGATION)
 
@@ -246,6 +252,7 @@ def _words(visit: Visit) -> dict[str, Any]:
     return spans | {
         "now": visit.t("now"),
         "time": visit.t("col.time"),
+        "day": visit.t("col.day"),
         "live": visit.t("live.live"),
         "lost": visit.t("live.lost"),
     }

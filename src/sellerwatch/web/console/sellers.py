@@ -36,6 +36,7 @@ SELLERS: Columns[ListedSellerView] = {
     "name": lambda seller: tables.text(seller.name),
     "status": lambda seller: tables.pill(seller.status),
     "freshness": lambda seller: tables.pill(seller.freshness.state, "fresh"),
+    "in_time": lambda seller: tables.raw(seller.freshness.percent_in_time),
     "read": lambda seller: tables.when(seller.freshness.fresh_as_of),
     "interval": lambda seller: tables.said(f"every.{seller.interval.unit}", n=seller.interval.amount),
     "next": lambda seller: tables.when(seller.next_run_at),

@@ -155,7 +155,10 @@ class Filter:
 
 @dataclass(frozen=True)
 class Chart:
-    """Numbers over time; `x` in seconds since 1970. Beside the picture they stand as a table, for who cannot see it."""
+    """Numbers over time; `x` in seconds since 1970. Beside the picture they stand as a table, for who cannot see it.
+
+    `unit` is the key of the axis' name. `is_daily`: each x is the beginning of a day in UTC and stands for the day.
+    """
 
     name: str
     title: str
@@ -163,10 +166,23 @@ class Chart:
     series: Sequence[tuple[str, str, Sequence[float | None]]]
     kind: str = "line"
     facts: Mapping[str, object] = field(default_factory=dict)
+    unit: str | None = None
+    is_daily: bool = False
+    #: Where the axis ends, where that does not depend on the values.
+    most: float | None = None
 
-    def data(self, labels: Sequence[str]) -> dict[str, Any]:
+    @property
+    def has_data(self) -> bool:
+        """A day is shown alone; of other times one point is no chart."""
+        has_values = any(value is not None for _, _, values in self.series for value in values)
+        return has_values and len(self.x) >= (1 if self.is_daily else 2)
+
+    def data(self, labels: Sequence[str], unit: str | None) -> dict[str, Any]:
         return {
             "kind": self.kind,
+            "unit": unit,
+            "daily": self.is_daily,
+            "most": self.most,
             "x": list(self.x),
             "series": [
                 {"label": label, "tone": tone, "values": list(values)}

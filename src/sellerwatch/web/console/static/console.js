@@ -112,15 +112,24 @@
     for (const place of within.querySelectorAll("[data-chart]")) {
       if (place.childElementCount) continue;
       const data = JSON.parse(place.dataset.chart);
-      if (data.x.length < 2) continue;
+      // A day stands for itself, in UTC: the browser's zone must not move it.
+      const half = 43200, day = (seconds) => new Date(seconds * 1000).toLocaleDateString(document.documentElement.lang, { timeZone: "UTC", month: "numeric", day: "numeric" });
+      const daily = data.daily ? { incrs: [1, 2, 3, 7, 14, 30, 91, 182, 365].map((days) => days * 86400), space: 60, size: 30 } : {};
       const bars = data.kind === "bars" ? uPlot.paths.bars({ size: [0.7, 40] }) : undefined;
       const axis = { stroke: colour("muted"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "12px system-ui" };
       const plot = new uPlot({
         width: place.clientWidth, height: place.clientHeight - 30, padding: [8, 8, 0, 0],
         cursor: { y: false }, legend: { live: true },
-        scales: { y: { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.1 : 1] } },
-        axes: [{ ...axis, values: (_, times, __, ___, step) => times.map((time) => clock(time, step)) }, { ...axis, size: 46 }],
-        series: [{ label: words.time, value: (_, v) => v === null ? "" : new Date(v * 1000).toLocaleString(document.documentElement.lang) },
+        ...(data.daily ? { tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC") } : {}),
+        scales: {
+          ...(data.daily ? { x: { range: (_, low, high) => [low - half, high + half] } } : {}),
+          y: { range: (_, low, high) => [Math.min(0, low), data.most ?? (high > 0 ? high * 1.1 : 1)] },
+        },
+        axes: [
+          { ...axis, ...daily, values: (_, times, __, ___, step) => times.map((time) => data.daily ? day(time) : clock(time, step)) },
+          { ...axis, size: 46, ...(data.unit ? { label: data.unit, labelSize: 20, labelFont: "12px system-ui" } : {}) },
+        ],
+        series: [{ label: data.daily ? words.day : words.time, value: (_, v) => v === null ? "" : data.daily ? day(v) : new Date(v * 1000).toLocaleString(document.documentElement.lang) },
           ...data.series.map((line) => ({
             label: line.label, stroke: colour(line.tone), width: 2, points: { show: data.x.length < 40, size: 5 },
             fill: bars ? colour(line.tone) : undefined, paths: bars, spanGaps: true,
