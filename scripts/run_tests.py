@@ -72,7 +72,7 @@ def run(command: list[str], limit: float, *, quiet: bool = False) -> tuple[bool,
 def gates() -> bool:
     """All gates, two at a time; every one that fails is shown."""
     with ThreadPoolExecutor(2) as pool:
-        results = list(pool.map(lambda command: run(command, 180, quiet=True), GATES.values()))
+        results = list(pool.map(lambda command: run(command, LIMIT, quiet=True), GATES.values()))
     for name, (passed, said) in zip(GATES, results, strict=True):
         print(f"  {'ok    ' if passed else 'FAILED'} {name}", flush=True)
         if not passed:
@@ -96,7 +96,7 @@ def tests(name: str, jobs: int, limit: float) -> bool:
 
 def coverage() -> bool:
     """Of the features' code (pyproject.toml names it), by their own tests and the API's."""
-    passed, said = run(["coverage", "report", f"--fail-under={COVERAGE_FLOOR}"], 60, quiet=True)
+    passed, said = run(["coverage", "report", f"--fail-under={COVERAGE_FLOOR}"], LIMIT, quiet=True)
     print(said, flush=True)
     return passed
 

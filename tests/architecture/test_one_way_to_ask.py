@@ -138,7 +138,13 @@ def _makes_verdict(node: ast.AST) -> bool:
 
 
 def _compares_code(node: ast.AST) -> bool:
-    """A status of an answer in order with something, in hundreds, or compared with a code."""
+    """A status of an answer in order with something, in hundreds, or compared with a code; a table of codes."""
+    if isinstance(node, ast.Dict | ast.Set | ast.Tuple | ast.List):
+        entries = node.keys if isinstance(node, ast.Dict) else node.elts
+        codes = {entry.value for entry in entries if isinstance(entry, ast.Constant) and type(entry.value) is int}
+        return len(codes) > 1 and codes <= CODES
+    if isinstance(node, ast.ImportFrom | ast.Attribute):
+        return "HTTPStatus" in _named_by_http(node)
     if isinstance(node, ast.MatchValue):
         return _numbers(node) <= CODES and bool(_numbers(node))
     if isinstance(node, ast.BinOp):
@@ -148,6 +154,12 @@ def _compares_code(node: ast.AST) -> bool:
     said = ast.unparse(node)
     in_order = any(isinstance(op, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for op in node.ops)
     return "status" in said and (in_order or bool(_numbers(node) & CODES))
+
+
+def _named_by_http(node: ast.ImportFrom | ast.Attribute) -> set[str]:
+    if isinstance(node, ast.ImportFrom):
+        return {alias.name for alias in node.names}
+    return {node.attr, ast.unparse(node.value).rpartition(".")[2]}
 
 
 def _numbers(node: ast.AST) -> set[int]:
@@ -233,6 +245,10 @@ def test_what_the_tables_here_allow_is_still_done_there() -> None:
         (judging, "was_answered = charge.status < SERVER_FAULT"),
         (judging, "is_theirs = answer.status // 100 == 5"),
         (judging, "match answer.status:\n    case 429: ..."),
+        (judging, "outcome = {429: Outcome.TOO_MANY, 503: Outcome.SERVER_ERROR}[answer.status]"),
+        (judging, "REFUSALS = (401, 403)"),
+        (judging, "if answer.status == http.HTTPStatus.UNAUTHORIZED: ..."),
+        (judging, "from http import HTTPStatus"),
     ],
 )
 def test_a_planted_second_way_is_caught(rule_of: Callable[[str], Rule], plant: str) -> None:

@@ -112,7 +112,7 @@ async def _demo(plan: DemoPlan, as_json: bool) -> int:
             loaded = _loaded(server.url, server.url + EVENTS_PATH, database)
             settings = loaded.settings
             async with (
-                open_service(settings, schedules=False) as service,
+                open_service(settings, schedules=False, make=True) as service,
                 _api(plan, service, loaded) as api,
                 at_work(service) as running,
             ):

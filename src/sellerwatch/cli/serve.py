@@ -102,7 +102,7 @@ async def _serve(loaded: Loaded, roles: frozenset[ProcessRole]) -> None:
 
     log, settings = logging.getLogger("sellerwatch"), loaded.settings
     async with AsyncExitStack() as opened:
-        service = await opened.enter_async_context(open_service(settings, roles=roles))
+        service = await opened.enter_async_context(open_service(settings, roles=roles, make=roles == EVERYTHING))
         stop_on_signals(service.stop.set)
         where = {"role": service.role, "marketplace": settings.marketplace_url}
         if ProcessRole.API in roles:

@@ -14,8 +14,10 @@ from enum import StrEnum
 from functools import partial
 from typing import Any
 
+from sellerwatch.agents.agent_status import FullReason
 from sellerwatch.agents.maintenance import change_limits
 from sellerwatch.agents.ports import Pause
+from sellerwatch.agents.recount import log_repairs, note_limiter_repairs, recount_buckets
 from sellerwatch.crawling.absorb_results import Absorbed
 from sellerwatch.crawling.context import Crawl, Tuning
 from sellerwatch.crawling.messages import publish_due
@@ -47,6 +49,8 @@ WATCH_INTERVAL = 0.5
 #: After a failure (a lost database) before the next try.
 REPAIR_PAUSE = 1.0
 
+#: Who repairs what a start finds wrong, on the audit trail.
+STARTED_BY = "service"
 #: What is done for workers that vanished, as the name of a job.
 PUT_BACK = "put_back"
 
@@ -81,6 +85,7 @@ class Progress:
 class _Entered:
     tuning: Tuning
     highest_permit: int
+    repaired_budgets: int
     notices: tuple[Notice, ...]
 
 
@@ -240,20 +245,24 @@ class Service:
         crawl, tuning = self.crawl, self.tune(tx.overrides.all())
         tx.windows.set_limits(tuning.limits, at)
         tx.windows.enter_boot(at, tuning.limits)
+        repaired = len(recount_buckets(tx, STARTED_BY, at.now))
         tx.tokens.drop_unknown(crawl.sealer.key_ids)
         tx.circuits.set_rules(crawl.circuit.threshold, crawl.circuit.timeout)
         tx.workers.enter(WorkerInfo(crawl.worker_id, self.role, socket.gethostname(), os.getpid(), at.now, at.now))
         highest = tx.windows.highest()
         if crawl.mark is None or highest >= crawl.mark.read():
-            return _Entered(tuning, highest, ())
-        tx.windows.fill(at, tuning.limits)
-        return _Entered(tuning, highest, (Notice("pool.restored", "pool"),))
+            return _Entered(tuning, highest, repaired, ())
+        tx.windows.fill(at, tuning.limits, FullReason.RESTORED)
+        return _Entered(tuning, highest, repaired, (Notice("pool.restored", "pool"),))
 
     async def _begin(self) -> None:
         crawl = self.crawl
         entered = await crawl.store.transact(partial(self._enter, at=moment(crawl.clock)))
         crawl.tuning.take(entered.tuning)
-        await crawl.limiter.begin()
+        repaired, now = await crawl.limiter.begin(), crawl.clock.now()
+        if repaired:
+            await crawl.store.transact(lambda tx: note_limiter_repairs(tx, STARTED_BY, repaired, now))
+        log_repairs(entered.repaired_budgets, repaired)
         if entered.notices and crawl.mark is not None:
             # The windows are full from now on: the next start has nothing more to make good.
             crawl.mark.write(entered.highest_permit)

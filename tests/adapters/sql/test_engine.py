@@ -13,6 +13,7 @@ from sqlalchemy.exc import OperationalError
 
 from sellerwatch.adapters.sql import engine as engine_module
 from sellerwatch.adapters.sql.engine import (
+    DRIVER_ERRORS,
     DatabaseUnavailable,
     InvalidDatabaseUrl,
     answering,
@@ -67,7 +68,7 @@ def test_a_transaction_takes_the_write_lock_when_it_begins_and_a_reading_one_doe
     with engine.connect() as writing, writing.begin():
         with engine.connect().execution_options(**{READS_ONLY: True}) as reading, reading.begin():
             assert reading.exec_driver_sql("SELECT count(*) FROM activity").scalar() == 0
-        with engine.connect() as second, pytest.raises(OperationalError, match="locked"), second.begin():
+        with engine.connect() as second, pytest.raises(DRIVER_ERRORS, match="locked"), second.begin():
             pass
 
 

@@ -229,7 +229,10 @@ def _begin(connection: Connection) -> None:
 
             mysql.begin_snapshot(connection)
         return
-    connection.exec_driver_sql("BEGIN" if reads_only else "BEGIN IMMEDIATE")
+    # On the driver's own cursor: SQLAlchemy's way costs a third of a small transaction.
+    cursor = connection.connection.cursor()
+    cursor.execute("BEGIN" if reads_only else "BEGIN IMMEDIATE")
+    cursor.close()
 
 
 def _teach_sqlite() -> None:
