@@ -20,6 +20,8 @@ PAGES = sorted(
 
 _CODE = re.compile(r"`([^`\n]+)`")
 _FILE = re.compile(r"[\w./-]+\.(?:py|md|toml|html|sql|txt|yaml|lock)|\.importlinter|(?:[\w-]+/)+")
+#: A file that the reader makes.
+_SAVED = re.compile(r"Save .*as `([\w.]+)`")
 _LINK = re.compile(r"\]\(([^)#\s]+)")
 #: Files of an installation or of the requirement papers, and names that stand for any file.
 ELSEWHERE = {"event.md", "marketplace-contract.md", "commands.py", "queries.py", "ports.py", "secrets/"}
@@ -27,6 +29,7 @@ ELSEWHERE = {"event.md", "marketplace-contract.md", "commands.py", "queries.py",
 
 def named_files(text: str) -> list[str]:
     """Return the files and folders between backticks. A folder ends with a slash."""
+    text = _SAVED.sub("", text)
     return [name for code in _CODE.findall(text) for name in [code.strip()] if _FILE.fullmatch(name)]
 
 

@@ -17,6 +17,8 @@ from typer.core import TyperGroup
 from sellerwatch.adapters.permit_marker import PermitMarkerFile
 from sellerwatch.adapters.sealing import AesGcmSealer
 from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.agents.agent import Outcome
+from sellerwatch.agents.agent_status import FullReason
 from sellerwatch.agents.circuit import Circuit, CircuitEvent, events_of
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.pool import Grant
@@ -242,7 +244,7 @@ def test_a_restored_database_says_why_windows_are_full_and_until_when(office: Cl
     def fill(tx: Transaction) -> None:
         at = moment(SystemClock())
         tx.windows.enter_boot(at, Limits())
-        tx.windows.fill(at, Limits())
+        tx.windows.fill(at, Limits(), FullReason.RESTORED)
 
     office.do(fill)
     status = office.json("agents", "status")
@@ -251,6 +253,13 @@ def test_a_restored_database_says_why_windows_are_full_and_until_when(office: Cl
     assert status["budget"]["left"] == 0
     assert "Every window counts as full until" in office.said("agents", "status")
     PermitMarkerFile(office.file).write(0)
+    again = office.json("agents", "status")["windowsFull"]["why"]
+    assert "restored from an older copy" in again, "the reason stays true when a service has started since"
+
+
+def test_a_longer_window_says_why_windows_are_full(office: CliWorld) -> None:
+    office.do(lambda tx: tx.windows.enter_boot(moment(SystemClock()), Limits()))
+    office.do(lambda tx: tx.windows.set_limits(Limits(window=2 * HOUR), moment(SystemClock())))
     assert "window was made longer" in office.json("agents", "status")["windowsFull"]["why"]
 
 
@@ -485,3 +494,37 @@ def test_every_command_of_the_pool_answers_in_json_too(group: typer.Typer) -> No
     assert isinstance(commands, TyperGroup)
     for command in commands.commands.values():
         assert "--json" in [option for parameter in command.params for option in parameter.opts]
+
+
+def test_recount_repairs_a_budget_that_disagrees_with_the_requests(office: CliWorld) -> None:
+    give_token(office, 1, datetime.now(UTC))
+    office.do(lambda tx: lend(tx, 1, 2, moment(SystemClock())))
+    office.do(lambda tx: tx.db.run("UPDATE rate_limit_bucket SET current_tokens = 80 WHERE agent_id = 1"))
+    would = office.json("agents", "recount", "--dry-run")
+    assert [(each["number"], each["before"], each["after"]) for each in would["repaired"]] == [(1, 80, 78)]
+    assert office.see(lambda tx: tx.pool_report.agents())[0].slots_left == 80, "a dry run changes nothing"
+    assert "Agent #1: 80 slots left were recorded, 78 are right." in office.said("agents", "recount")
+    assert "agree with their requests" in office.said("agents", "recount")
+    assert [entry.action for entry in office.trail()] == ["agent.repair"]
+
+
+def test_recover_ends_a_429_and_closes_the_circuit_in_one_step(office: CliWorld, now: datetime) -> None:
+    """With its circuit left open, an agent that a person had brought back did nothing for another ten minutes."""
+
+    def prepare(tx: Transaction) -> None:
+        open_circuit(tx, 3, now)
+        tx.agents.save({3: tx.agents.get_rows([3])[3].use(Outcome.TOO_MANY, now, HOUR)})
+
+    office.do(prepare)
+    office.said("agents", "recover", "3")
+    shown = office.json("agents", "show", "3")
+    assert (shown["status"], shown["healthScore"], shown["circuit"]["state"]) == ("AVAILABLE", 70, "CLOSED")
+    assert shown["why"] is None
+
+
+def test_the_next_renewal_and_its_failures_are_shown(office: CliWorld, now: datetime) -> None:
+    give_token(office, 1, now)
+    office.do(lambda tx: tx.tokens.put_off(1, now + HOUR, now + 2 * HOUR, has_failed=True))
+    shown = office.json("agents", "show", "1")["token"]
+    assert (shown["failuresInARow"], shown["nextRefreshAt"][:13]) == (1, f"{now + 2 * HOUR:%Y-%m-%dT%H}")
+    assert "1 renewal failed in a row" in office.said("agents", "show", "1")

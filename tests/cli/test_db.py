@@ -85,7 +85,7 @@ def test_upgrading_makes_the_database_once_and_the_audit_trail_says_who_did_it(r
 def test_downgrading_goes_one_step_back_and_says_so(run: Run, database_file: Path) -> None:
     done = run("db", "downgrade", "--yes", "--json", DATABASE_URL=url(database_file))
     assert done.returncode == 0
-    assert json.loads(done.stdout) == {"before": HEAD, "after": REVISIONS[-2], "changed": True}
+    assert json.loads(done.stdout) == {"before": HEAD, "after": REVISIONS[-2], "changed": True, "lost": []}
     assert ask(database_file, "SELECT version_num FROM alembic_version") == [(REVISIONS[-2],)]
     assert ask(database_file, "SELECT action, subject_id FROM audit") == [("db.downgrade", REVISIONS[-2])]
     back = run("db", "upgrade", "--json", DATABASE_URL=url(database_file))
@@ -94,9 +94,47 @@ def test_downgrading_goes_one_step_back_and_says_so(run: Run, database_file: Pat
 
 def test_downgrading_all_the_way_leaves_none_of_our_tables(run: Run, database_file: Path) -> None:
     done = run("db", "downgrade", "--to", "base", "--yes", DATABASE_URL=url(database_file))
-    assert (done.returncode, done.stdout) == (0, f"The schema went from {HEAD} to nothing.\n")
+    assert done.returncode == 0
+    assert "Lost: 100 rows of user_agent_pool" in done.stdout
+    assert done.stdout.endswith(f"The schema went from {HEAD} to nothing.\n")
     tables = {name for (name,) in ask(database_file, "SELECT name FROM sqlite_master WHERE type = 'table'")}
     assert tables <= {"alembic_version", "sqlite_sequence"}
+
+
+def test_downgrading_names_what_is_lost_before_it_asks(run: Run, database_file: Path) -> None:
+    change(
+        database_file,
+        "INSERT INTO users (name, role, password_hash, must_change, version, created_at, updated_at)"
+        " VALUES ('minji', 'ADMIN', 'x', 0, 1, '2026-01-01 00:00:00.000000', '2026-01-01 00:00:00.000000')",
+    )
+    before = contents(database_file.parent)
+    done = run("db", "downgrade", "--to", "0006", DATABASE_URL=url(database_file))
+    assert done.returncode == 1
+    assert "Lost: 1 row of users" in done.stdout
+    assert contents(database_file.parent) == before
+    done = run("db", "downgrade", "--to", "0006", "--yes", "--json", DATABASE_URL=url(database_file))
+    assert json.loads(done.stdout)["lost"] == [{"table": "users", "column": None, "rows": 1}]
+
+
+@pytest.mark.parametrize(
+    "command", [("agents", "list"), ("agents", "status"), ("sellers", "list"), ("crawl", "s"), ("worker",), ("api",)]
+)
+def test_a_command_that_only_looks_or_works_names_the_command_that_makes_the_database(
+    run: Run, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    """A mistyped path made an empty database, and everything in it looked as if it were lost."""
+    done = run(*command)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "sellerwatch db upgrade" in done.stderr
+    assert not (tmp_path / "sellerwatch.db").exists()
+
+
+def test_a_rollback_lasts_until_a_person_upgrades_again(run: Run, database_file: Path) -> None:
+    run("db", "downgrade", "--yes", DATABASE_URL=url(database_file))
+    assert "sellerwatch db upgrade" in run("agents", "list", DATABASE_URL=url(database_file)).stderr
+    assert ask(database_file, "SELECT version_num FROM alembic_version") == [(REVISIONS[-2],)]
+    assert run("sellers", "add", "s", "--name", "S", DATABASE_URL=url(database_file)).returncode == 0
+    assert ask(database_file, "SELECT version_num FROM alembic_version") == [(HEAD,)]
 
 
 def test_downgrading_asks_first_and_no_answer_is_no(run: Run, database_file: Path) -> None:
@@ -174,6 +212,6 @@ def test_a_database_that_another_keeps_locked_is_one_sentence(
 async def test_opening_the_store_makes_and_upgrades_the_embedded_file(tmp_path: Path) -> None:
     settings = load({"SELLERWATCH_DATABASE_URL": url(tmp_path / "new.db")}).settings
     for inline in (False, True):
-        store = open_store(settings, inline=inline)
+        store = open_store(settings, inline=inline, make=True)
         assert await store.read(lambda tx: tx.db.value("SELECT count(*) FROM user_agent_pool")) == 100
         store.close()

@@ -77,8 +77,8 @@ def test_a_reader_that_goes_away_ends_it_without_a_word(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (1, "")
 
 
-def test_a_refusal_is_said_in_the_language_of_the_setting(run: Run) -> None:
-    done = run("sellers", "show", "없는판매자", LANGUAGE="ko")
+def test_a_refusal_is_said_in_the_language_of_the_setting(run: Run, database_file: Path) -> None:
+    done = run("sellers", "show", "없는판매자", LANGUAGE="ko", DATABASE_URL=f"sqlite:///{database_file}")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("오류: 판매자 없는판매자: 등록되어 있지 않습니다.")
 

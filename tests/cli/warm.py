@@ -23,7 +23,7 @@ for place in COMMANDS.values():
     importlib.import_module(f"sellerwatch.cli.{place.partition(':')[0]}")
 program()
 os.environ["SELLERWATCH_DATABASE_URL"] = "sqlite://"
-with command_session() as first:
+with command_session(make=True) as first:
     assert first.operations.deadline
 gc.freeze()
 

@@ -77,6 +77,24 @@ async def lent_in_time(process: Process) -> list[Permit]:
     return found
 
 
+async def test_counts_that_redis_has_wrong_are_repaired_when_it_is_recounted(kind: Kind, redis: Redis) -> None:
+    """A number that is too high kept an agent out for good, and one too low let it go over its limit."""
+    process = await kind.process()
+    permits = await process.lent(1)
+    row = permits[0].grant.candidate.row
+    assert await process.limiter.begin() == 0
+    if kind.name == "embedded":
+        return
+    server = RedisServer(redis.url)
+    await server.ask("HSET", "sellerwatch:{pool}:lent", str(row), "5")
+    other = row % AGENTS + 1
+    await server.ask("HSET", "sellerwatch:{pool}:lent", str(other), "-2")
+    assert await process.limiter.begin() == 2
+    assert await process.limiter.begin() == 0
+    assert await drained(process) == MOST - 1
+    await server.close()
+
+
 async def test_no_more_are_lent_than_fit_into_the_windows(kind: Kind) -> None:
     assert await drained(await kind.process()) == MOST
 

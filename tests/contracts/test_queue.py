@@ -15,6 +15,7 @@ from tests.servers import Aws
 from sellerwatch.adapters.sealing import AesGcmSealer
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.transaction import Transaction
+from sellerwatch.agents.agent_status import FullReason
 from sellerwatch.crawling.claim import Claim
 from sellerwatch.crawling.claim_ahead import claim_with_permits
 from sellerwatch.crawling.context import Crawl, Tuning
@@ -187,7 +188,7 @@ async def test_a_message_that_comes_twice_or_late_does_nothing_twice(line: Queue
 async def test_without_budget_a_task_is_not_taken_and_pays_nothing(line: QueueWorld) -> None:
     run = await line.practice.start()
     limits, at = line.crawl.limits, moment(line.practice.clock)
-    await line.practice.store.transact(lambda tx: tx.windows.fill(at, limits))
+    await line.practice.store.transact(lambda tx: tx.windows.fill(at, limits, FullReason.RESTORED))
     await line.publish()
     assert await line.claim() == []
     assert {(task.retry_count, task.attempt) for task in await line.practice.tasks(run)} == {(0, 0)}

@@ -26,7 +26,7 @@ from sellerwatch.agents.agent import (
     InvalidAgentName,
     InvalidUserAgent,
 )
-from sellerwatch.agents.agent_status import AgentDetails, UnavailableCause, next_free_at, tokens_by_age
+from sellerwatch.agents.agent_status import AgentDetails, FullReason, UnavailableCause, next_free_at, tokens_by_age
 from sellerwatch.agents.breaker import BreakerRules
 from sellerwatch.agents.circuit import Circuit, CircuitEvent, events_of
 from sellerwatch.agents.commands import AddedAgentView, ChangedAgentsView, NotOverridden, RekeyedView, RemovedLately
@@ -399,7 +399,7 @@ async def test_what_an_earlier_boot_left_counts_until_this_boot_is_a_window_old(
 
 
 async def test_a_window_that_counts_as_full_says_until_when(inline_store: SqlStore) -> None:
-    await inline_store.transact(lambda tx: tx.windows.fill(at(), LIMITS))
+    await inline_store.transact(lambda tx: tx.windows.fill(at(), LIMITS, FullReason.RESTORED))
 
     def look(tx: Transaction) -> None:
         full = standing(tx, 1, at(MINUTE))

@@ -79,3 +79,12 @@ def test_a_benchmark_that_is_not_there_is_refused_with_those_that_are() -> None:
     done = bench("nothing")
     assert done.returncode == 2
     assert "crawl" in done.stderr
+
+
+def test_freshness_is_measured_over_one_large_seller_and_many_small_ones() -> None:
+    done = bench("freshness", "--products", "200", "--rounds", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert {each["shape"] for each in found} == {"1 of 200", "2 of 100"}
+    assert len(found) == 10
+    assert min(each["best_ms"] for each in found) >= 0

@@ -14,11 +14,13 @@ from tests.builders import DAY, NOW, SECOND, a_token, agent_id
 
 from sellerwatch.agents.answers import AnswerKind, Identity
 from sellerwatch.agents.token import InvalidToken
+from sellerwatch.compose.marketplace import headers_of, urls_of
 from sellerwatch.crawling.task import RequestUrl, TaskType
 from sellerwatch.kernel.ids import ItemNo, SellerId
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
 from sellerwatch.marketplaces.mustit.urls import Urls
 from sellerwatch.marketplaces.ports import Marketplace, Reply, TransportFailed, TransportProblem
+from sellerwatch.settings.model import Settings
 
 BASE = "https://market.test"
 SECRET = "very-secret-token"
@@ -174,6 +176,36 @@ async def test_a_429_says_how_long_it_asked_us_to_wait(header: str | None, wait:
     wire = Wire(Reply(429, (("retry-after", header),) if header else (), b""))
     answer = await a_client(wire).fetch("/", an_identity(), NOW.replace(microsecond=0))
     assert (answer.kind, answer.wait) == (AnswerKind.TOO_MANY, wait)
+
+
+async def test_moved_endpoints_and_changed_headers_need_no_release() -> None:
+    settings = Settings.model_validate(
+        {
+            "marketplace_detail_path": "/v9/goods/{item_no}",
+            "marketplace_options_path": "/v9/goods/{item_no}/choices",
+            "marketplace_token_path": "/hello",
+            "marketplace_first_page": 1,
+            "marketplace_headers": "Accept: application/json | X-Client: shop",
+            "marketplace_page_headers": "Accept: text/html",
+            "marketplace_token_header": "X-Token: {token}",
+        }
+    )
+    wire = Wire()
+    market = a_client(wire, urls=urls_of(settings), headers=headers_of(settings))
+    assert market.detail_url(ItemNo(7)) == "/v9/goods/7"
+    assert market.option_url(ItemNo(7)) == "/v9/goods/7/choices"
+    assert "&pageNo=1&" in market.list_url(SELLER, 0, 7)
+    assert RequestUrl.of_settings(TaskType.PRODUCT_DETAIL, market.detail_url(ItemNo(7))) == "/v9/goods/7"
+    await market.fetch("/v9/goods/7", an_identity(), NOW)
+    await market.open_session("Mozilla/5.0", NOW)
+    (_, asked), (page, opened) = wire.asked
+    assert {name: asked[name] for name in ("Accept", "X-Client", "X-Token")} == {
+        "Accept": "application/json",
+        "X-Client": "shop",
+        "X-Token": SECRET,
+    }
+    assert "Authorization" not in asked
+    assert (page, opened) == (f"{BASE}/hello", {"User-Agent": "Mozilla/5.0", "Accept": "text/html"})
 
 
 async def test_a_503_with_a_retry_after_is_a_rate_limit_and_one_without_is_none() -> None:

@@ -14,6 +14,7 @@ import pytest
 from tests.builders import HOUR, MINUTE, SECOND
 from tests.pool.pool_world import ANSWERS, SECOND_US, VISIBILITY, Computer, PoolWorld, Process, small_pool
 
+from sellerwatch.agents.agent_status import FullReason
 from sellerwatch.agents.limits import Limits
 
 LIMITS = Limits(window_limit=5, window=HOUR, per_second=100, margin=timedelta(0))
@@ -243,7 +244,7 @@ def test_two_reasons_to_count_as_full_do_not_shorten_each_other(world: PoolWorld
     # A restored database is full for an hour; an operator makes the window a minute longer in the meantime.
     process = world.start()
     at = computer.moment()
-    world.transact(lambda tx: tx.windows.fill(at, LIMITS))
+    world.transact(lambda tx: tx.windows.fill(at, LIMITS, FullReason.RESTORED))
     world.set_limits(replace(LIMITS, window=HOUR + MINUTE))
     assert world.read(lambda tx: tx.windows.full_until_us()) == at.boot_us + 3600 * SECOND_US
     computer.passes(3599)
@@ -255,7 +256,7 @@ def test_two_reasons_to_count_as_full_do_not_shorten_each_other(world: PoolWorld
 def test_a_window_that_counted_as_full_long_ago_does_not_after_a_reboot(world: PoolWorld, computer: Computer) -> None:
     process = world.start()
     at = computer.moment()
-    world.transact(lambda tx: tx.windows.fill(at, LIMITS))
+    world.transact(lambda tx: tx.windows.fill(at, LIMITS, FullReason.RESTORED))
     for _ in range(3):
         computer.passes(3601)
         assert drain(world, process) == 5 * (computer.true_us > 3600 * SECOND_US)
@@ -271,7 +272,7 @@ def test_a_window_that_counts_as_full_does_so_for_a_whole_window_after_a_reboot(
 ) -> None:
     world.start()
     at = computer.moment()
-    world.transact(lambda tx: tx.windows.fill(at, LIMITS))
+    world.transact(lambda tx: tx.windows.fill(at, LIMITS, FullReason.RESTORED))
     computer.reboot()
     computer.passes(10)
     process = world.start()

@@ -528,3 +528,25 @@ def test_the_english_of_common_problems_is_pydantics_own() -> None:
             assert problem.key == error["type"], error
             assert problem.text("en") == error["msg"]
             assert re.search(r"[가-힣]", problem.text("ko"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("MARKETPLACE_DETAIL_PATH", "/item/detail"),
+        ("MARKETPLACE_DETAIL_PATH", "//elsewhere/{item_no}"),
+        ("MARKETPLACE_OPTIONS_PATH", "/{item_no}/{item_no}"),
+        ("MARKETPLACE_LIST_PATH", "list"),
+        ("MARKETPLACE_LIST_PATH", "/list?sellerId=1"),
+        ("MARKETPLACE_TOKEN_PATH", "https://elsewhere.example/"),
+        ("MARKETPLACE_HEADERS", "Accept"),
+        ("MARKETPLACE_HEADERS", "User-Agent: mine"),
+        ("MARKETPLACE_PAGE_HEADERS", "Cookie: a=b"),
+        ("MARKETPLACE_TOKEN_HEADER", "Authorization: Bearer"),
+        ("MARKETPLACE_TOKEN_HEADER", "A: {token} | B: {token}"),
+    ],
+)
+def test_a_path_or_header_that_could_send_a_token_astray_is_refused(name: str, value: str) -> None:
+    with pytest.raises(InvalidSettings) as refused:
+        load({f"SELLERWATCH_{name}": value})
+    assert name in str(refused.value)

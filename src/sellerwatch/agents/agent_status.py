@@ -35,18 +35,32 @@ class UnavailableCause(StrEnum):
     WINDOW_USED_UP = "WINDOW_USED_UP"
 
 
+class FullReason(StrEnum):
+    """Why a window counts as full although not so many requests are known."""
+
+    #: The database was restored from an older copy.
+    RESTORED = "RESTORED"
+    #: The window was made longer.
+    LONGER = "LONGER"
+    #: The clock of the database server was set forward.
+    CLOCK = "CLOCK"
+    #: The schema was taken back to one without permits.
+    DOWNGRADED = "DOWNGRADED"
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """An agent's window as the next claim will find it: requests that have left it are not counted.
 
     `free_at` is when the oldest answered request leaves it; None where there is none. Until `full_until` it counts as
-    full.
+    full, for `full_reason`.
     """
 
     used: int
     limit: int
     free_at: datetime | None
     full_until: datetime | None
+    full_reason: FullReason | None = None
 
     @property
     def left(self) -> int:
@@ -64,6 +78,8 @@ class AgentDetails:
     window: Window
     token_issued_at: datetime | None
     token_expires_at: datetime | None
+    next_refresh_at: datetime | None
+    refresh_failures: int
     too_many: int
 
     def can_request(self, now: datetime) -> bool:

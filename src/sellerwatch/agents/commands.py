@@ -148,12 +148,14 @@ def suspend_agents(
 
 
 def recover_agents(tx: PoolTx, context: OperationContext, names: Sequence[str]) -> ChangedAgentsView:
-    """End suspensions early. Each agent gets a new token, as after any suspension."""
+    """End suspensions early and close the agents' circuits, so that they are used at once. Each agent gets a new token,
+    as after any suspension."""
 
-    def drop_token(stored: StoredAgent) -> None:
+    def make_ready(stored: StoredAgent) -> None:
         tx.tokens.drop([stored.row])
+        _close_circuit(tx, stored, context.now)
 
-    return _move(tx, context, names, "agent.recover", lambda agent: agent.recover(context.now), drop_token)
+    return _move(tx, context, names, "agent.recover", lambda agent: agent.recover(context.now), make_ready)
 
 
 def block_agents(
@@ -168,12 +170,17 @@ def unblock_agents(tx: PoolTx, context: OperationContext, names: Sequence[str]) 
     """Make blocked agents available again and close their circuits, so that they are used at once."""
 
     def close_circuit(stored: StoredAgent) -> None:
-        if stored.circuit.state is not CircuitState.CLOSED:
-            closed = stored.circuit.close(context.now)
-            events = events_of(stored.circuit, closed, context.now)
-            tx.circuits.save({stored.row: closed}, [(stored.row, event) for event in events])
+        _close_circuit(tx, stored, context.now)
 
     return _move(tx, context, names, "agent.unblock", lambda agent: agent.unblock(context.now), close_circuit)
+
+
+def _close_circuit(tx: PoolTx, stored: StoredAgent, now: datetime) -> None:
+    if stored.circuit.state is not CircuitState.CLOSED:
+        closed = stored.circuit.close(now)
+        tx.circuits.save(
+            {stored.row: closed}, [(stored.row, event) for event in events_of(stored.circuit, closed, now)]
+        )
 
 
 def rotate_tokens(tx: PoolTx, context: OperationContext, names: Sequence[str]) -> ChangedAgentsView:
@@ -226,6 +233,9 @@ def set_limit(tx: PoolTx, context: OperationContext, limits: LimitSettings, give
     name, overrides = limits.find(given), tx.overrides.all()
     before, after = _held(overrides, name, limits), limits.check(name, value, overrides)
     tx.overrides.set(name, value, context.actor, context.now)
+    if name == "window_limit":
+        # It goes before every process's own settings, so the budgets are right at once.
+        tx.windows.set_window_limit(int(after))
     return _changed_limit(tx, context, "limit.set", name, limits, (before, after))
 
 

@@ -53,6 +53,14 @@ class PoolTools(Protocol):
     def is_paused(self) -> bool:
         """Whether a person has paused all requests to the marketplace."""
 
+
+class PoolTimes(Protocol):
+    """How long agents rest, and how old tokens get."""
+
+    @property
+    def refresh_every(self) -> timedelta:
+        """How old a token gets before it is renewed."""
+
     def rest(self, asked: timedelta | None = None) -> timedelta:
         """Length of a suspension: AGENT_SUSPENSION_SECONDS, or Retry-After if longer, plus up to 10 % jitter."""
 
@@ -71,8 +79,8 @@ class PoolEffects(Protocol):
         done in the same transaction."""
 
 
-class PoolContext(PoolTools, PoolEffects, Protocol):
-    """Both, as one argument."""
+class PoolContext(PoolTools, PoolTimes, PoolEffects, Protocol):
+    """All of them, as one argument."""
 
 
 async def record_answer(context: PoolContext, work: Callable[[AgentsTx], Observed], now: datetime) -> None:

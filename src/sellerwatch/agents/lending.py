@@ -71,8 +71,8 @@ class EmbeddedLimiter:
 
     looks_ahead = False
 
-    async def begin(self) -> None:
-        return None
+    async def begin(self) -> int:
+        return 0
 
     async def reserve(
         self, candidates: Sequence[Candidate], wanted: int, limits: Limits, host: Host, now: datetime

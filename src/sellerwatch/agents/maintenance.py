@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from sellerwatch.agents.agent import Agent
+from sellerwatch.agents.agent_status import FullReason
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.ports import AgentsTx
 from sellerwatch.kernel.clock import Moment
@@ -43,4 +44,4 @@ def change_limits(tx: AgentsTx, was: Limits, wanted: Limits, at: Moment) -> None
     left it, it counts as full."""
     tx.windows.set_limits(wanted, at)
     if wanted.window > was.window:
-        tx.windows.fill(at, replace(wanted, window=wanted.window - was.window))
+        tx.windows.fill(at, replace(wanted, window=wanted.window - was.window), FullReason.LONGER)

@@ -155,8 +155,8 @@ def _too_many(agents: Sequence[AgentDetails]) -> list[TooManyView]:
 
 
 def _windows_full(agents: Sequence[AgentDetails], is_restored: bool, language: str) -> WindowsFullView | None:
-    until = max((each.window.full_until for each in agents if each.window.full_until), default=None)
-    if until is None and not is_restored:
-        return None
-    reason = "longer" if not is_restored else "unstarted" if until is None else "restored"
+    full = [(w.full_until, w.full_reason) for w in (each.window for each in agents) if w.full_until is not None]
+    if not full:
+        return WindowsFullView(say("agents", "full.unstarted", language), None) if is_restored else None
+    until, reason = max(full)
     return WindowsFullView(say("agents", f"full.{reason}", language), until)

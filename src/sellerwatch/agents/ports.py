@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from sellerwatch.agents.agent import Agent
-from sellerwatch.agents.agent_status import AgentDetails, CircuitEventView
+from sellerwatch.agents.agent_status import AgentDetails, CircuitEventView, FullReason
 from sellerwatch.agents.breaker import Breaker
 from sellerwatch.agents.circuit import Circuit, CircuitEvent
 from sellerwatch.agents.limits import Host, Limits
@@ -37,6 +37,15 @@ class CountedPermit:
     number: int
     answered_us: int | None
     answered_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecountedBucket:
+    """The free slots of an agent as its bucket had them, and as its permits say."""
+
+    agent_row: int
+    before: int
+    after: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +91,8 @@ class StoredAgent:
     window_limit: int
     token_issued_at: datetime | None
     token_expires_at: datetime | None
+    next_refresh_at: datetime | None
+    refresh_failures: int
 
 
 @dataclass(frozen=True)
@@ -159,8 +170,9 @@ class Tokens(Protocol):
     def due(self, now: datetime, limit: int) -> Sequence[tuple[int, UserAgentId, str]]:
         """Return rows, ids and user agents of agents whose token is to be renewed before it expires."""
 
-    def put_off(self, row: int, until: datetime) -> None:
-        """Count a failed renewal and try again at that time."""
+    def put_off(self, row: int, due: datetime, until: datetime, *, has_failed: bool) -> None:
+        """Try a renewal that was due at `due` again at `until`, and count it if it failed. One that was made meanwhile
+        stays as it is."""
 
     def sealed(self) -> Sequence[tuple[int, UserAgentId, Token]]:
         """Return every active token, to be sealed with another key."""
@@ -226,6 +238,9 @@ class RequestWindows(Protocol):
     def set_limits(self, limits: Limits, at: Moment) -> None:
         """Adjust every budget to new limits. Requests in the window stay counted."""
 
+    def set_window_limit(self, limit: int) -> None:
+        """Adjust every budget to another number of requests in the same window."""
+
     def enter_boot(self, at: Moment, limits: Limits) -> int:
         """Count permits of earlier boots as answered when this boot began, which they are at least as old as; no wall
         clock is read. Return how many there were."""
@@ -242,10 +257,11 @@ class RequestWindows(Protocol):
     def highest(self) -> int:
         """Return the highest number of a permit that was ever given, deleted ones included."""
 
-    def fill(self, at: Moment, limits: Limits) -> None:
+    def fill(self, at: Moment, limits: Limits, reason: FullReason) -> None:
         """Make every window count as full for one window, because the earlier requests are not known."""
 
-    def full_until_us(self) -> int | None: ...
+    def recount(self) -> Sequence[RecountedBucket]:
+        """Set the free slots of every bucket by its permits; return the buckets that had another number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,8 +365,9 @@ class Limiter(Protocol):
     def looks_ahead(self) -> bool:
         """Whether `reserve` decides and needs the candidates; else `lend` decides alone."""
 
-    async def begin(self) -> None:
-        """Take over, when a process starts, what the database counts."""
+    async def begin(self) -> int:
+        """Take over what the database counts; return how many of the limiter's own counts were wrong and are right
+        now. Called when a process starts, and when a person asks for it."""
 
     async def reserve(
         self, candidates: Sequence[Candidate], wanted: int, limits: Limits, host: Host, now: datetime

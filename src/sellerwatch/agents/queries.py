@@ -45,6 +45,8 @@ class TokenDatesView(View):
     issued_at: datetime
     expires_at: datetime | None
     age_seconds: int
+    next_refresh_at: Annotated[datetime | None, About("When it is renewed next.")]
+    failures_in_a_row: Annotated[int, About("Renewals that failed one after the other.", 0)]
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,9 @@ class AgentView(View):
         agent, circuit, window, issued_at = details.agent, details.circuit, details.window, details.token_issued_at
         token = None
         if issued_at is not None:
-            token = TokenDatesView(issued_at, details.token_expires_at, int((now - issued_at).total_seconds()))
+            age = int((now - issued_at).total_seconds())
+            dates = details.token_expires_at, age, details.next_refresh_at, details.refresh_failures
+            token = TokenDatesView(issued_at, *dates)
         return cls(
             **shared_fields(cls, agent),
             agent_id=agent.user_agent_id,

@@ -32,9 +32,9 @@ AT_ONCE = 10
 PAUSE = timedelta(seconds=5)
 #: A process that dies while it opens a session keeps the others from that agent for this long.
 LEASE = timedelta(seconds=30)
-#: A token is renewed after an hour, or when four fifths of a shorter life are over.
+#: A renewal that did not come about is tried again then.
 PUT_OFF = timedelta(minutes=1)
-RENEW_AFTER = timedelta(hours=1)
+#: A token is renewed after `refresh_every`, or when this much of a shorter life is over.
 LIFE_USED = 0.8
 #: How often a visit that found no free slot at the host looks again.
 LOOK_AGAIN = 0.1
@@ -187,7 +187,7 @@ def _sealed(context: PoolContext, session: Session, agent_id: UserAgentId, now: 
         issued_at=now,
         expires_at=now + session.lifetime,
     )
-    return token, now + min(RENEW_AFTER, session.lifetime * LIFE_USED)
+    return token, now + min(context.refresh_every, session.lifetime * LIFE_USED)
 
 
 async def _visit(context: PoolContext) -> _Visit:
@@ -257,16 +257,18 @@ async def renew_due(context: PoolContext) -> int:
     due = await context.store.read(lambda tx: tx.tokens.due(now, AT_ONCE))
     renewed = 0
     for row, agent_id, user_agent in due:
+        opened: bool | None = False
         try:
             opened = await open_session(context, row, agent_id, user_agent)
         except Exception:
             log.exception("a token was not renewed", extra={"agent": agent_id})
-            opened = False
         renewed += bool(opened)
         if not opened:
-            await context.store.transact(partial(_put_off, row=row, until=context.clock.now() + PUT_OFF))
+            # None: nothing was asked, so nothing failed. Another process may be at it: it has set another time by then.
+            until, has_failed = context.clock.now() + PUT_OFF, opened is not None
+            await context.store.transact(partial(_put_off, row=row, due=now, until=until, has_failed=has_failed))
     return renewed
 
 
-def _put_off(tx: AgentsTx, row: int, until: datetime) -> None:
-    tx.tokens.put_off(row, until)
+def _put_off(tx: AgentsTx, row: int, due: datetime, until: datetime, has_failed: bool) -> None:
+    tx.tokens.put_off(row, due, until, has_failed=has_failed)

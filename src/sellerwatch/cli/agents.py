@@ -18,6 +18,7 @@ from sellerwatch.cli.output import print_refusal, print_view
 from sellerwatch.cli.session import AsJson, DryRun, say
 from sellerwatch.cli.texts import Texts
 from sellerwatch.kernel.errors import Invalid
+from sellerwatch.operations.recount import recount_pool
 
 if TYPE_CHECKING:
     from sellerwatch.agents.commands import ChangedAgentsView, ChangedAgentView, RekeyedView
@@ -187,6 +188,18 @@ def unblock(agents: AgentArguments, dry_run: DryRun = False, as_json: AsJson = F
     _change(
         agents, lambda at, names: at.run(commands.unblock_agents, names), _changed, dry_run=dry_run, as_json=as_json
     )
+
+
+@app.command()
+def recount(dry_run: DryRun = False, as_json: AsJson = False) -> None:
+    """Examples:
+
+    sellerwatch agents recount --dry-run
+    sellerwatch agents recount
+    """
+    with session.command_session(dry_run=dry_run) as at:
+        done = at.wait(recount_pool(at.operations))
+        at.show(done, agents_output.print_recounted, TEXTS, as_json=as_json)
 
 
 @app.command()

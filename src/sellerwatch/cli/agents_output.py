@@ -10,6 +10,7 @@ from sellerwatch.agents.agent_status import EXPIRED
 from sellerwatch.agents.pool_status import PoolStatusView
 from sellerwatch.agents.ports import LastHourView
 from sellerwatch.agents.queries import AgentDetailView, AgentView
+from sellerwatch.agents.recount import RecountedView
 from sellerwatch.cli import session
 from sellerwatch.cli.output import print_facts, print_table
 from sellerwatch.cli.session import say
@@ -21,6 +22,14 @@ def _token(agent: AgentView, text: Texts) -> str | None:
     if agent.token is None:
         return None
     return text("expired") if agent.token_age == EXPIRED else text.ago(agent.token.issued_at)
+
+
+def _renewal(agent: AgentView, text: Texts) -> str | None:
+    """When the token is renewed next, and how often that has failed in a row."""
+    if agent.token is None or agent.token.next_refresh_at is None:
+        return None
+    when = _when(agent.token.next_refresh_at, text)
+    return text("show.renewal", when=when, n=agent.token.failures_in_a_row) if agent.token.failures_in_a_row else when
 
 
 def _back(agent: AgentView, text: Texts) -> str | None:
@@ -105,6 +114,17 @@ def _print_warnings(pool: PoolStatusView, text: Texts) -> None:
         say(text("pool.blocked"), "dim")
 
 
+def print_recounted(done: RecountedView, text: Texts) -> None:
+    if done.dry_run:
+        say(text("dry_run"), "dim")
+    for agent in done.repaired:
+        say(text("recount.agent", number=str(agent.number), before=agent.before, after=agent.after), "yellow")
+    if done.limiter_repaired:
+        say(text("recount.limiter", n=done.limiter_repaired), "yellow")
+    if not done.repaired and not done.limiter_repaired:
+        say(text("recount.right", n=done.checked), "green")
+
+
 def print_agents(agents: Sequence[AgentView], status: AgentStatus | None, text: Texts) -> None:
     empty = text("list.empty") if status is None else text("list.none_found", status=status)
     print_views(text("list.title", n=len(agents)), agents, AGENTS, text, empty=empty)
@@ -131,6 +151,7 @@ def print_agent(agent: AgentDetailView, text: Texts) -> None:
             (text("fact.budget"), _budget(agent, text)),
             (text("fact.circuit"), circuit),
             (text("fact.token"), _token(agent, text)),
+            (text("fact.renewal"), _renewal(agent, text)),
             (text("fact.issue_failures"), agent.issue_failures),
             (text("fact.today"), text("show.today", n=agent.requests_per_day)),
             (text("fact.total"), text("show.total", **counts)),

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sellerwatch.cli.output import print_view
@@ -19,6 +19,8 @@ from sellerwatch.cli.session import actor
 from sellerwatch.cli.texts import Texts
 from sellerwatch.compose.alerts import send_alerts
 from sellerwatch.compose.database import open_clock, open_store, pool_clock
+from sellerwatch.compose.limiter import recount_limiter
+from sellerwatch.compose.marketplace import urls_of
 from sellerwatch.compose.rules import crawl_rules, pool_rules
 from sellerwatch.crawling.absorb_batch import CrawlRules
 from sellerwatch.kernel.clock import Clock
@@ -28,7 +30,6 @@ from sellerwatch.kernel.operations import OperationContext
 from sellerwatch.kernel.store import Store
 from sellerwatch.kernel.views import View
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
-from sellerwatch.marketplaces.mustit.urls import Urls
 from sellerwatch.marketplaces.ports import TransportFailed, TransportProblem
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.operations.session import OperationSession
@@ -50,8 +51,7 @@ class NoTransport:
 
 def crawl_rules_without_network(settings: Settings) -> CrawlRules:
     """Return the rules of processing, with a marketplace that nothing is ever fetched from."""
-    urls = Urls(list_path=settings.marketplace_list_path)
-    marketplace = MustitMarketplace(NoTransport(), settings.marketplace_url, lambda _: "", urls=urls)
+    marketplace = MustitMarketplace(NoTransport(), settings.marketplace_url, lambda _: "", urls=urls_of(settings))
     return crawl_rules(settings, marketplace)
 
 
@@ -69,10 +69,12 @@ class CommandSession:
         runner: asyncio.Runner,
         *,
         origins: Mapping[str, str],
+        recount_limiter: Callable[[], Awaitable[int]],
         dry_run: bool = False,
     ) -> None:
         self.settings = settings
         self._origins = origins
+        self._recount_limiter = recount_limiter
         self._dry_run = dry_run
         self._store = store
         self._clock = clock
@@ -124,6 +126,7 @@ class CommandSession:
             actor=self._actor,
             language=self.settings.language,
             dry_run=self._dry_run,
+            recount_limiter=self._recount_limiter,
             alert=self._alert,
         )
 
@@ -132,14 +135,18 @@ class CommandSession:
 
 
 @contextmanager
-def open_command_session(*, dry_run: bool) -> Iterator[CommandSession]:
+def open_command_session(*, dry_run: bool, make: bool = False) -> Iterator[CommandSession]:
     """Open the configured database until the block ends."""
     loaded = load(os.environ)
     settings = loaded.settings
     clock = open_clock(settings)
-    store = open_store(settings, clock=clock, inline=True)
+    store = open_store(settings, clock=clock, inline=True, make=make and not dry_run)
     try:
         with asyncio.Runner() as runner:
-            yield CommandSession(settings, store, clock, runner, origins=loaded.origins, dry_run=dry_run)
+            recount = partial(recount_limiter, settings, store, clock)
+            origins = loaded.origins
+            yield CommandSession(
+                settings, store, clock, runner, origins=origins, recount_limiter=recount, dry_run=dry_run
+            )
     finally:
         store.close()

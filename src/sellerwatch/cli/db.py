@@ -11,7 +11,13 @@ from sellerwatch.cli.help import CommandApp
 from sellerwatch.cli.output import print_facts, print_json, print_table
 from sellerwatch.cli.session import AsJson, actor, say
 from sellerwatch.cli.texts import Texts
-from sellerwatch.compose.database import downgrade_schema, log_partitions, schema_status, upgrade_schema
+from sellerwatch.compose.database import (
+    downgrade_schema,
+    log_partitions,
+    lost_by_downgrade,
+    schema_status,
+    upgrade_schema,
+)
 
 app = CommandApp()
 
@@ -42,10 +48,17 @@ def downgrade(
 
     sellerwatch db downgrade --to 0003 --yes
     """
+    text = Texts(FAMILY)
+    lost = lost_by_downgrade(os.environ, to)
+    if not as_json:
+        for each in lost:
+            where = each.table if each.column is None else f"{each.table}.{each.column}"
+            say(text("db.lost", where=where, n=each.rows), "yellow")
     if not yes:
-        typer.confirm(Texts(FAMILY)("db.confirm", to=to), abort=True)
+        typer.confirm(text("db.confirm" if lost else "db.confirm_nothing", to=to), abort=True)
     before, after = downgrade_schema(os.environ, to, actor())
-    _report(before, after, as_json=as_json)
+    rows = [{"table": each.table, "column": each.column, "rows": each.rows} for each in lost]
+    _report(before, after, as_json=as_json, lost=rows)
 
 
 @app.command()
@@ -92,9 +105,9 @@ def partitions(as_json: AsJson = False) -> None:
         print_table("token_usage_log", columns, shown, empty=text("db.upgrade"))
 
 
-def _report(before: str | None, after: str | None, *, as_json: bool) -> None:
+def _report(before: str | None, after: str | None, *, as_json: bool, **more: Any) -> None:
     if as_json:
-        print_json({"before": before, "after": after, "changed": before != after})
+        print_json({"before": before, "after": after, "changed": before != after, **more})
         return
     text = Texts(FAMILY)
     say(text("db.moved", before=before or text("db.none"), after=after or text("db.none")), "green")

@@ -91,7 +91,7 @@ def add(
     sellerwatch sellers add seller_12345 --name "Luxury House" --every 6h --crawl-now
     """
     seller_id, interval, name = SellerId.parse(seller), _interval(every), session.text(name)
-    with session.command_session(dry_run=dry_run) as at:
+    with session.command_session(dry_run=dry_run, make=True) as at:
         made = at.run(commands.register_seller, seller_id, name, interval, crawl_now=crawl_now)
         now, text = at.now, at.texts(TEXTS)
     if as_json:

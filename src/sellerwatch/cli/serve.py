@@ -102,7 +102,7 @@ async def _serve(loaded: Loaded, roles: frozenset[ProcessRole]) -> None:
 
     log, settings = logging.getLogger("sellerwatch"), loaded.settings
     async with AsyncExitStack() as opened:
-        service = await opened.enter_async_context(open_service(settings, roles=roles))
+        service = await opened.enter_async_context(open_service(settings, roles=roles, make=roles == EVERYTHING))
         stop_on_signals(service.stop.set)
         where = {"role": service.role, "marketplace": settings.marketplace_url}
         if ProcessRole.API in roles:
@@ -213,7 +213,7 @@ async def _run_of(service: Service, session: OperationSession, seller_id: Seller
 def _counts(run: Execution) -> dict[str, int] | None:
     """Return how many products the run found to be new, changed, gone and unchanged; None where it is not known."""
     counted = found_products(run)
-    return None if counted is None else {kind: getattr(counted, kind) for kind in FoundKind}
+    return None if counted is None else {str(kind): getattr(counted, kind) for kind in FoundKind}
 
 
 def _numbers(run: Execution) -> list[int | None]:

@@ -45,12 +45,13 @@ class InvalidText(Invalid):
 
 
 @contextmanager
-def command_session(*, dry_run: bool = False) -> Iterator[CommandSession]:
-    """Open the configured database until the block ends. In a dry run, nothing that commands do is kept."""
+def command_session(*, dry_run: bool = False, make: bool = False) -> Iterator[CommandSession]:
+    """Open the configured database until the block ends. In a dry run, nothing that commands do is kept. `make`: an
+    embedded database is created and upgraded."""
     # SQLAlchemy and Pydantic are most of what a command costs: `sellerwatch sellers --help` does without them.
     from sellerwatch.cli.database_session import open_command_session  # noqa: PLC0415 - see above
 
-    with open_command_session(dry_run=dry_run) as opened:
+    with open_command_session(dry_run=dry_run, make=make) as opened:
         yield opened
 
 

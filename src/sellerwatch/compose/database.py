@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 
@@ -18,10 +18,20 @@ from sellerwatch.adapters.sql.engine import (
     make_engine,
     shown,
 )
-from sellerwatch.adapters.sql.migrate import SchemaStatus, downgrade, history, require_current, status, upgrade
+from sellerwatch.adapters.sql.losses import LostData, lost_data
+from sellerwatch.adapters.sql.migrate import (
+    SchemaMissing,
+    SchemaStatus,
+    downgrade,
+    history,
+    require_current,
+    status,
+    upgrade,
+)
 from sellerwatch.adapters.sql.store import InlineRunner, SqlStore, ThreadRunner
 from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.adapters.sql.usage_log_partitions import Partition, partitions
+from sellerwatch.agents.recount import log_repairs, recount_buckets
 from sellerwatch.kernel.clock import EPOCH, SHARED, Clock, SystemClock
 from sellerwatch.oversight.audit import AuditEntry, record_audit
 from sellerwatch.settings.load import load
@@ -31,6 +41,8 @@ READER_THREADS = 4
 #: Of one process at a MySQL server: several write at once there. With its readers it stays well below 50 connections.
 MYSQL_WRITERS = 8
 MYSQL_READERS = 8
+#: Who upgrades an embedded database when it is opened, on the audit trail.
+MADE_BY = "service"
 
 
 def open_engine(settings: Settings, *, patient: bool = False) -> Engine:
@@ -56,14 +68,18 @@ def open_clock(settings: Settings) -> Clock:
         engine.dispose()
 
 
-def open_store(settings: Settings, *, clock: Clock | None = None, inline: bool = False) -> SqlStore:
-    """Open the store, on a schema that this version knows. An embedded SQLite file is created and upgraded; the schema
-    of a server is changed by `db upgrade` only."""
+def open_store(settings: Settings, *, clock: Clock | None = None, inline: bool = False, make: bool = False) -> SqlStore:
+    """Open the store, on a schema that this version knows. With `make`, an embedded SQLite file is created and
+    upgraded; the schema of a server is changed by `db upgrade` only."""
     clock = clock or open_clock(settings)
+    path = database_path(make_engine(settings.database_url))
+    if path is not None and path.parent.is_dir() and not path.exists() and not make:
+        # Opening it would create it.
+        raise SchemaMissing
     engine = open_engine(settings)
     with answering(engine):
-        if not settings.is_mysql:
-            upgrade(engine, clock.now())
+        if make and not settings.is_mysql:
+            _upgrade(engine, clock.now(), MADE_BY)
         require_current(engine)
     pulse = getattr(clock, "pulse", None)
     if inline:
@@ -125,10 +141,26 @@ def upgrade_schema(environment: Mapping[str, str], actor: str) -> tuple[str | No
     clock = SystemClock()
     with opened(load(environment).settings, make=True) as engine:
         before = status(engine).current
-        after = upgrade(engine, clock.now()).current
+        after = _upgrade(engine, clock.now(), actor)
         if before != after:
             _note(engine, AuditEntry(clock.now(), actor, "db.upgrade", "schema", str(after), note=f"from {before}"))
     return before, after
+
+
+def _upgrade(engine: Engine, now: datetime, actor: str) -> str | None:
+    """Upgrade, and count the agents' budgets again after a step: they are derived from the permits."""
+    before = status(engine).current
+    after = upgrade(engine, now).current
+    if before != after:
+        with engine.connect() as connection, connection.begin():
+            log_repairs(len(recount_buckets(Transaction(connection), actor, now)))
+    return after
+
+
+def lost_by_downgrade(environment: Mapping[str, str], to: str) -> Sequence[LostData]:
+    """Return what a downgrade to a revision would take away, without changing anything."""
+    with opened(load(environment).settings) as engine:
+        return lost_data(engine, to, SystemClock().now())
 
 
 def downgrade_schema(environment: Mapping[str, str], to: str, actor: str) -> tuple[str | None, str | None]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
@@ -20,21 +20,19 @@ from sellerwatch.adapters.sql.engine import (
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.usage_log_partitions import SqlUsageLogPartitions
 from sellerwatch.agents.circuit import Circuit
-from sellerwatch.agents.lending import EmbeddedLimiter
-from sellerwatch.agents.ports import Limiter
 from sellerwatch.compose.alerts import receiver_of_alerts
 from sellerwatch.compose.aws import open_aws
 from sellerwatch.compose.database import open_clock, open_store
 from sellerwatch.compose.keys import open_sealer
+from sellerwatch.compose.limiter import Limiting, open_limiter
+from sellerwatch.compose.marketplace import headers_of, urls_of
 from sellerwatch.compose.rules import crawl_rules, delivery_rules, pool_rules, tuning_in_force
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock
 from sellerwatch.kernel.ids import Ids, ItemNo, SellerId, WorkerId
-from sellerwatch.kernel.leases import EmbeddedLeases, JobLeases
 from sellerwatch.kernel.notices import Notice
 from sellerwatch.marketplaces.mustit.client import MustitMarketplace
-from sellerwatch.marketplaces.mustit.urls import Urls
 from sellerwatch.marketplaces.ports import Transport
 from sellerwatch.marketplaces.robots import Robots
 from sellerwatch.operations.session import OperationSession
@@ -66,24 +64,27 @@ async def open_service(
     scheduler: Receiver | None = None,
     roles: frozenset[ProcessRole] = EVERYTHING,
     schedules: bool = True,
+    make: bool = False,
 ) -> AsyncIterator[Service]:
-    """Open everything one process needs, and close it at the end. Parts that are passed in are not closed."""
+    """Open everything one process needs, and close it at the end. Parts that are passed in are not closed. `make`:
+    an embedded database is created and upgraded."""
     clock = clock or open_clock(settings)
     rng = rng or random.Random(os.urandom(16))  # noqa: S311 - ids and jitter, no secrets
-    own_store = store or open_store(settings, clock=clock)
+    own_store = store or open_store(settings, clock=clock, make=make)
     ids = Ids(clock, rng)
     worker_id = WorkerId.generate(ids)
     sealer = open_sealer(settings)
     async with (
         _network(settings, transport, receiver) as (transport, receiver),
-        _limits(settings, own_store, clock, worker_id) as limits,
+        open_limiter(settings, own_store, clock, worker_id) as limits,
         open_aws(settings) as aws,
     ):
         marketplace = MustitMarketplace(
             transport,
             settings.marketplace_url,
             sealer.open_identity,
-            urls=Urls(list_path=settings.marketplace_list_path),
+            urls=urls_of(settings),
+            headers=headers_of(settings),
             longest_wait=timedelta(seconds=settings.max_retry_after_seconds),
             user_agent_suffix=settings.user_agent_suffix,
             max_list_total=settings.max_list_total,
@@ -145,6 +146,7 @@ def open_session(
         language=language,
         changed=service.nudge,
         pauses_changed=service.apply_pauses,
+        recount_limiter=crawl.limiter.begin,
         alert=alert,
     )
 
@@ -153,7 +155,7 @@ def _crawl(
     settings: Settings,
     store: SqlStore,
     marketplace: MustitMarketplace,
-    limits: _Limiting,
+    limits: Limiting,
     ids: Ids,
     rng: random.Random,
     sealer: AesGcmSealer,
@@ -184,6 +186,7 @@ def _crawl(
         mark=None if path is None else PermitMarkerFile(path),
         months=SqlUsageLogPartitions(store.engine, store.writer) if is_mysql(store.engine) else None,
         suspension=timedelta(seconds=settings.agent_suspension_seconds),
+        refresh_every=timedelta(seconds=settings.token_refresh_seconds),
         log_kept=timedelta(days=settings.usage_log_days),
         bodies_kept=timedelta(days=settings.raw_body_days),
         outbox_kept=timedelta(days=settings.outbox_kept_days),
@@ -226,36 +229,3 @@ async def _network(
         finally:
             if posting is not None:
                 await posting.close()
-
-
-@dataclass(frozen=True)
-class _Limiting:
-    """The limiter, its clock, and the servers it needs."""
-
-    clock: Clock
-    limiter: Limiter = field(default_factory=EmbeddedLimiter)
-    leases: JobLeases | None = None
-    outside: Mapping[str, Callable[[], Awaitable[object]]] = field(default_factory=dict)
-
-
-@asynccontextmanager
-async def _limits(settings: Settings, store: SqlStore, clock: Clock, worker_id: WorkerId) -> AsyncIterator[_Limiting]:
-    """Open the limiter in the database or in Redis. Redis must answer when a process starts: nothing leaves without
-    it."""
-    if settings.redis_url is None:
-        yield _Limiting(clock)
-        return
-    from sellerwatch.adapters.redis.clock import RedisClock  # noqa: PLC0415 - with REDIS_URL
-    from sellerwatch.adapters.redis.leases import RedisLeases  # noqa: PLC0415 - with REDIS_URL
-    from sellerwatch.adapters.redis.limiter import RedisLimiter  # noqa: PLC0415 - with REDIS_URL
-    from sellerwatch.adapters.redis.server import RedisServer  # noqa: PLC0415 - with REDIS_URL
-
-    server, shared = RedisServer(settings.redis_url), RedisClock(clock)
-    try:
-        await server.check()
-        limiter = RedisLimiter(server, store, shared, worker_id, tuning_in_force(settings, {}).limits)
-        await limiter.listen()
-        leases = RedisLeases(server, worker_id, EmbeddedLeases(store, clock, worker_id))
-        yield _Limiting(shared, limiter, leases, {"redis": partial(server.ask, "PING")})
-    finally:
-        await server.close()

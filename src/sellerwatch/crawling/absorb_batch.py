@@ -214,6 +214,10 @@ class AbsorbBatch:
         self.announcer.announce_removal(self.product_batch.products[item], OutboxId(next(self.ids)), execution_id)
         self.events += 1
 
+    def announce_snapshot(self, item: ItemNo) -> None:
+        self.announcer.announce_snapshot(self.product_batch.products[item], OutboxId(next(self.ids)))
+        self.events += 1
+
     def write_products(self) -> None:
         """Write the products, so that later queries of this transaction find them."""
         tx, product_batch = self.tx, self.product_batch

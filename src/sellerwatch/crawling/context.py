@@ -92,6 +92,7 @@ class Crawl:
     months: UsageLogPartitions | None = None
     circuit: Circuit = field(default_factory=Circuit)
     suspension: timedelta = timedelta(hours=1)
+    refresh_every: timedelta = timedelta(hours=1)
     log_kept: timedelta = timedelta(days=92)
     bodies_kept: timedelta = timedelta(days=365)
     outbox_kept: timedelta = timedelta(days=92)

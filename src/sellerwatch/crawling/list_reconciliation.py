@@ -64,7 +64,7 @@ def list_tasks(
             execution_id=execution_id,
             seller_id=seller_id,
             task_type=TaskType.MINISHOP,
-            request_url=RequestUrl.parse(
+            request_url=RequestUrl.of_settings(
                 TaskType.MINISHOP, rules.marketplace.list_url(seller_id, page, rules.page_size)
             ),
             created_at=now,
@@ -112,7 +112,7 @@ def _proof(batch: AbsorbBatch, run: RunState, product: Product) -> Task:
         execution_id=run.execution.execution_id,
         seller_id=run.execution.seller_id,
         task_type=TaskType.PRODUCT_DETAIL,
-        request_url=RequestUrl.parse(
+        request_url=RequestUrl.of_settings(
             TaskType.PRODUCT_DETAIL, batch.rules.marketplace.detail_url(ItemNo(product.item_no))
         ),
         created_at=batch.now,

@@ -123,11 +123,21 @@ class RequestUrl(PlainText):
     @classmethod
     def parse(cls, task_type: TaskType, text: str) -> Self:
         pattern, shown = _PATTERNS[task_type]
-        if len(text) > LONGEST_URL or not text.isascii() or not text.isprintable() or " " in text:
-            raise InvalidRequestUrl(given=text[:200], task_type=task_type.value, pattern=shown)
-        if not text.startswith("/") or text.startswith("//") or not pattern.search(text.partition("?")[0]):
+        if not _is_path(text) or not pattern.search(text.partition("?")[0]):
             raise InvalidRequestUrl(given=text[:200], task_type=task_type.value, pattern=shown)
         return cls(text)
+
+    @classmethod
+    def of_settings(cls, task_type: TaskType, text: str) -> Self:
+        """Return an address that was made from a configured path, which may have moved away from the pattern."""
+        if not _is_path(text):
+            raise InvalidRequestUrl(given=text[:200], task_type=task_type.value, pattern="/...")
+        return cls(text)
+
+
+def _is_path(text: str) -> bool:
+    is_plain = len(text) <= LONGEST_URL and text.isascii() and text.isprintable() and " " not in text
+    return is_plain and text.startswith("/") and not text.startswith("//")
 
 
 @dataclass(frozen=True)

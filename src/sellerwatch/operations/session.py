@@ -36,6 +36,11 @@ async def _no_service_to_pause() -> None:
     """What a session does after a pause where no service runs in this process."""
 
 
+async def _no_limiter_beside() -> int:
+    """What a recount finds where the database itself is the limiter."""
+    return 0
+
+
 async def _no_alerts(notices: Sequence[Notice]) -> None:
     """What a session does with notices where no alerts are configured."""
 
@@ -68,6 +73,8 @@ class OperationSession:
     changed: Callable[[], None] = _no_one_waits
     #: Called after a pause or its end, so that a service in this process obeys before the operation returns.
     pauses_changed: Callable[[], Awaitable[None]] = _no_service_to_pause
+    #: Has the limiter take over what the database counts; returns how many of its counts were wrong.
+    recount_limiter: Callable[[], Awaitable[int]] = _no_limiter_beside
     #: Sends what a command told operators, after its commit.
     alert: Callable[[Sequence[Notice]], Awaitable[None]] = _no_alerts
 

@@ -23,6 +23,8 @@ class ServiceCounts:
     quarantine: int
     removals: int
     workers: int
+    #: Budgets of agents, and counts of the limiter, that were wrong and were repaired.
+    repairs: int
 
 
 @dataclass(frozen=True)

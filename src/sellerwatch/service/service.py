@@ -14,8 +14,10 @@ from enum import StrEnum
 from functools import partial
 from typing import Any
 
+from sellerwatch.agents.agent_status import FullReason
 from sellerwatch.agents.maintenance import change_limits
 from sellerwatch.agents.ports import Pause
+from sellerwatch.agents.recount import log_repairs, note_limiter_repairs, recount_buckets
 from sellerwatch.crawling.absorb_results import Absorbed
 from sellerwatch.crawling.context import Crawl, Tuning
 from sellerwatch.crawling.messages import publish_due
@@ -32,6 +34,8 @@ from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.outbox.deliver import Delivery
 from sellerwatch.service.jobs import jobs_of, next_dues, next_put_back, put_back, run_once
 from sellerwatch.service.report_jobs import report_jobs
+from sellerwatch.service.resync_job import EVERY as RESYNC_EVERY
+from sellerwatch.service.resync_job import has_resync, write_snapshots
 from sellerwatch.service.wake_up import WakeUp
 
 log = logging.getLogger(__name__)
@@ -45,6 +49,8 @@ WATCH_INTERVAL = 0.5
 #: After a failure (a lost database) before the next try.
 REPAIR_PAUSE = 1.0
 
+#: Who repairs what a start finds wrong, on the audit trail.
+STARTED_BY = "service"
 #: What is done for workers that vanished, as the name of a job.
 PUT_BACK = "put_back"
 
@@ -79,6 +85,7 @@ class Progress:
 class _Entered:
     tuning: Tuning
     highest_permit: int
+    repaired_budgets: int
     notices: tuple[Notice, ...]
 
 
@@ -114,6 +121,7 @@ class Service:
         self._due = asyncio.Event()
         tending = min(self.tending_interval, self.crawl.visibility).total_seconds()
         self._scheduling = self._wake_up(SCHEDULER_INTERVAL)
+        self._resyncing = self._wake_up(SCHEDULER_INTERVAL)
         self._watching = self._wake_up(WATCH_INTERVAL)
         self._changing_limits = self._wake_up(tending)
         self._running_jobs = self._wake_up(tending)
@@ -133,6 +141,7 @@ class Service:
         self.worker.nudge()
         self._due.set()
         self._scheduling.nudge()
+        self._resyncing.nudge()
         for delivery in self.deliveries:
             delivery.nudge()
 
@@ -179,6 +188,7 @@ class Service:
                 *(delivery.run(self.stop) for delivery in others),
             ]
             loops.append(self._keep(self._scheduling, self._start_due))
+            loops.append(self._keep(self._resyncing, self._resync))
         return loops
 
     async def _keep_publishing(self) -> None:
@@ -201,6 +211,7 @@ class Service:
         await self.stop.wait()
         waiting = (
             self._scheduling,
+            self._resyncing,
             self._watching,
             self._changing_limits,
             self._running_jobs,
@@ -234,20 +245,24 @@ class Service:
         crawl, tuning = self.crawl, self.tune(tx.overrides.all())
         tx.windows.set_limits(tuning.limits, at)
         tx.windows.enter_boot(at, tuning.limits)
+        repaired = len(recount_buckets(tx, STARTED_BY, at.now))
         tx.tokens.drop_unknown(crawl.sealer.key_ids)
         tx.circuits.set_rules(crawl.circuit.threshold, crawl.circuit.timeout)
         tx.workers.enter(WorkerInfo(crawl.worker_id, self.role, socket.gethostname(), os.getpid(), at.now, at.now))
         highest = tx.windows.highest()
         if crawl.mark is None or highest >= crawl.mark.read():
-            return _Entered(tuning, highest, ())
-        tx.windows.fill(at, tuning.limits)
-        return _Entered(tuning, highest, (Notice("pool.restored", "pool"),))
+            return _Entered(tuning, highest, repaired, ())
+        tx.windows.fill(at, tuning.limits, FullReason.RESTORED)
+        return _Entered(tuning, highest, repaired, (Notice("pool.restored", "pool"),))
 
     async def _begin(self) -> None:
         crawl = self.crawl
         entered = await crawl.store.transact(partial(self._enter, at=moment(crawl.clock)))
         crawl.tuning.take(entered.tuning)
-        await crawl.limiter.begin()
+        repaired, now = await crawl.limiter.begin(), crawl.clock.now()
+        if repaired:
+            await crawl.store.transact(lambda tx: note_limiter_repairs(tx, STARTED_BY, repaired, now))
+        log_repairs(entered.repaired_budgets, repaired)
         if entered.notices and crawl.mark is not None:
             # The windows are full from now on: the next start has nothing more to make good.
             crawl.mark.write(entered.highest_permit)
@@ -316,6 +331,14 @@ class Service:
             return min((time for time in (scheduled, next_start(tx, now)) if time is not None), default=None)
 
         return await self.store.read(work)
+
+    async def _resync(self) -> datetime | None:
+        """Write snapshots of unfinished resyncs. Return when the next may be written."""
+        if not await has_resync(self.crawl):
+            return None
+        if await run_once(self.crawl, "resync", write_snapshots):
+            self.deliveries[0].nudge()
+        return self.crawl.clock.now() + RESYNC_EVERY
 
     async def _run_jobs(self) -> datetime | None:
         """Put back what vanished workers held, end runs past their deadline, and run the jobs that are due. Return when

@@ -12,6 +12,8 @@ from sellerwatch.settings.values import (
     BaseAddress,
     ChangeKinds,
     FieldPolicies,
+    Headers,
+    ItemPath,
     Keys,
     LongSecret,
     Networks,
@@ -19,8 +21,10 @@ from sellerwatch.settings.values import (
     Positive,
     Rate,
     RedisAddress,
+    RequestPath,
     Seconds,
     SecretAddress,
+    TokenHeader,
     Zone,
 )
 
@@ -63,9 +67,31 @@ class Settings(BaseModel):
     eventbridge_role_arn: str | None = Field(None, description="Role that rules use, with SCHEDULER eventbridge.")
     aws_endpoint_url: Address | None = Field(None, description="Another endpoint for AWS, such as a local one.")
     marketplace_url: BaseAddress = Field("https://m.web.mustit.co.kr", description="Address of the marketplace.")
-    marketplace_list_path: str = Field(
+    marketplace_list_path: RequestPath = Field(
         "/mustit-api/facade-api/v1/searchmini-shop-search",
         description="Path of the product list; it has changed before.",
+    )
+    marketplace_detail_path: ItemPath = Field(
+        "/mustit-api/facade-api/v1/item/{item_no}/detail/top",
+        description="Path of a product's detail; {item_no} stands for its number.",
+    )
+    marketplace_options_path: ItemPath = Field(
+        "/mustit-api/legacy-api/v1/auction_products/{item_no}/options",
+        description="Path of a product's options; {item_no} stands for its number.",
+    )
+    marketplace_token_path: RequestPath = Field("/", description="Path of the page that gives out tokens.")
+    marketplace_first_page: int = Field(0, ge=0, le=1, description="Number of the first page of a product list.")
+    marketplace_headers: Headers = Field(
+        "Accept: application/json | Accept-Language: ko-KR,ko;q=0.9",
+        description="Headers of an API request beside identity and token, as NAME: VALUE, separated by |.",
+    )
+    marketplace_page_headers: Headers = Field(
+        "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8 | Accept-Language: ko-KR,ko;q=0.9",
+        description="Headers of a request of the token page beside the identity, as NAME: VALUE, separated by |.",
+    )
+    marketplace_token_header: TokenHeader = Field(
+        "Authorization: Bearer {token}",
+        description="Header that carries the token; {token} stands for it.",
     )
     product_server_url: Address | None = Field(None, description="Address that receives the events; none: events wait.")
     product_server_secret: SecretStr | None = Field(None, description="Signs the events; none: events are not signed.")
@@ -159,6 +185,9 @@ class Settings(BaseModel):
         ge=1,
         le=3660,
         description="How long delivered events and attempts are kept; the last event of a product is always kept.",
+    )
+    token_refresh_seconds: Seconds = Field(
+        3600, description="How old a token gets before it is renewed; one that lives for less is renewed earlier."
     )
     agent_suspension_seconds: Seconds = Field(3600, description="How long an agent is suspended.")
     breaker_min_available_percent: int = Field(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import ipaddress
+import re
 from typing import Annotated, LiteralString
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
@@ -55,6 +56,46 @@ def _redis(text: str) -> str:
 
 def _base(text: str) -> str:
     return _url(text).rstrip("/")
+
+
+def _path(text: str) -> str:
+    """Refuse what is no path of the marketplace's own host: a token must never be sent elsewhere."""
+    usable = text.startswith("/") and not text.startswith("//") and text.isascii() and text.isprintable()
+    if not usable or any(character in text for character in " ?#\\"):
+        raise _problem("request_path")
+    return text
+
+
+def _item_path(text: str) -> str:
+    if text.count("{item_no}") != 1:
+        raise _problem("item_path")
+    _path(text)
+    return text
+
+
+def headers_in(text: str) -> dict[str, str]:
+    """Return the headers of a setting, in their order."""
+    pairs = (entry.partition(":") for entry in text.split("|") if entry.strip())
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _headers(text: str) -> str:
+    if not text.isascii() or not text.isprintable():
+        raise _problem("header_list")
+    for entry in text.split("|"):
+        name, colon, value = entry.partition(":")
+        if entry.strip() and not (colon and _HEADER_NAME.fullmatch(name.strip()) and value.strip()):
+            raise _problem("header_list")
+        if name.strip().lower() in _OWN_HEADERS:
+            raise _problem("own_header", name=name.strip())
+    return text
+
+
+def _token_header(text: str) -> str:
+    _headers(text)
+    if len(headers_in(text)) != 1 or text.count("{token}") != 1 or "{token}" in text.partition(":")[0]:
+        raise _problem("token_header")
+    return text
 
 
 def _zone(name: str) -> str:
@@ -125,6 +166,11 @@ def _kinds(text: str) -> str:
     return text
 
 
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`~-]+")
+#: What the client itself says: who asks, what it was given, and what belongs to the connection.
+_OWN_HEADERS = frozenset({"user-agent", "cookie", "host", "connection", "content-length", "transfer-encoding"})
+
+
 def _secret_url(secret: SecretStr) -> SecretStr:
     _url(secret.get_secret_value())
     return secret
@@ -133,6 +179,10 @@ def _secret_url(secret: SecretStr) -> SecretStr:
 Address = Annotated[str, AfterValidator(_url)]
 SecretAddress = Annotated[SecretStr, AfterValidator(_secret_url)]
 BaseAddress = Annotated[str, AfterValidator(_base)]
+RequestPath = Annotated[str, AfterValidator(_path)]
+ItemPath = Annotated[str, AfterValidator(_item_path)]
+Headers = Annotated[str, AfterValidator(_headers)]
+TokenHeader = Annotated[str, AfterValidator(_token_header)]
 RedisAddress = Annotated[str, AfterValidator(_redis)]
 Networks = Annotated[str, AfterValidator(_networks)]
 Zone = Annotated[str, AfterValidator(_zone)]

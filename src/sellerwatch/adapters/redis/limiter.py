@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sellerwatch.adapters.redis.clock import RedisClock
-from sellerwatch.adapters.redis.scripts import ANSWER, BEGIN, FILL, KEYS, LOAD, RESERVE, SETTLE, STALE, WINDOW
+from sellerwatch.adapters.redis.scripts import ANSWER, BEGIN, FILL, KEYS, LOAD, RECOUNT, RESERVE, SETTLE, STALE, WINDOW
 from sellerwatch.adapters.redis.server import RedisServer, RedisUnavailable, Script
 from sellerwatch.agents.limits import Host, Limits
 from sellerwatch.agents.pool import LOOKAHEAD_US, VISITOR, Candidate, Grant, Lending, in_order, soonest_probe_us
@@ -66,9 +66,12 @@ class RedisLimiter:
         seconds, micros = await self._server.ask("TIME")
         self._clock.heard(sent, int(seconds) * 1_000_000 + int(micros))
 
-    async def begin(self) -> None:
-        """Make Redis count every permit in the database, those lent without Redis included."""
-        await self._fill()
+    async def begin(self) -> int:
+        """Make Redis count every permit in the database, those lent without Redis included, and count again how many
+        slots of each agent are open."""
+        missing = await self._fill()
+        (wrong,) = await self._run(RECOUNT, [])
+        return missing + int(wrong)
 
     async def reserve(
         self, candidates: Sequence[Candidate], wanted: int, limits: Limits, host: Host, now: datetime
@@ -182,18 +185,22 @@ class RedisLimiter:
             where=self._server.where, problem="its clock was set forward; nothing leaves for a while"
         )
 
-    async def _fill(self) -> None:
+    async def _fill(self) -> int:
         """Fill Redis from the stored permits. Two processes may do so at once with the same result. A permit written
-        meanwhile is sent by `settle` before its request leaves."""
+        meanwhile is sent by `settle` before its request leaves. Return how many answered permits a filled Redis had
+        lost."""
+        lost = 0
         async with self._filling:
             await self.listen()
             at = moment(self._clock)
             known = await self._store.read(lambda tx: tx.windows.counted_permits())
             entries = [(one.agent_row, one.number, _age(one, at)) for one in known]
             for some in _parts(entries):
-                await self._once(LOAD, [part for entry in some for part in entry])
+                answer = await self._once(LOAD, [part for entry in some for part in entry])
+                lost += int(answer[2])
             await self._once(BEGIN, [f"{self._worker_id}:{self._number}"])
             log.info("Redis was filled from the database", extra={"permits": len(entries)})
+        return lost
 
 
 def _age(permit: CountedPermit, at: Moment) -> int:

@@ -172,11 +172,14 @@ return {'OK', text(now)}
 )
 
 # What the database knows to count, counts here as well. Saying it twice, or by two processes at once, changes nothing.
-# When these departed is not known any more: it may have been just now.
+# When these departed is not known any more: it may have been just now. The answer has how many answered ones that are
+# still in their window were missing from a Redis that had been filled before.
 # ARGV: windows, then row, name and age of each; the age of one that is under way is -1.
 LOAD = Script(
     _TIME
     + """
+local was_filled, missing = redis.call('EXISTS', epoch) == 1, 0
+local longest = tonumber(redis.call('HGET', meta, 'window') or 0)
 for at = 2, #ARGV, 3 do
     local row, name, age = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
     redis.call('HSETNX', departures, row, text(now))
@@ -185,10 +188,40 @@ for at = 2, #ARGV, 3 do
         local added = redis.call('ZADD', open, 'NX', text(now), row .. '/' .. name)
         redis.call('HINCRBY', lent, row, added)
     elseif not redis.call('ZSCORE', open, row .. '/' .. name) then
-        redis.call('ZADD', windows .. row, 'GT', text(now - age), name)
+        local added = redis.call('ZADD', windows .. row, 'GT', text(now - age), name)
+        if was_filled and age < longest then missing = missing + added end
     end
 end
-return {'OK', text(now)}
+return {'OK', text(now), missing}
+"""
+)
+
+# How many slots each agent has open is counted again from the slots themselves. The answer has how many agents had
+# another number.
+RECOUNT = Script(
+    _TIME
+    + _FILLED
+    + """
+local counted, wrong = {}, 0
+for _, member in ipairs(redis.call('ZRANGE', open, 0, -1)) do
+    local row = string.match(member, '^([^/]*)/')
+    counted[row] = (counted[row] or 0) + 1
+end
+local known = redis.call('HGETALL', lent)
+for at = 1, #known, 2 do
+    local row = known[at]
+    local right = counted[row] or 0
+    if tonumber(known[at + 1]) ~= right then
+        redis.call('HSET', lent, row, right)
+        wrong = wrong + 1
+    end
+    counted[row] = nil
+end
+for row, number in pairs(counted) do
+    redis.call('HSET', lent, row, number)
+    wrong = wrong + 1
+end
+return {'OK', text(now), wrong}
 """
 )
 

@@ -46,11 +46,13 @@ AGENTS = f"SELECT {LISTED} FROM user_agent_pool a WHERE a.agent_id IN (:rows)"
 
 # Everything an operator looks at, one line an agent.
 STORED = f"""
-SELECT {LISTED}, {CIRCUIT}, b.current_tokens, b.max_tokens, t.issued_at, t.expires_at
+SELECT {LISTED}, {CIRCUIT}, b.current_tokens, b.max_tokens, t.issued_at, t.expires_at, s.next_refresh_time,
+    s.consecutive_failures
 FROM user_agent_pool a
 JOIN rate_limit_bucket b ON b.agent_id = a.agent_id
 JOIN circuit_breaker_state c ON c.agent_id = a.agent_id
 LEFT JOIN user_agent_token t ON t.agent_id = a.agent_id AND t.is_active = 1
+LEFT JOIN token_refresh_schedule s ON s.agent_id = t.agent_id AND s.token_id = t.token_id
 """
 
 # Suspended agents whose rest is over.
@@ -218,5 +220,15 @@ def stored_agents(db: Db) -> Sequence[StoredAgent]:
 
 
 def _stored(r: AnyRow) -> StoredAgent:
-    slots_left, limit, issued_at, expires_at = r[16 + len(CIRCUIT_COLUMNS) :]
-    return StoredAgent(r[0], _agent(r), circuit_of(r, 16), int(slots_left), limit, issued_at, expires_at)
+    slots_left, limit, issued_at, expires_at, next_refresh_at, failures = r[16 + len(CIRCUIT_COLUMNS) :]
+    return StoredAgent(
+        row=r[0],
+        agent=_agent(r),
+        circuit=circuit_of(r, 16),
+        slots_left=int(slots_left),
+        window_limit=limit,
+        token_issued_at=issued_at,
+        token_expires_at=expires_at,
+        next_refresh_at=next_refresh_at,
+        refresh_failures=failures or 0,
+    )

@@ -31,6 +31,7 @@ UNION ALL SELECT 'scheduler', MIN(created_at) FROM scheduler_outbox WHERE status
 """
 CASES = "SELECT COUNT(*) FROM quarantine WHERE status = 'OPEN'"
 REMOVALS = "SELECT COUNT(*) FROM removals WHERE status = 'HELD'"
+REPAIRS = "SELECT COUNT(*) FROM audit WHERE action IN ('agent.repair', 'limiter.repair')"
 WORKERS = "SELECT COUNT(*) FROM workers WHERE stopped_at IS NULL"
 
 REVISION = "SELECT MAX(version_num) FROM alembic_version"
@@ -63,6 +64,7 @@ class SqlCounts(Repository):
             quarantine=db.value(CASES),
             removals=db.value(REMOVALS),
             workers=db.value(WORKERS),
+            repairs=db.value(REPAIRS),
         )
 
     def service_health(self, now: datetime, silent_after: timedelta) -> ServiceHealth:

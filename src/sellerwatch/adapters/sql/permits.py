@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from sellerwatch.adapters.sql.statements import Repository
+from sellerwatch.agents.agent_status import FullReason
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.pool import Grant
-from sellerwatch.agents.ports import CountedPermit, Permit
+from sellerwatch.agents.ports import CountedPermit, Permit, RecountedBucket
 from sellerwatch.kernel.clock import SHARED, Moment
 from sellerwatch.kernel.ids import TaskId, WorkerId
 
@@ -22,22 +23,33 @@ from sellerwatch.kernel.ids import TaskId, WorkerId
 # are out of its reach it counts as full.
 SET_LIMIT = """
 UPDATE rate_limit_bucket SET current_tokens = current_tokens + (:limit - max_tokens),
+    full_reason = CASE WHEN :window_us - max_tokens / refill_rate * 1000000 < 1000
+        OR full_until_us > :boot_us + :window_us - max_tokens / refill_rate * 1000000
+        THEN full_reason ELSE 'LONGER' END,
     full_until_us = CASE WHEN :window_us - max_tokens / refill_rate * 1000000 < 1000 THEN full_until_us ELSE
         CASE WHEN full_until_us > :boot_us + :window_us - max_tokens / refill_rate * 1000000 THEN full_until_us ELSE
         :boot_us + :window_us - CAST(max_tokens / refill_rate * 1000000 AS SIGNED INTEGER) END END,
     max_tokens = :limit, refill_rate = :rate WHERE max_tokens <> :limit OR refill_rate <> :rate
 """
 
+# The length of the window, the limit by the rate, stays. MySQL assigns from left to right.
+SET_WINDOW_LIMIT = """
+UPDATE rate_limit_bucket SET current_tokens = current_tokens + (:limit - max_tokens),
+    refill_rate = refill_rate * :limit / max_tokens, max_tokens = :limit WHERE max_tokens <> :limit
+"""
+
 # What an earlier boot left is at least as old as this boot: it counts as answered at its second 0. Between a boot's
 # clock and the one that machines share nothing is known but that it was before now.
 ENTER_BOOT = """
 UPDATE permits SET answered_boot_us = CASE WHEN boot_id = :shared OR :boot_id = :shared THEN :boot_us ELSE 0 END,
-    boot_id = :boot_id, answered_at = COALESCE(answered_at, :now)
+    boot_us = CASE WHEN boot_id = :shared OR :boot_id = :shared THEN :boot_us ELSE 0 END, boot_id = :boot_id,
+    answered_at = COALESCE(answered_at, :now)
 WHERE boot_id <> :boot_id
 """
 
 ENTER_BOOT_BUCKETS = """
 UPDATE rate_limit_bucket SET boot_id = :boot_id, last_departure_us = 0,
+    full_reason = CASE WHEN full_until_us IS NULL THEN NULL ELSE COALESCE(full_reason, 'DOWNGRADED') END,
     full_until_us = CASE WHEN full_until_us IS NULL THEN NULL ELSE :window_us END
 WHERE boot_id IS NULL OR boot_id <> :boot_id
 """
@@ -89,12 +101,17 @@ IN_WINDOW = "SELECT agent_id, id, answered_boot_us, answered_at FROM permits ORD
 OLDEST_ANSWER = "SELECT MIN(answered_boot_us) FROM permits"
 
 # Never shorter than it was: two reasons to count as full may overlap.
-FILL = "UPDATE rate_limit_bucket SET full_until_us = :until WHERE COALESCE(full_until_us, 0) < :until"
+FILL = """
+UPDATE rate_limit_bucket SET full_until_us = :until, full_reason = :reason WHERE COALESCE(full_until_us, 0) < :until
+"""
 
 # Passed: a later boot must not take it for its own.
-UNFILL = "UPDATE rate_limit_bucket SET full_until_us = NULL WHERE full_until_us <= :boot_us"
+UNFILL = "UPDATE rate_limit_bucket SET full_until_us = NULL, full_reason = NULL WHERE full_until_us <= :boot_us"
 
-FULL_UNTIL = "SELECT MAX(full_until_us) FROM rate_limit_bucket"
+# Held before the permits are counted: a slot comes back in the transaction that deletes its permit.
+BUCKETS = "SELECT agent_id, max_tokens, current_tokens FROM rate_limit_bucket ORDER BY agent_id"
+PERMITS_BY_AGENT = "SELECT agent_id, COUNT(*) FROM permits GROUP BY agent_id"
+SET_SLOTS = "UPDATE rate_limit_bucket SET current_tokens = ? WHERE agent_id = ?"
 
 
 class SqlPermits(Repository):
@@ -157,6 +174,9 @@ class SqlRequestWindows(Repository):
         given = {"limit": limits.window_limit, "rate": limits.refill_rate, "window_us": limits.window_us}
         self._db.run(SET_LIMIT, given | {"boot_us": at.boot_us})
 
+    def set_window_limit(self, limit: int) -> None:
+        self._db.run(SET_WINDOW_LIMIT, {"limit": limit})
+
     def enter_boot(self, at: Moment, limits: Limits) -> int:
         stamp = {"boot_id": at.boot_id, "boot_us": at.boot_us, "now": at.now, "shared": SHARED}
         moved = self._db.run(ENTER_BOOT, stamp)
@@ -178,9 +198,13 @@ class SqlRequestWindows(Repository):
     def highest(self) -> int:
         return self._db.highest("permits")
 
-    def fill(self, at: Moment, limits: Limits) -> None:
-        self._db.run(FILL, {"until": at.boot_us + limits.window_us})
+    def fill(self, at: Moment, limits: Limits, reason: FullReason) -> None:
+        self._db.run(FILL, {"until": at.boot_us + limits.window_us, "reason": reason})
 
-    def full_until_us(self) -> int | None:
-        found = self._db.value(FULL_UNTIL)
-        return None if found is None else int(found)
+    def recount(self) -> Sequence[RecountedBucket]:
+        buckets = self._db.hold(BUCKETS)
+        used: dict[int, int] = dict(self._db.rows(PERMITS_BY_AGENT))
+        counted = [(row, int(left), limit - used.get(row, 0)) for row, limit, left in buckets]
+        wrong = [RecountedBucket(row, left, right) for row, left, right in counted if left != right]
+        self._db.many(SET_SLOTS, [(each.after, each.agent_row) for each in wrong])
+        return wrong

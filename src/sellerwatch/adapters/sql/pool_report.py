@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 
 from sellerwatch.adapters.sql.agents import stored_agents
 from sellerwatch.adapters.sql.statements import AnyRow, Db, Repository
-from sellerwatch.agents.agent_status import AgentDetails, CircuitEventView, Window
+from sellerwatch.agents.agent_status import AgentDetails, CircuitEventView, FullReason, Window
 from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.ports import StoredAgent
 from sellerwatch.kernel.clock import Moment
 
 # Windows that count as full, whatever was used.
-FULL = "SELECT agent_id, full_until_us FROM rate_limit_bucket WHERE full_until_us IS NOT NULL"
+FULL = "SELECT agent_id, full_until_us, full_reason FROM rate_limit_bucket WHERE full_until_us IS NOT NULL"
 
 # Slots in use by agent, and the oldest answer among them; two ranges of one index.
 UNDER_WAY = "SELECT agent_id, COUNT(*), NULL FROM permits WHERE answered_boot_us IS NULL GROUP BY agent_id"
@@ -54,6 +54,8 @@ class SqlPoolReport(Repository):
                 window=windows.of(stored),
                 token_issued_at=stored.token_issued_at,
                 token_expires_at=stored.token_expires_at,
+                next_refresh_at=stored.next_refresh_at,
+                refresh_failures=stored.refresh_failures,
                 too_many=too_many.get(stored.row, 0),
             )
             for stored in self.agents()
@@ -71,13 +73,14 @@ class _Windows:
         self._at, self._limits = at, limits
         boot = db.value(BOOT)
         self._earlier_boot = boot is not None and boot != at.boot_id
+        self._not_entered = boot != at.boot_id
         edge = at.boot_us - limits.window_us
         # Times of an earlier boot's clock cannot be compared: all of its permits are counted, or none.
         counted: list[AnyRow] = []
         if not self._earlier_boot or edge < 0:
             counted += db.rows(UNDER_WAY)
             counted += db.rows(ANSWERED, {"edge": -1 if self._earlier_boot else edge})
-        self._full: dict[int, int] = {r[0]: r[1] for r in db.rows(FULL)}
+        self._full: dict[int, tuple[int, str | None]] = {r[0]: (r[1], r[2]) for r in db.rows(FULL)}
         self._used: dict[int, int] = {}
         self._oldest: dict[int, int] = {}
         for row, number, oldest in counted:
@@ -90,11 +93,13 @@ class _Windows:
     def of(self, stored: StoredAgent) -> Window:
         oldest = self._oldest.get(stored.row)
         free_at = None if oldest is None else self._time(oldest + self._limits.window_us)
-        full_until = self._full_until(self._full.get(stored.row))
-        return Window(self._used.get(stored.row, 0), stored.window_limit, free_at, full_until)
+        until_us, reason = self._full.get(stored.row, (None, None))
+        full_until = self._full_until(until_us)
+        why = FullReason(reason or FullReason.DOWNGRADED) if full_until is not None else None
+        return Window(self._used.get(stored.row, 0), stored.window_limit, free_at, full_until, why)
 
     def _full_until(self, until_us: int | None) -> datetime | None:
-        if until_us is not None and self._earlier_boot:
+        if until_us is not None and self._not_entered:
             until_us = self._at.boot_us + self._limits.window_us
         return None if until_us is None or until_us <= self._at.boot_us else self._time(until_us)
 

@@ -32,7 +32,8 @@ LEAP = 1.0
 
 # Each bucket knows its window: its limit by its rate.
 FILL = """
-UPDATE rate_limit_bucket SET full_until_us = %(now_us)s + CAST(max_tokens / refill_rate * 1000000 AS SIGNED INTEGER)
+UPDATE rate_limit_bucket SET full_reason = 'CLOCK',
+    full_until_us = %(now_us)s + CAST(max_tokens / refill_rate * 1000000 AS SIGNED INTEGER)
 """
 
 

@@ -53,8 +53,8 @@ ORDER BY s.next_refresh_time LIMIT :limit
 """
 
 PUT_OFF = """
-UPDATE token_refresh_schedule SET next_refresh_time = :until, consecutive_failures = consecutive_failures + 1
-WHERE agent_id = :row
+UPDATE token_refresh_schedule SET next_refresh_time = :until, consecutive_failures = consecutive_failures + :failures
+WHERE agent_id = :row AND next_refresh_time <= :due
 """
 
 SEALED = """
@@ -113,8 +113,8 @@ class SqlTokens(Repository):
         rows = self._db.rows(DUE, {"now": now, "limit": limit})
         return [(r[0], UserAgentId(r[1]), r[2]) for r in rows]
 
-    def put_off(self, row: int, until: datetime) -> None:
-        self._db.run(PUT_OFF, {"row": row, "until": until})
+    def put_off(self, row: int, due: datetime, until: datetime, *, has_failed: bool) -> None:
+        self._db.run(PUT_OFF, {"row": row, "due": due, "until": until, "failures": int(has_failed)})
 
     def sealed(self) -> Sequence[tuple[int, UserAgentId, Token]]:
         found = []

@@ -20,12 +20,11 @@ from sellerwatch.kernel.retry_after import retry_after
 from sellerwatch.marketplaces.mustit import parse
 from sellerwatch.marketplaces.mustit.cookies import Cookie, read_cookies
 from sellerwatch.marketplaces.mustit.fields import unknown_fields
+from sellerwatch.marketplaces.mustit.headers import RequestHeaders
 from sellerwatch.marketplaces.mustit.json_values import decode
 from sellerwatch.marketplaces.mustit.urls import Urls
 from sellerwatch.marketplaces.ports import ListPage, Reply, Transport, TransportFailed, TransportProblem
 
-KOREAN = "ko-KR,ko;q=0.9"
-HTML = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 TOKEN, NID, UID = "token", "nid", "mustit_uid"
 SHORTEST_TOKEN = 5
 LONGEST_COOKIE = 255
@@ -65,6 +64,7 @@ class MustitMarketplace:
         base_url: str,
         open_token: Callable[[Identity], str],
         urls: Urls | None = None,
+        headers: RequestHeaders | None = None,
         longest_wait: timedelta = timedelta(days=1),
         user_agent_suffix: str = "",
         max_list_total: int = parse.MAX_LIST_TOTAL,
@@ -73,6 +73,7 @@ class MustitMarketplace:
         self._base_url = base_url
         self._open_token = open_token
         self._urls = urls or Urls()
+        self._sent = headers or RequestHeaders()
         self._longest_wait = longest_wait
         self._suffix = user_agent_suffix.strip()
         self._max_list_total = max_list_total
@@ -127,10 +128,10 @@ class MustitMarketplace:
         return Answer(kind, reply.status, wait=wait)
 
     async def open_session(self, user_agent: str, now: datetime) -> Session | Answer:
-        """Open a new guest session as a browser does: `GET /`, following redirects on the same host."""
-        url, cookies = f"{self._base_url}/", dict[str, Cookie]()
+        """Open a new guest session as a browser does: GET the token page, following redirects on the same host."""
+        url, cookies = f"{self._base_url}{self._urls.token_path}", dict[str, Cookie]()
         for _ in range(MOST_REDIRECTS + 1):
-            headers = {"User-Agent": self._named(user_agent), "Accept": HTML, "Accept-Language": KOREAN}
+            headers = {"User-Agent": self._named(user_agent), **self._sent.page}
             if cookies:
                 headers["Cookie"] = "; ".join(f"{name}={cookie.value}" for name, cookie in cookies.items())
             try:
@@ -155,9 +156,8 @@ class MustitMarketplace:
             return kept[1]
         headers = {
             "User-Agent": self._named(identity.user_agent),
-            "Accept": "application/json",
-            "Accept-Language": KOREAN,
-            "Authorization": f"Bearer {self._open_token(identity)}",
+            **self._sent.api,
+            self._sent.token_name: self._sent.token_form.replace("{token}", self._open_token(identity)),
         }
         cookie = "; ".join(f"{name}={value}" for name, value in ((NID, token.nid), (UID, token.mustit_uid)) if value)
         if cookie:

@@ -10,6 +10,8 @@ from sellerwatch.kernel.ids import ItemNo, SellerId
 
 #: The most entries that a list page is ever asked for.
 LARGEST_PAGE = 1_000
+#: Where a path has the number of the product.
+ITEM_NO = "{item_no}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,7 @@ class Urls:
     list_path: str = "/mustit-api/facade-api/v1/searchmini-shop-search"
     detail_path: str = "/mustit-api/facade-api/v1/item/{item_no}/detail/top"
     options_path: str = "/mustit-api/legacy-api/v1/auction_products/{item_no}/options"
+    token_path: str = "/"  # noqa: S105 - a path
     first_page: int = 0
     order: str = "LATEST"
 
@@ -37,7 +40,7 @@ class Urls:
         return int(given) if given.isascii() and given.isdigit() and len(given) <= 4 else LARGEST_PAGE
 
     def detail(self, item_no: ItemNo) -> str:
-        return self.detail_path.format(item_no=int(item_no))
+        return self.detail_path.replace(ITEM_NO, str(int(item_no)))
 
     def options(self, item_no: ItemNo) -> str:
-        return self.options_path.format(item_no=int(item_no))
+        return self.options_path.replace(ITEM_NO, str(int(item_no)))

@@ -13,6 +13,8 @@ from sellerwatch.agents.agent import LONGEST_REASON, AgentName, AgentStatus
 from sellerwatch.agents.commands import AddedAgentView, ChangedAgentsView
 from sellerwatch.agents.pool_status import PoolStatusView
 from sellerwatch.agents.queries import AgentDetailView, AgentListView
+from sellerwatch.agents.recount import RecountedView
+from sellerwatch.operations.recount import recount_pool
 from sellerwatch.web.api.authorization import DryRunSession, ViewerSession
 from sellerwatch.web.api.cursors import MOST_NAMED
 from sellerwatch.web.api.errors import refusals
@@ -83,7 +85,7 @@ async def suspend_agents(body: SuspendBody, session: DryRunSession) -> ChangedAg
 
 @router.post("/recover")
 async def recover_agents(body: AgentsBody, session: DryRunSession) -> ChangedAgentsView:
-    """End suspensions early. Each agent gets a new token."""
+    """End suspensions early and close the agents' circuits. Each agent gets a new token."""
     return await session.run(commands.recover_agents, body.agents)
 
 
@@ -97,6 +99,12 @@ async def block_agents(body: BlockBody, session: DryRunSession) -> ChangedAgents
 async def unblock_agents(body: AgentsBody, session: DryRunSession) -> ChangedAgentsView:
     """Make blocked agents available again and close their circuits."""
     return await session.run(commands.unblock_agents, body.agents)
+
+
+@router.post("/recount")
+async def recount_agents(session: DryRunSession) -> RecountedView:
+    """Count what each agent may still ask from its requests in the window, and repair what differs."""
+    return await recount_pool(session)
 
 
 @router.post("/rotate")

@@ -35,6 +35,7 @@ TAGS = (
     ("changes", "What changed: prices, stock, options, new and gone products."),
     ("quarantine", "Changes that wait for an operator."),
     ("removals", "Mass removals that wait for an operator."),
+    ("resyncs", "The present state of products, sent again."),
     ("schedules", "When each seller is crawled next."),
     ("limits", "How often we ask, changed while it runs."),
     ("marketplace", "Whether the marketplace is asked, and whether it answers."),

@@ -108,6 +108,9 @@ def _tables(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     yield _histogram(
         "change_to_delivery_seconds", "From a change to its delivery.", snapshot.delivery, DELIVERY_BOUNDS, 1
     )
+    yield CounterMetricFamily(
+        "sellerwatch_budget_repairs", "Budgets that were wrong and were repaired.", value=t.repairs
+    )
     for name, help_text, value in (
         ("marketplace_paused", "1 while all requests to the marketplace are paused.", snapshot.marketplace.is_paused),
         ("marketplace_paused_sellers", "Sellers paused alone.", len(snapshot.marketplace.seller_pauses)),

@@ -14,6 +14,7 @@ from sellerwatch.agents.agent_status import CircuitEventView
 from sellerwatch.agents.commands import ChangedAgentsView
 from sellerwatch.agents.pool_status import PoolStatusView
 from sellerwatch.agents.queries import AgentDetailView, AgentView
+from sellerwatch.operations.recount import recount_pool
 from sellerwatch.reports.agent_minutes import AgentMinutesView, agent_minutes
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.audit import ENTRIES
@@ -84,6 +85,13 @@ async def agents(visit: Viewer) -> Response:
             Filter("sort", "agents.sort", sort, [(s, f"agents.by_{s}") for s in SORTS]),
         ],
     )
+
+
+@router.post("/agents/recount")
+async def recount(visit: Admin) -> Response:
+    done = await recount_pool(visit.operations)
+    repaired = len(done.repaired) + done.limiter_repaired
+    return go(visit, "/agents", "recount.repaired" if repaired else "recount.right", n=repaired or done.checked)
 
 
 @router.get("/agents/add")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Index
+from alembic import op
+from sqlalchemy import Index, text
 
 from sellerwatch.adapters.sql.migrations.tables import create_table, drop_tables, unique
 from sellerwatch.adapters.sql.migrations.types import (
@@ -30,7 +31,13 @@ def upgrade() -> None:
     _what_happened()
 
 
+# Without the permits it is not known how many requests of the last window there were: each counts as full until a
+# service starts, which sets the time by its own clock, and for one window after that.
+FORGET_WINDOWS = "UPDATE rate_limit_bucket SET boot_id = NULL, full_until_us = 1000000000000000"
+
+
 def downgrade() -> None:
+    op.get_bind().execute(text(FORGET_WINDOWS))
     drop_tables("audit", "activity", "setting_overrides", "job_leases", "pool_breaker", "workers", "permits")
 
 

@@ -1,8 +1,8 @@
 """A hundred agents to begin with: AVAILABLE, healthy, without a token, each with its closed circuit and full bucket.
 
-Number n of `user_agents.txt` always gets the same public id and, where it is free, the row id n. So a pool that was
-taken down and put back finds its permits, usage log and circuit events again: those are kept by the downgrade, because
-the marketplace has not forgotten those requests either.
+Number n of `user_agents.txt` always gets the same public id and, where it is free, the row id n. The downgrade takes
+away only agents that were never used: the others keep tokens, suspensions, blocks and counts, because the marketplace
+has not forgotten their requests either.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from hashlib import sha256
 from importlib.resources import files
 
 from alembic import op
-from sqlalchemy import Connection, column, delete, select, table
+from sqlalchemy import Connection, and_, column, delete, select, table
 
 from sellerwatch.adapters.sql.migrations.tables import now
 from sellerwatch.adapters.sql.migrations.types import BIG, CODE, INT, REAL, SHA256, TIME, UUID, varchar
@@ -21,6 +21,7 @@ revision = "0004"
 down_revision = "0003"
 
 SEEDS = uuid.UUID("5e11e7a7-c4a0-5a3e-9b0d-0c4a71e55eed")
+HEALTHIEST = 100
 WINDOW = 80
 WINDOW_SECONDS = 3600
 
@@ -32,6 +33,7 @@ agents = table(
     column("user_agent_hash", SHA256),
     column("status", CODE),
     column("health_score", INT),
+    column("usage_count", INT),
     column("created_at", TIME),
     column("updated_at", TIME),
 )
@@ -45,7 +47,7 @@ buckets = table(
     column("last_refill_at", TIME),
 )
 tokens = table("user_agent_token", column("agent_id", BIG))
-refreshes = table("token_refresh_schedule", column("agent_id", BIG))
+permits = table("permits", column("agent_id", BIG))
 
 
 def upgrade() -> None:
@@ -63,7 +65,7 @@ def upgrade() -> None:
                 "user_agent": user_agent,
                 "user_agent_hash": _hash(user_agent),
                 "status": "AVAILABLE",
-                "health_score": 100,
+                "health_score": HEALTHIEST,
                 "created_at": moment,
                 "updated_at": moment,
             }
@@ -91,8 +93,11 @@ def upgrade() -> None:
 def downgrade() -> None:
     database = op.get_bind()
     seeded = [_public_id(number) for number, _ in _user_agents()]
-    gone = list(database.scalars(select(agents.c.agent_id).where(agents.c.user_agent_id.in_(seeded))))
-    for each in (refreshes, tokens, buckets, circuits, agents):
+    is_unused = and_(agents.c.usage_count == 0, agents.c.status == "AVAILABLE", agents.c.health_score == HEALTHIEST)
+    has_left_no_trace = and_(*(agents.c.agent_id.not_in(select(each.c.agent_id)) for each in (tokens, permits)))
+    unused = select(agents.c.agent_id).where(agents.c.user_agent_id.in_(seeded), is_unused, has_left_no_trace)
+    gone = list(database.scalars(unused))
+    for each in (buckets, circuits, agents):
         database.execute(delete(each).where(each.c.agent_id.in_(gone)))
 
 

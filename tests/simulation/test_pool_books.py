@@ -1,0 +1,135 @@
+"""The pool's books over days of service: tokens are renewed in time, counts begin anew at midnight, old rows go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import timedelta
+
+import pytest
+from tests.builders import DAY, HOUR
+from tests.simulation.service_world import ServiceWorld, simulated
+
+from sellerwatch.agents.ports import StoredAgent, UsageEntry
+from sellerwatch.agents.sessions import open_session, renew_due
+from sellerwatch.marketplaces.ports import Reply
+from sellerwatch.settings.model import Settings
+
+
+async def stored(stage: ServiceWorld, row: int = 1) -> StoredAgent:
+    return next(one for one in await stage.store.read(lambda tx: tx.pool_report.agents()) if one.row == row)
+
+
+class TokenPage:
+    """Gives out tokens that live for so long, or answers with a status alone."""
+
+    def __init__(self, *, lifetime: int = 7200, status: int = 200) -> None:
+        self._lifetime, self._status, self._given = lifetime, status, 0
+
+    async def get(self, url: str, headers: Mapping[str, str]) -> Reply:
+        self._given += 1
+        cookie = f"token=token-number-{self._given}; Max-Age={self._lifetime}; Path=/"
+        return Reply(self._status, (("set-cookie", cookie),) if self._status == 200 else (), b"")
+
+
+@simulated(sellers=1, products=1)
+async def test_a_running_service_renews_tokens_before_they_expire(stage: ServiceWorld) -> None:
+    """Nobody asks for it: without the job, every token would run out after its life and all work would stop to get new
+    ones at once."""
+    one = await stored(stage)
+    async with stage.serving() as service:
+        assert await open_session(service.crawl, one.row, one.agent.user_agent_id, one.agent.user_agent)
+        first = (await stored(stage)).token_issued_at
+        await stage.clock.sleep(1.5 * 3600)
+    renewed = await stored(stage)
+    assert first is not None
+    assert renewed.token_issued_at is not None
+    assert HOUR <= renewed.token_issued_at - first <= HOUR + timedelta(minutes=2)
+
+
+@pytest.mark.parametrize(("lifetime", "seconds"), [(1000, 800), (3600, 2880), (7200, 3600)])
+@simulated(sellers=1, products=1)
+async def test_a_token_with_a_short_life_is_renewed_when_four_fifths_of_it_are_over(
+    stage: ServiceWorld, lifetime: int, seconds: int
+) -> None:
+    """Renewed only after the hour, it would have been useless for the time in between."""
+    one = await stored(stage)
+    async with stage.service(transport=TokenPage(lifetime=lifetime)) as service:
+        assert await open_session(service.crawl, one.row, one.agent.user_agent_id, one.agent.user_agent)
+    held = await stored(stage)
+    assert held.token_issued_at is not None
+    assert held.next_refresh_at == held.token_issued_at + timedelta(seconds=seconds)
+
+
+@simulated(settings=Settings.model_validate({"token_refresh_seconds": 600}), sellers=1, products=1)
+async def test_the_time_after_which_tokens_are_renewed_is_a_setting(stage: ServiceWorld) -> None:
+    one = await stored(stage)
+    async with stage.service(transport=TokenPage()) as service:
+        assert await open_session(service.crawl, one.row, one.agent.user_agent_id, one.agent.user_agent)
+    held = await stored(stage)
+    assert held.token_issued_at is not None
+    assert held.next_refresh_at == held.token_issued_at + timedelta(seconds=600)
+
+
+@simulated(sellers=1, products=1)
+async def test_renewals_that_fail_are_counted_until_one_succeeds(stage: ServiceWorld) -> None:
+    """The count tells an operator which agent the marketplace has stopped to give tokens to, before its token ends."""
+    one = await stored(stage)
+    async with stage.service(transport=TokenPage()) as service:
+        assert await open_session(service.crawl, one.row, one.agent.user_agent_id, one.agent.user_agent)
+    async with stage.service(transport=TokenPage(status=403)) as service:
+        for failures in (1, 2):
+            await stage.clock.sleep(3600)
+            assert await renew_due(service.crawl) == 0
+            assert (await stored(stage)).refresh_failures == failures
+    async with stage.service(transport=TokenPage()) as service:
+        await stage.clock.sleep(61)
+        assert await renew_due(service.crawl) == 1
+    assert (await stored(stage)).refresh_failures == 0
+
+
+@simulated(sellers=1, products=1, profile="slow")
+async def test_a_renewal_that_another_process_is_doing_is_no_failure(stage: ServiceWorld) -> None:
+    one = await stored(stage)
+    async with stage.service() as first, stage.service() as second:
+        assert await open_session(first.crawl, one.row, one.agent.user_agent_id, one.agent.user_agent)
+        await stage.clock.sleep(3601)
+        assert sum(await asyncio.gather(renew_due(first.crawl), renew_due(second.crawl))) == 1
+        now = stage.clock.now()
+    held = await stored(stage)
+    assert held.refresh_failures == 0
+    assert held.next_refresh_at is not None
+    assert held.next_refresh_at > now + timedelta(minutes=50), "what the other has set stays"
+
+
+@simulated(sellers=1, products=3)
+async def test_requests_of_the_day_begin_at_0_at_midnight(stage: ServiceWorld) -> None:
+    """The figure is per day: never reset, it would be the total, and an operator would see a busy agent in an idle
+    one."""
+    (seller_id,) = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.start(service, seller_id)
+        await stage.settle(service)
+        busy = [
+            one.agent for one in await stage.store.read(lambda tx: tx.pool_report.agents()) if one.agent.usage_count
+        ]
+        assert busy
+        assert all(agent.requests_per_day for agent in busy)
+        await stage.clock.sleep(DAY.total_seconds() + 120)
+    after = [one.agent for one in await stage.store.read(lambda tx: tx.pool_report.agents())]
+    assert {agent.requests_per_day for agent in after} == {0}
+    assert sum(agent.usage_count for agent in after) >= sum(agent.usage_count for agent in busy)
+
+
+@simulated(settings=Settings.model_validate({"usage_log_days": 2}), sellers=1, products=1)
+async def test_old_entries_of_the_usage_log_go_and_younger_ones_stay(stage: ServiceWorld) -> None:
+    """At full budget the log grows by 190,000 rows a day: kept for ever, it fills the disk."""
+    now = stage.clock.now()
+    entry = UsageEntry(1, None, 200, 10, succeeded=True, rate_limited=False, too_many=False, sent_at=now)
+    entries = [entry._replace(sent_at=now - age, succeeded=good) for age in (3 * DAY, DAY) for good in (True, False)]
+    await stage.store.transact(lambda tx: tx.usage_log.add(entries))
+    async with stage.serving():
+        await stage.clock.sleep(120)
+    times = await stage.store.read(lambda tx: tx.db.rows("SELECT request_timestamp FROM token_usage_log"))
+    assert {row[0] for row in times} == {now - DAY}
+    assert len(times) == 2
