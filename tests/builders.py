@@ -33,6 +33,7 @@ from sellerwatch.catalog.facts import (
     product_json,
 )
 from sellerwatch.catalog.product import Product
+from sellerwatch.catalog.resync import Resync, ResyncChoice
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.task import RequestUrl, Task, TaskType
 from sellerwatch.kernel.clock import Moment
@@ -43,6 +44,7 @@ from sellerwatch.kernel.ids import (
     ItemNo,
     OutboxId,
     ProductId,
+    ResyncId,
     ScheduleId,
     SellerId,
     TaskId,
@@ -254,6 +256,11 @@ def a_complete_product(number: int = 1, **changes: Any) -> Product:
     """All three parts seen and the receiver told once."""
     seen = {"minishop_hash": "a" * 32, "detail_hash": "b" * 32, "option_hash": "c" * 32, "version": 1}
     return a_product(number, **{**seen, **changes})
+
+
+def a_resync(number: int = 1, choice: ResyncChoice | None = None, total: int = 100, **changes: Any) -> Resync:
+    made = Resync.create(ResyncId(_uuid(9, number)), choice or ResyncChoice(), total, total, "test", NOW)
+    return replace(made, **changes)
 
 
 def list_facts(**changes: Any) -> ListFacts:

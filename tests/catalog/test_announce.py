@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
+import orjson
 import pytest
 from tests.builders import MINUTE, StoppedClock, execution_id, worker_id
 from tests.crawling.crawl_world import ONE, a_marketplace
@@ -26,6 +27,7 @@ from sellerwatch.simulator.world import World
 
 ALL = tuple(PartType)
 CREATED, UPDATED, DELETED = ProductEvent.CREATED, ProductEvent.UPDATED, ProductEvent.DELETED
+SNAPSHOT = ProductEvent.SNAPSHOT
 
 
 class ProductWorld(StoreWorld):
@@ -72,6 +74,24 @@ class ProductWorld(StoreWorld):
             tx.products.note_listed(listed)
             tx.product_outbox.add_all(product_batch.take_messages())
             tx.bodies.keep_raw(product_batch.raws)
+            tx.history.add(product_batch.history)
+            return told
+
+        return await self.transact_with_ids(work)
+
+    async def told_again(self) -> Message:
+        """A resync comes to the product."""
+        self.clock.time += MINUTE
+        now = self.now
+
+        def work(tx: Transaction, drawn: Iterator[str]) -> Message:
+            product_batch = ProductBatch(tx.products.of_items([self.item]))
+            announcer = Announcer(
+                product_batch, tx.bodies, tx.product_outbox, tx.history, self.market, now, self.policies
+            )
+            told = announcer.announce_snapshot(product_batch.products[self.item], OutboxId(next(drawn)))
+            tx.products.save(product_batch.take_products()[1])
+            tx.product_outbox.add_all(product_batch.take_messages())
             tx.history.add(product_batch.history)
             return told
 
@@ -426,3 +446,115 @@ async def test_the_history_goes_on_from_a_state_that_withdrew_an_event_and_was_i
     shop.change(stock=30, name="다른 이름")
     await shop.told_by_a_run()
     assert await replayed(shop) == shop.truth
+
+
+async def kinds(shop: ProductWorld) -> list[tuple[str, int]]:
+    return [(event.event_type, event.version) for event in await shop.events()]
+
+
+async def test_a_snapshot_is_one_event_more_with_the_whole_product(shop: ProductWorld) -> None:
+    await shop.told_by_a_run()
+    await shop.end(MessageStatus.COMPLETED)
+    message = await shop.told_again()
+    assert (message.event_type, message.version, message.execution_id) == (SNAPSHOT, 2, None)
+    body = orjson.loads(message.payload)
+    assert (body["changes"], body["deleted"], body["productData"]) == ([], False, shop.truth)
+    product = await shop.product()
+    assert (product.version, product.updated_at) == (2, shop.now)
+    assert await replayed(shop) == shop.truth
+
+
+async def test_a_change_after_a_snapshot_is_a_change_from_it_and_never_merged_into_it(shop: ProductWorld) -> None:
+    await shop.told_by_a_run()
+    await shop.told_again()
+    before = shop.truth
+    shop.restock(41)
+    assert await shop.told_by_a_run() is not None, "the snapshot waits and was never sent, and yet it stays as it is"
+    shop.restock(42)
+    assert await shop.told_by_a_run() is None, "but a change is merged into the change that waits"
+    assert await kinds(shop) == [(CREATED, 1), (SNAPSHOT, 2), (UPDATED, 3)]
+    created, snapshot, updated = await shop.events()
+    assert (created.product_data, snapshot.product_data, updated.product_data) == (before, before, shop.truth)
+    assert fields(updated)["stock"] == (before["stock"], 42)
+    assert await replayed(shop) == shop.truth
+
+
+async def test_a_change_that_is_taken_back_behind_a_snapshot_is_withdrawn(shop: ProductWorld) -> None:
+    await shop.told_by_a_run()
+    stock = shop.truth["stock"]
+    await shop.told_again()
+    shop.restock(41)
+    await shop.told_by_a_run()
+    shop.change(stock=stock, sold_out=False)
+    await shop.told_by_a_run()
+    assert await kinds(shop) == [(CREATED, 1), (SNAPSHOT, 2)]
+    assert (await shop.product()).version == 2
+
+
+async def test_a_snapshot_follows_an_event_that_waits_and_one_that_failed(shop: ProductWorld) -> None:
+    await told_twice(shop)
+    await shop.told_again()
+    assert await kinds(shop) == [(CREATED, 1), (UPDATED, 2), (SNAPSHOT, 3)]
+    first = (await shop.messages())[1]
+    refused = first.send(worker_id()).refuse("410")
+    await shop.store.transact(lambda tx: tx.product_outbox.move([refused], shop.now))
+    await shop.told_again()
+    shop.restock(43)
+    await shop.told_by_a_run()
+    assert (await kinds(shop))[2:] == [(SNAPSHOT, 3), (SNAPSHOT, 4), (UPDATED, 5)]
+    assert fields((await shop.events())[-1])["stock"] == (41, 43)
+
+
+async def test_a_snapshot_has_what_was_found_last_also_behind_a_discarded_event(shop: ProductWorld) -> None:
+    before = shop.truth
+    await told_twice(shop)
+    await shop.end(MessageStatus.DISCARDED)
+    shop.change(stock=before["stock"], sold_out=before["soldOut"])
+    assert await shop.told_by_a_run() is None
+    await shop.told_again()
+    assert (await shop.events())[-1].product_data == shop.truth == before
+    shop.restock(44)
+    await shop.told_by_a_run()
+    assert fields((await shop.events())[-1])["stock"] == (before["stock"], 44)
+
+
+async def test_a_snapshot_leaves_out_parts_of_which_the_others_are_still_to_come(shop: ProductWorld) -> None:
+    await shop.told_by_a_run()
+    before = shop.truth
+    shop.restock(41)
+    now, product = shop.now, replace(await shop.product(), is_changed=True, detail_hash="0" * 32)
+    await shop.store.transact(lambda tx: tx.products.save([product]))
+    await shop.told_again()
+    assert (await shop.events())[-1].product_data == before
+    assert (await shop.product()).is_changed
+    assert shop.now > now
+    await shop.told_by_a_run()
+    assert await kinds(shop) == [(CREATED, 1), (SNAPSHOT, 2), (UPDATED, 3)]
+
+
+async def test_a_deleted_product_is_sent_again_as_deleted_and_returns_as_created(shop: ProductWorld) -> None:
+    await shop.told_by_a_run()
+    await shop.end(MessageStatus.COMPLETED)
+    last = shop.truth
+    await deleted(shop)
+    message = await shop.told_again()
+    body = orjson.loads(message.payload)
+    assert (body["deleted"], body["version"], body["productData"]) == (True, 3, last)
+    assert (await shop.product()).is_deleted
+    await shop.told_by_a_run()
+    found = [(message.event_type, message.version) for message in await shop.messages()]
+    assert found == [(CREATED, 1), (DELETED, 2), (SNAPSHOT, 3), (CREATED, 4)]
+
+
+async def test_a_deletion_behind_a_snapshot_has_its_product_data(shop: ProductWorld) -> None:
+    await shop.told_by_a_run()
+    await shop.told_again()
+    await deleted(shop)
+    events = await shop.events()
+    assert events[-1].product_data == events[-2].product_data == shop.truth
+
+
+async def test_a_product_that_never_had_an_event_is_not_sent_again(shop: ProductWorld) -> None:
+    await shop.told_by_a_run([PartType.MINISHOP])
+    with pytest.raises(LastEventMissing):
+        await shop.told_again()

@@ -92,6 +92,14 @@ PRODUCT: Moves = {
     # It is on its way back; it is there again when all its parts were read.
     ("DELETED", "see_part"): "DELETED",
     ("DELETED", "return"): "COMPLETE",
+    ("COMPLETE", "send_snapshot"): "COMPLETE",
+    ("DELETED", "send_snapshot"): "DELETED",
+}
+
+RESYNC: Moves = {
+    ("RUNNING", "advance"): "RUNNING",
+    ("RUNNING", "complete"): "COMPLETED",
+    ("RUNNING", "cancel"): "CANCELLED",
 }
 
 ALL: dict[str, Moves] = {
@@ -103,6 +111,7 @@ ALL: dict[str, Moves] = {
     "agent": AGENT,
     "circuit": CIRCUIT,
     "product": PRODUCT,
+    "resync": RESYNC,
 }
 
 

@@ -15,12 +15,14 @@ from tests.machines.test_circuit_machine import CircuitMachine
 from tests.machines.test_execution_machine import ExecutionMachine
 from tests.machines.test_message_machine import MessageMachine
 from tests.machines.test_product_machine import ProductMachine
+from tests.machines.test_resync_machine import ResyncMachine
 from tests.machines.test_seller_machine import SellerMachine
 from tests.machines.test_task_machine import TaskMachine
 
 from sellerwatch.agents.agent import Agent
 from sellerwatch.agents.circuit import Circuit
 from sellerwatch.catalog.product import Product
+from sellerwatch.catalog.resync import Resync
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.task import Task
 from sellerwatch.outbox.channel import Channel
@@ -36,6 +38,7 @@ MACHINE_OF: dict[str, type[RuleBasedStateMachine]] = {
     "execution": ExecutionMachine,
     "message": MessageMachine,
     "product": ProductMachine,
+    "resync": ResyncMachine,
     "schedule": SellerMachine,
     "seller": SellerMachine,
     "task": TaskMachine,
@@ -50,6 +53,7 @@ MACHINES: dict[type[Any], str] = {
     Execution: "test_execution_machine.py",
     Message: "test_message_machine.py",
     Product: "test_product_machine.py",
+    Resync: "test_resync_machine.py",
     Schedule: "test_seller_machine.py",
     Seller: "test_seller_machine.py",
     Task: "test_task_machine.py",

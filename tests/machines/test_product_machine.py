@@ -80,9 +80,18 @@ class ProductMachine(RuleBasedStateMachine):
         self.seen.clear()
         self.untold = False
 
+    def is_there(self) -> bool:
+        """For who follows the events: a snapshot changes nothing about it."""
+        others = [event for event in self.told if event is not ProductEvent.SNAPSHOT]
+        return bool(others) and others[-1] is not ProductEvent.DELETED
+
+    @rule()
+    def a_snapshot_is_no_event_of_a_change(self) -> None:
+        self.refused(ProductEvent.SNAPSHOT)
+
     @rule(event=st.sampled_from([ProductEvent.CREATED, ProductEvent.UPDATED]))
     def an_event_the_receiver_could_not_follow_is_refused(self, event: ProductEvent) -> None:
-        there = bool(self.told) and self.told[-1] is not ProductEvent.DELETED
+        there = self.is_there()
         if len(self.seen) < 3 or there == (event is ProductEvent.CREATED):
             self.refused(event)
 
@@ -93,6 +102,21 @@ class ProductMachine(RuleBasedStateMachine):
         told = (refusal.value.item_no, refusal.value.event, refusal.value.state, refusal.value.version)
         assert told == (before.item_no, event, before.state, len(self.told))
         assert self.product == before
+
+    @rule()
+    def its_present_state_is_sent_again(self) -> None:
+        """Something that changed and is not told yet is still to be told."""
+        before = self.product
+        if before.version == 0:  # its creation is due first
+            with pytest.raises(EventOutOfOrder) as refusal:
+                before.send_snapshot(self.now)
+            assert (refusal.value.event, refusal.value.version) == (ProductEvent.SNAPSHOT, 0)
+            return
+        self.product = before.send_snapshot(self.now)
+        assert self.product.state == spec.PRODUCT[before.state, "send_snapshot"]
+        assert (self.product.version, self.product.updated_at) == (before.version + 1, self.now)
+        assert replace(self.product, version=before.version, updated_at=before.updated_at) == before
+        self.told.append(ProductEvent.SNAPSHOT)
 
     @precondition(lambda self: self.told and self.told[-1] is ProductEvent.UPDATED)
     @rule()
@@ -155,6 +179,8 @@ class ProductMachine(RuleBasedStateMachine):
         """CREATED first and after a removal, nothing of a thing that is not there."""
         there = False
         for event in self.told:
+            if event is ProductEvent.SNAPSHOT:
+                continue
             assert there == (event is not ProductEvent.CREATED)
             there = event is not ProductEvent.DELETED
         if self.told:

@@ -14,6 +14,7 @@ from tests.machines.lifecycles import every_lifecycle, reachable
 from sellerwatch.agents.agent import Agent
 from sellerwatch.agents.circuit import Circuit
 from sellerwatch.catalog.product import Product
+from sellerwatch.catalog.resync import Resync
 from sellerwatch.crawling.execution import Execution
 from sellerwatch.crawling.task import OPEN_STATES, TASK_LIFE, Task, TaskStatus
 from sellerwatch.kernel.lifecycle import Lifecycle
@@ -32,6 +33,7 @@ NOUNS: dict[str, type[Any]] = {
     "agent": Agent,
     "circuit": Circuit,
     "product": Product,
+    "resync": Resync,
 }
 
 #: Verbs that are not said by one method of their own name, and the method that does them.

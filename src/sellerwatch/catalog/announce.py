@@ -22,7 +22,7 @@ from sellerwatch.catalog.ports import History, HistoryEntry, ProductBodies, Read
 from sellerwatch.catalog.product import PartType, Product, ProductEvent
 from sellerwatch.kernel.errors import Failed
 from sellerwatch.kernel.ids import ExecutionId, OutboxId
-from sellerwatch.outbox.event import data_json, event_body, read_event
+from sellerwatch.outbox.event import data_json, event_body, read_event, snapshot_body
 from sellerwatch.outbox.message import Message, MessageStatus
 from sellerwatch.outbox.ports import Outbox
 
@@ -66,7 +66,7 @@ class Announcer:
         if event is ProductEvent.CREATED:
             return self._write(product, event, (), (), product_data, outbox_id, execution_id)
         data = orjson.loads(product_data)
-        newest = self._newest(product)
+        newest = self._newest(product, LOOK_BACK)
         since_newest = differences(read_event(newest[0].payload).product_data, data)
         last_found = self._state_without_event(product, newest[0])
         found = since_newest if last_found is None else differences(last_found, data)
@@ -87,15 +87,35 @@ class Announcer:
 
     def announce_removal(self, product: Product, outbox_id: OutboxId, execution_id: ExecutionId | None) -> Message:
         """Write the event of a deletion, with the productData of the last event. It is never merged with another."""
-        product_data = data_json(read_event(self._newest(product)[0].payload).product_data)
+        product_data = data_json(read_event(self._newest(product, 1)[0].payload).product_data)
         self.product_batch.deleted.append(product.item_no)
         return self._write(product, ProductEvent.DELETED, (), (), product_data, outbox_id, execution_id)
 
-    def _newest(self, product: Product) -> Sequence[Message]:
+    def announce_snapshot(self, product: Product, outbox_id: OutboxId) -> Message:
+        """Write a snapshot of the state found last, behind all other events of the product. It is never merged with
+        another event: what changes later is a change from its productData.
+
+        A state of which only some parts were read is not found yet: its event follows when its run has read the rest.
+        """
+        newest = self._newest(product, 1)[0]
+        state = self._state_without_event(product, newest) or read_event(newest.payload).product_data
+        sent = product.send_snapshot(self.now)
+        body = snapshot_body(
+            outbox_id,
+            product.item_no,
+            product.seller_id,
+            sent.version,
+            self.now,
+            data_json(state),
+            deleted=product.is_deleted,
+        )
+        return self._add(sent, ProductEvent.SNAPSHOT, body, (), outbox_id, None)
+
+    def _newest(self, product: Product, number: int) -> Sequence[Message]:
         """Return the last events of a product, newest first, those of this transaction included."""
         if any(message.subject_id == product.product_id for message in self.product_batch.messages):
             self.outbox.add_all(self.product_batch.take_messages())
-        newest = self.outbox.latest_of(product.product_id, LOOK_BACK)
+        newest = self.outbox.latest_of(product.product_id, number)
         if not newest:
             raise LastEventMissing(item_no=product.item_no, version=product.version)
         return newest
@@ -159,10 +179,24 @@ class Announcer:
         execution_id: ExecutionId | None,
     ) -> Message:
         announced = product.announce(event, self.now)
-        self.product_batch.put(announced)
         body = event_body(
             outbox_id, event, product.item_no, product.seller_id, announced.version, self.now, changes, product_data
         )
+        whole = product_data if event is ProductEvent.CREATED else b""
+        return self._add(announced, event, body, found, outbox_id, execution_id, whole)
+
+    def _add(
+        self,
+        product: Product,
+        event: ProductEvent,
+        body: str,
+        found: Sequence[Change],
+        outbox_id: OutboxId,
+        execution_id: ExecutionId | None,
+        whole: bytes = b"",
+    ) -> Message:
+        """Add an event with its entry in the history. `product` is as it is after the event."""
+        self.product_batch.put(product)
         message = Message(
             outbox_id=outbox_id,
             subject_id=product.product_id,
@@ -172,12 +206,11 @@ class Announcer:
             created_at=self.now,
             next_attempt_at=self.now,
             item_no=product.item_no,
-            version=announced.version,
+            version=product.version,
             execution_id=execution_id,
         )
         self.product_batch.messages.append(message)
-        whole = product_data if event is ProductEvent.CREATED else b""
-        self._add_history(announced, event, found, outbox_id, execution_id, whole)
+        self._add_history(product, event, found, outbox_id, execution_id, whole)
         return message
 
     def _add_history(
@@ -189,7 +222,7 @@ class Announcer:
         execution_id: ExecutionId | None,
         whole: bytes = b"",
     ) -> None:
-        """Add the state to the history if it differs from the one found before; a creation or a deletion always."""
+        """Add the state to the history if it differs from the one found before; for all events but UPDATED always."""
         if found or event is not ProductEvent.UPDATED:
             self.product_batch.history.append(
                 HistoryEntry(
@@ -226,11 +259,13 @@ def current(product_batch: ProductBatch, product: Product, bodies: ProductBodies
 
 
 def _mergeable(messages: Sequence[Message]) -> tuple[Message | None, Message | None]:
-    """Return the newest event if it was never sent, and the event before it, from which its changes are counted."""
+    """Return the newest event if it was never sent, and the event before it, from which its changes are counted. A
+    snapshot takes in nothing."""
     if not messages:
         return None, None
     newest, base = messages[0], messages[1] if len(messages) > 1 else None
     is_unsent = newest.status is MessageStatus.WAITING and not newest.attempted
-    if is_unsent and (base is not None or newest.event_type == ProductEvent.CREATED):
+    is_snapshot = newest.event_type == ProductEvent.SNAPSHOT
+    if is_unsent and not is_snapshot and (base is not None or newest.event_type == ProductEvent.CREATED):
         return newest, base
     return None, None

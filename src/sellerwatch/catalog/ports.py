@@ -13,11 +13,12 @@ from sellerwatch.catalog.facts import DetailFacts, ListFacts, OptionFacts
 from sellerwatch.catalog.product import PartType, Product, ProductEvent, ProductState
 from sellerwatch.catalog.quarantine import Case, CaseStatus, HeldPart
 from sellerwatch.catalog.removal import Removal, RemovalStatus
+from sellerwatch.catalog.resync import Resync, ResyncChoice, ResyncStatus
 from sellerwatch.kernel.answer_problem import AnswerProblem
 from sellerwatch.kernel.errors import Failed
 from sellerwatch.kernel.failure import Failure, FailureCode
 from sellerwatch.kernel.fast_values import fast_frozen
-from sellerwatch.kernel.ids import CaseId, ExecutionId, ItemNo, OutboxId, ProductId, RemovalId, SellerId
+from sellerwatch.kernel.ids import CaseId, ExecutionId, ItemNo, OutboxId, ProductId, RemovalId, ResyncId, SellerId
 from sellerwatch.kernel.paging import Cursor, Page
 from sellerwatch.sellers.ports import SellersTx
 
@@ -107,9 +108,13 @@ class ProductQueries(Protocol):
         cursor: Cursor | None,
         limit: int,
         search: str | None = None,
+        updated: tuple[datetime, datetime] | None = None,
         found: FoundFilter | None = None,
     ) -> Page[Product]:
-        """Return the next products behind a cursor, first seen first. `search` is a part of the name in any case."""
+        """Return the next products behind a cursor, first seen first. `search` is a part of the name in any case.
+
+        `updated`: those that changed from the first of these times until the second, the one that changed first
+        first."""
 
     def count(self, seller_id: SellerId | None = None, state: ProductState | None = None) -> int: ...
 
@@ -249,6 +254,43 @@ class Removals(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class ResyncCounts:
+    """The products of a choice: those that a resync is about, the deleted ones of them, those left out because they
+    never had an event, and the row of the last one."""
+
+    products: int
+    deleted: int
+    left_out: int
+    last_row: int
+
+
+class Resyncs(Protocol):
+    def add(self, resync: Resync) -> None: ...
+
+    def save(self, resync: Resync) -> None: ...
+
+    def get(self, resync_id: ResyncId) -> Resync | None: ...
+
+    def open_of(self, seller_id: SellerId | None) -> Resync | None:
+        """Return the unfinished resync of this seller; without a seller that of all sellers."""
+
+    def running(self) -> Sequence[ResyncId]: ...
+
+    def page(
+        self, *, seller_id: SellerId | None, status: ResyncStatus | None, cursor: Cursor | None, limit: int
+    ) -> Page[Resync]:
+        """Return the next entries behind a cursor, newest first."""
+
+    def counts(self, choice: ResyncChoice) -> ResyncCounts: ...
+
+    def products(self, resync: Resync, limit: int) -> Sequence[tuple[int, ItemNo]]:
+        """Return the next products that are not written yet, each with its row."""
+
+    def waiting(self, seller_id: SellerId | None) -> int:
+        """Count the snapshots, of one seller or of all, that are on their way and not held."""
+
+
+@dataclass(frozen=True, slots=True)
 class UnknownField:
     """A field that the contract does not have, with how often it was found."""
 
@@ -319,6 +361,9 @@ class CatalogTx(SellersTx, Protocol):
 
     @property
     def removals(self) -> Removals: ...
+
+    @property
+    def resyncs(self) -> Resyncs: ...
 
     @property
     def drift(self) -> Drift: ...

@@ -39,6 +39,8 @@ PRODUCT_LIFE = Lifecycle(
         (ProductState.COMPLETE, "delete"): ProductState.DELETED,
         (ProductState.DELETED, "see_part"): ProductState.DELETED,
         (ProductState.DELETED, "return"): ProductState.COMPLETE,
+        (ProductState.COMPLETE, "send_snapshot"): ProductState.COMPLETE,
+        (ProductState.DELETED, "send_snapshot"): ProductState.DELETED,
     },
     resting=frozenset({ProductState.DELETED}),
 )
@@ -48,6 +50,7 @@ class ProductEvent(StrEnum):
     CREATED = "PRODUCT_CREATED"
     UPDATED = "PRODUCT_UPDATED"
     DELETED = "PRODUCT_DELETED"
+    SNAPSHOT = "PRODUCT_SNAPSHOT"
 
 
 @dataclass(eq=False)
@@ -173,13 +176,20 @@ class Product:
     def announce(self, event: ProductEvent, now: datetime) -> Product:
         """Return the product after one more event."""
         creates = event is ProductEvent.CREATED
-        if not self.is_complete or creates != (self.version == 0 or self.is_deleted):
+        if event is ProductEvent.SNAPSHOT or not self.is_complete or creates != (self.version == 0 or self.is_deleted):
             raise EventOutOfOrder(self.item_no, event, self.state, self.version)
         fields = {"version": self.version + 1, "is_changed": False, "updated_at": now}
         if event is ProductEvent.DELETED:
             # Without hashes a product that comes back is incomplete until all its parts were read again.
             return copy_with(self, deleted_at=now, minishop_hash=None, detail_hash=None, option_hash=None, **fields)
         return copy_with(self, deleted_at=None, missing_runs=0, **fields)
+
+    def send_snapshot(self, now: datetime) -> Product:
+        """Return the product after a snapshot of it: one event more, and nothing else. What changed since the last
+        event and is not announced yet is announced as before."""
+        if self.version == 0:
+            raise EventOutOfOrder(self.item_no, ProductEvent.SNAPSHOT, self.state, self.version)
+        return copy_with(self, version=self.version + 1, updated_at=now)
 
     def miss(self, now: datetime) -> Product:
         """Return the product as missing from one more complete list."""

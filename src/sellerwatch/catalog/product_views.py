@@ -39,12 +39,18 @@ class ProductView(View):
     created_at: datetime
     updated_at: datetime
     deleted_at: datetime | None
+    product_data: Annotated[
+        Mapping[str, Any] | None, About("Of the last event. In a list only with `updatedSince`, else null.")
+    ]
 
 
-def product_fields(product: Product, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a `ProductView` from a product and its productData."""
+def product_fields(
+    product: Product, data: Mapping[str, Any], product_data: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the fields of a `ProductView` from a product and its productData, which is shown whole if given again."""
     fields, prices = shared_fields(ProductView, product), data.get("prices") or {}
-    return fields | {"name": data.get("name"), "selling_price": prices.get("selling"), "stock": data.get("stock")}
+    told = {"name": data.get("name"), "selling_price": prices.get("selling"), "stock": data.get("stock")}
+    return fields | told | {"product_data": product_data}
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
@@ -48,7 +49,10 @@ from sellerwatch.outbox.event import read_event
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.sellers.queries import require_seller
 
-PRODUCTS = "products"
+PRODUCTS, UPDATED_PRODUCTS = "products", "updates"
+#: The time of a change is taken before its transaction begins. Younger changes are not listed by time yet: an older one
+#: may still be written.
+SETTLED_AFTER = timedelta(seconds=30)
 #: Events of a product that are shown with it.
 MOST_EVENTS = 20
 #: Stored bodies of a part that are read at most.
@@ -63,6 +67,7 @@ class ProductFilter:
     state: ProductState | None = None
     search: str | None = None
     found: FoundFilter | None = None
+    updated_since: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -76,19 +81,31 @@ class CurrentProduct:
 
 
 def list_products(
-    tx: CatalogTx, _: OperationContext, chosen: ProductFilter, cursor: str | None, size: int
+    tx: CatalogTx, context: OperationContext, chosen: ProductFilter, cursor: str | None, size: int
 ) -> CursorPageView[ProductView]:
-    """List products in the order they were first seen. A page may be short and not the last: only `next: null` is."""
+    """List products in the order they were first seen. A page may be short and not the last: only `next: null` is.
+
+    With `updated_since`: those that changed since then, in the order of their changes, deleted ones included, each with
+    the productData of its last event. Changes of the last 30 s come later (`SETTLED_AFTER`).
+    """
     require_seller(tx, chosen.seller_id)
+    since = chosen.updated_since
+    name = PRODUCTS if since is None else UPDATED_PRODUCTS
     page = tx.product_queries.page(
         seller_id=chosen.seller_id,
         state=chosen.state,
-        cursor=decode_cursor(PRODUCTS, cursor),
+        cursor=decode_cursor(name, cursor),
         limit=size,
         search=chosen.search,
+        updated=None if since is None else (since, context.now - SETTLED_AFTER),
         found=chosen.found,
     )
-    return page_view(PRODUCTS, page, lambda each: ProductView(**product_fields(each, last_event_data(tx, each))))
+
+    def view(product: Product) -> ProductView:
+        data = last_event_data(tx, product)
+        return ProductView(**product_fields(product, data, None if since is None else data or None))
+
+    return page_view(name, page, view)
 
 
 def show_product(tx: CatalogTx, context: OperationContext, item_no: ItemNo, reader: Reader) -> ProductDetailView:
@@ -103,8 +120,7 @@ def show_product(tx: CatalogTx, context: OperationContext, item_no: ItemNo, read
     newest = [body for part in PartType for body in tx.bodies.bodies_of(product.product_id, part, 1)]
     seller = tx.sellers.get(product.seller_id)
     return ProductDetailView(
-        **product_fields(product, now.data),
-        product_data=now.data or None,
+        **product_fields(product, now.data, now.data or None),
         problem=None if now.problem is None else error_text(now.problem.code, now.problem.facts, context.language),
         last_event=events[0] if events else None,
         held=[HeldPartView.of(held[item_no, part]) for part in PartType if (item_no, part) in held],

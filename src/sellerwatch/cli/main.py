@@ -40,6 +40,7 @@ COMMANDS = {
     "executions": "executions",
     "tasks": "tasks",
     "products": "products",
+    "resyncs": "resyncs",
     "changes": "changes",
     "quarantine": "quarantine",
     "removals": "removals",

@@ -15,6 +15,7 @@ from sellerwatch.catalog import queries
 from sellerwatch.catalog.changes import FoundFilter, FoundKind
 from sellerwatch.catalog.product import NAMES, PartName, ProductState
 from sellerwatch.catalog.queries import PRODUCTS, ProductFilter
+from sellerwatch.catalog.resync import ResyncChoice
 from sellerwatch.cli import session
 from sellerwatch.cli.help import CommandApp
 from sellerwatch.cli.output import out, print_json, print_table, print_view, progress
@@ -29,11 +30,13 @@ from sellerwatch.cli.product_tables import (
 )
 from sellerwatch.cli.session import AsJson, DryRun, say, seller_of
 from sellerwatch.cli.texts import Texts
-from sellerwatch.kernel.clock import EPOCH
+from sellerwatch.cli.times import parse_time
+from sellerwatch.kernel.clock import EPOCH, stamp
 from sellerwatch.kernel.ids import ExecutionId, InvalidItemNo, ItemNo
 from sellerwatch.kernel.paging import Cursor, decode_cursor, encode_cursor
 from sellerwatch.operations.export import export_products
 from sellerwatch.operations.reparse import reparse_products
+from sellerwatch.operations.resyncs import start_resync
 
 if TYPE_CHECKING:
     from sellerwatch.catalog.ports import StoredBody
@@ -62,6 +65,7 @@ def list_(
     search: str | None = None,
     execution: str | None = None,
     found: Annotated[FoundKind | None, typer.Option("--found", case_sensitive=False)] = None,
+    updated_since: str | None = None,
     after: Annotated[str | None, typer.Option("--after", metavar="CURSOR")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000)] = 20,
     as_json: AsJson = False,
@@ -72,15 +76,17 @@ def list_(
     sellerwatch products list --search 코트
     sellerwatch products list --execution 0198c0de-0000-7000-8002-000000000001 --found new
     sellerwatch products list --state DELETED --after 4711 --limit 100 --json
+    sellerwatch products list --updated-since 2h --json
     """
     run = None if execution is None else ExecutionId.parse(execution)
     name = None if search is None else session.text(search)
-    chosen = ProductFilter(seller_of(seller), state, name, FoundFilter.of(run, found))
     with session.command_session() as at:
+        since = parse_time(updated_since, at.now)
+        chosen = ProductFilter(seller_of(seller), state, name, FoundFilter.of(run, found), since)
         page = at.ask(queries.list_products, chosen, _cursor(after), limit)
         text, now = at.texts(FAMILY), at.now
-    end = decode_cursor(PRODUCTS, page.next)
-    row = None if end is None else end.row
+    end = decode_cursor(PRODUCTS, page.next) if since is None else None
+    row = page.next if end is None else end.row
     if as_json:
         print_view(page, limit=limit, nextCursor=row)
         return
@@ -106,6 +112,7 @@ def list_(
         given += f" --state {state}" if state else ""
         given += f" --search {shlex.quote(search)}" if search else ""
         given += "" if chosen.found is None else f" --execution {execution} --found {chosen.found.kind}"
+        given += f" --updated-since {stamp(since)}" if since else ""
         command = f"sellerwatch products list{given} --limit {limit} --after {row}"
         say(text("more", command=command), "dim")
 
@@ -230,6 +237,31 @@ def reparse(seller: str | None = None, dry_run: DryRun = False, as_json: AsJson 
         _show_differences(found, text)
     if found.unreadable:
         raise typer.Exit(3)
+
+
+@app.command()
+def resync(
+    seller: str | None = None, since: str | None = None, dry_run: DryRun = False, as_json: AsJson = False
+) -> None:
+    """Examples:
+
+    sellerwatch products resync --dry-run
+    sellerwatch products resync --seller seller_12345
+    sellerwatch products resync --since 2026-11-15
+    """
+    with session.command_session() as at:
+        choice = ResyncChoice(seller_of(seller), parse_time(since, at.now))
+        found, text = at.run(start_resync, choice, dry_run=dry_run), at.texts(FAMILY)
+    if as_json:
+        print_view(found)
+        return
+    say(text("resync.dry" if dry_run else "resync.done", n=found.products, deleted=found.deleted), "green")
+    if found.left_out:
+        say(text("resync.left_out", n=found.left_out))
+    if found.held:
+        say(text("resync.held", n=found.held), "yellow")
+    if found.resync_id is not None:
+        say(text("resync.follow", resync=found.resync_id), "dim")
 
 
 def item_number(text: str) -> ItemNo:

@@ -106,7 +106,7 @@ class RunState(CheckedRun):
         self._erase(NoteKind.UNREADABLE, problem)
 
     def note_taken_in(self, items: Iterable[ItemNo]) -> None:
-        """Note products of which a held part was taken in: their events may be due."""
+        """Note products that had a held part taken in: their events may be due."""
         for item in items:
             self.ended_items.setdefault(item, 0)
 
@@ -212,6 +212,10 @@ class AbsorbBatch:
 
     def announce_removal(self, item: ItemNo, execution_id: ExecutionId | None) -> None:
         self.announcer.announce_removal(self.product_batch.products[item], OutboxId(next(self.ids)), execution_id)
+        self.events += 1
+
+    def announce_snapshot(self, item: ItemNo) -> None:
+        self.announcer.announce_snapshot(self.product_batch.products[item], OutboxId(next(self.ids)))
         self.events += 1
 
     def write_products(self) -> None:

@@ -158,6 +158,10 @@ class RemovalId(PublicId):
     __slots__ = ()
 
 
+class ResyncId(PublicId):
+    __slots__ = ()
+
+
 class WorkerId(PublicId):
     """One process at work; its heartbeat is the lease of everything it holds."""
 

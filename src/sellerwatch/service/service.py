@@ -34,6 +34,8 @@ from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.outbox.deliver import Delivery
 from sellerwatch.service.jobs import jobs_of, next_dues, next_put_back, put_back, run_once
 from sellerwatch.service.report_jobs import report_jobs
+from sellerwatch.service.resync_job import EVERY as RESYNC_EVERY
+from sellerwatch.service.resync_job import has_resync, write_snapshots
 from sellerwatch.service.wake_up import WakeUp
 
 log = logging.getLogger(__name__)
@@ -119,6 +121,7 @@ class Service:
         self._due = asyncio.Event()
         tending = min(self.tending_interval, self.crawl.visibility).total_seconds()
         self._scheduling = self._wake_up(SCHEDULER_INTERVAL)
+        self._resyncing = self._wake_up(SCHEDULER_INTERVAL)
         self._watching = self._wake_up(WATCH_INTERVAL)
         self._changing_limits = self._wake_up(tending)
         self._running_jobs = self._wake_up(tending)
@@ -138,6 +141,7 @@ class Service:
         self.worker.nudge()
         self._due.set()
         self._scheduling.nudge()
+        self._resyncing.nudge()
         for delivery in self.deliveries:
             delivery.nudge()
 
@@ -184,6 +188,7 @@ class Service:
                 *(delivery.run(self.stop) for delivery in others),
             ]
             loops.append(self._keep(self._scheduling, self._start_due))
+            loops.append(self._keep(self._resyncing, self._resync))
         return loops
 
     async def _keep_publishing(self) -> None:
@@ -206,6 +211,7 @@ class Service:
         await self.stop.wait()
         waiting = (
             self._scheduling,
+            self._resyncing,
             self._watching,
             self._changing_limits,
             self._running_jobs,
@@ -325,6 +331,14 @@ class Service:
             return min((time for time in (scheduled, next_start(tx, now)) if time is not None), default=None)
 
         return await self.store.read(work)
+
+    async def _resync(self) -> datetime | None:
+        """Write snapshots of unfinished resyncs. Return when the next may be written."""
+        if not await has_resync(self.crawl):
+            return None
+        if await run_once(self.crawl, "resync", write_snapshots):
+            self.deliveries[0].nudge()
+        return self.crawl.clock.now() + RESYNC_EVERY
 
     async def _run_jobs(self) -> datetime | None:
         """Put back what vanished workers held, end runs past their deadline, and run the jobs that are due. Return when

@@ -41,6 +41,7 @@ class Control:
     | `POST mutate?count=N&seed=S` | a realistic mix of changes to N products; `only=changed` for one kind |
     | `POST profile?name=...` | another chaos profile |
     | `POST receiver?mode=...` | another mode of the product server; `probability`, `requests`, `retryAfter` |
+    | `POST lose` | the product server loses its database |
     | `POST warm` | render every product once and keep it, so that no benchmark times that |
     | `POST outage?ailment=...` | let requests fail, `in` seconds from now, for `seconds`; see below |
     | `POST restart` | void every token; `in` seconds from now |
@@ -129,6 +130,10 @@ class Control:
         self._product_server.behave(behaviour)
         return json_answer(200, {"mode": behaviour.mode.value})
 
+    def lose(self, request: SimulatedRequest, rest: str) -> SimulatedAnswer:
+        self._product_server.lose_database()
+        return json_answer(200, {"products": len(self._product_server)})
+
     def outage(self, request: SimulatedRequest, rest: str) -> SimulatedAnswer:
         query = request.query
         ailment = _member(FaultKind, "ailment", query.get("ailment", ""))
@@ -182,6 +187,7 @@ _COMMANDS: dict[str, tuple[str, Action]] = {
     "mutate": ("POST", Control.mutate),
     "profile": ("POST", Control.profile),
     "receiver": ("POST", Control.receiver),
+    "lose": ("POST", Control.lose),
     "outage": ("POST", Control.outage),
     "restart": ("POST", Control.restart),
     "requests": ("GET", Control.requests),

@@ -80,7 +80,8 @@ def read_event(body: bytes) -> ReceivedEvent | ReceivedPing:
 
 def complaints(event: ReceivedEvent, last_version: int, held: Mapping[str, Any] | None) -> Iterator[str]:
     """Return the broken rules, given the item's last version (0: none) and the stored productData (None: none)."""
-    if event.version != last_version + 1:
+    is_first_known = event.event_type == SNAPSHOT and last_version == 0
+    if event.version != last_version + 1 and not is_first_known:
         yield f"version {event.version} follows {last_version}"
     if event.product_data.get("itemNo") != event.item_no:
         yield f"productData is of item {event.product_data.get('itemNo')}"

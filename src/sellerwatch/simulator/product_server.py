@@ -124,6 +124,12 @@ class ProductServer:
             return _DROPPED
         return refusal(500, "out of order") if mode is ServerMode.ERROR_AFTER else answer
 
+    def lose_database(self) -> None:
+        """Forget every product, version and event that was received, as after the loss of a disk."""
+        self._products.clear()
+        self._versions.clear()
+        self._bodies.clear()
+
     def product(self, item_no: int) -> dict[str, Any] | None:
         """Return the stored productData of an item; None without one."""
         packed = self._products.get(item_no)

@@ -19,6 +19,7 @@ from tests.builders import (
     a_complete_product,
     a_grant,
     a_message,
+    a_resync,
     a_task,
     an_agent,
     an_execution,
@@ -37,6 +38,7 @@ from sellerwatch.adapters.sql.transaction import Transaction
 from sellerwatch.agents.limits import Limits
 from sellerwatch.catalog.product import PartType, ProductState
 from sellerwatch.catalog.removal import RemovalStatus
+from sellerwatch.catalog.resync import ResyncChoice
 from sellerwatch.crawling.execution import ExecutionStatus
 from sellerwatch.crawling.ports import TaskFilter
 from sellerwatch.crawling.task import OPEN_STATES, TaskStatus, TaskType
@@ -130,6 +132,19 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
             "INDEX crawling_schedules__uq_seller_id (seller_id=?)",
         ),
     ),
+    "products in the order of their changes": (
+        lambda tx: tx.product_queries.page(
+            seller_id=None, state=None, cursor=PLACE, limit=20, updated=(NOW - HOUR, NOW)
+        ),
+        "COVERING INDEX products__idx_updated_at (updated_at>? AND updated_at<?)",
+    ),
+    "products that a resync has not come to": (lambda tx: tx.resyncs.products(a_resync(), 100), "rowid>?"),
+    "a seller's products that a resync has not come to": (
+        lambda tx: tx.resyncs.products(a_resync(choice=ResyncChoice(SELLER, NOW)), 100),
+        ("rowid>?", "INDEX product_outbox__idx_product_id"),
+    ),
+    "snapshots that wait": (lambda tx: tx.resyncs.waiting(None), "(status=?)"),
+    "resyncs that are not finished": (lambda tx: tx.resyncs.running(), "INDEX resyncs__uq_open_key (open_key>?)"),
     "runs that are going": (lambda tx: tx.executions.running(), f"INDEX {RUNS}idx_status (status=?)"),
     "the open run of a seller": (
         lambda tx: tx.executions.open_of(SELLER),
@@ -623,6 +638,6 @@ def test_the_order_of_a_run_of_ready_tasks_costs_no_sort_whatever_their_state(mi
 
 def test_a_scan_would_be_seen(migrated: Engine) -> None:
     """The judge itself: a question without an index is found out."""
-    found = plans(migrated, lambda tx: tx.db.rows("SELECT * FROM products WHERE version = 1 ORDER BY updated_at"))
+    found = plans(migrated, lambda tx: tx.db.rows("SELECT * FROM products WHERE version = 1 ORDER BY created_at"))
     assert "SCAN" in found
     assert "TEMP B-TREE" in found

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 from tests.agents.outages import answer_503
-from tests.builders import MINUTE, NOW, SELLER, execution_id, outbox_id, task_id
+from tests.builders import MINUTE, NOW, SELLER, a_resync, execution_id, outbox_id, task_id
 from tests.web.api_world import ONE, TWO, UNKNOWN_ID
 from tests.world import task_number
 
@@ -34,6 +34,7 @@ LISTS = (
     "/agents",
     "/quarantine",
     "/removals",
+    "/resyncs",
     "/schedules",
     "/days",
     "/changes",
@@ -103,6 +104,8 @@ async def stocked(console: Console) -> list[str]:
         return product.item_no, event.outbox_id
 
     item, event = await console.office.transact(work)
+    resync = a_resync()
+    await console.office.transact(lambda tx: tx.resyncs.add(resync))
     # A list page was read, and nothing else of its products yet.
     await practice.start(TWO)
     await practice.absorb([practice.judged(taken) for taken in await practice.claim(1)])
@@ -111,6 +114,7 @@ async def stocked(console: Console) -> list[str]:
     return [
         *LISTS,
         f"/sellers/{ONE}",
+        f"/resyncs/{resync.resync_id}",
         f"/executions/{run.execution_id}",
         f"/executions/{execution_id(8)}",
         f"/why/run/{execution_id(8)}",
@@ -147,6 +151,8 @@ QUESTIONS = (
     "/agents/1/suspend",
     "/agents/1/block",
     "/agents/1/remove",
+    f"/products/resync?seller={ONE}",
+    f"/resyncs/{a_resync().resync_id}/cancel",
 )
 
 
@@ -207,6 +213,7 @@ async def test_what_is_not_there_is_said_on_a_page(console: Console) -> None:
         "/agents/999",
         f"/quarantine/{UNKNOWN_ID}",
         f"/removals/{UNKNOWN_ID}",
+        f"/resyncs/{UNKNOWN_ID}",
         f"/why/task/{task_id(999)}",
     ):
         seen = await console.viewer.see(path)

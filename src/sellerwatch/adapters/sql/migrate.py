@@ -14,6 +14,7 @@ Alembic is imported only to run a step: reading the revision, at every start, mu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -56,6 +57,10 @@ class SchemaUnknown(Conflict):
 
     current: str
     head: str
+
+
+#: A step's own revision and the one before it; the first step has none.
+_LINK = re.compile(r'^revision = "(\w+)"\ndown_revision = (?:"(\w+)"|None)$', re.MULTILINE)
 
 
 @dataclass(eq=False)
@@ -132,8 +137,13 @@ def downgrade(engine: Engine, revision: str, migrations: Path = MIGRATIONS) -> S
 
 
 def history(migrations: Path = MIGRATIONS) -> tuple[str, ...]:
-    """Return all revisions, oldest first: the beginnings of the steps' file names."""
-    return tuple(sorted(path.name.partition("_")[0] for path in (migrations / "versions").glob("[0-9]*_*.py")))
+    """Return all revisions, oldest first. Each step names the one before it; its own number says nothing about that."""
+    found = [_LINK.search(path.read_text("utf-8")) for path in (migrations / "versions").glob("[0-9]*_*.py")]
+    after = {link[2]: link[1] for link in found if link is not None}
+    known: list[str] = []
+    while (revision := after.get(known[-1] if known else None)) is not None:
+        known.append(revision)
+    return tuple(known)
 
 
 def _target(revision: str, found: SchemaStatus, known: Sequence[str]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 import zstandard
 
@@ -197,6 +198,7 @@ class SqlProductQueries(Repository):
         cursor: Cursor | None,
         limit: int,
         search: str | None = None,
+        updated: tuple[datetime, datetime] | None = None,
         found: FoundFilter | None = None,
     ) -> Page[Product]:
         within = ["w.seller_id = :seller_id"] if seller_id else []
@@ -205,10 +207,17 @@ class SqlProductQueries(Repository):
         only = {} if state is None else dict(_LOOKED_AT[state])
         if search:
             only["name"] = _CALLED
+        given: dict[str, Any] = {"seller_id": seller_id, "like": like(search or "").lower()}
+        given["execution_id"] = None if found is None else found.execution_id
+        if updated is not None:
+            # In this order one index serves every filter: those of a seller would need one of their own.
+            only |= dict.fromkeys(["seller_id"] if seller_id else [], "w.seller_id = :seller_id")
+            within = [*within[bool(seller_id) :], "w.updated_at >= :since", "w.updated_at <= :until"]
+            given |= {"since": updated[0], "until": updated[1]}
+            query = PageQuery("products", given, within, only, "updated_at", by_time=True, newest_first=False)
+            return read_page(self._db, query, PRODUCT.select_rows, _product, cursor=cursor, limit=limit)
         if seller_id and "is_complete" in only:
             within.append(only.pop("is_complete"))
-        given = {"seller_id": seller_id, "like": like(search or "").lower()}
-        given["execution_id"] = None if found is None else found.execution_id
         query = PageQuery("products", given, within, only, newest_first=False)
         return read_page(self._db, query, PRODUCT.select_rows, _product, cursor=cursor, limit=limit)
 

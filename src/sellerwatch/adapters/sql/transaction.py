@@ -32,6 +32,7 @@ from sellerwatch.adapters.sql.permits import SqlPermits, SqlRequestWindows
 from sellerwatch.adapters.sql.pool_report import SqlPoolReport
 from sellerwatch.adapters.sql.products import SqlProductBodies, SqlProductQueries, SqlProducts, SqlReadTimes
 from sellerwatch.adapters.sql.quarantine import SqlDrift, SqlHeldParts, SqlQuarantine, SqlRemovals
+from sellerwatch.adapters.sql.resyncs import SqlResyncs
 from sellerwatch.adapters.sql.sellers import SqlSchedules, SqlSellers
 from sellerwatch.adapters.sql.statements import Db, open_db
 from sellerwatch.adapters.sql.tasks import SqlRunTasks, SqlTaskClaims, SqlTaskQueries, SqlTasks
@@ -64,6 +65,7 @@ class Transaction:
     held_parts = table(SqlHeldParts)
     removals = table(SqlRemovals)
     drift = table(SqlDrift)
+    resyncs = table(SqlResyncs)
     tasks = table(SqlTasks)
     task_queries = table(SqlTaskQueries)
     run_tasks = table(SqlRunTasks)

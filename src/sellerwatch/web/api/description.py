@@ -35,6 +35,7 @@ TAGS = (
     ("changes", "What changed: prices, stock, options, new and gone products."),
     ("quarantine", "Changes that wait for an operator."),
     ("removals", "Mass removals that wait for an operator."),
+    ("resyncs", "The present state of products, sent again."),
     ("schedules", "When each seller is crawled next."),
     ("limits", "How often we ask, changed while it runs."),
     ("marketplace", "Whether the marketplace is asked, and whether it answers."),
@@ -49,7 +50,7 @@ TAGS = (
 )
 #: What the border may answer to anybody: unreadable, too large, too often, our own bug, the store away.
 ALWAYS = {
-    "400": "What was sent cannot be read, or is wrong by itself",
+    "400": "The request cannot be read, or one of its values is wrong",
     "413": "The body is too large",
     "429": "Asked too often; Retry-After says when again",
     "500": "Our own bug; the id in the message finds the log line",

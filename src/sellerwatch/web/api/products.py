@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
+from pydantic import Field, StrictStr
 
 from sellerwatch.catalog import queries
 from sellerwatch.catalog.changes import FoundFilter, FoundKind
@@ -17,19 +19,32 @@ from sellerwatch.catalog.product_views import (
     StoredBodiesView,
 )
 from sellerwatch.catalog.queries import MOST_BODIES, ProductFilter
+from sellerwatch.catalog.resync import ResyncChoice
 from sellerwatch.kernel.ids import ExecutionId, ItemNo
 from sellerwatch.kernel.views import CursorPageView
 from sellerwatch.operations.reparse import ReparseView
 from sellerwatch.operations.reparse import reparse_products as reparse
+from sellerwatch.operations.resyncs import StartedResyncView, start_resync
 from sellerwatch.web.api.authorization import AdminSession, ViewerSession
-from sellerwatch.web.api.cursors import CursorParameter, DryRun, ExecutionFilter, ItemPath, SellerFilter, seller_of
+from sellerwatch.web.api.cursors import (
+    CursorParameter,
+    DryRun,
+    ExecutionFilter,
+    ItemPath,
+    SellerFilter,
+    seller_of,
+    utc,
+)
 from sellerwatch.web.api.errors import refusals
-from sellerwatch.web.api.models import PageSize
+from sellerwatch.web.api.models import PageSize, RequestModel
 from sellerwatch.web.api.view_route import ViewRoute
 
 router = APIRouter(prefix="/products", tags=["products"], route_class=ViewRoute)
 
 PartPath = Annotated[PartName, Path(alias="part", examples=["detail"])]
+UpdatedSince = Annotated[
+    datetime | None, Query(alias="updatedSince", description="Changed then or later; UTC unless it says otherwise.")
+]
 BodyNumber = Annotated[int, Query(alias="number", ge=1, le=MOST_BODIES, description="1 is the newest body.")]
 
 
@@ -43,12 +58,18 @@ async def list_products(
     found: Annotated[
         FoundKind | None, Query(description="What this run found them to be; `changed` where it is left out.")
     ] = None,
+    updated_since: UpdatedSince = None,
     cursor: CursorParameter = None,
     size: PageSize = 20,
 ) -> CursorPageView[ProductView]:
-    """List products in the order they were first seen. A page may be short and not the last: only `next: null` is."""
+    """List products in the order they were first seen. A page may be short and not the last: only `next: null` is.
+
+    With `updatedSince`: those that changed since then, in the order of their changes, deleted ones included, each with
+    the productData of its last event. A product that changes while pages are read comes again. Changes of the last 30 s
+    come later.
+    """
     run = None if execution_id is None else ExecutionId.parse(execution_id)
-    chosen = ProductFilter(seller_of(seller_id), state, search, FoundFilter.of(run, found))
+    chosen = ProductFilter(seller_of(seller_id), state, search, FoundFilter.of(run, found), utc(updated_since))
     return await session.ask(queries.list_products, chosen, cursor, size)
 
 
@@ -58,6 +79,30 @@ async def reparse_products(
 ) -> ReparseView:
     """Read the stored bodies of the next 100 products again, and write an event for each that differs."""
     return await reparse(session, seller_of(seller_id), cursor=cursor, steps=1, dry_run=dry_run)
+
+
+class ResyncBody(RequestModel):
+    """Which products: of one seller or of all, and since when; without a body all."""
+
+    seller_id: StrictStr | None = Field(None, max_length=100, examples=["seller_12345"])
+    since: datetime | None = Field(
+        None,
+        strict=False,
+        description="Only products with an event delivered since then.",
+        examples=["2026-11-15T06:00:00Z"],
+    )
+
+
+@router.post("/resync", status_code=202, responses=refusals(404, 409))
+async def resync_products(
+    session: AdminSession, body: ResyncBody | None = None, dry_run: DryRun = False
+) -> StartedResyncView:
+    """Ask for a PRODUCT_SNAPSHOT event of each product that has had an event, deleted ones included.
+
+    They are written as fast as the receiver accepts them: `GET /api/v1/resyncs/{resyncId}` says how far it is.
+    """
+    choice = ResyncChoice() if body is None else ResyncChoice(seller_of(body.seller_id), utc(body.since))
+    return await session.run(start_resync, choice, dry_run=dry_run)
 
 
 @router.get("/{itemNo}", responses=refusals(404))

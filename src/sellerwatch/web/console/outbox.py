@@ -27,7 +27,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 MOST_DELIVERIES = 400
 MOST_POINTS = 120
 MOST_ATTEMPTS = 50
-EVENTS = ("PRODUCT_CREATED", "PRODUCT_UPDATED", "PRODUCT_DELETED")
+EVENTS = ("PRODUCT_CREATED", "PRODUCT_UPDATED", "PRODUCT_DELETED", "PRODUCT_SNAPSHOT")
 COLUMNS = ("event", "type", "about", "seller", "status", "tries", "cause", "made", "arrived")
 ATTEMPT_COLUMNS = ("try", "verdict", "http", "took_ms", "counted", "answer", "time")
 

@@ -84,6 +84,7 @@ async def products(visit: Viewer) -> Response:
         ],
         next_=visit.page_after(page),
         live="execution",
+        buttons=[("/products/resync", "resync.button")],
     )
 
 

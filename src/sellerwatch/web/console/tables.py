@@ -25,7 +25,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 TONES = {
     "ok": "ACTIVE COMPLETED AVAILABLE COMPLETE RELEASED RESOLVED CONFIRMED CLOSED DELIVERED CRAWL UP fresh"
     " PRODUCT_CREATED",
-    "live": "RUNNING IN_PROGRESS SENDING PUBLISHED PRODUCT_UPDATED",
+    "live": "RUNNING IN_PROGRESS SENDING PUBLISHED PRODUCT_UPDATED PRODUCT_SNAPSHOT",
     "wait": "WAITING RETRY PENDING INCOMPLETE HALF_OPEN REMOVAL_PROOF never",
     "warn": "SUSPENDED PAUSED HELD OPEN late incomplete",
     "bad": "FAILED BLOCKED REFUSED DELETED DOWN PRODUCT_DELETED",
@@ -53,7 +53,7 @@ def text(value: object, href: str | None = None) -> Cell:
 
 
 def code(value: object, href: str | None = None) -> Cell:
-    """Ids and other names that nobody translates."""
+    """Ids and other names that are not translated."""
     return Cell("code", value, href)
 
 
