@@ -75,9 +75,15 @@ def classes(source: Path) -> Iterator[tuple[Path, ast.ClassDef]]:
 
 
 def widest_port(source: Path) -> tuple[int, str]:
-    """The most methods of a protocol in a `ports.py`."""
+    """The most methods of a protocol in a `ports.py`; the tables of a transaction are properties, no methods."""
     found = [
-        (sum(isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) for each in node.body), node.name)
+        (
+            sum(
+                isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and not each.decorator_list
+                for each in node.body
+            ),
+            node.name,
+        )
         for path, node in classes(source)
         if path.name == "ports.py" and any("Protocol" in ast.unparse(base) for base in node.bases)
     ]

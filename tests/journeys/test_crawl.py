@@ -33,6 +33,16 @@ def test_a_seller_is_registered_crawled_and_looked_at(tmp_path: Path, simulator:
     (told,) = json.loads(done.stdout)["executions"]
     assert told["status"] == "COMPLETED"
     assert (told["products"], told["tasks"], told["completed"], told["failed"]) == (40, 81, 81, 0)
+    assert told["found"] == {"new": 40, "changed": 0, "gone": 0, "unchanged": 0}
+    assert list(told["see"]) == ["new"]
+    _, *named = told["see"]["new"].split()
+    assert len(json.loads(run(tmp_path, *named, "--limit", "100", "--json", **settings).stdout)["content"]) == 40
+    again = run(tmp_path, "crawl", "seller_0001", **settings | {"LANGUAGE": "ko"})
+    run_id = told["executionId"]
+    assert "유지" in again.stdout
+    assert "해당 상품만 보기:" in again.stdout
+    assert "--found unchanged" in again.stdout
+    assert f"--execution {run_id}" not in again.stdout
     shown = json.loads(run(tmp_path, "sellers", "show", "seller_0001", "--json", **settings).stdout)
     assert shown["products"]["complete"] == 40
     simulator.check_manners()

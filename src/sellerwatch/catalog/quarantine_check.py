@@ -122,7 +122,7 @@ class QuarantineCheck:
 
     def settle_pending(self, run: CheckedRun, parts: Iterable[PartType]) -> list[ItemNo]:
         """Decide the pending parts of these types: enough of the run has been judged, or all of it. Return the products
-        of which a part was taken in; the others are held."""
+        that had a part taken in; the others are held."""
         pending = [held for part in parts for held in self.tx.held_parts.pending(run.execution_id, part)]
         if not pending:
             return []
@@ -265,7 +265,7 @@ class QuarantineCheck:
         return case
 
     def _free_overtaken(self, parts: Sequence[Part], earlier: Collection[HeldPart]) -> None:
-        """Free the held parts of which this batch has read a newer one that it takes in."""
+        """Free the held parts that a newer part of this batch replaces."""
         if earlier:
             read = {part.key for part in parts} - self.product_batch.withheld.keys()
             self.tx.held_parts.free([(h.item_no, h.part) for h in earlier if (h.item_no, h.part) in read])

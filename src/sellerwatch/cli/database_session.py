@@ -1,6 +1,6 @@
 """The configured database, opened for one command: its settings, and commands and queries on it.
 
-It does not matter whether a service runs: the database is the truth, and a running service notices changes by itself.
+It does not matter whether a service runs: the database is the truth, and a running service notices changes.
 """
 
 from __future__ import annotations

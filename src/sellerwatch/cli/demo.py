@@ -19,6 +19,7 @@ from sellerwatch.cli.running import at_work, follow, run_on_uvloop, stop_on_sign
 from sellerwatch.cli.simulator import UnknownProfile
 from sellerwatch.cli.texts import Texts
 from sellerwatch.compose.service import open_service, open_session
+from sellerwatch.crawling.execution import CrawlInProgress
 from sellerwatch.crawling.queries import saw_everything
 from sellerwatch.crawling.trigger import trigger
 from sellerwatch.kernel.errors import Unavailable
@@ -209,7 +210,7 @@ async def _crawl_all(
     """One run of each seller, and more of those whose tasks failed: at most five. Returns how many tasks failed."""
     failed, left = 0, names
     for _ in range(MOST_RUNS):
-        started = [run for run in [await _trigger(service, seller_id) for seller_id in left] if run is not None]
+        started = [run for run in [await start_or_join(service, seller_id) for seller_id in left] if run is not None]
         service.nudge()
         found = await follow(service, session, running, started, screen.runs)
         failed += sum(execution.failed_tasks for execution in found)
@@ -222,12 +223,15 @@ async def _crawl_all(
     return failed
 
 
-async def _trigger(service: Service, seller_id: SellerId) -> ExecutionId | None:
-    """Start a run; what a bad day of the marketplace refuses is left for the next turn."""
+async def start_or_join(service: Service, seller_id: SellerId) -> ExecutionId | None:
+    """Start a run, or join the one that a person started in the console; what a bad day of the marketplace refuses is
+    left for the next turn."""
 
     for _ in range(20):
         try:
             return (await trigger(service.crawl, seller_id, "demo")).execution_id
+        except CrawlInProgress as going:
+            return ExecutionId(going.execution_id)
         except Unavailable as refusal:
             await service.crawl.clock.sleep(min(refusal.retry_after or 1.0, 2.0))
     return None

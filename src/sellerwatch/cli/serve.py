@@ -166,7 +166,7 @@ def _say_waiting(found: list[Execution]) -> None:
 
 
 async def _deliver_rest(service: Service, running: asyncio.Task[None]) -> None:
-    """What the runs found is told before we go, as far as the receiver takes it; the rest waits for a service."""
+    """Deliver what the runs found before we end, as far as the receiver takes it; the rest waits for a service."""
     delivery = service.deliveries[0]
     if not delivery.has_receiver:
         return
@@ -213,7 +213,7 @@ async def _run_of(service: Service, session: OperationSession, seller_id: Seller
 def _counts(run: Execution) -> dict[str, int] | None:
     """Return how many products the run found to be new, changed, gone and unchanged; None where it is not known."""
     counted = found_products(run)
-    return None if counted is None else {kind: getattr(counted, kind) for kind in FoundKind}
+    return None if counted is None else {str(kind): getattr(counted, kind) for kind in FoundKind}
 
 
 def _numbers(run: Execution) -> list[int | None]:

@@ -106,7 +106,7 @@ class RunState(CheckedRun):
         self._erase(NoteKind.UNREADABLE, problem)
 
     def note_taken_in(self, items: Iterable[ItemNo]) -> None:
-        """Note products of which a held part was taken in: their events may be due."""
+        """Note products that had a held part taken in: their events may be due."""
         for item in items:
             self.ended_items.setdefault(item, 0)
 

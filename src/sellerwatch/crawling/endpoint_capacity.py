@@ -30,7 +30,7 @@ class EndpointCapacity:
 
     @property
     def bounded(self) -> tuple[tuple[TaskType, int], ...]:
-        """Types of which a few tasks may be claimed: one as a probe, or some while the endpoint recovers."""
+        """Types with a bounded number of tasks: one as a probe, or some while the endpoint recovers."""
         return tuple((type_, most) for type_, most in self.by_type.items() if most)
 
     @property
@@ -41,7 +41,7 @@ class EndpointCapacity:
 
     @property
     def probing(self) -> tuple[TaskType, ...]:
-        """Types of which one task may be claimed to find out whether their endpoint answers again."""
+        """Types that may claim one task to find out whether their endpoint answers again."""
         answering = self.answering
         return () if answering is None else tuple(t for t, most in self.by_type.items() if most and t not in answering)
 

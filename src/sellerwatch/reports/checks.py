@@ -277,7 +277,7 @@ def _runs(look: ServiceState) -> Iterator[Finding]:
 
 
 def _failing_runs(look: ServiceState) -> dict[SellerId, Failure]:
-    """Last runs of which more than 5 % of the tasks failed, or that failed as a whole."""
+    """Last runs with more than 5 % failed tasks, or that failed as a whole."""
     causes: dict[SellerId, Failure] = {}
     for each in look.freshness.values():
         run = each.timing.last_run

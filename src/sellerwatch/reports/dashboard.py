@@ -42,7 +42,7 @@ class SellerTimes:
 @dataclass(frozen=True, slots=True)
 class Needs:
     """What waits for a person. `open_cases` are those that pause no run; `lost_tasks` are tasks whose worker vanished
-    again and again, of sellers of which no later run has completed."""
+    again and again, of sellers without a later run that completed."""
 
     failed_events: int
     open_cases: int

@@ -89,7 +89,7 @@ class SellerTiming:
 
     @property
     def first_run_due(self) -> datetime | None:
-        """When the first run was due: for a seller of which no run has completed."""
+        """When the first run was due: for a seller without a completed run."""
         return self.open_since or self.next_run_at
 
 
@@ -208,7 +208,7 @@ class FreshnessView(View):
     """Whether what the receiver knows of a seller is as recent as its interval asks for."""
 
     state: FreshnessState
-    fresh_share: Annotated[float, About("Share of the products of which every part was read in time, 0 to 1.", 1.0)]
+    fresh_share: Annotated[float, About("Share of the products with every part read in time, 0 to 1.", 1.0)]
     oldest_part_at: Annotated[datetime | None, About("When the part was read that was not read for the longest time.")]
     undelivered: Annotated[int, About("Events that wait for more than 60 s.")]
     fresh_as_of: Annotated[datetime | None, About("When the last complete run began.")]

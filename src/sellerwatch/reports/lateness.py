@@ -1,4 +1,4 @@
-"""Watch sellers become late and fresh again: a look at all of them, and what operators are told of it."""
+"""Watch sellers become late and fresh again: a look at all of them, and the alerts that follow from it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ JUST_AFTER = timedelta(milliseconds=1)
 
 @dataclass(frozen=True)
 class LatenessChanges:
-    """What a look at all sellers found: what is to be kept of those that changed, and what operators are told."""
+    """What a look at all sellers found: what is to be kept of those that changed, and the alerts for operators."""
 
     changed: Sequence[Lateness]
     notices: Sequence[Notice]
@@ -85,8 +85,8 @@ def plan_run_times(tx: ReportsTx, at: Moment, limits: Limits, host: Host, page_s
 
 
 def _bounded(rhythm: ExpectedRuns, planned: dict[SellerId, timedelta], budget: Budget, now: datetime) -> timedelta:
-    """A run that does not start within a day is played through by itself; no run is planned to take longer than its
-    interval."""
+    """Return the planned length of a run, at most its interval. A run that does not start within a day is planned
+    alone."""
     length = planned.get(rhythm.seller_id)
     if length is None:
         (finish,) = finishes([Due(now, rhythm.seller_id, rhythm.requests)], budget, now)

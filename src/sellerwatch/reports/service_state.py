@@ -39,7 +39,7 @@ class CheckContext:
     silent_after: timedelta = timedelta(seconds=30)
     #: An event that was due this long ago is stuck.
     longest_lag: timedelta = timedelta(seconds=900)
-    #: What the process that looks does itself: nobody needs to hear its heartbeat. With EventBridge, runs are started
+    #: What the process that looks does itself: its heartbeat is not needed. With EventBridge, runs are started
     #: elsewhere.
     is_worker: bool = False
     is_scheduler: bool = False

@@ -24,8 +24,7 @@ LONGEST = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What the available agents may ask together: `slots` in any window, of which `left` are free now, and so many a
-    second."""
+    """What the available agents may ask together: `slots` in any window (`left` of them free now), and `per_second`."""
 
     agents: int
     slots: int
@@ -41,7 +40,7 @@ class Budget:
 
     @classmethod
     def of_so_many(cls, agents: int, limits: Limits, host: Host) -> Budget:
-        """As if there were so many agents, all of them rested."""
+        """Return the forecast for another number of agents, all of them rested."""
         slots = agents * limits.window_limit
         return cls(agents, slots, slots, limits.window, _rate(agents, limits, host))
 

@@ -12,7 +12,7 @@ from sellerwatch.schedules.interval import CrawlingInterval
 from sellerwatch.schedules.schedule import Schedule
 
 LONGEST_SPREAD = timedelta(minutes=5)
-#: So many coming starts are shown.
+#: How many coming starts are shown.
 NEXT_STARTS = 5
 
 

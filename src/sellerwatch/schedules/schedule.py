@@ -1,4 +1,4 @@
-"""When a seller is crawled, and what the scheduler (ours or EventBridge) is told about it."""
+"""When a seller is crawled, and what is sent about it to the scheduler, ours or EventBridge."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class ScheduleEvent:
 class Schedule:
     """One per seller. `next_run_at` is what the embedded scheduler goes by; EventBridge keeps its own time.
 
-    FAILED means the scheduler could not be told: the seller may be running on an old rule or on none. It ends when the
-    scheduler was told after all (`told`), never by itself. `waiting_start` is when a run that is due and could not be
+    FAILED means that the scheduler did not take a message: the seller may run on an old rule or on none. It ends when
+    the scheduler has taken it (`told`). `waiting_start` is when a run that is due and could not be
     started is tried again; the execution keeps it, so it is only read here.
     """
 

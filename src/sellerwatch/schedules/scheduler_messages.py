@@ -1,5 +1,5 @@
-"""What the scheduler is told: each event of a schedule becomes one message of the scheduler outbox. And what it means
-for the schedule that the scheduler took it, or never will."""
+"""Messages to the scheduler: each event of a schedule becomes one message of the scheduler outbox. Here is also what
+becomes of the schedule when the scheduler has taken the message, or never will."""
 
 from __future__ import annotations
 

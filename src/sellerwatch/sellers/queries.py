@@ -1,4 +1,4 @@
-"""What can be seen of a seller by itself. Its runs and products are in `operations/sellers.py`."""
+"""What can be seen of a seller alone. Its runs and products are in `operations/sellers.py`."""
 
 from __future__ import annotations
 

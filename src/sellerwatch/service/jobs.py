@@ -174,8 +174,7 @@ async def recheck(crawl: Crawl) -> int:
 
 
 async def forget_bodies(crawl: Crawl) -> int:
-    """Delete, once a day, old bodies of which a newer one is stored. They are found by a reader, as that may take a
-    while."""
+    """Delete, once a day, old bodies that have a newer one. They are found by a reader, as that may take a while."""
     now, forgotten = crawl.clock.now(), 0
     while True:
         rows = await crawl.store.read(lambda tx: tx.bodies.old_raws(now - crawl.bodies_kept, FORGOTTEN_AT_ONCE))

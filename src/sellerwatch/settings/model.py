@@ -249,7 +249,7 @@ SECRETS = frozenset(
         "jwt_secret",
         "internal_api_keys",
         "admin_password",
-        # Whoever knows such an address can post there.
+        # Anybody who knows such an address can post there.
         "alert_webhook_url",
     }
 )

@@ -98,7 +98,7 @@ class ChaosProfile:
     shift: float = 0.0
     """Probability that an item jumps to the top of the list while a page is being asked for."""
     shifts_per_seller: int = 5
-    """After so many the list settles: a crawler that tries again must see everything in the end."""
+    """After this many changes the list settles: a crawler that tries again must see everything in the end."""
     moduleless: float = 0.0
     """Probability that a detail comes without its ProductInfoModule."""
     inflated: float = 0.0

@@ -14,7 +14,7 @@ from sellerwatch.simulator.product import SimulatedProduct, truth
 from sellerwatch.simulator.recent import LruCache
 
 STRANGER = "stranger_0001"
-"""A seller on nobody's list: its items turn up on a seller's pages when there is no second seller to take them from."""
+"""A seller on no list: its items turn up on a seller's pages when there is no second seller to take them from."""
 _STRANGER_ITEMS = range(FIRST_ITEM_NO - 100_000, FIRST_ITEM_NO - 99_900)
 _FIRST_SELLER_NO = 678
 _PRODUCTS_AT_HAND = 8_192

@@ -119,7 +119,7 @@ async def test_away_it_is_told_again_later(aws: Emulator) -> None:
     client = Aws(f"http://127.0.0.1:{free_port()}")
     receipt = await EventBridge(client, TARGET).deliver(told(ScheduleEventType.REGISTERED, schedule()), NOW)
     assert receipt.verdict is DeliveryVerdict.RETRY
-    assert "EventBridge cannot be used: nobody answers there" in receipt.problem
+    assert "EventBridge cannot be used: no server answers there" in receipt.problem
     await client.close()
 
 

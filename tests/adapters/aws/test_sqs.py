@@ -168,7 +168,7 @@ async def test_restarted_empty_it_is_missing_until_it_is_set_up_again() -> None:
 
 async def test_nobody_there_is_one_sentence_without_a_secret(aws: Emulator) -> None:
     client = Aws(f"http://127.0.0.1:{free_port()}")
-    with pytest.raises(AwsUnavailable, match="nobody answers there") as refused:
+    with pytest.raises(AwsUnavailable, match="no server answers there") as refused:
         await client.call("sqs", "list_queues")
     assert "t0p-s3cret" not in f"{refused.value!r} {refused.value} {client!r}"
     await client.close()

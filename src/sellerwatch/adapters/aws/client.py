@@ -29,7 +29,7 @@ from botocore.exceptions import (
 
 from sellerwatch.kernel.errors import Unavailable
 
-#: A long poll takes 20 s by itself.
+#: A long poll alone takes 20 s.
 READ_TIMEOUT = 25
 CONNECT_TIMEOUT = 3
 
@@ -75,7 +75,7 @@ class Aws:
 
     def __init__(self, endpoint_url: str | None) -> None:
         self._endpoint_url = endpoint_url
-        # botocore by itself reads only AWS_DEFAULT_REGION and the file; everybody else goes by AWS_REGION too.
+        # botocore reads only AWS_DEFAULT_REGION and the file; other SDKs read AWS_REGION too.
         self._region = os.environ.get("AWS_REGION") or None
         for name in ("aiobotocore", "botocore"):
             # Where the credentials were found is nothing to tell on every start.
@@ -140,7 +140,7 @@ def _why(error: Exception, reason: str, permission: str) -> str:
     if reason in _FORBIDDEN:
         return f"it is not allowed to us: the policy needs {permission} (docs/examples/iam-policy.json)"
     if isinstance(error, NoConnection | HTTPClientError | HttpError | OSError):
-        return "nobody answers there; see the network, AWS_REGION, and SELLERWATCH_AWS_ENDPOINT_URL if it is set"
+        return "no server answers there; see the network, AWS_REGION, and SELLERWATCH_AWS_ENDPOINT_URL if it is set"
     if isinstance(error, ClientError):
         message = str(error.response.get("Error", {}).get("Message", ""))[:200]
         return f"it answered {reason or 'with an error'} to {permission}: {message}".removesuffix(": ").rstrip(".")

@@ -28,14 +28,14 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: SQS takes and gives so many at a time.
+#: Messages that SQS takes and gives at a time.
 BATCH = 10
 LONGEST_POLL = 20
 #: Received more often than this without being acknowledged, a message is dead.
 RECEIVES = 2
 #: The longest SQS keeps a message; a task waits in the database for as long as it must.
 RETENTION = 14 * 86_400
-#: While dead letters are looked at, nobody else sees them, in seconds.
+#: Seconds for which dead letters that are looked at are hidden from others.
 LOOKED_AT = 30
 LONGEST_GROUP = 128
 

@@ -16,10 +16,10 @@ from sellerwatch.kernel.leases import JobLeases
 log = logging.getLogger(__name__)
 
 PREFIX = "sellerwatch:lease:"
-#: Redis keeps others away for so long at most; whoever comes later asks the row, which knows when its owner vanished.
+#: Redis keeps others away for this long at most; later callers ask the row, which says when its owner vanished.
 LONGEST = timedelta(seconds=10)
 
-# Taken when free or ours already. The one key with a TTL: a lease is meant to end by itself.
+# Taken when free or ours already. The one key with a TTL: a lease is meant to expire.
 TAKE = Script("""
 local owner = redis.call('GET', KEYS[1])
 if owner and owner ~= ARGV[1] then return 0 end
@@ -57,4 +57,4 @@ class RedisLeases:
         try:
             await self._server.run(FREE, [PREFIX + job], [self._owner])
         except RedisUnavailable as refusal:
-            log.debug("a lease ends by itself", extra={"job": job, "problem": str(refusal)})
+            log.debug("a lease was left to expire", extra={"job": job, "problem": str(refusal)})

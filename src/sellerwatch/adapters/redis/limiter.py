@@ -30,11 +30,11 @@ from sellerwatch.kernel.store import Store
 
 log = logging.getLogger(__name__)
 
-#: Arguments of one script at most: a large pool is loaded in steps, so that nobody waits long behind one.
+#: Arguments of one script at most: a large pool is loaded in steps, so that other scripts do not wait long.
 AT_ONCE = 5_000
 #: Our clock is behind Redis' by at most so much, which an age reckoned by it is too long.
 BEHIND_US = 1_000_000
-#: What was set aside for so long and is no permit is nobody's any more, and a permit of then may have been answered.
+#: A slot set aside this long ago without a permit is free again, and a permit of then may have been answered.
 STALE_AFTER = timedelta(seconds=30)
 #: Visits to the token page are in no window.
 UNLIMITED = 1_000_000_000
@@ -149,7 +149,7 @@ class RedisLimiter:
             try:
                 await self._run(ANSWER, [part for row, number in some for part in (row, number)])
             except RedisUnavailable as refusal:
-                log.debug("answers are told later", extra={"problem": str(refusal)})
+                log.debug("answers are recorded later", extra={"problem": str(refusal)})
                 self._unsettled += some
 
     async def tend(self) -> int:

@@ -235,7 +235,7 @@ return {'OK', text(now)}
 """
 )
 
-# Nobody knows what was lent: every window counts as full for one window. ARGV: windows, the window.
+# What was lent is unknown: every window counts as full for one window. ARGV: windows, the window.
 FILL = Script(
     _TIME
     + """

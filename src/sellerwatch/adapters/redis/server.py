@@ -118,4 +118,4 @@ def _why(error: Exception) -> str:
         return "it does not answer in time; see that it is well and that SELLERWATCH_REDIS_URL is its address"
     if isinstance(error, ResponseError):
         return f"it answered with an error: {str(error)[:200]}"
-    return "nobody answers there; see that it runs and that SELLERWATCH_REDIS_URL is its address"
+    return "no server answers there; see that it runs and that SELLERWATCH_REDIS_URL is its address"

@@ -97,7 +97,7 @@ class SqlCircuits(Repository):
     def breaker(self) -> Breaker:
         r = self._db.hold_row(BREAKER)
         if r is None and self._db.shared:
-            # A row that is not there cannot be held, and whoever lends agents must hold it.
+            # A missing row cannot be locked, and lending agents needs its lock.
             self._db.run(FIRST_BREAKER)
             r = self._db.hold_row(BREAKER)
         return Breaker() if r is None else Breaker(CircuitState(r[0]), *r[1:])

@@ -21,7 +21,7 @@ from sellerwatch.schedules.interval import CrawlingInterval, IntervalUnit
 from sellerwatch.schedules.schedule import ScheduleStatus
 from sellerwatch.sellers.seller import SellerStatus
 
-#: Of many failed tasks so many are counted; a person reads "1000 or more".
+#: Failed tasks are counted up to this number; a person reads "1000 or more".
 MOST_COUNTED = 1000
 
 # Of each seller its last run that was completed: the index by seller and time is read from its end.

@@ -73,7 +73,7 @@ BURY = """
 UPDATE workers SET stopped_at = :now WHERE worker_id IN (:ids) AND stopped_at IS NULL AND heartbeat_at <= :beat_before
 """
 
-# Whoever was at a job keeps nobody from it any longer.
+# The former owner of a job no longer holds it.
 LEASED = "SELECT job FROM job_leases WHERE owner IN (:ids)"
 FREE = "UPDATE job_leases SET owner = NULL, lease_until = NULL WHERE job IN (:jobs) AND owner IN (:ids)"
 

@@ -43,7 +43,7 @@ SELECT COUNT(*), COALESCE(SUM(last_seen_at >= :since AND detail_read_at >= :sinc
 FROM products WHERE seller_id = :seller_id AND deleted_at IS NULL
 """
 
-# A product found since then, of which a part was not read yet, is left out.
+# A product found since then that has an unread part is left out.
 NOT_JUST_FOUND = "AND NOT (created_at >= :found_since AND (detail_read_at IS NULL OR option_read_at IS NULL))"
 
 # By the states' index: few events are in one of these.

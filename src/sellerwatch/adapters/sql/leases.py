@@ -12,7 +12,7 @@ UPDATE job_leases SET owner = :owner, lease_until = :until, last_started_at = :n
 WHERE job = :job AND (owner IS NULL OR owner = :owner OR lease_until <= :now)
 """
 
-# A job that nobody ever took. Of two that find it so, one gets in.
+# A job that was never taken. When two processes insert it, one succeeds.
 FIRST = """
 INSERT INTO job_leases (job, owner, lease_until, last_started_at) VALUES (:job, :owner, :until, :now)
 ON CONFLICT (job) DO NOTHING

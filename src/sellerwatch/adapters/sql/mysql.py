@@ -26,7 +26,7 @@ from sellerwatch.adapters.sql.statements import NONE, AnyRow, Db, Given, Params,
 CONNECT_SECONDS = 5
 #: A server that is silent for longer than this within one statement counts as gone.
 READ_SECONDS = 30
-#: Shorter than that: who waits for a row is told so by the server.
+#: Shorter than that, so that the server refuses a transaction that waits for a row.
 LOCK_WAIT_SECONDS = 10
 
 # Strict: what does not fit is an error, not cut off. Ids of one INSERT follow one another, so a step of one.
@@ -84,8 +84,8 @@ def open_engine(url: URL, connections: int, *, patient: bool) -> Engine:
         pool_size=connections,
         max_overflow=2,
         pool_timeout=READ_SECONDS,
-        # One packet to and fro each time a connection is taken from the pool, so that after a restart of the server
-        # nobody meets a dead one.
+        # One packet to and fro each time a connection is taken from the pool: after a restart of the server, dead
+        # connections are replaced.
         pool_pre_ping=True,
         pool_use_lifo=True,
         connect_args={

@@ -58,7 +58,7 @@ RESERVE = """
 INSERT INTO permits (agent_id, task_id, worker_id, reserved_at, boot_id, boot_us) VALUES (?, ?, ?, ?, ?, ?)
 """
 
-# Lent: so many slots fewer, and the last departure of the agent is then.
+# Lent: the agent has that many slots fewer, and its last departure is then.
 SPEND = "UPDATE rate_limit_bucket SET current_tokens = current_tokens - ?, last_departure_us = ? WHERE agent_id = ?"
 
 # The CASE leaves but one index to go by, the ids': by the other, everybody's open permits would be held.
@@ -78,7 +78,7 @@ SELECT id FROM permits WHERE answered_boot_us IS NULL AND (
         SELECT worker_id FROM workers WHERE stopped_at IS NULL AND heartbeat_at > :beat_before))
 """
 
-#: No request takes so long: whoever was to answer it was cut off before it could.
+#: No request takes this long: the process that was to answer it was cut off before.
 FORGOTTEN_US = 600_000_000
 
 ANSWER_ALL = """

@@ -27,7 +27,7 @@ BOOT_ID = "database-server"
 ASK_EVERY = 10.0
 #: An answer that took longer, and twice as long as usual, says too little about the moment.
 LONGEST_TRIP = 0.02
-#: More than any clock gains by itself between two questions.
+#: More than any clock gains between two questions.
 LEAP = 1.0
 
 # Each bucket knows its window: its limit by its rate.

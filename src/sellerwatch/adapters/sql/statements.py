@@ -23,7 +23,7 @@ Params = Mapping[str, Any]
 AnyRow = tuple[Any, ...]
 Given = TypeVar("Given", Params, AnyRow)
 
-#: For statements without parameters; nobody changes it.
+#: For statements without parameters; never changed.
 NONE: Params = {}
 
 #: Execution option of a connection that only reads: its transaction takes no write lock.
@@ -36,7 +36,7 @@ class Db:
 
     __slots__ = ("_cursor",)
 
-    #: Others may be writing in between two of our statements; here nobody is.
+    #: Others may write between two of our statements; here they cannot.
     shared = False
 
     def __init__(self, connection: Connection) -> None:
@@ -47,9 +47,9 @@ class Db:
         found: Sequence[AnyRow] = self._cursor.fetchall()
         return found
 
-    #: Rows that are about to be changed: nobody else changes them before this transaction ends.
+    #: Rows that are about to be changed, locked until this transaction ends.
     hold = rows
-    #: The same, of rows that nobody holds: what others are at is passed over, not waited for.
+    #: The same, without rows that another transaction has locked: they are skipped, not waited for.
     take = rows
 
     def row(self, sql: str, params: Params = NONE) -> AnyRow | None:

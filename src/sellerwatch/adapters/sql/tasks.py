@@ -68,7 +68,7 @@ WHERE task_id IN (:task_ids)
 ATTEMPTS_HELD = """SELECT task_id, attempt FROM crawler_tasks
 WHERE task_id IN (:ids) AND CASE status WHEN 'IN_PROGRESS' THEN worker_id END = :worker_id"""
 
-# What one run has to do now: in the order of the index, so that nobody locks what it does not take.
+# What one run has to do now, in the order of the index, so that no row is locked that is not taken.
 READY = f"""{SELECT} WHERE execution_id = :execution_id AND status = :status AND available_at <= :now
 ORDER BY available_at, id LIMIT :limit"""
 
@@ -80,7 +80,7 @@ NEXT_READY = "SELECT MIN(available_at) FROM crawler_tasks WHERE execution_id = :
 
 NEXT_READY_OF_TYPES = f"{NEXT_READY} AND task_type IN (:types)"
 
-# What the queue was told of and nobody has taken; few, however many tasks there are.
+# Published tasks that no worker has taken; few, however many tasks there are.
 COUNT_PUBLISHED = """SELECT COUNT(*) FROM crawler_tasks
 WHERE execution_id = :execution_id AND status = 'PUBLISHED'"""
 

@@ -16,7 +16,7 @@ from sellerwatch.adapters.sql.engine import answering, is_mysql
 from sellerwatch.adapters.sql.store import Runner
 
 TABLE = "token_usage_log"
-#: UsageLogPartitions that are there before they begin: so many turns of the daily job may fail.
+#: Partitions that are made ahead: this many runs of the daily job may fail.
 AHEAD = 3
 
 FOUND = text(

@@ -37,7 +37,7 @@ class Typed:
 
 
 Shape = Mapping[str, "Shape | Typed | None"]
-"""Field names, each with what is known inside it; None: its inside is nobody's business. Arrays are looked through."""
+"""Field names, each with what is known inside it; None: its inside does not matter. Arrays are looked through."""
 
 
 def _names(names: str) -> dict[str, Shape | Typed | None]:
@@ -71,7 +71,7 @@ KNOWN: Mapping[str, Shape] = {
 }
 
 
-#: Stands for a field that the contract does not have; None is one that it has and that nobody looks into.
+#: Stands for a field that the contract does not have; None is one that it has and whose inside does not matter.
 _NOT_THERE: Shape = {}
 
 

@@ -38,7 +38,7 @@ class Parts:
     settings: Settings
     credentials: Credentials
     passwords: PasswordHasher = field(default_factory=lambda: PasswordHasher(open_passwords()))
-    #: Where each setting came from, as far as whoever started this knows.
+    #: Where each setting came from, as far as the process that started this knows.
     origins: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -50,7 +50,7 @@ TAGS = (
 )
 #: What the border may answer to anybody: unreadable, too large, too often, our own bug, the store away.
 ALWAYS = {
-    "400": "What was sent cannot be read, or is wrong by itself",
+    "400": "The request cannot be read, or one of its values is wrong",
     "413": "The body is too large",
     "429": "Asked too often; Retry-After says when again",
     "500": "Our own bug; the id in the message finds the log line",

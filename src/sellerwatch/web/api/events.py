@@ -1,9 +1,9 @@
 """/api/v1/events: what happens, as it happens, as server-sent events.
 
-One reader for each process follows the activity table by its numbers, as long as somebody watches, and hands what it
-finds to everybody: a thousand watchers cost the database what one does. A watcher that was away says the last number it
-has seen (`Last-Event-ID`) and is told the rest. One that reads more slowly than things happen is told that there is a
-gap and let go, rather than kept waiting for in memory; it comes back by its last number.
+One reader for each process follows the activity table by its numbers while there are followers, and sends what it finds
+to all of them: a thousand followers cost the database what one does. A follower that was away names the last number it
+has seen (`Last-Event-ID`) and gets the rest. One that reads more slowly than events are made gets a `gap` event and is
+disconnected, so that nothing piles up in memory; it comes back by its last number.
 
 A stream ends when the service stops, and when its token is no longer valid: that is looked at with every beat.
 """
@@ -32,7 +32,7 @@ from sellerwatch.web.api.view_route import StrictRoute
 
 log = logging.getLogger(__name__)
 
-#: How often the table is looked at, in seconds: what happens is told at most this late.
+#: Seconds between two looks at the table: an event is sent at most this late.
 LOOK = 0.5
 #: A silent stream says that it lives; proxies cut those that do not.
 BEAT = 15.0
@@ -76,7 +76,7 @@ class Watcher:
             self.end()
 
     def end(self) -> None:
-        """What waits is dropped: whoever is late gets it again by its number."""
+        """Drop what waits: a late follower gets it again by its number."""
         while not self.waiting.empty():
             self.waiting.get_nowait()
         self.waiting.put_nowait(None)

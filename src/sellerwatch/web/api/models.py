@@ -1,4 +1,4 @@
-"""What every body of the API has in common: camelCase names, times in UTC with a Z, and no field nobody knows."""
+"""What every body of the API has in common: camelCase names, times in UTC with a Z, and no unknown field."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ LARGEST_PAGE = 100
 
 
 class ResponseModel(BaseModel):
-    """A body we send."""
+    """A body of an answer."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True)
 
 
 class RequestModel(BaseModel):
-    """A body we are sent: types are not guessed, and a field nobody knows is refused."""
+    """A body of a request: types are not guessed, and an unknown field is refused."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", strict=True, frozen=True)
 

@@ -19,10 +19,10 @@ router = APIRouter(prefix="/plan", tags=["metrics"], route_class=ViewRoute)
 async def show_plan(
     session: ViewerSession,
     agents: Annotated[
-        int | None, Query(ge=1, le=100_000, description="As if so many agents were available and rested.")
+        int | None, Query(ge=1, le=100_000, description="Plan for this number of available and rested agents.")
     ] = None,
     products: Annotated[
-        int, Query(ge=0, le=10_000_000, description="As if a seller never crawled had so many products.")
+        int, Query(ge=0, le=10_000_000, description="Products to assume for a seller that was never crawled.")
     ] = 0,
     page: PageNumber = 0,
     size: PageSize = 20,

@@ -114,7 +114,7 @@ class RequestGuard:
             if scope["method"] == "OPTIONS":
                 await options(request)(scope, receive, send_with_headers)
                 return
-            # Whoever asks for the head only is gone by the time a stream has something to say.
+            # A caller of HEAD has gone by the time a stream has something to send.
             await self._app(inner, again(body, _gone if headed else receive), send_with_headers)
         except SellerwatchError as error:
             await refusal(request, error)(scope, receive, send_with_headers)

@@ -126,7 +126,7 @@ def language_of(request: Request) -> str:
 
 
 def guest_of(request: Request) -> Visit:
-    """Without asking the database: nobody is known yet."""
+    """Made without asking the database: the caller is not known yet."""
     parts, theme = parts_of(request), request.cookies.get(THEME, "")
     return Visit(request, parts, language_of(request), theme if theme in THEMES else "auto", parts.clock.now())
 
@@ -157,7 +157,7 @@ async def _viewer(guest: Annotated[Visit, Depends(_guest)]) -> Visit:
     if request.method not in SAFE and not sessions.is_form_token(parts, session, given):
         raise ForgedForm
     caller = Caller(user.name, user.role, session.expires_at, user.version)
-    # For whoever renders the page: it renews the cookie.
+    # For the rendering of the page, which renews the cookie.
     request.state.session = session
     return Visit(request, parts, guest.language, guest.theme, guest.now, guest.form, session, caller)
 
@@ -171,9 +171,9 @@ async def _admin(viewer: Annotated[Visit, Depends(_viewer)]) -> Visit:
 
 #: Anybody.
 Guest = Annotated[Visit, Depends(_guest)]
-#: Whoever is logged in; a form must be one of ours.
+#: Any user who is logged in; a form must be one of ours.
 Viewer = Annotated[Visit, Depends(_viewer)]
-#: Whoever may change things.
+#: A user who may change things.
 Admin = Annotated[Visit, Depends(_admin)]
 
 

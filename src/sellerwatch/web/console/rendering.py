@@ -247,7 +247,7 @@ def _render(visit: Visit, template: str, context: dict[str, Any]) -> str:
 
 
 def _words(visit: Visit) -> dict[str, Any]:
-    """What the page's script says by itself."""
+    """Return the texts that the page's script shows."""
     spans: dict[str, Any] = {way: {unit: visit.t(f"{way}.{unit}", n="{n}") for unit in "smhd"} for way in ("ago", "in")}
     return spans | {
         "now": visit.t("now"),
@@ -314,7 +314,7 @@ def put_session(visit: Visit, response: Response, session: sessions.ConsoleSessi
 
 
 def _renew(visit: Visit, response: Response) -> None:
-    """Whoever works here stays logged in."""
+    """Keep a user who works here logged in."""
     if visit.session is not None:
         longer = sessions.renewed(visit.session, login_lifetime(visit.parts), visit.now)
         if longer is not None:
@@ -370,7 +370,7 @@ def _to_login(request: Request) -> Response:
 
 
 async def _down(request: Request) -> Response:
-    """The database is away: say what is down; the page asks again by itself."""
+    """Answer that the database is away and what is down; the page asks again on its own."""
     visit = guest_of(request)
     try:
         sessions.read(visit.parts, request.cookies.get(sessions.COOKIE), visit.now)

@@ -53,7 +53,7 @@ def text(value: object, href: str | None = None) -> Cell:
 
 
 def code(value: object, href: str | None = None) -> Cell:
-    """Ids and other names that nobody translates."""
+    """Ids and other names that are not translated."""
     return Cell("code", value, href)
 
 

@@ -122,11 +122,11 @@
         cursor: { y: false }, legend: { live: true },
         ...(data.daily ? { tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC") } : {}),
         scales: {
-          ...(data.daily ? { x: { range: (_, low, high) => [low - half, high + half] } } : {}),
+          ...(data.daily ? { x: { range: (_, low, high) => data.x.length === 1 ? [data.x[0] - half, data.x[0] + half] : [low - half, high + half] } } : {}),
           y: { range: (_, low, high) => [Math.min(0, low), data.most ?? (high > 0 ? high * 1.1 : 1)] },
         },
         axes: [
-          { ...axis, ...daily, values: (_, times, __, ___, step) => times.map((time) => data.daily ? day(time) : clock(time, step)) },
+          { ...axis, space: 70, ...daily, values: (_, times, __, ___, step) => times.map((time) => data.daily ? day(time) : clock(time, step)) },
           { ...axis, size: 46, ...(data.unit ? { label: data.unit, labelSize: 20, labelFont: "12px system-ui" } : {}) },
         ],
         series: [{ label: data.daily ? words.day : words.time, value: (_, v) => v === null ? "" : data.daily ? day(v) : new Date(v * 1000).toLocaleString(document.documentElement.lang) },
