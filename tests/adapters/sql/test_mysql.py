@@ -177,6 +177,10 @@ PLANS: dict[str, tuple[Ask, str]] = {
         "crawler_tasks__uq_task_id",
     ),
     "products by item": (lambda tx: tx.products.of_items([ItemNo(n) for n in range(1, 9)]), "products__uq_item_no"),
+    "products in the order of their changes": (
+        lambda tx: tx.product_queries.page(seller_id=None, state=None, cursor=None, limit=20, updated=(NOW, NOW)),
+        "products__idx_updated_at",
+    ),
     "the newest raw parts": (
         lambda tx: tx.bodies.latest_raws([ProductId(uuid(1))]),
         "product_raw_data__idx_product_id_data_type",

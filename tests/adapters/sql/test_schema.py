@@ -24,6 +24,7 @@ CRAWL = {
         "uq_product_id": "product_id",
         "uq_item_no": "item_no",
         "idx_seller_id_is_complete": "seller_id is_complete",
+        "idx_updated_at": "updated_at",
     },
     "product_raw_data": {"idx_product_id_data_type": "product_id data_type"},
     "product_outbox": {
@@ -128,6 +129,12 @@ CATALOG = {
         "idx_case_id": "case_id",
     },
     "removals": {"uq_removal_id": "removal_id", "idx_status": "status", "idx_seller_id_status": "seller_id status"},
+    "resyncs": {
+        "uq_resync_id": "resync_id",
+        "uq_open_key": "open_key",
+        "idx_seller_id": "seller_id",
+        "idx_status": "status",
+    },
     "drift": {"uq_endpoint_path": "endpoint path"},
 }
 REPORTS = {
@@ -157,7 +164,7 @@ def seller(**changed: object) -> dict[str, object]:
 
 
 def test_there_are_the_tables_of_the_specification_and_those_of_our_own(migrated: Engine) -> None:
-    assert (len(CRAWL), len(POOL), len(SERVICE), len(CATALOG), len(REPORTS), len(PEOPLE)) == (8, 8, 11, 8, 3, 3)
+    assert (len(CRAWL), len(POOL), len(SERVICE), len(CATALOG), len(REPORTS), len(PEOPLE)) == (8, 8, 11, 9, 3, 3)
     assert set(inspect(migrated).get_table_names()) == set(TABLES) | {"alembic_version"}
 
 
