@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from tests.builders import DAY, HOUR
-from tests.simulation.service_world import ServiceWorld, simulated
+from tests.simulation.service_world import ServiceWorld, play, simulated
 
 from sellerwatch.agents.ports import StoredAgent, UsageEntry
 from sellerwatch.agents.sessions import open_session, renew_due
@@ -133,3 +134,18 @@ async def test_old_entries_of_the_usage_log_go_and_younger_ones_stay(stage: Serv
     times = await stage.store.read(lambda tx: tx.db.rows("SELECT request_timestamp FROM token_usage_log"))
     assert {row[0] for row in times} == {now - DAY}
     assert len(times) == 2
+
+
+def test_the_permit_marker_is_beside_the_database_that_is_open(
+    migrated_template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A marker beside another database would keep that one from working: it would count as restored."""
+    monkeypatch.chdir(tmp_path)
+
+    async def story(stage: ServiceWorld) -> None:
+        one = await stored(stage)
+        async with stage.service(transport=TokenPage()) as service:
+            assert await open_session(service.crawl, one.row, one.agent.user_agent_id, one.agent.user_agent)
+
+    play(migrated_template, story, settings=Settings(), sellers=1, products=1)
+    assert list(tmp_path.iterdir()) == []

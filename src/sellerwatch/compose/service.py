@@ -12,11 +12,7 @@ from functools import partial
 
 from sellerwatch.adapters.permit_marker import PermitMarkerFile
 from sellerwatch.adapters.sealing import AesGcmSealer
-from sellerwatch.adapters.sql.engine import (
-    database_path,
-    is_mysql,
-    make_engine,
-)
+from sellerwatch.adapters.sql.engine import database_path, is_mysql
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.usage_log_partitions import SqlUsageLogPartitions
 from sellerwatch.agents.circuit import Circuit
@@ -162,7 +158,8 @@ def _crawl(
     worker_id: WorkerId,
     robots: Robots,
 ) -> Crawl:
-    path = database_path(make_engine(settings.database_url))
+    # Beside the database that is open: a store that was passed in need not be the configured one.
+    path = database_path(store.engine)
     return Crawl(
         store=store,
         marketplace=marketplace,
