@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from tests.builders import DAY, HOUR
+from tests.simulated_service import settings_of
 from tests.simulation.service_world import ServiceWorld, play, simulated
 
 from sellerwatch.agents.ports import StoredAgent, UsageEntry
 from sellerwatch.agents.sessions import open_session, renew_due
 from sellerwatch.marketplaces.ports import Reply
-from sellerwatch.settings.model import Settings
 
 
 async def stored(stage: ServiceWorld, row: int = 1) -> StoredAgent:
@@ -62,7 +62,7 @@ async def test_a_token_with_a_short_life_is_renewed_when_four_fifths_of_it_are_o
     assert held.next_refresh_at == held.token_issued_at + timedelta(seconds=seconds)
 
 
-@simulated(settings=Settings.model_validate({"token_refresh_seconds": 600}), sellers=1, products=1)
+@simulated(settings=settings_of(TOKEN_REFRESH_SECONDS=600), sellers=1, products=1)
 async def test_the_time_after_which_tokens_are_renewed_is_a_setting(stage: ServiceWorld) -> None:
     one = await stored(stage)
     async with stage.service(transport=TokenPage()) as service:
@@ -122,7 +122,7 @@ async def test_requests_of_the_day_begin_at_0_at_midnight(stage: ServiceWorld) -
     assert sum(agent.usage_count for agent in after) >= sum(agent.usage_count for agent in busy)
 
 
-@simulated(settings=Settings.model_validate({"usage_log_days": 2}), sellers=1, products=1)
+@simulated(settings=settings_of(USAGE_LOG_DAYS=2), sellers=1, products=1)
 async def test_old_entries_of_the_usage_log_go_and_younger_ones_stay(stage: ServiceWorld) -> None:
     """At full budget the log grows by 190,000 rows a day: kept for ever, it fills the disk."""
     now = stage.clock.now()
@@ -147,5 +147,5 @@ def test_the_permit_marker_is_beside_the_database_that_is_open(
         async with stage.service(transport=TokenPage()) as service:
             assert await open_session(service.crawl, one.row, one.agent.user_agent_id, one.agent.user_agent)
 
-    play(migrated_template, story, settings=Settings(), sellers=1, products=1)
+    play(migrated_template, story, settings=settings_of(DATABASE_URL="sqlite:///elsewhere.db"), sellers=1, products=1)
     assert list(tmp_path.iterdir()) == []

@@ -52,7 +52,7 @@ buckets = table(
 )
 tokens = table("user_agent_token", column("agent_id", BIG))
 permits = table("permits", column("agent_id", BIG))
-tasks = table("crawler_tasks", column("started_at", TIME))
+tasks = table("crawler_tasks", column("id", BIG), column("started_at", TIME))
 
 
 def upgrade() -> None:
@@ -110,7 +110,7 @@ def downgrade() -> None:
 
 def _has_lost_its_pool(database: Connection) -> bool:
     has_agents = database.scalar(select(agents.c.agent_id).limit(1)) is not None
-    has_asked = select(tasks.c.started_at).where(tasks.c.started_at.is_not(None)).limit(1)
+    has_asked = select(tasks.c.id).where(tasks.c.started_at.is_not(None)).limit(1)
     return not has_agents and database.scalar(has_asked) is not None
 
 
