@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from tests.builders import DAY, HOUR
@@ -15,6 +16,8 @@ from tests.simulation.service_world import ServiceWorld, play, simulated
 from sellerwatch.agents.ports import StoredAgent, UsageEntry
 from sellerwatch.agents.sessions import open_session, renew_due
 from sellerwatch.marketplaces.ports import Reply
+from sellerwatch.operations.retention import forget_rows
+from sellerwatch.oversight.retention import KeptRows, RetentionRules
 
 
 async def stored(stage: ServiceWorld, row: int = 1) -> StoredAgent:
@@ -134,6 +137,40 @@ async def test_old_entries_of_the_usage_log_go_and_younger_ones_stay(stage: Serv
     times = await stage.store.read(lambda tx: tx.db.rows("SELECT request_timestamp FROM token_usage_log"))
     assert {row[0] for row in times} == {now - DAY}
     assert len(times) == 2
+
+
+@simulated(settings=settings_of(TASK_RETENTION_DAYS=3), sellers=1, products=3)
+async def test_tasks_go_once_their_day_is_kept_and_runs_and_days_stay(stage: ServiceWorld) -> None:
+    """At 100,000 products a day they take 61 GB a year, and the runs and the days have their counts."""
+    (seller_id,) = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.start(service, seller_id)
+        await stage.settle(service)
+        (run,) = await stage.executions()
+        first_day = stage.now.date()
+        await stage.clock.sleep(2 * DAY.total_seconds())
+        assert len(await stage.tasks(run.execution_id)) == run.total_tasks_created > 0
+        await stage.clock.sleep(2 * DAY.total_seconds())
+    assert await stage.tasks(run.execution_id) == []
+    assert await stage.executions() == [run]
+    days = await stage.store.read(lambda tx: tx.kept_days.between(seller_id, first_day, first_day))
+    assert [day.completed_tasks for day in days] == [run.completed_tasks]
+
+
+@simulated(settings=settings_of(TASK_RETENTION_DAYS=3), sellers=1, products=3)
+async def test_tasks_of_a_day_that_is_not_kept_stay(stage: ServiceWorld) -> None:
+    """The metrics of a day are made from its tasks: without them the day would read 0."""
+    (seller_id,) = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.start(service, seller_id)
+        await stage.settle(service)
+    made = await stage.count("SELECT COUNT(*) FROM crawler_tasks")
+    await stage.clock.sleep(5 * DAY.total_seconds())
+    rules, zone = RetentionRules(tasks=3 * DAY), ZoneInfo("UTC")
+    assert await forget_rows(stage.store, KeptRows.TASKS, rules, zone, stage.now) == 0
+    async with stage.serving():
+        await stage.clock.sleep(2 * 3600)
+    assert made > 0 == await stage.count("SELECT COUNT(*) FROM crawler_tasks"), "kept, then deleted"
 
 
 def test_the_permit_marker_is_beside_the_database_that_is_open(

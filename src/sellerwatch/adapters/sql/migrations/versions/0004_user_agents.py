@@ -2,8 +2,8 @@
 
 Number n of `user_agents.txt` always gets the same public id and, where it is free, the row id n. The downgrade takes
 away only agents that were never used: the others keep tokens, suspensions, blocks and counts, because the marketplace
-has not forgotten their requests either. Where the whole pool was lost from a database that has crawled, each window counts
-as full until a service starts, and for one window after that.
+has not forgotten their requests either. Where the whole pool was lost from a database that has crawled, each window
+counts as full until a service starts, and for one window after that.
 """
 
 from __future__ import annotations
