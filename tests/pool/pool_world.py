@@ -307,10 +307,6 @@ class PoolWorld:
         )
         return [tuple(row) for row in rows]
 
-    def full_until_us(self) -> int | None:
-        found: int | None = self.read(lambda tx: tx.db.value("SELECT MAX(full_until_us) FROM rate_limit_bucket"))
-        return found
-
     def permits(self) -> int:
         return int(self.read(lambda tx: tx.db.value("SELECT COUNT(*) FROM permits")))
 
