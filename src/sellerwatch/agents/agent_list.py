@@ -49,6 +49,12 @@ class AgentChoice:
     def is_all(self) -> bool:
         return self.status is None and self.circuit is None and not self.limited
 
+    @property
+    def asks_usage(self) -> bool:
+        """Whether it is about requests that were made, rather than about how agents are."""
+        is_timed = self.since is not None or self.until is not None
+        return is_timed or self.limited or self.sort in (AgentSort.USES, AgentSort.FAILURES, AgentSort.TOO_MANY)
+
 
 @dataclass(frozen=True)
 class ListedAgentView(AgentView):

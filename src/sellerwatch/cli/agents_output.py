@@ -19,7 +19,7 @@ from sellerwatch.cli.session import say
 from sellerwatch.cli.tables import Columns, print_views
 from sellerwatch.cli.texts import Texts
 
-LONGEST_USER_AGENT = 40
+LONGEST_USER_AGENT = 30
 
 
 def _token(agent: AgentView, text: Texts) -> str | None:
@@ -63,13 +63,21 @@ AGENTS: Columns[ListedAgentView] = {
     "health": lambda agent, _: agent.health_score,
     "budget": lambda agent, _: f"{agent.budget.used}/{agent.budget.limit}",
     "circuit": lambda agent, _: agent.circuit.state,
+    "token": _token,
+    "why": lambda agent, _: session.short(agent.why),
+    "back": _back,
+}
+#: Instead of these, where requests are asked for.
+USAGE: Columns[ListedAgentView] = {
+    "number": lambda agent, _: agent.number,
+    "user_agent": _user_agent,
+    "status": lambda agent, _: agent.status,
     "requests": lambda agent, _: agent.requests,
     "failed": lambda agent, _: agent.failed,
     "rate": lambda agent, _: None if agent.success_rate is None else f"{agent.success_rate:g} %",
     "429s": lambda agent, _: agent.too_many,
     "last_429": lambda agent, text: text.ago(agent.last_too_many_at),
     "last_used": lambda agent, text: text.ago(agent.last_used_at) or text("never"),
-    "why": lambda agent, _: session.short(agent.why),
     "back": _back,
 }
 TOKENS: Columns[ListedAgentView] = {
@@ -176,8 +184,9 @@ def print_agents(found: AgentListView, choice: AgentChoice, text: Texts) -> None
         empty = text("list.empty")
     else:
         empty = text("list.none_found", status=choice.status) if choice.status else text("list.none_chosen")
-    print_views(text("list.title", n=len(found.content)), found.content, AGENTS, text, empty=empty)
-    if found.content:
+    columns = USAGE if choice.asks_usage else AGENTS
+    print_views(text("list.title", n=len(found.content)), found.content, columns, text, empty=empty)
+    if found.content and choice.asks_usage:
         said = {"since": _moment(found.since) or text("list.begin"), "until": _moment(found.until) or text("now")}
         key = "list.ever" if found.since is None and found.until is None else "list.counted"
         say(text(key, **said), "dim")
