@@ -74,6 +74,11 @@ class SellerTiming:
     check_at: datetime | None = None
 
     @property
+    def length(self) -> timedelta:
+        """How long its interval is."""
+        return self.interval.length
+
+    @property
     def slack(self) -> timedelta:
         """A run planned to take longer than the interval does not excuse more than an interval."""
         return max(self.interval.length * SLACK, min(self.planned, self.interval.length))

@@ -169,4 +169,4 @@ def _record(
 
 def _audited(seller: Seller) -> dict[str, Any]:
     """Return what the audit trail has of a seller before and after a change."""
-    return {"name": seller.name, "status": seller.status, "interval": seller.interval.expression}
+    return {"name": seller.name, "status": seller.status, "interval": seller.expression}
