@@ -12,10 +12,22 @@ from sellerwatch.adapters.sql import paging
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
 from sellerwatch.outbox.receipt import Attempt, DeliveryVerdict
+from sellerwatch.simulator.product_server import ServerBehaviour, ServerMode
 
 from .api_world import BAD_CURSORS, UNKNOWN_ID, ApiWorld
 
 PATH = "/api/v1/outbox"
+
+
+async def test_a_ping_shows_what_the_receiver_answers_and_only_an_administrator_sends_one(office: ApiWorld) -> None:
+    found = (await office.admin.post(f"{PATH}/ping")).json
+    assert (found["isAccepted"], found["httpStatusCode"], found["verdict"]) == (True, 200, "DELIVERED")
+    office.simulator.product_server.behave(ServerBehaviour(ServerMode.ERROR))
+    down = (await office.admin.post(f"{PATH}/ping")).json
+    assert (down["isAccepted"], down["verdict"]) == (False, "RETRY")
+    assert (await office.viewer.post(f"{PATH}/ping")).status == 403
+    assert [entry.action for entry in await office.api_trail()] == ["outbox.ping", "outbox.ping"]
+    assert (await office.viewer.get(PATH)).json["content"] == []
 
 
 async def test_messages_are_listed_to_the_end_by_every_filter(

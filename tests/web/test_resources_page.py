@@ -17,6 +17,7 @@ NOUNS = (
     "users",
     "products",
     "outbox",
+    "resyncs",
     "quarantine",
     "removals",
     "status",

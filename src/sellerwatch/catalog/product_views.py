@@ -40,7 +40,8 @@ class ProductView(View):
     updated_at: datetime
     deleted_at: datetime | None
     product_data: Annotated[
-        Mapping[str, Any] | None, About("Of the last event. In a list only with `updatedSince`, else null.")
+        Mapping[str, Any] | None,
+        About("Of the last event. In a list only with `updatedSince`, else null.", shape="ProductData"),
     ]
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,11 +18,16 @@ from sellerwatch.cli.times import parse_time
 from sellerwatch.kernel.errors import Invalid
 from sellerwatch.kernel.ids import OutboxId, SellerId
 from sellerwatch.operations import outbox as operations
+from sellerwatch.operations.ping import ping_receiver
 from sellerwatch.outbox import commands, queries
 from sellerwatch.outbox.commands import MessageAction
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
 from sellerwatch.outbox.ports import MessageFilter
 from sellerwatch.outbox.queries import ChannelView
+
+if TYPE_CHECKING:
+    from sellerwatch.cli.database_session import CommandSession
+    from sellerwatch.outbox.ping import PingView
 
 app = CommandApp()
 
@@ -221,6 +226,29 @@ def resume(kind: OutboxKind = OutboxKind.PRODUCT, dry_run: DryRun = False, as_js
     sellerwatch outbox resume
     """
     _report_channel(session.run(commands.resume, kind, dry_run), "resume", dry_run=dry_run, as_json=as_json)
+
+
+@app.command()
+def ping(as_json: AsJson = False) -> None:
+    """Examples:
+
+    sellerwatch outbox ping
+    """
+    with command_session() as at:
+        view, text = at.wait(_ping(at)), at.texts(FAMILY)
+    if as_json:
+        print_view(view)
+    else:
+        outbox_output.show_ping(view, text)
+    raise typer.Exit(0 if view.is_accepted else 1)
+
+
+async def _ping(at: CommandSession) -> PingView:
+    # Here, because it imports the settings: `outbox --help` does without them.
+    from sellerwatch.compose.receiver import open_receiver  # noqa: PLC0415 - see above
+
+    async with open_receiver(at.settings) as receiver:
+        return await ping_receiver(replace(at.operations, receiver=receiver))
 
 
 def _move(

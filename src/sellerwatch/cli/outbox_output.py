@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sellerwatch.cli.texts import Texts
     from sellerwatch.kernel.views import CursorPageView
     from sellerwatch.outbox.commands import MessageAction, MovedMessagesView
+    from sellerwatch.outbox.ping import PingView
     from sellerwatch.outbox.queries import (
         AttemptsView,
         ChannelView,
@@ -150,3 +151,14 @@ def _next_attempt(message: MessageView, now: datetime, t: Texts) -> str | None:
 
 def _from_now(time: datetime | None, now: datetime, t: Texts) -> str | None:
     return t("now") if time is None or time <= now else t.ago(time, now)
+
+
+def show_ping(view: PingView, t: Texts) -> None:
+    if view.http_status_code is None:
+        say(t("ping.no_answer", ms=view.duration_ms), "red")
+    else:
+        key, style = ("ping.accepted", "green") if view.is_accepted else ("ping.not_accepted", "red")
+        say(t(key, status=view.http_status_code, ms=view.duration_ms), style)
+    print_facts(
+        [(t("ping.answer"), view.answer), (t("ping.event"), view.event_id), (t("ping.sent"), t.when(view.sent_at))]
+    )

@@ -15,6 +15,22 @@ from sellerwatch.outbox.receipt import Attempt, Receipt
 from sellerwatch.oversight.ports import AuditTx
 
 
+class Deliverable(Protocol):
+    """A key and a body: all that a product server gets."""
+
+    @property
+    def outbox_id(self) -> OutboxId: ...
+
+    @property
+    def payload(self) -> str: ...
+
+
+class ProductServer(Protocol):
+    """The receiver of events about products: it takes any body with its key. Never raises, as `Receiver`."""
+
+    async def deliver(self, message: Deliverable, now: datetime) -> Receipt: ...
+
+
 class Receiver(Protocol):
     """Sends one message: the same key and the same body on every attempt. Never raises: every result is a receipt."""
 

@@ -11,10 +11,12 @@ from pydantic import Field, StrictBool, StrictStr
 from sellerwatch.kernel.ids import OutboxId
 from sellerwatch.kernel.views import CursorPageView
 from sellerwatch.operations import outbox as operations
+from sellerwatch.operations import ping
 from sellerwatch.operations.session import OperationSession
 from sellerwatch.outbox import commands, queries
 from sellerwatch.outbox.commands import MessageAction, MovedMessagesView
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
+from sellerwatch.outbox.ping import PingView
 from sellerwatch.outbox.ports import MessageFilter
 from sellerwatch.outbox.queries import (
     AN_ID,
@@ -126,6 +128,12 @@ async def pause_outbox(session: AdminSession, body: PauseBody, dry_run: DryRun =
 async def resume_outbox(session: AdminSession, body: ResumeBody, dry_run: DryRun = False) -> ChannelView:
     """Send again after a pause. Where the circuit is open, one message is sent at once as a probe."""
     return await session.run(commands.resume, body.kind, dry_run)
+
+
+@router.post("/ping", responses=refusals(409))
+async def ping_receiver(session: AdminSession) -> PingView:
+    """Send a signed PING to the receiver at once and show its answer. No product and no event is touched."""
+    return await ping.ping_receiver(session)
 
 
 @router.get("/{outboxId}", responses=refusals(404))
