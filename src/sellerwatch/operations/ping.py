@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sellerwatch.kernel.ids import ReplayableIds
 from sellerwatch.operations.session import OperationSession
-from sellerwatch.outbox.ping import NoReceiver, Ping, PingView, record_answer
+from sellerwatch.outbox.ping import NoReceiver, Ping, PingView, record_ping
 
 
 async def ping_receiver(session: OperationSession) -> PingView:
@@ -17,4 +17,4 @@ async def ping_receiver(session: OperationSession) -> PingView:
     receipt = await session.receiver.deliver(ping, now)
     took = round((clock.monotonic() - began) * 1000)
     view = PingView.of(ping, receipt, took, now)
-    return await session.run(record_answer, view)
+    return await session.run(record_ping, view)

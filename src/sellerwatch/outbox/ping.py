@@ -64,7 +64,7 @@ class PingView(View):
         )
 
 
-def record_answer(tx: OutboxTx, context: OperationContext, view: PingView) -> PingView:
+def record_ping(tx: OutboxTx, context: OperationContext, view: PingView) -> PingView:
     """Record on the audit trail who sent a ping, and what was answered."""
     after = {
         "eventId": view.event_id,
