@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
-from sellerwatch.outbox.ports import ProductServer
+from sellerwatch.outbox.ports import EventReceiver
 from sellerwatch.settings.model import Settings
 
 
 @asynccontextmanager
-async def open_receiver(settings: Settings, given: ProductServer | None = None) -> AsyncIterator[ProductServer | None]:
+async def open_receiver(settings: Settings, given: EventReceiver | None = None) -> AsyncIterator[EventReceiver | None]:
     """Open the product server of the settings until the block ends; None where no address is set. One that is `given`
     is used instead, and not closed."""
     if given is not None or settings.product_server_url is None:

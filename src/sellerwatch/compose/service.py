@@ -39,7 +39,7 @@ from sellerwatch.marketplaces.robots import Robots
 from sellerwatch.operations.session import OperationSession
 from sellerwatch.outbox.deliver import Delivery
 from sellerwatch.outbox.message import OutboxKind
-from sellerwatch.outbox.ports import ProductServer, Receiver
+from sellerwatch.outbox.ports import EventReceiver, Receiver
 from sellerwatch.oversight.alerts import AlertQueue, RecordedAlerts
 from sellerwatch.schedules.embedded import EmbeddedScheduler
 from sellerwatch.schedules.scheduler_messages import heed
@@ -61,7 +61,7 @@ async def open_service(
     rng: random.Random | None = None,
     store: SqlStore | None = None,
     transport: Transport | None = None,
-    receiver: ProductServer | None = None,
+    receiver: EventReceiver | None = None,
     scheduler: Receiver | None = None,
     roles: frozenset[ProcessRole] = EVERYTHING,
     schedules: bool = True,
@@ -208,8 +208,8 @@ def _robots(settings: Settings, transport: Transport, marketplace: MustitMarketp
 
 @asynccontextmanager
 async def _network(
-    settings: Settings, transport: Transport | None, receiver: ProductServer | None
-) -> AsyncIterator[tuple[Transport, ProductServer | None]]:
+    settings: Settings, transport: Transport | None, receiver: EventReceiver | None
+) -> AsyncIterator[tuple[Transport, EventReceiver | None]]:
     """Open the HTTP adapters that were not passed in."""
     if transport is not None:
         yield transport, receiver

@@ -15,7 +15,7 @@ from sellerwatch.outbox.receipt import Attempt, Receipt
 from sellerwatch.oversight.ports import AuditTx
 
 
-class Deliverable(Protocol):
+class EventBody(Protocol):
     """A key and a body: all that a product server gets."""
 
     @property
@@ -25,10 +25,10 @@ class Deliverable(Protocol):
     def payload(self) -> str: ...
 
 
-class ProductServer(Protocol):
+class EventReceiver(Protocol):
     """The receiver of events about products: it takes any body with its key. Never raises, as `Receiver`."""
 
-    async def deliver(self, message: Deliverable, now: datetime) -> Receipt: ...
+    async def deliver(self, message: EventBody, now: datetime) -> Receipt: ...
 
 
 class Receiver(Protocol):

@@ -32,7 +32,7 @@ from sellerwatch.kernel.notices import Notice
 from sellerwatch.kernel.store import Store, StoreFailed
 from sellerwatch.operations.ports import ServiceTx
 from sellerwatch.outbox.deliver import Delivery
-from sellerwatch.outbox.ports import ProductServer
+from sellerwatch.outbox.ports import EventReceiver
 from sellerwatch.service.jobs import jobs_of, next_dues, next_put_back, put_back, run_once
 from sellerwatch.service.report_jobs import report_jobs
 from sellerwatch.service.resync_job import EVERY as RESYNC_EVERY
@@ -106,7 +106,7 @@ class Service:
     #: Another scheduler starts the runs; this one only those that are long overdue.
     late_only: bool = False
     #: Where events of products are sent; None where no address is set.
-    receiver: ProductServer | None = None
+    receiver: EventReceiver | None = None
     #: Other servers this process needs, each with a question that raises when it is not well.
     outside: Mapping[str, Callable[[], Awaitable[object]]] = field(default_factory=dict)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
