@@ -17,6 +17,7 @@ NOUNS = (
     "users",
     "products",
     "outbox",
+    "resends",
     "resyncs",
     "quarantine",
     "removals",

@@ -40,6 +40,7 @@ from sellerwatch.operations.session import OperationSession
 from sellerwatch.outbox.deliver import Delivery
 from sellerwatch.outbox.message import OutboxKind
 from sellerwatch.outbox.ports import EventReceiver, Receiver
+from sellerwatch.outbox.resending import Resending
 from sellerwatch.oversight.alerts import AlertQueue, RecordedAlerts
 from sellerwatch.schedules.embedded import EmbeddedScheduler
 from sellerwatch.schedules.scheduler_messages import heed
@@ -120,6 +121,7 @@ async def open_service(
                 schedules=schedules,
                 late_only=settings.scheduler == "eventbridge",
                 receiver=receiver,
+                resending=None if receiver is None else Resending(own_store, receiver, clock, rng, rules),
                 outside={**limits.outside, **aws.outside},
             )
         finally:

@@ -12,6 +12,7 @@ from sellerwatch.kernel.paging import Cursor, Page
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import AttemptKey, Message, MessageStatus, OutboxKind
 from sellerwatch.outbox.receipt import Attempt, Receipt
+from sellerwatch.outbox.resend_ports import Resends, ResentEvents
 from sellerwatch.oversight.ports import AuditTx
 
 
@@ -223,6 +224,12 @@ class OutboxTx(AuditTx, Protocol):
 
     @property
     def attempts(self) -> Attempts: ...
+
+    @property
+    def resends(self) -> Resends: ...
+
+    @property
+    def resent_events(self) -> ResentEvents: ...
 
     def delivery_queue(self, kind: OutboxKind) -> DeliveryQueue: ...
 
