@@ -18,6 +18,7 @@ NOUNS = (
     "products",
     "outbox",
     "resends",
+    "retention",
     "resyncs",
     "quarantine",
     "removals",
@@ -25,6 +26,7 @@ NOUNS = (
     "why",
     "attention",
     "changes",
+    "resyncs",
 )
 
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Self
 
 from sellerwatch.kernel.errors import Conflict, NotFound
 from sellerwatch.kernel.ids import ItemNo, OutboxId, ResendId, SellerId
@@ -141,7 +140,7 @@ class Resend:
         accepted_at: datetime | None,
         not_before: datetime | None,
         problem: str | None,
-    ) -> Self:
+    ) -> Resend:
         """Count the answers of a round. `accepted_at`: when the receiver last accepted an event; `not_before`: it
         answered none of this round, and is left alone until then."""
         number = {answer: sum(event.answer is answer for event in events) for answer in ResendAnswer}
@@ -157,14 +156,14 @@ class Resend:
             problem=problem,
         )
 
-    def complete(self, now: datetime) -> Self:
+    def complete(self, now: datetime) -> Resend:
         return self._move("complete", ended_at=now, not_before=None)
 
-    def cancel(self, by: str, now: datetime) -> Self:
+    def cancel(self, by: str, now: datetime) -> Resend:
         """Send no more of it. Requests under way are still answered and counted."""
         return self._move("cancel", ended_at=now, ended_by=by, not_before=None)
 
-    def _move(self, verb: str, **changed: object) -> Self:
+    def _move(self, verb: str, **changed: object) -> Resend:
         status = RESEND_LIFE.after(self.status, verb, self.resend_id)
         return replace(self, status=status, **changed)  # type: ignore[arg-type]
 
