@@ -100,14 +100,14 @@ class SqlPoolReport(Repository):
 
     def usage(self, since: datetime | None, until: datetime | None) -> Mapping[int, AgentUsage]:
         given = {"since": since or EVER, "until": until or NEVER}
-        requests: dict[int, int] = {}
+        made: dict[int, int] = {}
         failed: dict[int, int] = {}
         if since is not None or until is not None:
-            requests, failed = dict(self._db.rows(REQUESTS, given)), dict(self._db.rows(FAILED, given))
+            made, failed = dict(self._db.rows(REQUESTS, given)), dict(self._db.rows(FAILED, given))
         too_many = {r[0]: (r[1], time_of(r[2])) for r in self._db.rows(TOO_MANY, given)}
         return {
-            row: AgentUsage(requests.get(row, 0), failed.get(row, 0), *too_many.get(row, (0, None)))
-            for row in requests | failed | too_many
+            row: AgentUsage(made.get(row, 0), failed.get(row, 0), *too_many.get(row, (0, None)))
+            for row in made | failed | too_many
         }
 
     def requests_between(self, since: datetime, until: datetime) -> int:
