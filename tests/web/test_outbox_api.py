@@ -89,7 +89,7 @@ async def test_what_failed_is_moved_by_a_choice_after_a_look_at_the_numbers(offi
 
 async def test_an_outbox_is_paused_and_resumed_once(office: ApiWorld) -> None:
     paused = await office.admin.post(f"{PATH}/pause", {"reason": "서버 이전 🚚"})
-    assert (paused.json["isPaused"], paused.json["pausedBy"]) == (True, "api:admin@practice")
+    assert (paused.json["isPaused"], paused.json["pausedBy"]) == (True, "token:admin@practice")
     again = await office.admin.post(f"{PATH}/pause", {})
     assert (again.status, again.json["errorCode"]) == (409, "OUTBOX_PAUSED")
     assert (await office.admin.post(f"{PATH}/resume", {"kind": "product"})).json["isPaused"] is False

@@ -59,7 +59,7 @@ async def test_a_case_is_released_in_bounded_steps_that_say_what_is_left(office:
     assert first["next"] is not None
     rest = (await office.admin.post(f"{CASES}/{case_id}/release", cursor=first["next"])).json
     assert (rest["taken"], rest["held"], rest["status"], rest["next"]) == (10, 0, "RELEASED", None)
-    assert rest["decidedBy"] == "api:admin@practice"
+    assert rest["decidedBy"] == "token:admin@practice"
     again = await office.admin.post(f"{CASES}/{case_id}/release")
     assert (again.status, again.json["errorCode"]) == (409, "ILLEGAL_MOVE")
     assert "quarantine.release" in {entry.action for entry in await office.api_trail()}
@@ -130,7 +130,7 @@ async def test_a_removal_is_refused_once(office: ApiWorld) -> None:
     assert (tried["dryRun"], tried["status"]) == (True, "HELD")
     assert await office.all_rows() == before
     refused = (await office.admin.post(f"{REMOVALS}/{removal_id}/refuse")).json
-    assert (refused["status"], refused["decidedBy"]) == ("REFUSED", "api:admin@practice")
+    assert (refused["status"], refused["decidedBy"]) == ("REFUSED", "token:admin@practice")
     assert (await office.admin.post(f"{REMOVALS}/{removal_id}/refuse")).status == 409
     assert await office.viewer.all_pages("/api/v1/products", 10, state="DELETED") == []
 

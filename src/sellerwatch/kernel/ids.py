@@ -162,6 +162,14 @@ class ResyncId(PublicId):
     __slots__ = ()
 
 
+class LoginSessionId(PublicId):
+    """Names a log-in."""
+
+
+class ApiTokenId(PublicId):
+    """Names a token of a program."""
+
+
 class WorkerId(PublicId):
     """One process at work; its heartbeat is the lease of everything it holds."""
 

@@ -34,6 +34,7 @@ from sellerwatch.web.api import (
     sellers,
     status,
     tasks,
+    tokens,
     users,
     why,
 )
@@ -50,6 +51,7 @@ from sellerwatch.web.console.app import add_console
 ROUTERS = (
     auth.router,
     users.router,
+    tokens.router,
     sellers.router,
     changes.router,
     crawling_metrics.router,

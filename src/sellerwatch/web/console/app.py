@@ -11,6 +11,7 @@ from sellerwatch.web.console import (
     days,
     dead_letters,
     executions,
+    log_ins,
     login,
     marketplace,
     outbox,
@@ -49,6 +50,7 @@ ROUTERS = (
     schedules.router,
     audit.router,
     users.router,
+    log_ins.router,
     settings.router,
 )
 
