@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.builders import a_context, ids
+from tests.builders import ids
 
 from sellerwatch.access.commands import add_user, create_token, revoke_token, set_password
 from sellerwatch.access.queries import ApiTokenView

@@ -10,15 +10,15 @@ from typing import Annotated
 import typer
 
 from sellerwatch.access import commands
-from sellerwatch.cli import auth_log_ins, auth_user
+from sellerwatch.cli import auth_logins, auth_user
 from sellerwatch.cli.help import CommandApp
 from sellerwatch.cli.session import command_session, text
 from sellerwatch.kernel.errors import Invalid
 
 app = CommandApp()
 app.add_typer(auth_user.app, name="user")
-app.add_typer(auth_log_ins.tokens, name="tokens")
-app.add_typer(auth_log_ins.sessions, name="sessions")
+app.add_typer(auth_logins.tokens, name="tokens")
+app.add_typer(auth_logins.sessions, name="sessions")
 
 _TTL = re.compile(r"([0-9]{1,6})([smhd])")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}

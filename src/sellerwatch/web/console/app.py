@@ -11,8 +11,8 @@ from sellerwatch.web.console import (
     days,
     dead_letters,
     executions,
-    log_ins,
     login,
+    logins,
     marketplace,
     outbox,
     overview,
@@ -50,7 +50,7 @@ ROUTERS = (
     schedules.router,
     audit.router,
     users.router,
-    log_ins.router,
+    logins.router,
     settings.router,
 )
 
