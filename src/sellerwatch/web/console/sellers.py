@@ -163,12 +163,12 @@ async def confirm_remove(seller_id: str, visit: Admin) -> Response:
     wanted, session = SellerId.parse(seller_id), visit.operations
     would = await remove_seller(session.with_dry_run(True), wanted, tell_receiver=True)
     sentences: list[Sentence] = [
-        ("remove.what", {"seller": would.name, "n": would.removed}),
-        ("remove.events", {"n": would.events}),
+        ("seller_remove.what", {"seller": would.name, "n": would.removed}),
+        ("seller_remove.events", {"n": would.events}),
     ]
-    fields = [Filter("tell_receiver", "remove.tell", "", [("1", "remove.tell_yes")])]
+    fields = [Filter("tell_receiver", "seller_remove.tell", "", [("1", "seller_remove.tell_yes")])]
     page = seller_page(wanted)
-    return ask_first(visit, "remove.title", "remove.button", sentences, page, fields=fields, seller=wanted)
+    return ask_first(visit, "seller_remove.title", "seller_remove.button", sentences, page, fields=fields, seller=wanted)
 
 
 @router.post("/sellers/{seller_id:path}/remove")
