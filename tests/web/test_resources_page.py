@@ -15,6 +15,7 @@ NOUNS = (
     "plan",
     "marketplace",
     "users",
+    "tokens",
     "products",
     "outbox",
     "quarantine",

@@ -71,7 +71,9 @@ class ImportedRow(RequestModel):
 
 
 class ImportBody(RequestModel):
-    sellers: list[ImportedRow] = Field(max_length=1000)
+    sellers: list[ImportedRow] = Field(
+        max_length=1000, examples=[[{"sellerId": A_SELLER_ID, "name": "럭셔리하우스", "interval": "6h"}]]
+    )
 
     def rows(self) -> list[SellerRow]:
         given = (each.model_dump(by_alias=True, exclude_none=True) for each in self.sellers)

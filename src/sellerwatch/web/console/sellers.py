@@ -168,7 +168,9 @@ async def confirm_remove(seller_id: str, visit: Admin) -> Response:
     ]
     fields = [Filter("tell_receiver", "seller_remove.tell", "", [("1", "seller_remove.tell_yes")])]
     page = seller_page(wanted)
-    return ask_first(visit, "seller_remove.title", "seller_remove.button", sentences, page, fields=fields, seller=wanted)
+    return ask_first(
+        visit, "seller_remove.title", "seller_remove.button", sentences, page, fields=fields, seller=wanted
+    )
 
 
 @router.post("/sellers/{seller_id:path}/remove")
