@@ -15,7 +15,9 @@ from sellerwatch.outbox.message import MessageStatus, OutboxKind
 if TYPE_CHECKING:
     from sellerwatch.cli.texts import Texts
     from sellerwatch.kernel.views import CursorPageView
+    from sellerwatch.operations.resends import StartedResendView
     from sellerwatch.outbox.commands import MessageAction, MovedMessagesView
+    from sellerwatch.outbox.ping import PingView
     from sellerwatch.outbox.queries import (
         AttemptsView,
         ChannelView,
@@ -150,3 +152,25 @@ def _next_attempt(message: MessageView, now: datetime, t: Texts) -> str | None:
 
 def _from_now(time: datetime | None, now: datetime, t: Texts) -> str | None:
     return t("now") if time is None or time <= now else t.ago(time, now)
+
+
+def show_ping(view: PingView, t: Texts) -> None:
+    if view.http_status_code is None:
+        say(t("ping.no_answer", ms=view.duration_ms), "red")
+    else:
+        key, style = ("ping.accepted", "green") if view.is_accepted else ("ping.not_accepted", "red")
+        say(t(key, status=view.http_status_code, ms=view.duration_ms), style)
+    print_facts(
+        [(t("ping.answer"), view.answer), (t("ping.event"), view.event_id), (t("ping.sent"), t.when(view.sent_at))]
+    )
+
+
+def say_resend(started: StartedResendView, t: Texts) -> None:
+    say(
+        t("resend.dry" if started.dry_run else "resend.done", n=started.messages),
+        "yellow" if started.dry_run else "green",
+    )
+    for name, number in {**started.by_type, **dict(list(started.by_seller.items())[:MOST_SELLERS])}.items():
+        say(t("count", name=name, n=number))
+    if started.resend_id is not None:
+        say(t("resend.follow", resend=started.resend_id), "dim")

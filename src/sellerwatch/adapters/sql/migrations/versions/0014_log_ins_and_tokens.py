@@ -8,7 +8,7 @@ from sellerwatch.adapters.sql.migrations.tables import create_table, drop_tables
 from sellerwatch.adapters.sql.migrations.types import CODE, TIME, UUID, WORD, may, need, row_id, varchar
 
 revision = "0014"
-down_revision = "0012"
+down_revision = "0015"
 
 
 def upgrade() -> None:
