@@ -13,6 +13,7 @@ CRAWLS = ("sellers", "schedules", "executions", "tasks", "agents", "user-agents"
 NOUNS = (
     *CRAWLS,
     "plan",
+    "retention",
     "marketplace",
     "users",
     "tokens",

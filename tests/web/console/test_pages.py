@@ -139,6 +139,10 @@ async def stocked(console: Console) -> list[str]:
         "/sellers?fresh=never",
         "/sellers?search=seller",
         "/agents?sort=health",
+        "/agents?sort=429&hours=24&circuit=OPEN",
+        "/agents/tokens?sort=renewal",
+        "/tasks/ages",
+        "/settings/retention",
     ]
 
 
