@@ -189,10 +189,10 @@ async def test_tokens_are_revoked_on_their_page(office: ApiWorld) -> None:
     await add(office, "minji")
     made, program = await token_of(office)
     boss, minji = await person(office, "boss"), await person(office, "minji")
-    assert (await minji.see("/tokens")).status == 403
-    assert "nightly" in (await boss.see("/tokens")).words
-    assert "nightly" in (await boss.see(f"/tokens/{made.token_id}/revoke")).words
-    assert "The token was revoked." in (await boss.send(f"/tokens/{made.token_id}/revoke")).words
+    assert (await minji.see("/api-tokens")).status == 403
+    assert "nightly" in (await boss.see("/api-tokens")).words
+    assert "nightly" in (await boss.see(f"/api-tokens/{made.token_id}/revoke")).words
+    assert "The token was revoked." in (await boss.send(f"/api-tokens/{made.token_id}/revoke")).words
     assert (await program.get("/api/v1/sellers")).status == 401
 
 

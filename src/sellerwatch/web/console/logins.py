@@ -20,7 +20,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 def _revoke_link(token: ApiTokenView) -> tables.Cell:
     if token.revoked_at is not None:
         return tables.text(None)
-    return tables.link("tokens.revoke_button", f"/tokens/{token.token_id}/revoke")
+    return tables.link("api_tokens.revoke_button", f"/api-tokens/{token.token_id}/revoke")
 
 
 LOG_INS: Columns[LoginSessionView] = {
@@ -65,24 +65,24 @@ async def end(session_id: str, visit: Viewer) -> Response:
     return go(visit, "/log-ins", "log_ins.ended")
 
 
-@router.get("/tokens")
+@router.get("/api-tokens")
 async def tokens_page(visit: Admin) -> Response:
     found = await visit.operations.ask(queries.list_tokens)
-    return show_list(visit, "tokens", found.content, TOKENS, live="token")
+    return show_list(visit, "api_tokens", found.content, TOKENS, live="token")
 
 
-@router.get("/tokens/{token_id}/revoke")
+@router.get("/api-tokens/{token_id}/revoke")
 async def confirm_revoke(token_id: str, visit: Admin) -> Response:
     known = ApiTokenId.parse(token_id)
     token = await visit.operations.with_dry_run(True).run(commands.revoke_token, known)
-    sentences = [("tokens.revoke_what", {"name": token.name})]
-    return ask_first(visit, "tokens.revoke", "tokens.revoke_button", sentences, "/tokens")
+    sentences = [("api_tokens.revoke_what", {"name": token.name})]
+    return ask_first(visit, "api_tokens.revoke", "api_tokens.revoke_button", sentences, "/api-tokens")
 
 
-@router.post("/tokens/{token_id}/revoke")
+@router.post("/api-tokens/{token_id}/revoke")
 async def revoke(token_id: str, visit: Admin) -> Response:
     await visit.operations.run(commands.revoke_token, ApiTokenId.parse(token_id))
-    return go(visit, "/tokens", "tokens.revoked")
+    return go(visit, "/api-tokens", "api_tokens.revoked")
 
 
 def _owner(visit: Visit) -> str | None:

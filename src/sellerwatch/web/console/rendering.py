@@ -112,7 +112,7 @@ NAVIGATION = (
     ("audit", "/audit"),
     ("log_ins", "/log-ins"),
     ("users", "/users"),
-    ("tokens", "/tokens"),
+    ("api_tokens", "/api-tokens"),
     ("settings", "/settings"),
 )
 
