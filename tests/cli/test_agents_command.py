@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import typer
+from tests.builders import MINUTE, a_task
 from typer.core import TyperGroup
 
 from sellerwatch.adapters.permit_marker import PermitMarkerFile
@@ -24,8 +25,9 @@ from sellerwatch.agents.limits import Limits
 from sellerwatch.agents.pool import Grant
 from sellerwatch.agents.ports import UsageEntry
 from sellerwatch.cli import agents, limits
+from sellerwatch.crawling.task import TaskType
 from sellerwatch.kernel.clock import Moment, SystemClock, moment
-from sellerwatch.kernel.ids import UserAgentId, WorkerId
+from sellerwatch.kernel.ids import ItemNo, UserAgentId, WorkerId
 
 from .cli_world import CliWorld
 from .conftest import refused
@@ -100,7 +102,7 @@ def test_a_fresh_pool_is_a_hundred_agents_that_may_all_work(world: CliWorld) -> 
 def test_an_empty_pool_says_how_to_add_an_agent(world: CliWorld) -> None:
     world.do(lambda tx: tx.db.run("DELETE FROM user_agent_pool"))
     assert "sellerwatch agents add" in world.said("agents", "list")
-    assert world.json("agents", "list") == {"content": []}
+    assert world.json("agents", "list") == {"content": [], "since": None, "until": None}
     status = world.json("agents", "status")
     assert (status["totalAgents"], status["availableRate"], status["nextFreeAt"]) == (0, 0.0, None)
     assert status["healthScoreStats"] == {"average": None, "min": None, "max": None}
@@ -526,3 +528,45 @@ def test_the_next_renewal_and_its_failures_are_shown(world: CliWorld, now: datet
     shown = world.json("agents", "show", "1")["token"]
     assert (shown["failuresInARow"], shown["nextRefreshAt"][:13]) == (1, f"{now + 2 * HOUR:%Y-%m-%dT%H}")
     assert "1 renewal failed in a row" in world.said("agents", "show", "1")
+
+
+def test_the_pool_is_asked_who_fails_what_is_open_and_what_is_used(world: CliWorld, now: datetime) -> None:
+    failed = UsageEntry(3, None, 429, 10, succeeded=False, rate_limited=True, too_many=True, sent_at=now - MINUTE)
+
+    def prepare(tx: Transaction) -> None:
+        open_circuit(tx, 3, now)
+        tx.usage_log.add([failed, failed._replace(agent_row=4, status=500, too_many=False)])
+
+    world.do(prepare)
+    give_token(world, 5, now)
+    listed = world.said("agents", "list", "--sort", "429", "--since", "1h", "--limit", "2")
+    assert "0 %" in listed
+    assert "Requests are counted from" in listed
+    found = world.json("agents", "list", "--limited", "--since", "1h")["content"]
+    assert [(agent["number"], agent["tooMany"]) for agent in found] == [(3, 1)]
+    assert "No agent matches" in world.said("agents", "list", "--circuit", "half_open")
+    circuits = world.said("agents", "circuits")
+    assert "429, 429, 429" in circuits
+    assert "Mozilla/5.0" in circuits
+    assert [agent["number"] for agent in world.json("agents", "tokens", "--limit", "1")["content"]] == [5]
+    assert "Renewed next" in world.said("agents", "tokens", "--sort", "renewal")
+    assert "0 of 8,000 used, 8,000 left" in world.said("agents", "budget")
+
+
+def test_tasks_are_counted_by_status_and_age(world: CliWorld, now: datetime) -> None:
+    def prepare(tx: Transaction) -> None:
+        for number, age in enumerate((MINUTE, 30 * MINUTE, 2 * HOUR, 50 * HOUR)):
+            tx.tasks.add(
+                [a_task(number + 1, TaskType.PRODUCT_DETAIL, item_no=ItemNo(number + 1), created_at=now - age)]
+            )
+
+    world.do(prepare)
+    (waiting,) = world.json("tasks", "ages")["content"]
+    assert [waiting[name] for name in ("total", "under10Minutes", "under1Hour", "under1Day", "older")] == [
+        4,
+        1,
+        1,
+        1,
+        1,
+    ]
+    assert "2 d ago" in world.said("tasks", "ages")

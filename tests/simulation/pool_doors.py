@@ -43,7 +43,7 @@ class Meddling:
 
 
 def meddling(world: ServiceWorld, meddle: Meddle) -> Meddling:
-    """Between this stage and its simulator from now on."""
+    """Between this world and its simulator from now on."""
     made = Meddling(world.transport, world.clock, meddle)
     world.transport = made
     return made

@@ -27,8 +27,8 @@ from sellerwatch.operations.marketplace import pause_requests, resume_requests
 from sellerwatch.operations.quarantine import release_case
 from sellerwatch.operations.removals import confirm_removal
 from sellerwatch.outbox.commands import MessageAction, move_chosen, pause, resume
-from sellerwatch.outbox.message import Message, OutboxKind
-from sellerwatch.outbox.ports import MessageFilter
+from sellerwatch.outbox.message import OutboxKind
+from sellerwatch.outbox.ports import EventBody, MessageFilter
 from sellerwatch.outbox.receipt import Receipt
 from sellerwatch.reports.attention import list_attention
 from sellerwatch.reports.checks import AttentionKind
@@ -60,7 +60,7 @@ class Answering:
     behind: Any
     refuses: bool = False
 
-    async def deliver(self, message: Message, now: datetime) -> Receipt:
+    async def deliver(self, message: EventBody, now: datetime) -> Receipt:
         if self.refuses:
             return Receipt.of_answer(422, b"the price is missing")
         receipt: Receipt = await self.behind.deliver(message, now)
@@ -70,7 +70,7 @@ class Answering:
 class Taking:
     """A scheduler that takes every message."""
 
-    async def deliver(self, message: Message, now: datetime) -> Receipt:
+    async def deliver(self, message: EventBody, now: datetime) -> Receipt:
         return Receipt.of_answer(200, b"")
 
 

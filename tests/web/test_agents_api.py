@@ -172,6 +172,27 @@ async def test_a_dry_run_of_adding_an_agent_shows_it_and_adds_none(world: ApiWor
 
 
 async def test_an_unknown_query_parameter_is_refused(world: ApiWorld) -> None:
-    assert (await world.viewer.get(PATH, sort="health")).status == 400
+    assert (await world.viewer.get(PATH, order="health")).status == 400
     assert (await world.viewer.get("/api/v1/user-agents/status", x="1")).status == 400
     assert (await world.admin.post(f"{PATH}/recover", {"agents": ["1"]}, dryrun="true")).status == 400
+
+
+async def test_questions_about_the_pool_are_answered(world: ApiWorld) -> None:
+    listed = (
+        await world.viewer.get(PATH, sort="failures", since="2026-11-14T00:00:00Z", limit="3", circuit="CLOSED")
+    ).json
+    assert len(listed["content"]) == 3
+    assert listed["since"] == "2026-11-14T00:00:00.000000Z"
+    first = listed["content"][0]
+    assert (first["requests"], first["successRate"], first["tooMany"], first["lastTooManyAt"]) == (0, None, 0, None)
+    assert (await world.viewer.get(PATH, limited="true")).json["content"] == []
+    assert (await world.viewer.get(f"{PATH}/circuits")).json == {"content": []}
+    budget = (await world.viewer.get(f"{PATH}/budget")).json
+    assert (budget["now"]["used"], len(budget["content"])) == (0, 97)
+    kept = (await world.viewer.get("/api/v1/retention")).json
+    assert {each["table"]: each["rows"] for each in kept["content"]}["crawler_tasks"] == 0
+    ages = (await world.viewer.get("/api/v1/tasks/ages")).json["content"]
+    assert all(each["total"] == sum(each[name] for name in AGES) for each in ages)
+
+
+AGES = ("under10Minutes", "under1Hour", "under1Day", "older")

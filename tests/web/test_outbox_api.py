@@ -12,10 +12,22 @@ from sellerwatch.adapters.sql import paging
 from sellerwatch.kernel.clock import stamp
 from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
 from sellerwatch.outbox.receipt import Attempt, DeliveryVerdict
+from sellerwatch.simulator.product_server import ServerBehaviour, ServerMode
 
 from .api_world import BAD_CURSORS, UNKNOWN_ID, ApiWorld
 
 PATH = "/api/v1/outbox"
+
+
+async def test_a_ping_shows_what_the_receiver_answers_and_only_an_administrator_sends_one(world: ApiWorld) -> None:
+    found = (await world.admin.post(f"{PATH}/ping")).json
+    assert (found["isAccepted"], found["httpStatusCode"], found["verdict"]) == (True, 200, "DELIVERED")
+    world.simulator.product_server.behave(ServerBehaviour(ServerMode.ERROR))
+    down = (await world.admin.post(f"{PATH}/ping")).json
+    assert (down["isAccepted"], down["verdict"]) == (False, "RETRY")
+    assert (await world.viewer.post(f"{PATH}/ping")).status == 403
+    assert [entry.action for entry in await world.api_trail()] == ["outbox.ping", "outbox.ping"]
+    assert (await world.viewer.get(PATH)).json["content"] == []
 
 
 async def test_messages_are_listed_to_the_end_by_every_filter(world: ApiWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,3 +192,29 @@ async def test_delivery_times_are_those_of_the_newest_delivered_messages(world: 
 
 def a_delivered_message() -> Message:
     return replace(a_message(1), status=MessageStatus.COMPLETED, sent_at=NOW + timedelta(seconds=2.5))
+
+
+async def test_a_resend_is_counted_asked_for_and_cancelled(world: ApiWorld) -> None:
+    await world.crawled(4)
+    resends = "/api/v1/resends"
+    [event, *_] = (await world.viewer.get(PATH)).json["content"]
+    before = await world.all_rows()
+    counted = (await world.admin.post(f"{PATH}/resend", {"allDelivered": True}, dryRun="true")).json
+    assert (counted["dryRun"], counted["resendId"], counted["messages"]) == (True, None, 4)
+    assert (await world.admin.post(f"{PATH}/resend", {})).status == 400
+    assert (await world.admin.post(f"{PATH}/resend", {"outboxIds": [UNKNOWN_ID]})).status == 404
+    nothing = await world.admin.post(f"{PATH}/resend", {"itemNo": 1})
+    assert (nothing.status, nothing.json["errorCode"]) == (409, "NOTHING_TO_RESEND")
+    assert (await world.viewer.post(f"{PATH}/resend", {"allDelivered": True})).status == 403
+    assert await world.all_rows() == before
+    asked = await world.admin.post(f"{PATH}/resend", {"outboxIds": [event["outboxId"]]})
+    assert (asked.status, asked.json["messages"], asked.json["byType"]) == (202, 1, {event["eventType"]: 1})
+    resend_id = asked.json["resendId"]
+    shown = (await world.viewer.get(f"{resends}/{resend_id}")).json
+    assert (shown["total"], shown["left"], shown["outboxIds"]) == (1, 1, [event["outboxId"]])
+    assert [each["resendId"] for each in await world.viewer.all_pages(resends, 5, status="RUNNING")] == [resend_id]
+    assert (await world.viewer.get(f"{resends}/{resend_id}/answers")).json["content"] == []
+    assert (await world.admin.post(f"{resends}/{resend_id}/cancel")).json["status"] == "CANCELLED"
+    assert (await world.admin.post(f"{resends}/{resend_id}/cancel")).status == 409
+    assert (await world.admin.get(f"{resends}/{UNKNOWN_ID}")).json["errorCode"] == "RESEND_NOT_FOUND"
+    assert [entry.action for entry in await world.api_trail()] == ["resend.cancel", "resend.start"]

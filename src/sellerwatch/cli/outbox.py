@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,13 +17,20 @@ from sellerwatch.cli.tables import print_views
 from sellerwatch.cli.texts import Texts
 from sellerwatch.cli.times import parse_time
 from sellerwatch.kernel.errors import Invalid
-from sellerwatch.kernel.ids import OutboxId, SellerId
+from sellerwatch.kernel.ids import ItemNo, OutboxId, SellerId
 from sellerwatch.operations import outbox as operations
+from sellerwatch.operations.ping import ping_receiver
+from sellerwatch.operations.resends import start_resend
 from sellerwatch.outbox import commands, queries
 from sellerwatch.outbox.commands import MessageAction
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
 from sellerwatch.outbox.ports import MessageFilter
 from sellerwatch.outbox.queries import ChannelView
+from sellerwatch.outbox.resend import ResendChoice
+
+if TYPE_CHECKING:
+    from sellerwatch.cli.database_session import CommandSession
+    from sellerwatch.outbox.ping import PingView
 
 app = CommandApp()
 
@@ -39,6 +46,11 @@ AllFailed = Annotated[bool, typer.Option("--all-failed")]
 @dataclass(eq=False)
 class NothingChosen(Invalid):
     """Neither ids nor a filter: moving all messages must be asked for."""
+
+
+@dataclass(eq=False)
+class NothingChosenToResend(Invalid):
+    """Neither ids nor a choice: sending all delivered events again must be asked for."""
 
 
 @dataclass(eq=False)
@@ -221,6 +233,64 @@ def resume(kind: OutboxKind = OutboxKind.PRODUCT, dry_run: DryRun = False, as_js
     sellerwatch outbox resume
     """
     _report_channel(session.run(commands.resume, kind, dry_run), "resume", dry_run=dry_run, as_json=as_json)
+
+
+@app.command()
+def resend(
+    messages: MessageArguments = None,
+    all_delivered: Annotated[bool, typer.Option("--all-delivered")] = False,
+    seller: str | None = None,
+    event_type: TypeOption = None,
+    item: Annotated[str | None, typer.Option("--item")] = None,
+    since: str | None = None,
+    until: str | None = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Examples:
+
+    sellerwatch outbox resend 0198c0de-0000-7000-8005-000000000001
+    sellerwatch outbox resend --seller seller_12345 --since 2h --dry-run
+    """
+    options = FilterOptions(seller, event_type, since, until)
+    is_chosen = all_delivered or options.is_given or item is not None
+    if messages and is_chosen:
+        raise ChosenTwice
+    if not messages and not is_chosen:
+        raise NothingChosenToResend
+    outbox_ids = tuple(OutboxId.parse(message) for message in dict.fromkeys(messages or ()))
+    item_no = None if item is None else ItemNo.parse_text(session.text(item))
+    with command_session() as at:
+        found = options.filter(None, at.now)
+        choice = ResendChoice(outbox_ids, found.seller_id, found.event_type, item_no, found.since, found.until)
+        started, text = at.run(start_resend, choice, dry_run=dry_run), at.texts(FAMILY)
+    if as_json:
+        print_view(started)
+    else:
+        outbox_output.say_resend(started, text)
+
+
+@app.command()
+def ping(as_json: AsJson = False) -> None:
+    """Examples:
+
+    sellerwatch outbox ping
+    """
+    with command_session() as at:
+        view, text = at.wait(_ping(at)), at.texts(FAMILY)
+    if as_json:
+        print_view(view)
+    else:
+        outbox_output.show_ping(view, text)
+    raise typer.Exit(0 if view.is_accepted else 1)
+
+
+async def _ping(at: CommandSession) -> PingView:
+    # Here, because it imports the settings: `outbox --help` does without them.
+    from sellerwatch.compose.receiver import open_receiver  # noqa: PLC0415 - see above
+
+    async with open_receiver(at.settings) as receiver:
+        return await ping_receiver(replace(at.operations, receiver=receiver))
 
 
 def _move(

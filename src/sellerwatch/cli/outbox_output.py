@@ -16,7 +16,9 @@ from sellerwatch.outbox.message import MessageStatus, OutboxKind
 if TYPE_CHECKING:
     from sellerwatch.cli.texts import Texts
     from sellerwatch.kernel.views import CursorPageView
+    from sellerwatch.operations.resends import StartedResendView
     from sellerwatch.outbox.commands import MessageAction, MovedMessagesView
+    from sellerwatch.outbox.ping import PingView
     from sellerwatch.outbox.queries import (
         AttemptView,
         ChannelView,
@@ -134,3 +136,29 @@ def _sending(channel: ChannelView, text: Texts) -> str:
     if circuit.state is CircuitState.HALF_OPEN:
         return text("status.half_open", when=text.ago(circuit.opened_at), reason=circuit.reason)
     return text("status.yes") if circuit.most_under_way is None else text("status.limited", most=circuit.most_under_way)
+
+
+def show_ping(view: PingView, text: Texts) -> None:
+    if view.http_status_code is None:
+        say(text("ping.no_answer", ms=view.duration_ms), "red")
+    else:
+        key, style = ("ping.accepted", "green") if view.is_accepted else ("ping.not_accepted", "red")
+        say(text(key, status=view.http_status_code, ms=view.duration_ms), style)
+    print_facts(
+        [
+            (text("ping.answer"), view.answer),
+            (text("ping.event"), view.event_id),
+            (text("ping.sent"), text.when(view.sent_at)),
+        ]
+    )
+
+
+def say_resend(started: StartedResendView, text: Texts) -> None:
+    say(
+        text("resend.dry" if started.dry_run else "resend.done", n=started.messages),
+        "yellow" if started.dry_run else "green",
+    )
+    for name, number in {**started.by_type, **dict(list(started.by_seller.items())[:MOST_SELLERS])}.items():
+        say(text("count", name=name, n=number))
+    if started.resend_id is not None:
+        say(text("resend.follow", resend=started.resend_id), "dim")

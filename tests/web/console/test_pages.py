@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 from tests.agents.outages import answer_503
-from tests.builders import MINUTE, NOW, SELLER, a_resync, execution_id, outbox_id, task_id
+from tests.builders import MINUTE, NOW, SELLER, a_resend, a_resent_event, a_resync, execution_id, outbox_id, task_id
 from tests.web.api_world import ONE, TWO, UNKNOWN_ID
 from tests.world import task_number
 
@@ -34,6 +34,7 @@ LISTS = (
     "/agents",
     "/quarantine",
     "/removals",
+    "/resends",
     "/resyncs",
     "/schedules",
     "/days",
@@ -106,6 +107,9 @@ async def stocked(console: Console) -> list[str]:
     item, event = await console.world.transact(work)
     resync = a_resync()
     await console.world.transact(lambda tx: tx.resyncs.add(resync))
+    resend, answer = a_resend(), a_resent_event()
+    await console.world.transact(lambda tx: tx.resends.add(resend))
+    await console.world.transact(lambda tx: tx.resent_events.save([answer]))
     # A list page was read, and nothing else of its products yet.
     await crawl.start(TWO)
     await crawl.absorb([crawl.judged(taken) for taken in await crawl.claim(1)])
@@ -115,6 +119,7 @@ async def stocked(console: Console) -> list[str]:
         *LISTS,
         f"/sellers/{ONE}",
         f"/resyncs/{resync.resync_id}",
+        f"/resends/{resend.resend_id}",
         f"/executions/{run.execution_id}",
         f"/executions/{execution_id(8)}",
         f"/why/run/{execution_id(8)}",
@@ -134,6 +139,10 @@ async def stocked(console: Console) -> list[str]:
         "/sellers?fresh=never",
         "/sellers?search=seller",
         "/agents?sort=health",
+        "/agents?sort=429&hours=24&circuit=OPEN",
+        "/agents/tokens?sort=renewal",
+        "/tasks/ages",
+        "/settings/retention",
     ]
 
 
@@ -153,6 +162,8 @@ QUESTIONS = (
     "/agents/1/remove",
     f"/products/resync?seller={ONE}",
     f"/resyncs/{a_resync().resync_id}/cancel",
+    "/outbox/resend",
+    f"/resends/{a_resend().resend_id}/cancel",
 )
 
 

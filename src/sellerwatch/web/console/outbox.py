@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from sellerwatch.kernel.ids import OutboxId
 from sellerwatch.operations import outbox as operations
+from sellerwatch.operations.ping import ping_receiver
 from sellerwatch.outbox import commands, queries
 from sellerwatch.outbox.commands import MessageAction
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
@@ -27,6 +28,8 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 MOST_DELIVERIES = 400
 MOST_POINTS = 120
 MOST_ATTEMPTS = 50
+#: How much of an answer a toast shows.
+LONGEST_ANSWER = 200
 EVENTS = ("PRODUCT_CREATED", "PRODUCT_UPDATED", "PRODUCT_DELETED", "PRODUCT_SNAPSHOT")
 
 
@@ -97,6 +100,7 @@ async def outbox_page(visit: Viewer) -> Response:
         ],
         chosen=chosen,
         chart=_lag((await ask(queries.delivery_times, kind, MOST_DELIVERIES)).content),
+        can_ping=visit.operations.receiver is not None,
         has_receiver=has_receiver or kind is OutboxKind.SCHEDULER,
     )
 
@@ -203,6 +207,15 @@ async def resume(visit: Admin) -> Response:
     kind = _kind(visit.form.get("kind", ""))
     await visit.operations.run(commands.resume, kind)
     return go(visit, f"/outbox?kind={kind}", "resume.done")
+
+
+@router.post("/outbox/ping")
+async def ping(visit: Admin) -> Response:
+    found = await ping_receiver(visit.operations)
+    status = visit.t("ping.no_answer") if found.http_status_code is None else str(found.http_status_code)
+    answer = "–" if found.answer is None else found.answer[:LONGEST_ANSWER]
+    key, tone = ("ping.accepted", "ok") if found.is_accepted else ("ping.not_accepted", "bad")
+    return go(visit, "/outbox", key, tone=tone, status=status, ms=found.duration_ms, answer=answer)
 
 
 @router.get("/outbox/{outbox_id}")
