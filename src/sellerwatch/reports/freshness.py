@@ -277,7 +277,7 @@ def _judge(
     def found(state: FreshnessState) -> SellerFreshness:
         return SellerFreshness(timing, state, share, oldest, undelivered, late_at)
 
-    if timing.status is SellerStatus.INACTIVE:
+    if timing.status is not SellerStatus.ACTIVE:
         return SellerFreshness(timing, FreshnessState.OFF, share, oldest, undelivered)
     if timing.last_run is None and not undelivered:
         due = timing.first_run_due
