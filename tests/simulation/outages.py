@@ -107,7 +107,7 @@ async def causes(stage: ServiceWorld) -> list[tuple[str, str | None]]:
 
     def work(tx: Transaction) -> list[Failure]:
         newest = tx.execution_queries.newest(seller_id=None, status=None, limit=1000)
-        return list(causes_of_waiting(tx, newest[::-1]).values())
+        return list(causes_of_waiting(tx, newest[::-1], stage.clock.now()).values())
 
     found = await stage.store.read(work)
     named = [(each.code.value, each.facts_by_name.get("endpoint")) for each in found]
