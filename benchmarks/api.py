@@ -372,7 +372,7 @@ async def lists(database: Path, tasks: int, products: int, calls: int = CALLS) -
     values = {"DATABASE_URL": f"sqlite:///{database}", "MARKETPLACE_URL": "http://127.0.0.1:9"} | RAISED
     settings = load({f"SELLERWATCH_{name}": str(value) for name, value in values.items()}).settings
     measured = []
-    async with open_service(settings, schedules=False, make=True) as service:
+    async with open_service(settings, schedules=False) as service:
         credentials = credentials_of(settings)
         app = make_app(Parts(service, settings, credentials))
         token = credentials.issue("bench", Role.VIEWER, timedelta(hours=1), service.crawl.clock.now())
@@ -409,7 +409,7 @@ async def console(database: Path, tasks: int, products: int, calls: int = CALLS)
     values = {"DATABASE_URL": f"sqlite:///{database}", "MARKETPLACE_URL": "http://127.0.0.1:9"} | RAISED
     settings = load({f"SELLERWATCH_{name}": str(value) for name, value in values.items()}).settings
     measured = []
-    async with open_service(settings, schedules=False, make=True) as service:
+    async with open_service(settings, schedules=False) as service:
         parts = Parts(service, settings, credentials_of(settings))
         app, now = make_app(parts), service.crawl.clock.now()
         session = parts.session("bench", "en")
@@ -461,7 +461,7 @@ async def served(url: str, database: Path) -> None:
 
     values = {"DATABASE_URL": f"sqlite:///{database}", "MARKETPLACE_URL": url, "PORT": 0} | RAISED
     settings = load({f"SELLERWATCH_{name}": str(value) for name, value in values.items()}).settings
-    async with open_service(settings, schedules=False, make=True) as service, api_of(service, settings) as serving:
+    async with open_service(settings, schedules=False) as service, api_of(service, settings) as serving:
         crawl, seller = service.crawl, SellerId(SELLER)
         token = credentials_of(settings).issue("bench", Role.VIEWER, timedelta(hours=1), crawl.clock.now())
         running = asyncio.create_task(service.run())

@@ -147,7 +147,7 @@ async def ours(url: str, database: Path, events: int, concurrency: int) -> tuple
         "OUTBOX_CONCURRENCY": concurrency,
     }
     settings = load({f"SELLERWATCH_{name}": str(value) for name, value in values.items()}).settings
-    async with open_service(settings, schedules=False, make=True) as service:
+    async with open_service(settings, schedules=False) as service:
         delivery = service.deliveries[0]
         began, cpu = time.perf_counter(), time.process_time()
         running = asyncio.create_task(service.run())

@@ -17,15 +17,15 @@ from sellerwatch.simulator.chaos import FaultKind
 
 
 @simulated(settings=calm_settings(), sellers=1, products=12)
-async def test_tries_requests_and_rates_agree(stage: ServiceWorld) -> None:
-    await stage.leave_agents(3)
-    sellers = await stage.register_all()
-    async with stage.serving() as service:
-        plan(stage, FaultKind.ERROR, MINUTE, endpoint="detail")
-        await stage.crawl(service, sellers)
-        plan(stage, FaultKind.UNAUTHORISED, MINUTE, endpoint="options", user_agent=(await stage.agents())[0].user_agent)
-        await stage.crawl(service, sellers)
-        session, rules = stage.session(service), pool_rules(stage.settings)
+async def test_tries_requests_and_rates_agree(world: ServiceWorld) -> None:
+    await world.leave_agents(3)
+    sellers = await world.register_all()
+    async with world.serving() as service:
+        plan(world, FaultKind.ERROR, MINUTE, endpoint="detail")
+        await world.crawl(service, sellers)
+        plan(world, FaultKind.UNAUTHORISED, MINUTE, endpoint="options", user_agent=(await world.agents())[0].user_agent)
+        await world.crawl(service, sellers)
+        session, rules = world.session(service), pool_rules(world.settings)
         chosen = MessageFilter(status=MessageStatus.COMPLETED)
         events = await session.ask(list_messages, OutboxKind.PRODUCT, chosen, None, 100)
         assert len(events.content) >= 12

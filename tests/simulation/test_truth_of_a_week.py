@@ -35,20 +35,20 @@ from sellerwatch.simulator.product_server import AppliedEvent, ServerBehaviour, 
 SIX_HOURLY = CrawlingInterval(6, IntervalUnit.HOURS)
 
 
-async def attention(stage: ServiceWorld, service: Service) -> list[AttentionView]:
-    context = check_context_of(stage.settings, has_receiver=True, is_worker=True, is_scheduler=True)
-    return list((await stage.session(service).ask(list_attention, context)).content)
+async def attention(world: ServiceWorld, service: Service) -> list[AttentionView]:
+    context = check_context_of(world.settings, has_receiver=True, is_worker=True, is_scheduler=True)
+    return list((await world.session(service).ask(list_attention, context)).content)
 
 
-async def kinds(stage: ServiceWorld, service: Service) -> list[str]:
-    return [str(each.kind) for each in await attention(stage, service)]
+async def kinds(world: ServiceWorld, service: Service) -> list[str]:
+    return [str(each.kind) for each in await attention(world, service)]
 
 
-async def shown_changes(stage: ServiceWorld) -> Counter[str]:
+async def shown_changes(world: ServiceWorld) -> Counter[str]:
     found: Counter[str] = Counter()
     cursor = None
     while True:
-        page = await stage.store.read(lambda tx, at=cursor: tx.changes.page(ChangeFilter(), at, 100))  # type: ignore[misc]
+        page = await world.store.read(lambda tx, at=cursor: tx.changes.page(ChangeFilter(), at, 100))  # type: ignore[misc]
         found.update(str(change.kind) for change in page.content)
         cursor = page.next
         if cursor is None:
@@ -84,53 +84,53 @@ class Faults:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_random_week_with_faults_is_shown_as_the_logs_have_it(migrated_template: Path, seed: int) -> None:
-    async def story(stage: ServiceWorld) -> None:
+    async def story(world: ServiceWorld) -> None:
         rng, faults, shown = random.Random(seed), Faults([], []), list[Snapshot]()
-        recorder = stage.transport = Recorder(stage.transport, stage.clock)
-        await stage.leave_agents(AGENTS)
-        sellers = await stage.register_all(every=SIX_HOURLY, due=stage.clock.now())
-        async with stage.serving(schedules=True) as service:
-            await stage.clock.sleep(10 * MINUTE)
+        recorder = world.transport = Recorder(world.transport, world.clock)
+        await world.leave_agents(AGENTS)
+        sellers = await world.register_all(every=SIX_HOURLY, due=world.clock.now())
+        async with world.serving(schedules=True) as service:
+            await world.clock.sleep(10 * MINUTE)
             for hour in range(7 * 24):
                 if rng.random() < 0.3:
-                    stage.simulator.mutate(rng.randint(1, 3), seed=f"{seed} {hour}")
+                    world.simulator.mutate(rng.randint(1, 3), seed=f"{seed} {hour}")
                 if rng.random() < 0.05:
                     fault = rng.choice([FaultKind.ERROR, FaultKind.REFUSED])
                     endpoint = rng.choice([None, "detail", "options"])
-                    faults.outages.append(plan(stage, fault, rng.uniform(0.2, 3) * HOUR, endpoint=endpoint))
-                await turn_receiver(stage, service, faults, rng.random())
-                await stage.clock.sleep(rng.uniform(30, 90) * MINUTE)
-                now = stage.clock.now()
-                views = await stage.store.read(lambda tx, at=now: freshness_views(tx, at, "en"))  # type: ignore[misc]
-                shown.append(Snapshot(now.timestamp(), views, await attention(stage, service)))
-            await turn_receiver(stage, service, faults, 1.0)
-            await stage.clock.sleep(8 * HOUR)
-            assert await kinds(stage, service) == []
-        logs = Logs(recorder.log, stage.simulator.product_server.events())
+                    faults.outages.append(plan(world, fault, rng.uniform(0.2, 3) * HOUR, endpoint=endpoint))
+                await turn_receiver(world, service, faults, rng.random())
+                await world.clock.sleep(rng.uniform(30, 90) * MINUTE)
+                now = world.clock.now()
+                views = await world.store.read(lambda tx, at=now: freshness_views(tx, at, "en"))  # type: ignore[misc]
+                shown.append(Snapshot(now.timestamp(), views, await attention(world, service)))
+            await turn_receiver(world, service, faults, 1.0)
+            await world.clock.sleep(8 * HOUR)
+            assert await kinds(world, service) == []
+        logs = Logs(recorder.log, world.simulator.product_server.events())
         # Every change found was told, one event for each product and run, so both logs have the same changes.
-        assert await shown_changes(stage) == change_kinds(logs.events)
-        runs = await stage.executions()
+        assert await shown_changes(world) == change_kinds(logs.events)
+        runs = await world.executions()
         check_runs(runs, logs.events, sellers)
         late = [check_freshness(logs, runs, snapshot) for snapshot in shown]
         assert any(late)
         for snapshot, late_sellers in zip(shown, late, strict=True):
             check_attention(logs, faults, snapshot, late_sellers)
         assert {kind for snapshot in shown for kind in snapshot.kinds} >= {"endpoints_away", "receiver_away"}
-        await check_days(stage, logs, runs)
+        await check_days(world, logs, runs)
 
     play(migrated_template, story, settings=calm_settings(), sellers=2, products=20, seed=seed)
 
 
-async def turn_receiver(stage: ServiceWorld, service: Service, faults: Faults, chance: float) -> None:
+async def turn_receiver(world: ServiceWorld, service: Service, faults: Faults, chance: float) -> None:
     """Take the receiver away, or bring it back and send again what had used up its tries, or neither."""
-    now, is_away = stage.now.timestamp(), bool(faults.away) and faults.away[-1][1] == inf
+    now, is_away = world.now.timestamp(), bool(faults.away) and faults.away[-1][1] == inf
     if chance < 0.05 and not is_away:
-        stage.simulator.product_server.behave(ServerBehaviour(ServerMode.DOWN))
+        world.simulator.product_server.behave(ServerBehaviour(ServerMode.DOWN))
         faults.away.append((now, inf))
     elif chance > 0.6 and is_away:
-        stage.simulator.product_server.behave(ServerBehaviour())
+        world.simulator.product_server.behave(ServerBehaviour())
         faults.away[-1] = (faults.away[-1][0], now)
-        await stage.session(service).run(move_chosen, MessageAction.REPLAY, OutboxKind.PRODUCT, MessageFilter())
+        await world.session(service).run(move_chosen, MessageAction.REPLAY, OutboxKind.PRODUCT, MessageFilter())
 
 
 def check_runs(runs: Sequence[Execution], events: Sequence[AppliedEvent], sellers: Sequence[SellerId]) -> None:
@@ -204,16 +204,16 @@ def check_attention(logs: Logs, faults: Faults, snapshot: Snapshot, late: set[Se
     assert found or not late, (at, late)
 
 
-async def check_days(stage: ServiceWorld, logs: Logs, runs: Sequence[Execution]) -> None:
+async def check_days(world: ServiceWorld, logs: Logs, runs: Sequence[Execution]) -> None:
     """Each day that is kept is, in every number, the day by the logs; tasks only where every run ended on its day."""
-    kept = await stage.store.read(lambda tx: tx.kept_days.between(None, dt.date(2000, 1, 1), dt.date(2100, 1, 1)))
+    kept = await world.store.read(lambda tx: tx.kept_days.between(None, dt.date(2000, 1, 1), dt.date(2100, 1, 1)))
     assert len({day.day for day in kept}) >= 7
     whole_days = 0
     for day in kept:
         since, until = (time.timestamp() for time in span(day.day, ZoneInfo("UTC")))
         starts = [run.created_at.timestamp() for run in runs if run.seller_id == day.seller_id]
         expected = logs.day(day.seller_id, since, until, starts)
-        spans = [(run.created_at.timestamp(), (run.completed_at or stage.now).timestamp()) for run in runs]
+        spans = [(run.created_at.timestamp(), (run.completed_at or world.now).timestamp()) for run in runs]
         if any(began < edge < ended for began, ended in spans for edge in (since, until)):
             for name in ("waiting_tasks", "in_progress_tasks", "completed_tasks", "seen_products"):
                 del expected[name]
@@ -224,37 +224,37 @@ async def check_days(stage: ServiceWorld, logs: Logs, runs: Sequence[Execution])
 
 
 def test_trouble_that_makes_sellers_late_stays_one_entry(migrated_template: Path) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        await stage.leave_agents(AGENTS)
-        await stage.register_all(every=CrawlingInterval(1, IntervalUnit.HOURS), due=stage.clock.now())
-        async with stage.serving(schedules=True) as service:
-            await stage.clock.sleep(30 * MINUTE)
-            assert await kinds(stage, service) == []
-            plan(stage, FaultKind.UNAUTHORISED, 2 * HOUR)
-            await stage.clock.sleep(45 * MINUTE)
-            assert await kinds(stage, service) == ["failing_starts"]
-            await stage.clock.sleep(HOUR)
-            assert await kinds(stage, service) == ["failing_starts"]
-            await stage.clock.sleep(2 * HOUR)
-            assert await kinds(stage, service) == []
-            stage.simulator.mutate(10, seed=7)
-            stage.simulator.product_server.behave(ServerBehaviour(ServerMode.DOWN))
-            await stage.clock.sleep(62 * MINUTE)
-            assert await kinds(stage, service) == ["receiver_away"]
-            stage.simulator.product_server.behave(ServerBehaviour())
-            await stage.clock.sleep(20 * MINUTE)
-            assert await kinds(stage, service) == []
+    async def story(world: ServiceWorld) -> None:
+        await world.leave_agents(AGENTS)
+        await world.register_all(every=CrawlingInterval(1, IntervalUnit.HOURS), due=world.clock.now())
+        async with world.serving(schedules=True) as service:
+            await world.clock.sleep(30 * MINUTE)
+            assert await kinds(world, service) == []
+            plan(world, FaultKind.UNAUTHORISED, 2 * HOUR)
+            await world.clock.sleep(45 * MINUTE)
+            assert await kinds(world, service) == ["failing_starts"]
+            await world.clock.sleep(HOUR)
+            assert await kinds(world, service) == ["failing_starts"]
+            await world.clock.sleep(2 * HOUR)
+            assert await kinds(world, service) == []
+            world.simulator.mutate(10, seed=7)
+            world.simulator.product_server.behave(ServerBehaviour(ServerMode.DOWN))
+            await world.clock.sleep(62 * MINUTE)
+            assert await kinds(world, service) == ["receiver_away"]
+            world.simulator.product_server.behave(ServerBehaviour())
+            await world.clock.sleep(20 * MINUTE)
+            assert await kinds(world, service) == []
 
     play(migrated_template, story, settings=calm_settings(), sellers=2, products=20)
 
 
 def test_a_calm_week_needs_nobody(migrated_template: Path) -> None:
-    async def story(stage: ServiceWorld) -> None:
-        await stage.leave_agents(AGENTS)
-        await stage.register_all(every=SIX_HOURLY, due=stage.clock.now())
-        async with stage.serving(schedules=True) as service:
+    async def story(world: ServiceWorld) -> None:
+        await world.leave_agents(AGENTS)
+        await world.register_all(every=SIX_HOURLY, due=world.clock.now())
+        async with world.serving(schedules=True) as service:
             for _ in range(28):
-                await stage.clock.sleep(6 * HOUR)
-                assert await kinds(stage, service) == []
+                await world.clock.sleep(6 * HOUR)
+                assert await kinds(world, service) == []
 
     play(migrated_template, story, settings=calm_settings(), sellers=2, products=20)

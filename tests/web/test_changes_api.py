@@ -19,9 +19,9 @@ PATH = "/api/v1/changes"
 CATALOGUE = Path(__file__).parents[2] / "docs/catalogue.md"
 
 
-async def changed(office: ApiWorld) -> list[int]:
+async def changed(world: ApiWorld) -> list[int]:
     """Three products found, and then the first with another name, price and stock; return the items."""
-    practice = await office.crawled()
+    practice = await world.crawled()
     first = practice.items()[0]
     product = practice.world.product(first)
     assert product is not None
@@ -31,11 +31,11 @@ async def changed(office: ApiWorld) -> list[int]:
     return practice.items()
 
 
-async def test_changes_are_listed_newest_first_and_narrowed_by_everything(office: ApiWorld) -> None:
-    first, *others = await changed(office)
+async def test_changes_are_listed_newest_first_and_narrowed_by_everything(world: ApiWorld) -> None:
+    first, *others = await changed(world)
 
     async def found(**choice: object) -> set[tuple[str, int]]:
-        answer = await office.viewer.get(PATH, size=100, **choice)
+        answer = await world.viewer.get(PATH, size=100, **choice)
         assert answer.json["next"] is None
         return {(each["kind"], each["itemNo"]) for each in answer.json["content"]}
 
@@ -45,24 +45,24 @@ async def test_changes_are_listed_newest_first_and_narrowed_by_everything(office
     assert await found(kind="price") == {("price", first)}
     assert await found(itemNo=others[0]) == {("new", others[0])}
     assert await found(sellerId=ONE) == new | updated
-    page = (await office.viewer.get(PATH, size=100)).json["content"]
+    page = (await world.viewer.get(PATH, size=100)).json["content"]
     assert [each["at"] for each in page] == sorted((each["at"] for each in page), reverse=True)
     (price,) = [each for each in page if each["field"] == "prices.selling"]
     assert price["before"] - price["after"] == 1000
     assert await found(executionId=price["executionId"]) == updated
     assert (await found(since=price["at"]), await found(until=price["at"])) == (updated, new)
-    assert (await office.viewer.get(PATH, sellerId=TWO)).status == 404
-    assert (await office.viewer.get(PATH, kind="weather")).status == 400
+    assert (await world.viewer.get(PATH, sellerId=TWO)).status == 404
+    assert (await world.viewer.get(PATH, kind="weather")).status == 400
 
 
 async def test_the_page_is_narrowed_by_product_and_time(console: Console) -> None:  # noqa: F811
-    office = console.office
-    first, other, _ = await changed(office)
+    world = console.world
+    first, other, _ = await changed(world)
     page = await console.viewer.see(f"/changes?item={first}")
     assert f"/products/{first}" in page.text
     assert f"/products/{other}" not in page.text
     assert (await console.viewer.see("/changes?item=x")).status == 400
-    await office.transact(
+    await world.transact(
         lambda tx: tx.db.run("UPDATE changes SET created_at = :at WHERE kind = 'new'", {"at": NOW - timedelta(days=2)})
     )
     assert f"/products/{other}" not in (await console.viewer.see("/changes?period=day")).text

@@ -12,11 +12,7 @@ from functools import partial
 
 from sellerwatch.adapters.permit_marker import PermitMarkerFile
 from sellerwatch.adapters.sealing import AesGcmSealer
-from sellerwatch.adapters.sql.engine import (
-    database_path,
-    is_mysql,
-    make_engine,
-)
+from sellerwatch.adapters.sql.engine import database_path, is_mysql
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.usage_log_partitions import SqlUsageLogPartitions
 from sellerwatch.agents.circuit import Circuit
@@ -26,7 +22,8 @@ from sellerwatch.compose.database import open_clock, open_store
 from sellerwatch.compose.keys import open_sealer
 from sellerwatch.compose.limiter import Limiting, open_limiter
 from sellerwatch.compose.marketplace import headers_of, urls_of
-from sellerwatch.compose.rules import crawl_rules, delivery_rules, pool_rules, tuning_in_force
+from sellerwatch.compose.receiver import open_receiver
+from sellerwatch.compose.rules import crawl_rules, delivery_rules, pool_rules, retention_rules, tuning_in_force
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock
@@ -38,7 +35,8 @@ from sellerwatch.marketplaces.robots import Robots
 from sellerwatch.operations.session import OperationSession
 from sellerwatch.outbox.deliver import Delivery
 from sellerwatch.outbox.message import OutboxKind
-from sellerwatch.outbox.ports import Receiver
+from sellerwatch.outbox.ports import EventReceiver, Receiver
+from sellerwatch.outbox.resending import Resending
 from sellerwatch.oversight.alerts import AlertQueue, RecordedAlerts
 from sellerwatch.schedules.embedded import EmbeddedScheduler
 from sellerwatch.schedules.scheduler_messages import heed
@@ -60,7 +58,7 @@ async def open_service(
     rng: random.Random | None = None,
     store: SqlStore | None = None,
     transport: Transport | None = None,
-    receiver: Receiver | None = None,
+    receiver: EventReceiver | None = None,
     scheduler: Receiver | None = None,
     roles: frozenset[ProcessRole] = EVERYTHING,
     schedules: bool = True,
@@ -118,6 +116,8 @@ async def open_service(
                 roles=roles,
                 schedules=schedules,
                 late_only=settings.scheduler == "eventbridge",
+                receiver=receiver,
+                resending=None if receiver is None else Resending(own_store, receiver, clock, rng, rules),
                 outside={**limits.outside, **aws.outside},
             )
         finally:
@@ -148,6 +148,7 @@ def open_session(
         pauses_changed=service.apply_pauses,
         recount_limiter=crawl.limiter.begin,
         alert=alert,
+        receiver=service.receiver,
     )
 
 
@@ -162,7 +163,8 @@ def _crawl(
     worker_id: WorkerId,
     robots: Robots,
 ) -> Crawl:
-    path = database_path(make_engine(settings.database_url))
+    # Beside the database that is open: a store that was passed in need not be the configured one.
+    path = database_path(store.engine)
     return Crawl(
         store=store,
         marketplace=marketplace,
@@ -187,9 +189,7 @@ def _crawl(
         months=SqlUsageLogPartitions(store.engine, store.writer) if is_mysql(store.engine) else None,
         suspension=timedelta(seconds=settings.agent_suspension_seconds),
         refresh_every=timedelta(seconds=settings.token_refresh_seconds),
-        log_kept=timedelta(days=settings.usage_log_days),
-        bodies_kept=timedelta(days=settings.raw_body_days),
-        outbox_kept=timedelta(days=settings.outbox_kept_days),
+        retention=retention_rules(settings),
         timezone=settings.timezone,
         heartbeat=timedelta(seconds=settings.visibility_seconds / 3),
         visibility=timedelta(seconds=settings.visibility_seconds),
@@ -205,27 +205,13 @@ def _robots(settings: Settings, transport: Transport, marketplace: MustitMarketp
 
 @asynccontextmanager
 async def _network(
-    settings: Settings, transport: Transport | None, receiver: Receiver | None
-) -> AsyncIterator[tuple[Transport, Receiver | None]]:
-    """Open the HTTP adapters that were not passed in: aiohttp is imported only to deliver."""
+    settings: Settings, transport: Transport | None, receiver: EventReceiver | None
+) -> AsyncIterator[tuple[Transport, EventReceiver | None]]:
+    """Open the HTTP adapters that were not passed in."""
     if transport is not None:
         yield transport, receiver
         return
     from sellerwatch.adapters.http.transport import HttpTransport  # noqa: PLC0415 - aiohttp is for who delivers
 
-    posting = None
-    if receiver is None and settings.product_server_url is not None:
-        from sellerwatch.adapters.http.product_server import HttpReceiver  # noqa: PLC0415 - aiohttp is for who delivers
-
-        secret = settings.product_server_secret
-        posting = HttpReceiver(
-            settings.product_server_url,
-            secret.get_secret_value() if secret else None,
-            longest_wait=timedelta(seconds=settings.max_retry_after_seconds),
-        )
-    async with HttpTransport(limit=settings.host_concurrency) as getting:
-        try:
-            yield getting, receiver or posting
-        finally:
-            if posting is not None:
-                await posting.close()
+    async with HttpTransport(limit=settings.host_concurrency) as getting, open_receiver(settings, receiver) as posting:
+        yield getting, posting

@@ -19,6 +19,7 @@ from tests.builders import (
     a_complete_product,
     a_grant,
     a_message,
+    a_resend,
     a_resync,
     a_task,
     an_agent,
@@ -46,7 +47,9 @@ from sellerwatch.kernel.ids import CaseId, ItemNo
 from sellerwatch.kernel.paging import Cursor
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
 from sellerwatch.outbox.ports import MessageFilter
+from sellerwatch.outbox.resend import ResendChoice
 from sellerwatch.oversight.ports import AuditFilter
+from sellerwatch.oversight.retention import KeptRows
 
 Ask = Callable[[Transaction], object]
 
@@ -145,6 +148,19 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
     ),
     "snapshots that wait": (lambda tx: tx.resyncs.waiting(None), "(status=?)"),
     "resyncs that are not finished": (lambda tx: tx.resyncs.running(), "INDEX resyncs__uq_open_key (open_key>?)"),
+    "events that a resend has not come to": (lambda tx: tx.resends.next_events(a_resend(), 5), "rowid>?"),
+    "chosen events that a resend has not come to": (
+        lambda tx: tx.resends.next_events(a_resend(choice=ResendChoice((outbox_id(),))), 5),
+        "INDEX product_outbox__uq_outbox_id (outbox_id=?)",
+    ),
+    "the newest delivered event": (
+        lambda tx: tx.resends.witness([outbox_id()]),
+        "INDEX product_outbox__idx_status_created_at (status=?)",
+    ),
+    "events that a resend tries again": (
+        lambda tx: tx.resent_events.due(a_resend().resend_id, NOW, 5),
+        "INDEX resent_events__idx_resend_id_next_try_at (resend_id=? AND next_try_at<?)",
+    ),
     "runs that are going": (lambda tx: tx.executions.running(), f"INDEX {RUNS}idx_status (status=?)"),
     "the open run of a seller": (
         lambda tx: tx.executions.open_of(SELLER),
@@ -165,6 +181,23 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         lambda tx: tx.logins.forget(NOW, 500),
         (BY_ROW, "COVERING INDEX login_attempts__idx_last_at (last_at<?)"),
     ),
+    "old requests to forget": (
+        lambda tx: tx.old_rows.find(KeptRows.REQUESTS, NOW, 500),
+        "INDEX token_usage_log__idx_success_time (is_success=? AND request_timestamp<?)",
+    ),
+    "old tokens to forget": (
+        lambda tx: tx.old_rows.find(KeptRows.TOKENS, NOW, 500),
+        "INDEX user_agent_token__idx_expires (expires_at<?)",
+    ),
+    "old events of circuits to forget": (
+        lambda tx: tx.old_rows.find(KeptRows.CIRCUIT_EVENTS, NOW, 500),
+        "INDEX circuit_breaker_event__idx_event_type (event_type=? AND event_timestamp<?)",
+    ),
+    "old tasks to forget": (
+        lambda tx: tx.old_rows.find(KeptRows.TASKS, NOW, 500),
+        (f"INDEX {TASKS}idx_status_created_at (status=? AND created_at<?)", f"INDEX {RUNS}idx_status (status=?)"),
+    ),
+    "deleting what was found": (lambda tx: tx.old_rows.delete(KeptRows.TASKS, [1, 2, 3]), BY_ROW),
     "a stored response": (
         lambda tx: tx.idempotency_keys.get(b"x" * 32),
         "INDEX idempotency_keys__uq_key_hash (key_hash=?)",

@@ -25,6 +25,7 @@ from sellerwatch.adapters.sql.history import SqlHistory
 from sellerwatch.adapters.sql.idempotency_keys import SqlIdempotencyKeys
 from sellerwatch.adapters.sql.leases import SqlLeases
 from sellerwatch.adapters.sql.marketplace import SqlMarketplaceState
+from sellerwatch.adapters.sql.old_rows import SqlOldRows
 from sellerwatch.adapters.sql.outbox import SqlOutbox
 from sellerwatch.adapters.sql.outbox_queries import SqlOutboxQueries
 from sellerwatch.adapters.sql.overrides import SqlOverrides
@@ -32,6 +33,7 @@ from sellerwatch.adapters.sql.permits import SqlPermits, SqlRequestWindows
 from sellerwatch.adapters.sql.pool_report import SqlPoolReport
 from sellerwatch.adapters.sql.products import SqlProductBodies, SqlProductQueries, SqlProducts, SqlReadTimes
 from sellerwatch.adapters.sql.quarantine import SqlDrift, SqlHeldParts, SqlQuarantine, SqlRemovals
+from sellerwatch.adapters.sql.resends import SqlResends, SqlResentEvents
 from sellerwatch.adapters.sql.resyncs import SqlResyncs
 from sellerwatch.adapters.sql.sellers import SqlSchedules, SqlSellers
 from sellerwatch.adapters.sql.statements import Db, open_db
@@ -89,6 +91,8 @@ class Transaction:
     bodies = table(SqlProductBodies)
     channels = table(SqlChannels)
     attempts = table(SqlAttempts)
+    resends = table(SqlResends)
+    resent_events = table(SqlResentEvents)
     audit = table(SqlAuditTrail)
     activity = table(SqlActivity)
     users = table(SqlUsers)
@@ -100,6 +104,7 @@ class Transaction:
     lateness = table(SqlLateness)
     day_rows = table(SqlDayRows)
     kept_days = table(SqlKeptDays)
+    old_rows = table(SqlOldRows)
     product_outbox = table(lambda db: SqlOutbox(db, OutboxKind.PRODUCT))
     scheduler_outbox = table(lambda db: SqlOutbox(db, OutboxKind.SCHEDULER))
 

@@ -103,6 +103,7 @@ NAVIGATION = (
     ("changes", "/changes"),
     ("days", "/days"),
     ("outbox", "/outbox"),
+    ("resends", "/resends"),
     ("resyncs", "/resyncs"),
     ("agents", "/agents"),
     ("quarantine", "/quarantine"),
