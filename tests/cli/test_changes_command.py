@@ -7,14 +7,14 @@ import shlex
 from .cli_world import ONE, CliWorld, CrawledProducts
 
 
-def test_the_command_that_shows_more_keeps_what_the_list_was_narrowed_by(office: CliWorld) -> None:
-    shop = CrawledProducts(office)
+def test_the_command_that_shows_more_keeps_what_the_list_was_narrowed_by(world: CliWorld) -> None:
+    shop = CrawledProducts(world)
     shop.crawl()
     narrowed = ("changes", "list", "--seller", ONE, "--kind", "new", "--kind", "gone", "--limit", "2")
-    said = office.said(*narrowed)
+    said = world.said(*narrowed)
     (command,) = [line for line in said.splitlines() if line.startswith("More: ")]
     program, *typed = shlex.split(command.removeprefix("More: "))
     assert (program, tuple(typed[:-2])) == ("sellerwatch", narrowed)
-    first, rest = office.json(*narrowed), office.json(*typed)
+    first, rest = world.json(*narrowed), world.json(*typed)
     assert typed[-2:] == ["--cursor", first["next"]]
     assert {each["itemNo"] for each in (*first["content"], *rest["content"])} == set(shop.items)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.simulation.outages import MINUTE, calm_settings, plan
 from tests.simulation.service_world import ServiceWorld, simulated
 
+from sellerwatch.agents.agent_list import AgentChoice, list_agents
 from sellerwatch.agents.commands import block_agents
 from sellerwatch.agents.pool_status import pool_status
-from sellerwatch.agents.queries import list_agents
 from sellerwatch.compose.rules import pool_rules
 from sellerwatch.kernel.ids import OutboxId
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
@@ -32,7 +32,7 @@ async def test_tries_requests_and_rates_agree(world: ServiceWorld) -> None:
         for event in events.content:
             tries = await session.ask(list_attempts, OutboxId(event.outbox_id), 10)
             assert event.attempts == len(tries.content) >= 1
-        agents = (await session.ask(list_agents, rules, None)).content
+        agents = (await session.ask(list_agents, rules, AgentChoice())).content
         assert sum(agent.usage_count for agent in agents) > 2 * 25
         assert sum(agent.other_count for agent in agents) > 0
         for agent in agents:
