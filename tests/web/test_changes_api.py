@@ -51,7 +51,8 @@ async def test_changes_are_listed_newest_first_and_narrowed_by_everything(world:
     assert price["before"] - price["after"] == 1000
     assert await found(executionId=price["executionId"]) == updated
     assert (await found(since=price["at"]), await found(until=price["at"])) == (updated, new)
-    assert (await world.viewer.get(PATH, sellerId=TWO)).status == 404
+    assert await found(sellerId=TWO) == set()
+    assert (await world.viewer.get(PATH, sellerId="nobody")).status == 404
     assert (await world.viewer.get(PATH, kind="weather")).status == 400
 
 
