@@ -16,6 +16,7 @@ NOUNS = (
     "retention",
     "marketplace",
     "users",
+    "tokens",
     "products",
     "outbox",
     "resends",
@@ -43,8 +44,8 @@ def documented(text: str) -> set[tuple[str, str]]:
     return found
 
 
-async def test_the_page_and_the_routes_are_the_same(office: ApiWorld) -> None:
-    paths = office.admin.app.openapi()["paths"]
+async def test_the_page_and_the_routes_are_the_same(world: ApiWorld) -> None:
+    paths = world.admin.app.openapi()["paths"]
     served = {
         (method.upper(), path)
         for path, methods in paths.items()

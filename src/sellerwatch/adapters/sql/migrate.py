@@ -137,6 +137,18 @@ def downgrade(engine: Engine, revision: str, migrations: Path = MIGRATIONS) -> S
                 _run(connection, migrations, "-1", "down", None)
 
 
+def downgrade_at_once(engine: Engine, revision: str, migrations: Path = MIGRATIONS) -> tuple[str, str]:
+    """Run all steps of a downgrade in one transaction, each on the schema as it is before the first: for a script of
+    them (`script.py`). Return where it begins and ends."""
+    known = history(migrations)
+    with _alone(engine) as connection, _transaction(connection):
+        found = _status(connection, known)
+        _require_known(found)
+        target = ("base", *known)[_target(revision, found, known)]
+        _run(connection, migrations, target, "down", None)
+        return str(found.current), target
+
+
 def history(migrations: Path = MIGRATIONS) -> tuple[str, ...]:
     """Return all revisions, oldest first. Each step names the one before it; its own number says nothing about that."""
     found = [_LINK.search(path.read_text("utf-8")) for path in (migrations / "versions").glob("[0-9]*_*.py")]

@@ -329,4 +329,4 @@ def _page_query(choice: TaskFilter) -> PageQuery:
 def task_of(row: AnyRow) -> Task:
     values = TASK.by_name(row)
     values["is_final"] = values["status"] is TaskStatus.FAILED
-    return make_with(Task, **values)
+    return make_with(Task, values)
