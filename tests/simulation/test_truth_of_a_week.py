@@ -68,6 +68,12 @@ class Snapshot:
         return [each.kind for each in self.attention]
 
 
+async def look(world: ServiceWorld, service: Service) -> Snapshot:
+    now = world.clock.now()
+    views = await world.store.read(lambda tx: freshness_views(tx, now, "en"))
+    return Snapshot(now.timestamp(), views, await attention(world, service))
+
+
 @dataclass
 class Faults:
     """What was done to the marketplace and to the receiver."""
@@ -100,9 +106,7 @@ def test_a_random_week_with_faults_is_shown_as_the_logs_have_it(migrated_templat
                     faults.outages.append(plan(world, fault, rng.uniform(0.2, 3) * HOUR, endpoint=endpoint))
                 await turn_receiver(world, service, faults, rng.random())
                 await world.clock.sleep(rng.uniform(30, 90) * MINUTE)
-                now = world.clock.now()
-                views = await world.store.read(lambda tx, at=now: freshness_views(tx, at, "en"))  # type: ignore[misc]
-                shown.append(Snapshot(now.timestamp(), views, await attention(world, service)))
+                shown.append(await look(world, service))
             await turn_receiver(world, service, faults, 1.0)
             await world.clock.sleep(8 * HOUR)
             assert await kinds(world, service) == []

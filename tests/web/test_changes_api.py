@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +20,7 @@ PATH = "/api/v1/changes"
 CATALOGUE = Path(__file__).parents[2] / "docs/catalogue.md"
 
 
-async def changed(world: ApiWorld) -> list[int]:
+async def changed(world: ApiWorld) -> Sequence[int]:
     """Three products found, and then the first with another name, price and stock; return the items."""
     practice = await world.crawled()
     first = practice.items()[0]
