@@ -25,7 +25,7 @@ from typing import Literal
 
 from sqlalchemy import Connection, Engine, column, inspect, select, table, text
 
-from sellerwatch.adapters.sql.engine import DRIVER_ERRORS, is_locked, waiting_for_writers
+from sellerwatch.adapters.sql.engine import waiting_for_writers
 from sellerwatch.adapters.sql.migrations import TableInTheWay
 from sellerwatch.adapters.sql.statements import READS_ONLY
 from sellerwatch.kernel.errors import Conflict, Invalid
@@ -220,18 +220,12 @@ def _alone(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def _transaction(connection: Connection) -> Iterator[None]:
-    """Begin a transaction explicitly: Python's sqlite3 begins none before DDL, which would then stay after a failure.
-    Raise `SchemaBusy` if another process writes for too long."""
-    try:
-        transaction = connection.begin()
+    """Begin a transaction explicitly: Python's sqlite3 begins none before DDL, which would then stay after a
+    failure."""
+    with connection.begin():
         raw = connection.connection.dbapi_connection
         if connection.dialect.name == "sqlite" and not getattr(raw, "in_transaction", True):
             connection.exec_driver_sql("BEGIN IMMEDIATE")
-    except DRIVER_ERRORS as error:
-        if is_locked(error):
-            raise SchemaBusy(seconds=LOCK_SECONDS) from error
-        raise
-    with transaction:
         yield
 
 
