@@ -45,7 +45,7 @@ class ForgedForm(Forbidden):
 
 @dataclass(frozen=True)
 class Visit:
-    """One request of a person. `session` and `caller` are None for who is not logged in."""
+    """One request of a person. `session` and `caller` are None for a visitor who is not logged in."""
 
     request: Request
     parts: Parts
