@@ -120,9 +120,12 @@ def claim_key(
 def store_response(
     tx: IdempotencyTx, context: OperationContext, claim: KeyClaim, status: int, headers: Mapping[str, str], body: bytes
 ) -> None:
-    """Store the response for repetitions, or release the key where nothing was done."""
+    """Store the response for repetitions, or release the key where nothing was done. After a failure of ours it is
+    unknown what was done: that response is not stored."""
     if status in NOTHING_DONE:
         tx.idempotency_keys.release(claim)
+    elif status >= 500:
+        abandon_key(tx, context, claim)
     else:
         tx.idempotency_keys.store(claim, status, headers, body, context.now)
 
