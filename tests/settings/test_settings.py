@@ -502,7 +502,10 @@ def test_faults_are_said_in_the_readers_language() -> None:
         "설정에 잘못된 항목이 4개 있습니다.",
         "  - SELLERWATCH_DATABASEURL: 알 수 없는 설정입니다. 가장 비슷한 이름: SELLERWATCH_DATABASE_URL",
         "  - SELLERWATCH_JWT_SECRET: 32자 이상이어야 합니다",
-        "  - SELLERWATCH_ADMIN_PASSWORD: 비밀번호는 출력 가능한 문자 12~200자여야 하고, 흔한 단어나 사용자 이름, 반복만으로 만들 수 없습니다",
+        (
+            "  - SELLERWATCH_ADMIN_PASSWORD: 비밀번호는 출력 가능한 문자 12~200자여야 하고, "
+            "흔한 단어나 사용자 이름, 반복만으로 만들 수 없습니다"
+        ),
     ]
 
 

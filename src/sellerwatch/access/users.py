@@ -18,9 +18,12 @@ VERSIONS_BEGIN = datetime(2020, 1, 1, tzinfo=UTC)
 _NAME = re.compile(r"[a-z0-9][a-z0-9._@-]{0,63}")
 
 
-_COMMON = frozenset(
-    ["admin", "administrator", "asdf", "asdfghjkl", "baseball", "changeme", "computer", "default", "dragon", "football", "freedom", "hello", "iloveyou", "internet", "letmein", "login", "master", "michael", "monkey", "password", "princess", "qazwsx", "qwerty", "qwertyuiop", "root", "secret", "seller", "sellerwatch", "server", "shadow", "starwars", "sunshine", "superman", "superuser", "system", "temp", "test", "user", "welcome", "whatever", "zxcvbnm"]
-)
+_COMMON_WORDS = """
+admin administrator asdf asdfghjkl baseball changeme computer default dragon football freedom hello iloveyou internet
+letmein login master michael monkey password princess qazwsx qwerty qwertyuiop root secret seller sellerwatch server
+shadow starwars sunshine superman superuser system temp test user welcome whatever zxcvbnm
+"""
+_COMMON = frozenset(_COMMON_WORDS.split())
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 _ROWS = tuple(
     row
