@@ -94,6 +94,11 @@ class Seller:
         )
 
     @property
+    def expression(self) -> str:
+        """Return its interval as the papers write it: `rate(1 day)`."""
+        return self.interval.expression
+
+    @property
     def crawling_interval_days(self) -> int | None:
         return self.interval.days
 

@@ -127,19 +127,19 @@ async def _find_for_anybody(request: Request, find: Callable[[Parts], Awaitable[
         if find is find_all:
             state.outside = now, {one.name: one for one in found if one.name in parts.service.outside}
         return found
-    return _joined([*await _ours(parts, asks_queue=False), *kept[1].values()])
+    return _joined([*await _service_parts(parts, asks_queue=False), *kept[1].values()])
 
 
 async def find_all(parts: Parts) -> list[PartHealth]:
     """Check every part of the service; nothing is cached."""
-    ours, outside = await asyncio.gather(
-        _ours(parts),
+    service_parts, outside = await asyncio.gather(
+        _service_parts(parts),
         asyncio.gather(*(_outside(name, check) for name, check in parts.service.outside.items())),
     )
-    return _joined([*ours, *outside])
+    return _joined([*service_parts, *outside])
 
 
-async def _ours(parts: Parts, *, asks_queue: bool = True) -> list[PartHealth]:
+async def _service_parts(parts: Parts, *, asks_queue: bool = True) -> list[PartHealth]:
     revision, service = await _service(parts, asks_queue=asks_queue)
     return [
         PartHealth("database", service is not None),
@@ -151,7 +151,7 @@ async def _ours(parts: Parts, *, asks_queue: bool = True) -> list[PartHealth]:
 
 async def find_own(parts: Parts) -> list[PartHealth]:
     """Check what this process needs for its own role."""
-    revision, service = await _service(parts)
+    revision, service = await _service(parts, asks_queue=False)
     disk = [part for part in service or () if part.name == "disk"]
     return _joined(
         [PartHealth("database", service is not None), _schema(revision), *map(_part, disk), *_own_loops(parts)]
@@ -169,7 +169,7 @@ async def _service(parts: Parts, *, asks_queue: bool = True) -> tuple[str | None
 
 
 def _unread(parts: Parts) -> list[ServicePart]:
-    """What cannot be told without the database is down."""
+    """Return the parts whose state only the database knows, all as down."""
     return [ServicePart(name, False, {}) for name in service_part_names() if name != "disk" and _is_shown(parts, name)]
 
 
