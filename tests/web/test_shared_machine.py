@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,11 @@ from sellerwatch.adapters.sql.migrate import upgrade
 from sellerwatch.compose.keys import internal_api_keys
 from sellerwatch.settings.load import load
 from sellerwatch.web.api import events
+from sellerwatch.web.api.app import make_app
 from sellerwatch.web.api.health import OUTSIDE_SECONDS
 
 from .api_world import ApiWorld
+from .caller import Api
 
 
 def test_the_embedded_database_is_for_its_owner_alone(tmp_path: Path) -> None:
@@ -101,13 +104,15 @@ async def test_anonymous_health_asks_other_servers_no_more_often_for_being_asked
         nonlocal asked
         asked += 1
 
-    world.service.outside["queue"] = ask
+    service = replace(world.service, outside={"queue": ask})
+    app = make_app(replace(world.parts, service=service))
+    nobody, viewer = Api(app), Api(app, world.viewer.token)
     for _ in range(20):
-        shown = await world.nobody.get("/actuator/health")
+        shown = await nobody.get("/actuator/health")
         assert "queue" in shown.json["components"]
     assert asked == 1
-    await world.viewer.get("/actuator/health")
+    await viewer.get("/actuator/health")
     assert asked == 2
     world.clock.time += OUTSIDE_SECONDS * SECOND
-    await world.nobody.get("/actuator/health")
+    await nobody.get("/actuator/health")
     assert asked == 3
