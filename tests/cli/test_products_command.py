@@ -273,3 +273,19 @@ def on_a_terminal(office: CliWorld, *arguments: str) -> str:
     os.close(ours)
     assert process.returncode == 0
     return re.sub(r"\x1b\[[0-9;]*m", "", said.decode().replace("\r\n", "\n"))
+
+
+def test_products_are_read_again_by_a_run_of_their_own_and_an_unknown_one_is_refused(office: CliWorld) -> None:
+    shop = CrawledProducts(office, 3)
+    shop.crawl()
+    before = office.everything()
+    first, second, *_ = map(str, shop.items)
+    said = office.said("products", "refresh", first, second, "--dry-run")
+    assert "2 products would be read again with 4 requests. Nothing was changed." in said
+    assert "no product 1" in refused(office("products", "refresh", first, "1"), 1).lower()
+    assert "must be a positive whole number" in refused(office("products", "refresh", "one"), 2)
+    assert office.everything() == before
+    found = office.json("products", "refresh", first)
+    [run] = found["runs"]
+    assert (found["products"], found["tasks"], run["itemNos"]) == (1, 2, [int(first)])
+    assert office.json("executions", "show", run["executionId"])["refreshedProducts"] == 1
