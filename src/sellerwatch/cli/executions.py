@@ -186,6 +186,7 @@ def _facts(run: ExecutionDetailView, now: datetime, text: Texts) -> list[tuple[s
         ("status", run.shown_status),
         ("progress", text("run.ended", bar=bar, done=run.ended_tasks, total=run.total_tasks_created)),
         ("success_rate", f"{run.success_rate:.1f} %"),
+        ("refreshed", run.refreshed_products),
         ("listed", run.list_total),
         ("found", found_text(run, text)),
         ("foreign", run.foreign_items or None),
