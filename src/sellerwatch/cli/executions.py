@@ -186,7 +186,6 @@ def _facts(run: ExecutionDetailView, now: datetime, text: Texts) -> list[tuple[s
         ("status", run.shown_status),
         ("progress", text("run.ended", bar=bar, done=run.ended_tasks, total=run.total_tasks_created)),
         ("success_rate", f"{run.success_rate:.1f} %"),
-        ("refreshed", run.refreshed_products),
         ("listed", run.list_total),
         ("found", found_text(run, text)),
         ("foreign", run.foreign_items or None),
@@ -196,6 +195,8 @@ def _facts(run: ExecutionDetailView, now: datetime, text: Texts) -> list[tuple[s
         ("took", took),
         ("deadline", run.deadline_at),
     ]
+    if run.refreshed_products is not None:
+        facts.append(("refreshed", run.refreshed_products))
     if run.start_tries:
         facts.append(("start_tries", run.start_tries))
     if run.next_start_at is not None:
