@@ -26,19 +26,19 @@ def receiver(tmp_path: Path) -> Iterator[str]:
         process.terminate()
 
 
-def test_a_ping_shows_the_receivers_answer_and_touches_no_event(office: CliWorld, receiver: str) -> None:
-    office.failed_message()
-    before = {name: rows for name, rows in office.everything().items() if "outbox" in name}
+def test_a_ping_shows_the_receivers_answer_and_touches_no_event(world: CliWorld, receiver: str) -> None:
+    world.failed_message()
+    before = {name: rows for name, rows in world.everything().items() if "outbox" in name}
     address = {"PRODUCT_SERVER_URL": receiver}
-    done = office("outbox", "ping", "--json", **address, PRODUCT_SERVER_SECRET=SECRET)
+    done = world("outbox", "ping", "--json", **address, PRODUCT_SERVER_SECRET=SECRET)
     found = json.loads(done.stdout)
     assert (done.returncode, found["isAccepted"], found["httpStatusCode"]) == (0, True, 200)
     assert found["answer"].startswith('{"received":true')
-    done = office("outbox", "ping", **address, PRODUCT_SERVER_SECRET=OTHER)
+    done = world("outbox", "ping", **address, PRODUCT_SERVER_SECRET=OTHER)
     assert (done.returncode, "The receiver answered 401" in done.stdout) == (1, True)
-    done = office("outbox", "ping", PRODUCT_SERVER_URL="http://127.0.0.1:9/events")
+    done = world("outbox", "ping", PRODUCT_SERVER_URL="http://127.0.0.1:9/events")
     assert (done.returncode, "did not answer" in done.stdout, "no connection" in done.stdout) == (1, True, True)
-    assert "PRODUCT_SERVER_URL is not set" in refused(office("outbox", "ping"), 1)
-    answers = [entry.after["httpStatusCode"] for entry in office.trail() if entry.after is not None]
+    assert "PRODUCT_SERVER_URL is not set" in refused(world("outbox", "ping"), 1)
+    answers = [entry.after["httpStatusCode"] for entry in world.trail() if entry.after is not None]
     assert answers == [None, 401, 200]
-    assert {name: rows for name, rows in office.everything().items() if "outbox" in name} == before
+    assert {name: rows for name, rows in world.everything().items() if "outbox" in name} == before

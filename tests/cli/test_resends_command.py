@@ -10,28 +10,28 @@ from .conftest import refused
 NOBODYS = task_id(9)
 
 
-def test_a_resend_is_counted_asked_for_shown_and_cancelled(office: CliWorld) -> None:
-    shop = CrawledProducts(office, 3)
+def test_a_resend_is_counted_asked_for_shown_and_cancelled(world: CliWorld) -> None:
+    shop = CrawledProducts(world, 3)
     shop.crawl()
-    before = office.everything()
-    assert "No events were chosen" in refused(office("outbox", "resend"), 2)
-    assert "not both" in refused(office("outbox", "resend", NOBODYS, "--all-delivered"), 2)
-    assert NOBODYS in refused(office("outbox", "resend", NOBODYS), 1)
-    assert "must be a positive whole number" in refused(office("outbox", "resend", "--item", "one"), 2)
-    assert "No delivered event" in refused(office("outbox", "resend", "--since", "2099-01-01"), 1)
-    assert "No resend was ever asked for" in office.said("resends", "list")
-    assert "3 events would be sent again" in office.said("outbox", "resend", "--seller", ONE, "--dry-run")
-    assert office.everything() == before
-    started = office.json("outbox", "resend", "--item", str(shop.items[0]))
+    before = world.everything()
+    assert "No events were chosen" in refused(world("outbox", "resend"), 2)
+    assert "not both" in refused(world("outbox", "resend", NOBODYS, "--all-delivered"), 2)
+    assert NOBODYS in refused(world("outbox", "resend", NOBODYS), 1)
+    assert "must be a positive whole number" in refused(world("outbox", "resend", "--item", "one"), 2)
+    assert "No delivered event" in refused(world("outbox", "resend", "--since", "2099-01-01"), 1)
+    assert "No resend was ever asked for" in world.said("resends", "list")
+    assert "3 events would be sent again" in world.said("outbox", "resend", "--seller", ONE, "--dry-run")
+    assert world.everything() == before
+    started = world.json("outbox", "resend", "--item", str(shop.items[0]))
     assert (started["messages"], started["bySeller"], started["dryRun"]) == (1, {ONE: 1}, False)
     resend = started["resendId"]
-    assert office.json("resends", "show", resend)["itemNo"] == shop.items[0]
-    assert "0 / 1" in office.said("resends", "show", resend)
-    assert "No event was answered yet" in office.said("resends", "answers", resend)
-    assert resend in office.said("resends", "list", "--status", "RUNNING")
-    assert "Nothing was changed" in office.said("resends", "cancel", resend, "--dry-run")
-    assert "The resend is cancelled" in office.said("resends", "cancel", resend)
-    assert f"There is no resend {NOBODYS}" in refused(office("resends", "show", NOBODYS), 1)
-    assert [entry.action for entry in office.trail()] == ["resend.cancel", "resend.start"]
-    office.failed_message(7)
-    assert "only a delivered one is sent again" in refused(office("outbox", "resend", outbox_id(7)), 1)
+    assert world.json("resends", "show", resend)["itemNo"] == shop.items[0]
+    assert "0 / 1" in world.said("resends", "show", resend)
+    assert "No event was answered yet" in world.said("resends", "answers", resend)
+    assert resend in world.said("resends", "list", "--status", "RUNNING")
+    assert "Nothing was changed" in world.said("resends", "cancel", resend, "--dry-run")
+    assert "The resend is cancelled" in world.said("resends", "cancel", resend)
+    assert f"There is no resend {NOBODYS}" in refused(world("resends", "show", NOBODYS), 1)
+    assert [entry.action for entry in world.trail()] == ["resend.cancel", "resend.start"]
+    world.failed_message(7)
+    assert "only a delivered one is sent again" in refused(world("outbox", "resend", outbox_id(7)), 1)

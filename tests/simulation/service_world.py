@@ -258,9 +258,9 @@ def play(
         else:
             store = SqlStore(make_engine(template), clock, InlineRunner(), InlineRunner(), rehearse=True)
         try:
-            stage = ServiceWorld(loop, settings, simulator, store, seed)
-            found = await story(stage)
-            assert stage.contract.broken == [], "an event breaks its schema"
+            world = ServiceWorld(loop, settings, simulator, store, seed)
+            found = await story(world)
+            assert world.contract.broken == [], "an event breaks its schema"
             return found
         finally:
             store.close()
@@ -282,7 +282,7 @@ def simulated(
 
         def test(*args: Any, **given: Any) -> None:
             migrated_template, *values = signature.bind(*args, **given).args
-            play(migrated_template, lambda stage: story(stage, *values), settings=settings, **world)
+            play(migrated_template, lambda world: story(world, *values), settings=settings, **world)
 
         test.__signature__ = signature  # type: ignore[attr-defined]
         test.__name__, test.__doc__, test.__module__ = story.__name__, story.__doc__, story.__module__

@@ -31,7 +31,7 @@ FAILED = MessageFilter(status=MessageStatus.FAILED)
 class Recorder:
     """The receiver, with every body that reached it; bodies with a text in `failing` are answered with that status."""
 
-    stage: ServiceWorld
+    world: ServiceWorld
     failing: dict[str, int] = field(default_factory=dict)
     bodies: list[tuple[str, str]] = field(default_factory=list)
     times: list[datetime] = field(default_factory=list)
@@ -42,134 +42,134 @@ class Recorder:
         for text, status in self.failing.items():
             if text in message.payload:
                 return Receipt.of_answer(status, b"no")
-        return await self.stage.contract.deliver(message, now)
+        return await self.world.contract.deliver(message, now)
 
 
-async def resend(stage: ServiceWorld, service: Service, choice: ResendChoice | None = None) -> ResendId:
-    started = await stage.session(service).run(start_resend, choice or ResendChoice())
+async def resend(world: ServiceWorld, service: Service, choice: ResendChoice | None = None) -> ResendId:
+    started = await world.session(service).run(start_resend, choice or ResendChoice())
     assert started.resend_id is not None
     return ResendId(started.resend_id)
 
 
-async def look(stage: ServiceWorld, service: Service, resend_id: ResendId) -> ResendView:
-    return await stage.session(service).ask(show_resend, resend_id)
+async def look(world: ServiceWorld, service: Service, resend_id: ResendId) -> ResendView:
+    return await world.session(service).ask(show_resend, resend_id)
 
 
-async def until_over(stage: ServiceWorld, service: Service, resend_id: ResendId) -> ResendView:
+async def until_over(world: ServiceWorld, service: Service, resend_id: ResendId) -> ResendView:
     async def is_over() -> bool:
-        return (await look(stage, service, resend_id)).status is not ResendStatus.RUNNING
+        return (await look(world, service, resend_id)).status is not ResendStatus.RUNNING
 
-    await stage.until(is_over, service)
-    await stage.settle(service)
-    return await look(stage, service, resend_id)
+    await world.until(is_over, service)
+    await world.settle(service)
+    return await look(world, service, resend_id)
 
 
-async def delivered(stage: ServiceWorld) -> list[tuple[object, ...]]:
-    return (await stage.all_rows())[OUTBOX]
+async def delivered(world: ServiceWorld) -> list[tuple[object, ...]]:
+    return (await world.all_rows())[OUTBOX]
 
 
 @simulated(sellers=2, products=40)
-async def test_a_receiver_that_lost_its_database_is_whole_after_every_event_came_again(stage: ServiceWorld) -> None:
-    stage.receiver = recorder = Recorder(stage)
-    async with stage.serving() as service:
-        sellers = await stage.register_all()
-        await stage.crawl(service, sellers)
-        stage.simulator.world.mutate(20, seeded_rng("resend"))
-        await stage.crawl(service, sellers)
-        first, before = [*recorder.bodies], await delivered(stage)
-        stage.simulator.product_server.lose_database()
+async def test_a_receiver_that_lost_its_database_is_whole_after_every_event_came_again(world: ServiceWorld) -> None:
+    world.receiver = recorder = Recorder(world)
+    async with world.serving() as service:
+        sellers = await world.register_all()
+        await world.crawl(service, sellers)
+        world.simulator.world.mutate(20, seeded_rng("resend"))
+        await world.crawl(service, sellers)
+        first, before = [*recorder.bodies], await delivered(world)
+        world.simulator.product_server.lose_database()
         recorder.bodies.clear()
-        found = await until_over(stage, service, await resend(stage, service))
+        found = await until_over(world, service, await resend(world, service))
         assert sorted(recorder.bodies) == sorted(first), "the same keys and bodies"
-        assert await delivered(stage) == before, "the events stay as they were"
+        assert await delivered(world) == before, "the events stay as they were"
         assert (found.accepted, found.left, found.progress_rate) == (len(first), 0, 100.0)
-        answers = await stage.session(service).ask(list_resend_answers, ResendId(found.resend_id), None, None, 100)
+        answers = await world.session(service).ask(list_resend_answers, ResendId(found.resend_id), None, None, 100)
         assert {(each.answer, each.http_status_code) for each in answers.content} == {("ACCEPTED", 200)}
-        trail = [entry.action for entry in await stage.audit_trail("")]
+        trail = [entry.action for entry in await world.audit_trail("")]
         assert [action for action in trail if action.startswith("resend")] == ["resend.complete", "resend.start"]
-    stage.check_world()
+    world.check_world()
 
 
 @simulated(sellers=1, products=30, settings=settings_of(OUTBOX_REQUESTS_PER_SECOND=5))
-async def test_new_events_go_first_and_the_receivers_rate_bounds_both(stage: ServiceWorld) -> None:
-    stage.receiver = recorder = Recorder(stage)
-    async with stage.serving() as service:
-        [seller_id] = await stage.register_all()
-        await stage.crawl(service, [seller_id])
+async def test_new_events_go_first_and_the_receivers_rate_bounds_both(world: ServiceWorld) -> None:
+    world.receiver = recorder = Recorder(world)
+    async with world.serving() as service:
+        [seller_id] = await world.register_all()
+        await world.crawl(service, [seller_id])
         recorder.times.clear()
-        resend_id = await resend(stage, service)
-        stage.simulator.world.mutate(10, seeded_rng("beside"), {MutationKind.CHANGED: 1})
-        began, number = stage.now, len(stage.simulator.product_server.events())
-        await stage.crawl(service, [seller_id])
-        fresh = stage.simulator.product_server.events(number)
+        resend_id = await resend(world, service)
+        world.simulator.world.mutate(10, seeded_rng("beside"), {MutationKind.CHANGED: 1})
+        began, number = world.now, len(world.simulator.product_server.events())
+        await world.crawl(service, [seller_id])
+        fresh = world.simulator.product_server.events(number)
         assert fresh
         assert all(event.received_at - began.timestamp() < 60 for event in fresh)
-        assert (await until_over(stage, service, resend_id)).accepted == 30
+        assert (await until_over(world, service, resend_id)).accepted == 30
     times = [each.timestamp() for each in recorder.times]
     assert max(sum(time <= each < time + 1 for each in times) for time in times) <= 5 + 1
-    stage.check_world()
+    world.check_world()
 
 
 @simulated(sellers=2, products=25)
-async def test_an_outage_costs_no_event_a_try_and_a_broken_event_ends_alone(stage: ServiceWorld) -> None:
-    stage.receiver = recorder = Recorder(stage)
-    async with stage.serving() as service:
-        await stage.crawl(service, await stage.register_all())
+async def test_an_outage_costs_no_event_a_try_and_a_broken_event_ends_alone(world: ServiceWorld) -> None:
+    world.receiver = recorder = Recorder(world)
+    async with world.serving() as service:
+        await world.crawl(service, await world.register_all())
         [broken, refused, *_] = [outbox_id for outbox_id, _ in recorder.bodies]
-        stage.simulator.product_server.behave(ServerBehaviour(ServerMode.ERROR))
-        resend_id = await resend(stage, service)
-        await stage.clock.sleep(3600)
-        found = await look(stage, service, resend_id)
+        world.simulator.product_server.behave(ServerBehaviour(ServerMode.ERROR))
+        resend_id = await resend(world, service)
+        await world.clock.sleep(3600)
+        found = await look(world, service, resend_id)
         assert (found.status, found.accepted, found.failed, found.left) == ("RUNNING", 0, 0, 50)
         assert found.problem is not None
         assert found.not_before is not None
-        stage.simulator.product_server.behave(ServerBehaviour(ServerMode.WELL))
+        world.simulator.product_server.behave(ServerBehaviour(ServerMode.WELL))
         recorder.failing |= {broken: 500, refused: 422}
-        found = await until_over(stage, service, resend_id)
+        found = await until_over(world, service, resend_id)
         assert (found.accepted, found.refused, found.failed, found.left) == (48, 1, 1, 0)
         assert await service.deliveries[0].pending() == 0
-    assert [row for row in await delivered(stage) if "COMPLETED" not in row] == []
+    assert [row for row in await delivered(world) if "COMPLETED" not in row] == []
 
 
 @simulated(sellers=1, products=40)
-async def test_a_killed_service_goes_on_where_it_was_and_no_event_is_left_out(stage: ServiceWorld) -> None:
-    async with stage.serving() as service:
-        await stage.crawl(service, await stage.register_all())
-        stage.simulator.product_server.lose_database()
-        await stage.session(service).run(commands.pause, OutboxKind.PRODUCT, None)
-        resend_id = await resend(stage, service)
-        await stage.clock.sleep(10)
-        assert (await look(stage, service, resend_id)).left == 40, "it obeys a pause of the outbox"
-        await stage.session(service).run(commands.resume, OutboxKind.PRODUCT)
+async def test_a_killed_service_goes_on_where_it_was_and_no_event_is_left_out(world: ServiceWorld) -> None:
+    async with world.serving() as service:
+        await world.crawl(service, await world.register_all())
+        world.simulator.product_server.lose_database()
+        await world.session(service).run(commands.pause, OutboxKind.PRODUCT, None)
+        resend_id = await resend(world, service)
+        await world.clock.sleep(10)
+        assert (await look(world, service, resend_id)).left == 40, "it obeys a pause of the outbox"
+        await world.session(service).run(commands.resume, OutboxKind.PRODUCT)
     for number in range(3):
-        stage.receiver = receiver = Killer(stage, after=3 + 5 * number)
-        async with stage.service() as service:
+        world.receiver = receiver = Killer(world, after=3 + 5 * number)
+        async with world.service() as service:
             running = asyncio.create_task(service.run())
             await receiver.reached.wait()
             running.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await running
-    stage.receiver = stage.contract
-    async with stage.serving() as service:
-        found = await until_over(stage, service, resend_id)
+    world.receiver = world.contract
+    async with world.serving() as service:
+        found = await until_over(world, service, resend_id)
         assert (found.accepted, found.left) == (40, 0)
         # An event is counted once, however often its round was made.
-        answers = await stage.session(service).ask(list_resend_answers, resend_id, None, None, 100)
+        answers = await world.session(service).ask(list_resend_answers, resend_id, None, None, 100)
         assert len(answers.content) == 40
-    stage.check_world()
+    world.check_world()
 
 
 @dataclass
 class Killer:
     """The receiver; when so many events have reached it, its answers are lost with the process."""
 
-    stage: ServiceWorld
+    world: ServiceWorld
     after: int
     reached: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def deliver(self, message: EventBody, now: datetime) -> Receipt:
         self.after -= 1
-        receipt = await self.stage.contract.deliver(message, now)
+        receipt = await self.world.contract.deliver(message, now)
         if self.after <= 0:
             self.reached.set()
             await asyncio.Event().wait()
@@ -177,35 +177,35 @@ class Killer:
 
 
 @simulated(sellers=2, products=15)
-async def test_a_choice_is_counted_first_and_a_cancelled_resend_sends_no_more(stage: ServiceWorld) -> None:
-    stage.receiver = recorder = Recorder(stage)
-    async with stage.serving() as service:
-        first, second = await stage.register_all()
-        await stage.crawl(service, [first, second])
-        session = stage.session(service)
-        before = await stage.all_rows()
+async def test_a_choice_is_counted_first_and_a_cancelled_resend_sends_no_more(world: ServiceWorld) -> None:
+    world.receiver = recorder = Recorder(world)
+    async with world.serving() as service:
+        first, second = await world.register_all()
+        await world.crawl(service, [first, second])
+        session = world.session(service)
+        before = await world.all_rows()
         counted = await session.run(start_resend, ResendChoice(seller_id=first), dry_run=True)
         assert (counted.messages, counted.by_seller, counted.by_type) == (15, {first: 15}, {"PRODUCT_CREATED": 15})
-        assert await stage.all_rows() == before
+        assert await world.all_rows() == before
         with pytest.raises(NothingToResend):
-            await session.run(start_resend, ResendChoice(since=stage.now))
-        item_no = next(item for item, data in stage.simulator.product_server.catalogue() if data["sellerId"] == second)
+            await session.run(start_resend, ResendChoice(since=world.now))
+        item_no = next(item for item, data in world.simulator.product_server.catalogue() if data["sellerId"] == second)
         recorder.bodies.clear()
-        await until_over(stage, service, await resend(stage, service, ResendChoice(item_no=ItemNo(item_no))))
+        await until_over(world, service, await resend(world, service, ResendChoice(item_no=ItemNo(item_no))))
         [(outbox_id, body)] = recorder.bodies
         assert f'"itemNo":{item_no}' in body
-        await until_over(stage, service, await resend(stage, service, ResendChoice((OutboxId(outbox_id),))))
+        await until_over(world, service, await resend(world, service, ResendChoice((OutboxId(outbox_id),))))
         assert recorder.bodies == [(outbox_id, body)] * 2
         await session.run(commands.pause, OutboxKind.PRODUCT, None)
-        resend_id = await resend(stage, service)
+        resend_id = await resend(world, service)
         cancelled = await session.run(cancel_resend, resend_id)
         assert (cancelled.status, cancelled.left, cancelled.ended_by) == ("CANCELLED", 30, "kim")
         await session.run(commands.resume, OutboxKind.PRODUCT)
-        await stage.clock.sleep(30)
+        await world.clock.sleep(30)
         assert len(recorder.bodies) == 2
         recorder.failing["PRODUCT_UPDATED"] = 422
-        stage.simulator.world.mutate(10, seeded_rng("refused"), {MutationKind.CHANGED: 1})
-        await stage.crawl(service, [first, second])
-        failed = await stage.store.read(lambda tx: tx.outbox_queries(OutboxKind.PRODUCT).ids(FAILED, 1))
+        world.simulator.world.mutate(10, seeded_rng("refused"), {MutationKind.CHANGED: 1})
+        await world.crawl(service, [first, second])
+        failed = await world.store.read(lambda tx: tx.outbox_queries(OutboxKind.PRODUCT).ids(FAILED, 1))
         with pytest.raises(NotDelivered):
             await session.run(start_resend, ResendChoice((failed[0],)))

@@ -13,6 +13,7 @@ from sellerwatch.cli import outbox_output, session
 from sellerwatch.cli.help import CommandApp
 from sellerwatch.cli.output import print_view
 from sellerwatch.cli.session import AsJson, CursorOption, DryRun, Limit, command_session, pages_up_to, report_bulk, say
+from sellerwatch.cli.tables import print_views
 from sellerwatch.cli.texts import Texts
 from sellerwatch.cli.times import parse_time
 from sellerwatch.kernel.errors import Invalid
@@ -86,12 +87,12 @@ def status(as_json: AsJson = False) -> None:
     """
     with command_session() as at:
         view = at.ask(queries.outbox_status, at.settings.product_server_url is not None)
-        now, text = at.now, at.texts(FAMILY)
+        text = at.texts(FAMILY)
     if as_json:
         print_view(view)
         return
     for outbox in view.content:
-        outbox_output.show_outbox(outbox, now, text)
+        outbox_output.show_outbox(outbox, text)
     if not view.has_receiver:
         say(text("status.no_receiver"), "yellow")
 
@@ -116,13 +117,12 @@ def list_(
     """
     options = FilterOptions(seller, event_type, since, until)
     with command_session() as at:
-        now, text = at.now, at.texts(FAMILY)
-        chosen = options.filter(status, now)
+        chosen, text = options.filter(status, at.now), at.texts(FAMILY)
         page = pages_up_to(limit, cursor, lambda c, size: at.ask(operations.list_messages, kind, chosen, c, size))
     if as_json:
         print_view(page, limit=limit)
     else:
-        outbox_output.show_messages(kind, page, now, text, filtered=options.is_given or status is not None)
+        outbox_output.show_messages(kind, page, text, filtered=options.is_given or status is not None)
 
 
 @app.command()
@@ -145,12 +145,11 @@ def attempts(message: MessageArgument, limit: Limit = 20, as_json: AsJson = Fals
     sellerwatch outbox attempts 0198c0de-0000-7000-8005-000000000001
     """
     with command_session() as at:
-        view = at.ask(queries.list_attempts, OutboxId.parse(message), limit)
-        now, text = at.now, at.texts(FAMILY)
+        view, text = at.ask(queries.list_attempts, OutboxId.parse(message), limit), at.texts(FAMILY)
     if as_json:
         print_view(view, limit=limit)
-    else:
-        outbox_output.show_attempts(view, now, text)
+        return
+    print_views(text("attempts.title"), view.content, outbox_output.ATTEMPTS, text, empty=text("attempts.empty"))
 
 
 @app.command("delivery-times")
@@ -163,8 +162,9 @@ def delivery_times(kind: OutboxKind = OutboxKind.PRODUCT, limit: Limit = 20, as_
     view = session.ask(queries.delivery_times, kind, limit)
     if as_json:
         print_view(view, limit=limit)
-    else:
-        outbox_output.show_delivery_times(view, Texts(FAMILY))
+        return
+    text = Texts(FAMILY)
+    print_views(text("times.title"), view.content, outbox_output.DELIVERY_TIMES, text, empty=text("times.none"))
 
 
 @app.command()

@@ -33,7 +33,17 @@ def requests_are_paused(tx: Transaction) -> None:
     tx.marketplace.pause(None, "kim", NOW)
 
 
+def every_agents_circuit_is_open(tx: Transaction) -> None:
+    tx.db.run("UPDATE circuit_breaker_state SET circuit_state = 'OPEN', opened_at = :at", {"at": NOW})
+
+
+def every_window_is_used_up(tx: Transaction) -> None:
+    tx.db.run("UPDATE rate_limit_bucket SET current_tokens = 0")
+
+
 CAUSES = {
+    FailureCode.AGENT_CIRCUITS_OPEN: every_agents_circuit_is_open,
+    FailureCode.BUDGET_USED_UP: every_window_is_used_up,
     FailureCode.CIRCUIT_OPEN: an_endpoint_is_away,
     FailureCode.POOL_BREAKER_OPEN: too_few_agents_are_available,
     FailureCode.RUN_PAUSED: answers_cannot_be_read,
@@ -43,11 +53,11 @@ CAUSES = {
 
 @pytest.mark.parametrize("code", CAUSES)
 async def test_the_cause_for_which_a_run_waits_is_on_every_page_of_it(console: Console, code: FailureCode) -> None:
-    await console.office.register_seller()
-    await console.office.add_run(done=1, waiting=1)
-    await console.office.transact(CAUSES[code])
+    await console.world.register_seller()
+    await console.world.add_run(done=1, waiting=1)
+    await console.world.transact(CAUSES[code])
     for language in ("en", "ko"):
-        listed = await console.office.viewer.ask("GET", "/api/v1/sellers", headers={"accept-language": language})
+        listed = await console.world.viewer.ask("GET", "/api/v1/sellers", headers={"accept-language": language})
         (waiting,) = [seller["openExecution"]["waiting"] for seller in listed.json["content"]]
         assert waiting["code"] == code
         await console.viewer.send("/preferences", language=language, back="/")

@@ -8,8 +8,8 @@ from .conftest import Console
 
 
 async def test_a_resend_is_previewed_asked_for_and_cancelled(console: Console) -> None:
-    await console.office.crawled(3)
-    [event, *_] = (await console.office.viewer.get("/api/v1/outbox")).json["content"]
+    await console.world.crawled(3)
+    [event, *_] = (await console.world.viewer.get("/api/v1/outbox")).json["content"]
     assert 'href="/outbox/resend?' in (await console.admin.see("/outbox")).text
     of_one = f"/outbox/resend?event_id={event['outboxId']}"
     assert f'href="{of_one}"' in (await console.admin.see(f"/outbox/{event['outboxId']}")).text

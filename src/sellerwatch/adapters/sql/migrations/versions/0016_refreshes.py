@@ -8,7 +8,7 @@ from sqlalchemy import inspect
 from sellerwatch.adapters.sql.migrations.types import INT, may
 
 revision = "0016"
-down_revision = "0015"
+down_revision = "0014"
 
 EXECUTIONS, REFRESHED = "crawling_schedule_executions", "refreshed_products"
 
