@@ -275,17 +275,17 @@ def on_a_terminal(world: CliWorld, *arguments: str) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", said.decode().replace("\r\n", "\n"))
 
 
-def test_products_are_read_again_by_a_run_of_their_own_and_an_unknown_one_is_refused(office: CliWorld) -> None:
-    shop = CrawledProducts(office, 3)
+def test_products_are_read_again_by_a_run_of_their_own_and_an_unknown_one_is_refused(world: CliWorld) -> None:
+    shop = CrawledProducts(world, 3)
     shop.crawl()
-    before = office.everything()
+    before = world.everything()
     first, second, *_ = map(str, shop.items)
-    said = office.said("products", "refresh", first, second, "--dry-run")
+    said = world.said("products", "refresh", first, second, "--dry-run")
     assert "2 products would be read again with 4 requests. Nothing was changed." in said
-    assert "no product 1" in refused(office("products", "refresh", first, "1"), 1).lower()
-    assert "must be a positive whole number" in refused(office("products", "refresh", "one"), 2)
-    assert office.everything() == before
-    found = office.json("products", "refresh", first)
+    assert "no product 1" in refused(world("products", "refresh", first, "1"), 1).lower()
+    assert "must be a positive whole number" in refused(world("products", "refresh", "one"), 2)
+    assert world.everything() == before
+    found = world.json("products", "refresh", first)
     [run] = found["runs"]
     assert (found["products"], found["tasks"], run["itemNos"]) == (1, 2, [int(first)])
-    assert office.json("executions", "show", run["executionId"])["refreshedProducts"] == 1
+    assert world.json("executions", "show", run["executionId"])["refreshedProducts"] == 1
