@@ -102,7 +102,7 @@ async def test_a_refresh_of_a_seller_that_is_stopped_is_ended_and_refused(world:
         [seller_id] = await world.register_all()
         await world.crawl(service, [seller_id])
     async with world.service() as service:
-        item = world.simulator.shops.listing(seller_id)[0]
+        item = world.simulator.world.listing(seller_id)[0]
         run = await run_of(world, await refresh(world, service, [item]))
         session = world.session(service)
         stopped = await session.run(deactivate_seller, seller_id, session.rules)
