@@ -56,6 +56,7 @@ REVISIONS = (
     "0012",
     "0015",
     "0014",
+    "0016",
 )
 HEAD = REVISIONS[-1]
 NEXT = "0099"
