@@ -44,8 +44,8 @@ WORK = ROOT / ".mutants"
 REASONS = ROOT / "scripts/surviving_mutants.toml"
 #: The share of mutants that tests have to notice.
 FLOOR = 0.85
-#: Seconds of CPU after which the tests of one mutant are ended: it runs for ever, which is noticed too. However busy the
-#: machine is, a mutant does not count as noticed because of it.
+#: Seconds of CPU after which the tests of one mutant are ended: it runs for ever, which is noticed too. However busy
+#: the machine is, a mutant does not count as noticed because of it.
 LIMIT_CPU = 300
 #: The same for one that waits; pytest-timeout ends each of its tests before.
 LIMIT = 7200
