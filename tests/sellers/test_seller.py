@@ -84,7 +84,7 @@ def test_deactivate_and_activate_move_updated_at() -> None:
             SellerStatus.ACTIVE,
             "activate",
             lambda s: s.activate(LATER),
-            "The seller seller_12345 is ACTIVE; to activate it must be INACTIVE.",
+            "The seller seller_12345 is ACTIVE; to activate it must be INACTIVE or ARCHIVED.",
         ),
         (
             SellerStatus.INACTIVE,
