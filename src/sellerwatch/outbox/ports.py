@@ -12,6 +12,7 @@ from sellerwatch.kernel.paging import Cursor, Page
 from sellerwatch.outbox.channel import Channel
 from sellerwatch.outbox.message import AttemptKey, Message, MessageStatus, OutboxKind
 from sellerwatch.outbox.receipt import Attempt, Receipt
+from sellerwatch.outbox.seller_circuit import SellerCircuit
 from sellerwatch.oversight.ports import AuditTx
 
 
@@ -58,16 +59,16 @@ class Outbox(Protocol):
 class DeliveryQueue(Protocol):
     """The messages of one outbox, for the sender: what is due, and what is being sent by which worker."""
 
-    def due(self, now: datetime, limit: int) -> Sequence[Message]:
-        """Return WAITING messages that are due and first of their subject, oldest first.
+    def due(self, now: datetime, seller_id: SellerId, limit: int) -> Sequence[Message]:
+        """Return WAITING messages of a seller that are due and first of their subject, oldest first.
 
         A message is first when no earlier one of its subject is WAITING, SENDING or FAILED: a FAILED one holds all
         behind it until an operator replays or discards it.
         """
         ...
 
-    def next_due(self) -> datetime | None:
-        """Return when the next message that is first of its subject becomes due."""
+    def waiting_sellers(self) -> Mapping[SellerId, datetime]:
+        """Return the sellers with WAITING messages, and when the next of each that is first of its subject is due."""
         ...
 
     def current_attempts(self, outbox_ids: Sequence[OutboxId]) -> Mapping[OutboxId, AttemptKey]:
@@ -106,6 +107,20 @@ class Channels(Protocol):
     def save(self, channel: Channel, now: datetime) -> None: ...
 
 
+class SellerCircuits(Protocol):
+    """The circuits of sellers whose messages failed since one was last accepted."""
+
+    def of(self, kind: OutboxKind) -> Mapping[SellerId, SellerCircuit]: ...
+
+    def save(self, circuits: Sequence[SellerCircuit], now: datetime) -> None:
+        """Write these; one with nothing to remember is deleted."""
+        ...
+
+    def forget_idle(self, kind: OutboxKind) -> int:
+        """Delete those of sellers without a message to send, and return how many."""
+        ...
+
+
 class Attempts(Protocol):
     """The log of attempts to deliver."""
 
@@ -117,6 +132,10 @@ class Attempts(Protocol):
 
     def count(self, outbox_ids: Sequence[OutboxId]) -> Mapping[OutboxId, int]:
         """Count the attempts of each of these messages that had any."""
+        ...
+
+    def last_ended(self, outbox_ids: Sequence[OutboxId]) -> Mapping[OutboxId, datetime]:
+        """Return when the last attempt of each of these messages ended that had any."""
         ...
 
     def forget(self, before: datetime, limit: int) -> int:
@@ -204,6 +223,9 @@ class OutboxTx(AuditTx, Protocol):
 
     @property
     def channels(self) -> Channels: ...
+
+    @property
+    def seller_circuits(self) -> SellerCircuits: ...
 
     @property
     def attempts(self) -> Attempts: ...
