@@ -145,9 +145,9 @@ class Channel:
 
     def answered(self, is_accepted: bool, began_at: datetime, rules: DeliveryRules, at: datetime) -> Channel:
         """Record that the receiver accepted or refused a message that was sent at `began_at`. Only a probe's answer
-        closes the circuit, not a late one to what was sent before it opened."""
+        closes the circuit, not a late one to what was sent before it opened, and none while the receiver rests."""
         noted = self._accepted(at) if is_accepted else self
-        if self._is_probe(began_at):
+        if self._is_probe(began_at) and not (self.rest_until is not None and self.rest_until > at):
             ended = {"probed_at": None, "not_before": None, "opened_at": None, "rest_until": None, "reason": None}
             closed = noted._move("close", failures=0, openings=0, send_limit=1, closed_at=at, **ended)
             return closed._grown(rules)
