@@ -30,6 +30,7 @@ SURFACES = {"api": "web/api", "cli": "cli", "console": "web/console"}
 
 KEYS = "Tokens are sealed anew after TOKEN_KEYS was changed: where the settings are, which is the command line."
 EXPORT = "An export is a file as large as the catalogue; the API lists products page by page, the console as CSV."
+RETENTION = "A service does it every hour; doing it now may take many minutes, which no request waits for."
 RULES = "EventBridge's rules are compared by an administrator of AWS, with keys that the service need not have."
 STEPS = "One request is one transaction; what is left over is named in the answer, to be asked for again."
 NO_LOGIN = "The command line works on the database and needs no log-in."
@@ -63,6 +64,8 @@ REASONS: dict[tuple[str, str], str] = {
     ("operations.outbox.move_all_chosen", "api"): STEPS,
     ("operations.outbox.move_all_chosen", "console"): STEPS,
     ("operations.reparse.reparse_products", "console"): "It is for the upgrade of a parser, which pages do not do.",
+    ("operations.retention.apply_retention", "api"): RETENTION,
+    ("operations.retention.apply_retention", "console"): RETENTION,
     ("operations.tasks.retry_all_chosen", "api"): STEPS,
     ("operations.tasks.retry_all_chosen", "console"): STEPS,
     ("operations.users.log_in", "cli"): NO_LOGIN,

@@ -93,8 +93,8 @@ def test_rules_that_differ_are_shown_and_then_mended(office: CliWorld, run_cold:
 @pytest.mark.parametrize(
     "command", [("aws", "setup"), ("aws", "reconcile"), ("tasks", "dead-letters", "list")], ids=" ".join
 )
-def test_embedded_there_is_nothing_of_it(office: CliWorld, run: Run, command: tuple[str, ...]) -> None:
-    assert "SELLERWATCH_" in refused(run(*command), 1)
+def test_embedded_there_is_nothing_of_it(office: CliWorld, command: tuple[str, ...]) -> None:
+    assert "SELLERWATCH_" in refused(office(*command), 1)
 
 
 def test_what_is_redriven_must_be_said(run_cold: Run, settings: dict[str, str]) -> None:

@@ -101,6 +101,30 @@ def test_downgrading_all_the_way_leaves_none_of_our_tables(run: Run, database_fi
     assert tables <= {"alembic_version", "sqlite_sequence"}
 
 
+def test_retention_says_what_would_go_and_then_deletes_it(run: Run, database_file: Path) -> None:
+    entry = "INSERT INTO audit (at, actor, action, subject_type, subject_id) VALUES ('{}', 'kim', 'x', 'seller', 's')"
+    for at in ("2020-01-01 00:00:00.000000", "2020-01-02 00:00:00.000000", "2099-01-01 00:00:00.000000"):
+        change(database_file, entry.format(at))
+    planned = run("db", "retention", "--dry-run", "--json", DATABASE_URL=url(database_file))
+    found = json.loads(planned.stdout)
+    by_table = {each["table"]: (each["rows"], each["keptDays"]) for each in found["content"]}
+    assert by_table == {
+        "token_usage_log": (0, 92),
+        "user_agent_token": (0, 92),
+        "circuit_breaker_event": (0, 92),
+        "crawler_tasks": (0, 30),
+        "audit": (2, 730),
+    }
+    assert (found["rows"], found["bytes"], found["dryRun"]) == (2, 740, True)
+    assert ask(database_file, "SELECT COUNT(*) FROM audit") == [(3,)]
+    done = run("db", "retention", DATABASE_URL=url(database_file))
+    assert "2 rows were deleted" in done.stdout
+    assert ask(database_file, "SELECT action, state_before FROM audit ORDER BY id") == [
+        ("x", None),
+        ("db.retention", '{"audit":2}'),
+    ]
+
+
 def test_downgrading_names_what_is_lost_before_it_asks(run: Run, database_file: Path) -> None:
     change(
         database_file,

@@ -76,6 +76,7 @@ class CrawlWorld(StoreWorld):
         self.limits = limits
         self.host = Host(concurrency=1000)
         self.turn = 0
+        self.request_seconds = 0.0
 
     async def open(self, agents: int = 3, workers: int = 1) -> CrawlWorld:
         """Some agents with a token each (the others are blocked), some workers, and the world's sellers registered."""
@@ -141,8 +142,8 @@ class CrawlWorld(StoreWorld):
 
     def judged(self, taken: Claim, answer: Answer | None = None) -> JudgedResult:
         """As the worker judges it, but for the rng in how long an agent rests: an hour, or what it was asked to. The
-        request took no time, since the clock of this world stands still while it runs."""
-        judged = judge(taken, answer or self.truthful(taken.task), self.market, 0.0, self.now)
+        clock of this world stands still during a request, however long it is said to have taken."""
+        judged = judge(taken, answer or self.truthful(taken.task), self.market, self.request_seconds, self.now)
         asked = judged.wait if judged.verdict.agent is Outcome.TOO_MANY else None
         return replace(judged, rest=max(HOUR, asked or HOUR)) if judged.verdict.agent.is_failure else judged
 

@@ -399,7 +399,11 @@ async def test_what_an_earlier_boot_left_counts_until_this_boot_is_a_window_old(
 
 
 async def test_a_window_that_counts_as_full_says_until_when(inline_store: SqlStore) -> None:
-    await inline_store.transact(lambda tx: tx.windows.fill(at(), LIMITS, FullReason.RESTORED))
+    def prepare(tx: Transaction) -> None:
+        tx.windows.enter_boot(at(), LIMITS)
+        tx.windows.fill(at(), LIMITS, FullReason.RESTORED)
+
+    await inline_store.transact(prepare)
 
     def look(tx: Transaction) -> None:
         full = standing(tx, 1, at(MINUTE))

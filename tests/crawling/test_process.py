@@ -440,6 +440,7 @@ async def test_endings_of_one_agent_in_a_group_are_folded(inline_store: SqlStore
 
 
 async def test_every_request_stands_in_the_usage_log(practice: CrawlWorld) -> None:
+    practice.request_seconds = 0.1
     await practice.start()
     [page] = await practice.claim()
     await practice.answer(page, TOO_MANY)

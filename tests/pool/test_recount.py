@@ -6,8 +6,9 @@ from collections.abc import Callable
 from datetime import datetime
 
 import pytest
-from tests.builders import HOUR, NOW, a_context, at, worker_id
+from tests.builders import HOUR, NOW, SELLER, StoppedClock, a_context, at, worker_id
 from tests.conftest import ENGINES
+from tests.world import StoreWorld
 
 from sellerwatch.adapters.sql.migrate import downgrade, upgrade
 from sellerwatch.adapters.sql.store import SqlStore
@@ -108,6 +109,19 @@ async def test_without_its_permits_every_window_counts_as_full_and_says_why(inli
     window = (await inline_store.read(lambda tx: tx.pool_report.standings(at(), LIMITS)))[0].window
     assert (window.full_until, window.full_reason) == (NOW + LIMITS.window, "DOWNGRADED")
     assert await inline_store.read(able(NOW + LIMITS.window)) == others | {1}
+
+
+async def test_a_pool_that_is_planted_anew_knows_that_the_old_one_has_asked(inline_store: SqlStore) -> None:
+    """Below the pool's own tables nothing says which agents were used: with full budgets they would ask again."""
+    stage = StoreWorld(inline_store, StoppedClock())
+    await stage.register([SELLER])
+    await stage.add_run(done=1)
+    await inline_store.transact(lambda tx: tx.db.run("UPDATE crawler_tasks SET started_at = :now", {"now": NOW}))
+    downgrade(inline_store.engine, "0001")
+    upgrade(inline_store.engine, NOW)
+    await inline_store.transact(lambda tx: tx.windows.enter_boot(at(), LIMITS))
+    assert await inline_store.read(lambda tx: tx.agents.candidates(at(NOW))) == []
+    assert len(await inline_store.read(lambda tx: tx.agents.candidates(at(NOW + LIMITS.window)))) == 100
 
 
 async def test_a_changed_window_limit_is_right_at_once(inline_store: SqlStore) -> None:

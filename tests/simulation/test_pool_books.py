@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from tests.builders import DAY, HOUR
-from tests.simulation.service_world import ServiceWorld, simulated
+from tests.simulated_service import settings_of
+from tests.simulation.service_world import ServiceWorld, play, simulated
 
 from sellerwatch.agents.ports import StoredAgent, UsageEntry
 from sellerwatch.agents.sessions import open_session, renew_due
 from sellerwatch.marketplaces.ports import Reply
-from sellerwatch.settings.model import Settings
+from sellerwatch.operations.retention import forget_rows
+from sellerwatch.oversight.retention import KeptRows, RetentionRules
 
 
 async def stored(stage: ServiceWorld, row: int = 1) -> StoredAgent:
@@ -61,7 +65,7 @@ async def test_a_token_with_a_short_life_is_renewed_when_four_fifths_of_it_are_o
     assert held.next_refresh_at == held.token_issued_at + timedelta(seconds=seconds)
 
 
-@simulated(settings=Settings.model_validate({"token_refresh_seconds": 600}), sellers=1, products=1)
+@simulated(settings=settings_of(TOKEN_REFRESH_SECONDS=600), sellers=1, products=1)
 async def test_the_time_after_which_tokens_are_renewed_is_a_setting(stage: ServiceWorld) -> None:
     one = await stored(stage)
     async with stage.service(transport=TokenPage()) as service:
@@ -121,7 +125,7 @@ async def test_requests_of_the_day_begin_at_0_at_midnight(stage: ServiceWorld) -
     assert sum(agent.usage_count for agent in after) >= sum(agent.usage_count for agent in busy)
 
 
-@simulated(settings=Settings.model_validate({"usage_log_days": 2}), sellers=1, products=1)
+@simulated(settings=settings_of(USAGE_LOG_DAYS=2), sellers=1, products=1)
 async def test_old_entries_of_the_usage_log_go_and_younger_ones_stay(stage: ServiceWorld) -> None:
     """At full budget the log grows by 190,000 rows a day: kept for ever, it fills the disk."""
     now = stage.clock.now()
@@ -133,3 +137,52 @@ async def test_old_entries_of_the_usage_log_go_and_younger_ones_stay(stage: Serv
     times = await stage.store.read(lambda tx: tx.db.rows("SELECT request_timestamp FROM token_usage_log"))
     assert {row[0] for row in times} == {now - DAY}
     assert len(times) == 2
+
+
+@simulated(settings=settings_of(TASK_RETENTION_DAYS=3), sellers=1, products=3)
+async def test_tasks_go_once_their_day_is_kept_and_runs_and_days_stay(stage: ServiceWorld) -> None:
+    """At 100,000 products a day they take 61 GB a year, and the runs and the days have their counts."""
+    (seller_id,) = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.start(service, seller_id)
+        await stage.settle(service)
+        (run,) = await stage.executions()
+        first_day = stage.now.date()
+        await stage.clock.sleep(2 * DAY.total_seconds())
+        assert len(await stage.tasks(run.execution_id)) == run.total_tasks_created > 0
+        await stage.clock.sleep(2 * DAY.total_seconds())
+    assert await stage.tasks(run.execution_id) == []
+    assert await stage.executions() == [run]
+    days = await stage.store.read(lambda tx: tx.kept_days.between(seller_id, first_day, first_day))
+    assert [day.completed_tasks for day in days] == [run.completed_tasks]
+
+
+@simulated(settings=settings_of(TASK_RETENTION_DAYS=3), sellers=1, products=3)
+async def test_tasks_of_a_day_that_is_not_kept_stay(stage: ServiceWorld) -> None:
+    """The metrics of a day are made from its tasks: without them the day would read 0."""
+    (seller_id,) = await stage.register_all()
+    async with stage.serving() as service:
+        await stage.start(service, seller_id)
+        await stage.settle(service)
+    made = await stage.count("SELECT COUNT(*) FROM crawler_tasks")
+    await stage.clock.sleep(5 * DAY.total_seconds())
+    rules, zone = RetentionRules(tasks=3 * DAY), ZoneInfo("UTC")
+    assert await forget_rows(stage.store, KeptRows.TASKS, rules, zone, stage.now) == 0
+    async with stage.serving():
+        await stage.clock.sleep(2 * 3600)
+    assert made > 0 == await stage.count("SELECT COUNT(*) FROM crawler_tasks"), "kept, then deleted"
+
+
+def test_the_permit_marker_is_beside_the_database_that_is_open(
+    migrated_template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A marker beside another database would keep that one from working: it would count as restored."""
+    monkeypatch.chdir(tmp_path)
+
+    async def story(stage: ServiceWorld) -> None:
+        one = await stored(stage)
+        async with stage.service(transport=TokenPage()) as service:
+            assert await open_session(service.crawl, one.row, one.agent.user_agent_id, one.agent.user_agent)
+
+    play(migrated_template, story, settings=settings_of(DATABASE_URL="sqlite:///elsewhere.db"), sellers=1, products=1)
+    assert list(tmp_path.iterdir()) == []

@@ -23,6 +23,7 @@ NOUNS = (
     "why",
     "attention",
     "changes",
+    "resyncs",
 )
 
 

@@ -1,10 +1,10 @@
-"""Maintenance of the pool: end suspensions whose time is over, delete old entries of the usage log, change limits."""
+"""Maintenance of the pool: end suspensions whose time is over, change limits."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from sellerwatch.agents.agent import Agent
 from sellerwatch.agents.agent_status import FullReason
@@ -14,9 +14,6 @@ from sellerwatch.kernel.clock import Moment
 from sellerwatch.kernel.errors import SellerwatchError
 
 log = logging.getLogger(__name__)
-
-#: Entries of the usage log that one transaction deletes at most.
-BATCH = 1000
 
 
 def recover_rested(tx: AgentsTx, now: datetime) -> int:
@@ -32,11 +29,6 @@ def recover_rested(tx: AgentsTx, now: datetime) -> int:
     if back:
         tx.tokens.drop(list(back))
     return len(back)
-
-
-def forget_old_usage(tx: AgentsTx, kept: timedelta, now: datetime) -> int:
-    """Delete old entries of the usage log, a limited number at a time; return how many were deleted."""
-    return tx.usage_log.forget(now - kept, BATCH)
 
 
 def change_limits(tx: AgentsTx, was: Limits, wanted: Limits, at: Moment) -> None:

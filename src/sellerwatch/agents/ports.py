@@ -150,9 +150,6 @@ class UsageLog(Protocol):
 
     def add(self, uses: Sequence[UsageEntry]) -> None: ...
 
-    def forget(self, before: datetime, limit: int) -> int:
-        """Delete at most `limit` entries from before that time; return how many were deleted."""
-
 
 class Tokens(Protocol):
     """One active token for each agent. A token that is thrown away keeps its row, to which the usage log refers."""

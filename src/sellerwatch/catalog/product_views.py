@@ -40,7 +40,8 @@ class ProductView(View):
     updated_at: datetime
     deleted_at: datetime | None
     product_data: Annotated[
-        Mapping[str, Any] | None, About("Of the last event. In a list only with `updatedSince`, else null.")
+        Mapping[str, Any] | None,
+        About("Of the last event. In a list only with `updatedSince`, else null.", shape="ProductData"),
     ]
 
 
@@ -49,8 +50,8 @@ def product_fields(
 ) -> dict[str, Any]:
     """Return the fields of a `ProductView` from a product and its productData, which is shown whole if given again."""
     fields, prices = shared_fields(ProductView, product), data.get("prices") or {}
-    told = {"name": data.get("name"), "selling_price": prices.get("selling"), "stock": data.get("stock")}
-    return fields | told | {"product_data": product_data}
+    last = {"name": data.get("name"), "selling_price": prices.get("selling"), "stock": data.get("stock")}
+    return fields | last | {"product_data": product_data}
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,17 @@
-"""`sellerwatch db`: the schema of the configured database."""
+"""`sellerwatch db`: the schema of the configured database, and what it keeps."""
 
 from __future__ import annotations
 
 import os
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo
 
 import typer
 
 from sellerwatch.cli.help import CommandApp
 from sellerwatch.cli.output import print_facts, print_json, print_table
-from sellerwatch.cli.session import AsJson, actor, say
+from sellerwatch.cli.session import AsJson, DryRun, actor, command_session, say
+from sellerwatch.cli.tables import Columns, print_views
 from sellerwatch.cli.texts import Texts
 from sellerwatch.compose.database import (
     downgrade_schema,
@@ -18,10 +20,20 @@ from sellerwatch.compose.database import (
     schema_status,
     upgrade_schema,
 )
+from sellerwatch.compose.rules import retention_rules
+from sellerwatch.operations.retention import RetainedView, RetentionView, apply_retention
 
 app = CommandApp()
 
 FAMILY = "cli_access"
+
+RETAINED: Columns[RetainedView] = {
+    "table": lambda each, _: each.table,
+    "kept_days": lambda each, _: f"{each.kept_days:g}",
+    "older_than": lambda each, _: each.before,
+    "rows": lambda each, _: f"{each.rows:,}",
+    "bytes": lambda each, _: _megabytes(each.bytes),
+}
 
 
 @app.command()
@@ -103,6 +115,28 @@ def partitions(as_json: AsJson = False) -> None:
         shown = [(each.name, f"{each.rows:,}", f"{each.size / 1024:,.0f} KB") for each in found]
         columns = [text(f"db.{name}") for name in ("partition", "rows", "size")]
         print_table("token_usage_log", columns, shown, empty=text("db.upgrade"))
+
+
+@app.command()
+def retention(dry_run: DryRun = False, as_json: AsJson = False) -> None:
+    """Examples:
+
+    sellerwatch db retention --dry-run
+    sellerwatch db retention
+    """
+    with command_session(dry_run=dry_run) as at:
+        rules, zone = retention_rules(at.settings), ZoneInfo(at.settings.timezone)
+        at.show(at.wait(apply_retention(at.operations, rules, zone)), _print_retention, FAMILY, as_json=as_json)
+
+
+def _print_retention(found: RetentionView, text: Texts) -> None:
+    print_views(text("retention.title"), found.content, RETAINED, text, empty="")
+    key = "retention.would" if found.dry_run else "retention.done"
+    say(text(key, n=found.rows, size=_megabytes(found.bytes)), "" if found.dry_run else "green")
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1_000_000:,.1f} MB"
 
 
 def _report(before: str | None, after: str | None, *, as_json: bool, **more: Any) -> None:

@@ -20,6 +20,7 @@ from sellerwatch.crawling.context import Tuning
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.marketplaces.ports import Marketplace
 from sellerwatch.outbox.rules import DeliveryRules
+from sellerwatch.oversight.retention import RetentionRules
 from sellerwatch.settings.model import TUNABLE, Settings
 
 
@@ -82,6 +83,20 @@ def crawl_rules(settings: Settings, marketplace: Marketplace) -> CrawlRules:
         removal_rules=RemovalRules(share=settings.removal_share_percent, products=settings.removal_products),
         policies=parse_policies(settings.field_policies),
     )
+
+
+def retention_rules(settings: Settings) -> RetentionRules:
+    """Return how long rows are kept that nothing needs any more."""
+    days = {
+        "requests": settings.usage_log_days,
+        "tokens": settings.token_retention_days,
+        "circuit_events": settings.circuit_event_retention_days,
+        "tasks": settings.task_retention_days,
+        "audit": settings.audit_retention_days,
+        "bodies": settings.raw_body_days,
+        "events": settings.outbox_kept_days,
+    }
+    return RetentionRules(**{name: timedelta(days=number) for name, number in days.items()})
 
 
 def delivery_rules(settings: Settings) -> DeliveryRules:

@@ -12,11 +12,7 @@ from functools import partial
 
 from sellerwatch.adapters.permit_marker import PermitMarkerFile
 from sellerwatch.adapters.sealing import AesGcmSealer
-from sellerwatch.adapters.sql.engine import (
-    database_path,
-    is_mysql,
-    make_engine,
-)
+from sellerwatch.adapters.sql.engine import database_path, is_mysql
 from sellerwatch.adapters.sql.store import SqlStore
 from sellerwatch.adapters.sql.usage_log_partitions import SqlUsageLogPartitions
 from sellerwatch.agents.circuit import Circuit
@@ -26,7 +22,7 @@ from sellerwatch.compose.database import open_clock, open_store
 from sellerwatch.compose.keys import open_sealer
 from sellerwatch.compose.limiter import Limiting, open_limiter
 from sellerwatch.compose.marketplace import headers_of, urls_of
-from sellerwatch.compose.rules import crawl_rules, delivery_rules, pool_rules, tuning_in_force
+from sellerwatch.compose.rules import crawl_rules, delivery_rules, pool_rules, retention_rules, tuning_in_force
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.kernel.backoff import Backoff
 from sellerwatch.kernel.clock import Clock
@@ -162,7 +158,8 @@ def _crawl(
     worker_id: WorkerId,
     robots: Robots,
 ) -> Crawl:
-    path = database_path(make_engine(settings.database_url))
+    # Beside the database that is open: a store that was passed in need not be the configured one.
+    path = database_path(store.engine)
     return Crawl(
         store=store,
         marketplace=marketplace,
@@ -187,9 +184,7 @@ def _crawl(
         months=SqlUsageLogPartitions(store.engine, store.writer) if is_mysql(store.engine) else None,
         suspension=timedelta(seconds=settings.agent_suspension_seconds),
         refresh_every=timedelta(seconds=settings.token_refresh_seconds),
-        log_kept=timedelta(days=settings.usage_log_days),
-        bodies_kept=timedelta(days=settings.raw_body_days),
-        outbox_kept=timedelta(days=settings.outbox_kept_days),
+        retention=retention_rules(settings),
         timezone=settings.timezone,
         heartbeat=timedelta(seconds=settings.visibility_seconds / 3),
         visibility=timedelta(seconds=settings.visibility_seconds),

@@ -26,6 +26,7 @@ from sellerwatch.kernel.store import Store
 from sellerwatch.marketplaces.ports import Marketplace
 from sellerwatch.marketplaces.robots import Robots
 from sellerwatch.oversight.alerts import AlertQueue, LogAlerts
+from sellerwatch.oversight.retention import RetentionRules
 
 
 @dataclass
@@ -93,9 +94,7 @@ class Crawl:
     circuit: Circuit = field(default_factory=Circuit)
     suspension: timedelta = timedelta(hours=1)
     refresh_every: timedelta = timedelta(hours=1)
-    log_kept: timedelta = timedelta(days=92)
-    bodies_kept: timedelta = timedelta(days=365)
-    outbox_kept: timedelta = timedelta(days=92)
+    retention: RetentionRules = field(default_factory=RetentionRules)
     timezone: str = "UTC"
     robots: Robots | None = None
     heartbeat: timedelta = timedelta(seconds=10)

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from sellerwatch.access.idempotency import KEPT as RESPONSES_KEPT
 from sellerwatch.access.logins import FORGOTTEN as LOGINS_KEPT
-from sellerwatch.agents.maintenance import BATCH, forget_old_usage, recover_rested
+from sellerwatch.agents.maintenance import recover_rested
 from sellerwatch.agents.sessions import renew_due
 from sellerwatch.crawling.context import Crawl
 from sellerwatch.crawling.execution import Execution
@@ -40,6 +40,8 @@ log = logging.getLogger(__name__)
 #: Longer than any job takes: a process that dies in one keeps the others from it for this long.
 LEASE = timedelta(minutes=5)
 FORGOTTEN_AT_ONCE = 500
+#: Messages and attempts that one transaction deletes at most.
+BATCH = 1000
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 #: Transactions in which a job deletes old rows, at most.
@@ -135,14 +137,8 @@ async def recover(crawl: Crawl) -> int:
 
 
 async def forget(crawl: Crawl) -> int:
-    """Delete, every hour, old entries of the usage log, finished messages and attempts."""
-    now, forgotten = crawl.clock.now(), 0
-    for _ in range(MOST_BATCHES):
-        gone = await crawl.store.transact(lambda tx: forget_old_usage(tx, crawl.log_kept, now))
-        forgotten += gone
-        if gone < BATCH:
-            break
-    return forgotten + await _forget_delivered(crawl, now - crawl.outbox_kept)
+    """Delete, every hour, finished messages and attempts."""
+    return await _forget_delivered(crawl, crawl.clock.now() - crawl.retention.events)
 
 
 async def begin_day(crawl: Crawl) -> int:
@@ -177,7 +173,7 @@ async def forget_bodies(crawl: Crawl) -> int:
     """Delete, once a day, old bodies that have a newer one. They are found by a reader, as that may take a while."""
     now, forgotten = crawl.clock.now(), 0
     while True:
-        rows = await crawl.store.read(lambda tx: tx.bodies.old_raws(now - crawl.bodies_kept, FORGOTTEN_AT_ONCE))
+        rows = await crawl.store.read(lambda tx: tx.bodies.old_raws(now - crawl.retention.bodies, FORGOTTEN_AT_ONCE))
         forgotten += await crawl.store.transact(partial(_forget_bodies, rows=rows))
         if len(rows) < FORGOTTEN_AT_ONCE:
             return forgotten
@@ -186,7 +182,7 @@ async def forget_bodies(crawl: Crawl) -> int:
 async def keep_months(crawl: Crawl) -> int:
     """Create and drop partitions of the usage log once a day, where it is partitioned."""
     now = crawl.clock.now()
-    return 0 if crawl.months is None else await crawl.months.keep(now, now - crawl.log_kept)
+    return 0 if crawl.months is None else await crawl.months.keep(now, now - crawl.retention.requests)
 
 
 async def forget_traces(crawl: Crawl) -> int:
@@ -239,11 +235,11 @@ def _forget_these(tx: CrawlTx, kind: OutboxKind, outbox_ids: Sequence[OutboxId])
     return tx.delivery_queue(kind).delete_finished(outbox_ids)
 
 
-def _hourly(_tx: CrawlTx, _crawl: Crawl, last: datetime | None, now: datetime) -> datetime:
+def hourly(_tx: CrawlTx, _crawl: Crawl, last: datetime | None, now: datetime) -> datetime:
     return now if last is None else last.replace(minute=0, second=0, microsecond=0) + HOUR
 
 
-def _daily(_tx: CrawlTx, _crawl: Crawl, last: datetime | None, now: datetime) -> datetime:
+def daily(_tx: CrawlTx, _crawl: Crawl, last: datetime | None, now: datetime) -> datetime:
     return now if last is None else last.replace(hour=0, minute=0, second=0, microsecond=0) + DAY
 
 
@@ -278,15 +274,15 @@ JOBS: Mapping[str, Job] = {
     "renew": Job(renew, lambda tx, _crawl, _last, _now: tx.dues.renewal()),
     "check_endpoints": Job(check_endpoints, next_check, makes_work=True, is_urgent=True),
     "begin_day": Job(begin_day, at_midnight),
-    "forget": Job(forget, _hourly),
+    "forget": Job(forget, hourly),
     "settle": Job(settle, _if_unjudged, makes_work=True),
     "recheck": Job(recheck, _if_paused_without_recheck, makes_work=True),
-    "forget_bodies": Job(forget_bodies, _daily),
-    "forget_traces": Job(forget_traces, _hourly),
+    "forget_bodies": Job(forget_bodies, daily),
+    "forget_traces": Job(forget_traces, hourly),
     "republish": Job(republish_lost, _if_messages_name_tasks, makes_work=True),
     "dead_letters": Job(sweep_dead_letters, _if_there_are_dead_letters, makes_work=True),
 }
-MONTHS: Mapping[str, Job] = {"keep_months": Job(keep_months, _daily)}
+MONTHS: Mapping[str, Job] = {"keep_months": Job(keep_months, daily)}
 
 
 def jobs_of(crawl: Crawl) -> Mapping[str, Job]:

@@ -36,6 +36,7 @@ from sellerwatch.service.jobs import jobs_of, next_dues, next_put_back, put_back
 from sellerwatch.service.report_jobs import report_jobs
 from sellerwatch.service.resync_job import EVERY as RESYNC_EVERY
 from sellerwatch.service.resync_job import has_resync, write_snapshots
+from sellerwatch.service.retention_job import retention_jobs
 from sellerwatch.service.wake_up import WakeUp
 
 log = logging.getLogger(__name__)
@@ -129,7 +130,7 @@ class Service:
         # What another server holds changes without a commit.
         self._tending = WakeUp(self.crawl.clock, None, tending)
         self._has_job = False
-        self._jobs = {**jobs_of(self.crawl), **report_jobs(self.store)}
+        self._jobs = {**jobs_of(self.crawl), **report_jobs(self.store), **retention_jobs(self.store)}
 
     @property
     def role(self) -> str:

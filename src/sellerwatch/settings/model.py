@@ -212,6 +212,16 @@ class Settings(BaseModel):
     tending_interval_seconds: Seconds = Field(60, description="How often agents and lost tasks are checked.")
     max_retry_after_seconds: Seconds = Field(86400, description="Longest Retry-After that is obeyed.")
     usage_log_days: int = Field(92, ge=1, le=3660, description="How long the log of requests is kept.")
+    task_retention_days: int = Field(
+        30, ge=1, le=3660, description="How long tasks of ended runs are kept; runs and days are kept for ever."
+    )
+    token_retention_days: int = Field(
+        92, ge=1, le=3660, description="How long rows of tokens are kept that expired and are not used any more."
+    )
+    circuit_event_retention_days: int = Field(
+        92, ge=1, le=3660, description="How long the history of the agents' circuits is kept."
+    )
+    audit_retention_days: int = Field(730, ge=1, le=36600, description="How long the audit trail is kept.")
     robots_check: Literal["off", "warn", "obey"] = Field("warn", description="How robots.txt is treated.")
     user_agent_suffix: str = Field(
         "", max_length=200, description="Appended to every User-Agent, for example a contact."

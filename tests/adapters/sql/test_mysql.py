@@ -28,6 +28,7 @@ from sellerwatch.kernel.activity import Activity
 from sellerwatch.kernel.clock import SystemClock
 from sellerwatch.kernel.ids import ExecutionId, ItemNo, OutboxId, ProductId, TaskId
 from sellerwatch.outbox.message import Message, OutboxKind
+from sellerwatch.oversight.retention import KeptRows
 
 LONG_AGO = datetime(2025, 1, 1, tzinfo=UTC)
 POOL_TABLES = {
@@ -132,6 +133,10 @@ STOCK = {
     "product_raw_data": "product_id, data_type, raw_hash, raw_json, created_at",
     "product_outbox": "outbox_id, product_id, item_no, seller_id, event_type, version, payload, status,"
     " next_attempt_at, created_at, updated_at",
+    "crawling_schedule_executions": "execution_id, schedule_id, seller_id, status, started_at, created_at",
+    "user_agent_token": "agent_id, token_value, token_fingerprint, key_id, issued_at, expires_at, is_active",
+    "circuit_breaker_event": "agent_id, event_type, event_timestamp",
+    "audit": "at, actor, action, subject_type, subject_id",
     "permits": "agent_id, worker_id, reserved_at, boot_id, boot_us, answered_boot_us",
 }
 
@@ -148,6 +153,10 @@ def stock(n: int) -> dict[str, tuple[Any, ...]]:
         "products": (uuid(n), n, seller, NOW, NOW),
         "product_raw_data": (uuid(n % 900), "DETAIL", "", zstandard.compress(b""), NOW),
         "product_outbox": (uuid(n), uuid(n), n, seller, "X", 1, "{}", waits, NOW, NOW, NOW),
+        "crawling_schedule_executions": (uuid(n), uuid(n % 20), seller, "COMPLETED" if n % 50 else "RUNNING", NOW, NOW),
+        "user_agent_token": (n % 100, "x", n.to_bytes(32, "big"), "k", NOW, NOW + n * timedelta(hours=1), n % 50 == 0),
+        "circuit_breaker_event": (n % 100, "FAILURE", NOW + n * timedelta(hours=1)),
+        "audit": (NOW + n * timedelta(hours=1), "kim", "x", "agent", uuid(n)),
         "permits": (1 + n % 100, uuid(1), NOW, "b", n, n if n % 50 else None),
     }
 
@@ -193,6 +202,13 @@ PLANS: dict[str, tuple[Ask, str]] = {
         lambda tx: tx.product_outbox.latest_of(ProductId(uuid(1)), 10),
         "product_outbox__idx_product_id_id_status",
     ),
+    "old tasks": (lambda tx: tx.old_rows.find(KeptRows.TASKS, NOW, 50), "crawler_tasks__idx_status_created_at"),
+    "old events of circuits": (
+        lambda tx: tx.old_rows.find(KeptRows.CIRCUIT_EVENTS, NOW, 50),
+        "circuit_breaker_event__idx_event_type",
+    ),
+    "old tokens": (lambda tx: tx.old_rows.find(KeptRows.TOKENS, NOW, 50), "user_agent_token__idx_expires"),
+    "old entries of the audit trail": (lambda tx: tx.old_rows.find(KeptRows.AUDIT, NOW, 50), "PRIMARY"),
     "permits without an answer": (lambda tx: tx.permits.unanswered(), "permits__idx_answered_boot_us"),
     "429s of an agent": (lambda tx: tx.usage_log.last_hour(1, NOW), "token_usage_log__idx_user_agent_time"),
 }

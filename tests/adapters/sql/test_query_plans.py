@@ -47,6 +47,7 @@ from sellerwatch.kernel.paging import Cursor
 from sellerwatch.outbox.message import MessageStatus, OutboxKind
 from sellerwatch.outbox.ports import MessageFilter
 from sellerwatch.oversight.ports import AuditFilter
+from sellerwatch.oversight.retention import KeptRows
 
 Ask = Callable[[Transaction], object]
 
@@ -165,6 +166,23 @@ ASKED: dict[str, tuple[Ask, str | tuple[str, ...]]] = {
         lambda tx: tx.logins.forget(NOW, 500),
         (BY_ROW, "COVERING INDEX login_attempts__idx_last_at (last_at<?)"),
     ),
+    "old requests to forget": (
+        lambda tx: tx.old_rows.find(KeptRows.REQUESTS, NOW, 500),
+        "INDEX token_usage_log__idx_success_time (is_success=? AND request_timestamp<?)",
+    ),
+    "old tokens to forget": (
+        lambda tx: tx.old_rows.find(KeptRows.TOKENS, NOW, 500),
+        "INDEX user_agent_token__idx_expires (expires_at<?)",
+    ),
+    "old events of circuits to forget": (
+        lambda tx: tx.old_rows.find(KeptRows.CIRCUIT_EVENTS, NOW, 500),
+        "INDEX circuit_breaker_event__idx_event_type (event_type=? AND event_timestamp<?)",
+    ),
+    "old tasks to forget": (
+        lambda tx: tx.old_rows.find(KeptRows.TASKS, NOW, 500),
+        (f"INDEX {TASKS}idx_status_created_at (status=? AND created_at<?)", f"INDEX {RUNS}idx_status (status=?)"),
+    ),
+    "deleting what was found": (lambda tx: tx.old_rows.delete(KeptRows.TASKS, [1, 2, 3]), BY_ROW),
     "a stored response": (
         lambda tx: tx.idempotency_keys.get(b"x" * 32),
         "INDEX idempotency_keys__uq_key_hash (key_hash=?)",

@@ -97,12 +97,6 @@ SELECT COUNT(*), COALESCE(SUM(is_success), 0), COALESCE(SUM(is_429_error), 0), A
 FROM token_usage_log WHERE agent_id = :row AND request_timestamp > :since
 """
 
-FORGET_USAGE = """
-DELETE FROM token_usage_log WHERE log_id IN (
-    SELECT log_id FROM (
-        SELECT log_id FROM token_usage_log WHERE request_timestamp < :before ORDER BY log_id LIMIT :limit) AS oldest)
-"""
-
 
 class SqlAgents(Repository):
     def candidates(self, at: Moment) -> Sequence[Candidate]:
@@ -182,12 +176,6 @@ class SqlUsageLog(Repository):
 
     def add(self, uses: Sequence[UsageEntry]) -> None:
         self._db.many(ADD_USAGE, uses)
-
-    def forget(self, before: datetime, limit: int) -> int:
-        if self._db.shared:
-            # There whole months are dropped (`months.py`).
-            return 0
-        return self._db.run(FORGET_USAGE, {"before": before, "limit": limit})
 
 
 def token_of(r: AnyRow, first: int) -> Token | None:

@@ -142,6 +142,23 @@ def database_path(engine: Engine) -> Path | None:
     return None if is_mysql(engine) or name in (None, "", ":memory:") else Path(str(name)).absolute()
 
 
+@contextmanager
+def waiting_for_writers(connection: Connection, seconds: int) -> Iterator[None]:
+    """Let each transaction of an SQLite connection wait that long for another writer, instead of BUSY_TIMEOUT_MS."""
+    _set_busy_timeout(connection, seconds * 1000)
+    try:
+        yield
+    finally:
+        _set_busy_timeout(connection, BUSY_TIMEOUT_MS)
+
+
+def _set_busy_timeout(connection: Connection, milliseconds: int) -> None:
+    # On the driver's own cursor: SQLAlchemy would begin a transaction first.
+    cursor = connection.connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout={milliseconds}")
+    cursor.close()
+
+
 def shown(engine: Engine) -> str:
     """Return the configured address without its password."""
     return engine.url.set(drivername=engine.dialect.name).render_as_string(hide_password=True)

@@ -25,6 +25,7 @@ from typing import Literal
 
 from sqlalchemy import Connection, Engine, column, inspect, select, table, text
 
+from sellerwatch.adapters.sql.engine import DRIVER_ERRORS, is_locked, waiting_for_writers
 from sellerwatch.adapters.sql.migrations import TableInTheWay
 from sellerwatch.adapters.sql.statements import READS_ONLY
 from sellerwatch.kernel.errors import Conflict, Invalid
@@ -185,12 +186,14 @@ def _require_known(found: SchemaStatus) -> None:
 def _alone(engine: Engine) -> Iterator[Connection]:
     """Open a connection that is the only one to migrate this database.
 
-    On SQLite the write lock of each step's transaction is enough. MySQL releases every lock at each DDL statement, so a
-    named lock is held for all steps; it goes with the connection if this process dies.
+    On SQLite the write lock of each step's transaction is enough, waited for as long as another process may take to
+    migrate. MySQL releases every lock at each DDL statement, so a named lock is held for all steps; it goes with the
+    connection if this process dies.
     """
     with _ONE_AT_A_TIME, engine.connect() as connection:
         if connection.dialect.name != "mysql":
-            yield connection
+            with waiting_for_writers(connection, LOCK_SECONDS):
+                yield connection
             return
         name = {"name": f"sellerwatch.migrate.{engine.url.database}"[:64], "seconds": LOCK_SECONDS}
         with connection.begin():
@@ -205,12 +208,18 @@ def _alone(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def _transaction(connection: Connection) -> Iterator[None]:
-    """Begin a transaction explicitly: Python's sqlite3 begins none before DDL, which would then stay after a
-    failure."""
-    with connection.begin():
+    """Begin a transaction explicitly: Python's sqlite3 begins none before DDL, which would then stay after a failure.
+    Raise `SchemaBusy` if another process writes for too long."""
+    try:
+        transaction = connection.begin()
         raw = connection.connection.dbapi_connection
         if connection.dialect.name == "sqlite" and not getattr(raw, "in_transaction", True):
             connection.exec_driver_sql("BEGIN IMMEDIATE")
+    except DRIVER_ERRORS as error:
+        if is_locked(error):
+            raise SchemaBusy(seconds=LOCK_SECONDS) from error
+        raise
+    with transaction:
         yield
 
 

@@ -25,6 +25,7 @@ from sellerwatch.adapters.sql.history import SqlHistory
 from sellerwatch.adapters.sql.idempotency_keys import SqlIdempotencyKeys
 from sellerwatch.adapters.sql.leases import SqlLeases
 from sellerwatch.adapters.sql.marketplace import SqlMarketplaceState
+from sellerwatch.adapters.sql.old_rows import SqlOldRows
 from sellerwatch.adapters.sql.outbox import SqlOutbox
 from sellerwatch.adapters.sql.outbox_queries import SqlOutboxQueries
 from sellerwatch.adapters.sql.overrides import SqlOverrides
@@ -101,6 +102,7 @@ class Transaction:
     lateness = table(SqlLateness)
     day_rows = table(SqlDayRows)
     kept_days = table(SqlKeptDays)
+    old_rows = table(SqlOldRows)
     product_outbox = table(lambda db: SqlOutbox(db, OutboxKind.PRODUCT))
     scheduler_outbox = table(lambda db: SqlOutbox(db, OutboxKind.SCHEDULER))
 

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from zoneinfo import ZoneInfo
+
 from fastapi import APIRouter
 from pydantic import SecretStr
 from starlette.responses import Response
 
 from sellerwatch.agents import commands, queries
 from sellerwatch.agents.queries import LimitView
+from sellerwatch.compose.rules import retention_rules
+from sellerwatch.operations.retention import RetainedView, list_retention
 from sellerwatch.settings.model import SECRETS, shown_value
 from sellerwatch.web.console import tables
 from sellerwatch.web.console.page_request import Admin, Viewer, Visit
 from sellerwatch.web.console.rendering import PageRoute, ask_first, go, show
-from sellerwatch.web.console.tables import Filter, Table
+from sellerwatch.web.console.tables import Columns, Filter, Table
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+RETAINED: Columns[RetainedView] = {
+    "table": lambda each: tables.code(each.table),
+    "kept_days": lambda each: tables.number(each.kept_days),
+    "older_than": lambda each: tables.when(each.before),
+    "rows": lambda each: tables.number(each.rows),
+    "bytes": lambda each: tables.number(each.bytes),
+}
 
 
 @router.get("/settings")
@@ -37,7 +49,32 @@ async def settings(visit: Viewer) -> Response:
         "settings.lead",
         caption="nav.settings",
     )
-    return show(visit, "list.html", title="nav.settings", lead="settings.lead", table=table, live="limit", fields=[])
+    return show(
+        visit,
+        "list.html",
+        title="nav.settings",
+        lead="settings.lead",
+        table=table,
+        live="limit",
+        fields=[],
+        buttons=[("/settings/retention", "retention.button")],
+    )
+
+
+@router.get("/settings/retention")
+async def retention(visit: Viewer) -> Response:
+    """What is too old to be kept, and how much room it takes."""
+    configured = visit.parts.settings
+    found = await visit.operations.ask(list_retention, retention_rules(configured), ZoneInfo(configured.timezone))
+    return show(
+        visit,
+        "list.html",
+        title="retention.title",
+        lead="retention.lead",
+        table=Table.of("retention", found.content, RETAINED, "retention.none", caption="retention.title"),
+        live="limit",
+        fields=[],
+    )
 
 
 @router.get("/settings/limits/{name}")

@@ -2,7 +2,8 @@
 
 Number n of `user_agents.txt` always gets the same public id and, where it is free, the row id n. The downgrade takes
 away only agents that were never used: the others keep tokens, suspensions, blocks and counts, because the marketplace
-has not forgotten their requests either.
+has not forgotten their requests either. Where the whole pool was lost from a database that has crawled, each window
+counts as full until a service starts, and for one window after that.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ SEEDS = uuid.UUID("5e11e7a7-c4a0-5a3e-9b0d-0c4a71e55eed")
 HEALTHIEST = 100
 WINDOW = 80
 WINDOW_SECONDS = 3600
+#: Later than any time of a boot's clock: a service that starts sets the end by its own.
+UNTIL_A_START = 1_000_000_000_000_000
 
 agents = table(
     "user_agent_pool",
@@ -45,9 +48,11 @@ buckets = table(
     column("current_tokens", REAL),
     column("refill_rate", REAL),
     column("last_refill_at", TIME),
+    column("full_until_us", BIG),
 )
 tokens = table("user_agent_token", column("agent_id", BIG))
 permits = table("permits", column("agent_id", BIG))
+tasks = table("crawler_tasks", column("id", BIG), column("started_at", TIME))
 
 
 def upgrade() -> None:
@@ -56,6 +61,7 @@ def upgrade() -> None:
     chosen = _row_ids(database)
     if not chosen:
         return
+    full_until_us = UNTIL_A_START if _has_lost_its_pool(database) else None
     database.execute(
         agents.insert(),
         [
@@ -84,6 +90,7 @@ def upgrade() -> None:
                 "current_tokens": WINDOW,
                 "refill_rate": WINDOW / WINDOW_SECONDS,
                 "last_refill_at": moment,
+                "full_until_us": full_until_us,
             }
             for agent_id, _, _ in chosen
         ],
@@ -99,6 +106,12 @@ def downgrade() -> None:
     gone = list(database.scalars(unused))
     for each in (buckets, circuits, agents):
         database.execute(delete(each).where(each.c.agent_id.in_(gone)))
+
+
+def _has_lost_its_pool(database: Connection) -> bool:
+    has_agents = database.scalar(select(agents.c.agent_id).limit(1)) is not None
+    has_asked = select(tasks.c.id).where(tasks.c.started_at.is_not(None)).limit(1)
+    return not has_agents and database.scalar(has_asked) is not None
 
 
 def _row_ids(database: Connection) -> list[tuple[int, int, str]]:
