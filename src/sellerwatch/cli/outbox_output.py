@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         MessageDetailView,
         MessageView,
         OutboxView,
+        RefusedSellerView,
     )
 
 #: Sellers shown by a dry run, those with the most messages first.
@@ -121,6 +122,8 @@ def show_outbox(outbox: OutboxView, now: datetime, t: Texts) -> None:
             (t("status.lag"), lag),
             *((t(f"status.{name}"), f"{outbox.counts[status]:,}") for status, name in names.items()),
             (t("status.held"), t("status.held_behind", n=outbox.held)),
+            (t("status.tried"), t("status.tried_before", n=outbox.tried)),
+            *((t("status.refused"), _refused(each, now, t)) for each in outbox.refused_sellers),
         ]
     )
 
@@ -130,6 +133,11 @@ def say_dry_run(counts: MovedMessagesView, action: MessageAction, t: Texts) -> N
     sellers = sorted(counts.by_seller.items(), key=lambda entry: -entry[1])[:MOST_SELLERS]
     for name, number in [*counts.by_type.items(), *sellers]:
         say(t("count", name=name, n=number), "dim")
+
+
+def _refused(seller: RefusedSellerView, now: datetime, t: Texts) -> str:
+    probe, when = _from_now(seller.not_before, now, t), t.ago(seller.refused_since, now)
+    return t("status.refused_since", seller=seller.seller_id, when=when, reason=seller.reason, probe=probe)
 
 
 def _sending(channel: ChannelView, now: datetime, t: Texts) -> str:

@@ -167,11 +167,12 @@ class MessageCounts:
 
 @dataclass(frozen=True)
 class OutboxCounts:
-    """An outbox in numbers. `held` wait behind a FAILED message; `oldest_at` is when the oldest WAITING message that
-    is not held was made."""
+    """An outbox in numbers. `held` wait behind a FAILED message; `tried` are WAITING and were sent before; `oldest_at`
+    is when the oldest WAITING message that is not held was made."""
 
     by_status: Mapping[MessageStatus, int]
     held: int
+    tried: int
     oldest_at: datetime | None
 
 

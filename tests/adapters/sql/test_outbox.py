@@ -16,6 +16,7 @@ from tests.builders import (
     MINUTE,
     NOW,
     SECOND,
+    SELLER,
     a_message,
     execution_id,
     outbox_id,
@@ -30,7 +31,7 @@ from sellerwatch.adapters.sql.delivery_queue import SqlDeliveryQueue
 from sellerwatch.adapters.sql.outbox import SqlOutbox, for_table
 from sellerwatch.adapters.sql.outbox_queries import SqlOutboxQueries
 from sellerwatch.adapters.sql.statements import Db, open_db
-from sellerwatch.kernel.ids import ItemNo, OutboxId
+from sellerwatch.kernel.ids import ItemNo, OutboxId, SellerId
 from sellerwatch.outbox.message import Message, MessageStatus, OutboxKind
 
 
