@@ -175,6 +175,9 @@ class DeliveryWorld(StoreWorld):
 
         return await self.read(work)
 
+    async def messages_waiting(self) -> int:
+        return sum(message.status == "WAITING" for message in await self.messages())
+
     async def circuits(self) -> dict[SellerId, SellerCircuit]:
         return dict(await self.read(lambda tx: tx.seller_circuits.of(OutboxKind.PRODUCT)))
 

@@ -169,7 +169,9 @@ def record_and_claim(
         already_claimed = [message for message in claimed if message.outbox_id not in capacity.known][: capacity.slots]
     wanted = capacity.slots - len(already_claimed)
     allowed = receiver.channel.allow(wanted, queue.count_sending, rules, now)
-    claim = _Claim(queue, receiver, capacity, allowed, rules, now)
+    # What was recorded may have made the next message of its subject due.
+    sellers = None if capacity.sellers is None else [*capacity.sellers, *(each.seller_id for each in recorded)]
+    claim = _Claim(queue, receiver, replace(capacity, sellers=sellers), allowed, rules, now)
     sending = [message.send(capacity.worker_id) for message in claim.messages()]
     tx.outbox(kind).move(sending, now)
     receiver.send(sending, rules, now)
@@ -207,7 +209,7 @@ class _Claim:
         self._busy = dict(capacity.busy)
         self._found: dict[SellerId, Sequence[Message]] = {}
         self._drained: set[SellerId] = set()
-        self._sellers: Sequence[SellerId] = capacity.sellers or ()
+        self._sellers: Sequence[SellerId] = list(dict.fromkeys(capacity.sellers or ()))
         self._must_look = capacity.sellers is None
         self.has_looked = False
         self.free_slots = allowed.slots
@@ -218,7 +220,7 @@ class _Claim:
             if self._must_look:
                 self._look()
             self._fill()
-            if self.free_slots and self._drained and not self.has_looked:
+            if self.free_slots and not self.has_looked and (self._drained or not self._sellers):
                 self._look()
                 self._fill()
         return [message for each in zip_longest(*self._found.values()) for message in each if message is not None]

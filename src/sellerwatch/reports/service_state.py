@@ -12,6 +12,7 @@ from sellerwatch.agents.agent_status import AgentDetails
 from sellerwatch.agents.limits import Limits, PoolRules
 from sellerwatch.agents.marketplace_status import MarketplaceStatus, marketplace_status
 from sellerwatch.crawling.execution import Execution
+from sellerwatch.kernel.circuit import CircuitState
 from sellerwatch.kernel.failure import Failure
 from sellerwatch.kernel.ids import SellerId
 from sellerwatch.kernel.operations import OperationContext
